@@ -12,8 +12,9 @@ import { Controllers } from "../src/control/runtime/controllers.ts";
 import { inParallel } from "../src/control/runtime/inParallel.ts";
 import { MetricsBook } from "../src/control/runtime/metricsBook.ts";
 import type { KubeObject } from "../src/model/objects/object.ts";
+import type { Resource } from "../src/model/objects/resource.ts";
 import type { Outcome } from "../src/model/outcome.ts";
-import type { KubeApi, ResourceRef } from "../src/ports/kubeApi.ts";
+import type { KubeApi } from "../src/ports/kubeApi.ts";
 
 export const podsRef = { group: "", version: "v1", plural: "pods" };
 export const nodesRef = { group: "", version: "v1", plural: "nodes" };
@@ -27,7 +28,7 @@ export interface BenchCluster {
   readonly kubeconfig: string;
   readonly metrics: MetricsBook;
   /** As a person would: many at a time, each answered before the next of its lane. */
-  createAll(ref: ResourceRef, objects: readonly object[]): Promise<void>;
+  createAll(ref: Resource, objects: readonly object[]): Promise<void>;
   /** Asked after commits, not after time. */
   until(isDone: () => boolean): Promise<void>;
   stop(): Promise<void>;

@@ -7,9 +7,12 @@ import { systemRandom } from "../src/adapters/systemRandom.ts";
 import { createAdmission } from "../src/apiserver/admission/createAdmission.ts";
 import { createApi } from "../src/apiserver/createApi.ts";
 import { inProcessKube } from "../src/apiserver/kubeApi.ts";
+import { binderComponent } from "../src/control/bind/binderComponent.ts";
 import { devicesComponent } from "../src/control/devices/devicesComponent.ts";
+import { ensureDefinitions } from "../src/control/ensureObjects.ts";
 import { Controllers } from "../src/control/runtime/controllers.ts";
 import { MetricsBook } from "../src/control/runtime/metricsBook.ts";
+import { schedulerComponent } from "../src/control/schedule/schedulerComponent.ts";
 import { askNode, prepareClaims } from "../src/decide/devices/placeClaims.ts";
 import { AllocatedSets } from "../src/decide/devices/search/allocatedState.ts";
 import { allFeatures } from "../src/decide/devices/search/features.ts";
@@ -352,7 +355,9 @@ async function runWorkload(
     { kube, clock, random, log, metrics: new MetricsBook() },
     { fieldManager: "bench" },
   );
-  devicesComponent().add(controllers);
+  const running = [devicesComponent(), schedulerComponent({ allocatesDevices: true }), binderComponent()];
+  await must(ensureDefinitions({ kube, clock }, running));
+  for (const component of running) component.add(controllers);
   const bound = new Set<string>();
   const waiters: (() => void)[] = [];
   let there = 0;

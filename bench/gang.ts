@@ -13,7 +13,7 @@ import { nodesComponent } from "../src/kubelet/run/nodesComponent.ts";
 import { places } from "../src/model/gang/keys.ts";
 import { defaultGangSettings } from "../src/model/gang/settings.ts";
 import type { PodCliqueSet } from "../src/model/gang/types.ts";
-import type { KubeObject } from "../src/model/objects/object.ts";
+import type { Unstored } from "../src/model/objects/object.ts";
 import { parsePool, profilesWith } from "../src/model/profiles/profiles.ts";
 import type { KubeApi } from "../src/ports/kubeApi.ts";
 import { must, secondsOf, untilCommitted } from "./benchCluster.ts";
@@ -111,7 +111,7 @@ async function measure(replicas: number, scheduler: Scheduler) {
 
 const setRef = { ...places.PodCliqueSet, namespace: "default", name: "scale" };
 
-function scaleSet(replicas: number, schedulerName: Scheduler): KubeObject {
+function scaleSet(replicas: number, schedulerName: Scheduler): Unstored<PodCliqueSet> {
   const podSpec = {
     schedulerName,
     terminationGracePeriodSeconds: 0,
@@ -120,7 +120,7 @@ function scaleSet(replicas: number, schedulerName: Scheduler): KubeObject {
   const clique = { name: "expert-worker", spec: { roleName: "expert", replicas: 2, minAvailable: 2, podSpec } };
   const metadata = { name: "scale", namespace: "default", labels: { "kai.scheduler/queue": "default-queue" } };
   const spec = { replicas, template: { cliques: [clique] } };
-  return { apiVersion: "grove.io/v1alpha1", kind: "PodCliqueSet", metadata, spec } as unknown as KubeObject;
+  return { apiVersion: "grove.io/v1alpha1", kind: "PodCliqueSet", metadata, spec };
 }
 
 async function changeImage(kube: KubeApi, server: ApiServer, replicas: number): Promise<void> {
@@ -128,7 +128,7 @@ async function changeImage(kube: KubeApi, server: ApiServer, replicas: number): 
   const set = JSON.parse(JSON.stringify(found)) as PodCliqueSet;
   const [container] = set.spec.template.cliques[0]?.spec.podSpec.containers ?? [];
   if (container !== undefined) container.image = "registry/app:2";
-  must(await kube.update(setRef, set as unknown as KubeObject));
+  must(await kube.update(setRef, set));
   await untilCommitted(server.core.store, () => {
     const status = statusOf(server);
     return status?.updateProgress?.updateEndedAt !== undefined && status.updatedReplicas === replicas;

@@ -1,3 +1,4 @@
+import type { Component } from "../src/control/component.ts";
 import type { KubeApi } from "../src/ports/kubeApi.ts";
 import type { ActorSpec } from "../src/sim/actor.ts";
 import type { Decision as Drawn } from "../src/sim/chance.ts";
@@ -53,8 +54,9 @@ export function scene(options: {
   actors: () => ActorSpec[];
   setUp?: (kube: KubeApi) => Promise<void>;
   ignoredForQuiescence?: readonly string[];
+  components?: readonly Component[];
 }): Scenario {
-  const { slug, variant, about, faults, invariants, actors, setUp, ignoredForQuiescence } = options;
+  const { slug, variant, about, faults, invariants, actors, setUp, ignoredForQuiescence, components } = options;
   return {
     name: `race/${slug}/${variant}`,
     about,
@@ -69,5 +71,6 @@ export function scene(options: {
     settleMs: 20_000,
     quietMs: 8_500,
     ...(ignoredForQuiescence === undefined ? {} : { ignoredForQuiescence }),
+    ...(components === undefined ? {} : { components }),
   };
 }

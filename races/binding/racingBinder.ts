@@ -107,7 +107,7 @@ export function addRacingBinder(controllers: Controllers, rule: Rule, names: "de
         if (!bound.ok && bound.reason !== "Conflict") return reconcileResultOf(bound);
       }
       const { uid, resourceVersion, namespace = "", name } = request.metadata;
-      const body = { metadata: { uid, resourceVersion }, status: { phase: "Succeeded" } };
+      const body = { metadata: { uid, resourceVersion }, status: { phase: "Succeeded" as const } };
       const said = await kube.patch(
         { ...bindRequestRef, namespace, name, subresource: "status" },
         { type: "merge", body },

@@ -1,4 +1,3 @@
-import { addDevices } from "../../src/control/devices/devicesComponent.ts";
 import { nextBindStep } from "../../src/decide/devices/claims/bindClaim.ts";
 import { deleteProtection } from "../../src/decide/devices/claims/podClaims.ts";
 import { releaseClaim, withoutProtection } from "../../src/decide/devices/claims/releaseClaim.ts";
@@ -9,6 +8,7 @@ import type { JsonObject } from "../../src/model/objects/json.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { ActorPorts } from "../../src/sim/actor.ts";
 import { controllersProcess } from "../../src/sim/controllersProcess.ts";
+import { addAllocators, allocatorComponents } from "../../src/sim/devices/allocators.ts";
 import { allocatedIsProtected, deviceGivenOnce, devicePreparedOnce } from "../../src/sim/devices/invariants.ts";
 import { type KubeletOptions, kubelet, type NodeMemory } from "../../src/sim/devices/kubelet.ts";
 import { makePod, plain, podsRef, setUp, takeAway } from "../../src/sim/devices/scenario.ts";
@@ -128,6 +128,7 @@ const forcePlay = (
     slug,
     variant,
     about,
+    components: allocatorComponents,
     faults: ["watch-delay", "slow-call"],
     invariants: [deviceGivenOnce, devicePreparedOnce],
     ignoredForQuiescence: ["/events", "events.k8s.io/events"],
@@ -135,7 +136,7 @@ const forcePlay = (
     actors: () => {
       const memory: NodeMemory = { prepared: new Map(), running: new Map() };
       return [
-        controllersProcess("scheduler", (controllers) => void addDevices(controllers)),
+        controllersProcess("scheduler", (controllers) => void addAllocators(controllers)),
         kubelet("kubelet", memory, options),
         person("user", act),
       ];

@@ -1,10 +1,10 @@
-import { addDevices } from "../../src/control/devices/devicesComponent.ts";
 import { ClaimTracker, type ClaimTrackerOptions } from "../../src/decide/devices/claimTracker.ts";
 import { usesOf } from "../../src/decide/devices/search/deviceUse.ts";
 import type { ResourceClaim } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { ActorPorts } from "../../src/sim/actor.ts";
 import { controllersProcess } from "../../src/sim/controllersProcess.ts";
+import { addAllocators, allocatorComponents } from "../../src/sim/devices/allocators.ts";
 import { deviceGivenOnce } from "../../src/sim/devices/invariants.ts";
 import { kubelet, type NodeMemory } from "../../src/sim/devices/kubelet.ts";
 import { makeClaim, makePod, setUp } from "../../src/sim/devices/scenario.ts";
@@ -198,6 +198,7 @@ const play = (slug: string, variant: string, about: string, make: Make | undefin
     slug,
     variant,
     about,
+    components: allocatorComponents,
     faults: ["slow-call", "watch-delay", "timeout-after"],
     invariants: [deviceGivenOnce],
     ignoredForQuiescence: ["/events", "events.k8s.io/events"],
@@ -210,7 +211,7 @@ const play = (slug: string, variant: string, about: string, make: Make | undefin
         controllersProcess("scheduler", (controllers, ports) => {
           const makeTracker =
             make === undefined ? {} : { makeTracker: (options: ClaimTrackerOptions) => make(options, ports) };
-          addDevices(controllers, makeTracker);
+          addAllocators(controllers, makeTracker);
         }),
         kubelet("kubelet", memory, { stopMs: 400 }),
         person("user", async (ports) => {
@@ -328,11 +329,7 @@ export const assumedTooEarly: Exhibit = {
         true,
       ),
       firstSeeds: 30,
-      schedule: [
-        { key: "scheduler|watch|/pods#1|ADDED|p0#1|watch-delay", value: 187_529 },
-        { key: "scheduler|watch|/pods#1|ADDED|p3#1|watch-delay", value: 188_220 },
-        { key: "scheduler|watch|resource.k8s.io/resourceclaims#1|MODIFIED|c1#1|watch-delay", value: 932_129 },
-      ],
+      schedule: [{ key: "scheduler|watch|scheduling.run.ai/bindrequests#1|MODIFIED|p0#1|watch-delay", value: 982_666 }],
     },
   ],
 };

@@ -1,7 +1,8 @@
 import { addGangReconcilers, gangComponent } from "../../src/control/gang/gangComponent.ts";
 import { places } from "../../src/model/gang/keys.ts";
+import type { PodCliqueSet } from "../../src/model/gang/types.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
-import type { KubeObject } from "../../src/model/objects/object.ts";
+import type { KubeObject, Unstored } from "../../src/model/objects/object.ts";
 import { unreachableTaint } from "../../src/model/objects/taints.ts";
 import { formatTime } from "../../src/model/values/time.ts";
 import type { ActorPorts, ActorSpec } from "../../src/sim/actor.ts";
@@ -65,7 +66,7 @@ export function gangScene(options: {
 }
 
 /** One clique of two pods of which both are needed. */
-export function pairSet(name: string): KubeObject {
+export function pairSet(name: string): Unstored<PodCliqueSet> {
   const unreachable = { key: unreachableTaint, operator: "Exists", effect: "NoExecute", tolerationSeconds: 1 };
   const podSpec = {
     terminationGracePeriodSeconds: 1,

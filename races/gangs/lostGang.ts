@@ -2,9 +2,10 @@ import { addGangReconcilers } from "../../src/control/gang/gangComponent.ts";
 import { lossReason } from "../../src/decide/gang/cliques/scheduleLoss.ts";
 import { places } from "../../src/model/gang/keys.ts";
 import type { PodClique, PodCliqueStatus } from "../../src/model/gang/types.ts";
-import type { KubeObject } from "../../src/model/objects/object.ts";
+import type { KubeObject, Unstored } from "../../src/model/objects/object.ts";
+import type { Resource } from "../../src/model/objects/resource.ts";
 import { formatMicroTime } from "../../src/model/values/time.ts";
-import type { KubeApi } from "../../src/ports/kubeApi.ts";
+import type { KubeApi, WriteOptions } from "../../src/ports/kubeApi.ts";
 import type { ActorPorts, ActorSpec } from "../../src/sim/actor.ts";
 import { runControllers } from "../../src/sim/controllersProcess.ts";
 import { delegateKube } from "../../src/sim/delegateKube.ts";
@@ -39,9 +40,9 @@ const asItIs: Change = (kube) => kube;
 /** The story is about one Event; without the others of the operator its deaths fall where the story is. */
 const silentAboutTheRest: Change = (kube) => ({
   ...delegateKube(kube),
-  create: (ref, object, options) =>
+  create: <T extends KubeObject>(ref: Resource<T>, object: Unstored<T>, options?: WriteOptions) =>
     ref.plural === places.Event.plural && object["reason"] !== lossReason
-      ? Promise.resolve({ ok: true, value: object })
+      ? Promise.resolve({ ok: true, value: object as KubeObject as T })
       : kube.create(ref, object, options),
 });
 
@@ -58,7 +59,7 @@ const changedOperator = (change: Change): ActorSpec => ({
 const isCliqueStatus = (ref: { plural: string; subresource?: string }): boolean =>
   ref.plural === places.PodClique.plural && ref.subresource === "status";
 
-const withStatus = (object: KubeObject, status: PodCliqueStatus): KubeObject => ({ ...object, status });
+const withStatus = <T extends KubeObject>(object: T, status: PodCliqueStatus): T => ({ ...object, status });
 
 /** What looks like a start is never a breach: also when it is a loss. */
 const suppressAlways: Change = (kube) => ({
@@ -100,7 +101,7 @@ async function tell(
   { clock, random }: ActorPorts,
   { apiVersion, kind, metadata }: KubeObject,
 ): Promise<void> {
-  const { name, namespace, uid } = metadata;
+  const { name, namespace = "default", uid } = metadata;
   const event = {
     apiVersion: "events.k8s.io/v1",
     kind: "Event",
@@ -114,7 +115,7 @@ async function tell(
     note: "all scheduled replicas are lost",
     regarding: { apiVersion, kind, name, namespace, uid },
   };
-  await kube.create(places.Event, event as unknown as KubeObject);
+  await kube.create(places.Event, event);
 }
 
 const play = (variant: string, operator: () => ActorSpec, more: readonly Invariant[] = []) =>

@@ -149,7 +149,7 @@ function hastyNominator(controllers: Controllers, ports: ActorPorts): void {
       // The mistake: the request exists before the place that it names is agreed on. If there is one already, all the
       // better.
       const metadata = { ownerReferences: [{ apiVersion: "v1", kind: "Pod", name, uid }] };
-      const spec = { podName: name, selectedNode: node, receivedResourceType: "Regular" };
+      const spec = { podName: name, selectedNode: node, receivedResourceType: "Regular" as const };
       await ports.kube.create(
         bindRequestRef,
         plain(bindRequestApiVersion, "BindRequest", "default", name, { metadata, spec }),

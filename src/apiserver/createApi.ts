@@ -2,10 +2,15 @@ import type { Clock } from "../ports/clock.ts";
 import type { Random } from "../ports/random.ts";
 import type { OpenReport, Store } from "../ports/store.ts";
 import { type Admission, noAdmission } from "./admission.ts";
+import type { Authorizer } from "./auth/access.ts";
 import { followRbac } from "./auth/followRbac.ts";
+import { NodeAuthorizer } from "./auth/nodeAuthorizer.ts";
+import { readRules } from "./auth/policyRule.ts";
 import type { RbacAuthorizer } from "./auth/rbac.ts";
 import { rbacStrategies } from "./auth/rbacStrategies.ts";
 import { type BootstrapObject, bootstrapObjects } from "./bootstrap/bootstrapObjects.ts";
+import { bootstrapUpdate } from "./bootstrap/bootstrapUpdate.ts";
+import { nodeRules } from "./bootstrap/clusterRoles.ts";
 import { builtinResource, type Conversion } from "./builtinResource.ts";
 import { type Controllers, startControllers } from "./controllers/controllers.ts";
 import { conversions } from "./conversions.ts";
@@ -23,6 +28,7 @@ import type { Strategy } from "./strategy.ts";
 import { systemCall } from "./systemCall.ts";
 import type { Core } from "./verbs/core.ts";
 import { createObject } from "./verbs/create.ts";
+import { replaceObject } from "./verbs/update.ts";
 
 export interface ApiOptions {
   readonly clock: Clock;
@@ -49,6 +55,8 @@ export interface ApiOptions {
 export interface Api {
   readonly core: Core;
   readonly rbac: RbacAuthorizer;
+  /** Nodes by what is theirs, all others by their roles. */
+  readonly authorizer: Authorizer;
   readonly opened: OpenReport;
   readonly controllers: Controllers;
 }
@@ -78,10 +86,11 @@ export async function createApi(options: ApiOptions): Promise<Api> {
   core = { store, hub, registry, clock, random, admission: options.admission?.(lazyCore) ?? noAdmission };
   followDefinitions(core, options.onError);
   const authority = options.authority ?? "";
-  await createMissing(core, bootstrapObjects({ authority, port: options.port ?? 0 }));
+  await ensureBootstrap(core, bootstrapObjects({ authority, port: options.port ?? 0 }));
   const log = options.onError === undefined ? {} : { log: options.onError };
   const controllers = options.controllers === false ? noControllers : startControllers(core, { authority, ...log });
-  return { core, rbac, opened, controllers };
+  const authorizer = new NodeAuthorizer(store, readRules(nodeRules), rbac);
+  return { core, rbac, authorizer, opened, controllers };
 }
 
 function strategyOf(type: ResourceType, rbac: RbacAuthorizer): Strategy {
@@ -95,14 +104,20 @@ function conversionOf(type: ResourceType): Conversion | undefined {
   return conversions[`${type.group}/${type.version}/${type.plural}`];
 }
 
-/** Creates what every cluster has from its first moment and this one lacks. */
-async function createMissing(core: Core, objects: Iterable<BootstrapObject>): Promise<void> {
+/** Creates what every cluster has from its first moment and this one lacks, and brings up to date what it has. */
+async function ensureBootstrap(core: Core, objects: Iterable<BootstrapObject>): Promise<void> {
   const call = systemCall("kube-apiserver");
   for (const { resource: storageKey, object } of objects) {
     const { namespace = "", name } = object.metadata;
-    if (core.store.get(storageKey, namespace, name) !== undefined) continue;
     const resource = core.registry.stored(storageKey);
     if (resource === undefined) throw new Error(`a start-up object is of unknown resource ${storageKey}`);
-    await createObject(core, { resource, namespace, name, subresource: "" }, sentByUs(object), call);
+    const target = { resource, namespace, name, subresource: "" };
+    const found = core.store.get(storageKey, namespace, name);
+    if (found === undefined) {
+      await createObject(core, target, sentByUs(object), call);
+      continue;
+    }
+    const updated = bootstrapUpdate(found.object(), object);
+    if (updated !== undefined) await replaceObject(core, target, sentByUs(updated), call);
   }
 }

@@ -5,12 +5,13 @@ import { seededRandom } from "../../testing/apiserver/seededRandom.ts";
 import { TestApi } from "../../testing/apiserver/testApi.ts";
 import type { KubeObject } from "../model/objects/object.ts";
 import type { Outcome } from "../model/outcome.ts";
-import type { KubeApi, ObjectRef, ResourceRef, Watch, WatchEvent } from "../ports/kubeApi.ts";
+import { builtin } from "../model/resources.generated.ts";
+import type { KubeApi, ObjectRef, Watch, WatchEvent } from "../ports/kubeApi.ts";
 import type { Store } from "../ports/store.ts";
 import { createApi } from "./createApi.ts";
 import { inProcessKube } from "./kubeApi.ts";
 
-const maps: ResourceRef = { group: "", version: "v1", plural: "configmaps" };
+const maps = builtin.ConfigMap;
 const ref = (name: string): ObjectRef => ({ ...maps, namespace: "default", name });
 const map = (name: string, more: object = {}): KubeObject =>
   ({ apiVersion: "v1", kind: "ConfigMap", metadata: { namespace: "default", name }, ...more }) as KubeObject;
@@ -55,7 +56,7 @@ describe("in process", () => {
   test("a list by node looks at that node's pods only, also when somebody writes while it is planned", async () => {
     const { core } = await TestApi.start();
     const kube = inProcessKube(core, caller);
-    const pods: ResourceRef = { group: "", version: "v1", plural: "pods" };
+    const pods = builtin.Pod;
     const pod = (name: string, nodeName: string) =>
       map(name, { kind: "Pod", spec: { nodeName, containers: [{ name: "c", image: "i" }] } });
     for (let at = 0; at < 20; at++) await kube.create(pods, pod(`p${at}`, `n${at % 10}`));
@@ -183,9 +184,9 @@ describe("in process", () => {
 
   test("kinds that are questions are not asked here", async () => {
     const { core } = await TestApi.start();
-    const reviews = { group: "authorization.k8s.io", version: "v1", plural: "selfsubjectaccessreviews" };
+    const reviews = builtin.SelfSubjectAccessReview;
     const question = { apiVersion: "authorization.k8s.io/v1", kind: "SelfSubjectAccessReview", metadata: {}, spec: {} };
-    const outcome = await inProcessKube(core, caller).create(reviews, question as unknown as KubeObject);
+    const outcome = await inProcessKube(core, caller).create(reviews, question);
     expect(outcome).toMatchObject({ ok: false, reason: "Invalid" });
   });
 });

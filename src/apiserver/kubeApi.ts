@@ -1,5 +1,6 @@
 import { copyJson } from "../model/objects/json.ts";
-import type { KubeObject } from "../model/objects/object.ts";
+import type { KubeObject, Unstored } from "../model/objects/object.ts";
+import type { Resource as ResourceHandle } from "../model/objects/resource.ts";
 import { badRequest, methodNotAllowed, StatusError, unknownPath } from "../model/objects/status.ts";
 import { type Outcome, type Refusal, refusalOf, refused, succeeded } from "../model/outcome.ts";
 import type { Cancel } from "../ports/cancel.ts";
@@ -12,13 +13,13 @@ import type {
   ListOptions,
   ObjectRef,
   Patch,
-  ResourceRef,
   Watch,
+  WatchEvent,
   WatchOptions,
   WatchSink,
   WriteOptions,
 } from "../ports/kubeApi.ts";
-import { type Authorizer, demandAccess, resourceAccess } from "./auth/access.ts";
+import { type Authorizer, demandAccess, type ResourceAccess, resourceAccess } from "./auth/access.ts";
 import { type Resource, sentByUs } from "./resource.ts";
 import type { WatchEvent as HubEvent } from "./storage/watchHub.ts";
 import type { UserInfo } from "./strategy.ts";
@@ -28,7 +29,7 @@ import { createObject } from "./verbs/create.ts";
 import { deleteObject } from "./verbs/delete.ts";
 import { evictObject } from "./verbs/evict.ts";
 import { type PatchCall, patchObject } from "./verbs/patch.ts";
-import { getObject, listObjects, pinnedName, watchObjects } from "./verbs/read.ts";
+import { getObject, listObjects, pinnedFields, watchObjects } from "./verbs/read.ts";
 import { patchScale, readScale, replaceScale } from "./verbs/scale.ts";
 import { subresourceStrategyOf } from "./verbs/subresourceStrategy.ts";
 import { replaceObject } from "./verbs/update.ts";
@@ -76,25 +77,25 @@ class InProcessKube implements KubeApi {
     this.warn = options.warn ?? (() => {});
   }
 
-  get(ref: ObjectRef, options: { cancel?: Cancel } = {}): Promise<Outcome<KubeObject>> {
+  get<T extends KubeObject>(ref: ObjectRef<T>, options: { cancel?: Cancel } = {}): Promise<Outcome<T>> {
     return this.reading(options.cancel, async () => {
       const target = this.target(ref, "get");
-      if (target.subresource === "scale") return readScale(this.core, target);
-      return objectIn(target.resource, await getObject(this.core, target));
+      if (target.subresource === "scale") return scaleAs<T>(readScale(this.core, target));
+      return objectIn<T>(target.resource, await getObject(this.core, target));
     });
   }
 
-  list(kind: ResourceRef, options: ListOptions = {}): Promise<Outcome<KubeList>> {
+  list<T extends KubeObject>(kind: ResourceHandle<T>, options: ListOptions = {}): Promise<Outcome<KubeList<T>>> {
     return this.reading(options.cancel, async () => {
       const target = this.collection(kind, "list", options);
       const { revision, versions, continueToken } = await listObjects(this.core, target, options);
       const { resource } = target;
-      const items = versions.map((version) => objectIn(resource, version));
+      const items = versions.map((version) => objectIn<T>(resource, version));
       return { revision: String(revision), items, ...(continueToken === undefined ? {} : { continueToken }) };
     });
   }
 
-  watch(kind: ResourceRef, options: WatchOptions, sink: WatchSink): Watch {
+  watch<T extends KubeObject>(kind: ResourceHandle<T>, options: WatchOptions, sink: WatchSink<T>): Watch {
     let open = true;
     let stopHub = (): void => {};
     const end = (why: Outcome<never> | undefined): void => {
@@ -127,25 +128,29 @@ class InProcessKube implements KubeApi {
     };
   }
 
-  create(kind: ResourceRef, object: KubeObject, options: WriteOptions = {}): Promise<Outcome<KubeObject>> {
+  create<T extends KubeObject>(
+    kind: ResourceHandle<T>,
+    object: Unstored<T>,
+    options: WriteOptions = {},
+  ): Promise<Outcome<T>> {
     return this.writing(options, async () => {
       const namespace = object.metadata?.namespace ?? "";
       const target = this.target({ ...kind, namespace, name: "" }, "create");
-      return written(target, await createObject(this.core, target, sentByUs(object), this.call(options)));
+      return written<T>(target, await createObject(this.core, target, sentByUs(object), this.call(options)));
     });
   }
 
-  update(ref: ObjectRef, object: KubeObject, options: WriteOptions = {}): Promise<Outcome<KubeObject>> {
+  update<T extends KubeObject>(ref: ObjectRef<T>, object: T, options: WriteOptions = {}): Promise<Outcome<T>> {
     return this.writing(options, async () => {
       const target = this.target(ref, "update");
       const sent = sentByUs(object);
       const call = { ...this.call(options), demandCreate: () => this.demandCreate(ref) };
-      if (target.subresource === "scale") return replaceScale(this.core, target, sent, call);
-      return written(target, await replaceObject(this.core, target, sent, call, subresourceStrategyOf(target)));
+      if (target.subresource === "scale") return scaleAs<T>(replaceScale(this.core, target, sent, call));
+      return written<T>(target, await replaceObject(this.core, target, sent, call, subresourceStrategyOf(target)));
     });
   }
 
-  patch(ref: ObjectRef, patch: Patch, options: WriteOptions = {}): Promise<Outcome<KubeObject>> {
+  patch<T extends KubeObject>(ref: ObjectRef<T>, patch: Patch<T>, options: WriteOptions = {}): Promise<Outcome<T>> {
     return this.writing(options, async () => {
       const target = this.target(ref, "patch");
       const sent = sentByUs(patch.body);
@@ -154,20 +159,20 @@ class InProcessKube implements KubeApi {
         force: patch.type === "apply" && patch.force === true,
         demandCreate: () => this.demandCreate(ref),
       };
-      if (target.subresource === "scale") return patchScale(this.core, target, patch.type, sent, call);
-      return written(
+      if (target.subresource === "scale") return scaleAs<T>(patchScale(this.core, target, patch.type, sent, call));
+      return written<T>(
         target,
         await patchObject(this.core, target, patch.type, sent, call, subresourceStrategyOf(target)),
       );
     });
   }
 
-  delete(ref: ObjectRef, options: DeleteOptions = {}): Promise<Outcome<KubeObject | undefined>> {
+  delete<T extends KubeObject>(ref: ObjectRef<T>, options: DeleteOptions = {}): Promise<Outcome<T | undefined>> {
     return this.writing(options, async () => {
       const target = this.target(ref, "delete");
       const { version, gone } = await deleteObject(this.core, target, options, this.call(options));
       const { resource } = target;
-      return gone && resource.strategy.returnsDeleted !== true ? undefined : objectIn(resource, version);
+      return gone && resource.strategy.returnsDeleted !== true ? undefined : objectIn<T>(resource, version);
     });
   }
 
@@ -201,24 +206,24 @@ class InProcessKube implements KubeApi {
     return { resource, namespace, name, subresource };
   }
 
-  private collection(kind: ResourceRef, verb: "list" | "watch", options: ListOptions | WatchOptions): Target {
+  private collection(kind: ResourceHandle, verb: "list" | "watch", options: ListOptions | WatchOptions): Target {
     const { namespace = "", fieldSelector } = options;
-    this.demand(kind, { verb, subresource: "", namespace, name: pinnedName(fieldSelector) });
+    this.demand(kind, { verb, subresource: "", namespace, ...pinnedFields(verb, fieldSelector) });
     const resource = this.resource(kind);
     if (namespace !== "" && !resource.type.namespaced) throw unknownPath();
     if (!resource.type.verbs.includes(verb)) throw methodNotAllowed(resource.groupResource, verb);
     return { resource, namespace, name: "", subresource: "" };
   }
 
-  private resource({ group, version, plural }: ResourceRef): Resource {
+  private resource({ group, version, plural }: ResourceHandle): Resource {
     const resource = this.core.registry.find(group, version, plural);
     if (resource === undefined) throw unknownPath();
     return resource;
   }
 
   private demand(
-    { group, plural }: ResourceRef,
-    what: { verb: string; subresource: string; namespace: string; name: string },
+    { group, plural }: ResourceHandle,
+    what: Pick<ResourceAccess, "verb" | "subresource" | "namespace" | "name" | "fields">,
   ): void {
     if (this.authorizer === undefined) return;
     // A namespace is authorised as an object in itself.
@@ -280,12 +285,18 @@ function unlessCancelled<T>(outcome: Promise<Outcome<T>>, cancel: Cancel): Promi
   });
 }
 
-function objectIn(resource: Resource, version: { object(): KubeObject }): KubeObject {
-  return resource.fromStorage(version.object());
+/** What is stored was decoded by the schema of its resource, so it is what the handle of the resource says. */
+function objectIn<T extends KubeObject>(resource: Resource, version: { object(): KubeObject }): T {
+  return resource.fromStorage(version.object()) as T;
 }
 
-function written({ resource }: Target, { version }: Written): KubeObject {
-  return objectIn(resource, version);
+/** Who asks for the scale of a resource has named Scale as the type of the answer. */
+async function scaleAs<T extends KubeObject>(scale: Promise<KubeObject>): Promise<T> {
+  return (await scale) as T;
+}
+
+function written<T extends KubeObject>({ resource }: Target, { version }: Written): T {
+  return objectIn<T>(resource, version);
 }
 
 function verbsOf(resource: Resource, subresource: string): readonly string[] {
@@ -307,7 +318,7 @@ function hubOptions(options: WatchOptions): Parameters<typeof watchObjects>[2] {
   };
 }
 
-function portEvent(resource: Resource, event: HubEvent): Parameters<WatchSink["event"]>[0] {
+function portEvent<T extends KubeObject>(resource: Resource, event: HubEvent): WatchEvent<T> {
   if (event.type !== "BOOKMARK") return { type: event.type, object: objectIn(resource, event.version) };
   return { type: "BOOKMARK", revision: String(event.revision), initialEventsEnd: event.initialEventsEnd };
 }

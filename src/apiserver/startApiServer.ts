@@ -144,7 +144,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     server.closeAllConnections();
     throw error;
   });
-  const { core, rbac } = api;
+  const { core, rbac, authorizer } = api;
   const tokens = new TokenIssuer(pki.tokenKey);
   const lookup = (resource: string, namespace: string, name: string) =>
     core.store.get(resource, namespace, name)?.object();
@@ -157,7 +157,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   state.world = {
     core,
     rbac,
-    authorizer: rbac,
+    authorizer,
     sources: {
       tokens,
       lookup,

@@ -35,9 +35,13 @@ export interface Strategy {
   readonly name?: "dnsSubdomain" | "dnsLabel" | "dns1035Label" | "pathSegment";
   /**
    * `spec`: starts at 1 and grows when the spec changes. `content`: when anything outside metadata and status changes.
-   * `none`: the kind has no generation.
+   * `specAndAnnotations`: when one of these changes. `none`: the kind has no generation.
    */
-  readonly generation?: "spec" | "content" | "none";
+  readonly generation?: "spec" | "specAndAnnotations" | "content" | "none";
+  /** What happens to dependents when a DELETE does not say; the garbage collector removes them unless said otherwise. */
+  readonly orphansByDefault?: boolean;
+  /** Why users should say it: a `Warning` with a DELETE that leaves it open. */
+  readonly orphanWarning?: string;
   /** PUT creates what is missing. */
   readonly createOnUpdate?: boolean;
   /** PUT must carry a resourceVersion. */
@@ -46,8 +50,11 @@ export interface Strategy {
   readonly returnsDeleted?: boolean;
   /** A status sent with a create is kept (nodes). */
   readonly statusOnCreate?: boolean;
-  /** Labels and annotations sent to /status are taken (pods, nodes); otherwise metadata stays as stored. */
-  readonly statusTakesMetadata?: boolean;
+  /**
+   * What of the metadata stays as stored when /status is written. Built-in kinds take the metadata that is sent with a
+   * status unless they say otherwise here; custom resources never do.
+   */
+  readonly statusKeeps?: "metadata" | "labels" | "ownerReferences";
 
   /** Fills defaults of the versioned type. Runs on every decoded object and patch result, so it is idempotent. */
   setDefaults?(object: KubeObject): void;

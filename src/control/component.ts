@@ -1,14 +1,7 @@
+import type { NewObject } from "../model/intent.ts";
+import type { CustomResourceDefinition } from "../model/kubernetes.generated.ts";
 import type { AdmissionHook } from "../model/objects/admissionHook.ts";
-import type { ObjectMeta } from "../model/objects/object.ts";
 import type { Controllers } from "./runtime/controllers.ts";
-
-/** An object to create: without the fields that only the server sets. */
-export type NewObject = {
-  readonly apiVersion: string;
-  readonly kind: string;
-  readonly metadata: Partial<ObjectMeta> & { readonly name: string };
-  readonly [field: string]: unknown;
-};
 
 /** A component of the control plane, which `muster up` and `muster run --controllers` start by its name. */
 export interface Component {
@@ -18,7 +11,7 @@ export interface Component {
   /** Every real cluster brings its own: `muster run` starts it only when it is named, as two of them would fight. */
   readonly isProvidedByCluster?: boolean;
   /** The CustomResourceDefinitions that it works on. */
-  readonly definitions?: readonly NewObject[];
+  readonly definitions?: readonly NewObject<CustomResourceDefinition>[];
   /**
    * Objects that a cluster with this component has from its first moment; created when they are missing, never changed.
    */

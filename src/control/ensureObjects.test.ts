@@ -3,11 +3,12 @@ import { TestApi } from "../../testing/apiserver/testApi.ts";
 import { FaultyKube } from "../../testing/control/faultyKube.ts";
 import { inProcessKube } from "../apiserver/kubeApi.ts";
 import { refused } from "../model/outcome.ts";
+import { builtin } from "../model/resources.generated.ts";
 import { controlPlane, usualComponents } from "./controlPlane.ts";
 import { ensureDefinitions, ensureStartObjects } from "./ensureObjects.ts";
 
 const components = usualComponents(controlPlane());
-const definitions = { group: "apiextensions.k8s.io", version: "v1", plural: "customresourcedefinitions" };
+const definitions = builtin.CustomResourceDefinition;
 const admin = { user: { username: "admin", groups: ["system:masters"] }, fieldManager: "test" };
 
 async function newCluster() {

@@ -1,16 +1,16 @@
-import { equalFields, type Json } from "../model/objects/json.ts";
-import type { KubeObject } from "../model/objects/object.ts";
+import type { NewObject } from "../model/intent.ts";
+import type { CustomResourceDefinition } from "../model/kubernetes.generated.ts";
+import { equalFields } from "../model/objects/json.ts";
 import { splitApiVersion } from "../model/objects/object.ts";
 import { type Outcome, type Refusal, succeeded } from "../model/outcome.ts";
+import { builtin } from "../model/resources.generated.ts";
 import type { Clock } from "../ports/clock.ts";
-import type { KubeApi, ObjectRef, ResourceRef } from "../ports/kubeApi.ts";
-import type { Component, NewObject } from "./component.ts";
+import type { KubeApi, ObjectRef } from "../ports/kubeApi.ts";
+import type { Component } from "./component.ts";
 
-const definitionsRef: ResourceRef = {
-  group: "apiextensions.k8s.io",
-  version: "v1",
-  plural: "customresourcedefinitions",
-};
+type NewDefinition = NewObject<CustomResourceDefinition>;
+
+const definitionsRef = builtin.CustomResourceDefinition;
 
 /** Of the kinds that components start with and no component defines. */
 const pluralsOfEveryCluster: Readonly<Record<string, string>> = {
@@ -46,7 +46,7 @@ export async function ensureDefinitions(
 ): Promise<Outcome<undefined>> {
   const { kube } = ports;
   const definitions = definitionsOf(components);
-  const lacking: NewObject[] = [];
+  const lacking: NewDefinition[] = [];
   for (const definition of definitions) {
     const outcome = await ensureDefinition(kube, definition, { dryRun: true });
     if (!outcome.ok) return about(outcome, "no definition was written");
@@ -71,7 +71,7 @@ function about(refusal: Refusal, state: string): Refusal {
 
 /** Creates the objects that the components want to be there from the first moment. What exists is left as it is. */
 export async function ensureStartObjects(kube: KubeApi, components: readonly Component[]): Promise<Outcome<undefined>> {
-  const plurals = new Map(definitionsOf(components).map(({ spec }) => namesIn(spec)));
+  const plurals = new Map(definitionsOf(components).map(({ spec }) => [spec.names.kind, spec.names.plural]));
   for (const object of components.flatMap(({ startObjects = [] }) => startObjects)) {
     const plural = plurals.get(object.kind) ?? pluralsOfEveryCluster[object.kind];
     if (plural === undefined) throw new Error(`a component starts with a ${object.kind}, which no component defines`);
@@ -81,42 +81,37 @@ export async function ensureStartObjects(kube: KubeApi, components: readonly Com
     const found = await kube.get({ ...kind, namespace, name });
     if (found.ok) continue;
     if (found.reason !== "NotFound") return found;
-    const outcome = await kube.create(kind, object as unknown as KubeObject);
+    const outcome = await kube.create(kind, object);
     if (!outcome.ok && outcome.reason !== "AlreadyExists") return outcome;
   }
   return { ok: true, value: undefined };
 }
 
-function namesIn(spec: unknown): [kind: string, plural: string] {
-  const { names } = spec as { names: { kind: string; plural: string } };
-  return [names.kind, names.plural];
-}
-
-function definitionsOf(components: readonly Component[]): NewObject[] {
+function definitionsOf(components: readonly Component[]): NewDefinition[] {
   const byName = new Map(
     components.flatMap(({ definitions = [] }) => definitions).map((each) => [each.metadata.name, each]),
   );
   return [...byName.values()];
 }
 
-function definitionNamed({ metadata }: NewObject): ObjectRef {
+function definitionNamed({ metadata }: NewDefinition): ObjectRef<CustomResourceDefinition> {
   return { ...definitionsRef, namespace: "", name: metadata.name };
 }
 
 async function ensureDefinition(
   kube: KubeApi,
-  definition: NewObject,
+  definition: NewDefinition,
   options: { readonly dryRun?: boolean } = {},
 ): Promise<Outcome<{ readonly isWritten: boolean }>> {
   const ref = definitionNamed(definition);
   for (let attempt = 1; ; attempt++) {
     const found = await kube.get(ref);
     if (!found.ok && found.reason !== "NotFound") return found;
-    const spec = found.ok ? { ...(found.value["spec"] as object), ...(definition["spec"] as object) } : undefined;
-    if (found.ok && equalFields(found.value["spec"] as Json, spec as Json)) return succeeded({ isWritten: false });
+    const spec = { ...(found.ok ? found.value.spec : {}), ...(definition.spec as CustomResourceDefinition["spec"]) };
+    if (found.ok && equalFields(found.value.spec, spec)) return succeeded({ isWritten: false });
     const written = found.ok
       ? await kube.update(ref, { ...found.value, spec }, options)
-      : await kube.create(definitionsRef, definition as unknown as KubeObject, options);
+      : await kube.create(definitionsRef, definition, options);
     if (written.ok) return succeeded({ isWritten: true });
     // Another process of this installation may have been first.
     const isRace = written.reason === "Conflict" || written.reason === "AlreadyExists";
@@ -126,14 +121,10 @@ async function ensureDefinition(
 
 async function untilServed(
   { kube, clock }: { readonly kube: KubeApi; readonly clock: Clock },
-  definition: NewObject,
+  definition: NewDefinition,
 ): Promise<Outcome<undefined>> {
   const lastMs = clock.nowMs() + servedWithinMs;
-  const { group, names, versions } = definition["spec"] as {
-    group: string;
-    names: { plural: string };
-    versions: { name: string; served: boolean }[];
-  };
+  const { group, names, versions } = definition.spec;
   const version = versions.find(({ served }) => served)?.name ?? "";
   for (;;) {
     const found = await kube.list({ group, version, plural: names.plural }, { limit: 1 });

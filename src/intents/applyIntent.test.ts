@@ -4,12 +4,13 @@ import { inProcessKube } from "../apiserver/kubeApi.ts";
 import type { BindIntent, DeleteIntent, EvictIntent, Intent, NewObject, PatchIntent } from "../model/intent.ts";
 import { expectedOf } from "../model/intent.ts";
 import type { KubeObject } from "../model/objects/object.ts";
+import { builtin } from "../model/resources.generated.ts";
 import type { KubeApi } from "../ports/kubeApi.ts";
 import { applyIntent } from "./applyIntent.ts";
 import { destroyAfterLooking, lookAgain } from "./lookAgain.ts";
 import { mergeFrom } from "./mergeFrom.ts";
 
-const pods = { group: "", version: "v1", plural: "pods" };
+const pods = builtin.Pod;
 const target = { ...pods, namespace: "default", name: "p" };
 const why = "a test wants it";
 

@@ -1,14 +1,13 @@
-import type { Intent } from "../model/intent.ts";
-import { isObject, type JsonObject } from "../model/objects/json.ts";
-import type { KubeObject } from "../model/objects/object.ts";
+import type { Expected, Intent } from "../model/intent.ts";
+import type { KubeObject, MergePatch } from "../model/objects/object.ts";
 import { type Outcome, succeeded } from "../model/outcome.ts";
 import type { Revision } from "../model/revision.ts";
 import type { Cancel } from "../ports/cancel.ts";
 import type { KubeApi } from "../ports/kubeApi.ts";
 
 /** The result of a write: the object as it is now, where the API returns it, and the revision that the write got. */
-export interface Written {
-  readonly object?: KubeObject;
+export interface Written<T extends KubeObject = KubeObject> {
+  readonly object?: T;
   readonly revision?: Revision;
   /** That it changed the object is certain, though the API returns no revision. */
   readonly isChange?: boolean;
@@ -17,21 +16,23 @@ export interface Written {
 export interface ApplyOptions {
   readonly cancel?: Cancel;
   readonly fieldManager?: string;
+  /** Whether the write is only tried: everything is checked and nothing is stored. */
+  readonly dryRun?: boolean;
 }
 
 /**
  * Sends one intent as one call that carries the intent's precondition, and returns the outcome. It does not choose and
  * does not retry: its caller reads and decides again.
  */
-export async function applyIntent(
+export async function applyIntent<T extends KubeObject>(
   kube: KubeApi,
-  intent: Intent,
+  intent: Intent<T>,
   options: ApplyOptions = {},
-): Promise<Outcome<Written>> {
+): Promise<Outcome<Written<T>>> {
   const { target } = intent;
   switch (intent.type) {
     case "create":
-      return written(await kube.create(target, intent.object as unknown as KubeObject, options));
+      return written(await kube.create(target, intent.object, options));
     case "update":
       return written(await kube.update(target, pinned(intent.object, intent.expected), options));
     case "status": {
@@ -39,9 +40,9 @@ export async function applyIntent(
       return written(await kube.update(ref, pinned(intent.object, intent.expected), options));
     }
     case "patch": {
-      const { subresource, expected } = intent;
+      const { subresource, expected, strategy: type = "merge" } = intent;
       const ref = subresource === undefined ? target : { ...target, subresource };
-      return written(await kube.patch(ref, { type: "merge", body: guarded(intent.patch, expected) }, options));
+      return written(await kube.patch(ref, { type, body: guarded(intent.patch, expected) }, options));
     }
     case "apply": {
       const { subresource, expected, fields, force } = intent;
@@ -80,7 +81,7 @@ export async function applyIntent(
   }
 }
 
-function written(outcome: Outcome<KubeObject>): Outcome<Written> {
+function written<T extends KubeObject>(outcome: Outcome<T>): Outcome<Written<T>> {
   if (!outcome.ok) return outcome;
   return succeeded({ object: outcome.value, revision: outcome.value.metadata.resourceVersion });
 }
@@ -90,21 +91,19 @@ function cancelOf({ cancel }: ApplyOptions): { cancel?: Cancel } {
 }
 
 /** The object with the precondition in it, whatever it was built from. */
-function pinned(object: KubeObject, { uid, resourceVersion }: { uid: string; resourceVersion: string }): KubeObject {
+function pinned<T extends KubeObject>(object: T, { uid, resourceVersion }: Expected): T {
   const { metadata } = object;
   if (metadata.uid === uid && metadata.resourceVersion === resourceVersion) return object;
   return { ...object, metadata: { ...metadata, uid, resourceVersion } };
 }
 
 /** An applied configuration names its object. */
-function named(fields: JsonObject, { namespace, name }: { namespace: string; name: string }): JsonObject {
-  const metadata = fields["metadata"];
+function named<P extends MergePatch>(fields: P, { namespace, name }: { namespace: string; name: string }): P {
   const place = namespace === "" ? { name } : { name, namespace };
-  return { ...fields, metadata: { ...(isObject(metadata) ? metadata : {}), ...place } };
+  return { ...fields, metadata: { ...fields.metadata, ...place } };
 }
 
 /** A patch that names a state is refused with a conflict on any other. */
-function guarded(patch: JsonObject, { uid, resourceVersion }: { uid: string; resourceVersion: string }): JsonObject {
-  const metadata = patch["metadata"];
-  return { ...patch, metadata: { ...(isObject(metadata) ? metadata : {}), uid, resourceVersion } };
+function guarded<P extends MergePatch>(patch: P, { uid, resourceVersion }: Expected): P {
+  return { ...patch, metadata: { ...patch.metadata, uid, resourceVersion } };
 }

@@ -1,19 +1,20 @@
 import type { DestructiveIntent, IntentTarget } from "../model/intent.ts";
 import type { KubeObject } from "../model/objects/object.ts";
+import type { Resource } from "../model/objects/resource.ts";
 import { type Outcome, refused, succeeded } from "../model/outcome.ts";
 import { isAtLeast, type Revision } from "../model/revision.ts";
 import type { Cancel } from "../ports/cancel.ts";
-import type { KubeApi, ListOptions, ResourceRef } from "../ports/kubeApi.ts";
+import type { KubeApi, KubeReads, ListOptions } from "../ports/kubeApi.ts";
 import { type ApplyOptions, applyIntent, type Written } from "./applyIntent.ts";
 
 /** An object as the API has it, or that it has none, and when. */
-export interface FreshObject {
-  readonly object: KubeObject | undefined;
+export interface FreshObject<T extends KubeObject = KubeObject> {
+  readonly object: T | undefined;
   readonly revision: Revision;
 }
 
-export interface FreshList {
-  readonly items: readonly KubeObject[];
+export interface FreshList<T extends KubeObject = KubeObject> {
+  readonly items: readonly T[];
   readonly revision: Revision;
 }
 
@@ -27,11 +28,11 @@ export interface LookOptions {
  * A consistent read of one object, at or beyond a revision. It is a list by name, because only a list has the revision
  * at which the object was absent: "not found" without one proves nothing.
  */
-export async function lookAgain(
-  kube: KubeApi,
-  target: IntentTarget,
+export async function lookAgain<T extends KubeObject>(
+  kube: KubeReads,
+  target: IntentTarget<T>,
   options: LookOptions,
-): Promise<Outcome<FreshObject>> {
+): Promise<Outcome<FreshObject<T>>> {
   const place = target.namespace === "" ? {} : { namespace: target.namespace };
   const outcome = await lookAgainAtAll(
     kube,
@@ -45,12 +46,12 @@ export async function lookAgain(
 }
 
 /** The same for everything that a selection picks. */
-export async function lookAgainAtAll(
-  kube: KubeApi,
-  kind: ResourceRef,
+export async function lookAgainAtAll<T extends KubeObject>(
+  kube: KubeReads,
+  kind: Resource<T>,
   selection: Pick<ListOptions, "namespace" | "labelSelector" | "fieldSelector">,
   { atLeast, cancel }: LookOptions,
-): Promise<Outcome<FreshList>> {
+): Promise<Outcome<FreshList<T>>> {
   const outcome = await kube.list(kind, { ...selection, ...(cancel && { cancel }) });
   if (!outcome.ok) return outcome;
   const { items, revision } = outcome.value;
@@ -62,19 +63,21 @@ export async function lookAgainAtAll(
 }
 
 /** What a second look came to. */
-export type Recheck = { readonly still: DestructiveIntent } | { readonly notAnyMore: string };
+export type Recheck<T extends KubeObject = KubeObject> =
+  | { readonly still: DestructiveIntent<T> }
+  | { readonly notAnyMore: string };
 
 /**
  * Reads the victim again and asks whether it should still go; only then the write leaves, with the state that was just
  * read as its precondition. The recheck is pure and sees the fresh object. What it relies on beyond the victim must
  * have written to the victim (its holders), or it may change unseen.
  */
-export async function destroyAfterLooking(
+export async function destroyAfterLooking<T extends KubeObject>(
   kube: KubeApi,
-  intent: DestructiveIntent,
-  recheck: (fresh: FreshObject) => Recheck,
+  intent: DestructiveIntent<T>,
+  recheck: (fresh: FreshObject<T>) => Recheck<T>,
   options: LookOptions & ApplyOptions,
-): Promise<Outcome<Written | { readonly notAnyMore: string }>> {
+): Promise<Outcome<Written<T> | { readonly notAnyMore: string }>> {
   const fresh = await lookAgain(kube, intent.target, options);
   if (!fresh.ok) return fresh;
   if (fresh.value.object?.metadata.uid !== intent.expected.uid) {

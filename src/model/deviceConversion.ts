@@ -2,18 +2,13 @@
  * resource.k8s.io is decided on, and stored, as v1. v1beta2 says the same in the same words; v1beta1 wrote a request's
  * details beside its name instead of under `exactly`, and a device's under `basic`.
  */
-import type {
-  DeviceRequest,
-  ExactDeviceRequest,
-  ResourceClaimSpec,
-  V1beta1DeviceRequest,
-} from "./kubernetes.generated.ts";
-import type { KubeObject } from "./objects/object.ts";
+import type { DeviceRequest, ExactDeviceRequest, V1beta1DeviceRequest } from "./kubernetes.generated.ts";
+import type { Unstored } from "./objects/object.ts";
 
 /** Between a version and the one that is stored. */
 export interface DeviceConversion {
-  toStorage(object: KubeObject): KubeObject;
-  fromStorage(object: KubeObject): KubeObject;
+  toStorage<T extends Unstored>(object: T): T;
+  fromStorage<T extends Unstored>(object: T): T;
 }
 
 const storageVersion = "resource.k8s.io/v1";
@@ -59,16 +54,15 @@ function asSpec(value: unknown): Spec {
   return (value ?? {}) as Spec;
 }
 
-function withSpec(object: KubeObject, apiVersion: string, change: (spec: Spec) => Spec): KubeObject {
-  const next: KubeObject = { ...object, apiVersion };
-  if (object["spec"] !== undefined) next["spec"] = change(asSpec(object["spec"]));
-  return next;
+function withSpec<T extends Unstored>(object: T, apiVersion: string, change: (spec: Spec) => Spec): T {
+  const { spec } = object;
+  return spec === undefined ? { ...object, apiVersion } : { ...object, apiVersion, spec: change(asSpec(spec)) };
 }
 
 function claimSpec<From, To>(spec: Spec, convert: (request: From) => To): Spec {
-  const { devices } = spec as ResourceClaimSpec;
-  if (devices?.requests === undefined) return spec;
-  return { ...spec, devices: { ...devices, requests: (devices.requests as unknown as From[]).map(convert) } };
+  const { devices } = spec as { devices?: { requests?: From[] | null } };
+  if (!devices?.requests) return spec;
+  return { ...spec, devices: { ...devices, requests: devices.requests.map(convert) } };
 }
 
 function requestToStorage(request: V1beta1DeviceRequest): DeviceRequest {

@@ -1,5 +1,5 @@
-import type { JsonObject } from "./objects/json.ts";
-import type { KubeObject } from "./objects/object.ts";
+import type { DeepReadonly, KubeObject, MergePatch, NewMeta } from "./objects/object.ts";
+import type { Resource } from "./objects/resource.ts";
 import type { Revision } from "./revision.ts";
 
 /**
@@ -7,21 +7,18 @@ import type { Revision } from "./revision.ts";
  * was decided on, and the types leave no way to forget it: if the object has changed since, the write is refused and
  * the decision is taken again.
  */
-export type Intent =
-  | CreateIntent
-  | UpdateIntent
-  | StatusIntent
-  | PatchIntent
-  | ApplyIntent
-  | BindIntent
-  | EvictIntent
-  | DeleteIntent;
+export type Intent<T extends KubeObject = KubeObject> =
+  | CreateIntent<T>
+  | UpdateIntent<T>
+  | StatusIntent<T>
+  | PatchIntent<T>
+  | ApplyIntent<T>
+  | BindIntent<T>
+  | EvictIntent<T>
+  | DeleteIntent<T>;
 
 /** Where an object lives: the same words as a path of the API. */
-export interface IntentTarget {
-  readonly group: string;
-  readonly version: string;
-  readonly plural: string;
+export interface IntentTarget<T extends KubeObject = KubeObject> extends Resource<T> {
   /** Empty for cluster-scoped objects. */
   readonly namespace: string;
   readonly name: string;
@@ -36,67 +33,62 @@ export interface Expected {
 /** What a decision was taken on: a state of an object, or that nothing had the name up to a revision. */
 export type Basis = Expected | { readonly absentAt: Revision };
 
-interface Decided {
-  readonly target: IntentTarget;
+interface Decided<T extends KubeObject> {
+  readonly target: IntentTarget<T>;
   /** The sentence that shows in the log, the event and the condition. */
   readonly why: string;
 }
 
 /** The precondition is that nothing of that name exists, so the name is derived and never drawn. */
-export interface CreateIntent extends Decided {
+export interface CreateIntent<T extends KubeObject = KubeObject> extends Decided<T> {
   readonly type: "create";
   readonly absentAt: Revision;
-  readonly object: NewObject;
+  readonly object: NewObject<T>;
 }
 
-export type NewObject = {
-  readonly apiVersion: string;
-  readonly kind: string;
-  readonly metadata: {
-    readonly name: string;
-    readonly namespace?: string;
-    readonly generateName?: never;
-    readonly labels?: Readonly<Record<string, string>>;
-    readonly annotations?: Readonly<Record<string, string>>;
-    readonly [field: string]: unknown;
-  };
-  readonly [field: string]: unknown;
+/** An object that is created under a derived name. */
+export type NewObject<T extends KubeObject = KubeObject> = {
+  readonly [F in keyof T]: F extends "metadata"
+    ? NewMeta & { readonly name: string; readonly generateName?: never }
+    : DeepReadonly<T[F]>;
 };
 
 /** Replaces the object. The precondition is the object's own uid and resourceVersion. */
-export interface UpdateIntent extends Decided {
+export interface UpdateIntent<T extends KubeObject = KubeObject> extends Decided<T> {
   readonly type: "update";
   readonly expected: Expected;
-  readonly object: KubeObject;
+  readonly object: T;
 }
 
 /** Replaces the object's status and nothing else. */
-export interface StatusIntent extends Decided {
+export interface StatusIntent<T extends KubeObject = KubeObject> extends Decided<T> {
   readonly type: "status";
   readonly expected: Expected;
-  readonly object: KubeObject;
+  readonly object: T;
 }
 
 /** A merge patch; null removes a field. */
-export interface PatchIntent extends Decided {
+export interface PatchIntent<T extends KubeObject = KubeObject> extends Decided<T> {
   readonly type: "patch";
   readonly expected: Expected;
-  readonly patch: JsonObject;
+  readonly patch: MergePatch<T>;
+  /** How lists are merged: replaced, as the standard says, or by their keys, as Kubernetes does for built-in kinds. */
+  readonly strategy?: "merge" | "strategic";
   readonly subresource?: string;
 }
 
 /** Server-side apply to an object that exists: these fields are ours. What does not exist yet is created. */
-export interface ApplyIntent extends Decided {
+export interface ApplyIntent<T extends KubeObject = KubeObject> extends Decided<T> {
   readonly type: "apply";
   readonly expected: Expected;
   /** The fields that we want to own; `apiVersion` and `kind` are part of it. */
-  readonly fields: JsonObject;
+  readonly fields: MergePatch<T>;
   /** Takes fields from other owners instead of reporting a conflict. */
   readonly force?: boolean;
   readonly subresource?: string;
 }
 
-export interface BindIntent extends Decided {
+export interface BindIntent<T extends KubeObject = KubeObject> extends Decided<T> {
   readonly type: "bind";
   readonly expected: Expected;
   readonly node: string;
@@ -105,23 +97,23 @@ export interface BindIntent extends Decided {
 }
 
 /** Destructive: look again before it is sent. */
-export interface EvictIntent extends Decided {
+export interface EvictIntent<T extends KubeObject = KubeObject> extends Decided<T> {
   readonly type: "evict";
   readonly expected: Expected;
   readonly gracePeriodSeconds?: number;
 }
 
 /** Destructive: look again before it is sent. */
-export interface DeleteIntent extends Decided {
+export interface DeleteIntent<T extends KubeObject = KubeObject> extends Decided<T> {
   readonly type: "delete";
   readonly expected: Expected;
   readonly gracePeriodSeconds?: number;
   readonly propagationPolicy?: "Background" | "Foreground" | "Orphan";
 }
 
-export type DestructiveIntent = EvictIntent | DeleteIntent;
+export type DestructiveIntent<T extends KubeObject = KubeObject> = EvictIntent<T> | DeleteIntent<T>;
 
-export function isDestructive(intent: Intent): intent is DestructiveIntent {
+export function isDestructive<T extends KubeObject>(intent: Intent<T>): intent is DestructiveIntent<T> {
   return intent.type === "evict" || intent.type === "delete";
 }
 

@@ -1,37 +1,38 @@
-import type { Json } from "../model/objects/json.ts";
-import type { KubeObject } from "../model/objects/object.ts";
+import type { JsonObject } from "../model/objects/json.ts";
+import type { KubeObject, MergePatch, Unstored } from "../model/objects/object.ts";
+import type { Resource } from "../model/objects/resource.ts";
 import type { Outcome } from "../model/outcome.ts";
 import type { Cancel } from "./cancel.ts";
 
+/** The verbs of a Kubernetes API that change nothing. What the API refuses is an outcome and never an exception. */
+export interface KubeReads {
+  /** A consistent read: at least as new as every write that was acknowledged before. */
+  get<T extends KubeObject>(ref: ObjectRef<T>, options?: CallOptions): Promise<Outcome<T>>;
+  list<T extends KubeObject>(resource: Resource<T>, options?: ListOptions): Promise<Outcome<KubeList<T>>>;
+  /** Events are handed to the sink in order. The watch ends by `ended`, exactly once, unless it was stopped. */
+  watch<T extends KubeObject>(resource: Resource<T>, options: WatchOptions, sink: WatchSink<NoInfer<T>>): Watch;
+}
+
 /**
  * A Kubernetes API, wherever it is: a real cluster over HTTP, the embedded server in this process, or the simulator.
- * What the API refuses is an outcome and never an exception.
  */
-export interface KubeApi {
-  /** A consistent read: at least as new as every write that was acknowledged before. */
-  get(ref: ObjectRef, options?: CallOptions): Promise<Outcome<KubeObject>>;
-  list(kind: ResourceRef, options?: ListOptions): Promise<Outcome<KubeList>>;
-  /** Events are handed to the sink in order. The watch ends by `ended`, exactly once, unless it was stopped. */
-  watch(kind: ResourceRef, options: WatchOptions, sink: WatchSink): Watch;
-  create(kind: ResourceRef, object: KubeObject, options?: WriteOptions): Promise<Outcome<KubeObject>>;
+export interface KubeApi extends KubeReads {
+  create<T extends KubeObject>(
+    resource: Resource<T>,
+    object: NoInfer<Unstored<T>>,
+    options?: WriteOptions,
+  ): Promise<Outcome<T>>;
   /** PUT: carries the resourceVersion that is in the object. `subresource` is usually `status`. */
-  update(ref: ObjectRef, object: KubeObject, options?: WriteOptions): Promise<Outcome<KubeObject>>;
-  patch(ref: ObjectRef, patch: Patch, options?: WriteOptions): Promise<Outcome<KubeObject>>;
-  delete(ref: ObjectRef, options?: DeleteOptions): Promise<Outcome<KubeObject | undefined>>;
+  update<T extends KubeObject>(ref: ObjectRef<T>, object: NoInfer<T>, options?: WriteOptions): Promise<Outcome<T>>;
+  patch<T extends KubeObject>(ref: ObjectRef<T>, patch: Patch<NoInfer<T>>, options?: WriteOptions): Promise<Outcome<T>>;
+  delete<T extends KubeObject>(ref: ObjectRef<T>, options?: DeleteOptions): Promise<Outcome<T | undefined>>;
   /** Gives a pod its node in one write. */
   bind(pod: ObjectRef, binding: BindTarget, options?: WriteOptions): Promise<Outcome<undefined>>;
   /** A delete that asks the disruption budgets first. */
   evict(pod: ObjectRef, options?: DeleteOptions): Promise<Outcome<undefined>>;
 }
 
-/** A resource in one version: `{ group: "apps", version: "v1", plural: "deployments" }`. */
-export interface ResourceRef {
-  readonly group: string;
-  readonly version: string;
-  readonly plural: string;
-}
-
-export interface ObjectRef extends ResourceRef {
+export interface ObjectRef<T extends KubeObject = KubeObject> extends Resource<T> {
   /** Empty for cluster-scoped objects. */
   readonly namespace: string;
   readonly name: string;
@@ -58,9 +59,9 @@ export interface ListOptions extends CallOptions {
   readonly resourceVersionMatch?: "Exact" | "NotOlderThan";
 }
 
-export interface KubeList {
+export interface KubeList<T extends KubeObject = KubeObject> {
   readonly revision: string;
-  readonly items: readonly KubeObject[];
+  readonly items: readonly T[];
   readonly continueToken?: string;
 }
 
@@ -75,12 +76,12 @@ export interface WatchOptions {
   readonly timeoutSeconds?: number;
 }
 
-export type WatchEvent =
-  | { readonly type: "ADDED" | "MODIFIED" | "DELETED"; readonly object: KubeObject }
+export type WatchEvent<T extends KubeObject = KubeObject> =
+  | { readonly type: "ADDED" | "MODIFIED" | "DELETED"; readonly object: T }
   | { readonly type: "BOOKMARK"; readonly revision: string; readonly initialEventsEnd: boolean };
 
-export interface WatchSink {
-  event(event: WatchEvent): void;
+export interface WatchSink<T extends KubeObject = KubeObject> {
+  event(event: WatchEvent<T>): void;
   /** Undefined for a clean end (the server's time was up); otherwise why. `Expired` means: list again. */
   ended(why: Outcome<never> | undefined): void;
 }
@@ -95,11 +96,11 @@ export interface WriteOptions extends CallOptions {
   readonly dryRun?: boolean;
 }
 
-export type Patch =
-  | { readonly type: "merge"; readonly body: Json }
-  | { readonly type: "strategic"; readonly body: Json }
-  | { readonly type: "json"; readonly body: Json }
-  | { readonly type: "apply"; readonly body: Json; readonly force?: boolean };
+export type Patch<T extends KubeObject = KubeObject> =
+  | { readonly type: "merge"; readonly body: MergePatch<T> }
+  | { readonly type: "strategic"; readonly body: MergePatch<T> }
+  | { readonly type: "json"; readonly body: readonly JsonObject[] }
+  | { readonly type: "apply"; readonly body: MergePatch<T>; readonly force?: boolean };
 
 export interface DeleteOptions extends CallOptions {
   readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };

@@ -1,5 +1,5 @@
 import type { StoreEvent } from "../apiserver/storage/storeEvent.ts";
-import type { KubeObject } from "../model/objects/object.ts";
+import type { Unstored } from "../model/objects/object.ts";
 
 /** What happened in a run, in order: enough to print it, and to prove that two runs were the same. */
 export class History {
@@ -64,7 +64,7 @@ export interface CallRecord {
   readonly seen: Seen | undefined;
   readonly preconditions: { readonly uid?: string; readonly resourceVersion?: string };
   /** What a create asks for. */
-  readonly object: KubeObject | undefined;
+  readonly object: Unstored | undefined;
   /** The name was chosen by the author, so that a second call with it is refused. */
   readonly named: boolean;
   /** What the simulator did to this call; empty when nothing. */

@@ -1,12 +1,15 @@
 import { expect, test } from "vitest";
 import type { Component } from "../control/component.ts";
-import type { KubeObject } from "../model/objects/object.ts";
+import type { NewObject } from "../model/intent.ts";
+import type { ConfigMap } from "../model/kubernetes.generated.ts";
+import type { KubeObject, NewMeta, Unstored } from "../model/objects/object.ts";
+import { builtin } from "../model/resources.generated.ts";
 import type { KubeApi } from "../ports/kubeApi.ts";
 import { runSeed, withTripwires } from "./runSeed.ts";
 import type { Scenario } from "./scenario.ts";
 
 const widgets = { group: "example.com", version: "v1", plural: "widgets" };
-const configMaps = { group: "", version: "v1", plural: "configmaps" };
+const configMaps = builtin.ConfigMap;
 
 const definition = {
   apiVersion: "apiextensions.k8s.io/v1",
@@ -39,16 +42,14 @@ const part: Component = {
       resource: widgets,
       operations: ["CREATE"],
       review: ({ object }) =>
-        (object as unknown as { size: number }).size > 0
-          ? { allowed: true }
-          : { allowed: false, message: "a widget has a size" },
+        Number(object?.["size"]) > 0 ? { allowed: true } : { allowed: false, message: "a widget has a size" },
     },
   ],
   add: () => {},
 };
 
-function widget(name: string, size: number): KubeObject {
-  return { apiVersion: "example.com/v1", kind: "Widget", metadata: { name }, size } as unknown as KubeObject;
+function widget(name: string, size: number): NewObject {
+  return { apiVersion: "example.com/v1", kind: "Widget", metadata: { name }, size };
 }
 
 async function played(run: (kube: KubeApi) => Promise<void>, more: Partial<Scenario>): Promise<void> {
@@ -79,12 +80,12 @@ test("a part's definitions are served, its start objects exist and its hooks are
 
 test("the server's own loops remove what its owner left behind, in simulated time", async () => {
   const place = { ...configMaps, namespace: "default" };
-  const map = (name: string, metadata: object = {}): KubeObject =>
+  const map = (name: string, metadata: NewMeta = {}): Unstored<ConfigMap> =>
     ({
       apiVersion: "v1",
       kind: "ConfigMap",
       metadata: { name, namespace: "default", ...metadata },
-    }) as unknown as KubeObject;
+    }) as KubeObject;
   let left: unknown = "never asked";
   const user = async (kube: KubeApi): Promise<void> => {
     const owner = await kube.create(configMaps, map("owner"));
@@ -94,7 +95,7 @@ test("the server's own loops remove what its owner left behind, in simulated tim
     await kube.create(configMaps, map("child", { ownerReferences }));
     await kube.delete({ ...place, name: "owner" });
   };
-  const namespaces = { group: "", version: "v1", plural: "namespaces" };
+  const namespaces = builtin.Namespace;
   await played(user, {
     serverLoops: true,
     setUp: async (kube) => {

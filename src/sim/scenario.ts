@@ -1,4 +1,6 @@
-import type { Component, NewObject } from "../control/component.ts";
+import type { Component } from "../control/component.ts";
+import type { NewObject } from "../model/intent.ts";
+import type { CustomResourceDefinition } from "../model/kubernetes.generated.ts";
 import type { KubeApi } from "../ports/kubeApi.ts";
 import type { ActorSpec } from "./actor.ts";
 import type { Invariant } from "./invariant.ts";
@@ -14,7 +16,7 @@ export interface Scenario {
    */
   readonly components?: readonly Component[];
   /** CustomResourceDefinitions that are served from the first moment, besides those of the components. */
-  readonly definitions?: readonly NewObject[];
+  readonly definitions?: readonly NewObject<CustomResourceDefinition>[];
   /**
    * Whether the server's own loops run (garbage collection, namespaces, disruption budgets), as they do in a real one.
    */

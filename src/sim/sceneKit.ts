@@ -3,8 +3,9 @@ import { commit, type Decision, resolveUnknown } from "../control/runtime/commit
 import type { Controllers } from "../control/runtime/controllers.ts";
 import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../control/runtime/loop.ts";
 import { timerSource } from "../control/runtime/sources.ts";
-import type { KubeObject } from "../model/objects/object.ts";
-import type { KubeApi, ObjectRef, ResourceRef } from "../ports/kubeApi.ts";
+import type { KubeObject, ObjectMeta } from "../model/objects/object.ts";
+import type { Resource } from "../model/objects/resource.ts";
+import type { KubeApi, ObjectRef } from "../ports/kubeApi.ts";
 import type { Effect } from "../snapshot/ledger.ts";
 import { Picture, type PictureOptions } from "../snapshot/picture.ts";
 import type { ActorPorts, ActorSpec } from "./actor.ts";
@@ -16,23 +17,24 @@ export const kinds = {
   nodes: { group: "", version: "v1", plural: "nodes" },
   configMaps: { group: "", version: "v1", plural: "configmaps" },
   replicaSets: { group: "apps", version: "v1", plural: "replicasets" },
-} as const satisfies Record<string, ResourceRef>;
+} as const satisfies Record<string, Resource>;
 
-export function at(kind: ResourceRef, name: string): ObjectRef {
+export function at(kind: Resource, name: string): ObjectRef {
   return { ...kind, namespace: kind.plural === "nodes" ? "" : "default", name };
 }
 
 /** An object as a client writes it: the server adds what is missing. */
-export function plain(
+export function plain<F extends { metadata?: object; [field: string]: unknown }>(
   apiVersion: string,
   kind: string,
   namespace: string,
   name: string,
-  fields: { metadata?: object; [field: string]: unknown } = {},
-): KubeObject {
-  const { metadata, ...rest } = fields;
+  fields?: F,
+): KubeObject & Omit<F, "metadata"> {
+  const { metadata, ...rest } = fields ?? ({} as F);
   const where = namespace === "" ? {} : { namespace };
-  return { apiVersion, kind, metadata: { name, ...where, ...metadata }, ...rest } as unknown as KubeObject;
+  const whole = { name, ...where, ...metadata } as ObjectMeta;
+  return { apiVersion, kind, metadata: whole, ...rest };
 }
 
 export function configMap(name: string, metadata: object = {}, data: Record<string, string> = {}): KubeObject {
@@ -61,7 +63,7 @@ export async function insist(ports: ActorPorts, call: () => Promise<{ ok: boolea
 /** One picture of some kinds, kept current by their caches. What objects hold is given by resource key. */
 export function pictureOf<V = never>(
   controllers: Controllers,
-  kindRefs: readonly ResourceRef[],
+  kindRefs: readonly Resource[],
   effects: Readonly<Record<string, (object: KubeObject) => readonly Effect<V>[]>> = {},
   options: PictureOptions<V> = {},
 ): Picture<V> {
@@ -100,7 +102,7 @@ export async function carryOut<V>(
 export function repeating(
   name: string,
   everyMs: number,
-  kindRefs: readonly ResourceRef[],
+  kindRefs: readonly Resource[],
   run: (controllers: Controllers, caches: readonly ObjectCache[]) => Promise<void>,
 ): ActorSpec {
   return controllersProcess(name, (controllers) => {

@@ -1,4 +1,5 @@
-import type { KubeObject } from "../model/objects/object.ts";
+import type { KubeObject, Unstored } from "../model/objects/object.ts";
+import type { Resource } from "../model/objects/resource.ts";
 import { type Outcome, type Refusal, refused } from "../model/outcome.ts";
 import type { Cancel } from "../ports/cancel.ts";
 import type {
@@ -10,7 +11,6 @@ import type {
   ListOptions,
   ObjectRef,
   Patch,
-  ResourceRef,
   Watch,
   WatchOptions,
   WatchSink,
@@ -51,12 +51,12 @@ export class SimKube implements KubeApi {
     this.server = server;
   }
 
-  get(ref: ObjectRef, options: CallOptions = {}): Promise<Outcome<KubeObject>> {
+  get<T extends KubeObject>(ref: ObjectRef<T>, options: CallOptions = {}): Promise<Outcome<T>> {
     const call = { verb: "get", ...about(ref), write: false, ...limits(options) };
     return this.call(call, () => this.server.get(ref), this.learnOne(ref));
   }
 
-  list(kind: ResourceRef, options: ListOptions = {}): Promise<Outcome<KubeList>> {
+  list<T extends KubeObject>(kind: Resource<T>, options: ListOptions = {}): Promise<Outcome<KubeList<T>>> {
     const { cancel, mayLeave: _, ...asked } = options;
     const call = { verb: "list", resource: resourceOf(kind), namespace: "", name: "", write: false, cancel };
     const key = this.world.chance.nth(`${this.actor.name}|list|${resourceOf(kind)}`);
@@ -67,7 +67,7 @@ export class SimKube implements KubeApi {
     );
   }
 
-  watch(kind: ResourceRef, options: WatchOptions, sink: WatchSink): Watch {
+  watch<T extends KubeObject>(kind: Resource<T>, options: WatchOptions, sink: WatchSink<T>): Watch {
     const resource = resourceOf(kind);
     if (this.actor.life !== this.life) return { stop: () => {} };
     const { world, actor, server } = this;
@@ -79,27 +79,31 @@ export class SimKube implements KubeApi {
     return new SimWatch(about);
   }
 
-  create(kind: ResourceRef, object: KubeObject, options: WriteOptions = {}): Promise<Outcome<KubeObject>> {
+  create<T extends KubeObject>(
+    kind: Resource<T>,
+    object: Unstored<T>,
+    options: WriteOptions = {},
+  ): Promise<Outcome<T>> {
     const { namespace = "", name, generateName } = object.metadata;
     const ref = { ...kind, namespace, name: name || `${generateName ?? ""}*` };
     const call = { verb: "create", ...about(ref), write: true, ...limits(options), object, named: Boolean(name) };
     return this.call(call, () => this.server.create(kind, object, sendable(options)), this.learnOne(kind));
   }
 
-  update(ref: ObjectRef, object: KubeObject, options: WriteOptions = {}): Promise<Outcome<KubeObject>> {
+  update<T extends KubeObject>(ref: ObjectRef<T>, object: T, options: WriteOptions = {}): Promise<Outcome<T>> {
     const { uid, resourceVersion } = object.metadata;
     const preconditions = { ...(uid ? { uid } : {}), ...(resourceVersion ? { resourceVersion } : {}) };
     const call = { verb: "update", ...about(ref), write: true, ...limits(options), preconditions };
     return this.call(call, () => this.server.update(ref, object, sendable(options)), this.learnOne(ref));
   }
 
-  patch(ref: ObjectRef, patch: Patch, options: WriteOptions = {}): Promise<Outcome<KubeObject>> {
+  patch<T extends KubeObject>(ref: ObjectRef<T>, patch: Patch<T>, options: WriteOptions = {}): Promise<Outcome<T>> {
     const preconditions = preconditionsIn(patch);
     const call = { verb: "patch", ...about(ref), write: true, ...limits(options), preconditions };
     return this.call(call, () => this.server.patch(ref, patch, sendable(options)), this.learnOne(ref));
   }
 
-  delete(ref: ObjectRef, options: DeleteOptions = {}): Promise<Outcome<KubeObject | undefined>> {
+  delete<T extends KubeObject>(ref: ObjectRef<T>, options: DeleteOptions = {}): Promise<Outcome<T | undefined>> {
     const { cancel, mayLeave, ...asked } = options;
     const preconditions = options.preconditions ?? {};
     const call = { verb: "delete", ...about(ref), write: true, cancel, mayLeave, preconditions };
@@ -252,7 +256,11 @@ export class SimKube implements KubeApi {
     });
   }
 
-  private listNow(kind: ResourceRef, options: ListOptions, key: string): Promise<Outcome<KubeList>> {
+  private listNow<T extends KubeObject>(
+    kind: Resource<T>,
+    options: ListOptions,
+    key: string,
+  ): Promise<Outcome<KubeList<T>>> {
     const { world } = this;
     // Small pages, so that a list of a small store is a chain of them.
     const asked = options.limit === undefined ? options : { ...options, limit: Math.min(options.limit, pageSize) };
@@ -295,7 +303,7 @@ export class SimKube implements KubeApi {
     for (const object of items) this.world.learned(this.actor, { resource, object, gone: false, via });
   }
 
-  private learnOne(kind: ResourceRef): (object: KubeObject) => void {
+  private learnOne(kind: Resource): (object: KubeObject) => void {
     const resource = resourceOf(kind);
     return (object) => this.world.learned(this.actor, { resource, object, gone: false, via: "answer" });
   }
@@ -319,7 +327,7 @@ interface CallAbout {
   readonly cancel?: Cancel | undefined;
   readonly mayLeave?: (() => boolean) | undefined;
   readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };
-  readonly object?: KubeObject;
+  readonly object?: Unstored;
   readonly named?: boolean;
 }
 
@@ -334,7 +342,7 @@ function about(ref: ObjectRef): { resource: string; namespace: string; name: str
 }
 
 /** `apps/deployments`, `/pods`: as the store names it. */
-function resourceOf({ group, plural }: ResourceRef): string {
+function resourceOf({ group, plural }: Resource): string {
   return `${group}/${plural}`;
 }
 

@@ -1,5 +1,6 @@
+import type { Resource } from "../model/objects/resource.ts";
 import { type Outcome, refused } from "../model/outcome.ts";
-import type { KubeApi, ResourceRef, Watch, WatchEvent, WatchOptions, WatchSink } from "../ports/kubeApi.ts";
+import type { KubeApi, Watch, WatchEvent, WatchOptions, WatchSink } from "../ports/kubeApi.ts";
 import type { Actor } from "./actor.ts";
 import { wayUs } from "./callFate.ts";
 import { hashText } from "./chance.ts";
@@ -10,7 +11,7 @@ export interface SimWatchOptions {
   readonly world: World;
   readonly actor: Actor;
   readonly server: KubeApi;
-  readonly kind: ResourceRef;
+  readonly kind: Resource;
   readonly resource: string;
   readonly options: WatchOptions;
   readonly sink: WatchSink;

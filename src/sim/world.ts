@@ -9,8 +9,9 @@ import { ObjectStore } from "../apiserver/storage/objectStore.ts";
 import type { StoreEvent } from "../apiserver/storage/storeEvent.ts";
 import { WatchHub } from "../apiserver/storage/watchHub.ts";
 import type { Core } from "../apiserver/verbs/core.ts";
-import type { NewObject } from "../control/component.ts";
-import type { KubeObject } from "../model/objects/object.ts";
+import type { NewObject } from "../model/intent.ts";
+import type { CustomResourceDefinition } from "../model/kubernetes.generated.ts";
+import { builtin } from "../model/resources.generated.ts";
 import type { Clock } from "../ports/clock.ts";
 import type { KubeApi } from "../ports/kubeApi.ts";
 import type { Log } from "../ports/log.ts";
@@ -31,7 +32,7 @@ const epochMs = 1_767_225_600_000;
 /** Worlds with the same definitions share the table of kinds, which does not change after, and nothing else. */
 const registries = new Map<string, Promise<Registry>>();
 
-function registryWith(definitions: readonly NewObject[]): Promise<Registry> {
+function registryWith(definitions: readonly NewObject<CustomResourceDefinition>[]): Promise<Registry> {
   const key = definitions.length === 0 ? "" : canonicalJson(definitions);
   let registry = registries.get(key);
   if (registry === undefined) {
@@ -46,13 +47,13 @@ function withoutListeners(registry: Registry): Registry {
   return Object.assign(Object.create(registry) as Registry, { onChange: () => {} });
 }
 
-async function buildRegistry(definitions: readonly NewObject[]): Promise<Registry> {
+async function buildRegistry(definitions: readonly NewObject<CustomResourceDefinition>[]): Promise<Registry> {
   const idle: Clock = { nowMs: () => epochMs, monotonicMs: () => 0, after: () => () => {} };
   const random = new Chance(0).stream("registry");
   const { core } = await createApi({ clock: idle, random, controllers: false });
   const kube = inProcessKube(core, simulatedCaller);
   for (const definition of definitions) {
-    const outcome = await kube.create(definitionKind, definition as KubeObject);
+    const outcome = await kube.create(definitionKind, definition);
     if (!outcome.ok) throw new Error(`definition ${definition.metadata.name} is refused: ${outcome.message}`);
   }
   return core.registry;
@@ -62,7 +63,7 @@ const simulatedCaller = {
   user: { username: "simulated", groups: ["system:masters"] },
   fieldManager: "simulated",
 } as const;
-const definitionKind = { group: "apiextensions.k8s.io", version: "v1", plural: "customresourcedefinitions" };
+const definitionKind = builtin.CustomResourceDefinition;
 
 const askedMax = 100_000;
 
@@ -158,8 +159,7 @@ export class World {
     return world;
   }
 
-  private async createStartObject(start: NewObject): Promise<void> {
-    const object = start as KubeObject;
+  private async createStartObject(object: NewObject): Promise<void> {
     const { apiVersion, kind, metadata } = object;
     const resource = this.core.registry.kind(apiVersion, kind)?.type;
     if (resource === undefined) throw new Error(`start object ${metadata.name} is of unknown kind ${kind}`);

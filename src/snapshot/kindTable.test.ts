@@ -4,12 +4,8 @@ import { type KindEvent, KindTable } from "./kindTable.ts";
 
 /** `p1@7` is pod p1 in its state of revision 7; `p1#2@7` is the second pod of that name. */
 function pod(text: string): KubeObject {
-  const [, name, life, resourceVersion] = /^(\w+)(?:#(\d+))?@(\d+)$/.exec(text) as unknown as [
-    string,
-    string,
-    string,
-    string,
-  ];
+  const [, name, life, resourceVersion] = /^(\w+)(?:#(\d+))?@(\d+)$/.exec(text) ?? [];
+  if (name === undefined || resourceVersion === undefined) throw new Error(`no pod: ${text}`);
   const uid = `${name}#${life ?? 1}`;
   const creationTimestamp = "2026-01-01T00:00:00Z";
   return { apiVersion: "v1", kind: "Pod", metadata: { name, namespace: "a", uid, resourceVersion, creationTimestamp } };

@@ -42,7 +42,7 @@ export interface Applied<T extends KubeObject> {
 
 export interface KindTableOptions<T extends KubeObject> {
   /** Drops fields that are never read. Must keep uid, resourceVersion, namespace and name. */
-  readonly transform?: (object: T) => T;
+  transform?(object: T): T;
   /** For tests: a write to a shared object throws. */
   readonly freeze?: boolean;
 }
@@ -60,7 +60,7 @@ const unchanged: Applied<never> = { changes: [] };
 export class KindTable<T extends KubeObject = KubeObject> {
   private objects = new ChunkedMap<T>();
   private staged: ChunkedMap<T> | undefined;
-  private readonly transform: ((object: T) => T) | undefined;
+  private readonly transform: KindTableOptions<T>["transform"];
   private readonly freeze: boolean;
   private current: KindView<T> | undefined;
   private knownRevision: Revision = firstRevision;

@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { type BindIntent, type CreateIntent, type Intent, intentId, type PatchIntent } from "../model/intent.ts";
 import type { KubeObject } from "../model/objects/object.ts";
 import { refused, succeeded } from "../model/outcome.ts";
+import { builtin } from "../model/resources.generated.ts";
 import { type KindEvent, KindTable } from "./kindTable.ts";
 import { type Attempt, transitions } from "./ledger.ts";
 import { Picture } from "./picture.ts";
@@ -137,7 +138,7 @@ class World {
   decideBind(name: string, node: string): void {
     const thing = this.shown.get(`${pods} ${name}`);
     if (thing === undefined || thing.node !== "") return;
-    const target = { group: "", version: "v1", plural: "pods", namespace: "a", name };
+    const target = { ...builtin.Pod, namespace: "a", name };
     const expected = { uid: thing.uid, resourceVersion: String(thing.rv) };
     const intent: BindIntent = { type: "bind", target, expected, node, why: "it fits" };
     this.decide({ intent, thing, nodes: [node], attempts: [], revision: undefined });
@@ -147,7 +148,7 @@ class World {
   decideIdle(name: string): void {
     const thing = this.shown.get(`${pods} ${name}`);
     if (thing === undefined) return;
-    const target = { group: "", version: "v1", plural: "pods", namespace: "a", name };
+    const target = { ...builtin.Pod, namespace: "a", name };
     const expected = { uid: thing.uid, resourceVersion: String(thing.rv) };
     const intent: PatchIntent = { type: "patch", target, expected, patch: {}, why: "it is so already" };
     this.decide({ intent, thing, nodes: [], attempts: [], revision: undefined });

@@ -21,10 +21,10 @@ import type { Held, Snapshot } from "./snapshot.ts";
 import { countedValues, createSnapshot } from "./snapshot.ts";
 
 /** A kind in a picture: its table, and what its objects hold. */
-export interface PictureKind<V> {
-  readonly table: KindTable;
+export interface PictureKind<V, T extends KubeObject = KubeObject> {
+  readonly table: KindTable<T>;
   /** Pure: what an object holds depends on the object alone, so it can be computed again when the object is deleted. */
-  readonly effects?: (object: KubeObject) => readonly Effect<V>[];
+  effects?(object: T): readonly Effect<V>[];
 }
 
 export interface PictureOptions<V> {

@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { deviceOf, devicesOf, holdersOf } from "../../src/decide/bind/reservation.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
 import { refused } from "../../src/model/outcome.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import { BindCluster } from "./bindCluster.ts";
 import { Waylaid } from "./waylaid.ts";
 
@@ -139,7 +140,7 @@ describe("an attempt", () => {
     way.before = ({ verb, name }) => {
       if (!isFirst || verb !== "bind" || name !== "f") return undefined;
       isFirst = false;
-      const ref = { group: "", version: "v1", plural: "pods", namespace: "default", name: "f" };
+      const ref = { ...builtin.Pod, namespace: "default", name: "f" };
       const elsewhere = { node: "h100-1", uid: pod.metadata.uid };
       return cluster.admin.bind(ref, elsewhere).then(() => undefined);
     };
@@ -156,7 +157,7 @@ describe("an attempt", () => {
   test("that fails at the bind removes its labels and ConfigMaps, keeps other labels, and its reservation is deleted", async () => {
     const { cluster, pod } = await withPod();
     await cluster.admin.patch(
-      { group: "", version: "v1", plural: "pods", namespace: "default", name: "f" },
+      { ...builtin.Pod, namespace: "default", name: "f" },
       { type: "merge", body: { metadata: { labels: { mine: "stays" } } } },
     );
     await cluster.request(pod, onNode);
@@ -342,7 +343,7 @@ describe("a reservation", () => {
     await cluster.request(pod, onNode);
     const never = [{ kind: "reservation-never" }];
     await cluster.admin.patch(
-      { group: "", version: "v1", plural: "nodes", namespace: "", name: "h100-0" },
+      { ...builtin.Node, namespace: "", name: "h100-0" },
       { type: "merge", body: { metadata: { annotations: { "sim.muster.dev/faults": JSON.stringify(never) } } } },
     );
     await cluster.startBinder();

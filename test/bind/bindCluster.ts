@@ -14,6 +14,7 @@ import type { ConfigMap, Pod } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { Profile } from "../../src/model/profiles/profile.ts";
 import { parsePool, profilesWith } from "../../src/model/profiles/profiles.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import { type BindRequest, bindRequestApiVersion } from "../../src/model/scheduling/bindRequest.ts";
 import { isReservationPod } from "../../src/model/scheduling/keys.ts";
 import { type PodGroup, podGroupApiVersion } from "../../src/model/scheduling/podGroup.ts";
@@ -114,7 +115,7 @@ export class BindCluster {
         version: resource?.type.version ?? "",
         plural: resource?.type.plural ?? "",
       };
-      await this.admin.create(ref, object as unknown as KubeObject);
+      await this.admin.create(ref, object);
     }
     const scheduler = this.controllers(wrap(this.admin));
     component.add(scheduler);
@@ -129,12 +130,12 @@ export class BindCluster {
     more: Record<string, unknown> = {},
     metadata: { readonly labels?: Record<string, string> } = {},
   ): Promise<Pod> {
-    const created = await this.admin.create({ group: "", version: "v1", plural: "pods" }, {
+    const created = await this.admin.create(builtin.Pod, {
       apiVersion: "v1",
       kind: "Pod",
       metadata: { name, namespace: "default", annotations, ...metadata },
       spec: { schedulerName: "kai-scheduler", containers: [{ name: "main", image: "i" }], ...more },
-    } as unknown as KubeObject);
+    });
     if (!created.ok) throw new Error(created.message);
     return created.value as unknown as Pod;
   }
@@ -166,7 +167,7 @@ export class BindCluster {
   async reserve(node: string, group: string): Promise<Pod> {
     const pod = newReservation({ node, group, users: [], options: binderReservation });
     const object = { ...pod, spec: { ...(pod["spec"] as object), nodeName: node } } as unknown as KubeObject;
-    const made = await this.admin.create({ group: "", version: "v1", plural: "pods" }, object);
+    const made = await this.admin.create(builtin.Pod, object);
     if (!made.ok) throw new Error(made.message);
     return made.value as unknown as Pod;
   }
@@ -191,7 +192,7 @@ export class BindCluster {
   }
 
   async label(node: string, labels: Record<string, string | null>): Promise<void> {
-    const ref = { group: "", version: "v1", plural: "nodes", namespace: "", name: node };
+    const ref = { ...builtin.Node, namespace: "", name: node };
     const outcome = await this.admin.patch(ref, { type: "merge", body: { metadata: { labels } } });
     if (!outcome.ok) throw new Error(outcome.message);
   }

@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { Pod, ResourceClaim } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
 import { refused } from "../../src/model/outcome.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import { BindCluster } from "./bindCluster.ts";
 import { noting, rightsIn } from "./rights.ts";
 
@@ -44,7 +45,7 @@ function chosen(allocation: unknown, entry = "dev") {
 }
 
 async function giveClaim(cluster: BindCluster, status: object): Promise<void> {
-  const ref = { group: "resource.k8s.io", version: "v1", plural: "resourceclaims", namespace: "default", name: "c" };
+  const ref = { ...builtin.ResourceClaim, namespace: "default", name: "c" };
   const found = await cluster.admin.get(ref);
   if (!found.ok) throw new Error(found.message);
   const written = await cluster.admin.update({ ...ref, subresource: "status" }, { ...found.value, status });
@@ -265,7 +266,7 @@ describe("extended resources from devices", () => {
       before: (verb, what) => {
         if (verb === "bind" && refusals-- > 0) return refused("Invalid", "not today");
         if (verb !== "delete" || !what.startsWith("resourceclaims") || late.length > 0) return undefined;
-        late.push(extendedClaims(cluster)[0] as unknown as KubeObject);
+        late.push(extendedClaims(cluster)[0] as KubeObject);
         return refused("Unknown", "timed out");
       },
     };
@@ -274,7 +275,7 @@ describe("extended resources from devices", () => {
     const [claim] = late;
     expect(cluster.phase("f")).toBe("Succeeded");
     const { namespace = "", name = "", uid = "", resourceVersion = "" } = claim?.metadata ?? {};
-    const ref = { group: "resource.k8s.io", version: "v1", plural: "resourceclaims", namespace, name };
+    const ref = { ...builtin.ResourceClaim, namespace, name };
     const landed = await cluster.admin.delete(ref, { preconditions: { uid, resourceVersion } });
     expect(landed).toMatchObject({ ok: false, reason: "Conflict" });
     expect(extendedClaims(cluster)).toHaveLength(1);

@@ -7,6 +7,7 @@ import { deviceOf, holdersOf, newReservation, reservationDefaults } from "../../
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
 import { refused } from "../../src/model/outcome.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import type { WatchEvent } from "../../src/ports/kubeApi.ts";
 import { ScheduleCluster } from "../schedule/scheduleCluster.ts";
 import { BindCluster } from "./bindCluster.ts";
@@ -259,7 +260,7 @@ describe("pods whose reservation was lost", () => {
     await cluster.run(3);
     const broken = Array.from({ length: 8 }, (_, device) => ({ kind: "gpu-unhealthy", device }));
     await cluster.admin.patch(
-      { group: "", version: "v1", plural: "nodes", namespace: "", name: "h100-0" },
+      { ...builtin.Node, namespace: "", name: "h100-0" },
       { type: "merge", body: { metadata: { annotations: { "sim.muster.dev/faults": JSON.stringify(broken) } } } },
     );
     await cluster.run(2);
@@ -282,7 +283,7 @@ describe("pods whose reservation was lost", () => {
     await cluster.run(3);
     const [reservation] = cluster.reservations();
     const listsBefore = cluster.kube.calls.filter((call) => call === "list bindrequests").length;
-    way.tell("pods", { type: "DELETED", object: reservation as unknown as KubeObject });
+    way.tell("pods", { type: "DELETED", object: reservation as KubeObject });
     await cluster.run(30);
     expect(cluster.kube.calls.filter((call) => call === "list bindrequests").length).toBeGreaterThan(listsBefore);
     expect(running(cluster)).toEqual(["f"]);
@@ -409,7 +410,7 @@ describe("a reservation", () => {
       verb === "list" ? new Promise<void>((resolve) => void cluster.api.clock.after(60_000, resolve)) : undefined;
     for (let i = 0; i < 8; i++) await cluster.api.delete("/pods", `default/f${i}`);
     await cluster.run(5);
-    const seen = [...binder.cache({ group: "", version: "v1", plural: "pods" }).view().objects.keys()];
+    const seen = [...binder.cache(builtin.Pod).view().objects.keys()];
     expect(seen.filter((key) => key.startsWith("default/"))).toEqual([]);
     expect(cluster.reservations()).toHaveLength(8);
     way.before = () => undefined;

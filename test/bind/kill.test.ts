@@ -2,6 +2,7 @@
 import { afterAll, expect, test } from "vitest";
 import { deviceOf, holdersOf } from "../../src/decide/bind/reservation.ts";
 import type { ConfigMap, Pod } from "../../src/model/kubernetes.generated.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import { podsRef, UpCluster } from "./upCluster.ts";
 
 const up = new UpCluster();
@@ -24,7 +25,7 @@ test("64 halves are bound, two a GPU and each with its device, by processes that
   const held = await reservations();
   const devices = new Map(held.map((each) => [groupOf(each), deviceOf(each)]));
   expect([held.length, new Set(devices.values()).size]).toEqual([32, 32]);
-  const maps = await up.list<ConfigMap>({ group: "", version: "v1", plural: "configmaps" }, "default");
+  const maps = await up.list<ConfigMap>(builtin.ConfigMap, "default");
   const said = new Map(maps.map(({ metadata, data }) => [metadata.name, data?.["NVIDIA_VISIBLE_DEVICES"]]));
   const users = new Map<string, number>();
   for (const pod of all) {

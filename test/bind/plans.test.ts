@@ -6,13 +6,14 @@ import { describe, expect, test } from "vitest";
 import { deviceOf } from "../../src/decide/bind/reservation.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
 import { findProfile, profilesWith } from "../../src/model/profiles/profiles.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import { BindCluster } from "./bindCluster.ts";
 import { Waylaid } from "./waylaid.ts";
 
 const quarter = { "gpu-fraction": "0.25" };
 const queued = { labels: { "kai.scheduler/queue": "default-queue" } };
 const heartbeat = "run.ai/test-annotator-heartbeat";
-const configMaps = { group: "", version: "v1", plural: "configmaps" } as const;
+const configMaps = builtin.ConfigMap;
 
 /** A node with so many GPUs; the largest that is sold has eight. */
 function wideNode(gpus: number) {

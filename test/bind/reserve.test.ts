@@ -2,12 +2,12 @@
 import { describe, expect, test } from "vitest";
 import { deviceOf, newReservation, reservationDefaults } from "../../src/decide/bind/reservation.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
-import type { KubeObject } from "../../src/model/objects/object.ts";
 import { refused } from "../../src/model/outcome.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import { BindCluster } from "./bindCluster.ts";
 import { Waylaid } from "./waylaid.ts";
 
-const pods = { group: "", version: "v1", plural: "pods" } as const;
+const pods = builtin.Pod;
 const half = { "gpu-fraction": "0.5" };
 const onNode = { selectedNode: "h100-0", selectedGPUGroups: ["X"] };
 
@@ -20,7 +20,7 @@ async function withRequest() {
 
 async function annotateNode(cluster: BindCluster, faults: object[]): Promise<void> {
   await cluster.admin.patch(
-    { group: "", version: "v1", plural: "nodes", namespace: "", name: "h100-0" },
+    { ...builtin.Node, namespace: "", name: "h100-0" },
     { type: "merge", body: { metadata: { annotations: { "sim.muster.dev/faults": JSON.stringify(faults) } } } },
   );
 }
@@ -97,7 +97,7 @@ describe("a reservation", () => {
     await cluster.pod("taker", {}, { nodeName: "h100-0", containers: [{ name: "c", image: "i", ...whole }] });
     await cluster.run(1);
     const late = newReservation({ node: "h100-0", group: "X", users: [pod], options: reservationDefaults });
-    expect(await cluster.admin.create(pods, late as unknown as KubeObject)).toMatchObject({ ok: true });
+    expect(await cluster.admin.create(pods, late)).toMatchObject({ ok: true });
     await cluster.run(5);
     expect(cluster.lost).toEqual([late.metadata.name]);
     expect(cluster.kube.calls.filter((call) => call.startsWith("bind"))).toEqual([]);
@@ -367,7 +367,7 @@ test("with CDI a container gets the names of CDI devices", async () => {
 });
 
 describe("ConfigMaps", () => {
-  const maps = { group: "", version: "v1", plural: "configmaps" } as const;
+  const maps = builtin.ConfigMap;
   const nameIn = (annotations: Record<string, string> = {}) => `${annotations["runai/shared-gpu-configmap"]}-0`;
   const owner = (name: string, uid: string) => ({ apiVersion: "v1", kind: "Pod", name, uid });
 

@@ -1,9 +1,10 @@
 /** Which rights calls need, as RBAC names them. */
 import { readFileSync } from "node:fs";
 import { parse } from "yaml";
-import type { KubeApi, ResourceRef } from "../../src/ports/kubeApi.ts";
+import type { Resource } from "../../src/model/objects/resource.ts";
+import type { KubeApi } from "../../src/ports/kubeApi.ts";
 
-type Asked = ResourceRef & { readonly name?: string; readonly subresource?: string };
+type Asked = Resource & { readonly name?: string; readonly subresource?: string };
 
 /** The same API; every call leaves the right that it needs in `used`, as `verb resource:group`. */
 export function noting(kube: KubeApi, used: Set<string>): KubeApi {

@@ -57,8 +57,8 @@ test("a Config that makes no sense is refused with its field when it is written"
 });
 
 test("a Config that was stored before validation existed is refused at the start", async () => {
-  const config = { metadata: { name: "kai-config" }, spec: { binder: { maxConcurrentReconciles: 0 } } };
-  const kube = { get: async () => succeeded(config as unknown as KubeObject) };
+  const config: object = { metadata: { name: "kai-config" }, spec: { binder: { maxConcurrentReconciles: 0 } } };
+  const kube = { get: async <T extends KubeObject>() => succeeded(config as T) };
   const read = withKaiConfig({}, kube);
   await expect(read).rejects.toMatchObject({ code: "binder-setting-invalid", message: `kai-config: ${fault}` });
 });

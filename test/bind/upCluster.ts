@@ -11,12 +11,13 @@ import { kubeHttp } from "../../src/adapters/kubernetes/kubeHttp.ts";
 import { systemClock } from "../../src/adapters/systemClock.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
-import type { ResourceRef } from "../../src/ports/kubeApi.ts";
+import type { Resource } from "../../src/model/objects/resource.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import { KeptLog } from "../../testing/control/keptLog.ts";
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const program = join(root, "dist/bundle/program/main.js");
-export const podsRef: ResourceRef = { group: "", version: "v1", plural: "pods" };
+export const podsRef = builtin.Pod;
 
 export class UpCluster {
   readonly folder = mkdtempSync(join(tmpdir(), "muster-up-"));
@@ -37,7 +38,7 @@ export class UpCluster {
     return this.kube;
   }
 
-  async create(ref: ResourceRef, object: object): Promise<void> {
+  async create(ref: Resource, object: object): Promise<void> {
     const made = await this.api.create(ref, object as KubeObject);
     if (!made.ok) throw new Error(made.message);
   }
@@ -51,7 +52,7 @@ export class UpCluster {
     return found.ok ? (found.value as unknown as Pod) : undefined;
   }
 
-  async list<T>(ref: ResourceRef, namespace: string): Promise<T[]> {
+  async list<T>(ref: Resource, namespace: string): Promise<T[]> {
     const found = await this.api.list(ref, { namespace });
     if (!found.ok) throw new Error(found.message);
     return found.value.items as unknown as T[];

@@ -1,7 +1,8 @@
 /** An API on whose way things happen: before a call leaves, and before news arrives. */
 import type { KubeObject } from "../../src/model/objects/object.ts";
+import type { Resource } from "../../src/model/objects/resource.ts";
 import type { Refusal } from "../../src/model/outcome.ts";
-import type { KubeApi, ResourceRef, WatchEvent, WatchSink } from "../../src/ports/kubeApi.ts";
+import type { KubeApi, WatchEvent, WatchSink } from "../../src/ports/kubeApi.ts";
 
 export interface Call {
   readonly verb: string;
@@ -10,7 +11,7 @@ export interface Call {
   readonly subresource: string | undefined;
 }
 
-type Ref = ResourceRef & { readonly name?: string; readonly subresource?: string };
+type Ref = Resource & { readonly name?: string; readonly subresource?: string };
 
 export class Waylaid {
   /** Awaited before a call leaves: time for others to be faster. */
@@ -27,7 +28,7 @@ export class Waylaid {
       get: (target, property: keyof KubeApi) => {
         const method = target[property] as (ref: Ref, ...more: unknown[]) => unknown;
         if (property === "watch") {
-          return (kind: ResourceRef, options: never, sink: WatchSink) =>
+          return (kind: Resource, options: never, sink: WatchSink) =>
             target.watch(kind, options, this.through(kind.plural, sink));
         }
         return async (ref: Ref, ...more: unknown[]) => {

@@ -3,11 +3,11 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { whyShare } from "../../src/decide/bind/whyShare.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
-import type { ResourceRef } from "../../src/ports/kubeApi.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import { BindCluster } from "./bindCluster.ts";
 import { podsRef as pods, sharedPod, UpCluster } from "./upCluster.ts";
 
-const nodes: ResourceRef = { group: "", version: "v1", plural: "nodes" };
+const nodes = builtin.Node;
 
 describe("muster why, of a pod that asks for a share", () => {
   const up = new UpCluster();
@@ -85,20 +85,17 @@ test("muster why, of a workload whose pods are refused, says that sharing is off
       metadata: { labels: object; annotations: object };
       spec: object;
     };
-    await up.create(
-      { group: "batch", version: "v1", plural: "jobs" },
-      {
-        apiVersion: "batch/v1",
-        kind: "Job",
-        metadata: { name: "train", namespace: "default" },
-        spec: {
-          template: {
-            metadata: { labels: metadata.labels, annotations: metadata.annotations },
-            spec: { ...spec, restartPolicy: "Never" },
-          },
+    await up.create(builtin.Job, {
+      apiVersion: "batch/v1",
+      kind: "Job",
+      metadata: { name: "train", namespace: "default" },
+      spec: {
+        template: {
+          metadata: { labels: metadata.labels, annotations: metadata.annotations },
+          spec: { ...spec, restartPolicy: "Never" },
         },
       },
-    );
+    });
     const { kind, message, cure } = await up.why("default/train", "SharingOff");
     expect(kind).toBe("Job");
     expect(message).toContain("metadata.annotations[gpu-fraction]");

@@ -1,15 +1,9 @@
 import { expect } from "vitest";
 import type { KubeObject } from "../../src/model/objects/object.ts";
+import type { Resource } from "../../src/model/objects/resource.ts";
 import type { Outcome, RefusalReason } from "../../src/model/outcome.ts";
-import type {
-  KubeApi,
-  ObjectRef,
-  ResourceRef,
-  Watch,
-  WatchEvent,
-  WatchOptions,
-  WatchSink,
-} from "../../src/ports/kubeApi.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
+import type { KubeApi, ObjectRef, Watch, WatchEvent, WatchOptions, WatchSink } from "../../src/ports/kubeApi.ts";
 
 /** A cluster to try an implementation on, and the few things that tests do to it from behind. */
 export interface ContractWorld {
@@ -28,12 +22,12 @@ export interface ContractWorld {
   close(): Promise<void>;
 }
 
-export const configMaps: ResourceRef = { group: "", version: "v1", plural: "configmaps" };
-export const pods: ResourceRef = { group: "", version: "v1", plural: "pods" };
-export const deployments: ResourceRef = { group: "apps", version: "v1", plural: "deployments" };
-export const namespaces: ResourceRef = { group: "", version: "v1", plural: "namespaces" };
-export const nodes: ResourceRef = { group: "", version: "v1", plural: "nodes" };
-export const budgets: ResourceRef = { group: "policy", version: "v1", plural: "poddisruptionbudgets" };
+export const configMaps = builtin.ConfigMap;
+export const pods = builtin.Pod;
+export const deployments = builtin.Deployment;
+export const namespaces = builtin.Namespace;
+export const nodes = builtin.Node;
+export const budgets = builtin.PodDisruptionBudget;
 
 /** Objects before the server has seen them. */
 export function fresh(object: object): KubeObject {
@@ -68,7 +62,7 @@ export function deployment(namespace: string, name: string): KubeObject {
   });
 }
 
-export function at(kind: ResourceRef, namespace: string, name: string, subresource?: string): ObjectRef {
+export function at(kind: Resource, namespace: string, name: string, subresource?: string): ObjectRef {
   return { ...kind, namespace, name, ...(subresource === undefined ? {} : { subresource }) };
 }
 
@@ -91,7 +85,7 @@ export class Watched implements WatchSink {
   private readonly world: ContractWorld;
   private changed: () => void = () => {};
 
-  constructor(world: ContractWorld, kind: ResourceRef, options: WatchOptions, api: KubeApi = world.api) {
+  constructor(world: ContractWorld, kind: Resource, options: WatchOptions, api: KubeApi = world.api) {
     this.world = world;
     this.watch = api.watch(kind, options, this);
   }

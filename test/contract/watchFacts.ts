@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import type { KubeObject } from "../../src/model/objects/object.ts";
+import type { Resource } from "../../src/model/objects/resource.ts";
 import type { RefusalReason } from "../../src/model/outcome.ts";
-import type { ResourceRef, Watch, WatchOptions } from "../../src/ports/kubeApi.ts";
+import type { Watch, WatchOptions } from "../../src/ports/kubeApi.ts";
 import { at, type ContractWorld, configMap, configMaps, value, Watched } from "./contractWorld.ts";
 import { ownNamespace } from "./ownNamespace.ts";
 
@@ -268,7 +269,7 @@ export function watchFacts(world: () => ContractWorld): void {
     watched.watch.stop();
   });
 
-  test.each<[string, RefusalReason, ResourceRef, WatchOptions]>([
+  test.each<[string, RefusalReason, Resource, WatchOptions]>([
     ["a kind that is not there", "NotFound", { ...configMaps, plural: "nothings" }, {}],
     ["a label selector that cannot be read", "Invalid", configMaps, { labelSelector: "a in (" }],
     ["a field that cannot be selected by", "Invalid", configMaps, { fieldSelector: "spec.colour=red" }],

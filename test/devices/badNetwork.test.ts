@@ -6,6 +6,7 @@ import { expect, test } from "vitest";
 import { claimKind } from "../../src/decide/devices/claimTracker.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
 import { refused } from "../../src/model/outcome.ts";
+import type { KubeApi } from "../../src/ports/kubeApi.ts";
 import { DevicesCluster } from "./devicesCluster.ts";
 
 const protection = "resource.kubernetes.io/delete-protection";
@@ -16,8 +17,10 @@ test("a device whose allocation may still land is not allocated again", async ()
   await cluster.claim("b");
   // The finalizer gets through; the allocation's outcome is unknown, and reads fail.
   let updates = 0;
+  let looks = 0;
   cluster.kube.faults.before = (verb, what) => {
     if (what !== "resourceclaims a" || (verb === "update" && ++updates === 1)) return undefined;
+    if (verb === "get" && ++looks === 1) return undefined;
     return refused("Unknown", "no answer");
   };
   await cluster.pod("a", { claim: "a" });
@@ -54,19 +57,21 @@ test("a pod that waits for the last device gets it when a decision for another p
 });
 
 test("an allocation that a predecessor has sent misses when it lands late", async () => {
-  const cluster = await DevicesCluster.start();
-  await cluster.claim("theirs");
-  await cluster.api.edit("resource.k8s.io/resourceclaims", "default/theirs", (claim) => {
+  const predecessor = await DevicesCluster.start();
+  await predecessor.claim("theirs");
+  await predecessor.stop();
+  await predecessor.api.edit("resource.k8s.io/resourceclaims", "default/theirs", (claim) => {
     claim.metadata.finalizers = [protection];
   });
   // As the predecessor saw it when it decided, before it died.
-  const [seen] = cluster.claims();
+  const [seen] = predecessor.claims();
+  const cluster = await DevicesCluster.on(predecessor.api);
   await cluster.claim("ours");
   await cluster.pod("a", { claim: "ours" });
   await cluster.run(5);
   expect(cluster.given()).toEqual(["ours h100-0/gpu-0"]);
   const results = [{ request: "gpu", driver: "gpu.nvidia.com", pool: "h100-0", device: "gpu-0" }];
-  const late = { ...seen, status: { allocation: { devices: { results } } } } as unknown as KubeObject;
+  const late = { ...seen, status: { allocation: { devices: { results } } } } as KubeObject;
   const ref = { ...claimKind, namespace: "default", name: "theirs", subresource: "status" };
   expect(await cluster.kube.update(ref, late)).toMatchObject({ ok: false, reason: "Conflict" });
 });
@@ -111,6 +116,8 @@ test("a bind that lands late misses when the claim that it was for has been give
   await cluster.api.edit("/nodes", "h100-0", (node) => {
     (node as { spec?: object }).spec = { ...(node as { spec?: object }).spec, unschedulable: true };
   });
+  // The request ends, and nothing else says that the bind was given up.
+  await cluster.api.delete("scheduling.run.ai/bindrequests", "default/a");
   await cluster.run(60);
   expect(landed).toMatchObject({ ok: false, reason: "Conflict" });
   expect(cluster.look("a")?.spec?.nodeName).toBe("h100-1");
@@ -144,11 +151,11 @@ test("a pod keeps its device when the taint is removed while its eviction is in 
   await cluster.claim("c");
   await cluster.pod("a", { claim: "c" });
   await cluster.run(5);
-  const { list } = cluster.kube;
+  const list: KubeApi["list"] = cluster.kube.list.bind(cluster.kube);
   let looks = 0;
   // The last look before it goes: until the answer is here, the rule is gone and the watch has said so.
   cluster.kube.list = async (ref, options) => {
-    const found = await list.call(cluster.kube, ref, options);
+    const found = await list(ref, options);
     if (ref.plural === "pods" && looks++ === 0) await cluster.api.delete("resource.k8s.io/devicetaintrules", "broken");
     return found;
   };

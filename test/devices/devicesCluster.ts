@@ -1,9 +1,11 @@
 /** A cluster in memory with simulated nodes and the devices part, and a clock that the test moves. */
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { binderComponent } from "../../src/control/bind/binderComponent.ts";
 import { knownDeviceWorld } from "../../src/control/devices/deviceCaches.ts";
 import { type DevicesOptions, devicesComponent } from "../../src/control/devices/devicesComponent.ts";
 import { Controllers } from "../../src/control/runtime/controllers.ts";
 import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
+import { schedulerComponent } from "../../src/control/schedule/schedulerComponent.ts";
 import type { DevicesDescription } from "../../src/decide/devices/describeDevices.ts";
 import { fastDelays } from "../../src/kubelet/pods/podPlan.ts";
 import { nodesComponent } from "../../src/kubelet/run/nodesComponent.ts";
@@ -15,6 +17,9 @@ import { seededRandom } from "../../testing/apiserver/seededRandom.ts";
 import { TestApi } from "../../testing/apiserver/testApi.ts";
 import { FaultyKube } from "../../testing/control/faultyKube.ts";
 import { KeptLog } from "../../testing/control/keptLog.ts";
+
+/** The scheduler chooses devices, the binder writes them into claims. */
+const allocators = [schedulerComponent({ allocatesDevices: true }), binderComponent()];
 
 export interface DevicesClusterOptions {
   readonly pools?: readonly string[];
@@ -42,10 +47,16 @@ export class DevicesCluster {
       this.controllers,
     );
     devicesComponent(options.devices).add(this.controllers);
+    for (const component of allocators) component.add(this.controllers);
   }
 
   static async start(options: DevicesClusterOptions = {}): Promise<DevicesCluster> {
     const api = await TestApi.start();
+    const definitions = new Map(
+      allocators.flatMap((component) => (component.definitions ?? []).map((each) => [each.metadata.name, each])),
+    );
+    for (const each of definitions.values()) await api.create("apiextensions.k8s.io/customresourcedefinitions", each);
+    await api.settle();
     const cluster = new DevicesCluster(api, options);
     await api.create("resource.k8s.io/deviceclasses", {
       apiVersion: "resource.k8s.io/v1",

@@ -84,7 +84,7 @@ describe("extended resources", () => {
     expect(cluster.phases()).toEqual(["a waits"]);
     expect(cluster.claims()).toEqual([]);
     const condition = cluster.look("a")?.status?.conditions?.find(({ type }) => type === "PodScheduled");
-    expect(condition?.message).toBe("0/1 nodes are available: 1 cannot allocate all claims.");
+    expect(condition?.message).toContain("fits 0 of 1 nodes: 1 node(s) cannot allocate all claims");
   });
 
   test("non-DRA-extended-resource-name-with-zero-allocatable: no class stands for it, so no claim is made", async () => {
@@ -159,10 +159,14 @@ describe("extended resources", () => {
 
   test("a claim of an earlier try that is on a node where the pod cannot go any more is given back and made anew", async () => {
     const cluster = await withExtended(["h100=2"]);
-    cluster.kube.faults.before = (verb) => (verb === "bind" ? refused("Unavailable", "too busy") : undefined);
+    let first = "";
+    cluster.kube.faults.before = (verb) => {
+      if (verb !== "bind") return undefined;
+      first ||= devices(cluster)[0]?.split("/")[0] ?? "";
+      return refused("Forbidden", "not there");
+    };
     await extendedPod(cluster, "a", [{ [resource]: "1" }]);
     await cluster.run(5);
-    const first = devices(cluster)[0]?.split("/")[0] ?? "";
     await cluster.api.edit("/nodes", first, (node) => {
       (node as { spec?: object }).spec = { ...(node as { spec?: object }).spec, unschedulable: true };
     });

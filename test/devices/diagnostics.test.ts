@@ -1,5 +1,6 @@
 /** What an operator sees of allocations: lines at debug, a summary of the take-over, metrics. */
 import { describe, expect, test } from "vitest";
+import { builtin } from "../../src/model/resources.generated.ts";
 import type { KeptLog } from "../../testing/control/keptLog.ts";
 import { DevicesCluster } from "./devicesCluster.ts";
 
@@ -26,7 +27,7 @@ describe("log lines", () => {
         claim: `default/${claim.metadata.name}`,
         device: `${result?.driver}/${result?.pool}/${result?.device}`,
         node: "h100-0",
-        source: "claim-scheduler",
+        source: "scheduler",
       });
       expect(line?.["revision"]).toBeGreaterThan(0);
     }
@@ -90,7 +91,7 @@ describe("log lines", () => {
     expect(lines(second.log, "took over devices")).toMatchObject([
       {
         level: "info",
-        fields: { component: "claim-scheduler", claims: 3, allocated: 3, inFlight: 0, devices: 3, voided: 0 },
+        fields: { component: "scheduler", claims: 3, allocated: 3, inFlight: 0, devices: 3, voided: 0 },
       },
     ]);
     const messages = second.log.lines.map(({ message }) => message);
@@ -106,7 +107,7 @@ describe("metrics", () => {
     expect(cluster.metrics.render()).toContain("muster_devices_claims_in_flight 0");
     await podsWithClaims(cluster, 5);
     expect(gauges()).toEqual([0, 0, 5]);
-    expect(cluster.metrics.value("muster_devices_allocations_total", { source: "claim-scheduler" })).toBe(5);
+    expect(cluster.metrics.value("muster_devices_allocations_total", { source: "scheduler" })).toBe(5);
     for (let at = 0; at < 5; at++) await cluster.api.delete("/pods", `default/p-${at}`);
     await cluster.run(60);
     expect(gauges()).toEqual([0, 0, 0]);
@@ -134,7 +135,7 @@ describe("metrics", () => {
 });
 
 async function allocateByHand(cluster: DevicesCluster, name: string, device: string): Promise<void> {
-  const key = { group: "resource.k8s.io", version: "v1", plural: "resourceclaims", namespace: "default", name };
+  const key = { ...builtin.ResourceClaim, namespace: "default", name };
   const results = [{ request: "gpu", driver: "gpu.nvidia.com", pool: "h100-0", device }];
   const written = await cluster.kube.patch(
     { ...key, subresource: "status" },

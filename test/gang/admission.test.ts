@@ -6,14 +6,15 @@ import { gangDefinitions } from "../../src/model/gang/definitions.ts";
 import { gangHooks } from "../../src/model/gang/hooks.ts";
 import { places } from "../../src/model/gang/keys.ts";
 import { defaultGangSettings, type GangSettings } from "../../src/model/gang/settings.ts";
-import type { GroupTemplate, PodCliqueSet } from "../../src/model/gang/types.ts";
+import type { ClusterTopologyBinding, GroupTemplate, PodCliqueSet } from "../../src/model/gang/types.ts";
 import { copyJson } from "../../src/model/objects/json.ts";
-import type { KubeObject } from "../../src/model/objects/object.ts";
+import type { Unstored } from "../../src/model/objects/object.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import type { KubeApi } from "../../src/ports/kubeApi.ts";
 import { TestApi } from "../../testing/apiserver/testApi.ts";
 import { clique, pcs } from "./setBuilder.ts";
 
-const definitions = { group: "apiextensions.k8s.io", version: "v1", plural: "customresourcedefinitions" };
+const definitions = builtin.CustomResourceDefinition;
 
 async function serverWith(settings: Partial<GangSettings> = {}): Promise<{ kube: KubeApi; api: TestApi }> {
   const hooks = gangHooks({ ...defaultGangSettings, ...settings });
@@ -21,7 +22,7 @@ async function serverWith(settings: Partial<GangSettings> = {}): Promise<{ kube:
   const user = { username: "someone", groups: ["system:masters"] };
   const kube = inProcessKube(api.core, { user, fieldManager: "test" });
   for (const each of gangDefinitions) {
-    expect(await kube.create(definitions, copyJson(each) as unknown as KubeObject)).toMatchObject({ ok: true });
+    expect(await kube.create(definitions, copyJson(each))).toMatchObject({ ok: true });
   }
   await api.settle();
   await kube.create(places.ClusterTopologyBinding, binding("grove-topology"));
@@ -29,13 +30,13 @@ async function serverWith(settings: Partial<GangSettings> = {}): Promise<{ kube:
 }
 
 const levels = ["zone", "block", "rack", "host"].map((domain) => ({ domain, key: `example.com/${domain}` }));
-const binding = (name: string, spec: object = { levels }): KubeObject =>
+const binding = (name: string, spec: object = { levels }) =>
   ({
     apiVersion: "grove.io/v1alpha1",
     kind: "ClusterTopologyBinding",
     metadata: { name },
     spec,
-  }) as unknown as KubeObject;
+  }) as Unstored<ClusterTopologyBinding>;
 
 let server: Awaited<ReturnType<typeof serverWith>>;
 beforeAll(async () => {
@@ -46,7 +47,7 @@ let made = 0;
 async function create(set: PodCliqueSet, kube = server.kube) {
   made++;
   const named = { ...set, metadata: { ...set.metadata, name: set.metadata.name || `s${made}` } };
-  return kube.create(places.PodCliqueSet, copyJson(named) as unknown as KubeObject);
+  return kube.create(places.PodCliqueSet, copyJson(named));
 }
 
 const a = clique({ name: "a" });
@@ -515,7 +516,7 @@ describe("a change", () => {
     const next = copyJson(made.value) as unknown as PodCliqueSet;
     edit(next);
     const ref = { ...places.PodCliqueSet, namespace: "default", name: made.value.metadata.name };
-    const outcome = await server.kube.update(ref, next as unknown as KubeObject);
+    const outcome = await server.kube.update(ref, next);
     if (says === undefined) expect(outcome).toMatchObject({ ok: true });
     else expect(outcome).toMatchObject({ ok: false, reason: "Invalid", message: expect.stringContaining(says) });
   });
@@ -559,8 +560,7 @@ test("the authorizer lets only the operator change children, unless their set al
     },
     spec: { roleName: "", replicas: 1, podSpec: { containers: [{ name: "c" }] } },
   });
-  const make = (username: string, name: string) =>
-    as(username).create(places.PodClique, child(name) as unknown as KubeObject);
+  const make = (username: string, name: string) => as(username).create(places.PodClique, child(name));
   expect(await make("someone", "x")).toMatchObject({ ok: false, reason: "Forbidden" });
   expect(await make("helper", "x")).toMatchObject({ ok: true });
   expect(await make("system:muster", "y")).toMatchObject({ ok: true });

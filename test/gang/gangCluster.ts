@@ -22,21 +22,19 @@ import type { PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang } from "..
 import type { Node, Pod, ResourceClaim } from "../../src/model/kubernetes.generated.ts";
 import { copyJson } from "../../src/model/objects/json.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
+import type { Resource } from "../../src/model/objects/resource.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import type { PodGroup } from "../../src/model/scheduling/podGroup.ts";
 import type { Topology } from "../../src/model/scheduling/topology.ts";
 import { formatTime } from "../../src/model/values/time.ts";
-import type { KubeApi, ResourceRef } from "../../src/ports/kubeApi.ts";
+import type { KubeApi } from "../../src/ports/kubeApi.ts";
 import { seededRandom } from "../../testing/apiserver/seededRandom.ts";
 import { TestApi } from "../../testing/apiserver/testApi.ts";
 import { KeptLog } from "../../testing/control/keptLog.ts";
 import { schedulePods } from "./toyScheduler.ts";
 
-const definitions: ResourceRef = {
-  group: "apiextensions.k8s.io",
-  version: "v1",
-  plural: "customresourcedefinitions",
-};
-const nodePlace: ResourceRef = { group: "", version: "v1", plural: "nodes" };
+const definitions = builtin.CustomResourceDefinition;
+const nodePlace = builtin.Node;
 
 export interface GangClusterOptions {
   readonly nodes?: number;
@@ -93,7 +91,7 @@ export class GangCluster {
     });
     const all = [gangComponent(settings), nodes, ...cluster.components].flatMap(({ definitions: own = [] }) => own);
     for (const definition of new Map(all.map((each) => [each.metadata.name, each])).values()) {
-      const made = await cluster.kube.create(definitions, copyJson(definition) as unknown as KubeObject);
+      const made = await cluster.kube.create(definitions, copyJson(definition));
       if (!made.ok) throw new Error(made.message);
     }
     await api.settle();
@@ -103,7 +101,7 @@ export class GangCluster {
     }
     for (const object of cluster.components.flatMap(({ startObjects = [] }) => startObjects)) {
       const resource = api.core.registry.kind(object.apiVersion, object.kind);
-      if (resource !== undefined) await cluster.kube.create(resource.type, copyJson(object) as unknown as KubeObject);
+      if (resource !== undefined) await cluster.kube.create(resource.type, copyJson(object));
     }
     await cluster.startOperator();
     const user = { username: "nodes", groups: ["system:masters"] };
@@ -246,14 +244,14 @@ export class GangCluster {
   }
 
   async apply(set: PodCliqueSet): Promise<void> {
-    await this.must(this.kube.create(places.PodCliqueSet, copyJson(set) as unknown as KubeObject));
+    await this.must(this.kube.create(places.PodCliqueSet, copyJson(set)));
     await this.settle();
   }
 
   async change(name: string, edit: (set: PodCliqueSet) => void): Promise<void> {
     const next = copyJson(this.set(name));
     edit(next);
-    await this.must(this.kube.update(at(places.PodCliqueSet, name), next as unknown as KubeObject));
+    await this.must(this.kube.update(at(places.PodCliqueSet, name), next));
   }
 
   async scale(
@@ -371,7 +369,7 @@ function errorText(_key: string, value: unknown): unknown {
 
 export const nodeName = (index: number): string => `n${String(index).padStart(2, "0")}`;
 
-export function at(place: ResourceRef, name: string) {
+export function at(place: Resource, name: string) {
   return { ...place, namespace: "default", name };
 }
 

@@ -4,7 +4,6 @@
  */
 import { binderComponent } from "../../src/control/bind/binderComponent.ts";
 import { schedulerComponent } from "../../src/control/schedule/schedulerComponent.ts";
-import type { KubeObject } from "../../src/model/objects/object.ts";
 import { GangCluster, type GangClusterOptions } from "./gangCluster.ts";
 
 const queues = { group: "scheduling.run.ai", version: "v2", plural: "queues" };
@@ -21,7 +20,7 @@ export async function ownSchedulerCluster(options: GangClusterOptions): Promise<
       kind: "Queue",
       metadata: { name: "test" },
       spec,
-    } as unknown as KubeObject),
+    }),
   );
   return made;
 }

@@ -3,11 +3,11 @@
  * over.
  */
 import { expect, test } from "vitest";
-import type { KubeObject } from "../../src/model/objects/object.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import { conditionOf, GangCluster } from "./gangCluster.ts";
 import { quick, workload1 } from "./workloads.ts";
 
-const quotas = { group: "", version: "v1", plural: "resourcequotas" };
+const quotas = builtin.ResourceQuota;
 
 async function allowPods(cluster: GangCluster, count: number): Promise<void> {
   const quota = {
@@ -16,7 +16,7 @@ async function allowPods(cluster: GangCluster, count: number): Promise<void> {
     metadata: { name: "few", namespace: "default" },
     spec: { hard: { pods: String(count) } },
   };
-  await cluster.must(cluster.kube.create(quotas, quota as unknown as KubeObject));
+  await cluster.must(cluster.kube.create(quotas, quota));
   await cluster.settle();
 }
 

@@ -4,6 +4,7 @@ import { type Delays, livelyDelays } from "../../src/kubelet/pods/podPlan.ts";
 import { labels } from "../../src/model/gang/keys.ts";
 import type { PodCliqueSet } from "../../src/model/gang/types.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import { GangCluster, isReady } from "./gangCluster.ts";
 import { workload3, workload4, workload5, workload6 } from "./workloads.ts";
 
@@ -99,7 +100,7 @@ test("where a container waits, pods with an order wait for the token that it rea
   const cluster = await GangCluster.start({ nodes: 10, settings });
   await cluster.apply(workload3());
   expect([cluster.pods("workload3-0-pc-a").length, cluster.pods("workload3-0-sg-x-0-pc-b").length]).toEqual([2, 0]);
-  const secret = { group: "", version: "v1", plural: "secrets", namespace: "default", name: "workload3-ic-sat" };
+  const secret = { ...builtin.Secret, namespace: "default", name: "workload3-ic-sat" };
   await cluster.must(cluster.kube.patch(secret, { type: "merge", body: { data: { token: "dG9rZW4=" } } }));
   await cluster.settle();
   const [pod] = cluster.pods("workload3-0-sg-x-0-pc-b");

@@ -8,7 +8,7 @@ import type {
   SetTemplate,
   TopologyConstraint,
 } from "../../src/model/gang/types.ts";
-import type { KubeObject } from "../../src/model/objects/object.ts";
+import type { Unstored } from "../../src/model/objects/object.ts";
 import type { PodGroup } from "../../src/model/scheduling/podGroup.ts";
 import type { Topology } from "../../src/model/scheduling/topology.ts";
 import { conditionOf, type GangCluster } from "./gangCluster.ts";
@@ -30,13 +30,15 @@ const nodeLabels = (index: number): Record<string, string> => ({
   [keys.rack]: `r${Math.floor(index / 7)}`,
 });
 
-const binding = (name: string, spec: object = { levels }): KubeObject =>
-  ({
-    apiVersion: "grove.io/v1alpha1",
-    kind: "ClusterTopologyBinding",
-    metadata: { name },
-    spec,
-  }) as unknown as KubeObject;
+const binding = (
+  name: string,
+  spec: ClusterTopologyBinding["spec"] = { levels },
+): Unstored<ClusterTopologyBinding> => ({
+  apiVersion: "grove.io/v1alpha1",
+  kind: "ClusterTopologyBinding",
+  metadata: { name },
+  spec,
+});
 
 /** Placed by this project's scheduler; a node has room for so many pods. */
 async function cluster(nodes = 28, podsPerNode = 1): Promise<GangCluster> {

@@ -5,11 +5,12 @@
  */
 import { labels } from "../../src/model/gang/keys.ts";
 import type { Node, Pod } from "../../src/model/kubernetes.generated.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import type { PodGroup, SubGroup, TopologyConstraint } from "../../src/model/scheduling/podGroup.ts";
 import type { Topology } from "../../src/model/scheduling/topology.ts";
 import type { KubeApi } from "../../src/ports/kubeApi.ts";
 
-const pods = { group: "", version: "v1", plural: "pods" };
+const pods = builtin.Pod;
 
 export interface SchedulerView {
   readonly nodes: readonly Node[];

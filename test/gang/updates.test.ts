@@ -3,10 +3,11 @@ import { describe, expect, test } from "vitest";
 import { labels } from "../../src/model/gang/keys.ts";
 import type { PodCliqueSet } from "../../src/model/gang/types.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import { at, GangCluster, isReady } from "./gangCluster.ts";
 import { workload1, workload2 } from "./workloads.ts";
 
-const podPlace = { group: "", version: "v1", plural: "pods" };
+const podPlace = builtin.Pod;
 const cliqueOf = ({ metadata }: Pod): string => metadata.labels?.[labels.clique] ?? "";
 const imageOf = ({ spec }: Pod): string => spec?.containers[0]?.image ?? "";
 

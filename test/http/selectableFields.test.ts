@@ -111,7 +111,7 @@ test.each(rows)("a watch by a selectable field sees what is written later: $titl
   if (sample === undefined) throw new Error(`no sample of ${type.storageKey}`);
   const pathOf = (name: string): string => (type.namespaced ? `default/${name}` : name);
   const create = async (name: string): Promise<void> => {
-    const object = sample.object(name) as unknown as KubeObject;
+    const object = sample.object(name) as KubeObject;
     if (type.namespaced) object.metadata.namespace = "default";
     if (type.plural === "pods" && field === "spec.nodeName") set("spec", "nodeName", "n1")(object);
     if (type.plural === "services" && field === "spec.clusterIP") set("spec", "clusterIP", "None")(object);
@@ -136,8 +136,8 @@ test.each(rows)("a watch by a selectable field sees what is written later: $titl
   }
   inside.length = 0;
   outside.length = 0;
-  await api.delete(type.storageKey, pathOf("first"), { gracePeriodSeconds: 0 });
-  await api.delete(type.storageKey, pathOf("later"), { gracePeriodSeconds: 0 });
+  await api.delete(type.storageKey, pathOf("first"), { gracePeriodSeconds: 0, propagationPolicy: "Background" });
+  await api.delete(type.storageKey, pathOf("later"), { gracePeriodSeconds: 0, propagationPolicy: "Background" });
   const gone = inside.filter((event) => event.startsWith("DELETED"));
   // A namespace leaves the selection by its phase, since its finalizer keeps it.
   expect(gone).toEqual(move === undefined ? ["DELETED first", "DELETED later"] : ["DELETED later"]);

@@ -8,7 +8,7 @@ import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { startInventoryDemo } from "../../src/cli/inventory/demo.ts";
 import { availabilityRows, availabilityTable } from "../../src/cli/inventory/show.ts";
 import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
-import type { KubeObject } from "../../src/model/objects/object.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import { serverForClients } from "../clientNode/serverForClients.ts";
 import { silentLog } from "./databases.ts";
 
@@ -22,13 +22,13 @@ test("the demo shows ten types, machines with and without nodes, disks and drift
   });
   const amounts = { "nvidia.com/gpu": "8", cpu: "192" };
   for (const name of ["h100-1", "h100-2"]) {
-    const made = await kube.create({ group: "", version: "v1", plural: "nodes" }, {
+    const made = await kube.create(builtin.Node, {
       apiVersion: "v1",
       kind: "Node",
       metadata: { name, labels: { "node.kubernetes.io/instance-type": "p5.48xlarge" } },
       spec: { providerID: `kwok://${name}` },
       status: { allocatable: amounts, capacity: amounts, conditions: [{ type: "Ready", status: "True" }] },
-    } as unknown as KubeObject);
+    });
     expect(made.ok ? "" : made.message).toBe("");
   }
   const ports = { kube, clock: systemClock(), random: systemRandom(), log: silentLog, metrics: new MetricsBook() };

@@ -2,7 +2,8 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { followRbac } from "../../src/apiserver/auth/followRbac.ts";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { readCluster } from "../../src/control/inventory/readCluster.ts";
-import type { KubeObject } from "../../src/model/objects/object.ts";
+import type { KubeObject, Unstored } from "../../src/model/objects/object.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import type { KubeApi } from "../../src/ports/kubeApi.ts";
 import { node, pod } from "../../src/sim/inventory/builders.ts";
 import { type ServerForClients, serverForClients } from "../clientNode/serverForClients.ts";
@@ -47,10 +48,10 @@ async function make(group: string, plural: string, object: object): Promise<void
   if (!made.ok) throw new Error(made.message);
 }
 
-function bare(object: object): KubeObject {
+function bare(object: object): Unstored {
   const { metadata, ...rest } = object as KubeObject;
   const { uid: _, resourceVersion: __, creationTimestamp: ___, ...kept } = metadata;
-  return { ...rest, metadata: kept } as unknown as KubeObject;
+  return { ...rest, metadata: kept };
 }
 
 /** What the API answers to the account of the role. */
@@ -71,7 +72,7 @@ function podWith(name: string, spec: object): KubeObject {
 }
 
 test("claims may not be listed, and the role says so", async () => {
-  const listed = await asAccount().list({ group: "resource.k8s.io", version: "v1", plural: "resourceclaims" });
+  const listed = await asAccount().list(builtin.ResourceClaim);
   expect(listed).toMatchObject({ ok: false, reason: "Forbidden" });
 });
 

@@ -6,7 +6,8 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { iamPolicy, manifestDefaults, printManifests } from "../../src/cli/inventory/manifests.ts";
 import { readCluster } from "../../src/control/inventory/readCluster.ts";
-import type { KubeObject } from "../../src/model/objects/object.ts";
+import type { KubeObject, Unstored } from "../../src/model/objects/object.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import { node, pod } from "../../src/sim/inventory/builders.ts";
 import { type ServerForClients, serverForClients } from "../clientNode/serverForClients.ts";
 
@@ -142,12 +143,12 @@ test("a cluster is read at one revision from its API", async () => {
     user: { username: "test", groups: ["system:masters"] },
     fieldManager: "test",
   });
-  const strip = (object: object): KubeObject => {
+  const strip = (object: object): Unstored => {
     const { metadata, ...rest } = object as KubeObject;
     const { uid: _, resourceVersion: __, creationTimestamp: ___, ...kept } = metadata;
-    return { ...rest, metadata: kept } as unknown as KubeObject;
+    return { ...rest, metadata: kept };
   };
-  const made = await kube.create({ group: "", version: "v1", plural: "nodes" }, strip(node("n1", "h100")));
+  const made = await kube.create(builtin.Node, strip(node("n1", "h100")));
   expect(made.ok).toBe(true);
   const { status: _, ...bare } = strip(
     pod("p1", "n1", 3, {
@@ -162,7 +163,7 @@ test("a cluster is read at one revision from its API", async () => {
       },
     }),
   );
-  const placed = await kube.create({ group: "", version: "v1", plural: "pods" }, bare as KubeObject);
+  const placed = await kube.create(builtin.Pod, bare as KubeObject);
   expect(placed.ok ? "" : placed.message).toBe("");
   const read = await readCluster(kube);
   expect(read.ok && read.value.nodes.map(({ metadata }) => metadata.name)).toEqual(["n1"]);

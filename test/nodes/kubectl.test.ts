@@ -1,5 +1,6 @@
 /** What a person at a terminal sees of simulated nodes: the real kubectl against the embedded server. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { builtin } from "../../src/model/resources.generated.ts";
 import { hasKubectl, type LiveCluster, liveCluster } from "./liveCluster.ts";
 import { podOf, withGpus } from "./nodesCluster.ts";
 
@@ -14,8 +15,7 @@ describe.skipIf(!hasKubectl)("kubectl", () => {
       "kwok.x-k8s.io/usage-cpu": "250m",
       "kwok.x-k8s.io/usage-memory": "64Mi",
     };
-    const create = (object: object) =>
-      cluster.admin.create({ group: "", version: "v1", plural: "pods" }, object as never);
+    const create = (object: object) => cluster.admin.create(builtin.Pod, object as never);
     await create(podOf("p", { ...withGpus(2), hostname: "trainer" }, { annotations, labels: { app: "p" } }));
     await create(podOf("crash", { restartPolicy: "Always" }, { annotations: { "sim.muster.dev/outcome": "Error" } }));
     await cluster.until(async () => (await cluster.kubectl(["get", "pod", "p"])).stdout.includes("Running"));
@@ -101,7 +101,7 @@ describe.skipIf(!hasKubectl)("kubectl", () => {
   });
 
   test("a pod that is deleted is gone after its grace", async () => {
-    await cluster.admin.create({ group: "", version: "v1", plural: "pods" }, podOf("short") as never);
+    await cluster.admin.create(builtin.Pod, podOf("short") as never);
     await cluster.until(async () => (await cluster.kubectl(["get", "pod", "short"])).stdout.includes("Running"));
     expect((await cluster.kubectl(["delete", "pod", "short", "--timeout=20s"])).stdout).toContain(
       'pod "short" deleted',

@@ -23,16 +23,18 @@ import { parseStages, type Stage } from "../../src/kubelet/stages/stage.ts";
 import { nextForObject, type StageJob } from "../../src/kubelet/stages/stageEngine.ts";
 import type { Lease, Node, Pod, ResourceClaim, ResourceSlice } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
+import type { Resource } from "../../src/model/objects/resource.ts";
 import type { Outcome } from "../../src/model/outcome.ts";
 import { findProfile, profilesWith } from "../../src/model/profiles/profiles.ts";
-import type { ObjectRef, ResourceRef } from "../../src/ports/kubeApi.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
+import type { ObjectRef } from "../../src/ports/kubeApi.ts";
 import { TestApi } from "../../testing/apiserver/testApi.ts";
 
-const nodes: ResourceRef = { group: "", version: "v1", plural: "nodes" };
-const pods: ResourceRef = { group: "", version: "v1", plural: "pods" };
-const leases: ResourceRef = { group: "coordination.k8s.io", version: "v1", plural: "leases" };
-const slices: ResourceRef = { group: "resource.k8s.io", version: "v1", plural: "resourceslices" };
-const claims: ResourceRef = { group: "resource.k8s.io", version: "v1", plural: "resourceclaims" };
+const nodes = builtin.Node;
+const pods = builtin.Pod;
+const leases = builtin.Lease;
+const slices = builtin.ResourceSlice;
+const claims = builtin.ResourceClaim;
 
 /** One node against a real API server, looked at once for every time that the clock moves. */
 async function liveNode(faults: (nowMs: number) => Fault[] = () => []) {
@@ -54,12 +56,12 @@ async function liveNode(faults: (nowMs: number) => Fault[] = () => []) {
     else if (write.kind !== "event") refusals.push(`${write.kind} of a node that is no intent`);
   }
 
-  async function get<T>(ref: ObjectRef): Promise<T | undefined> {
+  async function get<T extends KubeObject>(ref: ObjectRef<T>): Promise<T | undefined> {
     const found = await kube.get(ref);
-    return found.ok ? (found.value as unknown as T) : undefined;
+    return found.ok ? found.value : undefined;
   }
 
-  async function all<T>(kind: ResourceRef): Promise<T[]> {
+  async function all<T>(kind: Resource): Promise<T[]> {
     const found = await kube.list(kind);
     return found.ok ? (found.value.items as unknown as T[]) : [];
   }
@@ -130,12 +132,12 @@ async function liveNode(faults: (nowMs: number) => Fault[] = () => []) {
   }
 
   const object = nodeObject(sim, { ordinal: 0, nowMs: clock.nowMs(), kwokTaint: true });
-  note("create node", await kube.create(nodes, object as unknown as KubeObject));
-  await kube.create({ group: "", version: "v1", plural: "namespaces" }, {
+  note("create node", await kube.create(nodes, object));
+  await kube.create(builtin.Namespace, {
     apiVersion: "v1",
     kind: "Namespace",
     metadata: { name: "kube-node-lease" },
-  } as KubeObject);
+  });
   return {
     kube,
     clock,
@@ -154,7 +156,7 @@ async function liveNode(faults: (nowMs: number) => Fault[] = () => []) {
         metadata: { name, namespace: "default", ...metadata },
         spec: whole,
       };
-      note(`create ${name}`, await kube.create(pods, made as unknown as KubeObject));
+      note(`create ${name}`, await kube.create(pods, made));
     },
     look: (name: string) => get<Pod>({ ...pods, namespace: "default", name }),
     async run(seconds: number) {
@@ -237,7 +239,7 @@ test("a pod waits for its claim, and the claim shows that it is prepared", async
     kind: "ResourceClaim",
     metadata: { name: "gpu", namespace: "default" },
     spec: { devices: { requests: [{ name: "r", exactly: { deviceClassName: "gpu.nvidia.com" } }] } },
-  } as unknown as KubeObject);
+  });
   await live.pod("a", {
     containers: [{ name: "c", image: "i" }],
     resourceClaims: [{ name: "g", resourceClaimName: "gpu" }],
@@ -249,15 +251,18 @@ test("a pod waits for its claim, and the claim shows that it is prepared", async
     "ContainerCreating",
   ]);
   const ref = { ...claims, namespace: "default", name: "gpu" };
-  const claim = await live.get<ResourceClaim>(ref);
+  const claim = (await live.get(ref)) as ResourceClaim;
   const status = {
     allocation: { devices: { results: [{ request: "r", driver: "gpu.nvidia.com", pool: "h100-0", device: "gpu-0" }] } },
     reservedFor: [{ resource: "pods", name: "a", uid: pod?.metadata.uid ?? "" }],
   };
-  const allocated = await live.kube.update({ ...ref, subresource: "status" }, {
-    ...claim,
-    status,
-  } as unknown as KubeObject);
+  const allocated = await live.kube.update(
+    { ...ref, subresource: "status" },
+    {
+      ...claim,
+      status,
+    },
+  );
   expect(allocated.ok).toBe(true);
   await live.run(20);
   expect(live.refusals).toEqual([]);
@@ -272,18 +277,18 @@ test.each([["pod-fast"], ["pod-general"]])("stages of %s are accepted as they ar
     parseStages(readFileSync(new URL(`../../examples/stages/${name}.yaml`, import.meta.url), "utf8"), name),
   );
   const template = { spec: { restartPolicy: "Never", containers: [{ name: "c", image: "i" }] } };
-  const owner = await live.kube.create({ group: "batch", version: "v1", plural: "jobs" }, {
+  const owner = await live.kube.create(builtin.Job, {
     apiVersion: "batch/v1",
     kind: "Job",
     metadata: { name: "j", namespace: "default" },
     spec: { template },
-  } as unknown as KubeObject);
+  });
   const uid = owner.ok ? owner.value.metadata.uid : "";
   const ownerReferences = [{ apiVersion: "batch/v1", kind: "Job", name: "j", uid }];
   await live.pod("a", { initContainers: [{ name: "i", image: "i" }] }, { ownerReferences });
   let job: StageJob | undefined;
   for (let i = 0; i < 60; i++) {
-    const object = (await live.look("a")) as unknown as KubeObject;
+    const object = (await live.look("a")) as KubeObject;
     const nowMs = live.clock.nowMs();
     const world = {
       nowMs,

@@ -4,14 +4,14 @@ import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
 import { admissionFailures } from "../../src/kubelet/run/podReconciler.ts";
 import type { Lease, Node } from "../../src/model/kubernetes.generated.ts";
-import type { KubeObject } from "../../src/model/objects/object.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import { readyOf } from "./nodesCluster.ts";
 import { virtualCluster } from "./virtualCluster.ts";
 
 setFlagsFromString("--expose-gc");
 const collectGarbage = runInNewContext("gc") as () => void;
 
-const podsKind = { group: "", version: "v1", plural: "pods" };
+const podsKind = builtin.Pod;
 
 test("5,000 nodes stay Ready through an hour, and no lease ever comes near its end", async () => {
   const started = performance.now();
@@ -66,7 +66,7 @@ test("24 hours with pods that come, run, fail and go: memory does not grow beyon
             restartPolicy: "Never",
             containers: [{ name: "main", image: "i", resources: { limits: { "nvidia.com/gpu": "8" } } }],
           },
-        } as unknown as KubeObject);
+        });
       }
       await clock.advance(50_000);
       for (const version of [...core.store.collection("/pods").all()]) {

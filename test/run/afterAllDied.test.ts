@@ -13,13 +13,15 @@ import { systemClock } from "../../src/adapters/systemClock.ts";
 import { systemRandom } from "../../src/adapters/systemRandom.ts";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { type ApiServer, startApiServer } from "../../src/apiserver/startApiServer.ts";
-import type { KubeObject } from "../../src/model/objects/object.ts";
-import type { KubeApi, ResourceRef } from "../../src/ports/kubeApi.ts";
+import type { Unstored } from "../../src/model/objects/object.ts";
+import type { Resource } from "../../src/model/objects/resource.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
+import type { KubeApi } from "../../src/ports/kubeApi.ts";
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const program = join(root, "dist/bundle/program/main.js");
-const pods: ResourceRef = { group: "", version: "v1", plural: "pods" };
-const queues: ResourceRef = { group: "scheduling.run.ai", version: "v2", plural: "queues" };
+const pods = builtin.Pod;
+const queues: Resource = { group: "scheduling.run.ai", version: "v2", plural: "queues" };
 const defaultQueue = { ...queues, namespace: "", name: "default-queue" };
 
 let server: ApiServer;
@@ -61,10 +63,10 @@ async function die(): Promise<void> {
   await ended;
 }
 
-function pod(name: string, annotations: Record<string, string>): KubeObject {
+function pod(name: string, annotations: Record<string, string>): Unstored {
   const metadata = { name, namespace: "default", annotations, finalizers: ["batch.kubernetes.io/job-tracking"] };
   const spec = { schedulerName: "kai-scheduler", containers: [{ name: "c", image: "i" }] };
-  return { apiVersion: "v1", kind: "Pod", metadata, spec } as unknown as KubeObject;
+  return { apiVersion: "v1", kind: "Pod", metadata, spec };
 }
 
 const said = (outcome: { ok: boolean; message?: string }): string | undefined =>

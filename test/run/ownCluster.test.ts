@@ -17,15 +17,17 @@ import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { type ApiServer, startApiServer } from "../../src/apiserver/startApiServer.ts";
 import { applyManifest } from "../../src/cli/cluster/applyManifests.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
-import type { KubeObject } from "../../src/model/objects/object.ts";
-import type { KubeApi, ResourceRef } from "../../src/ports/kubeApi.ts";
+import type { KubeObject, Unstored } from "../../src/model/objects/object.ts";
+import type { Resource } from "../../src/model/objects/resource.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
+import type { KubeApi } from "../../src/ports/kubeApi.ts";
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const program = join(root, "dist/bundle/program/main.js");
-const pods: ResourceRef = { group: "", version: "v1", plural: "pods" };
-const queues: ResourceRef = { group: "scheduling.run.ai", version: "v2", plural: "queues" };
-const sets: ResourceRef = { group: "grove.io", version: "v1alpha1", plural: "podcliquesets" };
-const roles: ResourceRef = { group: "rbac.authorization.k8s.io", version: "v1", plural: "roles" };
+const pods = builtin.Pod;
+const queues: Resource = { group: "scheduling.run.ai", version: "v2", plural: "queues" };
+const sets: Resource = { group: "grove.io", version: "v1alpha1", plural: "podcliquesets" };
+const roles = builtin.Role;
 const account = "system:serviceaccount:muster-system:muster";
 
 let server: ApiServer;
@@ -82,7 +84,7 @@ function until(holds: () => Promise<boolean>): Promise<void> {
   });
 }
 
-async function listed<T>(ref: ResourceRef, namespace = "default"): Promise<T[]> {
+async function listed<T>(ref: Resource, namespace = "default"): Promise<T[]> {
   const answer = await kube.list(ref, { namespace });
   if (!answer.ok) throw new Error(answer.message);
   return answer.value.items as unknown as T[];
@@ -92,8 +94,8 @@ function hasLabels({ metadata }: KubeObject, wanted: Record<string, string>): bo
   return Object.entries(wanted).every(([key, value]) => metadata.labels?.[key] === value);
 }
 
-function object(apiVersion: string, kind: string, name: string, rest: object): KubeObject {
-  return { apiVersion, kind, metadata: { name }, ...rest } as unknown as KubeObject;
+function object(apiVersion: string, kind: string, name: string, rest: object): Unstored {
+  return { apiVersion, kind, metadata: { name }, ...rest };
 }
 
 describe("on a cluster that knows nothing of them, with the rights of deploy/muster.yaml", () => {

@@ -11,13 +11,14 @@ import { systemClock } from "../../src/adapters/systemClock.ts";
 import { systemRandom } from "../../src/adapters/systemRandom.ts";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { type ApiServer, startApiServer } from "../../src/apiserver/startApiServer.ts";
-import type { KubeObject } from "../../src/model/objects/object.ts";
+import type { Unstored } from "../../src/model/objects/object.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import type { KubeApi } from "../../src/ports/kubeApi.ts";
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const program = join(root, "dist/bundle/program/main.js");
-const deployments = { group: "apps", version: "v1", plural: "deployments" };
-const pods = { group: "", version: "v1", plural: "pods" };
+const deployments = builtin.Deployment;
+const pods = builtin.Pod;
 
 let server: ApiServer;
 let kube: KubeApi;
@@ -76,7 +77,7 @@ const podCount = async (): Promise<number> => {
   return listed.ok ? listed.value.items.length : -1;
 };
 
-function deployment(replicas: number): KubeObject {
+function deployment(replicas: number): Unstored {
   const labels = { app: "web" };
   const template = { metadata: { labels }, spec: { containers: [{ name: "c", image: "i" }] } };
   return {
@@ -84,7 +85,7 @@ function deployment(replicas: number): KubeObject {
     kind: "Deployment",
     metadata: { name: "web", namespace: "default" },
     spec: { replicas, selector: { matchLabels: labels }, template },
-  } as unknown as KubeObject;
+  };
 }
 
 describe("muster run", () => {

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { builtin } from "../../src/model/resources.generated.ts";
 import { ScheduleCluster } from "./scheduleCluster.ts";
 
 const free = { quota: -1, limit: -1, overQuotaWeight: 1 };
@@ -35,7 +36,7 @@ test("groups and queues say what they have, what of it cannot be evicted, and wh
   expect(cluster.queue1("top").status?.childQueues).toEqual(["leaf"]);
   for (const { metadata } of cluster.pods()) {
     const { namespace = "", name } = metadata;
-    await cluster.admin.delete({ group: "", version: "v1", plural: "pods", namespace, name });
+    await cluster.admin.delete({ ...builtin.Pod, namespace, name });
   }
   await cluster.run(40);
   expect(cluster.queue1("top").status?.allocated ?? {}).toEqual({});

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { devicesComponent } from "../../src/control/devices/devicesComponent.ts";
 import { servedDevices } from "../../src/control/devices/servedDevices.ts";
 import type { Pod, ResourceClaim } from "../../src/model/kubernetes.generated.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import type { PodGroup } from "../../src/model/scheduling/podGroup.ts";
 import type { KubeApi } from "../../src/ports/kubeApi.ts";
 import { onlyVersions } from "../../testing/control/onlyVersions.ts";
@@ -88,7 +89,7 @@ test.each(["v1beta2", "v1beta1"])(
     await cluster.run(3);
     expect(cluster.pod1("c").spec?.nodeName).toBeUndefined();
     for (const name of ["a", "b"]) {
-      await cluster.admin.delete({ group: "", version: "v1", plural: "pods", namespace: "default", name });
+      await cluster.admin.delete({ ...builtin.Pod, namespace: "default", name });
     }
     await cluster.run(5);
     expect(phasesOf(cluster)).toEqual(["Running"]);
@@ -208,7 +209,7 @@ test("a pod that was not bound after all releases its devices and is placed wher
     nodeSelectorTerms: [{ matchFields: [{ key: "metadata.name", operator: "In", values: [first] }] }],
   };
   const results = [{ request: "gpu", driver: "gpu.nvidia.com", pool: first, device: "gpu-0" }];
-  const ref = { group: "resource.k8s.io", version: "v1", plural: "resourceclaims", namespace: "default" };
+  const ref = { ...builtin.ResourceClaim, namespace: "default" };
   const allocated = await cluster.admin.patch(
     { ...ref, name: claimed?.metadata.name ?? "", subresource: "status" },
     { type: "merge", body: { status: { allocation: { devices: { results }, nodeSelector } } } },
@@ -286,7 +287,7 @@ test("queues and groups show GPUs of claims under the name of their device class
   expect(groups).toEqual(["3", "3"]);
   expect(cluster.metrics.render()).toMatch(/kai_queue_allocated_gpus\{[^}]*queue_name="default-queue"[^}]*\} 7/);
   for (const name of ["a", "b", "c"]) {
-    await cluster.admin.delete({ group: "", version: "v1", plural: "pods", namespace: "default", name });
+    await cluster.admin.delete({ ...builtin.Pod, namespace: "default", name });
   }
   await cluster.run(10);
   expect(cluster.queue1("default-queue").status?.allocated?.["gpu.example.com"]).toBeUndefined();

@@ -5,9 +5,10 @@
 import { describe, expect, test } from "vitest";
 import type { KubeObject } from "../../src/model/objects/object.ts";
 import { refused } from "../../src/model/outcome.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import { holdCalls, ScheduleCluster } from "./scheduleCluster.ts";
 
-const pods = { group: "", version: "v1", plural: "pods" };
+const pods = builtin.Pod;
 const at = (name: string) => ({ ...pods, namespace: "default", name });
 
 /** A pod that is on its node and nothing to the scheduler: it asks for no GPU and is in no queue. */
@@ -17,7 +18,7 @@ async function bystander(cluster: ScheduleCluster, name: string, node: string, a
     kind: "Pod",
     metadata: { name, namespace: "default", annotations },
     spec: { nodeName: node, containers: [{ name: "c", image: "i" }] },
-  } as unknown as KubeObject);
+  });
   if (!created.ok) throw new Error(created.message);
   return created.value.metadata.uid;
 }

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
 import { refused } from "../../src/model/outcome.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import { podGroupRef } from "../../src/model/scheduling/podGroup.ts";
 import { holdCalls, ScheduleCluster } from "./scheduleCluster.ts";
 
@@ -53,7 +54,7 @@ describe("queues on a running cluster", () => {
     expect(group?.metadata.annotations?.["kai.scheduler/last-start-timestamp"]).toBeDefined();
     for (const { metadata } of cluster.pods()) {
       await cluster.admin.delete(
-        { group: "", version: "v1", plural: "pods", namespace: "default", name: metadata.name },
+        { ...builtin.Pod, namespace: "default", name: metadata.name },
         { gracePeriodSeconds: 0 },
       );
     }
@@ -104,10 +105,7 @@ describe("queues on a running cluster", () => {
       return cluster;
     };
     const takeOne = (cluster: ScheduleCluster) =>
-      cluster.admin.delete(
-        { group: "", version: "v1", plural: "pods", namespace: "default", name: "g-0" },
-        { gracePeriodSeconds: 0 },
-      );
+      cluster.admin.delete({ ...builtin.Pod, namespace: "default", name: "g-0" }, { gracePeriodSeconds: 0 });
 
     test("a gang that fell below its minimum is evicted after its grace", async () => {
       const cluster = await gangOfTwo();
@@ -172,10 +170,7 @@ describe("queues on a running cluster", () => {
     const subGroups = ["x", "y"].map((name) => ({ name, minMember: 2 }));
     await cluster.group("g", { minSubGroup: 1, subGroups, stalenessGracePeriod: "10s" });
     const drop = (name: string) =>
-      cluster.admin.delete(
-        { group: "", version: "v1", plural: "pods", namespace: "default", name },
-        { gracePeriodSeconds: 0 },
-      );
+      cluster.admin.delete({ ...builtin.Pod, namespace: "default", name }, { gracePeriodSeconds: 0 });
     for (const name of ["x0", "x1", "y0", "y1"]) {
       const labels = { "kai.scheduler/subgroup-name": name.slice(0, 1) };
       await cluster.pod(name, { gpus: 1, labels, annotations: { "pod-group-name": "g" } });

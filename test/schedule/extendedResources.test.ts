@@ -2,6 +2,7 @@
 import { expect, test } from "vitest";
 import { devicesComponent } from "../../src/control/devices/devicesComponent.ts";
 import type { Pod, ResourceClaim } from "../../src/model/kubernetes.generated.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import type { Queue } from "../../src/model/scheduling/queue.ts";
 import { ScheduleCluster } from "./scheduleCluster.ts";
 
@@ -105,7 +106,7 @@ test("a pod for which there are too few devices says so, and runs when some are 
   const why = whyOf(cluster.pod1("second"));
   expect(why).toContain("cannot allocate all claims");
   expect(why).not.toContain("at most 0");
-  await cluster.admin.delete({ group: "", version: "v1", plural: "pods", namespace: "default", name: "first" });
+  await cluster.admin.delete({ ...builtin.Pod, namespace: "default", name: "first" });
   await cluster.run(10);
   expect(cluster.pod1("second").status?.phase).toBe("Running");
   expect(claims(cluster)).toHaveLength(1);
@@ -211,7 +212,7 @@ async function nodeWithDevices(cluster: ScheduleCluster, name: string, count: nu
 async function offer(cluster: ScheduleCluster, node: string, amount: string): Promise<void> {
   const amounts = { [resource]: amount };
   const written = await cluster.admin.patch(
-    { group: "", version: "v1", plural: "nodes", namespace: "", name: node, subresource: "status" },
+    { ...builtin.Node, namespace: "", name: node, subresource: "status" },
     { type: "merge", body: { status: { capacity: amounts, allocatable: amounts } } },
   );
   if (!written.ok) throw new Error(written.message);

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import type { KubeApi } from "../../src/ports/kubeApi.ts";
 import { delegateKube } from "../../src/sim/delegateKube.ts";
 import { ScheduleCluster } from "./scheduleCluster.ts";
@@ -51,7 +52,7 @@ test("a nomination that was withdrawn and made again stays, while its victims te
   await cluster.run(2);
   await cluster.pod("m", { gpus: 1, labels: in_("mine") });
   await cluster.run(1);
-  const m = { group: "", version: "v1", plural: "pods", namespace: "default", name: "m" };
+  const m = { ...builtin.Pod, namespace: "default", name: "m" };
   const pod = (): Pod => cluster.pods().find(({ metadata }) => metadata.name === "m") as Pod;
   await cluster.admin.patch(
     { ...m, subresource: "status" },

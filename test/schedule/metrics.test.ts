@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
+import { builtin } from "../../src/model/resources.generated.ts";
 import { ScheduleCluster } from "./scheduleCluster.ts";
 
 const free = { quota: -1, limit: -1, overQuotaWeight: 1 };
@@ -142,7 +143,7 @@ test("a pod's time until it is placed begins with its creation, and no eviction 
   await cluster.run(2);
   await cluster.pod("second", { gpus: 8 });
   await cluster.run(20);
-  await cluster.admin.delete({ group: "", version: "v1", plural: "pods", namespace: "default", name: "first" });
+  await cluster.admin.delete({ ...builtin.Pod, namespace: "default", name: "first" });
   await cluster.run(5);
   expect(cluster.pod1("second").status?.phase).toBe("Running");
   const [, sum = ""] = /^kai_task_scheduling_latency_milliseconds_sum (.*)$/m.exec(cluster.metrics.render()) ?? [];

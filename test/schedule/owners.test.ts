@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
 import { refused } from "../../src/model/outcome.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import { ScheduleCluster } from "./scheduleCluster.ts";
 
-const podsRef = { group: "", version: "v1", plural: "pods" };
+const podsRef = builtin.Pod;
 
 async function owned(cluster: ScheduleCluster, owner: object, more: object = {}): Promise<void> {
   const created = await cluster.admin.create(podsRef, {

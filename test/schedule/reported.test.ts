@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
 import { refused } from "../../src/model/outcome.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import { ScheduleCluster } from "./scheduleCluster.ts";
 
 const free = { quota: -1, limit: -1, overQuotaWeight: 1 };
@@ -35,7 +36,7 @@ describe("events", () => {
     await cluster.pod("big", { gpus: 6, labels: inQueue("mine") });
     await cluster.run(40);
     expect(cluster.pod1("big").status?.phase).toBe("Running");
-    await cluster.admin.delete({ group: "", version: "v1", plural: "pods", namespace: "default", name: "early-0" });
+    await cluster.admin.delete({ ...builtin.Pod, namespace: "default", name: "early-0" });
     await cluster.run(40);
     const reasons = reasonsOf(cluster);
     const evict = cluster
@@ -59,7 +60,7 @@ describe("events", () => {
     await cluster.run(3);
     // Its node does not come to say that it has ended.
     cluster.kube.faults = { hold: (_, what) => (what.startsWith("pods old") ? new Promise(() => {}) : undefined) };
-    await cluster.admin.delete({ group: "", version: "v1", plural: "pods", namespace: "default", name: "old" });
+    await cluster.admin.delete({ ...builtin.Pod, namespace: "default", name: "old" });
     await cluster.pod("new", { gpus: 8 });
     await cluster.run(3);
     expect(cluster.pod1("old").metadata.deletionTimestamp).toBeDefined();
@@ -80,7 +81,7 @@ describe("events", () => {
       spec: { suspend: true, template: { spec: { restartPolicy: "Never", containers: [{ name: "c", image: "i" }] } } },
     });
     const owner = { apiVersion: "batch/v1", kind: "Job", name: "j", uid: "another", controller: true };
-    const created = await cluster.admin.create({ group: "", version: "v1", plural: "pods" }, {
+    const created = await cluster.admin.create(builtin.Pod, {
       apiVersion: "v1",
       kind: "Pod",
       metadata: { name: "p", namespace: "default", ownerReferences: [owner] },
@@ -121,7 +122,7 @@ describe("a victim", () => {
     const cluster = await ScheduleCluster.create(["h100=1"], { marksVictims });
     await cluster.pod("low", { gpus: 8 });
     await cluster.run(3);
-    const ref = { group: "", version: "v1", plural: "pods", namespace: "default", name: "low" };
+    const ref = { ...builtin.Pod, namespace: "default", name: "low" };
     // It must be there to be looked at.
     await cluster.admin.patch(ref, { type: "merge", body: { metadata: { finalizers: ["example.com/keep"] } } });
     await cluster.pod("high", { gpus: 8, labels: { priorityClassName: "build-preemptible" } });
@@ -166,7 +167,7 @@ describe("a gang", () => {
     expect(cluster.pods().map(({ status }) => status?.phase)).toEqual(["Running", "Running", "Running"]);
     const started = mark(cluster, "last-start-timestamp");
     expect(started).toBeDefined();
-    await cluster.admin.delete({ group: "", version: "v1", plural: "pods", namespace: "default", name: "w1" });
+    await cluster.admin.delete({ ...builtin.Pod, namespace: "default", name: "w1" });
     await cluster.run(45);
     expect(noteOf(cluster, "StaleJob")).toBe("runs below its minimum: subgroup work: 1 of at least 2 pods");
     expect(mark(cluster, "stale-podgroup-timestamp")).toBeDefined();
@@ -220,7 +221,7 @@ describe("conditions", () => {
     await cluster.group("once", { minMember: 1, schedulingBackoff: 1, priorityClassName: "train" });
     await cluster.pod("p", { gpus: 1, annotations: { "pod-group-name": "once" } });
     await cluster.run(2);
-    await cluster.admin.delete({ group: "", version: "v1", plural: "pods", namespace: "default", name: "full" });
+    await cluster.admin.delete({ ...builtin.Pod, namespace: "default", name: "full" });
     await cluster.run(35);
     expect(cluster.pod1("p").spec?.nodeName).toBeUndefined();
     const ref = {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { JsonObject } from "../../src/model/objects/json.ts";
 import { refused } from "../../src/model/outcome.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import { isFinallyFailed } from "../../src/model/scheduling/bindRequest.ts";
 import { lateNews, ScheduleCluster } from "./scheduleCluster.ts";
 
@@ -43,7 +44,7 @@ test("a request for a node that is not there is taken away, and its pod is place
   await cluster.run(3);
   expect(cluster.requests()).toEqual([]);
   const opened = await cluster.admin.patch(
-    { group: "", version: "v1", plural: "pods", namespace: "default", name: "p" },
+    { ...builtin.Pod, namespace: "default", name: "p" },
     { type: "merge", body: { spec: { schedulingGates: null } } },
   );
   expect(opened.ok).toBe(true);
@@ -78,10 +79,7 @@ describe("a pod whose bind failed for good", () => {
     const found: number[] = [];
     await cluster.run(1);
     await request(cluster, "p", node, { phase: "Failed", reason: "no", failedAttempts: 1 });
-    await cluster.admin.patch(
-      { group: "", version: "v1", plural: "pods", namespace: "default", name: "p" },
-      { type: "merge", body },
-    );
+    await cluster.admin.patch({ ...builtin.Pod, namespace: "default", name: "p" }, { type: "merge", body });
     // No binder runs: the test fails each request itself.
     cluster.kube.faults = { before: (verb) => (verb === "bind" ? refused("Unavailable", "no") : undefined) };
     const ref = { group: "scheduling.run.ai", version: "v1alpha2", plural: "bindrequests" };
@@ -116,7 +114,7 @@ describe("a pod whose bind failed for good", () => {
   test("waits in a pool of its own as well", async () => {
     const cluster = await ScheduleCluster.create(["h100=1"], { readsShards: true });
     const [node = ""] = cluster.api.names("/nodes");
-    const nodes = { group: "", version: "v1", plural: "nodes", namespace: "", name: node };
+    const nodes = { ...builtin.Node, namespace: "", name: node };
     await cluster.admin.patch(nodes, { type: "merge", body: inPool });
     await cluster.create("kai.scheduler/schedulingshards", {
       apiVersion: "kai.scheduler/v1",
@@ -168,7 +166,7 @@ test.each([
 test("a request for a node of another pool is left to that pool", async () => {
   const cluster = await ScheduleCluster.create(["h100=2"]);
   const [gold = ""] = cluster.api.names("/nodes");
-  const ref = { group: "", version: "v1", plural: "nodes", namespace: "", name: gold };
+  const ref = { ...builtin.Node, namespace: "", name: gold };
   await cluster.admin.patch(ref, {
     type: "merge",
     body: { metadata: { labels: { "kai.scheduler/node-pool": "gold" } } },
@@ -184,7 +182,7 @@ test("a pod of a gang that is deleted before its set has begun takes the whole s
   const cluster = await ScheduleCluster.create(["h100=1"]);
   const [node = ""] = cluster.api.names("/nodes");
   const commit = { "muster.dev/commit": "c", "muster.dev/commit-size": "3" };
-  const pods = { group: "", version: "v1", plural: "pods" };
+  const pods = builtin.Pod;
   for (const name of ["a", "b"]) {
     await cluster.admin.create(pods, {
       apiVersion: "v1",

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { scaleAdjusterComponent } from "../../src/control/schedule/scaleAdjuster.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import { ScheduleCluster } from "./scheduleCluster.ts";
 
 test("a share that waits for a machine gets a stand-in with a whole GPU, which makes way when there is one", async () => {
@@ -16,7 +17,7 @@ test("a share that waits for a machine gets a stand-in with a whole GPU, which m
       status: { conditions: [{ type: "PodScheduled", status: "False", reason: "Unschedulable" }] },
     },
   ]);
-  await cluster.admin.delete({ group: "", version: "v1", plural: "pods", namespace: "default", name: "full" });
+  await cluster.admin.delete({ ...builtin.Pod, namespace: "default", name: "full" });
   await cluster.run(70);
   expect(standIns()).toEqual([]);
   expect(cluster.pod1("half").status?.phase).toBe("Running");

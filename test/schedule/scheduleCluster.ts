@@ -16,6 +16,7 @@ import type { NodesOptions } from "../../src/kubelet/run/nodesOptions.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
 import { parsePool, profilesWith } from "../../src/model/profiles/profiles.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import { isReservationPod } from "../../src/model/scheduling/keys.ts";
 import type { PodGroup } from "../../src/model/scheduling/podGroup.ts";
 import type { Queue } from "../../src/model/scheduling/queue.ts";
@@ -112,7 +113,7 @@ export class ScheduleCluster {
   }
 
   async create(resource: string, object: unknown): Promise<KubeObject> {
-    return (await this.api.create(resource, object as KubeObject)) as unknown as KubeObject;
+    return await this.api.create(resource, object as KubeObject);
   }
 
   async pod(
@@ -128,7 +129,7 @@ export class ScheduleCluster {
     const { gpus = 0, annotations = {}, labels = {}, spec = {}, scheduler = "kai-scheduler" } = more;
     const requests = { cpu: "1", memory: "1Gi", ...(gpus > 0 && { "nvidia.com/gpu": String(gpus) }) };
     const limits = gpus > 0 ? { "nvidia.com/gpu": String(gpus) } : {};
-    const created = await this.admin.create({ group: "", version: "v1", plural: "pods" }, {
+    const created = await this.admin.create(builtin.Pod, {
       apiVersion: "v1",
       kind: "Pod",
       metadata: { name, namespace: "default", annotations, labels },
@@ -137,7 +138,7 @@ export class ScheduleCluster {
         containers: [{ name: "main", image: "i", resources: { requests, limits } }],
         ...spec,
       },
-    } as unknown as KubeObject);
+    });
     if (!created.ok) throw new Error(created.message);
     return created.value as unknown as Pod;
   }
@@ -220,7 +221,7 @@ export class ScheduleCluster {
         fieldManager: "muster",
         freeze: true,
         ...(holder !== undefined && { lease: { namespace: "kube-system", name: "muster", identity: holder } }),
-        ...(isLean && { transforms: { "/pods": (pod) => leanPod(pod as unknown as Pod) as unknown as KubeObject } }),
+        ...(isLean && { transforms: { "/pods": (pod) => leanPod(pod as unknown as Pod) } }),
       },
     );
   }

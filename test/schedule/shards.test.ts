@@ -1,11 +1,12 @@
 import { expect, test } from "vitest";
+import { builtin } from "../../src/model/resources.generated.ts";
 import { ScheduleCluster } from "./scheduleCluster.ts";
 
 const pool = "kai.scheduler/node-pool";
 
 async function labelNode(cluster: ScheduleCluster, name: string, value: string): Promise<void> {
   const patched = await cluster.admin.patch(
-    { group: "", version: "v1", plural: "nodes", namespace: "", name },
+    { ...builtin.Node, namespace: "", name },
     { type: "merge", body: { metadata: { labels: { [pool]: value } } } },
   );
   if (!patched.ok) throw new Error(patched.message);

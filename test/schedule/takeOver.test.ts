@@ -1,6 +1,7 @@
 /** What an earlier leader has left: what is on its way arrives, what was never whole goes. */
 import { expect, test } from "vitest";
 import { refused } from "../../src/model/outcome.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import { holdCalls, ScheduleCluster } from "./scheduleCluster.ts";
 
 const bindRequests = { group: "scheduling.run.ai", version: "v1alpha2", plural: "bindrequests" };
@@ -99,10 +100,7 @@ test("the next leader records the start of a group that was not recorded", async
       spec: { minMember: 1, queue: "default-queue" },
     });
     const { metadata } = await cluster.pod(name, { gpus: 1, annotations: { "pod-group-name": name } });
-    const bound = await cluster.admin.bind(
-      { group: "", version: "v1", plural: "pods", namespace: "default", name },
-      { node, uid: metadata.uid },
-    );
+    const bound = await cluster.admin.bind({ ...builtin.Pod, namespace: "default", name }, { node, uid: metadata.uid });
     expect(bound.ok).toBe(true);
   }
   await cluster.lead();

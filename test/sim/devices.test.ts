@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { findScenario } from "../../src/cli/simulator/scenarios.ts";
-import type { KubeObject } from "../../src/model/objects/object.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import type { KubeApi } from "../../src/ports/kubeApi.ts";
 import { devicesScenario } from "../../src/sim/devices/scenario.ts";
 import { runSeeds } from "../../src/sim/runSeeds.ts";
@@ -42,24 +42,24 @@ function meddler(name: string, meddle: (kube: KubeApi) => Promise<void>): Scenar
   };
 }
 
-const claims = { group: "resource.k8s.io", version: "v1", plural: "resourceclaims" };
+const claims = builtin.ResourceClaim;
 
 test("I19 breaks when a pod's claim is made a second time, or a running pod is taken off its claim once more", async () => {
   const madeTwice = meddler("made-twice", async (kube) => {
     const listed = await kube.list(claims);
     const [first] = listed.ok ? listed.value.items : [];
     if (first === undefined) return;
-    const { name, annotations, ownerReferences } = first.metadata;
+    const { name, annotations = {}, ownerReferences = [] } = first.metadata;
     const metadata = { name: `${name}-again`, namespace: "default", annotations, ownerReferences };
-    await kube.create(claims, { ...first, metadata } as unknown as KubeObject);
+    await kube.create(claims, { ...first, metadata });
   });
   const takenOff = meddler("taken-off", async (kube) => {
     const listed = await kube.list(claims);
     const [first] = listed.ok ? listed.value.items : [];
     if (first === undefined) return;
-    const { reservedFor: _users, ...status } = first["status"] as Record<string, unknown>;
+    const { reservedFor: _users, ...status } = first.status ?? {};
     const ref = { ...claims, namespace: "default", name: first.metadata.name, subresource: "status" };
-    await kube.update(ref, { ...first, status } as unknown as KubeObject);
+    await kube.update(ref, { ...first, status });
   });
   for (const scenario of [madeTwice, takenOff]) {
     const result = await runSeeds(scenario, { from: 1, count: 1 });

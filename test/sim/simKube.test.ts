@@ -52,26 +52,24 @@ async function letTimePass(world: World): Promise<void> {
 
 /** Simulated time passes while a call is in flight. */
 function stepping(world: World, kube: KubeApi): KubeApi {
-  const answered =
-    <A extends unknown[], T>(call: (...args: A) => Promise<T>) =>
-    async (...args: A): Promise<T> => {
-      let settled = false;
-      const answer = call(...args).finally(() => {
-        settled = true;
-      });
-      while (!settled) await letTimePass(world);
-      return answer;
-    };
+  const answered = async <T>(call: Promise<T>): Promise<T> => {
+    let settled = false;
+    const answer = call.finally(() => {
+      settled = true;
+    });
+    while (!settled) await letTimePass(world);
+    return answer;
+  };
   return {
-    get: answered((...args: Parameters<KubeApi["get"]>) => kube.get(...args)),
-    list: answered((...args: Parameters<KubeApi["list"]>) => kube.list(...args)),
+    get: (...args) => answered(kube.get(...args)),
+    list: (...args) => answered(kube.list(...args)),
     watch: (...args) => kube.watch(...args),
-    create: answered((...args: Parameters<KubeApi["create"]>) => kube.create(...args)),
-    update: answered((...args: Parameters<KubeApi["update"]>) => kube.update(...args)),
-    patch: answered((...args: Parameters<KubeApi["patch"]>) => kube.patch(...args)),
-    delete: answered((...args: Parameters<KubeApi["delete"]>) => kube.delete(...args)),
-    bind: answered((...args: Parameters<KubeApi["bind"]>) => kube.bind(...args)),
-    evict: answered((...args: Parameters<KubeApi["evict"]>) => kube.evict(...args)),
+    create: (...args) => answered(kube.create(...args)),
+    update: (...args) => answered(kube.update(...args)),
+    patch: (...args) => answered(kube.patch(...args)),
+    delete: (...args) => answered(kube.delete(...args)),
+    bind: (...args) => answered(kube.bind(...args)),
+    evict: (...args) => answered(kube.evict(...args)),
   };
 }
 

@@ -17,13 +17,15 @@ import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { type ApiServer, startApiServer } from "../../src/apiserver/startApiServer.ts";
 import { readKinds } from "../../src/decide/verify/readKinds.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
-import type { KubeApi, ResourceRef } from "../../src/ports/kubeApi.ts";
+import type { Resource } from "../../src/model/objects/resource.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
+import type { KubeApi } from "../../src/ports/kubeApi.ts";
 import { node, pod } from "./builders.ts";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
 const program = join(root, "dist/bundle/program/main.js");
-const podRef = { group: "", version: "v1", plural: "pods" };
-const nodeRef = { group: "", version: "v1", plural: "nodes" };
+const podRef = builtin.Pod;
+const nodeRef = builtin.Node;
 
 let folder: string;
 let server: ApiServer;
@@ -36,7 +38,7 @@ beforeAll(async () => {
   kube = inProcessKube(server.core, { user: { username: "test", groups: ["system:masters"] }, fieldManager: "test" });
   kubeconfig = join(folder, "kubeconfig");
   writeFileSync(kubeconfig, server.kubeconfig, { mode: 0o600 });
-  await make({ group: "", version: "v1", plural: "namespaces" }, named("v1", "Namespace", "team"));
+  await make(builtin.Namespace, named("v1", "Namespace", "team"));
   await make(nodeRef, node("n1"));
   await makePod("team/a", "n1", "Running");
   await makePod("team/b", "n1", "Running");
@@ -47,11 +49,11 @@ afterAll(async () => {
 });
 
 const named = (apiVersion: string, kind: string, name: string): KubeObject =>
-  ({ apiVersion, kind, metadata: { name } }) as unknown as KubeObject;
+  ({ apiVersion, kind, metadata: { name } }) as KubeObject;
 
-async function make(ref: ResourceRef, object: KubeObject): Promise<KubeObject> {
+async function make(ref: Resource, object: KubeObject): Promise<KubeObject> {
   const { uid: _, resourceVersion: __, creationTimestamp: ___, ...metadata } = object.metadata;
-  const made = await kube.create(ref, { ...object, metadata } as unknown as KubeObject);
+  const made = await kube.create(ref, { ...object, metadata } as KubeObject);
   if (!made.ok) throw new Error(made.message);
   return made.value;
 }
@@ -151,7 +153,7 @@ describe("a cluster that is scheduled", () => {
       ...named("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "reader"),
       roleRef: { apiGroup: rbac.group, kind: "ClusterRole", name: role.metadata.name },
       subjects: [{ apiGroup: rbac.group, kind: "User", name: "reader" }],
-    } as unknown as KubeObject);
+    } as KubeObject);
     const after = await start(["verify", "--kubeconfig", mine, "--settle", "0", "--check", "all", "gitops"]).done;
     expect(after.code).toBe(50); // The gate is among all checks, and there is nothing behind it: rights were enough.
     expect((await start(["verify", "--kubeconfig", mine]).done).code).toBe(0);

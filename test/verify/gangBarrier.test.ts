@@ -5,12 +5,13 @@ import type { CheckFinding } from "../../src/decide/verify/check.ts";
 import { gangSize } from "../../src/kubelet/barrier/barrierObjects.ts";
 import { proveGangBarrier } from "../../src/kubelet/barrier/gangBarrier.ts";
 import type { Node, Pod } from "../../src/model/kubernetes.generated.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import { schedulingDefinitions } from "../../src/model/scheduling/definitions.ts";
 import type { KubeApi } from "../../src/ports/kubeApi.ts";
 import { TestApi } from "../../testing/apiserver/testApi.ts";
 
-const pods = { group: "", version: "v1", plural: "pods" };
-const nodes = { group: "", version: "v1", plural: "nodes" };
+const pods = builtin.Pod;
+const nodes = builtin.Node;
 
 type Scheduler = (kube: KubeApi) => Promise<void>;
 

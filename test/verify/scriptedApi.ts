@@ -2,17 +2,10 @@
 import type { KindName } from "../../src/decide/verify/readKinds.ts";
 import { readKinds } from "../../src/decide/verify/readKinds.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
+import type { Resource } from "../../src/model/objects/resource.ts";
 import { type Outcome, type Refusal, refused, succeeded } from "../../src/model/outcome.ts";
 import type { Clock } from "../../src/ports/clock.ts";
-import type {
-  KubeApi,
-  KubeList,
-  ListOptions,
-  ResourceRef,
-  Watch,
-  WatchOptions,
-  WatchSink,
-} from "../../src/ports/kubeApi.ts";
+import type { KubeApi, KubeList, ListOptions, Watch, WatchOptions, WatchSink } from "../../src/ports/kubeApi.ts";
 
 /** Everything there is from `atS` seconds on. A kind that is left out stays as it was. */
 export type Moment = { readonly atS: number } & { readonly [K in KindName]?: readonly KubeObject[] };
@@ -66,7 +59,7 @@ export class ScriptedApi implements KubeApi {
     return counts;
   }
 
-  async list(ref: ResourceRef, options: ListOptions = {}): Promise<Outcome<KubeList>> {
+  async list<T extends KubeObject>(ref: Resource<T>, options: ListOptions = {}): Promise<Outcome<KubeList<T>>> {
     const kind = ref.plural;
     const nth = this.calls.filter((call) => call.kind === kind).length + 1;
     const call = { kind, atS: this.nowS, nth, options };
@@ -91,10 +84,14 @@ export class ScriptedApi implements KubeApi {
     const next = until < objects.length ? { continueToken: `${at}/${until}` } : {};
     const elsewhere = options.resourceVersionMatch === "Exact" ? undefined : this.script.revisionOf?.[kind as KindName];
     const drifted = token !== undefined && this.script.drift?.(call) === true ? String(at + 1) : undefined;
-    return succeeded({ revision: drifted ?? elsewhere ?? String(at), items: objects.slice(from, until), ...next });
+    return succeeded({
+      revision: drifted ?? elsewhere ?? String(at),
+      items: objects.slice(from, until) as T[],
+      ...next,
+    });
   }
 
-  watch(_: ResourceRef, options: WatchOptions, sink: WatchSink): Watch {
+  watch(_: Resource, options: WatchOptions, sink: WatchSink): Watch {
     const cancels: (() => void)[] = [];
     if (this.script.watches === true) {
       const from = Number(options.resourceVersion) - firstRevision;

@@ -18,6 +18,7 @@ import { applyIntent } from "../../src/intents/applyIntent.ts";
 import type * as k from "../../src/model/kubernetes.generated.ts";
 import type { Decision } from "../../src/model/objects/draft.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
+import { builtin } from "../../src/model/resources.generated.ts";
 import { formatTime } from "../../src/model/values/time.ts";
 import { TestApi } from "../../testing/apiserver/testApi.ts";
 
@@ -156,7 +157,7 @@ class Cluster {
         const fields = pod.spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
         const node = fields?.nodeSelectorTerms[0]?.matchFields?.[0]?.values?.[0] ?? "n0";
         const { namespace = "", name, uid, resourceVersion } = pod.metadata;
-        const ref = { group: "", version: "v1", plural: "pods", namespace, name };
+        const ref = { ...builtin.Pod, namespace, name };
         await inProcessKube(this.test.core, caller).bind(ref, { node, uid, resourceVersion });
       } else if (phase === "Pending") await say("Running");
       else if (phase === "Running") {

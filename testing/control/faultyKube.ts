@@ -10,7 +10,7 @@ export interface Faults {
   hold?: (verb: string, what: string) => Promise<void> | undefined;
   /** The server has done it, and the caller receives another answer. */
   after?: (verb: string, what: string) => Refusal | undefined;
-  list?: (list: KubeList) => KubeList;
+  list?: <T extends KubeObject>(list: KubeList<T>) => KubeList<T>;
   watch?: (options: WatchOptions, plural: string) => Refusal | undefined;
   /** Dead connections without a reset: nothing comes through any more, not even an end. */
   isMute?: boolean;
@@ -93,10 +93,10 @@ export class FaultyKube implements KubeApi {
     return { stop: close };
   };
 
-  create: KubeApi["create"] = (kind, object: KubeObject, options) =>
+  create: KubeApi["create"] = (kind, object, options) =>
     this.call(
       "create",
-      { ...kind, name: object.metadata.name },
+      { ...kind, name: object.metadata.name ?? "" },
       () => this.kube.create(kind, object, options),
       options,
     );

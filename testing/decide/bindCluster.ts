@@ -50,7 +50,7 @@ export function userPod(given: PodGiven = {}): Pod {
       ...given.spec,
     },
     status: { phase },
-  } as unknown as Pod;
+  } as Pod;
 }
 
 /** A reservation of group X on n1, or for it, by default with device GPU-1 and without holders. */
@@ -126,7 +126,7 @@ export function request(
 }
 
 export function node(name = "n1"): Node {
-  return { apiVersion: "v1", kind: "Node", metadata: { name, uid: `uid-${name}` }, status: {} } as unknown as Node;
+  return { apiVersion: "v1", kind: "Node", metadata: { name, uid: `uid-${name}` }, status: {} } as Node;
 }
 
 export function group(given: Partial<GroupView> = {}): GroupView {

@@ -5,9 +5,9 @@
 
 import type { Intent } from "../../src/model/intent.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
-import type { Decision, Known } from "../../src/model/objects/draft.ts";
+import type { Decision } from "../../src/model/objects/draft.ts";
 import { copyJson, equalFields, isObject, type JsonObject } from "../../src/model/objects/json.ts";
-import type { KubeObject } from "../../src/model/objects/object.ts";
+import type { DeepReadonly, KubeObject, MergePatch, ObjectMeta, Unstored } from "../../src/model/objects/object.ts";
 import { formatTime } from "../../src/model/values/time.ts";
 
 export const startMs = 1_800_000_000_000;
@@ -19,7 +19,7 @@ export class TestWorld {
   /** How many writes were refused because the object had changed. */
   conflicts = 0;
 
-  add<T extends Known>(object: Omit<T, "metadata"> & { metadata: Partial<T["metadata"]> }): T {
+  add<T extends KubeObject>(object: Unstored<T> & { readonly metadata: Partial<DeepReadonly<ObjectMeta>> }): T {
     this.revision++;
     const metadata = {
       namespace: "default",
@@ -29,28 +29,29 @@ export class TestWorld {
       creationTimestamp: formatTime(this.nowMs),
       ...object.metadata,
     };
-    const stored = copyJson({ ...object, metadata }) as unknown as KubeObject;
+    const given: Unstored = object;
+    const stored: KubeObject = copyJson({ ...given, metadata: metadata as ObjectMeta });
     this.objects.set(`${stored.kind}/${stored.metadata.name}`, stored);
-    return stored as unknown as T;
+    return stored as T;
   }
 
-  all<T extends Known>(kind: string): T[] {
-    return [...this.objects.values()].filter((object) => object.kind === kind) as unknown as T[];
+  all<T extends KubeObject>(kind: string): T[] {
+    return [...this.objects.values()].filter((object) => object.kind === kind) as T[];
   }
 
-  get<T extends Known>(kind: string, name: string): T {
+  get<T extends KubeObject>(kind: string, name: string): T {
     const found = this.objects.get(`${kind}/${name}`);
     if (found === undefined) throw new Error(`no ${kind} ${name}`);
-    return found as unknown as T;
+    return found as T;
   }
 
   /** A change by another client. A changed spec is a new generation. */
-  change<T extends Known>(kind: string, name: string, edit: (object: T) => void): T {
+  change<T extends KubeObject>(kind: string, name: string, edit: (object: T) => void): T {
     const next = copyJson(this.get<T>(kind, name)) as T & { spec?: unknown };
     const before = (this.get<T>(kind, name) as T & { spec?: unknown }).spec;
     edit(next);
     if (!equalFields(next.spec, before)) next.metadata.generation = (next.metadata.generation ?? 0) + 1;
-    return this.#store(next as unknown as KubeObject) as unknown as T;
+    return this.#store(next) as T;
   }
 
   apply({ intents }: Decision): void {
@@ -61,7 +62,7 @@ export class TestWorld {
     if (intent.type === "create") {
       const kind = intent.object.kind;
       if (this.objects.has(`${kind}/${intent.object.metadata.name}`)) this.conflicts++;
-      else this.add(intent.object as unknown as Known);
+      else this.add(intent.object);
       return;
     }
     const found = [...this.objects.values()].find(({ metadata }) => metadata.uid === intent.expected.uid);
@@ -76,8 +77,8 @@ export class TestWorld {
   }
 
   /** As the API does: finalizers keep an object, and a pod on a node waits for its kubelet. */
-  remove(object: Known, graceSeconds?: number): void {
-    const found = this.get<Known>(object.kind, object.metadata.name);
+  remove(object: KubeObject, graceSeconds?: number): void {
+    const found = this.get<KubeObject>(object.kind, object.metadata.name);
     const pod = found as Pod;
     const waits = found.kind === "Pod" && graceSeconds !== 0 && (pod.spec?.nodeName ?? "") !== "" && !isOver(pod);
     if (!waits && (found.metadata.finalizers ?? []).length === 0) {
@@ -86,7 +87,7 @@ export class TestWorld {
     }
     if (found.metadata.deletionTimestamp !== undefined) return;
     const metadata = { ...found.metadata, deletionTimestamp: formatTime(this.nowMs) };
-    this.#store({ ...found, metadata } as unknown as KubeObject);
+    this.#store({ ...found, metadata } as KubeObject);
   }
 
   /** Every pod gets a node, starts and is ready; what was asked to go is gone. */
@@ -128,14 +129,14 @@ export class TestWorld {
     throw new Error(`not quiet after ${rounds} rounds`);
   }
 
-  #patch(found: KubeObject, patch: JsonObject): void {
-    const next = merged(found as unknown as JsonObject, patch) as unknown as KubeObject;
+  #patch(found: KubeObject, patch: MergePatch): void {
+    const next = merged(found as JsonObject, patch as JsonObject) as KubeObject;
     if (!equalFields(next["spec"], found["spec"])) {
       next.metadata = { ...next.metadata, generation: (found.metadata.generation ?? 0) + 1 };
     }
     const stored = this.#store(next);
     const isDone = stored.metadata.deletionTimestamp !== undefined && (stored.metadata.finalizers ?? []).length === 0;
-    if (isDone && (stored.kind !== "Pod" || isOver(stored as unknown as Pod))) {
+    if (isDone && (stored.kind !== "Pod" || isOver(stored))) {
       this.objects.delete(`${stored.kind}/${stored.metadata.name}`);
     }
   }

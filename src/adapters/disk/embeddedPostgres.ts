@@ -132,7 +132,7 @@ async function start(home: string, { durable = true, signal }: EmbeddedPostgresO
         await ended;
       };
       child.unref();
-      (child.stdin as unknown as { unref?: () => void } | null)?.unref?.();
+      (child.stdin as { unref?: () => void } | null)?.unref?.();
       return { url, ended, stop };
     }
     await pause(30);
@@ -211,7 +211,7 @@ function leash(
   };
   for (const stream of [child.stdout, child.stderr]) {
     stream?.on("data", keep);
-    (stream as unknown as { unref?: () => void } | null)?.unref?.();
+    (stream as { unref?: () => void } | null)?.unref?.();
   }
   child.on("error", (error) => keep(Buffer.from(String(error))));
   return { child, output: () => text };

@@ -20,7 +20,7 @@ export function refusalIn(code: number, headers: IncomingHttpHeaders, bytes: Buf
   const waitMs = retryAfterMs(headers["retry-after"], nowMs);
   const waiting = waitMs === undefined ? {} : { retryAfterMs: waitMs };
   const json = jsonIn(bytes.toString("utf8"));
-  if (json?.["kind"] === "Status") return { ...waiting, ...refusalOf({ ...(json as unknown as Status), code }) };
+  if (json?.["kind"] === "Status") return { ...waiting, ...refusalOf({ ...(json as Status), code }) };
   const text = bytes.toString("utf8", 0, 200).trim();
   const message = `HTTP ${code}${text === "" ? "" : `: ${text}`}`;
   // Something between us and the API server spoke. A 503 of a proxy may follow a request that it had passed on.

@@ -1,7 +1,8 @@
-import type { ListOptions, ObjectRef, ResourceRef, WatchOptions } from "../../ports/kubeApi.ts";
+import type { Resource } from "../../model/objects/resource.ts";
+import type { ListOptions, ObjectRef, WatchOptions } from "../../ports/kubeApi.ts";
 
 /** `/apis/apps/v1/namespaces/team/deployments`; without a namespace the whole cluster. */
-export function collectionPath({ group, version, plural }: ResourceRef, namespace: string): string {
+export function collectionPath({ group, version, plural }: Resource, namespace: string): string {
   const words = group === "" ? ["api", version] : ["apis", group, version];
   if (namespace !== "") words.push("namespaces", namespace);
   words.push(plural);

@@ -102,11 +102,11 @@ export class WatchConnection {
     if (!isObject(object)) {
       this.end(refused("Unknown", `the stream holds something that is no event: ${text.slice(0, 200)}`));
     } else if (type === "ADDED" || type === "MODIFIED" || type === "DELETED") {
-      this.handler.event({ type, object: object as unknown as KubeObject });
+      this.handler.event({ type, object: object as KubeObject });
     } else if (type === "BOOKMARK") {
-      this.handler.event(bookmarkIn(object as unknown as KubeObject));
+      this.handler.event(bookmarkIn(object as KubeObject));
     } else if (type === "ERROR") {
-      const status = object as unknown as Status;
+      const status = object as Status;
       this.end(refusalOf({ ...status, code: typeof status.code === "number" ? status.code : 500 }));
     }
     // Other types are news to us, and none of our business.

@@ -41,5 +41,5 @@ async function load(config: JsonObject): Promise<{ applyToHTTPSOptions(options: 
   const loaded = new KubeConfig();
   // JSON is YAML.
   loaded.loadFromString(JSON.stringify(config));
-  return loaded as unknown as { applyToHTTPSOptions(options: RequestOptions): Promise<void> };
+  return loaded;
 }

@@ -14,12 +14,13 @@ import { ManualClock, settle } from "../../../testing/apiserver/manualClock.ts";
 import type { Json } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Outcome, RefusalReason } from "../../model/outcome.ts";
-import type { KubeApi, ObjectRef, Patch, ResourceRef, WatchEvent, WatchOptions } from "../../ports/kubeApi.ts";
+import { builtin } from "../../model/resources.generated.ts";
+import type { KubeApi, ObjectRef, Patch, WatchEvent, WatchOptions } from "../../ports/kubeApi.ts";
 import type { Log, LogFields } from "../../ports/log.ts";
 import { type CredentialSource, fixedCredentials } from "../kubeHttp/connection.ts";
 import { type KubeHttp, type KubeHttpOptions, kubeHttp } from "./kubeHttp.ts";
 
-const maps: ResourceRef = { group: "", version: "v1", plural: "configmaps" };
+const maps = builtin.ConfigMap;
 const map: ObjectRef = { ...maps, namespace: "default", name: "a" };
 const object = { apiVersion: "v1", kind: "ConfigMap", metadata: { namespace: "default", name: "a" } } as KubeObject;
 

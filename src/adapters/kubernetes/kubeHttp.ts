@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { isObject, type JsonObject } from "../../model/objects/json.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
+import type { KubeObject, Unstored } from "../../model/objects/object.ts";
+import type { Resource } from "../../model/objects/resource.ts";
 import { type Outcome, type Refusal, refused, succeeded } from "../../model/outcome.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Clock } from "../../ports/clock.ts";
@@ -13,8 +14,8 @@ import type {
   ListOptions,
   ObjectRef,
   Patch,
-  ResourceRef,
   Watch,
+  WatchEvent,
   WatchOptions,
   WatchSink,
   WriteOptions,
@@ -115,29 +116,37 @@ class KubeOverHttp implements KubeHttp {
     };
   }
 
-  async get(ref: ObjectRef, options: CallOptions = {}): Promise<Outcome<KubeObject>> {
+  async get<T extends KubeObject>(ref: ObjectRef<T>, options: CallOptions = {}): Promise<Outcome<T>> {
     if (ref.name === "") return nameless;
     return this.object({ method: "GET", path: objectPath(ref), ...limitsIn(options) });
   }
 
-  async list(kind: ResourceRef, options: ListOptions = {}): Promise<Outcome<KubeList>> {
+  async list<T extends KubeObject>(kind: Resource<T>, options: ListOptions = {}): Promise<Outcome<KubeList<T>>> {
     const path = `${collectionPath(kind, options.namespace ?? "")}${listQuery(options)}`;
     const answer = await this.json({ method: "GET", path, ...limitsIn(options) });
-    return answer.ok ? listIn(answer.value) : answer;
+    return answer.ok ? listIn<T>(answer.value) : answer;
   }
 
-  create(kind: ResourceRef, object: KubeObject, options: WriteOptions = {}): Promise<Outcome<KubeObject>> {
+  create<T extends KubeObject>(
+    kind: Resource<T>,
+    object: Unstored<T>,
+    options: WriteOptions = {},
+  ): Promise<Outcome<T>> {
     const path = `${collectionPath(kind, object.metadata?.namespace ?? "")}${this.writeQuery(options)}`;
     return this.object({ method: "POST", path, body: object, ...limitsIn(options) });
   }
 
-  async update(ref: ObjectRef, object: KubeObject, options: WriteOptions = {}): Promise<Outcome<KubeObject>> {
+  async update<T extends KubeObject>(ref: ObjectRef<T>, object: T, options: WriteOptions = {}): Promise<Outcome<T>> {
     if (ref.name === "") return nameless;
     const path = `${objectPath(ref)}${this.writeQuery(options)}`;
     return this.object({ method: "PUT", path, body: object, ...limitsIn(options) });
   }
 
-  async patch(ref: ObjectRef, patch: Patch, options: WriteOptions = {}): Promise<Outcome<KubeObject>> {
+  async patch<T extends KubeObject>(
+    ref: ObjectRef<T>,
+    patch: Patch<T>,
+    options: WriteOptions = {},
+  ): Promise<Outcome<T>> {
     if (ref.name === "") return nameless;
     const force = patch.type === "apply" && patch.force === true ? true : undefined;
     const path = `${objectPath(ref)}${this.writeQuery(options, { force })}`;
@@ -145,10 +154,10 @@ class KubeOverHttp implements KubeHttp {
     return this.object({ method: "PATCH", path, body: patch.body, contentType, ...limitsIn(options) });
   }
 
-  async delete(ref: ObjectRef, options: DeleteOptions = {}): Promise<Outcome<KubeObject | undefined>> {
+  async delete<T extends KubeObject>(ref: ObjectRef<T>, options: DeleteOptions = {}): Promise<Outcome<T | undefined>> {
     if (ref.name === "") return nameless;
     const body = deleteBody(options);
-    const answer = await this.object({ method: "DELETE", path: objectPath(ref), body, ...limitsIn(options) });
+    const answer = await this.object<T>({ method: "DELETE", path: objectPath(ref), body, ...limitsIn(options) });
     return answer.ok && answer.value.kind === "Status" ? succeeded(undefined) : answer;
   }
 
@@ -165,7 +174,7 @@ class KubeOverHttp implements KubeHttp {
     return nothingOf(await this.json({ method: "POST", path, body: evictionBody(pod, options), ...limitsIn(options) }));
   }
 
-  watch(kind: ResourceRef, options: WatchOptions, sink: WatchSink): Watch {
+  watch<T extends KubeObject>(kind: Resource<T>, options: WatchOptions, sink: WatchSink<T>): Watch {
     let open = true;
     let connection: WatchConnection | undefined;
     const watch: Watch = {
@@ -190,7 +199,7 @@ class KubeOverHttp implements KubeHttp {
       connection = new WatchConnection(this.endpoint, agent, request, limits, {
         opened: (response) => this.noteWarnings(response, "GET", path),
         event: (event) => {
-          if (open) sink.event(event);
+          if (open) sink.event(event as WatchEvent<T>);
         },
         ended: (why, code) => {
           if (code === 401 && mayAskAgain) void again(held, why);
@@ -239,10 +248,11 @@ class KubeOverHttp implements KubeHttp {
     return queryText({ fieldManager, dryRun: dryRun === true ? "All" : undefined, ...more });
   }
 
-  private async object(request: Request): Promise<Outcome<KubeObject>> {
+  /** The server is trusted to answer with what the handle of the resource says. */
+  private async object<T extends KubeObject>(request: Request): Promise<Outcome<T>> {
     const answer = await this.json(request);
     if (!answer.ok || answer.value["kind"] === "Status" || isObject(answer.value["metadata"])) {
-      return answer as Outcome<KubeObject>;
+      return answer as Outcome<T>;
     }
     return refused("Unknown", "the answer is JSON, and no object of Kubernetes");
   }
@@ -374,7 +384,7 @@ function nothingOf(outcome: Outcome<unknown>): Outcome<undefined> {
 
 /** Items of built-in kinds do not repeat the kind that their list says. */
 /** A list, or a refusal when the answer is not of an API server: a proxy, a log-in page. */
-function listIn(json: JsonObject): Outcome<KubeList> {
+function listIn<T extends KubeObject>(json: JsonObject): Outcome<KubeList<T>> {
   const { kind, apiVersion, metadata, items } = json;
   const objects = items ?? [];
   if (typeof kind !== "string" || !isObject(metadata) || !Array.isArray(objects)) return noList;
@@ -385,7 +395,7 @@ function listIn(json: JsonObject): Outcome<KubeList> {
     object["apiVersion"] ??= apiVersion as string;
   }
   const { continue: continueToken = "", resourceVersion: revision = "" } = metadata as Record<string, string>;
-  const list = { revision, items: objects as unknown as KubeObject[] };
+  const list = { revision, items: objects as T[] };
   return succeeded(continueToken === "" ? list : { ...list, continueToken });
 }
 

@@ -6,12 +6,13 @@ import { Controllers } from "../../control/runtime/controllers.ts";
 import { MetricsBook } from "../../control/runtime/metricsBook.ts";
 import { Channel } from "../../control/runtime/sources.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import { systemClock } from "../systemClock.ts";
 import { systemRandom } from "../systemRandom.ts";
 import { yieldingKube } from "./yieldingKube.ts";
 
-const maps = { group: "", version: "v1", plural: "configmaps" };
+const maps = builtin.ConfigMap;
 const turns = 4_000;
 
 /** How many turns of a controller that writes were over when a timer of one millisecond came to its turn. */
@@ -21,11 +22,11 @@ async function turnsBeforeTimer(wrap: (kube: KubeApi) => KubeApi): Promise<numbe
   const { core } = await createApi({ clock, random });
   const user = { username: "test", groups: ["system:masters"] };
   const kube = wrap(inProcessKube(core, { user, fieldManager: "test" }));
-  await kube.create({ group: "", version: "v1", plural: "namespaces" }, {
+  await kube.create(builtin.Namespace, {
     apiVersion: "v1",
     kind: "Namespace",
     metadata: { name: "default" },
-  } as KubeObject);
+  });
   const controllers = new Controllers(
     { kube, clock, random, log: new KeptLog(), metrics: new MetricsBook() },
     { fieldManager: "test" },

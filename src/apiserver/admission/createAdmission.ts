@@ -3,6 +3,8 @@ import type { Admission } from "../admission.ts";
 import type { Core } from "../verbs/core.ts";
 import { type ObserveCall, WebhookCaller } from "./callWebhook.ts";
 import { Hooks } from "./hooks.ts";
+import { restrictNode } from "./nodeRestriction.ts";
+import { admitPodSecurity } from "./podSecurity/podSecurity.ts";
 import { Policies } from "./policies.ts";
 import { checkQuota } from "./quota/checkQuota.ts";
 import { quotaLedgerOf } from "./quota/quotaLedger.ts";
@@ -34,13 +36,17 @@ export function createAdmission(options: AdmissionOptions = {}): (core: () => Co
     };
     return {
       mutate(attributes) {
-        const { hooks, webhooks } = ready();
+        const { core, hooks, webhooks } = ready();
+        restrictNode(core, attributes);
         const changed = hooks.mutate(attributes);
         if (changed === undefined) return webhooks.mutate(attributes);
         return webhooks.mutate({ ...attributes, object: changed }) ?? Promise.resolve(changed);
       },
       validate(attributes) {
-        const { hooks, policies, webhooks } = ready();
+        const { core, hooks, policies, webhooks } = ready();
+        // A deletion has nothing to change, so this is the only place where it passes.
+        if (attributes.operation === "DELETE") restrictNode(core, attributes);
+        admitPodSecurity(core, attributes);
         hooks.validate(attributes);
         policies.validate(attributes);
         return webhooks.validate(attributes);

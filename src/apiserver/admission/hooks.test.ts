@@ -2,18 +2,18 @@ import { expect, test } from "vitest";
 import { TestApi } from "../../../testing/apiserver/testApi.ts";
 import type { AdmissionHook } from "../../model/objects/admissionHook.ts";
 import type { FieldError } from "../../model/objects/fieldError.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
+import type { KubeObject, Unstored } from "../../model/objects/object.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import { inProcessKube } from "../kubeApi.ts";
 import { createAdmission } from "./createAdmission.ts";
 
-const pods = { group: "", version: "v1", plural: "pods" };
-const podAt = (name: string): KubeObject =>
-  ({
-    apiVersion: "v1",
-    kind: "Pod",
-    metadata: { name, namespace: "default" },
-    spec: { containers: [{ name: "c", image: "i" }] },
-  }) as unknown as KubeObject;
+const pods = builtin.Pod;
+const podAt = (name: string): Unstored => ({
+  apiVersion: "v1",
+  kind: "Pod",
+  metadata: { name, namespace: "default" },
+  spec: { containers: [{ name: "c", image: "i" }] },
+});
 
 const labels: AdmissionHook = {
   name: "labels.muster.dev",
@@ -58,8 +58,8 @@ test("mutating hooks see no UID, no time and no generated name, as in Kubernetes
   const kube = inProcessKube(api.core, { user: { username: "u", groups: [] }, fieldManager: "t" });
   const { metadata, ...rest } = podAt("a");
   const { name: _, ...unnamed } = metadata;
-  await kube.create(pods, { ...rest, metadata: { ...unnamed, generateName: "job-" } } as unknown as KubeObject);
-  await kube.create(pods, { ...rest, metadata: { ...unnamed, generateName: "job-" } } as unknown as KubeObject);
+  await kube.create(pods, { ...rest, metadata: { ...unnamed, generateName: "job-" } });
+  await kube.create(pods, { ...rest, metadata: { ...unnamed, generateName: "job-" } });
   const [first, judged, second] = seen;
   expect(first?.[2]).toMatchObject({ generateName: "job-" });
   for (const key of ["name", "uid", "creationTimestamp"]) expect(first?.[2]).not.toHaveProperty(key);

@@ -3,6 +3,7 @@ import type {
   AdmissionLookup,
   AdmissionRequest,
   AdmissionVerdict,
+  HookResource,
 } from "../../model/objects/admissionHook.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { failure, invalidObject } from "../../model/objects/status.ts";
@@ -74,10 +75,11 @@ function keyOf({ group, plural }: { group: string; plural: string }, subresource
 
 function lookupIn(core: Core): AdmissionLookup {
   return {
-    get: ({ group, plural }, namespace, name) => core.store.get(`${group}/${plural}`, namespace, name)?.object(),
-    list: ({ group, plural }, namespace) => {
+    get: <T extends KubeObject>({ group, plural }: HookResource<T>, namespace: string, name: string) =>
+      core.store.get(`${group}/${plural}`, namespace, name)?.object() as T | undefined,
+    list: <T extends KubeObject>({ group, plural }: HookResource<T>, namespace: string) => {
       const collection = core.store.collection(`${group}/${plural}`);
-      return [...collection.at(core.store.revision, namespace)].map((version) => version.object());
+      return [...collection.at(core.store.revision, namespace)].map((version) => version.object() as T);
     },
   };
 }

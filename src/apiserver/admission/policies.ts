@@ -165,7 +165,7 @@ export class Policies {
     const { store } = this.core;
     const bindings = new Map<string, Binding[]>();
     for (const version of store.collection(bindingsKey).all()) {
-      const { metadata, spec } = version.object() as unknown as ValidatingAdmissionPolicyBinding;
+      const { metadata, spec } = version.object() as ValidatingAdmissionPolicyBinding;
       const listed = bindings.get(spec.policyName) ?? [];
       listed.push({
         name: metadata.name,
@@ -179,7 +179,7 @@ export class Policies {
     for (const version of store.collection(policiesKey).all()) {
       const bound = bindings.get(version.name);
       if (bound === undefined) continue;
-      policies.push(policyOf(version.object() as unknown as ValidatingAdmissionPolicy, bound));
+      policies.push(policyOf(version.object(), bound));
     }
     this.index.set(policies);
   }

@@ -141,7 +141,7 @@ export class Webhooks {
       const shown = attributesIn(this.core, attributes, resource);
       answer = await this.call(entry, attributes, shown, resource);
       if (answer.kind === "allowed" && answer.patch !== undefined && shown.object !== undefined) {
-        const patched = jsonPatch(shown.object as unknown as JsonObject, answer.patch) as unknown as KubeObject;
+        const patched = jsonPatch(shown.object as JsonObject, answer.patch) as KubeObject;
         refuseNewIdentity(shown.object, patched);
         if (!equalJson(patched, shown.object)) {
           const own = this.core.registry.find(attributes.type.group, attributes.type.version, attributes.type.plural);
@@ -185,7 +185,7 @@ export class Webhooks {
     const hooks: Hook[] = [];
     // Collections are sorted by name, which is the order in which configurations count.
     for (const version of this.core.store.collection(key).all()) {
-      const { webhooks } = version.object() as unknown as MutatingWebhookConfiguration & ValidatingWebhookConfiguration;
+      const { webhooks } = version.object() as MutatingWebhookConfiguration & ValidatingWebhookConfiguration;
       for (const webhook of webhooks ?? []) hooks.push(this.readHook(webhook, key === mutatingKey));
     }
     (key === mutatingKey ? this.mutating : this.validating).set(hooks);

@@ -43,7 +43,7 @@ export function fieldsOfLastApplied(shape: Shape, live: KubeObject, apiVersion: 
 export function noteLastApplied(object: KubeObject, config: KubeObject): void {
   if (lastAppliedText(object) === undefined) return;
   const annotations: Record<string, string> = { ...object.metadata.annotations };
-  annotations[annotation] = `${sortedText(withoutNote(config) as unknown as Json)}\n`;
+  annotations[annotation] = `${sortedText(withoutNote(config) as Json)}\n`;
   let bytes = 0;
   for (const key of Object.keys(annotations))
     bytes += Buffer.byteLength(key) + Buffer.byteLength(annotations[key] ?? "");

@@ -292,7 +292,7 @@ describe("ownership after an update", () => {
       ...created,
       metadata: { ...created.metadata, labels },
       spec: { containers },
-    } as unknown as KubeObject;
+    } as KubeObject;
     const managedFields = updateManagedFields({
       schema: schemaFor(definitions["Pod"]!),
       live: created,
@@ -313,7 +313,7 @@ describe("what a client writes into managedFields", () => {
     updateManagedFields({
       schema: schemaFor(definitions["Pod"]!),
       live: created,
-      next: withSent(sent) as unknown as KubeObject,
+      next: withSent(sent) as KubeObject,
       manager: "m",
       apiVersion: "v1",
       subresource,

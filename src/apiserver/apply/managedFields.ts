@@ -54,6 +54,8 @@ export interface OwnershipUpdate {
 export const resetStatus: FieldSet = { "f:status": leaf };
 /** For /status. */
 export const resetSpec: FieldSet = { "f:spec": leaf };
+/** For /status of Deployments. */
+export const resetSpecAndLabels: FieldSet = { "f:metadata": { "f:labels": leaf }, "f:spec": leaf };
 /** For /status of custom resources, which takes nothing but the status. */
 export const resetSpecAndMetadata: FieldSet = { "f:metadata": leaf, "f:spec": leaf };
 

@@ -113,7 +113,7 @@ class World {
       kind: "Thing",
       metadata: { name: "x", ...(metadata as object) },
       ...rest,
-    } as unknown as KubeObject;
+    } as KubeObject;
     const common = {
       schema,
       live: this.object,
@@ -141,7 +141,7 @@ class World {
   content(): Json {
     const { apiVersion: _, kind: __, metadata, ...rest } = this.object ?? { apiVersion: "", kind: "", metadata: {} };
     const { name: ___, managedFields: ____, ...meta } = metadata as KubeObject["metadata"];
-    return { ...(Object.keys(meta).length > 0 ? { metadata: meta } : {}), ...rest } as unknown as Json;
+    return { ...(Object.keys(meta).length > 0 ? { metadata: meta } : {}), ...rest } as Json;
   }
 
   owners(): Record<string, string[]> {
@@ -916,7 +916,7 @@ describe("a history of writes", () => {
     },
     { name: "a field that nobody declared", to: { foo: 1 }, why: ".foo: field not declared in schema" },
   ])("nobody can apply $name", ({ to, why }) => {
-    const error = refusal(() => new World(thing).play({ apply: "a", to: to as unknown as Content }));
+    const error = refusal(() => new World(thing).play({ apply: "a", to: to }));
     expect(error.status).toMatchObject({
       code: 500,
       message: `failed to create typed patch object (/x; /v1, Kind=Thing): ${why}`,
@@ -950,7 +950,7 @@ describe("conflict texts", () => {
   function refusedText(steps: Step[], last: Step): StatusError {
     const world = new World(thing);
     for (const step of steps) world.play(step);
-    const sent = { apiVersion: "v1", kind: "Thing", metadata: { name: "x" }, ...last.to } as unknown as KubeObject;
+    const sent = { apiVersion: "v1", kind: "Thing", metadata: { name: "x" }, ...last.to } as KubeObject;
     const { time, object: live } = world;
     return refusal(() =>
       applyPatch({
@@ -1028,7 +1028,7 @@ const content = fc.record(
     any: dictionary(fc.oneof(text, small, fc.array(small, { maxLength: 2 }), dictionary(text))),
   },
   optional,
-) as unknown as fc.Arbitrary<Content>;
+);
 const manager = fc.constantFrom("m", "n", "o");
 const step: fc.Arbitrary<Step> = fc.oneof(
   fc.record({ update: manager, to: content }),

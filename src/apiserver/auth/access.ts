@@ -10,6 +10,8 @@ export interface ResourceAccess {
   readonly namespace: string;
   /** Empty for collections, unless a field selector pins `metadata.name`. */
   readonly name: string;
+  /** Values to which a field selector pins fields; of lists, watches and deletions of collections alone. */
+  readonly fields?: Readonly<Record<string, string>> | undefined;
   readonly path?: undefined;
 }
 

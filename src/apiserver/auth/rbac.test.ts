@@ -17,7 +17,7 @@ const plural: Record<string, string> = {
 function object(kind: string, path: string, body: Record<string, unknown>): KubeObject {
   const [first = "", second] = path.split("/");
   const metadata = second === undefined ? { name: first } : { name: second, namespace: first };
-  return { apiVersion: `${group}/v1`, kind, metadata, ...body } as unknown as KubeObject;
+  return { apiVersion: `${group}/v1`, kind, metadata, ...body } as KubeObject;
 }
 const rule = (verbs: string, resources: string, rest: Record<string, unknown> = {}) => ({
   verbs: verbs.split(","),

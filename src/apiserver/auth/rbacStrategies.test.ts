@@ -9,7 +9,7 @@ const group = "rbac.authorization.k8s.io";
 
 function object(kind: RbacKind, body: Record<string, unknown>): KubeObject {
   const metadata = kind.startsWith("Cluster") ? { name: "x" } : { name: "x", namespace: "ns" };
-  return { apiVersion: `${group}/v1`, kind, metadata, ...body } as unknown as KubeObject;
+  return { apiVersion: `${group}/v1`, kind, metadata, ...body } as KubeObject;
 }
 const roleRef = (kind: string, name: string) => ({ apiGroup: group, kind, name });
 const someone = [{ kind: "User", apiGroup: group, name: "someone" }];

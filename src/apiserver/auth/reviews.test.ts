@@ -54,7 +54,14 @@ function ask(
   more: { user?: UserInfo; namespace?: string; metadata?: unknown } = {},
 ): KubeObject {
   const question = { apiVersion: "x/v1", kind, metadata: more.metadata ?? {}, spec } as unknown as KubeObject;
-  return reviews[kind](question, { user: more.user ?? jo, namespace: more.namespace ?? "", nowMs, rbac, sources });
+  return reviews[kind](question, {
+    user: more.user ?? jo,
+    namespace: more.namespace ?? "",
+    nowMs,
+    rbac,
+    authorizer: rbac,
+    sources,
+  });
 }
 const status = (answer: KubeObject) => answer["status"] as Record<string, unknown>;
 const getPod = (name: string) => ({ resourceAttributes: { verb: "get", resource: "pods", namespace: "ns", name } });
@@ -138,7 +145,7 @@ test.each<[ReviewKind, string, unknown]>([
     ...(spec === undefined ? {} : { spec }),
   };
   const question = decodeObject(schema, sent, reading).object;
-  const answer = reviews[kind](question, { user: jo, namespace: "ns", nowMs, rbac, sources });
+  const answer = reviews[kind](question, { user: jo, namespace: "ns", nowMs, rbac, authorizer: rbac, sources });
   expect(decodeObject(schema, answer, reading).object).toMatchObject(answer);
 });
 
@@ -213,7 +220,7 @@ describe("a request for a token", () => {
       kind: "TokenRequest",
       metadata,
       spec,
-    } as unknown as KubeObject;
+    } as KubeObject;
     warnings.length = 0;
     const random = { uint32: () => 7 };
     return answerTokenRequest(body, target, { tokens, lookup, nowMs, random, warn: (text) => warnings.push(text) });

@@ -1,9 +1,10 @@
 import { type FieldError, invalid } from "../../model/objects/fieldError.ts";
+import { parseFieldSelector } from "../../model/objects/fieldSelector.ts";
 import { isObject } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { badRequest, invalidObject } from "../../model/objects/status.ts";
 import type { UserInfo } from "../strategy.ts";
-import { type Access, resourceAccess } from "./access.ts";
+import { type Access, type Authorizer, resourceAccess } from "./access.ts";
 import { authenticateToken, type TokenSources } from "./authenticate.ts";
 import { strings } from "./policyRule.ts";
 import type { RbacAuthorizer } from "./rbac.ts";
@@ -18,6 +19,7 @@ export interface ReviewContext {
   readonly namespace: string;
   readonly nowMs: number;
   readonly rbac: RbacAuthorizer;
+  readonly authorizer: Authorizer;
   readonly sources: TokenSources;
 }
 
@@ -57,20 +59,20 @@ function reviewToken(question: KubeObject, { sources, nowMs }: ReviewContext): K
   return { ...question, status };
 }
 
-function reviewAccess(question: KubeObject, { rbac }: ReviewContext): KubeObject {
+function reviewAccess(question: KubeObject, { authorizer }: ReviewContext): KubeObject {
   const spec = specOf(question);
   const errors = [...attributeErrors(spec), ...subjectErrors(spec), ...metadataErrors(question, false)];
   refuse("SubjectAccessReview", errors);
-  return answerAccess(question, rbac, subjectOf(spec), accessOf(spec));
+  return answerAccess(question, authorizer, subjectOf(spec), accessOf(spec));
 }
 
-function reviewOwnAccess(question: KubeObject, { rbac, user }: ReviewContext): KubeObject {
+function reviewOwnAccess(question: KubeObject, { authorizer, user }: ReviewContext): KubeObject {
   const spec = specOf(question);
   refuse("SelfSubjectAccessReview", [...attributeErrors(spec), ...metadataErrors(question, false)]);
-  return answerAccess(question, rbac, user, accessOf(spec));
+  return answerAccess(question, authorizer, user, accessOf(spec));
 }
 
-function reviewLocalAccess(question: KubeObject, { rbac, namespace }: ReviewContext): KubeObject {
+function reviewLocalAccess(question: KubeObject, { authorizer, namespace }: ReviewContext): KubeObject {
   const spec = specOf(question);
   const said = question.metadata?.namespace ?? "";
   if (said !== "" && said !== namespace) {
@@ -87,7 +89,7 @@ function reviewLocalAccess(question: KubeObject, { rbac, namespace }: ReviewCont
     errors.push(invalid("spec.nonResourceAttributes", spec["nonResourceAttributes"], detail));
   }
   refuse("LocalSubjectAccessReview", errors);
-  return answerAccess(question, rbac, subjectOf(spec), accessOf(spec));
+  return answerAccess(question, authorizer, subjectOf(spec), accessOf(spec));
 }
 
 function reviewOwnRules(question: KubeObject, { rbac, user }: ReviewContext): KubeObject {
@@ -116,8 +118,8 @@ function reviewOwnRules(question: KubeObject, { rbac, user }: ReviewContext): Ku
   return { ...question, status };
 }
 
-function answerAccess(question: KubeObject, rbac: RbacAuthorizer, user: UserInfo, access: Access): KubeObject {
-  const { allowed, reason } = rbac.authorize(user, access);
+function answerAccess(question: KubeObject, authorizer: Authorizer, user: UserInfo, access: Access): KubeObject {
+  const { allowed, reason } = authorizer.authorize(user, access);
   return { ...question, status: { allowed, ...(reason === "" ? {} : { reason }) } };
 }
 
@@ -132,7 +134,25 @@ function accessOf(spec: Record<string, unknown>): Access {
     subresource: text(asked["subresource"]),
     namespace: text(asked["namespace"]),
     name: text(asked["name"]),
+    fields: askedFields(asked["fieldSelector"]),
   });
+}
+
+/** Fields that the asked selector pins to one value. */
+function askedFields(selector: unknown): Record<string, string> | undefined {
+  if (!isObject(selector)) return undefined;
+  const fields: Record<string, string> = {};
+  const raw = text(selector["rawSelector"]);
+  for (const { field, operator, value } of raw === "" ? [] : parseFieldSelector(raw)) {
+    if (operator === "=") fields[field] ??= value;
+  }
+  const listed = selector["requirements"];
+  for (const requirement of Array.isArray(listed) ? listed.filter(isObject) : []) {
+    const [value, ...others] = strings(requirement["values"]);
+    if (requirement["operator"] !== "In" || value === undefined || others.length > 0) continue;
+    fields[text(requirement["key"])] ??= value;
+  }
+  return fields;
 }
 
 /** The subject as given: groups that a login would add are not added here. */

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { describeFieldError } from "../../model/objects/fieldError.ts";
 import { copyJson } from "../../model/objects/json.ts";
 import { type KubeObject, splitApiVersion } from "../../model/objects/object.ts";
+import { partly } from "../../model/testing/partly.ts";
 import { type Access, resourceAccess } from "../auth/access.ts";
 import { anonymous } from "../auth/authenticate.ts";
 import { RbacAuthorizer } from "../auth/rbac.ts";
@@ -30,8 +31,11 @@ function cluster(): RbacAuthorizer {
   for (const { resource, object } of objects)
     rbac.apply(resource, object.metadata.namespace ?? "", object.metadata.name, object);
   for (const role of ["admin", "edit", "view"]) {
-    const binding = { roleRef: { kind: "ClusterRole", name: role }, subjects: [{ kind: "User", name: role }] };
-    rbac.apply(`${group}/rolebindings`, "team", role, binding as unknown as KubeObject);
+    const binding = partly<KubeObject>({
+      roleRef: { kind: "ClusterRole", name: role },
+      subjects: [{ kind: "User", name: role }],
+    });
+    rbac.apply(`${group}/rolebindings`, "team", role, binding);
   }
   return rbac;
 }
@@ -48,6 +52,7 @@ const people = {
   root: known("root", "system:masters"),
   scheduler: known("system:kube-scheduler"),
   node: known("system:node:n1", "system:nodes"),
+  dns: known("system:serviceaccount:kube-system:kube-dns", "system:serviceaccounts"),
   jobs: known("system:serviceaccount:kube-system:job-controller", "system:serviceaccounts"),
 };
 function access(text: string): Access {
@@ -65,6 +70,9 @@ test.each<[keyof typeof people, string, boolean]>([
   ["view", "delete pods team", false],
   ["view", "list pods other", false],
   ["view", "get resourceclaims:resource.k8s.io team", true],
+  ["view", "list events:events.k8s.io team", true],
+  ["view", "list deployments:extensions team", true],
+  ["edit", "delete events:events.k8s.io team", true],
   ["edit", "list pods team", true],
   ["edit", "create pods/exec team", true],
   ["edit", "get secrets team", true],
@@ -91,8 +99,13 @@ test.each<[keyof typeof people, string, boolean]>([
   ["scheduler", "create pods/binding team", true],
   ["scheduler", "update resourceclaims/status:resource.k8s.io team", true],
   ["scheduler", "get secrets team", false],
-  ["node", "update nodes/status", true],
+  // Nodes have the node authorizer; no role gives them all of a kind.
+  ["node", "update nodes/status", false],
+  ["node", "get secrets team", false],
   ["node", "delete namespaces", false],
+  ["scheduler", "update leases:coordination.k8s.io kube-system", true],
+  ["scheduler", "get configmaps kube-system", false],
+  ["dns", "list endpoints", true],
   ["jobs", "create pods team", true],
   ["jobs", "get secrets team", false],
   ["jobs", "get /openid/v1/jwks", true],
@@ -134,6 +147,14 @@ test("two fresh clusters are the same, and share nothing that one could change f
   expect(JSON.stringify(spoiled.find(({ object }) => object.metadata.name === "edit"))).toBe(
     JSON.stringify(objects.find(({ object }) => object.metadata.name === "edit")),
   );
+});
+
+test("programs find the roles of every cluster in its own namespaces", () => {
+  const reader = find("RoleBinding", "system::extension-apiserver-authentication-reader", "kube-system");
+  expect(reader["roleRef"]).toMatchObject({ kind: "Role", name: "extension-apiserver-authentication-reader" });
+  expect(find("ConfigMap", "extension-apiserver-authentication", "kube-system")["data"]).toEqual({
+    "client-ca-file": "PEM",
+  });
 });
 
 test("no object comes twice, and namespaces come before what is in them", () => {
@@ -196,6 +217,14 @@ describe("a later start", () => {
 
   test("gives a binding the subjects it lacks", () => {
     expect(bootstrapUpdate({ ...binding, subjects: [] }, binding)?.["subjects"]).toEqual(binding["subjects"]);
+  });
+
+  test("takes the role of nodes away from the group of all nodes, and keeps what an operator bound", () => {
+    const wanted = find("ClusterRoleBinding", "system:node");
+    const all = { apiGroup: group, kind: "Group", name: "system:nodes" };
+    const own = { apiGroup: group, kind: "User", name: "someone" };
+    expect(bootstrapUpdate({ ...wanted, subjects: [all, own] }, wanted)?.["subjects"]).toEqual([own]);
+    expect(bootstrapUpdate({ ...wanted, subjects: [own] }, wanted)).toBeUndefined();
   });
 
   test("leaves alone what the operator wants to keep", () => {

@@ -2,6 +2,7 @@ import { copyJson } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { aggregateAll } from "../auth/aggregateRules.ts";
 import { roleRows } from "./clusterRoles.ts";
+import { type NamespaceRoleRow, namespaceRoleRows } from "./namespaceRoles.ts";
 import type { RoleRow } from "./roleRow.ts";
 
 /**
@@ -36,6 +37,8 @@ export function bootstrapObjects(options: BootstrapOptions): BootstrapObject[] {
     ...priorityClasses(),
     ...clusterRoles(),
     ...clusterRoleBindings(),
+    ...namespaceRoleRows.flatMap(roleAndBinding),
+    authenticationConfig(options.authority),
     ...bootstrapNamespaces.flatMap((namespace) => objectsOfNamespace(namespace, options.authority)),
     kubernetesService(options.port),
   ];
@@ -128,10 +131,31 @@ function clusterRoleBindings(): BootstrapObject[] {
         { name: row.name, labels: bootstrapLabel, annotations: { [autoUpdateAnnotation]: "true" } },
         {
           roleRef: { apiGroup: rbacGroup, kind: "ClusterRole", name: row.name },
-          subjects: row.boundTo.map(subjectObject),
+          ...(row.boundTo.length === 0 ? {} : { subjects: row.boundTo.map(subjectObject) }),
         },
       ),
     );
+}
+
+function roleAndBinding(row: NamespaceRoleRow): BootstrapObject[] {
+  const { namespace, name } = row;
+  const metadata = { namespace, labels: bootstrapLabel, annotations: { [autoUpdateAnnotation]: "true" } };
+  return [
+    made(`${rbacGroup}/roles`, rbacVersion, "Role", { ...metadata, name }, { rules: row.rules }),
+    made(
+      `${rbacGroup}/rolebindings`,
+      rbacVersion,
+      "RoleBinding",
+      { ...metadata, name: row.bindingName ?? name },
+      { roleRef: { apiGroup: rbacGroup, kind: "Role", name }, subjects: (row.boundTo ?? []).map(subjectObject) },
+    ),
+  ];
+}
+
+/** How servers behind this one verify the clients that it forwards: by the same authority. */
+function authenticationConfig(authority: string): BootstrapObject {
+  const metadata = { name: "extension-apiserver-authentication", namespace: "kube-system" };
+  return made("/configmaps", "v1", "ConfigMap", metadata, { data: { "client-ca-file": authority } });
 }
 
 function subjectObject(text: string): Record<string, string> {

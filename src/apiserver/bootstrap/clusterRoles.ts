@@ -1,16 +1,12 @@
 import { controllerRoles } from "./controllerRoles.ts";
-import { pathRule, type RoleRow, ruleOf } from "./roleRow.ts";
+import { pathRule, type RoleRow, type RuleObject, ruleOf } from "./roleRow.ts";
 
-/**
- * The roles and bindings that every cluster has. Names and powers are those that people and charts rely on; of the many
- * upstream roles only those are here whose work exists in this server or in what is run against it.
- */
+/** The roles and bindings that every cluster has. Names and powers are those that people and charts rely on. */
 
 const aggregateTo = (role: string): string => `rbac.authorization.k8s.io/aggregate-to-${role}`;
 const known = "Group system:authenticated";
 const strangers = "Group system:unauthenticated";
 
-const events = ruleOf("create,patch,update core,events.k8s.io events");
 const delegation = [
   ruleOf("create authentication.k8s.io tokenreviews"),
   ruleOf("create authorization.k8s.io subjectaccessreviews"),
@@ -32,7 +28,7 @@ const userRoles: RoleRow[] = [
     labels: { [aggregateTo("admin")]: "true" },
     rules: [
       ruleOf("create authorization.k8s.io localsubjectaccessreviews"),
-      ruleOf("read,write rbac.authorization.k8s.io roles,rolebindings"),
+      ruleOf("all rbac.authorization.k8s.io rolebindings,roles"),
     ],
   },
   {
@@ -45,18 +41,22 @@ const userRoles: RoleRow[] = [
       ruleOf("write core pods,pods/attach,pods/exec,pods/portforward,pods/proxy"),
       ruleOf("create core pods/eviction"),
       ruleOf(
-        "write core configmaps,events,persistentvolumeclaims,replicationcontrollers,replicationcontrollers/scale,secrets,serviceaccounts,services,services/proxy",
+        "write core configmaps,persistentvolumeclaims,replicationcontrollers,replicationcontrollers/scale,secrets,serviceaccounts,services,services/proxy",
       ),
       ruleOf("create core serviceaccounts/token"),
+      ruleOf("write core,events.k8s.io events"),
       ruleOf(
         "write apps daemonsets,deployments,deployments/rollback,deployments/scale,replicasets,replicasets/scale,statefulsets,statefulsets/scale",
       ),
       ruleOf("write autoscaling horizontalpodautoscalers"),
       ruleOf("write batch cronjobs,jobs"),
+      ruleOf(
+        "write extensions daemonsets,deployments,deployments/rollback,deployments/scale,ingresses,networkpolicies,replicasets,replicasets/scale,replicationcontrollers/scale",
+      ),
       ruleOf("write policy poddisruptionbudgets"),
       ruleOf("write networking.k8s.io ingresses,networkpolicies"),
+      ruleOf("all coordination.k8s.io leases"),
       ruleOf("write resource.k8s.io resourceclaims,resourceclaimtemplates"),
-      ruleOf("read,write coordination.k8s.io leases"),
     ],
   },
   {
@@ -67,16 +67,20 @@ const userRoles: RoleRow[] = [
         "read core configmaps,endpoints,persistentvolumeclaims,persistentvolumeclaims/status,pods,replicationcontrollers,replicationcontrollers/scale,serviceaccounts,services,services/status",
       ),
       ruleOf(
-        "read core bindings,events,limitranges,namespaces/status,pods/log,pods/status,replicationcontrollers/status,resourcequotas,resourcequotas/status",
+        "read core bindings,limitranges,namespaces/status,pods/log,pods/status,replicationcontrollers/status,resourcequotas,resourcequotas/status",
       ),
       // Bound in a namespace this reads that namespace alone.
       ruleOf("read core namespaces"),
+      ruleOf("read core,events.k8s.io events"),
       ruleOf("read discovery.k8s.io endpointslices"),
       ruleOf(
         "read apps controllerrevisions,daemonsets,daemonsets/status,deployments,deployments/scale,deployments/status,replicasets,replicasets/scale,replicasets/status,statefulsets,statefulsets/scale,statefulsets/status",
       ),
       ruleOf("read autoscaling horizontalpodautoscalers,horizontalpodautoscalers/status"),
       ruleOf("read batch cronjobs,cronjobs/status,jobs,jobs/status"),
+      ruleOf(
+        "read extensions daemonsets,daemonsets/status,deployments,deployments/scale,deployments/status,ingresses,ingresses/status,networkpolicies,replicasets,replicasets/scale,replicasets/status,replicationcontrollers/scale",
+      ),
       ruleOf("read policy poddisruptionbudgets,poddisruptionbudgets/status"),
       ruleOf("read networking.k8s.io ingresses,ingresses/status,networkpolicies"),
       ruleOf("read resource.k8s.io resourceclaims,resourceclaims/status,resourceclaimtemplates"),
@@ -117,7 +121,19 @@ const generalRoles: RoleRow[] = [
   {
     name: "system:monitoring",
     rules: [
-      pathRule("/healthz", "/healthz/*", "/livez", "/livez/*", "/metrics", "/metrics/slis", "/readyz", "/readyz/*"),
+      pathRule(
+        "/flagz",
+        "/healthz",
+        "/healthz/*",
+        "/livez",
+        "/livez/*",
+        "/metrics",
+        "/metrics/slis",
+        "/readyz",
+        "/readyz/*",
+        "/statusz",
+      ),
+      ruleOf("get core nodes/metrics"),
     ],
     boundTo: ["Group system:monitoring"],
   },
@@ -136,94 +152,165 @@ const generalRoles: RoleRow[] = [
   { name: "system:auth-delegator", rules: delegation },
 ];
 
+/**
+ * What kubelets may do at all. The node authorizer narrows it to what is the node's own; as a role it is bound to no subject,
+ * because that would give every node every Secret.
+ */
+export const nodeRules: readonly RuleObject[] = [
+  "create authentication.k8s.io tokenreviews",
+  "create authorization.k8s.io localsubjectaccessreviews,subjectaccessreviews",
+  "read core services",
+  "create,get,list,watch core nodes",
+  "patch,update core nodes/status",
+  "patch,update core nodes",
+  "events",
+  "read core pods",
+  "create,delete core pods",
+  "patch,update core pods/status",
+  "create core pods/eviction",
+  "read core configmaps,secrets",
+  "get core persistentvolumeclaims,persistentvolumes",
+  "get core endpoints",
+  "create,get,list,watch certificates.k8s.io certificatesigningrequests",
+  "create,delete,get,patch,update coordination.k8s.io leases",
+  "get storage.k8s.io volumeattachments",
+  "create core serviceaccounts/token",
+  "get,patch,update core persistentvolumeclaims/status",
+  "read storage.k8s.io csidrivers",
+  "create,delete,get,patch,update storage.k8s.io csinodes",
+  "read node.k8s.io runtimeclasses",
+  "get resource.k8s.io resourceclaims",
+  "deletecollection resource.k8s.io resourceslices",
+  "get core serviceaccounts",
+].map(ruleOf);
+
+const approve = (signer: string): RoleRow => ({
+  name: `system:certificates.k8s.io:${signer}-approver`,
+  rules: [ruleOf(`approve certificates.k8s.io signers kubernetes.io/${signer}`)],
+});
+
 /** Programs of a cluster that log in under their own name. */
 const componentRoles: RoleRow[] = [
+  { name: "system:node", rules: [...nodeRules], boundTo: [] },
   {
-    name: "system:node",
+    name: "system:node-bootstrapper",
+    rules: [ruleOf("create,get,list,watch certificates.k8s.io certificatesigningrequests")],
+  },
+  {
+    name: "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
+    rules: [ruleOf("create certificates.k8s.io certificatesigningrequests/nodeclient")],
+  },
+  {
+    name: "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
+    rules: [ruleOf("create certificates.k8s.io certificatesigningrequests/selfnodeclient")],
+  },
+  approve("kube-apiserver-client"),
+  approve("kube-apiserver-client-kubelet"),
+  approve("kubelet-serving"),
+  approve("legacy-unknown"),
+  {
+    name: "system:kubelet-api-admin",
     rules: [
-      ...delegation,
-      ruleOf("create authorization.k8s.io localsubjectaccessreviews"),
-      ruleOf("read core services"),
-      ruleOf("create,get,list,watch,patch,update,delete core nodes"),
-      ruleOf("patch,update core nodes/status"),
-      events,
-      ruleOf("create,delete,get,list,watch core pods"),
-      ruleOf("patch,update core pods/status"),
-      ruleOf("create core pods/eviction"),
-      ruleOf("read core configmaps,secrets"),
-      ruleOf("get core persistentvolumeclaims,persistentvolumes"),
-      ruleOf("get core endpoints"),
-      ruleOf("create core serviceaccounts/token"),
-      ruleOf("create,delete,get,patch,update coordination.k8s.io leases"),
-      ruleOf("get storage.k8s.io volumeattachments"),
-      ruleOf("create,delete,get,patch,update storage.k8s.io csinodes"),
-      ruleOf("read storage.k8s.io csidrivers"),
-      ruleOf("read node.k8s.io runtimeclasses"),
-      ruleOf("get resource.k8s.io resourceclaims"),
-      ruleOf("deletecollection,create,delete,get,list,patch,update,watch resource.k8s.io resourceslices"),
-    ],
-    // Upstream an authorizer of its own narrows each node to its own objects and this binding is empty. Ours has none.
-    boundTo: ["Group system:nodes"],
+      "read core nodes",
+      "proxy core nodes",
+      "* core nodes/log,nodes/metrics,nodes/proxy,nodes/stats",
+      "* core nodes/configz,nodes/healthz,nodes/pods",
+    ].map(ruleOf),
+  },
+  { name: "system:node-problem-detector", rules: ["get core nodes", "patch core nodes/status", "events"].map(ruleOf) },
+  {
+    name: "system:heapster",
+    rules: ["read core events,namespaces,nodes,pods", "read extensions deployments"].map(ruleOf),
+  },
+  { name: "system:kube-aggregator", rules: [ruleOf("read core endpoints,services")] },
+  {
+    name: "system:kube-dns",
+    rules: [ruleOf("list,watch core endpoints,services")],
+    boundTo: ["ServiceAccount kube-system/kube-dns"],
+  },
+  {
+    name: "system:persistent-volume-provisioner",
+    rules: [
+      "create,delete,get,list,watch core persistentvolumes",
+      "get,list,update,watch core persistentvolumeclaims",
+      "read storage.k8s.io storageclasses",
+      "watch core events",
+      "events",
+    ].map(ruleOf),
   },
   {
     name: "system:node-proxier",
     rules: [
-      ruleOf("list,watch core services,endpoints,nodes"),
-      ruleOf("get core nodes"),
-      events,
-      ruleOf("list,watch discovery.k8s.io endpointslices"),
-    ],
+      "list,watch core endpoints,services",
+      "read core nodes",
+      "events",
+      "list,watch networking.k8s.io servicecidrs",
+      "list,watch discovery.k8s.io endpointslices",
+    ].map(ruleOf),
     boundTo: ["User system:kube-proxy"],
   },
   {
     name: "system:kube-scheduler",
     rules: [
-      events,
-      ruleOf("create,get,list,update,watch coordination.k8s.io leases"),
-      ruleOf("read core namespaces,nodes,persistentvolumeclaims,persistentvolumes,replicationcontrollers,services"),
-      ruleOf("delete,get,list,watch core pods"),
-      ruleOf("create core bindings,pods/binding"),
-      ruleOf("patch,update core pods/status"),
-      ruleOf("update core pods/finalizers"),
-      ruleOf("read apps replicasets,statefulsets"),
-      ruleOf("read policy poddisruptionbudgets"),
-      ruleOf("read storage.k8s.io csidrivers,csinodes,csistoragecapacities,volumeattachments"),
-      ruleOf("read resource.k8s.io deviceclasses,devicetaintrules,resourceslices"),
-      ruleOf("get,list,watch,patch,update resource.k8s.io resourceclaims"),
-      ruleOf("get,patch,update resource.k8s.io resourceclaims/status"),
-      ruleOf("read scheduling.k8s.io podgroups,priorityclasses,workloads"),
-      ...delegation,
-    ],
+      "events",
+      "create coordination.k8s.io leases",
+      "get,list,update,watch coordination.k8s.io leases kube-scheduler",
+      "all coordination.k8s.io leasecandidates",
+      "read core nodes",
+      "delete,get,list,watch core pods",
+      "create core bindings,pods/binding",
+      "patch,update core pods/status",
+      "read core replicationcontrollers,services",
+      "read apps,extensions replicasets",
+      "read apps statefulsets",
+      "read policy poddisruptionbudgets",
+      "read core persistentvolumeclaims,persistentvolumes",
+      "create authentication.k8s.io tokenreviews",
+      "create authorization.k8s.io subjectaccessreviews",
+      "read storage.k8s.io csinodes",
+      "read storage.k8s.io volumeattachments",
+      "read core namespaces",
+      "read storage.k8s.io csidrivers",
+      "read storage.k8s.io csistoragecapacities",
+      "read resource.k8s.io deviceclasses",
+      "get,list,patch,update,watch resource.k8s.io resourceclaims",
+      "get,list,patch,update,watch resource.k8s.io resourceclaims/status",
+      "update core pods/finalizers",
+      "read resource.k8s.io resourceslices",
+      "create,delete resource.k8s.io resourceclaims",
+      "patch,update resource.k8s.io resourceclaims/binding",
+      // Kinds that other clusters serve behind feature gates only.
+      "read resource.k8s.io devicetaintrules",
+      "read scheduling.k8s.io podgroups,priorityclasses,workloads",
+    ].map(ruleOf),
     boundTo: ["User system:kube-scheduler"],
   },
   {
     name: "system:volume-scheduler",
     rules: [
-      ruleOf("get,list,patch,update,watch core persistentvolumeclaims,persistentvolumes"),
-      ruleOf("read storage.k8s.io storageclasses"),
-    ],
+      "get,list,patch,update,watch core persistentvolumes",
+      "read storage.k8s.io storageclasses",
+      "get,list,patch,update,watch core persistentvolumeclaims",
+    ].map(ruleOf),
     boundTo: ["User system:kube-scheduler"],
   },
   {
     name: "system:kube-controller-manager",
     rules: [
-      events,
-      ruleOf("create,get,list,update,watch coordination.k8s.io leases"),
-      ruleOf("create core secrets,serviceaccounts"),
-      ruleOf("delete core secrets"),
-      ruleOf("get core configmaps,namespaces,secrets,serviceaccounts"),
-      ruleOf("update core secrets,serviceaccounts"),
-      ruleOf("create core serviceaccounts/token"),
-      ...delegation,
-      ruleOf("list,watch * *"),
-    ],
+      "events",
+      "create coordination.k8s.io leases",
+      "get,update coordination.k8s.io leases kube-controller-manager",
+      "create core secrets,serviceaccounts",
+      "delete core secrets",
+      "get core configmaps,namespaces,secrets,serviceaccounts",
+      "update core secrets,serviceaccounts",
+      "create authentication.k8s.io tokenreviews",
+      "create authorization.k8s.io subjectaccessreviews",
+      "list,watch * *",
+      "create core serviceaccounts/token",
+    ].map(ruleOf),
     boundTo: ["User system:kube-controller-manager"],
   },
 ];
 
-export const roleRows: readonly RoleRow[] = [
-  ...userRoles,
-  ...generalRoles,
-  ...componentRoles,
-  ...controllerRoles(events),
-];
+export const roleRows: readonly RoleRow[] = [...userRoles, ...generalRoles, ...componentRoles, ...controllerRoles];

@@ -5,7 +5,7 @@ export type RoleRow = {
   labels?: Record<string, string>;
   /** Label whose bearers this role gathers. */
   gathers?: string;
-  /** Who has it everywhere: `Group x`, `User x`, or `ServiceAccount namespace/name`. */
+  /** Subjects of its binding: `Group x`, `User x`, or `ServiceAccount namespace/name`. Left out: there is no binding. */
   boundTo?: string[];
 };
 
@@ -20,19 +20,23 @@ export type RuleObject = {
 
 const read = ["get", "list", "watch"];
 const write = ["create", "delete", "deletecollection", "patch", "update"];
+const verbWords: Readonly<Record<string, readonly string[]>> = { read, write, all: [...read, ...write].sort() };
 
 /**
- * A rule from one line: verbs, groups, resources, each parted by commas; `core` is the group without a name, `read` and
- * `write` stand for the usual verbs. The tables of roles are long; this keeps a role on a screen.
+ * A rule from one line: verbs, groups, resources and perhaps names, each parted by commas; `core` is the group without a
+ * name, `read`, `write` and `all` stand for the usual verbs, and the line `events` for the right to report. The tables of
+ * roles are long; this keeps a role on a screen.
  *
- *   ruleOf("read apps deployments,replicasets")     ruleOf("create,patch core,events.k8s.io events")
+ *   ruleOf("read apps deployments,replicasets")     ruleOf("update core configmaps cluster-info")
  */
 export function ruleOf(line: string): RuleObject {
-  const [verbs = "", groups = "", resources = ""] = line.split(" ");
+  if (line === "events") return ruleOf("create,patch,update core,events.k8s.io events");
+  const [verbs = "", groups = "", resources = "", names] = line.split(" ");
   return {
-    verbs: verbs.split(",").flatMap((verb) => (verb === "read" ? read : verb === "write" ? write : [verb])),
+    verbs: verbs.split(",").flatMap((verb) => verbWords[verb] ?? [verb]),
     apiGroups: groups.split(",").map((group) => (group === "core" ? "" : group)),
     resources: resources.split(","),
+    ...(names === undefined ? {} : { resourceNames: names.split(",") }),
   };
 }
 

@@ -5,7 +5,6 @@ import {
   matchesLabels,
   selectorRequirements,
 } from "../../model/objects/labelSelector.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
 import { computeBudgetStatus, type ExpectedCount } from "../kinds/policy/budgetStatus.ts";
 import type { StoreEvent } from "../storage/storeEvent.ts";
 import type { Version } from "../storage/version.ts";
@@ -71,7 +70,7 @@ export class BudgetController implements Controller {
       here = new Map();
       this.budgets.set(namespace, here);
     }
-    const { spec } = version.object() as unknown as PodDisruptionBudget;
+    const { spec } = version.object() as PodDisruptionBudget;
     const requirements = selectorRequirements(spec?.selector as LabelSelector | undefined);
     let budget = here.get(name);
     const isSame = budget !== undefined && JSON.stringify(budget.requirements) === JSON.stringify(requirements);
@@ -104,12 +103,7 @@ export class BudgetController implements Controller {
     if (version === undefined || this.budgets.get(namespace)?.get(name) !== budget) return undefined;
     const object = version.object();
     const nowMs = this.core.clock.nowMs();
-    const verdict = computeBudgetStatus(
-      object as unknown as PodDisruptionBudget,
-      [...budget.pods.values()],
-      nowMs,
-      this.expectedCount,
-    );
+    const verdict = computeBudgetStatus(object, [...budget.pods.values()], nowMs, this.expectedCount);
     if (verdict.recheckAtMs !== undefined) this.queue.addAfter(budget, Math.max(0, verdict.recheckAtMs - nowMs) + 1);
     if (!verdict.isChanged) return undefined;
     const place = { resource: budgetsKey, namespace, name };
@@ -122,9 +116,9 @@ function selects(budget: Budget, version: Version): boolean {
   return matchesLabels(budget.requirements, version.side.labels ?? undefined);
 }
 
-function slimPod(object: KubeObject): Pod {
+function slimPod(object: Pod): Pod {
   const { name, namespace, uid, deletionTimestamp, ownerReferences } = object.metadata;
-  const { status } = object as unknown as Pod;
+  const { status } = object;
   const metadata = {
     name,
     uid,

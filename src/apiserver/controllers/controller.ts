@@ -1,3 +1,4 @@
+import type { NewObject } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { GroupResource } from "../../model/objects/status.ts";
 import { StatusError } from "../../model/objects/status.ts";
@@ -80,7 +81,12 @@ export function writeStatus(
   );
 }
 
-export function createHere(core: Core, resource: string, object: KubeObject, manager: string): Promise<Written> {
+export function createHere(
+  core: Core,
+  resource: string,
+  object: NewObject | KubeObject,
+  manager: string,
+): Promise<Written> {
   const { namespace = "", name } = object.metadata;
   const target = targetAt(core, { resource, namespace, name });
   if (target === undefined) throw new Error(`a controller creates an object of unknown resource ${resource}`);

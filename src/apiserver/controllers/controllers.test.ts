@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { configMapNamed, podNamed, TestApi } from "../../../testing/apiserver/testApi.ts";
 import type { Pod, PodDisruptionBudget } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
 
 const budgets = "policy/poddisruptionbudgets";
 
@@ -61,14 +60,13 @@ describe("a disruption budget", () => {
     return api;
   }
   async function setReady(api: TestApi, path: string, status: string): Promise<void> {
-    const change = (object: KubeObject): void => {
-      const pod = object as unknown as Pod;
+    const change = (pod: Pod): void => {
       pod.status = { ...pod.status, phase: "Running", conditions: [{ type: "Ready", status }] };
     };
     await api.edit("/pods", path, change, "status");
   }
   function statusOf(api: TestApi): PodDisruptionBudget["status"] {
-    return (api.get(budgets, "default/b") as unknown as PodDisruptionBudget).status;
+    return (api.get(budgets, "default/b") as PodDisruptionBudget).status;
   }
 
   test("counts the pods it selects", async () => {
@@ -97,7 +95,7 @@ describe("a disruption budget", () => {
   test("follows its own selector", async () => {
     const api = await withPods(3, 0);
     await api.edit(budgets, "default/b", (budget) => {
-      (budget as unknown as PodDisruptionBudget).spec = { minAvailable: 1, selector: { matchLabels: { app: "none" } } };
+      (budget as PodDisruptionBudget).spec = { minAvailable: 1, selector: { matchLabels: { app: "none" } } };
     });
     await api.settle();
     expect(statusOf(api)).toMatchObject({ expectedPods: 0, disruptionsAllowed: 0, observedGeneration: 2 });

@@ -36,7 +36,7 @@ function widget(path: string, metadata: object = {}): object {
 }
 
 function conditionsOf(object: KubeObject | undefined): Record<string, string> {
-  const { status } = object as unknown as CustomResourceDefinition;
+  const { status } = object as CustomResourceDefinition;
   return Object.fromEntries((status?.conditions ?? []).map(({ type, status: value }) => [type, value]));
 }
 
@@ -149,7 +149,7 @@ describe("watches of a custom resource", () => {
 
   test("end when its schema changes", async () => {
     const isClosed = await watched((crd) => {
-      const { spec } = crd as unknown as CustomResourceDefinition;
+      const { spec } = crd as CustomResourceDefinition;
       (spec.versions[0] as { schema: unknown }).schema = {
         openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true },
       };

@@ -77,9 +77,9 @@ export class DefinitionController implements Controller {
   }
 
   private updateNames(object: KubeObject): Promise<void> | undefined {
-    const crd = object as unknown as CustomResourceDefinition;
+    const crd = object as CustomResourceDefinition;
     const others = [...this.core.store.collection(crdResource).all()].map(
-      (version) => version.object() as unknown as CustomResourceDefinition,
+      (version) => version.object() as CustomResourceDefinition,
     );
     const status = crdStatus(crd, others, this.core.clock.nowMs());
     if (equalJson(status, crd.status)) return undefined;
@@ -141,16 +141,16 @@ export class DefinitionController implements Controller {
 }
 
 function groupOf(version: Version): string {
-  return (version.object() as unknown as CustomResourceDefinition).spec.group;
+  return (version.object() as CustomResourceDefinition).spec.group;
 }
 
 function instancesKey(object: KubeObject): string {
-  const { spec, status } = object as unknown as CustomResourceDefinition;
+  const { spec, status } = object as CustomResourceDefinition;
   return `${spec.group}/${status?.acceptedNames?.plural || spec.names.plural}`;
 }
 
 function namesChanged(previous: Version, current: Version): boolean {
   if (current.deleted) return true;
-  const before = (previous.object() as unknown as CustomResourceDefinition).status?.acceptedNames;
-  return !equalJson(before, (current.object() as unknown as CustomResourceDefinition).status?.acceptedNames);
+  const before = (previous.object() as CustomResourceDefinition).status?.acceptedNames;
+  return !equalJson(before, (current.object() as CustomResourceDefinition).status?.acceptedNames);
 }

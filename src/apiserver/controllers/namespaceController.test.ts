@@ -12,7 +12,7 @@ async function filled(): Promise<TestApi> {
 }
 
 function condition(api: TestApi, type: string): { status: string; message?: string } | undefined {
-  const namespace = api.get("/namespaces", "team") as unknown as Namespace | undefined;
+  const namespace = api.get("/namespaces", "team") as Namespace | undefined;
   return namespace?.status?.conditions?.find((each) => each.type === type);
 }
 

@@ -131,7 +131,7 @@ export class NamespaceController implements Controller {
     const going = this.going.get(name);
     const version = this.core.store.get("/namespaces", "", name);
     if (going === undefined || version === undefined) return undefined;
-    const namespace = version.object() as unknown as Namespace;
+    const namespace = version.object() as Namespace;
     if (!(namespace.spec?.finalizers ?? []).includes(contentFinalizer)) return undefined;
     if (going.todo.length > 0) return this.deleteSome(going);
     if (going.podsOnly && !going.left.has(podsKey)) {
@@ -189,7 +189,7 @@ export class NamespaceController implements Controller {
     }
     going.statusAtMs = nowMs;
     const object = version.object();
-    const { status } = object as unknown as Namespace;
+    const { status } = object as Namespace;
     const conditions = namespaceConditions(status?.conditions ?? [], remainsOf(going), nowMs);
     const place = { resource: "/namespaces", namespace: "", name: going.name };
     const written = writeStatus(this.core, place, manager, object, { ...status, phase: "Terminating", conditions });
@@ -205,7 +205,7 @@ export class NamespaceController implements Controller {
       {
         options: updateOptions(manager),
         build: (current) => {
-          const { spec } = current as unknown as Namespace;
+          const { spec } = current as Namespace;
           const finalizers = (spec?.finalizers ?? []).filter((finalizer) => finalizer !== contentFinalizer);
           return { ...current, metadata: { ...current.metadata }, spec: finalizers.length === 0 ? {} : { finalizers } };
         },

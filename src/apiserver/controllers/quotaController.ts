@@ -44,7 +44,7 @@ export class QuotaController implements Controller {
       const account = this.ledger.account(namespace, version.name);
       if (account === undefined) continue;
       const object = version.object();
-      const quota = object as unknown as ResourceQuota;
+      const quota = object as ResourceQuota;
       const used = Object.fromEntries([...account.used].map(([name, amount]) => [name, formatQuantity(amount)]));
       const status = { hard: quota.spec?.hard ?? {}, used };
       if (equalJson(status.hard, quota.status?.hard ?? {}) && equalJson(used, quota.status?.used ?? {})) continue;

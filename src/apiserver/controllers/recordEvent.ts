@@ -39,5 +39,5 @@ export function recordEvent(core: Core, facts: EventFacts): Promise<Written> {
     lastTimestamp: time,
     count: 1,
   };
-  return createHere(core, "/events", event as unknown as KubeObject, component);
+  return createHere(core, "/events", event, component);
 }

@@ -1,5 +1,4 @@
 import type { PersistentVolume, Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
 import type { StoreEvent } from "../storage/storeEvent.ts";
 import type { Version } from "../storage/version.ts";
 import type { Core } from "../verbs/core.ts";
@@ -44,7 +43,7 @@ export class VolumeProtection implements Controller {
       return;
     }
     if (this.goingClaims.size === 0 || current.resource !== podsKey) return;
-    const pod = current.object() as unknown as Pod;
+    const pod = current.object();
     if (!current.deleted && holdsClaims(pod)) return;
     for (const claim of claimsOf(pod)) {
       const key = `${claimsKey} ${current.namespace}/${claim}`;
@@ -79,7 +78,7 @@ export class VolumeProtection implements Controller {
   private isUsed(namespace: string, claim: string): boolean {
     const { store } = this.core;
     for (const version of store.collection(podsKey).at(store.revision, namespace)) {
-      const pod = version.object() as unknown as Pod;
+      const pod = version.object();
       if (holdsClaims(pod) && claimsOf(pod).includes(claim)) return true;
     }
     return false;
@@ -90,8 +89,8 @@ function keyOfVolume({ resource, namespace, name }: Version): string {
   return `${resource} ${namespace}/${name}`;
 }
 
-function isBound(object: KubeObject): boolean {
-  return (object as unknown as PersistentVolume).status?.phase === "Bound";
+function isBound(object: PersistentVolume): boolean {
+  return object.status?.phase === "Bound";
 }
 
 /** A pod without a node cannot start any more once its claim is going, and one that has finished needs nothing. */

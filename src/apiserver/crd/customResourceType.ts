@@ -19,7 +19,7 @@ const changeVerbs = ["get", "patch", "update"];
 export function servedResources(crd: CustomResourceDefinition): Resource[] {
   // Compiled versions are remembered by UID and generation, but accepted names can change without either.
   const { uid: _, ...metadata } = crd.metadata;
-  const versions = customResources({ ...crd, metadata } as unknown as CustomResourceDefinition);
+  const versions = customResources({ ...crd, metadata } as CustomResourceDefinition);
   const stored = versions.find((version) => version.isStorage) ?? versions[0];
   if (stored === undefined) return [];
   return versions
@@ -40,12 +40,12 @@ function resourceOf(crd: CustomResourceDefinition, version: CustomResource, stor
     deprecation: version.deprecationWarning || undefined,
     custom: factsOf(crd, version),
     decode: (sent, fieldValidation, warn) => decodeCustom(version, kind, sent, fieldValidation, warn),
-    setDefaults: (object) => version.setDefaults(object as unknown as JsonObject),
+    setDefaults: (object) => version.setDefaults(object as JsonObject),
     toStorage: version.isStorage ? sameVersion : (object) => ({ ...object, apiVersion: version.storageVersion }),
     fromStorage: readerOf(crd, version, apiVersion),
     table: tableOf(version),
     // Objects lie in the stored version, and so do the values by which they are selected.
-    selectFields: (object) => stored.selectFields(object as unknown as JsonObject),
+    selectFields: (object) => stored.selectFields(object as JsonObject),
   };
 }
 
@@ -102,8 +102,7 @@ function factsOf(crd: CustomResourceDefinition, version: CustomResource): Custom
             statusReplicasPath: paths.statusReplicasPath,
             labelSelectorPath: paths.labelSelectorPath,
           },
-    validate: (object, old) =>
-      version.validate(object as unknown as JsonObject, old as unknown as JsonObject | undefined),
+    validate: (object, old) => version.validate(object as JsonObject, old as JsonObject | undefined),
   };
 }
 
@@ -127,7 +126,7 @@ function decodeCustom(
     object["kind"] = kind.kind;
     object["apiVersion"] = kind.apiVersion;
     object["metadata"] ??= {};
-    return object as unknown as KubeObject;
+    return object as KubeObject;
   } catch (error) {
     if (error instanceof DecodeError) throw refuse(error.message);
     throw error;
@@ -145,7 +144,7 @@ function readerOf(crd: CustomResourceDefinition, version: CustomResource, apiVer
   return (object) => {
     const copy = copyJson(object);
     copy.apiVersion = apiVersion;
-    version.setDefaults(copy as unknown as JsonObject);
+    version.setDefaults(copy as JsonObject);
     return copy;
   };
 }
@@ -165,7 +164,7 @@ function tableOf(version: CustomResource): TableKind {
     ],
     cells: (object, nowMs) => [
       object.metadata.name,
-      ...columns.map((column) => column.cell(object as unknown as JsonObject, nowMs) as Cell),
+      ...columns.map((column) => column.cell(object as JsonObject, nowMs) as Cell),
     ],
   };
 }

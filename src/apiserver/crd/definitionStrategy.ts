@@ -9,10 +9,11 @@ export const definitionStrategy: Strategy = {
   ...crdStrategy,
   requiresRevision: true,
   beginDeletion(object) {
-    const crd = object as unknown as CustomResourceDefinition;
+    const crd = object as CustomResourceDefinition;
     const { metadata } = object;
     const finalizers = metadata.finalizers ?? [];
     if (!finalizers.includes(cleanupFinalizer)) metadata.finalizers = [...finalizers, cleanupFinalizer];
+    delete metadata.deletionGracePeriodSeconds;
     const nowMs = timeToMs(metadata.deletionTimestamp) ?? 0;
     const phase = { done: false, message: "CustomResource deletion is in progress" };
     crd.status = terminatingCondition(crd.status ?? {}, phase, nowMs);

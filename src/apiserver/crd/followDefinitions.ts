@@ -26,7 +26,7 @@ export function followDefinitions(
   const served = new Map<string, Served>();
 
   const follow = (version: Version): void => {
-    const crd = version.object() as unknown as CustomResourceDefinition;
+    const crd = version.object() as CustomResourceDefinition;
     const before = served.get(version.name);
     if (version.deleted || !isEstablished(crd.status)) {
       if (before === undefined) return;

@@ -3,11 +3,12 @@ import type { CustomResourceDefinition } from "../../model/kubernetes.generated.
 import { describeFieldError } from "../../model/objects/fieldError.ts";
 import { copyJson, type JsonObject } from "../../model/objects/json.ts";
 import { schedulingDefinitions } from "../../model/scheduling/definitions.ts";
+import { partly } from "../../model/testing/partly.ts";
 import { customResources } from "./customResource.ts";
 import { crdErrors, setCrdDefaults } from "./validateCrd.ts";
 
 const crds = schedulingDefinitions.map((each) => {
-  const crd = copyJson(each) as unknown as CustomResourceDefinition;
+  const crd = partly<CustomResourceDefinition>(copyJson(each));
   setCrdDefaults(crd);
   return crd;
 });

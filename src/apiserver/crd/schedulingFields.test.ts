@@ -3,6 +3,7 @@ import type { CustomResourceDefinition } from "../../model/kubernetes.generated.
 import { describeFieldError } from "../../model/objects/fieldError.ts";
 import { copyJson, isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
 import { schedulingDefinitions } from "../../model/scheduling/definitions.ts";
+import { partly } from "../../model/testing/partly.ts";
 import { customResources } from "./customResource.ts";
 import { setCrdDefaults } from "./validateCrd.ts";
 
@@ -10,7 +11,7 @@ import { setCrdDefaults } from "./validateCrd.ts";
 
 const crds = new Map(
   schedulingDefinitions.map((each) => {
-    const crd = copyJson(each) as unknown as CustomResourceDefinition;
+    const crd = partly<CustomResourceDefinition>(copyJson(each));
     setCrdDefaults(crd);
     return [crd.spec.names.kind, crd] as const;
   }),
@@ -302,7 +303,7 @@ describe("levels of a topology", () => {
     ["a longer one is refused", [{ nodeLabel: "b".repeat(317) }], false],
     ["one without a label is refused", [{ alias: "rack" }], false],
   ])("%s", (_, given, isAllowed) => {
-    expect(served("Topology", { spec: { levels: given as unknown as Json } }).errors.length === 0).toBe(isAllowed);
+    expect(served("Topology", { spec: { levels: given } }).errors.length === 0).toBe(isAllowed);
   });
 });
 

@@ -3,6 +3,7 @@ import type { CustomResourceDefinition } from "../../model/kubernetes.generated.
 import { describeFieldError } from "../../model/objects/fieldError.ts";
 import { copyJson } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import { partly } from "../../model/testing/partly.ts";
 import type { WriteContext } from "../strategy.ts";
 import { crdStatus } from "./crdNames.ts";
 import { crdErrors, crdStrategy, setCrdDefaults } from "./validateCrd.ts";
@@ -10,7 +11,7 @@ import { crdErrors, crdStrategy, setCrdDefaults } from "./validateCrd.ts";
 const nowMs = Date.UTC(2026, 0, 1);
 
 function crd(change: (crd: CustomResourceDefinition) => void = () => {}): CustomResourceDefinition {
-  const base = {
+  const base = partly<CustomResourceDefinition>({
     apiVersion: "apiextensions.k8s.io/v1",
     kind: "CustomResourceDefinition",
     metadata: { name: "widgets.example.com" },
@@ -37,7 +38,7 @@ function crd(change: (crd: CustomResourceDefinition) => void = () => {}): Custom
         },
       ],
     },
-  } as unknown as CustomResourceDefinition;
+  });
   setCrdDefaults(base);
   change(base);
   return base;
@@ -50,7 +51,7 @@ function context(others: CustomResourceDefinition[] = []): WriteContext {
     subresource: "",
     dryRun: false,
     get: () => undefined,
-    list: () => others as unknown as KubeObject[],
+    list: () => others,
     warn: () => {},
     randomBelow: () => 0,
   };
@@ -288,7 +289,7 @@ describe("a definition is refused", () => {
   });
 
   test("with nothing in it, without falling over", () => {
-    const empty = { metadata: { name: "x" } } as unknown as KubeObject;
+    const empty = { metadata: { name: "x" } } as KubeObject;
     crdStrategy.setDefaults?.(empty);
     crdStrategy.prepareForCreate?.(empty, context());
     expect(crdStrategy.validate?.(empty, context())).toEqual([
@@ -305,7 +306,7 @@ describe("status", () => {
   const conditions = (object: CustomResourceDefinition) =>
     Object.fromEntries((object.status?.conditions ?? []).map((c) => [c.type, `${c.status}/${c.reason}`]));
   const created = (object: CustomResourceDefinition, others: CustomResourceDefinition[] = []) => {
-    crdStrategy.prepareForCreate?.(object as unknown as KubeObject, context(others));
+    crdStrategy.prepareForCreate?.(object, context(others));
     return object;
   };
 
@@ -415,7 +416,7 @@ describe("status", () => {
     );
     const next = copyJson(object);
     next.spec.names.shortNames = ["gg"];
-    crdStrategy.prepareForUpdate?.(next as unknown as KubeObject, object as unknown as KubeObject, context([other]));
+    crdStrategy.prepareForUpdate?.(next, object, context([other]));
     expect(conditions(next)).toEqual({
       NamesAccepted: "False/ShortNamesConflict",
       Established: "True/InitialNamesAccepted",
@@ -449,9 +450,8 @@ describe("on update", () => {
     const old = stored();
     const next = copyJson(old);
     change(next);
-    crdStrategy.prepareForUpdate?.(next as unknown as KubeObject, old as unknown as KubeObject, context());
-    const errors =
-      crdStrategy.validateUpdate?.(next as unknown as KubeObject, old as unknown as KubeObject, context()) ?? [];
+    crdStrategy.prepareForUpdate?.(next, old, context());
+    const errors = crdStrategy.validateUpdate?.(next, old, context()) ?? [];
     return { next, errors: errors.map(describeFieldError) };
   };
 
@@ -500,11 +500,7 @@ describe("on update", () => {
   test("status keeps the storage version", () => {
     const next = stored();
     next.status!.storedVersions = ["v0"];
-    const errors = crdStrategy.validateStatusUpdate?.(
-      next as unknown as KubeObject,
-      stored() as unknown as KubeObject,
-      context(),
-    );
+    const errors = crdStrategy.validateStatusUpdate?.(next, stored(), context());
     expect(errors?.map((error) => error.field)).toEqual(["status.storedVersions[0]", "status.storedVersions"]);
   });
 });
@@ -517,7 +513,7 @@ test("whoever relies on a conversion webhook is warned that nobody calls it", ()
       webhook: { conversionReviewVersions: ["v1"], clientConfig: { url: "https://127.0.0.1:1/convert" } },
     };
   });
-  const object = definition as unknown as KubeObject;
+  const object = definition;
   crdStrategy.prepareForCreate?.(object, { ...context(), warn: (text) => warnings.push(text) });
   expect(warnings).toEqual([expect.stringContaining("not called")]);
 });

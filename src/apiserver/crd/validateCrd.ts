@@ -58,7 +58,7 @@ function warnOfConversion(crd: CustomResourceDefinition, context: WriteContext):
 export const crdResource = "apiextensions.k8s.io/customresourcedefinitions";
 
 function crdOf(object: KubeObject): CustomResourceDefinition {
-  return object as unknown as CustomResourceDefinition;
+  return object as CustomResourceDefinition;
 }
 
 function isReadable(crd: CustomResourceDefinition): boolean {

@@ -2,6 +2,7 @@ import { Buffer } from "node:buffer";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { TLSSocket } from "node:tls";
 import {
+  badRequest,
   failure,
   internalError,
   methodNotAllowed,
@@ -58,8 +59,9 @@ export async function handle(
     world.inFlight.count--;
     record(world, route, verb, code, Number(process.hrtime.bigint() - startedNs) / 1e9);
   });
-  const cancelDeadline = watching ? () => {} : startDeadline(world, exchange);
+  let cancelDeadline = (): void => {};
   try {
+    if (!watching) cancelDeadline = startDeadline(world, exchange);
     await answer(world, exchange, route, verb);
   } catch (error) {
     refuse(world, exchange, error);
@@ -72,7 +74,12 @@ export async function handle(
 const deadlineMs = 60_000;
 
 function startDeadline({ core }: HandlerContext, exchange: Exchange): () => void {
-  const asked = parseDuration(exchange.query.text("timeout") ?? "");
+  const text = exchange.query.text("timeout") ?? "";
+  const asked = parseDuration(text);
+  if (asked === undefined && text !== "") {
+    const why = `time: invalid duration ${JSON.stringify(text)}`;
+    throw badRequest(`invalid timeout specified in the request URL - ${why}`);
+  }
   const ms = asked === undefined || asked <= 0 ? deadlineMs : Math.min(asked, deadlineMs);
   return core.clock.after(ms, () => {
     if (exchange.response.headersSent || exchange.query.flag("follow")) return;

@@ -60,7 +60,7 @@ export function answerMetrics(
       : podMetrics(agent, object as Pod, timestamp);
   if (verb === "get") {
     const object = store.get(`/${route.plural}`, route.namespace, route.name)?.object();
-    const metrics = object === undefined ? undefined : of(object as unknown as Node | Pod);
+    const metrics = object === undefined ? undefined : of(object);
     if (metrics === undefined) throw notFound({ group: metricsGroup, resource: route.plural }, route.name);
     exchange.sendJson(200, metrics, representation);
     return;
@@ -71,7 +71,7 @@ export function answerMetrics(
     if (route.namespace !== "" && stored.namespace !== route.namespace) continue;
     const object = stored.object();
     if (!matchesLabels(selector, object.metadata.labels)) continue;
-    const metrics = of(object as unknown as Node | Pod);
+    const metrics = of(object);
     if (metrics !== undefined) items.push(metrics);
   }
   exchange.sendJson(200, { kind: type.listKind, apiVersion, metadata: {}, items }, representation);

@@ -14,6 +14,8 @@ const watchSecondsMin = 1800;
 
 export function readOptions(query: Query): ReadOptions {
   const limit = query.integer("limit");
+  // Of use to watches alone, but never nonsense.
+  query.integer("timeoutSeconds");
   return {
     labelSelector: query.text("labelSelector"),
     fieldSelector: query.text("fieldSelector"),
@@ -42,8 +44,9 @@ export function callOf(
 ): Call {
   const { query } = exchange;
   const errors: FieldError[] = [];
-  const dryRun = query.all("dryRun").filter((value) => value !== "");
-  for (const value of dryRun) if (value !== "All") errors.push(notSupported("dryRun", value, ["All"]));
+  const dryRun = query.all("dryRun");
+  // An empty value is refused too: a write that was meant to be tried must not happen.
+  if (dryRun.some((value) => value !== "All")) errors.push(notSupported("dryRun", dryRun, ["All"]));
   const fieldValidation = query.text("fieldValidation") ?? "";
   if (!["", "Ignore", "Warn", "Strict"].includes(fieldValidation)) {
     errors.push(notSupported("fieldValidation", fieldValidation, ["", "Ignore", "Strict", "Warn"]));
@@ -84,10 +87,7 @@ function managerFromUserAgent(agent: string | undefined): string {
 }
 
 /** Options of a delete: from the body, or from the query when there is none. */
-export function deleteOptionsOf(
-  query: Query,
-  body: Json | undefined,
-): { options: DeleteOptions; dryRun: string[] | undefined } {
+export function deleteOptionsOf(query: Query, body: Json | undefined): { options: DeleteOptions; dryRun: string[] } {
   if (body === undefined) {
     return {
       options: {
@@ -95,7 +95,7 @@ export function deleteOptionsOf(
         propagationPolicy: query.text("propagationPolicy") as DeleteOptions["propagationPolicy"],
         orphanDependents: query.optionalFlag("orphanDependents"),
       },
-      dryRun: undefined,
+      dryRun: [],
     };
   }
   if (!isObject(body)) throw badRequest("DeleteOptions must be an object");
@@ -124,13 +124,14 @@ export function deleteOptionsOf(
   };
 }
 
-function dryRunOf(sent: Json | undefined): string[] | undefined {
-  if (sent === undefined) return undefined;
+function dryRunOf(sent: Json | undefined): string[] {
+  if (sent === undefined) return [];
   if (!Array.isArray(sent) || !sent.every((item) => typeof item === "string")) {
     throw badRequest(`DeleteOptions.dryRun must be a list of strings, not ${JSON.stringify(sent)}`);
   }
-  const errors = sent.filter((item) => item !== "All").map((item) => notSupported("dryRun", item, ["All"]));
-  if (errors.length > 0) throw invalidObject({ group: "meta.k8s.io", kind: "DeleteOptions" }, "", errors);
+  if (sent.some((item) => item !== "All")) {
+    throw invalidObject({ group: "meta.k8s.io", kind: "DeleteOptions" }, "", [notSupported("dryRun", sent, ["All"])]);
+  }
   return sent;
 }
 

@@ -7,7 +7,7 @@ import type { Core, Target, Written } from "../verbs/core.ts";
 import { createObject } from "../verbs/create.ts";
 import { deleteCollection, deleteObject } from "../verbs/delete.ts";
 import { patchObject } from "../verbs/patch.ts";
-import { getObject, listObjects, pinnedName, selectionOf, watchObjects } from "../verbs/read.ts";
+import { getObject, listObjects, pinnedFields, selectionOf, watchObjects } from "../verbs/read.ts";
 import { replaceObject } from "../verbs/update.ts";
 import { objectOffers, sendList, sendObject, watchEncoder } from "./answer.ts";
 import type { Exchange } from "./exchange.ts";
@@ -53,7 +53,8 @@ export function verbOf(method: string, route: ResourceRoute, watching: boolean):
 
 export function isWatching(exchange: Exchange, route: ResourceRoute): boolean {
   if (exchange.method !== "GET" || route.subresource !== "") return false;
-  return route.watch || exchange.query.flag("watch");
+  // The parameter is one of lists; the deprecated prefix watches a single object as well.
+  return route.watch || (route.name === "" && exchange.query.flag("watch"));
 }
 
 /** Answers a request for a resource: who may, what exists, which verb. */
@@ -61,17 +62,19 @@ export async function handleResource(world: ResourceContext, exchange: Exchange,
   const { core } = world;
   const watching = isWatching(exchange, route);
   const verb = verbOf(exchange.method, route, watching);
+  const pinned = pinnedFields(verb, exchange.query.text("fieldSelector"));
   demandAccess(
     world.authorizer,
     exchange.user,
     resourceAccess({
+      ...pinned,
       verb,
       group: route.group,
       resource: route.plural,
       subresource: route.subresource,
       // A namespace is authorised as an object in itself.
       namespace: route.plural === "namespaces" && route.group === "" ? route.name : route.namespace,
-      name: route.name === "" ? pinnedName(exchange.query.text("fieldSelector")) : route.name,
+      name: route.name === "" ? pinned.name : route.name,
     }),
   );
   if (route.group === metricsGroup && world.agent?.nodeUsage !== undefined) {
@@ -145,7 +148,8 @@ async function handleObject(world: ResourceContext, exchange: Exchange, target: 
       const body = await exchange.body();
       const { options, dryRun } = deleteOptionsOf(exchange.query, body?.value);
       const base = callOf(exchange, "DeleteOptions");
-      const call = { ...base, dryRun: dryRun === undefined ? base.dryRun : dryRun.includes("All") };
+      // A body says everything: next to it the query does not count.
+      const call = { ...base, dryRun: body === undefined ? base.dryRun : dryRun.includes("All") };
       const { version, gone } = await deleteObject(core, target, options, call);
       if (!gone || resource.strategy.returnsDeleted === true) {
         const code = !gone && options.orphanDependents === false ? 202 : 200;
@@ -161,10 +165,11 @@ async function handleObject(world: ResourceContext, exchange: Exchange, target: 
       const body = await exchange.body();
       const { options, dryRun } = deleteOptionsOf(exchange.query, body?.value);
       const base = callOf(exchange, "DeleteOptions");
-      const call = { ...base, dryRun: dryRun === undefined ? base.dryRun : dryRun.includes("All") };
-      const selection = selectionOf(target, readOptions(exchange.query));
-      const versions = await deleteCollection(core, target, selection, options, call);
-      await sendList(exchange, resource, { revision: core.store.durableRevision, versions }, nowMs);
+      // A body says everything: next to it the query does not count.
+      const call = { ...base, dryRun: body === undefined ? base.dryRun : dryRun.includes("All") };
+      const { versions: members, ...list } = await listObjects(core, target, readOptions(exchange.query));
+      const versions = await deleteCollection(core, target, members, options, call);
+      await sendList(exchange, resource, { ...list, revision: core.store.durableRevision, versions }, nowMs);
       return;
     }
     default:

@@ -3,7 +3,8 @@ import { isObject } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { badRequest, failure, methodNotAllowed, success, unknownPath } from "../../model/objects/status.ts";
 import type { PodAgent } from "../../ports/podAgent.ts";
-import { demandAccess, resourceAccess } from "../auth/access.ts";
+import { restrictNodeToken } from "../admission/nodeRestriction.ts";
+import { type Authorizer, demandAccess, resourceAccess } from "../auth/access.ts";
 import type { TokenSources } from "../auth/authenticate.ts";
 import type { RbacAuthorizer } from "../auth/rbac.ts";
 import { reviews } from "../auth/reviews.ts";
@@ -28,6 +29,7 @@ import { callOf, deleteOptionsOf, patchCallOf } from "./requestOptions.ts";
 export interface SubresourceContext {
   readonly core: Core;
   readonly rbac: RbacAuthorizer;
+  readonly authorizer: Authorizer;
   readonly sources: TokenSources;
   readonly agent: PodAgent | undefined;
 }
@@ -137,7 +139,7 @@ async function evict(
   const eviction = await readAs(exchange, row, { ...base, fieldValidation: "Ignore" });
   const sent = eviction["deleteOptions"];
   const { options, dryRun } = deleteOptionsOf(exchange.query, isObject(sent) ? sent : {});
-  const call = { ...base, dryRun: base.dryRun || (dryRun?.includes("All") ?? false) };
+  const call = { ...base, dryRun: base.dryRun || dryRun.includes("All") };
   await evictObject(core, target, eviction, options, call);
   exchange.sendStatus({ ...success({}, 201), code: 201 });
 }
@@ -159,9 +161,14 @@ async function scale({ core }: SubresourceContext, exchange: Exchange, target: T
 }
 
 async function token(world: SubresourceContext, exchange: Exchange, target: Target, row: Subresource): Promise<void> {
-  const { core, sources } = world;
+  const { core, sources, authorizer } = world;
   const call = callOf(exchange, "CreateOptions");
   const question = await readAs(exchange, row, call);
+  const { namespace, name } = target;
+  restrictNodeToken(core, { user: call.user, namespace, name }, question, (audience) => {
+    const verb = "request-serviceaccounts-token-audience";
+    return authorizer.authorize(call.user, resourceAccess({ verb, resource: audience, namespace, name })).allowed;
+  });
   const answer = answerTokenRequest(question, target, {
     tokens: sources.tokens,
     lookup: sources.lookup,
@@ -178,7 +185,7 @@ async function handleVirtual(
   target: Target,
   verb: string,
 ): Promise<void> {
-  const { core, rbac, sources } = world;
+  const { core, rbac, authorizer, sources } = world;
   const { resource } = target;
   const { kind } = resource.type;
   if (verb !== "create") throw methodNotAllowed(resource.groupResource, verb);
@@ -197,7 +204,14 @@ async function handleVirtual(
   const review = reviews[kind as keyof typeof reviews];
   if (review === undefined) throw unknownPath();
   const nowMs = core.clock.nowMs();
-  const answer = review(question, { user: exchange.user, namespace: target.namespace, nowMs, rbac, sources });
+  const answer = review(question, {
+    user: exchange.user,
+    namespace: target.namespace,
+    nowMs,
+    rbac,
+    authorizer,
+    sources,
+  });
   exchange.sendJson(201, answer, exchange.negotiate());
 }
 
@@ -211,7 +225,7 @@ async function connect(
   const { core, agent } = world;
   // Whoever upgrades a GET runs a command all the same, so the right to `get` is not enough.
   demandAccess(
-    world.rbac,
+    world.authorizer,
     exchange.user,
     resourceAccess({
       verb: "create",
@@ -223,7 +237,7 @@ async function connect(
   );
   const version = await getObject(core, { ...target, subresource: "" });
   if (agent?.[what] === undefined) throw notImplemented(target, what);
-  const pod = version.object() as unknown as Pod;
+  const pod = version.object() as Pod;
   const { phase } = pod.status ?? {};
   if (!pod.spec?.nodeName) throw badRequest(`pod ${target.name} does not have a host assigned`);
   if (phase === "Succeeded" || phase === "Failed") {
@@ -239,7 +253,7 @@ async function log(world: SubresourceContext, exchange: Exchange, target: Target
   const { core, agent } = world;
   const { query, response } = exchange;
   const version = await getObject(core, { ...target, subresource: "" });
-  const pod = version.object() as unknown as Pod;
+  const pod = version.object() as Pod;
   const container = containerOf(pod, query.text("container") ?? "");
   if (!pod.spec?.nodeName) throw badRequest(`pod ${target.name} does not have a host assigned`);
   if (agent?.log === undefined) throw notImplemented(target, "log");

@@ -15,7 +15,7 @@ const coreStrategy = strategyOfKind<CoreEvent>({
   validateUpdate(next, old) {
     const errors = eventErrors(next);
     // An event of the new kind has a time of its own, and from then on only its series moves.
-    if (old.eventTime !== undefined && old.eventTime !== "") {
+    if (old.eventTime) {
       for (const field of ["involvedObject", "reason", "eventTime", "action", "type"] as const) {
         checkImmutable(next[field], old[field], field, errors);
       }
@@ -58,7 +58,7 @@ function eventErrors(event: CoreEvent): FieldError[] {
     errors.push(invalid("involvedObject.namespace", objectNamespace, "does not match event.namespace"));
   }
   if (namespace !== undefined) checkDnsLabel(namespace, "namespace", errors);
-  if (event.eventTime === undefined || event.eventTime === "") return errors;
+  if (!event.eventTime) return errors;
 
   if (!event.reportingComponent) errors.push(required("reportingController"));
   else checkQualifiedName(event.reportingComponent, "reportingController", errors);

@@ -7,11 +7,13 @@ export interface KindStrategy<T>
     Strategy,
     | "name"
     | "generation"
+    | "orphansByDefault"
+    | "orphanWarning"
     | "createOnUpdate"
     | "requiresRevision"
     | "returnsDeleted"
     | "statusOnCreate"
-    | "statusTakesMetadata"
+    | "statusKeeps"
   > {
   setDefaults?(object: T): void;
   prepareForCreate?(object: T, context: WriteContext): void;
@@ -31,5 +33,5 @@ export interface KindStrategy<T>
  * another kind never reaches them; decoding has already made the object the type says it is.
  */
 export function strategyOfKind<T>(strategy: KindStrategy<T>): Strategy {
-  return strategy as unknown as Strategy;
+  return strategy as Strategy;
 }

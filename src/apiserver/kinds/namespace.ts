@@ -48,6 +48,7 @@ export const namespaceStrategy = strategyOfKind<Namespace>({
   },
   beginDeletion(namespace) {
     namespace.status = { ...namespace.status, phase: "Terminating" };
+    delete namespace.metadata.deletionGracePeriodSeconds;
   },
   holdsDeletion: (namespace) => (namespace.spec?.finalizers ?? []).length > 0,
   refusesDeletion: (namespace) =>

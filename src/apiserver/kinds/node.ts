@@ -12,7 +12,6 @@ import { checkTaintEffect } from "./pods/validation/tolerationValidation.ts";
 export const nodeStrategy = strategyOfKind<Node>({
   generation: "none",
   statusOnCreate: true,
-  statusTakesMetadata: true,
   setDefaults(node) {
     const { status, spec } = node;
     if (status?.capacity !== undefined) status.allocatable ??= { ...status.capacity };

@@ -55,6 +55,7 @@ function workloadErrors(workload: Workload): FieldError[] {
 
 export const podGroupStrategy = strategyOfKind<PodGroup>({
   generation: "none",
+  statusKeeps: "metadata",
   setDefaults(group) {
     if (group.spec !== undefined) group.spec.disruptionMode ??= "Pod";
   },

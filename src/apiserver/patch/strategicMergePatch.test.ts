@@ -645,7 +645,7 @@ describe("a patch made from a difference leads to the goal", () => {
         }),
       }),
     })
-    .map((value) => prune(value as unknown as Json) as JsonObject);
+    .map((value) => prune(value as Json) as JsonObject);
 
   test("for every pair of deployments", () => {
     fc.assert(

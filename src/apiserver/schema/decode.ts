@@ -3,7 +3,7 @@ import type { KubeObject } from "../../model/objects/object.ts";
 import { badRequest, type StatusError } from "../../model/objects/status.ts";
 import { QuantityError } from "../../model/values/quantity.ts";
 import { TimeError } from "../../model/values/time.ts";
-import { type DecodePlan, planFor, zeroOf } from "./decodePlan.ts";
+import { type DecodePlan, planFor, zeroOf, zeroOfField } from "./decodePlan.ts";
 import { decodeScalar, ScalarError } from "./decodeScalar.ts";
 import type { SchemaNode, StructNode } from "./schemaNode.ts";
 
@@ -147,11 +147,11 @@ function decodeStruct(plan: DecodePlan, value: unknown, walk: Walk, depth: numbe
     }
     walk.path[depth] = key;
     const decoded = decodeValue(inner, item, walk, depth + 1);
-    if (decoded === null || (field.dropsZero && isZero(decoded))) continue;
+    if (decoded === null || ((field.dropsZero || field.writesNull) && isZero(decoded))) continue;
     out[key] = decoded;
   }
   for (const field of plan.written) {
-    if (out[field.name] === undefined) out[field.name] = zeroOf(field.plan);
+    if (out[field.name] === undefined) out[field.name] = zeroOfField(field);
   }
   return out;
 }

@@ -52,13 +52,13 @@ export class DecodePlan {
         const plan = planFor(field.schema);
         // An object is dropped only where it is a map: `{}` in a struct's place is a value of its own.
         const dropsZero = field.zero === "drop" && field.schema.kind !== "struct" && field.schema.kind !== "any";
-        fields.set(field.name, { name: field.name, plan, dropsZero, zero: field.zero });
+        const writesNull = isWrittenAsNull(definition, field.name);
+        fields.set(field.name, { name: field.name, plan, dropsZero, writesNull, zero: field.zero });
       }
     }
     this.#fields = fields;
     this.#written = [...fields.values()].filter(
-      ({ name, zero, plan }) =>
-        zero === "always" || (zero === "keep" && hasZero(plan)) || isWrittenAsNull(definition, name),
+      ({ zero, plan, writesNull }) => zero === "always" || (zero === "keep" && hasZero(plan)) || writesNull,
     );
   }
 }
@@ -67,6 +67,8 @@ export interface FieldPlan {
   readonly name: string;
   readonly plan: DecodePlan;
   readonly dropsZero: boolean;
+  /** Absent and empty are written as null. */
+  readonly writesNull: boolean;
   readonly zero: "drop" | "keep" | "pointer" | "always";
 }
 
@@ -95,12 +97,16 @@ function isTime(plan: DecodePlan): boolean {
   return plan.op === "time" || plan.op === "microTime";
 }
 
+export function zeroOfField({ writesNull, plan }: FieldPlan): Json {
+  return writesNull ? null : zeroOf(plan);
+}
+
 /** What a Go program writes for a value that was never set. */
 export function zeroOf(plan: DecodePlan): Json {
   switch (plan.op) {
     case "struct": {
       const out: JsonObject = {};
-      for (const field of plan.written) out[field.name] = zeroOf(field.plan);
+      for (const field of plan.written) out[field.name] = zeroOfField(field);
       return out;
     }
     case "map":

@@ -39,8 +39,8 @@ export function tableOf<T>(
 ): TableKind {
   return {
     columns,
-    cells: (object, nowMs) => cells(object as unknown as T, nowMs),
-    ...(conditions === undefined ? {} : { conditions: (object) => conditions(object as unknown as T) }),
+    cells: (object, nowMs) => cells(object as T, nowMs),
+    ...(conditions === undefined ? {} : { conditions: (object) => conditions(object as T) }),
   };
 }
 

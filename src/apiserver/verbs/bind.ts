@@ -1,4 +1,4 @@
-import type { Binding, Node, Pod } from "../../model/kubernetes.generated.ts";
+import type { Binding, Node } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { badRequest, StatusError } from "../../model/objects/status.ts";
 import { bindPod } from "../kinds/pods/bindPod.ts";
@@ -15,16 +15,16 @@ export async function bindObject(core: Core, target: Target, binding: KubeObject
   const change = {
     options,
     build: (current: KubeObject) => {
-      const { target: where } = binding as unknown as Binding;
+      const { target: where } = binding as Binding;
       const node = core.store.get("/nodes", "", where?.name ?? "")?.object() as Node | undefined;
       const bound = bindPod({
-        pod: current as unknown as Pod,
-        binding: binding as unknown as Binding,
+        pod: current,
+        binding: binding as Binding,
         node,
         nowMs: core.clock.nowMs(),
       });
       if (bound instanceof StatusError) throw bound;
-      return bound as unknown as KubeObject;
+      return bound;
     },
     restrict: (next: KubeObject) => next,
     validate: () => [],

@@ -10,10 +10,17 @@ import {
 import { formatTime } from "../../model/values/time.ts";
 import type { AdmissionAttributes } from "../admission.ts";
 import type { FieldSet } from "../apply/fieldSet.ts";
-import { resetSpec, resetSpecAndMetadata, resetStatus, updateManagedFields } from "../apply/managedFields.ts";
+import {
+  resetSpec,
+  resetSpecAndLabels,
+  resetSpecAndMetadata,
+  resetStatus,
+  updateManagedFields,
+} from "../apply/managedFields.ts";
 import { type Resource, type Sent, sentByUs } from "../resource.ts";
 import { zeroValue } from "../schema/decode.ts";
 import { RecentlyParsed, Version } from "../storage/version.ts";
+import type { Strategy } from "../strategy.ts";
 import {
   type Call,
   type Core,
@@ -233,7 +240,7 @@ export function redecode(resource: Resource, changed: KubeObject, before: KubeOb
 }
 
 /** Whether and how the kind counts generations. */
-export function generationOf(resource: Resource): "spec" | "content" | "none" {
+export function generationOf(resource: Resource): NonNullable<Strategy["generation"]> {
   return resource.custom !== undefined ? "content" : (resource.strategy.generation ?? "none");
 }
 
@@ -249,10 +256,17 @@ function wipeStatus(resource: Resource, object: KubeObject): void {
   else delete object["status"];
 }
 
+/** What of the metadata a write to /status leaves alone. */
+export function statusKeeps(resource: Resource): Strategy["statusKeeps"] {
+  return resource.custom !== undefined ? "metadata" : resource.strategy.statusKeeps;
+}
+
 /** What the endpoint does not take from the caller, and so nobody comes to own through it. */
 export function resetFieldsOf(resource: Resource, subresource: string): { resetFields?: FieldSet } {
   if (subresource === "status") {
-    return { resetFields: resource.custom === undefined ? resetSpec : resetSpecAndMetadata };
+    const keeps = statusKeeps(resource);
+    if (keeps === "labels") return { resetFields: resetSpecAndLabels };
+    return { resetFields: keeps === "metadata" ? resetSpecAndMetadata : resetSpec };
   }
   return separatesStatus(resource) && resource.strategy.statusOnCreate !== true ? { resetFields: resetStatus } : {};
 }

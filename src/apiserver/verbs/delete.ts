@@ -12,9 +12,9 @@ import { formatTime, timeToMs } from "../../model/values/time.ts";
 import type { AdmissionAttributes } from "../admission.ts";
 import type { Resource } from "../resource.ts";
 import type { Version } from "../storage/version.ts";
+import type { Strategy } from "../strategy.ts";
 import { type Call, type Core, inStoredOrder, sideRecord, type Target, writeContext } from "./core.ts";
 import { detached, generationOf } from "./create.ts";
-import { listAll, type Selection } from "./read.ts";
 import { isFinished, uidMismatch } from "./update.ts";
 
 export interface DeleteOptions {
@@ -62,6 +62,8 @@ export async function deleteObject(core: Core, target: Target, options: DeleteOp
       // The webhook may have taken its time: the preconditions are checked against what is there now.
       if (core.store.get(storageKey, target.namespace, target.name) !== version) continue;
     }
+    if (saysNoPolicy(options) && resource.strategy.orphanWarning !== undefined)
+      call.warn(resource.strategy.orphanWarning);
     const context = writeContext(core, call, target.subresource);
     core.admission.commit(attributes, context);
     return commitDeletion(core, resource, version, options, call, context.nowMs);
@@ -72,12 +74,13 @@ export async function deleteObject(core: Core, target: Target, options: DeleteOp
 export async function deleteCollection(
   core: Core,
   target: Target,
-  selection: Selection,
+  members: readonly Version[],
   options: DeleteOptions,
   call: Call,
 ): Promise<Version[]> {
+  checkOptions(target.resource, "", options);
   const deleted: Version[] = [];
-  for (const version of listAll(core, target, selection)) {
+  for (const version of members) {
     try {
       const one: Target = { ...target, namespace: version.namespace, name: version.name };
       deleted.push((await deleteObject(core, one, options, call)).version);
@@ -103,25 +106,21 @@ async function commitDeletion(
     return { version, gone: false };
   }
   const gone = isFinished(resource, marked);
-  if (call.dryRun) return { version: detached(version.resource, marked, resource, version.revision), gone };
-  const stored = inStoredOrder(marked);
-  const after = gone
-    ? core.store.remove(version, neverMarked(old, stored) ? old : stored)
-    : core.store.put(version.resource, stored, sideRecord(resource, stored));
+  // Kinds with grace are marked before they go, and watchers see both; of others the last state is shown, as it was.
+  const showsMark = !gone || resource.strategy.graceSeconds !== undefined;
+  const stored = showsMark ? inStoredOrder(marked) : old;
+  if (call.dryRun) return { version: detached(version.resource, stored, resource, version.revision), gone };
+  const kept = showsMark ? core.store.put(version.resource, stored, sideRecord(resource, stored)) : version;
+  const after = gone ? core.store.remove(kept, kept.object()) : kept;
   await core.store.whenDurable(after.revision);
   return { version: after, gone };
-}
-
-/** An object that goes at once is shown in its last state, without a deletion mark that nobody ever saw. */
-function neverMarked(old: KubeObject, marked: KubeObject): boolean {
-  return old.metadata.deletionTimestamp === undefined && marked.metadata.deletionTimestamp !== undefined;
 }
 
 /** The object with its deletion mark, grace and finalizers as the options ask; the same object when nothing changes. */
 function markForDeletion(resource: Resource, old: KubeObject, options: DeleteOptions, nowMs: number): KubeObject {
   const { strategy } = resource;
   const before = old.metadata;
-  const finalizers = finalizersFor(before.finalizers ?? [], options);
+  const finalizers = finalizersFor(strategy, before.finalizers ?? [], options);
   const finalizersChanged = !sameList(finalizers, before.finalizers ?? []);
   const next: KubeObject = { ...old, metadata: { ...before } };
   if (finalizers.length > 0) next.metadata.finalizers = finalizers;
@@ -160,8 +159,8 @@ function endOf(startMs: number, graceSeconds: number): number {
 }
 
 /** The two finalizers by which the garbage collector is told what to do with dependents. */
-function finalizersFor(existing: readonly string[], options: DeleteOptions): string[] {
-  const policy = policyOf(options);
+function finalizersFor(strategy: Strategy, existing: readonly string[], options: DeleteOptions): string[] {
+  const policy = policyOf(strategy, existing, options);
   if (policy === undefined) return [...existing];
   const kept = existing.filter((finalizer) => finalizer !== "orphan" && finalizer !== "foregroundDeletion");
   if (policy === "Orphan") kept.push("orphan");
@@ -169,9 +168,20 @@ function finalizersFor(existing: readonly string[], options: DeleteOptions): str
   return kept;
 }
 
-function policyOf(options: DeleteOptions): DeleteOptions["propagationPolicy"] {
+/** What the caller says, then what the finalizers of the object say, then what is usual for its kind. */
+function policyOf(
+  strategy: Strategy,
+  existing: readonly string[],
+  options: DeleteOptions,
+): DeleteOptions["propagationPolicy"] {
   if (options.orphanDependents !== undefined) return options.orphanDependents ? "Orphan" : "Background";
-  return options.propagationPolicy;
+  if (options.propagationPolicy !== undefined) return options.propagationPolicy;
+  const isDecided = existing.includes("orphan") || existing.includes("foregroundDeletion");
+  return strategy.orphansByDefault === true && !isDecided ? "Orphan" : undefined;
+}
+
+function saysNoPolicy(options: DeleteOptions): boolean {
+  return options.propagationPolicy === undefined && options.orphanDependents === undefined;
 }
 
 function checkOptions(resource: Resource, name: string, options: DeleteOptions): void {

@@ -29,7 +29,7 @@ export async function evictObject(
     // Before anything is spent or marked: an eviction that was decided for another state of the pod leaves no trace.
     checkDeletePreconditions(target.resource, target.name, version, options);
     const demanded = options.preconditions?.resourceVersion;
-    const pod = version.object() as unknown as Pod;
+    const pod = version.object();
     const budgets = budgetsOf(core, target.namespace);
     const decision = evictionDecision({ pod, budgets, nowMs: core.clock.nowMs() });
     switch (decision.kind) {
@@ -62,7 +62,7 @@ export async function evictObject(
 
 function* budgetsOf(core: Core, namespace: string): Generator<PodDisruptionBudget> {
   for (const version of core.store.collection(budgetsKey).at(core.store.revision, namespace)) {
-    yield version.object() as unknown as PodDisruptionBudget;
+    yield version.object();
   }
 }
 
@@ -98,7 +98,7 @@ async function markAndDelete(
       {
         options: { kind: "UpdateOptions", apiVersion: "meta.k8s.io/v1" },
         build: (current) => {
-          const pod = current as unknown as Pod;
+          const pod = current as Pod;
           const conditions = withPodCondition(pod.status?.conditions, evictionCondition, core.clock.nowMs());
           const metadata = { ...current.metadata, uid, resourceVersion: resourceVersion ?? "" };
           return { ...current, metadata, status: { ...pod.status, conditions } };

@@ -63,6 +63,19 @@ export function validateMetadataUpdate(next: KubeObject, old: KubeObject, resour
   return errors;
 }
 
+/** Only a DELETE marks an object; whoever sends another mark with an update is mistaken about what it does. */
+export function deletionMarkErrors(sent: ObjectMeta, before: ObjectMeta): FieldError[] {
+  const errors: FieldError[] = [];
+  const { deletionTimestamp, deletionGracePeriodSeconds } = sent;
+  if (deletionTimestamp !== undefined && before.deletionTimestamp === undefined) {
+    errors.push(invalid("metadata.deletionTimestamp", deletionTimestamp, "field is immutable"));
+  }
+  if (deletionGracePeriodSeconds !== undefined && deletionGracePeriodSeconds !== before.deletionGracePeriodSeconds) {
+    errors.push(invalid("metadata.deletionGracePeriodSeconds", deletionGracePeriodSeconds, "field is immutable"));
+  }
+  return errors;
+}
+
 function validateAnnotations(annotations: Record<string, string>): FieldError[] {
   const errors: FieldError[] = [];
   let bytes = 0;

@@ -17,7 +17,7 @@ import { strategicMergePatch } from "../patch/strategicMergePatch.ts";
 import { type Sent, sentByUs } from "../resource.ts";
 import type { Call, Core, Target, Written } from "./core.ts";
 import { insertObject, resetFieldsOf, setManagedFields } from "./create.ts";
-import { type Change, checkIdentity, updateObject } from "./update.ts";
+import { type Change, checkIdentity, keepManagedFieldsReset, updateObject } from "./update.ts";
 
 /** The four ways to say a change. */
 export type PatchType = "json" | "merge" | "strategic" | "apply";
@@ -75,7 +75,7 @@ export function applyPatchTo(
   current: KubeObject,
   patch: Json,
 ): Json {
-  const document = current as unknown as JsonObject;
+  const document = current as JsonObject;
   switch (type) {
     case "json":
       return jsonPatch(document, patch);
@@ -98,6 +98,7 @@ function decodePatched(target: Target, patched: Json, duplicates: readonly strin
     const why = (error.status.message ?? "").replace(/^.*? cannot be handled as an? [A-Za-z]+: /, "");
     throw invalidObject({ group: "", kind: "" }, "", [invalid("patch", JSON.stringify(patched), why)]);
   }
+  keepManagedFieldsReset(next, patched);
   resource.setDefaults(next);
   checkIdentity(target, next);
   return next;
@@ -137,7 +138,7 @@ async function applyObject(
       schema: resource.schema,
       live,
       // As it was sent: decoding fills in zero values, and the applier would come to own what it never said.
-      config: body as unknown as KubeObject,
+      config: body as KubeObject,
       decode: (object) => resource.decode(sentByUs(object), "Ignore", call.warn),
       manager: call.fieldManager,
       force: call.force,

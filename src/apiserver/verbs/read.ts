@@ -1,14 +1,8 @@
 import { Buffer } from "node:buffer";
-import { forbidden, invalid } from "../../model/objects/fieldError.ts";
-import {
-  exactFieldValue,
-  type FieldRequirement,
-  matchesFields,
-  parseFieldSelector,
-} from "../../model/objects/fieldSelector.ts";
+import { type FieldError, forbidden, notSupported } from "../../model/objects/fieldError.ts";
+import { type FieldRequirement, matchesFields, parseFieldSelector } from "../../model/objects/fieldSelector.ts";
 import { type LabelRequirements, matchesLabels, parseLabelSelector } from "../../model/objects/labelSelector.ts";
 import { badRequest, expired, invalidObject, notFound, timeout } from "../../model/objects/status.ts";
-import type { Resource } from "../resource.ts";
 import { keyOf, type Version } from "../storage/version.ts";
 import type { WatchEvent, WatchFilter } from "../storage/watchHub.ts";
 import type { Core, Target } from "./core.ts";
@@ -45,7 +39,7 @@ export interface Selection extends WatchFilter {
 }
 
 export async function getObject(core: Core, target: Target, resourceVersion?: string): Promise<Version> {
-  const wanted = parseRevision(resourceVersion, target.resource);
+  const wanted = parseRevision(resourceVersion);
   if (wanted !== undefined && wanted > core.store.revision) await waitForRevision(core, wanted);
   const version = core.store.get(target.resource.type.storageKey, target.namespace, target.name);
   if (version === undefined) {
@@ -58,7 +52,7 @@ export async function getObject(core: Core, target: Target, resourceVersion?: st
 
 export async function listObjects(core: Core, target: Target, options: ReadOptions): Promise<ListResult> {
   const selection = selectionOf(target, options);
-  const planned = await planList(core, target, options);
+  const planned = await planList(core, options);
   const { store } = core;
   // Others may have written since it was planned, and only what is newest can be found by an index.
   const plan = planned.isNewest ? { ...planned, revision: store.revision } : planned;
@@ -73,16 +67,16 @@ export async function listObjects(core: Core, target: Target, options: ReadOptio
   let more: Version | undefined;
   let rest = 0;
   for (const version of candidates(core, target, selection, plan)) {
-    if (!selection.matches(version)) continue;
     if (plan.limit > 0 && versions.length === plan.limit) {
+      // Whether what is left matches is for the next page to find out.
       more ??= version;
-      // How many are left is told only where no selector has to be asked.
+      // How many are left is said only where no selector has to be asked.
       const left = selection.empty ? countLeft(core, target, plan, more) : 0;
       rest = left ?? rest + 1;
       if (left !== undefined) break;
       continue;
     }
-    versions.push(version);
+    if (selection.matches(version)) versions.push(version);
   }
   await store.whenDurable(Math.min(plan.revision, store.revision));
   if (more === undefined) return { revision: plan.revision, versions };
@@ -95,14 +89,6 @@ export async function listObjects(core: Core, target: Target, options: ReadOptio
 function countLeft(core: Core, target: Target, plan: ListPlan, from: Version): number | undefined {
   if (plan.revision < core.store.revision) return undefined;
   return core.store.collection(target.resource.type.storageKey).countFrom(target.namespace, from.key);
-}
-
-/** Everything that matches now; used by deletecollection and by controllers in this process. */
-export function listAll(core: Core, target: Target, selection: Selection): Version[] {
-  const plan = { revision: core.store.revision, isNewest: true, fromKey: "", limit: 0 };
-  const found: Version[] = [];
-  for (const version of candidates(core, target, selection, plan)) if (selection.matches(version)) found.push(version);
-  return found;
 }
 
 interface ListPlan {
@@ -139,39 +125,70 @@ function* candidates(core: Core, target: Target, selection: Selection, plan: Lis
 }
 
 /** Decides at which revision a list reads, by the table of resourceVersion and resourceVersionMatch. */
-async function planList(core: Core, target: Target, options: ReadOptions): Promise<ListPlan> {
-  const { resource } = target;
+async function planList(core: Core, options: ReadOptions): Promise<ListPlan> {
   const match = options.resourceVersionMatch ?? "";
   const asked = options.resourceVersion ?? "";
   const limit = options.limit ?? 0;
-  const refuse = (detail: string) =>
-    invalidObject({ group: "meta.k8s.io", kind: "ListOptions" }, "", [forbidden("resourceVersionMatch", detail)]);
+  refuseOptions(listOptionErrors(options));
   if (options.continueToken !== undefined && options.continueToken !== "") {
     if (asked !== "" && asked !== "0") {
       throw badRequest("specifying resource version is not allowed when using continue");
     }
-    if (match !== "") throw refuse("resourceVersionMatch is forbidden when continue is provided");
     const token = parseContinueToken(options.continueToken);
     if (token.revision === 0 || token.revision > core.store.revision) throw badContinueToken();
     const isNewest = token.revision < 0;
     return { revision: isNewest ? core.store.revision : token.revision, isNewest, fromKey: token.fromKey, limit };
   }
-  if (match !== "") {
-    if (match !== "Exact" && match !== "NotOlderThan") {
-      throw invalidObject({ group: "meta.k8s.io", kind: "ListOptions" }, "", [
-        invalid("resourceVersionMatch", match, 'supported values: "Exact", "NotOlderThan", ""'),
-      ]);
-    }
-    if (asked === "") throw refuse("resourceVersionMatch is forbidden unless resourceVersion is provided");
-    if (match === "Exact" && asked === "0") {
-      throw refuse('resourceVersionMatch "Exact" is forbidden for resourceVersion "0"');
-    }
-  }
-  const revision = parseRevision(asked, resource) ?? 0;
+  const revision = parseRevision(asked) ?? 0;
   if (revision > core.store.revision) await waitForRevision(core, revision);
   const exactly = match === "Exact" || (match === "" && limit > 0 && revision > 0);
   if (exactly) return { revision, isNewest: false, fromKey: "", limit };
   return { revision: core.store.revision, isNewest: true, fromKey: "", limit: asked === "0" ? 0 : limit };
+}
+
+const matchField = "resourceVersionMatch";
+
+function listOptionErrors(options: ReadOptions): FieldError[] {
+  const errors: FieldError[] = [];
+  const match = options.resourceVersionMatch ?? "";
+  if (match === "") return errors;
+  if (!options.resourceVersion) {
+    errors.push(forbidden(matchField, "resourceVersionMatch is forbidden unless resourceVersion is provided"));
+  }
+  if (options.continueToken) errors.push(matchWithContinue());
+  if (match !== "Exact" && match !== "NotOlderThan") {
+    errors.push(notSupported(matchField, match, ["Exact", "NotOlderThan", ""]));
+  }
+  if (match === "Exact" && options.resourceVersion === "0") {
+    errors.push(forbidden(matchField, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'));
+  }
+  return errors;
+}
+
+function watchOptionErrors(options: WatchReadOptions): FieldError[] {
+  const errors: FieldError[] = [];
+  const match = options.resourceVersionMatch ?? "";
+  if (options.sendInitialEvents !== undefined && match !== "NotOlderThan") {
+    errors.push(forbidden(matchField, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"));
+  }
+  if (match !== "") {
+    if (options.sendInitialEvents === undefined) {
+      errors.push(
+        forbidden(matchField, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"),
+      );
+    }
+    if (match !== "NotOlderThan") errors.push(notSupported(matchField, match, ["NotOlderThan"]));
+  }
+  if (options.continueToken) errors.push(matchWithContinue());
+  return errors;
+}
+
+function matchWithContinue(): FieldError {
+  return forbidden(matchField, "resourceVersionMatch is forbidden when continue is provided");
+}
+
+function refuseOptions(errors: readonly FieldError[]): void {
+  if (errors.length > 0) throw invalidObject({ group: "meta.k8s.io", kind: "ListOptions" }, "", errors);
 }
 
 /** Where the events of a watch go. */
@@ -199,19 +216,8 @@ export async function watchObjects(
   sink: WatchSink,
 ): Promise<StartedWatch> {
   const selection = selectionOf(target, options);
-  const match = options.resourceVersionMatch ?? "";
-  const refuse = (field: string, detail: string) =>
-    invalidObject({ group: "meta.k8s.io", kind: "ListOptions" }, "", [forbidden(field, detail)]);
-  if (options.sendInitialEvents === undefined && match !== "") {
-    throw refuse(
-      "resourceVersionMatch",
-      "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-    );
-  }
-  if (options.sendInitialEvents !== undefined && match !== "NotOlderThan") {
-    throw refuse("sendInitialEvents", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
-  }
-  const revision = parseRevision(options.resourceVersion, target.resource) ?? 0;
+  refuseOptions(watchOptionErrors(options));
+  const revision = parseRevision(options.resourceVersion) ?? 0;
   const initial = options.sendInitialEvents ?? revision === 0;
   const start = {
     resource: target.resource.type.storageKey,
@@ -292,10 +298,20 @@ export function selectionOf(
   };
 }
 
-/** The one name that a field selector asks for, or nothing: such a list is authorised as a request for that name. */
-export function pinnedName(fieldSelector: string | undefined): string {
-  if (fieldSelector === undefined || !fieldSelector.includes("metadata.name")) return "";
-  return exactFieldValue(parseFieldSelector(fieldSelector), "metadata.name") ?? "";
+/**
+ * What a field selector pins, for the authorizer: a list that asks for one name is authorised as a request for that name,
+ * and a node may list what is its own. Empty for verbs that take no selector.
+ */
+export function pinnedFields(
+  verb: string,
+  fieldSelector: string | undefined,
+): { name: string; fields?: Record<string, string> } {
+  if (!fieldSelector || !["list", "watch", "deletecollection"].includes(verb)) return { name: "" };
+  const fields: Record<string, string> = {};
+  for (const { field, operator, value } of parseFieldSelector(fieldSelector)) {
+    if (operator === "=") fields[field] ??= value;
+  }
+  return { name: fields["metadata.name"] ?? "", fields };
 }
 
 const noLabels: LabelRequirements = [];
@@ -316,13 +332,13 @@ function matchesAll(
   return matchesFields(metadata, (field) => (field === "metadata.name" ? version.name : version.namespace));
 }
 
-function parseRevision(text: string | undefined, resource: Resource): number | undefined {
+function parseRevision(text: string | undefined): number | undefined {
   if (text === undefined || text === "") return undefined;
   const revision = Number(text);
   if (!/^[0-9]+$/.test(text) || !Number.isSafeInteger(revision)) {
-    throw invalidObject({ group: resource.type.group, kind: resource.type.kind }, "", [
-      invalid("resourceVersion", text, "must be a whole number"),
-    ]);
+    const quoted = JSON.stringify(text);
+    const why = `Invalid value: ${quoted}: strconv.ParseUint: parsing ${quoted}: invalid syntax`;
+    throw badRequest(`invalid resource version: resourceVersion: ${why}`);
   }
   return revision;
 }

@@ -1,12 +1,15 @@
-import { invalid } from "../../model/objects/fieldError.ts";
+import { invalid, required } from "../../model/objects/fieldError.ts";
 import { copyJson, isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
-import { badRequest, invalidObject, notFound } from "../../model/objects/status.ts";
+import { badRequest, invalidObject, notFound, StatusError } from "../../model/objects/status.ts";
+import { formatTime } from "../../model/values/time.ts";
+import { applyPatch } from "../apply/applyPatch.ts";
 import { decodeAs } from "../builtinResource.ts";
 import { type Resource, type Sent, sentByUs } from "../resource.ts";
 import { definitionName } from "../resources.ts";
 import { schemaFor } from "../schema/builtinSchemas.ts";
 import type { Call, Core, Target, Written } from "./core.ts";
+import { setManagedFields } from "./create.ts";
 import { applyPatchTo, type PatchCall, type PatchType, patchOptions } from "./patch.ts";
 import { type Change, updateObject } from "./update.ts";
 
@@ -47,12 +50,91 @@ export async function patchScale(
   patch: Sent,
   call: PatchCall,
 ): Promise<KubeObject> {
+  if (type === "apply") return applyScale(core, target, patch, call);
   return changeScale(core, target, patchOptions(call), call, (scale) => {
-    // An applied Scale says all that a Scale can say, so applying it is merging it.
-    const how = type === "apply" ? "merge" : type;
     const scaleTarget: Target = { ...target, resource: { ...target.resource, schema: scaleSchema() } };
-    return sentByUs(copyJson(applyPatchTo(scaleTarget, how, scale, patch.value)));
+    return sentByUs(copyJson(applyPatchTo(scaleTarget, type, scale, patch.value)));
   });
+}
+
+/** An applied Scale owns the replicas of its object, and conflicts with whoever else owns them. */
+async function applyScale(core: Core, target: Target, patch: Sent, call: PatchCall): Promise<KubeObject> {
+  const { resource } = target;
+  if (call.fieldManager === "") {
+    const why = [required("fieldManager", "is required for apply patch")];
+    throw invalidObject({ group: "meta.k8s.io", kind: "PatchOptions" }, "", why);
+  }
+  const scale = decodeAs({ ...scaleKind, schema: scaleSchema() }, patch, call.fieldValidation, call.warn);
+  refuseOtherName(scale, target);
+  const said = isObject(patch.value) && isObject(patch.value["spec"]) ? patch.value["spec"]["replicas"] : undefined;
+  const replicas = said === undefined || said === null ? undefined : replicasOf(scale, target);
+  const metadata = { name: target.name } as KubeObject["metadata"];
+  const config: KubeObject = { apiVersion: resource.apiVersion, kind: resource.type.kind, metadata };
+  if (replicas !== undefined) writePath(config, pathsOf(resource).spec, replicas);
+  const change: Change = {
+    options: patchOptions(call),
+    ownsFields: true,
+    build: (live) => {
+      const { object, managedFields } = asScale(resource, () =>
+        applyPatch({
+          schema: resource.schema,
+          live,
+          config,
+          decode: (one) => resource.decode(sentByUs(one), "Ignore", call.warn),
+          manager: call.fieldManager,
+          force: call.force,
+          apiVersion: resource.apiVersion,
+          subresource: target.subresource,
+          time: formatTime(core.clock.nowMs()),
+        }),
+      );
+      const next = resource.decode(sentByUs(object), "Ignore", call.warn);
+      resource.setDefaults(next);
+      setManagedFields(next, managedFields);
+      return next;
+    },
+    restrict: keepStatus,
+  };
+  const written = await updateObject(core, target, change, call);
+  return scaleOf(resource, resource.fromStorage(written.version.object()));
+}
+
+/** A refusal speaks of what the client sees: fields of a Scale. */
+function asScale<T>(resource: Resource, run: () => T): T {
+  try {
+    return run();
+  } catch (error) {
+    if (!(error instanceof StatusError)) throw error;
+    const words = (text: string): string => text.replaceAll(`using ${resource.apiVersion}`, "using autoscaling/v1");
+    const { status } = error;
+    const causes = status.details?.causes?.map((cause) => ({ ...cause, message: words(cause.message ?? "") }));
+    throw new StatusError({
+      ...status,
+      message: words(status.message ?? ""),
+      ...(causes === undefined ? {} : { details: { ...status.details, causes } }),
+    });
+  }
+}
+
+function refuseOtherName(scale: KubeObject, target: Target): void {
+  const { name } = scale.metadata;
+  if (name !== undefined && name !== "" && name !== target.name) {
+    throw badRequest(`the name of the object (${name}) does not match the name on the URL (${target.name})`);
+  }
+}
+
+function replicasOf(scale: KubeObject, target: Target): number {
+  const spec = scale["spec"];
+  const replicas = isObject(spec) && typeof spec["replicas"] === "number" ? spec["replicas"] : 0;
+  if (replicas >= 0) return replicas;
+  throw invalidObject({ group: "autoscaling", kind: "Scale" }, target.name, [
+    invalid("spec.replicas", replicas, "must be greater than or equal to 0"),
+  ]);
+}
+
+function keepStatus(next: KubeObject, current: KubeObject): KubeObject {
+  if (current["status"] !== undefined) next["status"] = current["status"];
+  return next;
 }
 
 async function changeScale(
@@ -72,17 +154,8 @@ async function changeScale(
         call.fieldValidation,
         call.warn,
       );
-      const { name } = scale.metadata;
-      if (name !== undefined && name !== "" && name !== target.name) {
-        throw badRequest(`the name of the object (${name}) does not match the name on the URL (${target.name})`);
-      }
-      const spec = scale["spec"];
-      const replicas = isObject(spec) && typeof spec["replicas"] === "number" ? spec["replicas"] : 0;
-      if (replicas < 0) {
-        throw invalidObject({ group: "autoscaling", kind: "Scale" }, target.name, [
-          invalid("spec.replicas", replicas, "must be greater than or equal to 0"),
-        ]);
-      }
+      refuseOtherName(scale, target);
+      const replicas = replicasOf(scale, target);
       const next = copyJson(current);
       writePath(next, pathsOf(resource).spec, replicas);
       // A Scale carries the revision of its object: a stale one conflicts.
@@ -90,10 +163,7 @@ async function changeScale(
       next.metadata.uid = scale.metadata.uid ?? current.metadata.uid;
       return next;
     },
-    restrict: (next, current) => {
-      if (current["status"] !== undefined) next["status"] = current["status"];
-      return next;
-    },
+    restrict: keepStatus,
   };
   const written: Written = await updateObject(core, target, change, call);
   return scaleOf(resource, resource.fromStorage(written.version.object()));
@@ -110,14 +180,14 @@ function pathsOf(resource: Resource): { spec: string; status: string } {
 
 /** Scale paths are plain: fields after dots, no lists. */
 function readPath(object: KubeObject, path: string): Json | undefined {
-  let value: Json | undefined = object as unknown as Json;
+  let value: Json | undefined = object as Json;
   for (const field of path.split(".").slice(1)) value = isObject(value) ? value[field] : undefined;
   return value;
 }
 
 function writePath(object: KubeObject, path: string, value: Json): void {
   const fields = path.split(".").slice(1);
-  let place = object as unknown as JsonObject;
+  let place = object as JsonObject;
   for (const field of fields.slice(0, -1)) {
     const next = place[field];
     if (isObject(next)) place = next;

@@ -38,7 +38,7 @@ const subresourceStrategies: Readonly<Record<string, SubresourceStrategy>> = {
       const sent = isObject(next["status"]) ? next["status"]["conditions"] : undefined;
       const status = { ...(isObject(current["status"]) ? current["status"] : {}) };
       if (sent !== undefined) status["conditions"] = sent;
-      return { ...current, metadata: { ...current.metadata }, status };
+      return { ...current, metadata: next.metadata, status };
     },
     validate: () => [],
   },
@@ -50,6 +50,6 @@ function restrictPod(next: KubeObject, current: KubeObject, prepare: (next: Pod,
   return next;
 }
 
-function asPod(object: KubeObject): Pod {
-  return object as unknown as Pod;
+function asPod(object: Pod): Pod {
+  return object;
 }

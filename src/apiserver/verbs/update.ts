@@ -1,5 +1,5 @@
 import { invalid } from "../../model/objects/fieldError.ts";
-import { equalJson } from "../../model/objects/json.ts";
+import { equalJson, isObject, type Json } from "../../model/objects/json.ts";
 import type { KubeObject, ObjectMeta } from "../../model/objects/object.ts";
 import {
   badRequest,
@@ -23,8 +23,9 @@ import {
   resetFieldsOf,
   separatesStatus,
   setManagedFields,
+  statusKeeps,
 } from "./create.ts";
-import { type validateMetadata, validateMetadataUpdate } from "./metadata.ts";
+import { deletionMarkErrors, type validateMetadata, validateMetadataUpdate } from "./metadata.ts";
 import { refuseTooLarge } from "./objectSize.ts";
 
 /** Attempts before we admit that somebody else is always faster. */
@@ -57,6 +58,7 @@ export async function replaceObject(
   const { resource } = target;
   const { strategy, type } = resource;
   const sent = resource.decode(body, call.fieldValidation, call.warn);
+  keepManagedFieldsReset(sent, body.value);
   resource.setDefaults(sent);
   checkIdentity(target, sent);
   const version = core.store.get(type.storageKey, target.namespace, target.name);
@@ -68,7 +70,7 @@ export async function replaceObject(
     return insertObject(core, target, sent, call, "Update");
   }
   const needsRevision = strategy.requiresRevision === true || resource.custom !== undefined;
-  if (needsRevision && version !== undefined && !sent.metadata.resourceVersion) {
+  if (needsRevision && version !== undefined && !namesRevision(sent.metadata)) {
     const why = [invalid("metadata.resourceVersion", 0, "must be specified for an update")];
     throw invalidObject({ group: type.group, kind: type.kind }, target.name, why);
   }
@@ -76,6 +78,13 @@ export async function replaceObject(
   // The body is decoded once; every attempt works on a copy of its top and metadata, which is all that attempts change.
   const build = () => ({ ...sent, metadata: { ...sent.metadata } });
   return updateObject(core, target, { ...door, build, options }, call);
+}
+
+/** Decoding drops an empty list, but an empty `managedFields` is a wish of its own: to forget all owners. */
+export function keepManagedFieldsReset(decoded: KubeObject, sent: Json): void {
+  const metadata = isObject(sent) ? sent["metadata"] : undefined;
+  const managedFields = isObject(metadata) ? metadata["managedFields"] : undefined;
+  if (Array.isArray(managedFields) && managedFields.length === 0) decoded.metadata.managedFields = [];
 }
 
 /** The pipeline of every change to an existing object: PUT, the four patches, and the subresources. */
@@ -105,7 +114,8 @@ async function attemptUpdate(
   const context = writeContext(core, call, subresource);
   const built = change.build(old);
   checkPreconditions(resource, target.name, built.metadata, old.metadata);
-  const sentManagedFields = built.metadata.managedFields;
+  const sentMetadata = built.metadata;
+  const sentManagedFields = sentMetadata.managedFields;
   let next = restrict(resource, change, subresource, built, old);
   keepSystemMetadata(next, old);
   // Ownership is settled before admission: what the server itself adds is nobody's wish.
@@ -125,7 +135,7 @@ async function attemptUpdate(
         }),
   );
   if (subresource === "") strategy.prepareForUpdate?.(next, old, context);
-  countGeneration(resource, next, old);
+  if (subresource !== "status" && subresource !== "binding") countGeneration(resource, next, old);
 
   const attributes: AdmissionAttributes = {
     operation: "UPDATE",
@@ -144,9 +154,10 @@ async function attemptUpdate(
   if (mutation !== undefined) {
     next = redecode(resource, await mutation, next, call);
     if (!isCurrent(core, version)) return "changed meanwhile";
-    countGeneration(resource, next, old);
+    if (subresource !== "status" && subresource !== "binding") countGeneration(resource, next, old);
   }
   const errors = [
+    ...deletionMarkErrors(sentMetadata, old.metadata),
     ...validateMetadataUpdate(next, old, resource),
     ...validateChange(resource, change, subresource, next, old, context),
   ];
@@ -168,9 +179,11 @@ async function attemptUpdate(
   if (isFinished(resource, stored)) {
     if (call.dryRun)
       return { version: detached(type.storageKey, stored, resource, version.revision), created: false, deleted: true };
-    const tombstone = core.store.remove(version, stored);
+    // Watchers see the object as it last was; the writer gets what it asked for.
+    const tombstone = core.store.remove(version, version.object());
     await core.store.whenDurable(tombstone.revision);
-    return { version: tombstone, created: false, deleted: true };
+    const answered = detached(type.storageKey, stored, resource, version.revision);
+    return { version: answered, created: false, deleted: true };
   }
   if (call.dryRun) return { version: detached(type.storageKey, stored, resource, version.revision), created: false };
   const after = core.store.put(type.storageKey, stored, sideRecord(resource, stored));
@@ -212,14 +225,18 @@ function checkPreconditions(resource: Resource, name: string, sent: ObjectMeta, 
   if (sent.uid && sent.uid !== live.uid) {
     throw conflict(resource.groupResource, name, uidMismatch(sent.uid, live.uid));
   }
-  if (sent.resourceVersion && sent.resourceVersion !== live.resourceVersion) {
+  if (namesRevision(sent) && sent.resourceVersion !== live.resourceVersion) {
     if (!/^[0-9]+$/.test(sent.resourceVersion)) {
-      const { group, kind } = resource.type;
-      const why = [invalid("metadata.resourceVersion", sent.resourceVersion, "must be a whole number")];
-      throw invalidObject({ group, kind }, name, why);
+      const why = `strconv.ParseUint: parsing ${JSON.stringify(sent.resourceVersion)}: invalid syntax`;
+      throw failure(500, "InternalError", why);
     }
     throw modifiedConflict(resource.groupResource, name);
   }
+}
+
+/** The revision "0" means any, as an empty one does. */
+function namesRevision({ resourceVersion }: ObjectMeta): boolean {
+  return resourceVersion !== undefined && resourceVersion !== "" && resourceVersion !== "0";
 }
 
 export function uidMismatch(wanted: string, found: string): string {
@@ -253,11 +270,12 @@ function restrict(
 }
 
 function statusMetadata(resource: Resource, sent: ObjectMeta, live: ObjectMeta): ObjectMeta {
-  if (resource.strategy.statusTakesMetadata !== true) return { ...live };
+  const keeps = statusKeeps(resource);
+  if (keeps === "metadata") return { ...live };
   const metadata = { ...sent };
-  if (live.ownerReferences === undefined) delete metadata.ownerReferences;
-  else metadata.ownerReferences = live.ownerReferences;
-  return metadata;
+  if (keeps === undefined) return metadata;
+  delete metadata[keeps];
+  return live[keeps] === undefined ? metadata : { ...metadata, [keeps]: live[keeps] };
 }
 
 /** Identity and stamps are the server's. */
@@ -288,8 +306,18 @@ function countGeneration(resource: Resource, next: KubeObject, old: KubeObject):
   const rule = generationOf(resource);
   if (rule === "none") return;
   const before = old.metadata.generation ?? 0;
-  const changed = rule === "spec" ? !equalJson(next["spec"], old["spec"]) : contentChanged(resource, next, old);
-  next.metadata.generation = changed ? before + 1 : before;
+  next.metadata.generation = isNewGeneration(rule, resource, next, old) ? before + 1 : before;
+}
+
+function isNewGeneration(
+  rule: Exclude<ReturnType<typeof generationOf>, "none">,
+  resource: Resource,
+  next: KubeObject,
+  old: KubeObject,
+): boolean {
+  if (rule === "content") return contentChanged(resource, next, old);
+  if (!equalJson(next["spec"], old["spec"])) return true;
+  return rule === "specAndAnnotations" && !equalJson(next.metadata.annotations ?? {}, old.metadata.annotations ?? {});
 }
 
 function contentChanged(resource: Resource, next: KubeObject, old: KubeObject): boolean {

@@ -2,7 +2,6 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseAllDocuments } from "yaml";
 import type { Registry } from "../../apiserver/registry.ts";
-import type { Json } from "../../model/objects/json.ts";
 import { type KubeObject, splitApiVersion } from "../../model/objects/object.ts";
 import { UserError } from "../../model/userError.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
@@ -37,7 +36,7 @@ async function applyOne(kube: KubeApi, registry: Registry, object: KubeObject): 
   const { plural, namespaced } = resource.type;
   const { name, namespace = namespaced ? "default" : "" } = object.metadata;
   const ref = { ...splitApiVersion(object.apiVersion), plural, namespace, name };
-  const patch = { type: "apply", body: object as unknown as Json, force: true } as const;
+  const patch = { type: "apply", body: object, force: true } as const;
   const outcome = await kube.patch(ref, patch, { fieldManager: "muster-demo" });
   return outcome.ok ? undefined : outcome.message;
 }

@@ -7,7 +7,7 @@ import {
   settingsOfFlags,
 } from "../../decide/bind/binderSettings.ts";
 import { describeFieldError } from "../../model/objects/fieldError.ts";
-import { type KaiConfig, kaiConfigName, kaiConfigRef } from "../../model/scheduling/schedulingShard.ts";
+import { kaiConfigName, kaiConfigRef } from "../../model/scheduling/schedulingShard.ts";
 import { UserError } from "../../model/userError.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 
@@ -30,7 +30,7 @@ export async function withKaiConfig(
 async function settingsInCluster(kube: Pick<KubeApi, "get">): Promise<BinderSettings> {
   const found = await kube.get({ ...kaiConfigRef, namespace: "", name: kaiConfigName });
   if (found.ok) {
-    const { spec } = found.value as unknown as KaiConfig;
+    const { spec } = found.value;
     const cure = `correct it with kubectl edit configs.kai.scheduler ${kaiConfigName}, on \`muster apiserver\` with the same --data-dir if it is that of \`muster up\``;
     return mustMakeSense(settingsOfConfig(spec?.binder), `${kaiConfigName}: `, cure);
   }

@@ -11,8 +11,8 @@ import {
 } from "../../kubelet/node/faults.ts";
 import { isSimulated } from "../../kubelet/node/simNode.ts";
 import { addFaults, clearFaults, faultId, listFaults } from "../../kubelet/run/clusterFaults.ts";
-import type { Node } from "../../model/kubernetes.generated.ts";
 import type { JsonObject } from "../../model/objects/json.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import { UsageError, UserError } from "../../model/userError.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import { type ClusterFlags, findCluster } from "./findCluster.ts";
@@ -109,7 +109,7 @@ export function showKinds(flags: { readonly output: "text" | "json" }): void {
   }
 }
 
-const nodesKind = { group: "", version: "v1", plural: "nodes" };
+const nodesKind = builtin.Node;
 
 /** `--device 3`, `--device=3` or a flag alone for true, by the names of the kind's parameters. */
 function paramsIn(kind: string, words: readonly string[]): JsonObject {
@@ -171,7 +171,7 @@ async function requireSimulated(kube: KubeApi, name: string, params: Fault["para
   if (!found.ok && found.reason === "NotFound") {
     throw new UserError("fault-node-missing", `there is no node ${name}`, "`kubectl get nodes` shows their names");
   }
-  const node = mustSucceed(found, `node ${name} could not be read`) as unknown as Node;
+  const node = mustSucceed(found, `node ${name} could not be read`);
   const gpus = Number(node.metadata.labels?.["nvidia.com/gpu.count"] ?? node.status?.capacity?.["nvidia.com/gpu"] ?? 0);
   if (isSimulated(node) && Number(params["device"] ?? 0) >= gpus && params["device"] !== undefined) {
     throw new UsageError(

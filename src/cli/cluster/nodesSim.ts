@@ -11,9 +11,10 @@ import { draDefaults } from "../../kubelet/devices/draDevices.ts";
 import { type Delays, fastDelays, generalDelays, livelyDelays } from "../../kubelet/pods/podPlan.ts";
 import { kinds } from "../../kubelet/run/kubeletContext.ts";
 import { nodesComponent } from "../../kubelet/run/nodesComponent.ts";
+import type { Resource } from "../../model/objects/resource.ts";
 import { parsePools, profilesWith } from "../../model/profiles/profiles.ts";
 import { UsageError } from "../../model/userError.ts";
-import type { KubeApi, ResourceRef } from "../../ports/kubeApi.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
 import { type ClusterFlags, findCluster } from "./findCluster.ts";
 import { mustSucceed } from "./mustSucceed.ts";
 import { readProfiles } from "./readProfiles.ts";
@@ -100,7 +101,7 @@ export async function runNodesSim(flags: NodesSimFlags): Promise<void> {
 }
 
 /** Whether the server serves the kind; any other error than "not found" is thrown. */
-async function isServed(kube: KubeApi, kind: ResourceRef): Promise<boolean> {
+async function isServed(kube: KubeApi, kind: Resource): Promise<boolean> {
   const found = await kube.list(kind, { limit: 1 });
   if (found.ok) return true;
   if (found.reason === "NotFound") return false;

@@ -125,8 +125,8 @@ export async function runControllers(flags: RunFlags): Promise<void> {
 }
 
 /** Pods are most of what is remembered of a cluster. */
-function leanObject(object: KubeObject): KubeObject {
-  return leanPod(object as unknown as Pod) as unknown as KubeObject;
+function leanObject(object: Pod): KubeObject {
+  return leanPod(object);
 }
 
 function chosenComponents({ controllers: names }: RunFlags, options: ControlPlaneOptions): Component[] {

@@ -5,8 +5,10 @@ import type { ClusterObjects } from "../../decide/schedule/explain/report.ts";
 import { type ClusterSnapshot, isServed, objectsOf } from "../../decide/verify/clusterSnapshot.ts";
 import { keyOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { Resource } from "../../model/objects/resource.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import { type SchedulingShard, schedulingShardRef } from "../../model/scheduling/schedulingShard.ts";
-import type { KubeApi, ResourceRef } from "../../ports/kubeApi.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
 
 /** What the scheduler reads of a cluster, as it is now. */
 export interface SchedulingObjects {
@@ -26,25 +28,25 @@ export async function schedulingObjects(
   if (!taken.ok) return taken;
   const { snapshot } = taken;
   const kube = servedDevices(given);
-  const list = async <T>(ref: ResourceRef): Promise<readonly T[]> => {
+  const list = async <T>(ref: Resource): Promise<readonly T[]> => {
     const outcome = await kube.list(ref);
-    return outcome.ok ? (outcome.value.items as unknown as T[]) : [];
+    return outcome.ok ? (outcome.value.items as T[]) : [];
   };
   const configMaps = await configMapsFor(objectsOf(snapshot, "pods"), kube);
   const objects: ClusterObjects = {
     ...movingObjects(snapshot),
-    priorityClasses: await list({ group: "scheduling.k8s.io", version: "v1", plural: "priorityclasses" }),
-    claims: await list({ group: "", version: "v1", plural: "persistentvolumeclaims" }),
-    volumes: await list({ group: "", version: "v1", plural: "persistentvolumes" }),
-    classes: await list({ group: "storage.k8s.io", version: "v1", plural: "storageclasses" }),
-    csiNodes: await list({ group: "storage.k8s.io", version: "v1", plural: "csinodes" }),
-    budgets: await list({ group: "policy", version: "v1", plural: "poddisruptionbudgets" }),
-    namespaces: await list({ group: "", version: "v1", plural: "namespaces" }),
+    priorityClasses: await list(builtin.PriorityClass),
+    claims: await list(builtin.PersistentVolumeClaim),
+    volumes: await list(builtin.PersistentVolume),
+    classes: await list(builtin.StorageClass),
+    csiNodes: await list(builtin.CSINode),
+    budgets: await list(builtin.PodDisruptionBudget),
+    namespaces: await list(builtin.Namespace),
     ...(configMaps !== undefined && { configMaps }),
     devices: {
-      claims: await list({ group: "resource.k8s.io", version: "v1", plural: "resourceclaims" }),
-      slices: await list({ group: "resource.k8s.io", version: "v1", plural: "resourceslices" }),
-      classes: await list({ group: "resource.k8s.io", version: "v1", plural: "deviceclasses" }),
+      claims: await list(builtin.ResourceClaim),
+      slices: await list(builtin.ResourceSlice),
+      classes: await list(builtin.DeviceClass),
     },
   };
   const shards = await list<SchedulingShard>(schedulingShardRef);
@@ -78,7 +80,7 @@ async function configMapsFor(pods: readonly Pod[], kube: KubeApi): Promise<Reado
   }
   const found = new Set<string>();
   for (const [key, where] of named) {
-    const outcome = await kube.get({ group: "", version: "v1", plural: "configmaps", ...where });
+    const outcome = await kube.get({ ...builtin.ConfigMap, ...where });
     if (outcome.ok) found.add(key);
     else if (outcome.reason !== "NotFound") return undefined;
   }

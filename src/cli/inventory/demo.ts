@@ -8,6 +8,7 @@ import { openPostgres, type Postgres } from "../../adapters/postgres.ts";
 import { inventoryDefaults } from "../../control/inventory/inventoryDefaults.ts";
 import { readCluster } from "../../control/inventory/readCluster.ts";
 import { runInventory } from "../../control/inventory/runInventory.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { Log } from "../../ports/log.ts";
@@ -40,7 +41,7 @@ export interface InventoryDemo {
   stop(): Promise<void>;
 }
 
-const nodes = { group: "", version: "v1", plural: "nodes" };
+const nodes = builtin.Node;
 
 /** Starts it and makes the first run. Other commands find database and cloud through the data folder. */
 export async function startInventoryDemo(options: InventoryDemoOptions): Promise<InventoryDemo> {

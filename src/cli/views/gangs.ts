@@ -4,11 +4,11 @@ import { systemClock } from "../../adapters/systemClock.ts";
 import { type GangRow, gangTree } from "../../decide/gang/gangTree.ts";
 import { formatGangDuration } from "../../model/gang/gangDuration.ts";
 import { places } from "../../model/gang/keys.ts";
-import type { PodClique, PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import type { Resource } from "../../model/objects/resource.ts";
 import { type Outcome, refused } from "../../model/outcome.ts";
 import { UserError } from "../../model/userError.ts";
-import type { KubeApi, ListOptions, ResourceRef } from "../../ports/kubeApi.ts";
+import type { KubeApi, ListOptions } from "../../ports/kubeApi.ts";
 import { type ClusterFlags, findCluster } from "../cluster/findCluster.ts";
 
 export interface GangsFlags extends ClusterFlags {
@@ -69,20 +69,20 @@ async function readGangs(
     if (failed !== undefined && !failed.ok && failed.reason !== "Expired") return failed;
     if (!groups.ok || !sets.ok) continue;
     const objects = {
-      cliques: cliques.value.items as unknown as PodClique[],
-      groups: groups.value.items as unknown as PodCliqueScalingGroup[],
-      sets: sets.value.items as unknown as PodCliqueSet[],
+      cliques: cliques.value.items,
+      groups: groups.value.items,
+      sets: sets.value.items,
     };
     return { ok: true, value: { revision, objects } };
   }
   return refused("Expired", "the cluster changes faster than it can be read");
 }
 
-async function readAll(
+async function readAll<T extends KubeObject>(
   kube: KubeApi,
-  place: ResourceRef,
+  place: Resource<T>,
   options: ListOptions,
-): Promise<Outcome<{ revision: string; items: KubeObject[] }>> {
+): Promise<Outcome<{ revision: string; items: T[] }>> {
   const outcome = await kube.list(place, options);
   return outcome.ok
     ? { ok: true, value: { revision: outcome.value.revision, items: [...outcome.value.items] } }

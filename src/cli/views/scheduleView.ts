@@ -22,6 +22,7 @@ import type { ClusterSnapshot } from "../../decide/verify/clusterSnapshot.ts";
 import { parseSnapshot } from "../../decide/verify/snapshotFile.ts";
 import { exitCodes } from "../../decide/verify/verifyResult.ts";
 import type { CoreEvent } from "../../model/kubernetes.generated.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import type { SchedulingShard } from "../../model/scheduling/schedulingShard.ts";
 import { UsageError, UserError } from "../../model/userError.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
@@ -130,13 +131,10 @@ function withShareCause(answer: WhyAnswer, objects: ShareView): WhyAnswer {
 
 /** Workloads of that name whose pods are refused, so that there is nothing to schedule. */
 async function refusedWorkloads(name: string, kube: KubeApi | undefined): Promise<WhyAnswer[]> {
-  const events = await kube?.list(
-    { group: "", version: "v1", plural: "events" },
-    { fieldSelector: "reason=FailedCreate" },
-  );
+  const events = await kube?.list(builtin.CoreEvent, { fieldSelector: "reason=FailedCreate" });
   if (events === undefined || !events.ok) return [];
   const byWorkload = new Map<string, CoreEvent[]>();
-  for (const event of events.value.items as unknown as CoreEvent[]) {
+  for (const event of events.value.items) {
     const { kind = "", namespace = "", name: who = "" } = event.involvedObject;
     if (who !== name && `${namespace}/${who}` !== name) continue;
     byWorkload.set(`${kind} ${namespace}/${who}`, [...(byWorkload.get(`${kind} ${namespace}/${who}`) ?? []), event]);

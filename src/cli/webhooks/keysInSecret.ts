@@ -1,9 +1,10 @@
 import { Buffer } from "node:buffer";
 import type { KeyPair } from "../../apiserver/auth/certificate.ts";
 import { openServingPair } from "../../apiserver/auth/pki.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
+import type { KubeObject, Unstored } from "../../model/objects/object.ts";
 import type { Outcome } from "../../model/outcome.ts";
-import type { KubeApi, ResourceRef } from "../../ports/kubeApi.ts";
+import { builtin } from "../../model/resources.generated.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { Random } from "../../ports/random.ts";
 
 export interface WebhookKeys {
@@ -12,7 +13,7 @@ export interface WebhookKeys {
   readonly server: KeyPair;
 }
 
-const secrets: ResourceRef = { group: "", version: "v1", plural: "secrets" };
+const secrets = builtin.Secret;
 const attemptsMax = 10;
 
 /**
@@ -55,7 +56,7 @@ function textsOf(secret: KubeObject | undefined): Map<string, string> {
   return new Map(Object.entries(data).map(([file, text]) => [file, Buffer.from(text, "base64").toString("utf8")]));
 }
 
-function newSecret(namespace: string, name: string, data: Record<string, string>): KubeObject {
+function newSecret(namespace: string, name: string, data: Record<string, string>): Unstored {
   const labels = { "app.kubernetes.io/managed-by": "muster" };
   return {
     apiVersion: "v1",
@@ -63,5 +64,5 @@ function newSecret(namespace: string, name: string, data: Record<string, string>
     metadata: { namespace, name, labels },
     type: "kubernetes.io/tls",
     data,
-  } as unknown as KubeObject;
+  };
 }

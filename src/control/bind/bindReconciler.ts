@@ -1,9 +1,10 @@
 import { attemptOf } from "../../decide/bind/attemptMark.ts";
 import { type BindOptions, type BindStep, type BindView, nextBindStep } from "../../decide/bind/nextBindStep.ts";
 import { podsRef } from "../../decide/bind/reservation.ts";
-import { applyIntent } from "../../intents/applyIntent.ts";
+import { type BindingVerdict, defaultBindingTimeoutMs } from "../../decide/devices/placeClaims.ts";
 import { lookAgain, lookAgainAtAll } from "../../intents/lookAgain.ts";
-import { type BindIntent, expectedOf, type Intent, keyOf, type NewObject } from "../../model/intent.ts";
+import type { IntentTarget } from "../../model/intent.ts";
+import { type BindIntent, type Expected, expectedOf, type Intent, keyOf, type NewObject } from "../../model/intent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { type Outcome, type Refusal, refused } from "../../model/outcome.ts";
@@ -15,11 +16,13 @@ import {
   isFinallyFailed,
 } from "../../model/scheduling/bindRequest.ts";
 import type { Cancel } from "../../ports/cancel.ts";
+import type { NewestOf } from "../cache/newestOf.ts";
+import { knownDeviceWorld } from "../devices/deviceCaches.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import type { EventRecorder } from "../runtime/eventRecorder.ts";
 import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
-import { asPod, asRequest, type BinderCaches, freeGpusOf, isFor, nodesRef } from "./binderCaches.ts";
-import { askForVolumes, writeClaims, writeConfigMaps } from "./bindWrites.ts";
+import { type BinderCaches, freeGpusOf, isFor, nodesRef } from "./binderCaches.ts";
+import { askForVolumes, type BindCall, writeClaims, writeConfigMaps } from "./bindWrites.ts";
 import { type PodBound, writePodBound } from "./podBound.ts";
 import { takeBack } from "./takeBack.ts";
 
@@ -33,6 +36,7 @@ export interface BinderOptions extends BindOptions {
 /** A bind of a gang of devices takes a handful of steps a group; more than this is a circle. */
 const stepsMax = 400;
 const volumesEveryMs = 1_000;
+const devicesEveryMs = 5_000;
 
 /** In-memory state of a BindRequest between reconciles. Losing it only retries sooner. */
 interface RetryTimers {
@@ -42,6 +46,15 @@ interface RetryTimers {
   retryAtMs?: number;
   /** Its pod is bound to this node, and the status is not written yet. */
   boundTo?: string;
+}
+
+/** One object that an attempt needs as it is now. */
+interface Look<T extends KubeObject> {
+  readonly attempt: Attempt;
+  readonly what: "pod" | "node";
+  readonly since: Revision;
+  readonly target: IntentTarget<T>;
+  readonly kind: NewestOf<T>;
 }
 
 /** Carries out BindRequests, one step after the other, each decided from what is there. */
@@ -68,10 +81,10 @@ export class BindReconciler {
     if (found.metadata.deletionTimestamp !== undefined) return this.release(found, cancel);
     const { nowMs } = this;
     const patience = this.patienceOf(key, found.metadata.uid);
-    if (asRequest(found).status?.phase === "Failed" && patience.retryAtMs !== undefined && nowMs < patience.retryAtMs) {
+    if (found.status?.phase === "Failed" && patience.retryAtMs !== undefined && nowMs < patience.retryAtMs) {
       return { requeueAfterMs: patience.retryAtMs - nowMs };
     }
-    const attempt = new Attempt(key, asRequest(found), patience);
+    const attempt = new Attempt(key, found, patience);
     try {
       return await this.attempt(attempt, cancel);
     } catch (error) {
@@ -86,8 +99,7 @@ export class BindReconciler {
     const { finalizers = [], namespace = "", name } = request.metadata;
     if (!finalizers.includes(bindRequestFinalizer)) return undefined;
     const others = finalizers.filter((each) => each !== bindRequestFinalizer);
-    const outcome = await applyIntent(
-      this.controllers.kube,
+    const outcome = await this.controllers.writer.apply(
       {
         type: "patch",
         target: { ...bindRequestRef, namespace, name },
@@ -115,7 +127,7 @@ export class BindReconciler {
 
   /** Takes one step; "next" when there is another one. */
   private async take(attempt: Attempt, step: BindStep, cancel: Cancel): Promise<ReconcileResult | "next"> {
-    const { kube } = this.controllers;
+    const { kube, writer } = this.controllers;
     const { request, patience } = attempt;
     switch (step.type) {
       case "done":
@@ -136,10 +148,13 @@ export class BindReconciler {
         return this.configure(attempt, step.maps, cancel);
       case "claim": {
         const { pod, node } = this.view(attempt);
-        const about = { request, pod: pod as Pod, node: node as Node, nowMs: this.nowMs };
-        const outcome = await writeClaims({ kube, cancel }, about);
-        if (outcome.ok) this.learn(attempt, outcome.value as unknown as KubeObject);
-        return this.after(attempt, "claimed", outcome, cancel);
+        const onClaim = (claim: KubeObject) =>
+          void knownDeviceWorld(this.controllers)?.tracker.assumeClaimAfterApiCall(claim);
+        const about = { request, pod: pod as Pod, node: node as Node, nowMs: this.nowMs, onClaim };
+        const outcome = await writeClaims({ kube, writer, cancel }, about);
+        if (!outcome.ok) return this.refused(attempt, outcome, cancel);
+        this.learn(attempt, outcome.value.pod);
+        return this.devicesReady(attempt, outcome.value.binding, cancel);
       }
       case "volumes":
         return this.volumes(attempt, cancel);
@@ -149,7 +164,7 @@ export class BindReconciler {
         return this.fail(attempt, step.why, cancel);
       case "discard": {
         const { target, expected } = this.on(request);
-        const outcome = await applyIntent(kube, { type: "delete", target, expected, why: step.why }, { cancel });
+        const outcome = await writer.apply({ type: "delete", target, expected, why: step.why }, { cancel });
         return outcome.ok || outcome.reason === "NotFound" ? undefined : reconcileResultOf(outcome);
       }
     }
@@ -164,7 +179,7 @@ export class BindReconciler {
     if (!fresh.ok) return reconcileResultOf(fresh);
     attempt.looked.add("gpus");
     const reserved = this.world.onTheirWay(request.spec?.selectedNode ?? "");
-    attempt.freeGpus = node === undefined ? 0 : freeGpusOf(node, [...fresh.value.items.map(asPod), ...reserved]);
+    attempt.freeGpus = node === undefined ? 0 : freeGpusOf(node, [...fresh.value.items, ...reserved]);
     return "next";
   }
 
@@ -186,8 +201,8 @@ export class BindReconciler {
 
   /** The answer to a bind does not contain the pod, so the reservation is read. */
   private async place(attempt: Attempt, intent: BindIntent, cancel: Cancel): Promise<ReconcileResult | "next"> {
-    const { kube } = this.controllers;
-    const outcome = await applyIntent(kube, intent, { cancel });
+    const { kube, writer } = this.controllers;
+    const outcome = await writer.apply(intent, { cancel });
     if (!outcome.ok)
       return outcome.reason === "NotFound" ? { again: outcome.message } : this.refused(attempt, outcome, cancel);
     const bound = await kube.get(intent.target, { cancel });
@@ -196,7 +211,7 @@ export class BindReconciler {
     return "next";
   }
 
-  private async look(
+  private look(
     attempt: Attempt,
     what: "pod" | "node",
     cancel: Cancel,
@@ -205,9 +220,23 @@ export class BindReconciler {
     const { podName = "", selectedNode = "" } = attempt.request.spec ?? {};
     const namespace = attempt.request.metadata.namespace ?? "";
     const { pods, nodes } = this.world;
-    const target =
-      what === "pod" ? { ...podsRef, namespace, name: podName } : { ...nodesRef, namespace: "", name: selectedNode };
-    const kind = what === "pod" ? pods : nodes;
+    if (what === "pod") {
+      const target = { ...podsRef, namespace, name: podName };
+      return this.lookAt({ attempt, what, since, target, kind: pods }, cancel, (pod) => {
+        attempt.pod = pod;
+      });
+    }
+    const target = { ...nodesRef, namespace: "", name: selectedNode };
+    return this.lookAt({ attempt, what, since, target, kind: nodes }, cancel, (node) => {
+      attempt.node = node;
+    });
+  }
+
+  private async lookAt<T extends KubeObject>(
+    { attempt, what, since, target, kind }: Look<T>,
+    cancel: Cancel,
+    keep: (object: T) => void,
+  ): Promise<ReconcileResult | "next"> {
     // The author of the request had seen the object: a cache older than the request proves nothing.
     const atLeast = laterOf(laterOf(kind.cache.revision, attempt.request.metadata.resourceVersion), since);
     const fresh = await lookAgain(this.controllers.kube, target, { atLeast, cancel });
@@ -216,13 +245,12 @@ export class BindReconciler {
     if (object === undefined) return this.fail(attempt, `there is no ${what} ${target.name}`, cancel);
     kind.learn(object);
     attempt.looked.add(what);
-    if (what === "pod") attempt.pod = asPod(object);
-    else attempt.node = object as unknown as Node;
+    keep(object);
     return "next";
   }
 
   private async write(attempt: Attempt, intent: Intent, cancel: Cancel): Promise<ReconcileResult | "next"> {
-    const outcome = await applyIntent(this.controllers.kube, intent, { cancel });
+    const outcome = await this.controllers.writer.apply(intent, { cancel });
     if (outcome.ok) {
       if (intent.type === "bind") {
         // A gang runs when the last of its pods is bound: the other pods are bound before this one's status is written.
@@ -239,13 +267,13 @@ export class BindReconciler {
 
   private learn(attempt: Attempt, object: KubeObject): void {
     this.world.pods.learn(object);
-    if (object.metadata.uid === attempt.pod?.metadata.uid) attempt.pod = asPod(object);
+    if (object.metadata.uid === attempt.pod?.metadata.uid) attempt.pod = object;
   }
 
   private async volumes(attempt: Attempt, cancel: Cancel): Promise<ReconcileResult | "next"> {
     const { request, patience } = attempt;
     const pod = this.podOf(request, attempt) as Pod;
-    const outcome = await askForVolumes({ kube: this.controllers.kube, cancel }, pod, request.spec?.selectedNode ?? "");
+    const outcome = await askForVolumes(this.callOf(cancel), pod, request.spec?.selectedNode ?? "");
     if (!outcome.ok) return this.refused(attempt, outcome, cancel);
     const { waiting } = outcome.value;
     if (waiting === undefined) {
@@ -270,22 +298,44 @@ export class BindReconciler {
     const stillCounts = async (): Promise<Outcome<undefined>> => {
       const found = await kube.get(this.on(request).target, { cancel });
       if (!found.ok && found.reason !== "NotFound") return found;
-      const now = found.ok ? asRequest(found.value) : undefined;
+      const now = found.ok ? found.value : undefined;
       const isOurs = now !== undefined && now.status?.phase !== "Succeeded" && attemptOf(now) === attemptOf(request);
       return isOurs ? { ok: true, value: undefined } : refused("Conflict", "a later attempt is under way");
     };
-    return this.after(attempt, "configured", await writeConfigMaps({ kube, cancel }, maps, stillCounts), cancel);
+    const written = await writeConfigMaps(this.callOf(cancel), maps, stillCounts);
+    if (!written.ok) return this.refused(attempt, written, cancel);
+    attempt.done.add("configured");
+    return "next";
   }
 
-  private async after(
+  /**
+   * A driver may have to attach devices first; the claim's status says when they are ready, or that they never will be.
+   */
+  private async devicesReady(
     attempt: Attempt,
-    what: "configured" | "claimed",
-    outcome: Outcome<unknown>,
+    binding: BindingVerdict,
     cancel: Cancel,
   ): Promise<ReconcileResult | "next"> {
-    if (!outcome.ok) return this.refused(attempt, outcome, cancel);
-    attempt.done.add(what);
-    return "next";
+    switch (binding.kind) {
+      case "ready":
+        attempt.done.add("claimed");
+        return "next";
+      case "waiting": {
+        const pod = this.podOf(attempt.request, attempt) as unknown as KubeObject;
+        const note = `waiting for binding conditions: ${binding.why}`;
+        this.recorder.record(pod, { type: "Normal", reason: "BindingConditionsPending", action: "Binding", note });
+        return { requeueAfterMs: Math.max(1, Math.min(devicesEveryMs, binding.untilMs - this.nowMs)) };
+      }
+      // The scheduler finds the claim of no use and gives it back.
+      case "failed":
+        return this.fail(attempt, `a device could not be made ready: ${binding.why}`, cancel);
+      case "timedOut":
+        return this.fail(
+          attempt,
+          `a device was not ready within ${defaultBindingTimeoutMs / 1000} s: ${binding.why}`,
+          cancel,
+        );
+    }
   }
 
   /**
@@ -336,7 +386,7 @@ export class BindReconciler {
     await this.tell(attempt, { status: "False", reason: "BindingError", message }, cancel);
     const pod = this.podOf(request, attempt);
     if (pod !== undefined && isFor(request, pod) && pod.spec?.nodeName === undefined) {
-      const call = { kube: this.controllers.kube, cancel };
+      const call = this.callOf(cancel);
       const learn = (object: KubeObject): void => this.learn(attempt, object);
       const problems = await takeBack(call, { request, pod, why }, { world: this.world, learn });
       if (problems.length > 0) log.warn({ bindRequest: attempt.key, problems }, "not all could be taken back");
@@ -356,13 +406,9 @@ export class BindReconciler {
   ): Promise<Outcome<unknown>> {
     const { request } = attempt;
     const { target, expected } = this.on(request);
-    const object = { ...request, status } as unknown as KubeObject;
+    const object = { ...request, status } as KubeObject;
     const why = status?.reason ?? status?.phase ?? "";
-    const outcome = await applyIntent(
-      this.controllers.kube,
-      { type: "status", target, expected, object, why },
-      { cancel },
-    );
+    const outcome = await this.controllers.writer.apply({ type: "status", target, expected, object, why }, { cancel });
     if (outcome.ok && outcome.value.object !== undefined) this.world.requests.learn(outcome.value.object);
     return outcome;
   }
@@ -372,17 +418,22 @@ export class BindReconciler {
     const pod = this.podOf(attempt.request, attempt);
     if (pod === undefined || !isFor(attempt.request, pod)) return;
     const type = said.status === "True" ? "Normal" : "Warning";
-    const regarding = pod as unknown as KubeObject;
+    const regarding = pod;
     this.recorder.record(regarding, { type, reason: said.reason, action: "Binding", note: said.message });
-    const written = await writePodBound({ kube: this.controllers.kube, cancel }, pod, said, this.nowMs);
+    const written = await writePodBound(this.callOf(cancel), pod, said, this.nowMs);
     if (written !== undefined) this.learn(attempt, written);
+  }
+
+  private callOf(cancel: Cancel): BindCall {
+    const { kube, writer } = this.controllers;
+    return { kube, writer, cancel };
   }
 
   private view(attempt: Attempt): BindView {
     const { request, key } = attempt;
     const { world } = this;
     const { selectedNode = "" } = request.spec ?? {};
-    const node = (world.nodes.get(keyOf("", selectedNode)) as unknown as Node | undefined) ?? attempt.node;
+    const node = world.nodes.get(keyOf("", selectedNode)) ?? attempt.node;
     const otherDevices = world.devices(selectedNode);
     return {
       request,
@@ -407,7 +458,7 @@ export class BindReconciler {
   /** The pod as the cache or our own writes have it; where neither does, as we last looked. */
   private podOf({ metadata, spec }: BindRequest, attempt?: Attempt): Pod | undefined {
     const found = this.world.pods.get(keyOf(metadata.namespace, spec?.podName ?? ""));
-    return found === undefined ? attempt?.pod : asPod(found);
+    return found === undefined ? attempt?.pod : found;
   }
 
   private patienceOf(key: string, uid: string): RetryTimers {
@@ -418,7 +469,7 @@ export class BindReconciler {
     return fresh;
   }
 
-  private on({ metadata }: BindRequest): { target: Intent["target"]; expected: ReturnType<typeof expectedOf> } {
+  private on({ metadata }: BindRequest): { target: IntentTarget<BindRequest>; expected: Expected } {
     const { namespace = "", name, uid, resourceVersion } = metadata;
     return { target: { ...bindRequestRef, namespace, name }, expected: { uid, resourceVersion } };
   }

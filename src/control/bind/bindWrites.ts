@@ -5,6 +5,7 @@ import {
   claimsRef,
   type ExtendedAllocation,
   extendedClaim,
+  groupOfClaim,
   isExtendedClaimOf,
   nextClaimStep,
 } from "../../decide/bind/claimStatus.ts";
@@ -12,28 +13,40 @@ import { podsRef } from "../../decide/bind/reservation.ts";
 import { configMapNames, configMapsRef, mergedConfigMap } from "../../decide/bind/sharedGpuConfig.ts";
 import { deallocate } from "../../decide/devices/claims/bindClaim.ts";
 import { deleteProtection } from "../../decide/devices/claims/podClaims.ts";
-import { applyIntent } from "../../intents/applyIntent.ts";
+import type { GroupName } from "../../decide/devices/claims/podsGroup.ts";
+import { type BindingVerdict, bindingOf, defaultBindingTimeoutMs } from "../../decide/devices/placeClaims.ts";
+import type { Written } from "../../intents/applyIntent.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
+import { assert } from "../../model/assert.ts";
 import { expectedOf, type NewObject } from "../../model/intent.ts";
-import type { AllocationResult, Node, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
+import type {
+  AllocationResult,
+  ConfigMap,
+  Node,
+  Pod,
+  ResourceClaim,
+  StorageClass,
+} from "../../model/kubernetes.generated.ts";
 import type { JsonObject } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { type Outcome, refused, succeeded } from "../../model/outcome.ts";
-import type { Revision } from "../../model/revision.ts";
+import { builtin } from "../../model/resources.generated.ts";
+import { firstRevision, type Revision } from "../../model/revision.ts";
 import { type BindRequest, bindRequestRef, isFinallyFailed } from "../../model/scheduling/bindRequest.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import type { KubeApi, ResourceRef } from "../../ports/kubeApi.ts";
-import { asPod } from "./binderCaches.ts";
+import type { KubeReads } from "../../ports/kubeApi.ts";
+import type { Writer } from "../runtime/writer.ts";
 
 /** Every pod that shares a claim writes to it once or twice. */
 const claimTriesMax = 8;
 const done = succeeded(undefined);
-const storageClasses = { group: "storage.k8s.io", version: "v1", plural: "storageclasses" } as const;
-const volumeClaims = { group: "", version: "v1", plural: "persistentvolumeclaims" } as const;
+const storageClasses = builtin.StorageClass;
+const volumeClaims = builtin.PersistentVolumeClaim;
 const selectedNodeAnnotation = "volume.kubernetes.io/selected-node";
 
 export interface BindCall {
-  readonly kube: KubeApi;
+  readonly kube: KubeReads;
+  readonly writer: Writer;
   readonly cancel: Cancel;
 }
 
@@ -42,22 +55,27 @@ export interface BindCall {
  * current is checked after the ConfigMap was read, and a later attempt that writes in between is a conflict.
  */
 export async function writeConfigMaps(
-  { kube, cancel }: BindCall,
-  maps: readonly NewObject[],
+  { kube, writer, cancel }: BindCall,
+  maps: readonly NewObject<ConfigMap>[],
   stillCounts: () => Promise<Outcome<undefined>>,
 ): Promise<Outcome<undefined>> {
   for (const wanted of maps) {
-    const created = await kube.create(configMapsRef, wanted as unknown as KubeObject, { cancel });
+    const ref = { ...configMapsRef, namespace: wanted.metadata.namespace ?? "", name: wanted.metadata.name };
+    const why = "the containers of a GPU share read their device from it";
+    const created = await writer.apply(
+      { type: "create", target: ref, absentAt: firstRevision, object: wanted, why },
+      { cancel },
+    );
     if (created.ok) continue;
     if (created.reason !== "AlreadyExists") return created;
-    const ref = { ...configMapsRef, namespace: wanted.metadata.namespace ?? "", name: wanted.metadata.name };
     const found = await kube.get(ref, { cancel });
     if (!found.ok) return found.reason === "NotFound" ? refused("Conflict", `${ref.name} came and went`) : found;
     const merged = mergedConfigMap(found.value, wanted);
     if (merged === undefined) continue;
     const counts = await stillCounts();
     if (!counts.ok) return counts;
-    const written = await kube.update(ref, merged, { cancel });
+    const expected = expectedOf(found.value);
+    const written = await writer.apply({ type: "update", target: ref, expected, object: merged, why }, { cancel });
     if (!written.ok) return written.reason === "NotFound" ? refused("Conflict", `${ref.name} is gone`) : written;
   }
   return done;
@@ -78,14 +96,15 @@ export async function findConfigMaps({ kube, cancel }: BindCall, pod: Pod): Prom
 
 /** Deletes each as it was found. */
 export async function deleteConfigMaps(
-  { kube, cancel }: BindCall,
+  { writer, cancel }: BindCall,
   maps: readonly KubeObject[],
 ): Promise<Outcome<undefined>> {
   let problem: Outcome<undefined> = done;
-  for (const { metadata } of maps) {
-    const { namespace = "", name, uid, resourceVersion } = metadata;
-    const ref = { ...configMapsRef, namespace, name };
-    const deleted = await kube.delete(ref, { preconditions: { uid, resourceVersion }, cancel });
+  for (const map of maps) {
+    const { namespace = "", name } = map.metadata;
+    const target = { ...configMapsRef, namespace, name };
+    const why = "its bind failed";
+    const deleted = await writer.apply({ type: "delete", target, expected: expectedOf(map), why }, { cancel });
     if (!deleted.ok && deleted.reason !== "NotFound") problem = deleted;
   }
   return problem;
@@ -93,15 +112,29 @@ export async function deleteConfigMaps(
 
 /** What a bind brings to the claims of its pod. */
 export interface ClaimsAbout {
+  /**
+   * Told of a claim as the API answers a write to it: where devices are counted in this process, they are counted from
+   * there on.
+   */
+  readonly onClaim: (claim: KubeObject) => void;
   readonly request: BindRequest;
   readonly pod: Pod;
   readonly node: Node;
   readonly nowMs: number;
 }
 
+/**
+ * The pod as it is then, and whether its devices are ready: some have to be attached before a pod may be bound to them.
+ */
+export interface WrittenClaims {
+  readonly pod: Pod;
+  readonly binding: BindingVerdict;
+}
+
 /** Writes the chosen devices into the pod's claims, and the pod among their users. */
-export async function writeClaims(call: BindCall, about: ClaimsAbout): Promise<Outcome<Pod>> {
+export async function writeClaims(call: BindCall, about: ClaimsAbout): Promise<Outcome<WrittenClaims>> {
   const { request, pod } = about;
+  let binding: BindingVerdict = { kind: "ready" };
   for (const { name: entry = "", allocation } of request.spec?.resourceClaimAllocations ?? []) {
     const name = claimNameOf(pod, entry);
     if (name === undefined)
@@ -111,11 +144,24 @@ export async function writeClaims(call: BindCall, about: ClaimsAbout): Promise<O
       { cancel: call.cancel },
     );
     if (!found.ok) return found;
-    const outcome = await takeClaim(call, about, found.value, allocation as AllocationResult | null | undefined);
+    const group = groupOfClaim(request, entry);
+    const chosen = allocation as AllocationResult | null | undefined;
+    const outcome = await takeClaim(call, { ...about, group }, found.value, chosen);
     if (!outcome.ok) return outcome;
+    binding = laterVerdict(binding, bindingOf(outcome.value, about.nowMs, defaultBindingTimeoutMs));
   }
   const extended = request.spec?.extendedResourceClaimAllocation as ExtendedAllocation | null | undefined;
-  return extended === undefined || extended === null ? succeeded(pod) : takeExtendedClaim(call, about, extended);
+  if (extended === undefined || extended === null) return succeeded({ pod, binding });
+  const taken = await takeExtendedClaim(call, about, extended);
+  if (!taken.ok) return taken;
+  const own = bindingOf(taken.value.claim, about.nowMs, defaultBindingTimeoutMs);
+  return succeeded({ pod: taken.value.pod, binding: laterVerdict(binding, own) });
+}
+
+/** What comes of all claims together: a failure before a wait, a wait before readiness. */
+function laterVerdict(a: BindingVerdict, b: BindingVerdict): BindingVerdict {
+  const rank = { failed: 3, timedOut: 2, waiting: 1, ready: 0 } as const;
+  return rank[b.kind] > rank[a.kind] ? b : a;
 }
 
 /**
@@ -123,19 +169,20 @@ export async function writeClaims(call: BindCall, about: ClaimsAbout): Promise<O
  * again.
  */
 async function takeClaim(
-  { kube, cancel }: BindCall,
-  { pod, node, nowMs }: ClaimsAbout,
+  { kube, writer, cancel }: BindCall,
+  { pod, node, group, nowMs, onClaim }: ClaimsAbout & { readonly group?: GroupName | undefined },
   first: KubeObject,
   allocation: AllocationResult | null | undefined,
-): Promise<Outcome<undefined>> {
+): Promise<Outcome<ResourceClaim>> {
   let claim = first;
   for (let tries = 0; tries < claimTriesMax; tries++) {
-    const step = nextClaimStep({ claim: claim as unknown as ResourceClaim, allocation, pod, node, nowMs });
-    if (step.kind === "done") return done;
+    const step = nextClaimStep({ claim: claim as ResourceClaim, allocation, pod, node, group, nowMs });
+    if (step.kind === "done") return succeeded(claim as ResourceClaim);
     if (step.kind === "failed") return refused("Invalid", step.why);
-    const written = await applyIntent(kube, step.intent, { cancel });
+    const written = await writer.apply(step.intent, { cancel });
     if (written.ok && written.value.object !== undefined) {
       claim = written.value.object;
+      onClaim(claim);
       continue;
     }
     if (!written.ok && written.reason !== "Conflict") return written;
@@ -150,15 +197,14 @@ async function takeExtendedClaim(
   call: BindCall,
   about: ClaimsAbout,
   extended: ExtendedAllocation,
-): Promise<Outcome<Pod>> {
-  const { kube, cancel } = call;
+): Promise<Outcome<{ readonly pod: Pod; readonly claim: ResourceClaim }>> {
   const { pod, request } = about;
   const found = await findExtendedClaim(call, pod);
   if (!found.ok) return found;
   const attempt = attemptOf(request);
   const ours =
     found.value === undefined
-      ? await kube.create(claimsRef, extendedClaim(pod, extended, attempt) as unknown as KubeObject, { cancel })
+      ? await createClaim(call, extendedClaim(pod, extended, attempt))
       : await markClaim(call, found.value, attempt);
   if (!ours.ok) return ours;
   // The scheduler gives the devices to others when the request is over and no claim is there. The claim is there now:
@@ -168,9 +214,11 @@ async function takeExtendedClaim(
   const claimed = await takeClaim(call, about, ours.value, extended.allocation);
   if (!claimed.ok) return claimed;
   const { name } = ours.value.metadata;
-  if (pod.status?.extendedResourceClaimStatus?.resourceClaimName === name) return succeeded(pod);
+  const claim = claimed.value;
+  if (pod.status?.extendedResourceClaimStatus?.resourceClaimName === name) return succeeded({ pod, claim });
   const status = { resourceClaimName: name, requestMappings: extended.containerMappings ?? [] };
-  return writeExtendedStatus(call, pod, status);
+  const written = await writeExtendedStatus(call, pod, status);
+  return written.ok ? succeeded({ pod: written.value, claim }) : written;
 }
 
 async function stillRequested(
@@ -181,37 +229,62 @@ async function stillRequested(
   const { namespace = "", name, uid } = metadata;
   const fresh = await lookAgain(kube, { ...bindRequestRef, namespace, name }, { atLeast, cancel });
   if (!fresh.ok) return fresh;
-  const request = fresh.value.object as unknown as BindRequest | undefined;
+  const request = fresh.value.object;
   const isOver = request?.metadata.uid !== uid || request.metadata.deletionTimestamp !== undefined;
   if (isOver || isFinallyFailed(request)) return refused("Conflict", `BindRequest ${name} is over`);
   return done;
 }
 
+async function createClaim(
+  { writer, cancel }: BindCall,
+  object: NewObject<ResourceClaim>,
+): Promise<Outcome<ResourceClaim>> {
+  const { namespace = "", name } = object.metadata;
+  const target = { ...claimsRef, namespace, name };
+  const why = "it stands for the extended resources of its pod";
+  return objectOf(await writer.apply({ type: "create", target, absentAt: firstRevision, object, why }, { cancel }));
+}
+
+/** The object that a write answered with; every write but a bind and a deletion has one. */
+function objectOf<T extends KubeObject>(outcome: Outcome<Written<T>>): Outcome<T> {
+  if (!outcome.ok) return outcome;
+  const { object } = outcome.value;
+  assert(object !== undefined, () => "the API answered a write without its object");
+  return succeeded(object);
+}
+
 /** An earlier attempt made it, and may be about to take it back. */
-async function markClaim({ kube, cancel }: BindCall, claim: KubeObject, attempt: string): Promise<Outcome<KubeObject>> {
+async function markClaim(
+  { writer, cancel }: BindCall,
+  claim: ResourceClaim,
+  attempt: string,
+): Promise<Outcome<ResourceClaim>> {
   if (claim.metadata.annotations?.[attemptAnnotation] === attempt) return succeeded(claim);
   const annotations = { ...claim.metadata.annotations, [attemptAnnotation]: attempt };
   const { namespace = "", name } = claim.metadata;
-  const ref = { ...claimsRef, namespace, name };
-  return kube.update(ref, { ...claim, metadata: { ...claim.metadata, annotations } }, { cancel });
+  const target = { ...claimsRef, namespace, name };
+  const object = { ...claim, metadata: { ...claim.metadata, annotations } };
+  const why = "a later attempt goes on with it";
+  return objectOf(await writer.apply({ type: "update", target, expected: expectedOf(claim), object, why }, { cancel }));
 }
 
-async function findExtendedClaim({ kube, cancel }: BindCall, pod: Pod): Promise<Outcome<KubeObject | undefined>> {
+async function findExtendedClaim({ kube, cancel }: BindCall, pod: Pod): Promise<Outcome<ResourceClaim | undefined>> {
   const all = await kube.list(claimsRef, { namespace: pod.metadata.namespace ?? "", cancel });
   if (!all.ok) return all;
-  return succeeded(all.value.items.find((each) => isExtendedClaimOf(each as unknown as ResourceClaim, pod)));
+  return succeeded(all.value.items.find((each) => isExtendedClaimOf(each, pod)));
 }
 
 async function writeExtendedStatus(
-  { kube, cancel }: BindCall,
+  { writer, cancel }: BindCall,
   pod: Pod,
   extendedResourceClaimStatus: JsonObject | null,
 ): Promise<Outcome<Pod>> {
-  const { namespace = "", name, uid, resourceVersion } = pod.metadata;
-  const ref = { ...podsRef, namespace, name, subresource: "status" };
-  const body = { metadata: { uid, resourceVersion }, status: { extendedResourceClaimStatus } };
-  const written = await kube.patch(ref, { type: "merge", body: body as unknown as JsonObject }, { cancel });
-  return written.ok ? succeeded(asPod(written.value)) : written;
+  const { namespace = "", name } = pod.metadata;
+  const target = { ...podsRef, namespace, name };
+  const patch = { status: { extendedResourceClaimStatus } };
+  const why = "its extended resources come from a claim";
+  const intent = { type: "patch" as const, target, expected: expectedOf(pod), patch, subresource: "status", why };
+  return objectOf(await writer.apply(intent, { cancel }));
 }
 
 /**
@@ -219,7 +292,7 @@ async function writeExtendedStatus(
  * that is still on its way conflicts; then the devices are given back, and only a claim that holds nothing is deleted.
  */
 export async function deleteExtendedClaim(call: BindCall, pod: Pod): Promise<Outcome<Pod>> {
-  const { kube, cancel } = call;
+  const { writer, cancel } = call;
   const found = await findExtendedClaim(call, pod);
   if (!found.ok) return found;
   const isTold = pod.status?.extendedResourceClaimStatus !== undefined;
@@ -227,22 +300,24 @@ export async function deleteExtendedClaim(call: BindCall, pod: Pod): Promise<Out
   const untold = isTold ? await writeExtendedStatus(call, pod, null) : succeeded(pod);
   if (!untold.ok || found.value === undefined) return untold;
   let claim = found.value;
-  const ref = { ...claimsRef, namespace: claim.metadata.namespace ?? "", name: claim.metadata.name };
-  if ((claim as unknown as ResourceClaim).status?.allocation !== undefined) {
-    const why = `the bind of pod ${pod.metadata.name} failed`;
-    const freed = await applyIntent(kube, deallocate(claim as unknown as ResourceClaim, why), { cancel });
+  const target = { ...claimsRef, namespace: claim.metadata.namespace ?? "", name: claim.metadata.name };
+  const why = `the bind of pod ${pod.metadata.name} failed`;
+  if (claim.status?.allocation !== undefined) {
+    const freed = await writer.apply(deallocate(claim, why), { cancel });
     if (!freed.ok) return freed;
-    claim = freed.value.object ?? claim;
+    claim = (freed.value.object as ResourceClaim | undefined) ?? claim;
   }
   const { finalizers = [] } = claim.metadata;
   if (finalizers.includes(deleteProtection)) {
     const metadata = { ...claim.metadata, finalizers: finalizers.filter((each) => each !== deleteProtection) };
-    const freed = await kube.update(ref, { ...claim, metadata }, { cancel });
+    const object = { ...claim, metadata };
+    const freed = objectOf(
+      await writer.apply({ type: "update", target, expected: expectedOf(claim), object, why }, { cancel }),
+    );
     if (!freed.ok) return freed;
     claim = freed.value;
   }
-  const { uid, resourceVersion } = claim.metadata;
-  const deleted = await kube.delete(ref, { preconditions: { uid, resourceVersion }, cancel });
+  const deleted = await writer.apply({ type: "delete", target, expected: expectedOf(claim), why }, { cancel });
   return deleted.ok || deleted.reason === "NotFound" ? untold : deleted;
 }
 
@@ -265,7 +340,7 @@ export async function askForVolumes(
 }
 
 async function askForVolume(
-  { kube, cancel }: BindCall,
+  { kube, writer, cancel }: BindCall,
   place: { namespace: string; name: string },
   node: string,
 ): Promise<Outcome<{ waiting: string | undefined }>> {
@@ -273,28 +348,23 @@ async function askForVolume(
   const found = await kube.get(ref, { cancel });
   if (!found.ok)
     return found.reason === "NotFound" ? refused("Invalid", `there is no volume claim ${place.name}`) : found;
-  const { spec = {}, status } = found.value as unknown as {
-    spec?: { storageClassName?: string };
-    status?: { phase?: string };
-  };
+  const { spec = {}, status } = found.value;
   if (status?.phase === "Bound") return succeeded({ waiting: undefined });
   const waiting = `volume claim ${place.name} is not bound yet`;
-  const storageClass = await storageClassOf({ kube, cancel }, spec.storageClassName);
-  if (storageClass?.["volumeBindingMode"] !== "WaitForFirstConsumer") return succeeded({ waiting });
+  const storageClass = await storageClassOf({ kube, writer, cancel }, spec.storageClassName);
+  if (storageClass?.volumeBindingMode !== "WaitForFirstConsumer") return succeeded({ waiting });
   if (found.value.metadata.annotations?.[selectedNodeAnnotation] === node) return succeeded({ waiting });
   const patch = { metadata: { annotations: { [selectedNodeAnnotation]: node } } };
   const why = `its pod belongs on node ${node}`;
-  const written = await applyIntent(
-    kube,
+  const written = await writer.apply(
     { type: "patch", target: ref, expected: expectedOf(found.value), patch, why },
     { cancel },
   );
   return written.ok ? succeeded({ waiting }) : written;
 }
 
-async function storageClassOf({ kube, cancel }: BindCall, name: string | undefined): Promise<KubeObject | undefined> {
+async function storageClassOf({ kube, cancel }: BindCall, name: string | undefined): Promise<StorageClass | undefined> {
   if (name === undefined) return undefined;
-  const kind: ResourceRef = storageClasses;
-  const found = await kube.get({ ...kind, namespace: "", name }, { cancel });
+  const found = await kube.get({ ...storageClasses, namespace: "", name }, { cancel });
   return found.ok ? found.value : undefined;
 }

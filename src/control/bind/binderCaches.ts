@@ -3,6 +3,7 @@ import { deviceOf, hasEnded, holdersOf, isBound, isGoing, podsRef } from "../../
 import { keyOf } from "../../model/intent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import {
   type BindRequest,
   bindRequestRef,
@@ -22,14 +23,14 @@ import type { KindChange } from "../../snapshot/kindTable.ts";
 import { NewestOf } from "../cache/newestOf.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 
-export const nodesRef = { group: "", version: "v1", plural: "nodes" } as const;
+export const nodesRef = builtin.Node;
 const gpu = "nvidia.com/gpu";
 
 /** What the binder sees: pods, nodes and BindRequests, found by group, node, gang and UID. */
 export class BinderCaches {
-  readonly pods: NewestOf;
-  readonly nodes: NewestOf;
-  readonly requests: NewestOf;
+  readonly pods: NewestOf<Pod>;
+  readonly nodes: NewestOf<Node>;
+  readonly requests: NewestOf<BindRequest>;
   readonly requestsByGroup;
   readonly requestsByPod;
   private readonly requestsByCommit;
@@ -50,14 +51,12 @@ export class BinderCaches {
     this.usersByGroup = pods.index((pod) => (isReservationPod(pod) ? [] : gpuGroupsOfLabels(pod.metadata.labels)));
     this.podsByNode = pods.index((pod) => nodeOf(pod));
     this.scalingPods = pods.index(({ metadata }) => (metadata.namespace === scalingNamespace ? [""] : []));
-    this.requestsByGroup = requests.index((object) => groupsOf(asRequest(object)));
+    this.requestsByGroup = requests.index((object) => groupsOf(object));
     this.requestsByCommit = requests.index((object) => {
       const commit = commitOf(object);
       return commit === undefined ? [] : [commit];
     });
-    this.requestsByPod = requests.index((object) => [
-      keyOf(object.metadata.namespace, asRequest(object).spec?.podName ?? ""),
-    ]);
+    this.requestsByPod = requests.index((object) => [keyOf(object.metadata.namespace, object.spec?.podName ?? "")]);
   }
 
   /**
@@ -76,7 +75,7 @@ export class BinderCaches {
    * The requests of a gang that an event lets go on: its last one has come, or one of a set that is not whole has
    * started all the same.
    */
-  released(event: KindChange): readonly KubeObject[] {
+  released(event: KindChange<BindRequest>): readonly BindRequest[] {
     const commit = commitOf(event.object);
     if (commit === undefined || event.type === "deleted") return [];
     const isWhole = this.requestsByCommit.count(commit) >= commitSizeOf(event.object);
@@ -99,14 +98,12 @@ export class BinderCaches {
     const nodes = new Set<string>();
     for (const pod of [...this.reservations(group), ...this.users(group)])
       for (const node of nodeOf(pod)) nodes.add(node);
-    for (const object of this.requestsByGroup.get(group)) nodes.add(asRequest(object).spec?.selectedNode ?? "");
+    for (const object of this.requestsByGroup.get(group)) nodes.add(object.spec?.selectedNode ?? "");
     return [...nodes].filter((node) => node !== "").sort();
   }
 
   reservations(group: string): Pod[] {
-    return this.pods
-      .among(this.reservationsByGroup.get(group), (pod) => isReservationPod(pod) && isOf(pod, group))
-      .map(asPod);
+    return this.pods.among(this.reservationsByGroup.get(group), (pod) => isReservationPod(pod) && isOf(pod, group));
   }
 
   /** Pods of a group that run on a node, but for the one that a request is about. */
@@ -122,7 +119,7 @@ export class BinderCaches {
       node,
       reservations,
       users: this.users(group),
-      requests: this.requestsByGroup.get(group).map((object) => asRequest(this.requests.newest(object))),
+      requests: this.requestsByGroup.get(group).map((object) => this.requests.newest(object)),
       holders: [...new Set(holders)].filter((pod) => pod !== undefined),
       canPin: this.nodes.get(keyOf("", node))?.metadata.labels?.[labelKeys.pinsDevices] === "true",
     };
@@ -132,7 +129,7 @@ export class BinderCaches {
   isAhead(group: string): boolean {
     return (
       this.pods.isAhead((pod) => isOf(pod, group)) ||
-      this.requests.isAhead((object) => groupsOf(asRequest(object)).includes(group))
+      this.requests.isAhead((object) => groupsOf(object).includes(group))
     );
   }
 
@@ -159,31 +156,27 @@ export class BinderCaches {
   }
 
   get isScalingUp(): boolean {
-    return this.scalingPods.get("").some((object) => {
-      const pod = asPod(object);
+    return this.scalingPods.get("").some((pod) => {
       // One that is stuck on its way out brings no machine any more.
       return !isGoing(pod) && pod.spec?.nodeName === undefined;
     });
   }
 
   private users(group: string): Pod[] {
-    return this.pods
-      .among(this.usersByGroup.get(group), (pod) => !isReservationPod(pod) && isOf(pod, group))
-      .map(asPod);
+    return this.pods.among(this.usersByGroup.get(group), (pod) => !isReservationPod(pod) && isOf(pod, group));
   }
 
   private onNode(node: string): Pod[] {
-    return this.pods.among(this.podsByNode.get(node), (pod) => nodeOf(pod).includes(node)).map(asPod);
+    return this.pods.among(this.podsByNode.get(node), (pod) => nodeOf(pod).includes(node));
   }
 
   private podOf(uid: string, key: string): Pod | undefined {
     const found = this.pods.get(key);
-    return found?.metadata.uid === uid ? asPod(found) : undefined;
+    return found?.metadata.uid === uid ? found : undefined;
   }
 }
 
-function hasStarted(object: KubeObject): boolean {
-  const request = asRequest(object);
+function hasStarted(request: BindRequest): boolean {
   return request.status?.phase === "Succeeded" || isFinallyFailed(request);
 }
 
@@ -191,14 +184,6 @@ function hasStarted(object: KubeObject): boolean {
 export function freeGpusOf(node: Node, pods: readonly Pod[]): number {
   const taken = pods.reduce((sum, pod) => sum + (hasEnded(pod) ? 0 : gpusOf(pod)), 0);
   return Number(node.status?.allocatable?.[gpu] ?? 0) - taken;
-}
-
-export function asPod(object: KubeObject): Pod {
-  return object as unknown as Pod;
-}
-
-export function asRequest(object: KubeObject): BindRequest {
-  return object as unknown as BindRequest;
 }
 
 export function groupsOf({ spec }: BindRequest): string[] {
@@ -213,8 +198,8 @@ function isOf({ metadata }: KubeObject, group: string): boolean {
   return gpuGroupsOfLabels(metadata.labels).includes(group);
 }
 
-function nodeOf(object: KubeObject | Pod): string[] {
-  const node = nodeHeldBy(object as Pod);
+function nodeOf(pod: Pod): string[] {
+  const node = nodeHeldBy(pod);
   return node === undefined ? [] : [node];
 }
 

@@ -5,11 +5,11 @@ import { keyOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { bindRequestDefinition } from "../../model/scheduling/definitions.ts";
 import { gpuGroupsOfLabels, reservationNamespace } from "../../model/scheduling/keys.ts";
-import type { Component, NewObject } from "../component.ts";
+import type { Component } from "../component.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import { EventRecorder } from "../runtime/eventRecorder.ts";
 import { forMapped, forObject, kindSource, timerSource } from "../runtime/sources.ts";
-import { asRequest, BinderCaches, groupsOf } from "./binderCaches.ts";
+import { BinderCaches, groupsOf } from "./binderCaches.ts";
 import { type BinderOptions, BindReconciler } from "./bindReconciler.ts";
 import { GroupReconciler } from "./reservationReconciler.ts";
 
@@ -42,7 +42,7 @@ export function binderComponent({ gpuSharing = true, settings = {}, ...given }: 
   return {
     name: "binder",
     about: "carries out BindRequests: shares of GPUs, claims, volumes",
-    definitions: [bindRequestDefinition as unknown as NewObject],
+    definitions: [bindRequestDefinition],
     startObjects: [
       { apiVersion: "v1", kind: "Namespace", metadata: { name: reservationNamespace } },
       {
@@ -102,12 +102,12 @@ function addBinder(controllers: Controllers, options: BinderOptions): void {
       kindSource(pods, forMapped(groupsOfPod)),
       kindSource(
         requests,
-        forMapped((object) => groupsOf(asRequest(object))),
+        forMapped((object) => groupsOf(object)),
       ),
       // A pod that holds a reservation may go before it was labelled.
       kindSource(
         pods,
-        forMapped((pod) => world.requestsByPod.get(keyOfObject(pod)).flatMap((object) => groupsOf(asRequest(object)))),
+        forMapped((pod) => world.requestsByPod.get(keyOfObject(pod)).flatMap((object) => groupsOf(object))),
       ),
       timerSource(ports, sweepMs, () => world.groups()),
       { start: () => () => recorder.stop() },

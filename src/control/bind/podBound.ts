@@ -1,8 +1,8 @@
 import { podsRef } from "../../decide/bind/reservation.ts";
+import { expectedOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { formatTime } from "../../model/values/time.ts";
-import { asPod } from "./binderCaches.ts";
 import type { BindCall } from "./bindWrites.ts";
 
 /** The condition `PodBound`: what became of the bind. */
@@ -19,7 +19,7 @@ const triesMax = 4;
  * about the bind.
  */
 export async function writePodBound(
-  { kube, cancel }: BindCall,
+  { kube, writer, cancel }: BindCall,
   regarded: Pod,
   said: PodBound,
   nowMs: number,
@@ -35,16 +35,26 @@ export async function writePodBound(
       ...said,
       ...(lastTransitionTime === undefined ? {} : { lastTransitionTime }),
     };
-    const { uid, resourceVersion } = pod.metadata;
-    // Merged by type: whatever the node has written there stays.
-    const body = { metadata: { uid, resourceVersion }, status: { conditions: [condition] } };
-    const outcome = await kube.patch({ ...ref, subresource: "status" }, { type: "strategic", body }, { cancel });
-    if (outcome.ok) return outcome.value;
+    const { uid } = pod.metadata;
+    const outcome = await writer.apply(
+      {
+        type: "patch",
+        target: ref,
+        subresource: "status",
+        expected: expectedOf(pod),
+        // Merged by type: the conditions that the node has written stay.
+        strategy: "strategic",
+        patch: { status: { conditions: [condition] } },
+        why: said.message,
+      },
+      { cancel },
+    );
+    if (outcome.ok) return outcome.value.object;
     // The node writes to the pod at the same moment, again and again.
     if (outcome.reason !== "Conflict") return undefined;
     const fresh = await kube.get(ref, { cancel });
     if (!fresh.ok || fresh.value.metadata.uid !== uid) return undefined;
-    pod = asPod(fresh.value);
+    pod = fresh.value;
   }
   return undefined;
 }

@@ -2,20 +2,21 @@ import type { GroupView } from "../../decide/bind/judgeGroup.ts";
 import { holdersOf, podsRef } from "../../decide/bind/reservation.ts";
 import { keyOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import type { Resource } from "../../model/objects/resource.ts";
 import { type Outcome, refused, succeeded } from "../../model/outcome.ts";
 import { isAtLeast, type Revision } from "../../model/revision.ts";
 import { bindRequestRef } from "../../model/scheduling/bindRequest.ts";
 import { isReservationPod, labelKeys, nodeHeldBy } from "../../model/scheduling/keys.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import type { KubeApi, ListOptions, ResourceRef } from "../../ports/kubeApi.ts";
-import { asPod, asRequest, groupsOf, nodesRef } from "./binderCaches.ts";
+import type { KubeReads, ListOptions } from "../../ports/kubeApi.ts";
+import { groupsOf, nodesRef } from "./binderCaches.ts";
 
 /**
  * A group as the API has it now, everything at one revision: its pods, its BindRequests, and the pods that hold its
  * reservation. Only on this something may be destroyed.
  */
 export async function readGroup(
-  kube: KubeApi,
+  kube: KubeReads,
   about: { readonly group: string; readonly node: string },
   { atLeast, cancel }: { readonly atLeast: Revision; readonly cancel: Cancel },
 ): Promise<Outcome<GroupView>> {
@@ -27,7 +28,7 @@ export async function readGroup(
     return refused("Unavailable", `the answer is of revision ${revision}, and ${atLeast} is needed`);
   }
   const then = { resourceVersion: revision, resourceVersionMatch: "Exact", cancel } as const;
-  const list = async (kind: ResourceRef, options: ListOptions): Promise<Outcome<readonly KubeObject[]>> => {
+  const list = async (kind: Resource, options: ListOptions): Promise<Outcome<readonly KubeObject[]>> => {
     const outcome = await kube.list(kind, { ...options, ...then });
     return outcome.ok ? succeeded(outcome.value.items) : outcome;
   };
@@ -38,7 +39,7 @@ export async function readGroup(
   if (!requests.ok) return requests;
   const nodes = await list(nodesRef, { fieldSelector: `metadata.name=${node}` });
   if (!nodes.ok) return nodes;
-  const pods = new Map([...labelled.value.items, ...sharing.value].map((pod) => [pod.metadata.uid, asPod(pod)]));
+  const pods = new Map([...labelled.value.items, ...sharing.value].map((pod) => [pod.metadata.uid, pod]));
   const reservations = [...pods.values()].filter((pod) => isReservationPod(pod) && nodeHeldBy(pod) === node);
   const holders = new Map<string, string>(reservations.flatMap((pod) => [...holdersOf(pod)]));
   const found: KubeObject[] = [];
@@ -46,7 +47,7 @@ export async function readGroup(
     const [namespace = "", name = ""] = key.split("/");
     const pod = pods.get(uid);
     if (pod !== undefined) {
-      found.push(pod as unknown as KubeObject);
+      found.push(pod);
       continue;
     }
     const outcome = await list(podsRef, { namespace, fieldSelector: `metadata.name=${name}` });
@@ -58,8 +59,8 @@ export async function readGroup(
     node,
     reservations,
     users: [...pods.values()].filter((pod) => !isReservationPod(pod)),
-    requests: requests.value.map(asRequest).filter((request) => groupsOf(request).includes(group)),
-    holders: found.map(asPod),
+    requests: requests.value.filter((request) => groupsOf(request).includes(group)),
+    holders: found,
     canPin: nodes.value[0]?.metadata.labels?.[labelKeys.pinsDevices] === "true",
   });
 }

@@ -14,10 +14,8 @@ import {
   podsRef,
   type ReservationOptions,
 } from "../../decide/bind/reservation.ts";
-import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf, type Intent, keyOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
 import type { Revision } from "../../model/revision.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import type { EventRecorder } from "../runtime/eventRecorder.ts";
@@ -72,7 +70,7 @@ export class GroupReconciler {
   }
 
   private async lookAgain(group: string, node: string, { cancel }: ReconcileContext): Promise<ReconcileResult> {
-    const { kube, ports } = this.controllers;
+    const { kube, writer, ports } = this.controllers;
     const atLeast = this.world.pods.cache.revision;
     const fresh = await readGroup(kube, { group, node }, { atLeast, cancel });
     if (!fresh.ok) return reconcileResultOf(fresh);
@@ -84,7 +82,7 @@ export class GroupReconciler {
       return { requeueAfterMs: lagMs };
     }
     for (const intent of this.intentsOf(verdict, { group, node, atLeast })) {
-      const outcome = await applyIntent(kube, intent, { cancel });
+      const outcome = await writer.apply(intent, { cancel });
       ports.log.info(
         { group, node, what: intent.type, why: intent.why, outcome: outcome.ok ? "ok" : outcome.reason },
         "reservation",
@@ -163,7 +161,7 @@ export class GroupReconciler {
 
   private warn(pods: readonly Pod[], reason: string, note: string): void {
     for (const pod of pods) {
-      this.recorder.record(pod as unknown as KubeObject, { type: "Warning", reason, action: "Reserving", note });
+      this.recorder.record(pod, { type: "Warning", reason, action: "Reserving", note });
     }
   }
 }
@@ -173,7 +171,7 @@ const lagMs = 2_000;
 
 function on(pod: Pod): { target: Intent["target"]; expected: ReturnType<typeof expectedOf> } {
   const { namespace = "", name } = pod.metadata;
-  return { target: { ...podsRef, namespace, name }, expected: expectedOf(pod as unknown as KubeObject) };
+  return { target: { ...podsRef, namespace, name }, expected: expectedOf(pod) };
 }
 
 /**

@@ -1,13 +1,12 @@
 import { releasePod } from "../../decide/bind/releasePod.ts";
 import { hasEnded, holdersOf, holdersPatch, podsRef } from "../../decide/bind/reservation.ts";
-import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf, keyOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { type Outcome, succeeded } from "../../model/outcome.ts";
 import type { BindRequest } from "../../model/scheduling/bindRequest.ts";
 import { gpuGroupsOfLabels } from "../../model/scheduling/keys.ts";
-import { asPod, type BinderCaches, groupsOf } from "./binderCaches.ts";
+import { type BinderCaches, groupsOf } from "./binderCaches.ts";
 import { type BindCall, deleteConfigMaps, deleteExtendedClaim, findConfigMaps } from "./bindWrites.ts";
 
 /** An attempt that is over without success. */
@@ -45,7 +44,7 @@ export async function takeBack(call: BindCall, failed: FailedAttempt, { world, l
     const found = maps.ok ? maps.value : [];
     if (carried.length > 0 || held.length > 0 || found.length > 0) {
       // A bind of this attempt may still be on its way. Only when the pod was written to it finds nothing to rely on.
-      const released = await applyIntent(call.kube, releasePod(pod, groups, why), { cancel: call.cancel });
+      const released = await call.writer.apply(releasePod(pod, groups, why), { cancel: call.cancel });
       note(released);
       if (released.ok) {
         if (released.value.object !== undefined) learn(released.value.object);
@@ -56,15 +55,15 @@ export async function takeBack(call: BindCall, failed: FailedAttempt, { world, l
   }
   if ((request.spec?.extendedResourceClaimAllocation ?? null) !== null) {
     const found = world.pods.get(keyOf(pod.metadata.namespace, pod.metadata.name));
-    const outcome = await deleteExtendedClaim(call, found === undefined ? pod : asPod(found));
+    const outcome = await deleteExtendedClaim(call, found === undefined ? pod : found);
     note(outcome);
-    if (outcome.ok) learn(outcome.value as unknown as KubeObject);
+    if (outcome.ok) learn(outcome.value);
   }
   return problems;
 }
 
 async function letGo(
-  { kube, cancel }: BindCall,
+  { writer, cancel }: BindCall,
   world: BinderCaches,
   holder: { readonly group: string; readonly uid: string },
 ): Promise<Outcome<unknown>> {
@@ -73,10 +72,9 @@ async function letGo(
     if (!holders.delete(holder.uid)) continue;
     const { namespace = "", name } = reservation.metadata;
     const target = { ...podsRef, namespace, name };
-    const expected = expectedOf(reservation as unknown as KubeObject);
+    const expected = expectedOf(reservation);
     const why = "its bind failed";
-    const outcome = await applyIntent(
-      kube,
+    const outcome = await writer.apply(
       { type: "patch", target, expected, patch: holdersPatch(holders), why },
       { cancel },
     );

@@ -4,6 +4,12 @@ import type { KindChange } from "../../snapshot/kindTable.ts";
 /** The values under which an object is found. Pure: called again when the object is deleted. */
 export type IndexKeys<T extends KubeObject> = (object: T) => readonly string[];
 
+/**
+ * How a cache keeps a function that it calls with its own objects and nothing else. Written as a method, so that to the
+ * compiler a cache of pods is a cache of objects: a property that holds a function would forbid it.
+ */
+export type Kept<G, R = void> = { call(given: G): R }["call"];
+
 interface Bucket<T> {
   readonly objects: Map<string, T>;
   /** In order of key; sorted at the first read and kept until the bucket changes. */
@@ -14,7 +20,7 @@ const nothing: readonly never[] = [];
 
 /** Finds the objects of a cache by a value that is worked out from each: pods by node, dependents by owner. */
 export class CacheIndex<T extends KubeObject = KubeObject> {
-  private readonly keysOf: IndexKeys<T>;
+  private readonly keysOf: Kept<T, readonly string[]>;
   private readonly buckets = new Map<string, Bucket<T>>();
 
   constructor(keysOf: IndexKeys<T>) {

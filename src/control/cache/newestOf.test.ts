@@ -6,6 +6,7 @@ import { FaultyKube } from "../../../testing/control/faultyKube.ts";
 import { KeptLog } from "../../../testing/control/keptLog.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import { MetricsBook } from "../runtime/metricsBook.ts";
 import { NewestOf } from "./newestOf.ts";
 import { ObjectCache } from "./objectCache.ts";
@@ -15,7 +16,7 @@ async function started() {
   const api = await TestApi.start({ controllers: false });
   const user = { username: "tester", groups: ["system:masters"] };
   const kube = new FaultyKube(inProcessKube(api.core, { user, fieldManager: "test" }));
-  const resource = { group: "", version: "v1", plural: "configmaps" };
+  const resource = builtin.ConfigMap;
   await api.create("/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: "a" } });
   const ports = { kube, clock: api.clock, random: seededRandom(7), log: new KeptLog(), metrics: new MetricsBook() };
   const cache = new ObjectCache({ ...ports, resource, selection: { namespace: "a" }, freeze: true });

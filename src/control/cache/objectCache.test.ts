@@ -9,12 +9,13 @@ import { inProcessKube } from "../../apiserver/kubeApi.ts";
 import { keyOfObject } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { refused } from "../../model/outcome.ts";
-import type { KubeApi, WatchSink } from "../../ports/kubeApi.ts";
+import { builtin } from "../../model/resources.generated.ts";
+import type { KubeApi, KubeList, WatchSink } from "../../ports/kubeApi.ts";
 import { CancelSource } from "../runtime/cancelSource.ts";
 import { MetricsBook } from "../runtime/metricsBook.ts";
 import { ObjectCache, type ObjectCacheOptions } from "./objectCache.ts";
 
-const configMaps = { group: "", version: "v1", plural: "configmaps" };
+const configMaps = builtin.ConfigMap;
 const user = { username: "tester", groups: ["system:masters"] };
 
 async function started(options: Partial<ObjectCacheOptions<KubeObject>> = {}) {
@@ -85,7 +86,7 @@ describe("a cache", () => {
         sink = given;
         return { stop: () => {} };
       },
-    } as unknown as KubeApi;
+    } as KubeApi;
     const ports = { kube, clock: api.clock, random: seededRandom(1), log: new KeptLog(), metrics: new MetricsBook() };
     const cache = new ObjectCache({ ...ports, resource: configMaps });
     const map = (name: string, resourceVersion: string): KubeObject => ({
@@ -174,7 +175,7 @@ describe("a cache", () => {
     await settle();
     kube.faults = {
       watch: () => refused("Expired", "too old"),
-      list: (list) => (old.ok ? old.value : list),
+      list: <T extends KubeObject>(list: KubeList<T>) => (old.ok ? (old.value as KubeList<T>) : list),
     };
     kube.cut(refused("Expired", "too old"));
     await clock.advance(60_000);

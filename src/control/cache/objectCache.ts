@@ -4,12 +4,12 @@ import { isAtLeast, type Revision } from "../../model/revision.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import { type KindChange, type KindEvent, KindTable, type KindView } from "../../snapshot/kindTable.ts";
 import { spread } from "../runtime/backoff.ts";
-import { CacheIndex, type IndexKeys } from "./cacheIndex.ts";
+import { CacheIndex, type IndexKeys, type Kept } from "./cacheIndex.ts";
 import { Reflector, type ReflectorOptions, type Selection } from "./reflector.ts";
 
-export interface ObjectCacheOptions<T extends KubeObject> extends ReflectorOptions {
+export interface ObjectCacheOptions<T extends KubeObject> extends ReflectorOptions<T> {
   /** Drops fields that no controller reads, before the object is stored. */
-  readonly transform?: (object: T) => T;
+  transform?(object: T): T;
   /** For tests: a write to a shared object throws. */
   readonly freeze?: boolean;
   /** Called when what is here can no longer be believed, and when it can again; see `lostTrust`. */
@@ -27,7 +27,10 @@ export type CacheEvent<T extends KubeObject = KubeObject> = KindChange<T> & {
 export type CacheHandler<T extends KubeObject = KubeObject> = (event: CacheEvent<T>) => void;
 
 /** Receives all changes of one step, before any handler: the picture is complete before a decision is taken from it. */
-export type CacheFollower = (changes: readonly KindChange[], isNewList: boolean) => void;
+export type CacheFollower<T extends KubeObject = KubeObject> = (
+  changes: readonly KindChange<T>[],
+  isNewList: boolean,
+) => void;
 
 /** So many older lists in a row are no replica that lags: with their back-off they take minutes. */
 const refusalsMax = 5;
@@ -46,8 +49,8 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
   readonly table: KindTable<T>;
   private readonly options: ObjectCacheOptions<T>;
   private readonly reflector: Reflector;
-  private handlers: CacheHandler<T>[] = [];
-  private followers: CacheFollower[] = [];
+  private handlers: Kept<CacheEvent<T>>[] = [];
+  private followers: Kept<Step<T>>[] = [];
   private readonly indexes: CacheIndex<T>[] = [];
   private pending: KindEvent<T>[] = [];
   private isTelling = false;
@@ -157,10 +160,11 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
     };
   }
 
-  onChanges(follower: CacheFollower): () => void {
-    this.followers.push(follower);
+  onChanges(follower: CacheFollower<T>): () => void {
+    const kept = ({ changes, isNewList }: Step<T>): void => follower(changes, isNewList);
+    this.followers.push(kept);
     return () => {
-      this.followers = this.followers.filter((other) => other !== follower);
+      this.followers = this.followers.filter((other) => other !== kept);
     };
   }
 
@@ -236,7 +240,7 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
     if (event.type === "relistBegins") return;
     const isNewList = event.type === "relistDone";
     for (const index of this.indexes) for (const change of changes) this.guard(() => index.apply(change));
-    for (const follower of this.followers) this.guard(() => follower(changes, isNewList));
+    for (const follower of this.followers) this.guard(() => follower({ changes, isNewList }));
     for (const change of changes) {
       const told: CacheEvent<T> = { ...change, isOld: isFirstList };
       for (const handler of this.handlers) this.tellOne(handler, told);
@@ -275,6 +279,12 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
       this.scheduleResync();
     });
   }
+}
+
+/** All that one event of the watch changed. */
+interface Step<T extends KubeObject> {
+  readonly changes: readonly KindChange<T>[];
+  readonly isNewList: boolean;
 }
 
 interface Waiter {

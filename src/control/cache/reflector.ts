@@ -1,7 +1,9 @@
 import { kindOf } from "../../model/intent.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import type { Resource } from "../../model/objects/resource.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import type { Clock } from "../../ports/clock.ts";
-import type { KubeApi, KubeList, ResourceRef, Watch, WatchSink } from "../../ports/kubeApi.ts";
+import type { KubeApi, KubeList, Watch, WatchSink } from "../../ports/kubeApi.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
 import type { Random } from "../../ports/random.ts";
@@ -23,13 +25,13 @@ export interface Selection {
   readonly fieldSelector?: string;
 }
 
-export interface ReflectorOptions {
+export interface ReflectorOptions<T extends KubeObject = KubeObject> {
   readonly kube: KubeApi;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
   readonly metrics: Metrics;
-  readonly resource: ResourceRef;
+  readonly resource: Resource<T>;
   readonly selection?: Selection;
 }
 

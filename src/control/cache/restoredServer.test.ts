@@ -6,12 +6,13 @@ import { FaultyKube } from "../../../testing/control/faultyKube.ts";
 import { KeptLog } from "../../../testing/control/keptLog.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
 import { refused } from "../../model/outcome.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import { Controllers } from "../runtime/controllers.ts";
 import { MetricsBook } from "../runtime/metricsBook.ts";
 import { forObject, kindSource } from "../runtime/sources.ts";
 
-const configMaps = { group: "", version: "v1", plural: "configmaps" };
+const configMaps = builtin.ConfigMap;
 
 async function serverWith(writes: number): Promise<TestApi> {
   const api = await TestApi.start({ controllers: false });

@@ -20,11 +20,13 @@ import type {
   ResourceSlice,
 } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
-import type { ResourceRef } from "../../ports/kubeApi.ts";
+import type { Resource } from "../../model/objects/resource.ts";
+
 import type { KindTable } from "../../snapshot/kindTable.ts";
 import type { CacheIndex } from "../cache/cacheIndex.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
 import type { Controllers } from "../runtime/controllers.ts";
+import { ClaimTakeOver } from "./claimTakeOver.ts";
 import { DeviceReport } from "./deviceReport.ts";
 
 const group = "resource.k8s.io";
@@ -38,7 +40,7 @@ export const deviceKinds = {
   classes: { group, version: "v1", plural: "deviceclasses" },
   rules: { group, version: "v1", plural: "devicetaintrules" },
   groups: podGroupKind,
-} as const satisfies Record<string, ResourceRef>;
+} as const satisfies Record<string, Resource>;
 
 /** For exhibits, which keep their mistakes to themselves. */
 export type MakeTracker = (options: ClaimTrackerOptions) => ClaimTracker;
@@ -55,6 +57,7 @@ export class DeviceCaches {
   readonly rules: ObjectCache<DeviceTaintRule>;
   readonly tracker: ClaimTracker;
   readonly report: DeviceReport;
+  readonly takeOver = new ClaimTakeOver(this);
   readonly selectors = new SelectorCache();
   readonly tainted = new TaintedSlices();
   /** `namespace/claim` to the pods that name it, also by what was generated for them. */
@@ -66,8 +69,6 @@ export class DeviceCaches {
   readonly podsByTemplate: CacheIndex<Pod>;
   /** `namespace/group` to its pods. */
   readonly podsByGroup: CacheIndex<Pod>;
-  /** Whether a claim scheduler of this process places pods of Kubernetes' own scheduler that have claims. */
-  hasClaimScheduler = false;
   private chosenFeatures: DeviceFeatures = allFeatures;
   /** PodGroups, where they have claims. */
   private groupCache: ObjectCache<PodGroup> | undefined;

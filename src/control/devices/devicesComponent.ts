@@ -3,38 +3,34 @@ import type { Component } from "../component.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import { EventRecorder } from "../runtime/eventRecorder.ts";
 import { addClaimController } from "./claimController.ts";
-import { addClaimScheduler, type ClaimSchedulerOptions } from "./claimScheduler.ts";
 import { type DeviceCaches, deviceCachesOf, type MakeTracker } from "./deviceCaches.ts";
 import { addTaintController } from "./taintController.ts";
 
-export interface DevicesOptions extends Partial<ClaimSchedulerOptions> {
-  /** Whether pods with claims are placed here; off where another scheduler asks for devices. */
-  readonly schedules?: boolean;
+export interface DevicesOptions {
   /** Whether PodGroups have claims of their own (Kubernetes: DRAWorkloadResourceClaims, off). */
   readonly groupClaims?: boolean;
   readonly features?: DeviceFeatures;
   readonly makeTracker?: MakeTracker;
 }
 
-/** Dynamic Resource Allocation as a part of the control plane. */
+/** Dynamic Resource Allocation as a component of the control plane: the life of claims. The scheduler chooses their devices. */
 export function devicesComponent(options: DevicesOptions = {}): Component {
   return {
     name: "devices",
     isProvidedByCluster: true,
-    about: "devices for claims: claims from templates, allocation, release, eviction by taints",
+    about: "claims of devices: from templates, given back, evicted by taints; the scheduler and the binder allocate",
     add: (controllers) => void addDevices(controllers, options),
   };
 }
 
-/** The same, for who wants to look at what the part knows. */
+/** The same, with the caches that it reads: for invariants that compare what is counted. */
 export function addDevices(controllers: Controllers, options: DevicesOptions = {}): DeviceCaches {
-  const { schedules = true, groupClaims = false, features, makeTracker, ...given } = options;
+  const { groupClaims = false, features, makeTracker } = options;
   const world = deviceCachesOf(controllers, makeTracker);
   if (groupClaims) world.useGroups();
   if (features !== undefined) world.useFeatures(features);
   const recorder = new EventRecorder({ ...controllers.ports, controller: "muster.dev/devices", instance: "devices" });
   addClaimController(world, recorder);
   addTaintController(world, recorder);
-  if (schedules) addClaimScheduler(world, recorder, given);
   return world;
 }

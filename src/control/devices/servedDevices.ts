@@ -7,8 +7,8 @@ import {
   type DeviceConversion,
   sameWords,
 } from "../../model/deviceConversion.ts";
-import { isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
+import type { KubeObject, MergePatch, Unstored } from "../../model/objects/object.ts";
+import type { Resource } from "../../model/objects/resource.ts";
 import { type Outcome, type Refusal, refused, succeeded } from "../../model/outcome.ts";
 import type {
   CallOptions,
@@ -16,7 +16,6 @@ import type {
   KubeList,
   ListOptions,
   Patch,
-  ResourceRef,
   Watch,
   WatchEvent,
   WatchOptions,
@@ -31,7 +30,7 @@ import type {
 export function servedDevices(kube: KubeApi): KubeApi {
   const known = new Map<string, Served>();
 
-  const find = async ({ plural }: ResourceRef, { cancel }: CallOptions = {}): Promise<Outcome<Served | undefined>> => {
+  const find = async ({ plural }: Resource, { cancel }: CallOptions = {}): Promise<Outcome<Served | undefined>> => {
     const found = known.get(plural);
     if (found !== undefined) return succeeded(found);
     for (const served of servedAs[plural] ?? []) {
@@ -46,35 +45,40 @@ export function servedDevices(kube: KubeApi): KubeApi {
   };
 
   /** In the served version and back. */
-  const through = async <R extends ResourceRef, T>(
+  const through = async <R extends Resource, V>(
     ref: R,
     options: CallOptions | undefined,
-    call: (ref: R, served: Served) => Promise<Outcome<T>>,
-    back: (value: T, served: Served) => T,
-  ): Promise<Outcome<T>> => {
+    call: (ref: R, served: Served) => Promise<Outcome<V>>,
+    back: (value: V, served: Served) => V,
+  ): Promise<Outcome<V>> => {
     const found = await find(ref, options);
     if (!found.ok) return found;
     if (found.value === undefined) return notServed(ref);
     const outcome = await call({ ...ref, version: found.value.version }, found.value);
     return outcome.ok ? succeeded(back(outcome.value, found.value)) : outcome;
   };
-  const read = (object: KubeObject, { conversion }: Served): KubeObject => conversion.toStorage(object);
+  const read = <T extends KubeObject>(object: T, { conversion }: Served): T => conversion.toStorage(object);
 
-  const list = async (kind: ResourceRef, options: ListOptions = {}): Promise<Outcome<KubeList>> => {
+  const list = async <T extends KubeObject>(
+    kind: Resource<T>,
+    options: ListOptions = {},
+  ): Promise<Outcome<KubeList<T>>> => {
     for (const isAgain of [false, true]) {
       const found = await find(kind, options);
       if (!found.ok) return found;
       if (found.value === undefined) return nothing(kube, options);
-      const { version, conversion } = found.value;
-      const outcome = await kube.list({ ...kind, version }, options);
-      if (outcome.ok) return succeeded({ ...outcome.value, items: outcome.value.items.map(conversion.toStorage) });
+      const served = found.value;
+      const outcome = await kube.list({ ...kind, version: served.version }, options);
+      if (outcome.ok) {
+        return succeeded({ ...outcome.value, items: outcome.value.items.map((object) => read(object, served)) });
+      }
       if (outcome.reason !== "NotFound" || isAgain) return outcome;
       known.delete(kind.plural);
     }
     return notServed(kind);
   };
 
-  const watch = (kind: ResourceRef, options: WatchOptions, sink: WatchSink): Watch => {
+  const watch = <T extends KubeObject>(kind: Resource<T>, options: WatchOptions, sink: WatchSink<T>): Watch => {
     let inner: Watch | undefined;
     let isOver = false;
     const end = (why: Outcome<never> | undefined): void => {
@@ -84,9 +88,9 @@ export function servedDevices(kube: KubeApi): KubeApi {
       sink.ended(why);
     };
     const open = (served: Served): void => {
-      const event = (each: WatchEvent): void => {
+      const event = (each: WatchEvent<T>): void => {
         if (isOver) return;
-        sink.event(each.type === "BOOKMARK" ? each : { ...each, object: served.conversion.toStorage(each.object) });
+        sink.event(each.type === "BOOKMARK" ? each : { ...each, object: read(each.object, served) });
       };
       inner = kube.watch({ ...kind, version: served.version }, options, { event, ended: end });
     };
@@ -109,7 +113,7 @@ export function servedDevices(kube: KubeApi): KubeApi {
     };
   };
 
-  const isOurs = (ref: ResourceRef): boolean =>
+  const isOurs = (ref: Resource): boolean =>
     ref.group === group && ref.version === version && servedAs[ref.plural] !== undefined;
 
   return {
@@ -165,20 +169,20 @@ const servedAs: Readonly<Record<string, readonly Served[]>> = {
 };
 
 /** A part of an object is said in the words of its version like the whole; a list of single operations names paths that all versions have. */
-function patchFor(patch: Patch, { conversion }: Served): Patch {
+function patchFor<T extends KubeObject>(patch: Patch<T>, { conversion }: Served): Patch<T> {
+  if (patch.type === "json") return patch;
   const { body } = patch;
-  if (patch.type === "json" || !isObject(body)) return patch;
-  const { apiVersion, ...rest } = conversion.fromStorage(body as unknown as KubeObject) as unknown as JsonObject;
-  return { ...patch, body: (body["apiVersion"] === undefined ? rest : { apiVersion, ...rest }) as Json };
+  const { apiVersion, ...rest } = conversion.fromStorage(body as Unstored);
+  return { ...patch, body: (body.apiVersion === undefined ? rest : { apiVersion, ...rest }) as MergePatch<T> };
 }
 
 /** There is nothing of the kind, at the revision that the server is at. */
-async function nothing(kube: KubeApi, { cancel }: ListOptions): Promise<Outcome<KubeList>> {
+async function nothing(kube: KubeApi, { cancel }: ListOptions): Promise<Outcome<KubeList<never>>> {
   const namespaces = { group: "", version: "v1", plural: "namespaces" };
   const outcome = await kube.list(namespaces, { limit: 1, ...(cancel !== undefined && { cancel }) });
   return outcome.ok ? succeeded({ revision: outcome.value.revision, items: [] }) : outcome;
 }
 
-function notServed({ plural }: ResourceRef): Refusal {
+function notServed({ plural }: Resource): Refusal {
   return refused("NotFound", `the server does not know ${plural} of ${group}`);
 }

@@ -1,7 +1,7 @@
 /**
  * Carries a decision out: first the Events that must precede it, then the writes, then the deletes after a second read.
  */
-import type { Announcement, GangDecision, Known, NamedAnnouncement, Removal } from "../../decide/gang/gangDraft.ts";
+import type { Announcement, GangDecision, NamedAnnouncement, Removal } from "../../decide/gang/gangDraft.ts";
 import {
   type Done,
   type ReconcilerKind,
@@ -29,7 +29,7 @@ export interface GangReconcile {
   /** The parent of the children that are reconciled: it gets the Events, and its status the failures. */
   readonly about?: {
     readonly of: ReconcilerKind;
-    readonly object: Known;
+    readonly object: KubeObject;
     /** Enqueues the reconcile that writes the object's status. */
     readonly wakeStatus: () => void;
   };
@@ -139,7 +139,7 @@ function isUnderWay(world: GangCaches, intent: Intent): boolean {
 
 function effectsOf(intent: Intent): readonly Effect<Presence>[] {
   if (kindOf(intent.target) !== kindOf(places.Pod) || intent.type !== "create") return [];
-  return presenceOf(intent.object as unknown as KubeObject);
+  return presenceOf(intent.object);
 }
 
 /** Leaves out what rests on something that no longer holds. */
@@ -231,7 +231,7 @@ async function announce(
     note,
     regarding: { apiVersion, kind, namespace, name: metadata.name, uid: metadata.uid },
   };
-  const outcome = await world.controllers.kube.create(places.Event, event as unknown as KubeObject, {
+  const outcome = await world.controllers.kube.create(places.Event, event, {
     cancel: turn.cancel,
   });
   return outcome.ok || outcome.reason === "AlreadyExists" ? undefined : outcome;

@@ -2,7 +2,7 @@
 import { decideClique } from "../../decide/gang/cliques/decideClique.ts";
 import { tokenSecretName } from "../../decide/gang/names.ts";
 import { groveGroup, labels } from "../../model/gang/keys.ts";
-import type { PodClique, PodGang } from "../../model/gang/types.ts";
+import type { PodGang } from "../../model/gang/types.ts";
 import { keyOf, keyOfObject } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { reconcileResultOf } from "../runtime/loop.ts";
@@ -15,8 +15,8 @@ import { setSources } from "./setSources.ts";
 export function addCliqueReconciler(world: GangCaches): void {
   const { picture, settings } = world;
   const again = new Channel();
-  const cliquesOfGang = (gang: KubeObject): string[] =>
-    (gang as unknown as PodGang).spec.podgroups.map(({ name }) => keyOf(gang.metadata.namespace, name));
+  const cliquesOfGang = (gang: PodGang): string[] =>
+    gang.spec.podgroups.map(({ name }) => keyOf(gang.metadata.namespace, name));
   /** Gangs beyond the minimum wait for the base gang to be scheduled. */
   const waitingForBase = (clique: KubeObject): string[] => {
     const gang = clique.metadata.labels?.[labels.podGang];
@@ -42,14 +42,14 @@ export function addCliqueReconciler(world: GangCaches): void {
         world.podGangs,
         forMapped(cliquesOfGang),
         fieldChanged((gang) => [
-          (gang as unknown as PodGang).spec,
-          (gang as unknown as PodGang).status?.conditions?.find(({ type }) => type === "Initialized")?.status,
+          gang.spec,
+          gang.status?.conditions?.find(({ type }) => type === "Initialized")?.status,
         ]),
       ),
       kindSource(
         world.cliques,
         forMapped(waitingForBase),
-        fieldChanged((clique) => (clique as unknown as PodClique).status?.scheduledReplicas),
+        fieldChanged((clique) => clique.status?.scheduledReplicas),
       ),
       ...setSources(world, {
         ofSet: (key) => world.cliquesBySet.get(key),

@@ -17,7 +17,7 @@ import type {
   PodCliqueSet,
   PodGang,
 } from "../../model/gang/types.ts";
-import { type Intent, keyOf, kindOf } from "../../model/intent.ts";
+import { type Intent, keyOf, kindOf, type NewObject } from "../../model/intent.ts";
 import type {
   HorizontalPodAutoscaler,
   Node,
@@ -29,11 +29,12 @@ import type {
 } from "../../model/kubernetes.generated.ts";
 import { equalFields } from "../../model/objects/json.ts";
 import type { KubeObject, ObjectMeta, OwnerReference } from "../../model/objects/object.ts";
+import type { Resource } from "../../model/objects/resource.ts";
 import { type Outcome, succeeded } from "../../model/outcome.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import type { Topology } from "../../model/scheduling/topology.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import type { ResourceRef } from "../../ports/kubeApi.ts";
 import type { Effect } from "../../snapshot/ledger.ts";
 import { Picture, type PictureKind } from "../../snapshot/picture.ts";
 import type { CacheIndex } from "../cache/cacheIndex.ts";
@@ -45,9 +46,7 @@ import { Channel } from "../runtime/sources.ts";
 /** Whether a pod counts for its clique: shown by the watch, or decided and not yet shown. */
 export type Presence = "live" | "gone";
 
-type Cached<T> = T & KubeObject;
-
-export const nodePlace: ResourceRef = { group: "", version: "v1", plural: "nodes" };
+export const nodePlace = builtin.Node;
 
 /** `namespace/set` and `namespace/set#replica`. */
 export const replicaKey = (setKey: string, replica: number): string => `${setKey}#${replica}`;
@@ -83,42 +82,42 @@ const byAnyOwner = ({ metadata }: KubeObject): readonly string[] =>
 export class GangCaches {
   readonly controllers: Controllers;
   readonly settings: GangSettings;
-  readonly sets: ObjectCache<Cached<PodCliqueSet>>;
-  readonly cliques: ObjectCache<Cached<PodClique>>;
-  readonly groups: ObjectCache<Cached<PodCliqueScalingGroup>>;
-  readonly podGangs: ObjectCache<Cached<PodGang>>;
-  readonly bindings: ObjectCache<Cached<ClusterTopologyBinding>>;
-  readonly pods: ObjectCache<Cached<Pod>>;
+  readonly sets: ObjectCache<PodCliqueSet>;
+  readonly cliques: ObjectCache<PodClique>;
+  readonly groups: ObjectCache<PodCliqueScalingGroup>;
+  readonly podGangs: ObjectCache<PodGang>;
+  readonly bindings: ObjectCache<ClusterTopologyBinding>;
+  readonly pods: ObjectCache<Pod>;
   /** Looked at, never written: a pod on a node that is gone or silent is lost. */
-  readonly nodes: ObjectCache<Cached<Node>>;
-  readonly services: ObjectCache<Cached<Service>>;
-  readonly autoscalers: ObjectCache<Cached<HorizontalPodAutoscaler>>;
-  readonly claims: ObjectCache<Cached<ResourceClaim>>;
-  readonly claimTemplates: ObjectCache<Cached<ResourceClaimTemplate>>;
+  readonly nodes: ObjectCache<Node>;
+  readonly services: ObjectCache<Service>;
+  readonly autoscalers: ObjectCache<HorizontalPodAutoscaler>;
+  readonly claims: ObjectCache<ResourceClaim>;
+  readonly claimTemplates: ObjectCache<ResourceClaimTemplate>;
   readonly accounts: Readonly<Record<string, ObjectCache>>;
   /** Only where this project's scheduler is switched on. */
-  readonly podGroups: ObjectCache<Cached<PodGroup>> | undefined;
-  readonly topologies: ObjectCache<Cached<Topology>> | undefined;
+  readonly podGroups: ObjectCache<PodGroup> | undefined;
+  readonly topologies: ObjectCache<Topology> | undefined;
   /** Enqueues sets in their own reconciler. */
   readonly setsAgain = new Channel();
   readonly picture: Picture<Presence>;
   readonly recorder: EventRecorder;
 
-  readonly podsByOwner: CacheIndex<Cached<Pod>>;
-  readonly podsByReplica: CacheIndex<Cached<Pod>>;
-  readonly podsByGang: CacheIndex<Cached<Pod>>;
-  readonly podsByNode: CacheIndex<Cached<Pod>>;
-  readonly cliquesBySet: CacheIndex<Cached<PodClique>>;
-  readonly cliquesByReplica: CacheIndex<Cached<PodClique>>;
-  readonly cliquesByOwner: CacheIndex<Cached<PodClique>>;
-  readonly cliquesByBase: CacheIndex<Cached<PodClique>>;
-  readonly groupsBySet: CacheIndex<Cached<PodCliqueScalingGroup>>;
-  readonly groupsByReplica: CacheIndex<Cached<PodCliqueScalingGroup>>;
-  readonly podGangsBySet: CacheIndex<Cached<PodGang>>;
-  readonly podGangsByReplica: CacheIndex<Cached<PodGang>>;
-  readonly servicesBySet: CacheIndex<Cached<Service>>;
-  readonly autoscalersBySet: CacheIndex<Cached<HorizontalPodAutoscaler>>;
-  readonly claimsByOwner: CacheIndex<Cached<ResourceClaim>>;
+  readonly podsByOwner: CacheIndex<Pod>;
+  readonly podsByReplica: CacheIndex<Pod>;
+  readonly podsByGang: CacheIndex<Pod>;
+  readonly podsByNode: CacheIndex<Pod>;
+  readonly cliquesBySet: CacheIndex<PodClique>;
+  readonly cliquesByReplica: CacheIndex<PodClique>;
+  readonly cliquesByOwner: CacheIndex<PodClique>;
+  readonly cliquesByBase: CacheIndex<PodClique>;
+  readonly groupsBySet: CacheIndex<PodCliqueScalingGroup>;
+  readonly groupsByReplica: CacheIndex<PodCliqueScalingGroup>;
+  readonly podGangsBySet: CacheIndex<PodGang>;
+  readonly podGangsByReplica: CacheIndex<PodGang>;
+  readonly servicesBySet: CacheIndex<Service>;
+  readonly autoscalersBySet: CacheIndex<HorizontalPodAutoscaler>;
+  readonly claimsByOwner: CacheIndex<ResourceClaim>;
 
   private readonly kinds: Record<string, PictureKind<Presence>> = {};
   private readonly followed: ObjectCache[] = [];
@@ -138,25 +137,25 @@ export class GangCaches {
     this.settings = settings;
     // Secrets and the like of other owners are not watched.
     const ours = { labelSelector: `${labels.managedBy}=${managedByValue}` };
-    const all = <T>(place: ResourceRef): ObjectCache<Cached<T>> => this.follow(controllers.cache<Cached<T>>(place));
-    const own = <T>(place: ResourceRef): ObjectCache<Cached<T>> =>
-      this.follow(controllers.cache<Cached<T>>(place, ours));
+    const all = <T extends KubeObject>(place: Resource<T>): ObjectCache<T> => this.follow(controllers.cache(place));
+    const own = <T extends KubeObject>(place: Resource<T>): ObjectCache<T> =>
+      this.follow(controllers.cache(place, ours));
     this.sets = all(places.PodCliqueSet);
     this.cliques = all(places.PodClique);
     this.groups = all(places.PodCliqueScalingGroup);
     this.podGangs = all(places.PodGang);
     this.bindings = all(places.ClusterTopologyBinding);
-    this.pods = this.follow(controllers.cache<Cached<Pod>>(places.Pod), presenceOf);
-    this.nodes = controllers.cache<Cached<Node>>(nodePlace);
+    this.pods = this.follow(controllers.cache(places.Pod), presenceOf);
+    this.nodes = controllers.cache(nodePlace);
     this.services = own(places.Service);
     this.autoscalers = own(places.HorizontalPodAutoscaler);
     this.claims = all(places.ResourceClaim);
     this.claimTemplates = all(places.ResourceClaimTemplate);
     this.accounts = {
-      ServiceAccount: own(places.ServiceAccount) as unknown as ObjectCache,
-      Role: own(places.Role) as unknown as ObjectCache,
-      RoleBinding: own(places.RoleBinding) as unknown as ObjectCache,
-      Secret: own(places.Secret) as unknown as ObjectCache,
+      ServiceAccount: own(places.ServiceAccount),
+      Role: own(places.Role),
+      RoleBinding: own(places.RoleBinding),
+      Secret: own(places.Secret),
     };
     const hasKai = settings.profiles.includes("kai-scheduler");
     this.podGroups = hasKai ? all(places.PodGroup) : undefined;
@@ -167,7 +166,7 @@ export class GangCaches {
         for (const { id } of this.picture.observed(cache.kind, changes, isNewList)) this.ended(id);
       });
     }
-    for (const cache of [this.sets, this.groups, this.cliques] as unknown as ObjectCache[]) {
+    for (const cache of [this.sets, this.groups, this.cliques]) {
       cache.onEvent(({ type, object }) => {
         if (type === "deleted") this.failures.delete(object.metadata.uid);
       });
@@ -214,7 +213,7 @@ export class GangCaches {
   }
 
   /** The set that an object says it is part of, if that is the very one which owns it. */
-  setOf(object: { metadata: ObjectMeta }): Cached<PodCliqueSet> | undefined {
+  setOf(object: { metadata: ObjectMeta }): PodCliqueSet | undefined {
     const key = setKeyOf(object);
     const set = key === undefined ? undefined : this.sets.get(key);
     if (set === undefined) return undefined;
@@ -227,7 +226,7 @@ export class GangCaches {
   }
 
   /** Those of a replica of this very set: what a namesake has left behind is not counted. */
-  ownCliques(set: PodCliqueSet, found: readonly Cached<PodClique>[]): Cached<PodClique>[] {
+  ownCliques(set: PodCliqueSet, found: readonly PodClique[]): PodClique[] {
     return found.filter((clique) => this.setOf(clique)?.metadata.uid === set.metadata.uid);
   }
 
@@ -323,17 +322,17 @@ export class GangCaches {
 
   private follow<T extends KubeObject>(
     cache: ObjectCache<T>,
-    effects?: (object: KubeObject) => readonly Effect<Presence>[],
+    effects?: (object: T) => readonly Effect<Presence>[],
   ): ObjectCache<T> {
-    this.kinds[cache.kind] = { table: cache.table, ...(effects && { effects }) } as unknown as PictureKind<Presence>;
-    this.followed.push(cache as unknown as ObjectCache);
+    const kind: PictureKind<Presence, T> = { table: cache.table, ...(effects && { effects }) };
+    this.kinds[cache.kind] = kind;
+    this.followed.push(cache);
     return cache;
   }
 }
 
 /** What of a node decides whether its pods are lost. Heartbeats are not. */
-export function lossOfNode(object: KubeObject): unknown {
-  const { status, spec } = object as unknown as Node;
+export function lossOfNode({ status, spec }: Node): unknown {
   const ready = status?.conditions?.find(({ type }) => type === "Ready");
   const taints = (spec?.taints ?? []).filter(({ effect }) => effect === "NoExecute");
   return [ready?.status ?? "", ready?.lastTransitionTime ?? "", taints];
@@ -344,8 +343,10 @@ export function presenceKey(cliqueUid: string, podName: string): string {
 }
 
 /** A pod that is not on its way out counts for the clique that controls it. */
-export function presenceOf(pod: KubeObject): readonly Effect<Presence>[] {
-  const owner = controllerRef(pod);
-  if (owner?.kind !== "PodClique" || pod.metadata.deletionTimestamp !== undefined) return [];
+export function presenceOf(pod: Pod | NewObject): readonly Effect<Presence>[] {
+  const { metadata } = pod;
+  const owner = metadata.ownerReferences?.find(({ controller }) => controller === true);
+  const isLeaving = "deletionTimestamp" in metadata && metadata.deletionTimestamp !== undefined;
+  if (owner?.kind !== "PodClique" || isLeaving) return [];
   return [{ key: presenceKey(owner.uid, pod.metadata.name), value: "live" }];
 }

@@ -9,11 +9,13 @@ import { targetOf } from "../../decide/gang/gangDraft.ts";
 import type { FreshReplica } from "../../decide/gang/termination.ts";
 import { lookAgain, lookAgainAtAll } from "../../intents/lookAgain.ts";
 import { labels, managedByValue, places } from "../../model/gang/keys.ts";
-import type { GangTermination, PodClique, PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
+import type { GangTermination, PodCliqueSet } from "../../model/gang/types.ts";
 import { expectedOf, type Intent, kindOf } from "../../model/intent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import type { Resource } from "../../model/objects/resource.ts";
 import { type Outcome, refused, succeeded } from "../../model/outcome.ts";
+import type { Revision } from "../../model/revision.ts";
 import { laterOf } from "../../model/revision.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import { commit } from "../runtime/commit.ts";
@@ -37,28 +39,26 @@ export async function readReplica(
   const owner = freshSet.value.object;
   if (owner?.metadata.uid !== uid) return refused("NotFound", `set ${name} is gone`);
   // Children first: a pod that is read later than its clique was bound no earlier than the clique says.
-  const lists: KubeObject[][] = [];
-  let revision = freshSet.value.revision;
-  for (const place of [places.PodCliqueScalingGroup, places.PodClique, places.Pod]) {
-    const atLeast = laterOf(atLeastOf(place), revision);
-    const found = await lookAgainAtAll(kube, place, { namespace, labelSelector }, { atLeast, cancel });
-    if (!found.ok) return found;
-    revision = found.value.revision;
-    lists.push([...found.value.items]);
-  }
-  const [groups = [], cliques = [], pods = []] = lists;
-  const nodeOf = await readLostNodes(world, pods as unknown as Pod[], cancel);
+  const read = <T extends KubeObject>(place: Resource<T>, after: Revision) =>
+    lookAgainAtAll(kube, place, { namespace, labelSelector }, { atLeast: laterOf(atLeastOf(place), after), cancel });
+  const groups = await read(places.PodCliqueScalingGroup, freshSet.value.revision);
+  if (!groups.ok) return groups;
+  const cliques = await read(places.PodClique, groups.value.revision);
+  if (!cliques.ok) return cliques;
+  const pods = await read(places.Pod, cliques.value.revision);
+  if (!pods.ok) return pods;
+  const nodeOf = await readLostNodes(world, pods.value.items, cancel);
   if (!nodeOf.ok) return nodeOf;
-  const own = groups.filter((group) => controllerRef(group)?.uid === uid);
+  const own = groups.value.items.filter((group) => controllerRef(group)?.uid === uid);
   const owners = new Set([uid, ...own.map(({ metadata }) => metadata.uid)]);
   return {
     ok: true,
     value: {
-      set: owner as unknown as PodCliqueSet,
+      set: owner,
       setReplica,
-      groups: own as unknown as PodCliqueScalingGroup[],
-      cliques: cliques.filter((clique) => owners.has(controllerRef(clique)?.uid ?? "")) as unknown as PodClique[],
-      pods: pods as unknown as Pod[],
+      groups: own,
+      cliques: cliques.value.items.filter((clique) => owners.has(controllerRef(clique)?.uid ?? "")),
+      pods: pods.value.items,
       nodeOf: nodeOf.value,
     },
   };
@@ -76,7 +76,7 @@ async function readLostNodes(world: GangCaches, pods: readonly Pod[], cancel: Ca
     const target = { ...nodePlace, namespace: "", name };
     const found = await lookAgain(world.controllers.kube, target, { atLeast: world.nodes.revision, cancel });
     if (!found.ok) return found;
-    fresh.set(name, (found.value.object as unknown as Node | undefined) ?? "gone");
+    fresh.set(name, found.value.object ?? "gone");
   }
   return succeeded((pod: Pod) => fresh.get(pod.spec?.nodeName ?? "") ?? world.nodeOf(pod));
 }

@@ -10,7 +10,6 @@ import { replicasInReach } from "../../model/gang/reach.ts";
 import type { PodClique, PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
 import { topologyNameOf } from "../../model/gang/validateTopology.ts";
 import { keyOf, keyOfObject } from "../../model/intent.ts";
-import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { fieldChanged } from "../runtime/predicates.ts";
@@ -26,10 +25,8 @@ export function addReplicaReconciler(world: GangCaches): void {
     const key = setReplicaKeyOf(object);
     return key === undefined ? [] : [key];
   });
-  const allReplicas = (set: KubeObject): string[] =>
-    Array.from({ length: replicasInReach(set as unknown as PodCliqueSet) }, (_, index) =>
-      replicaKey(keyOfObject(set), index),
-    );
+  const allReplicas = (set: PodCliqueSet): string[] =>
+    Array.from({ length: replicasInReach(set) }, (_, index) => replicaKey(keyOfObject(set), index));
   const ofSet = (object: KubeObject): string[] => {
     const set = world.sets.get(setKeyOf(object) ?? "");
     return set === undefined ? [] : allReplicas(set);
@@ -42,14 +39,12 @@ export function addReplicaReconciler(world: GangCaches): void {
       kindSource(
         world.sets,
         forMapped(allReplicas),
-        fieldChanged(({ metadata, ...set }) => [
+        fieldChanged(({ metadata, status }) => [
           metadata.generation,
           metadata.labels,
           metadata.annotations,
           metadata.deletionTimestamp !== undefined,
-          ((set as { status?: PodCliqueSet["status"] }).status?.gangTerminations ?? []).map(
-            ({ replicaIndex, startedAt }) => `${replicaIndex} ${startedAt}`,
-          ),
+          (status?.gangTerminations ?? []).map(({ replicaIndex, startedAt }) => `${replicaIndex} ${startedAt}`),
         ]),
       ),
       kindSource(world.cliques, ownReplica, fieldChanged(whatReplicasReadOfCliques)),
@@ -57,8 +52,7 @@ export function addReplicaReconciler(world: GangCaches): void {
       kindSource(
         world.pods,
         ownReplica,
-        fieldChanged((object) => {
-          const { metadata, status } = object as unknown as Pod;
+        fieldChanged(({ metadata, status }) => {
           const hasEnded = status?.phase === "Failed" || status?.phase === "Succeeded";
           return [metadata.deletionTimestamp !== undefined, hasEnded, metadata.labels];
         }),
@@ -118,8 +112,7 @@ export function addReplicaReconciler(world: GangCaches): void {
   });
 }
 
-function whatReplicasReadOfCliques(object: KubeObject): unknown {
-  const { metadata, spec, status } = object as unknown as PodClique | PodCliqueScalingGroup;
+function whatReplicasReadOfCliques({ metadata, spec, status }: PodClique | PodCliqueScalingGroup): unknown {
   const breach = status?.conditions?.find(({ type }) => type === "MinAvailableBreached");
   return [
     metadata.generation,
@@ -142,5 +135,5 @@ async function endReplica(
   if (!fresh.ok) return reconcileResultOf(fresh) ?? { again: fresh.message };
   const verdict = recheckSetReplica(fresh.value, world.settings.fullLossPolicy, world.nowMs);
   if ("notAnyMore" in verdict) return { again: verdict.notAnyMore };
-  return recordTermination(world, fresh.value.set as unknown as KubeObject, verdict, turn);
+  return recordTermination(world, fresh.value.set, verdict, turn);
 }

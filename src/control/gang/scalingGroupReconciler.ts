@@ -5,7 +5,6 @@ import { groveGroup } from "../../model/gang/keys.ts";
 import { setReplicaOf } from "../../model/gang/setFacts.ts";
 import type { PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
 import { keyOf } from "../../model/intent.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
 import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { fieldChanged } from "../runtime/predicates.ts";
 import { Channel, forObject, forOwner, kindSource } from "../runtime/sources.ts";
@@ -81,5 +80,5 @@ async function endReplica(
   if ("notAnyMore" in verdict) return { again: verdict.notAnyMore };
   const object = fresh.value.groups.find(({ metadata }) => metadata.uid === group.metadata.uid);
   if (object === undefined) return undefined;
-  return recordTermination(world, object as unknown as KubeObject, verdict, turn);
+  return recordTermination(world, object, verdict, turn);
 }

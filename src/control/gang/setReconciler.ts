@@ -20,19 +20,19 @@ export function addSetReconciler(world: GangCaches): void {
     const key = setKeyOf(object);
     return key === undefined ? [] : [key];
   };
-  const appears = fieldChanged(({ metadata }) => metadata.deletionTimestamp !== undefined);
+  const appears = fieldChanged(({ metadata }: KubeObject) => metadata.deletionTimestamp !== undefined);
   world.controllers.add({
     name: "gang-sets",
     concurrency: settings.concurrency.podCliqueSet,
     sources: [
       again,
       kindSource(world.sets, forObject()),
-      gathered(world.cliques as unknown as ObjectCache, ofSet, fieldChanged(whatSetsReadOfCliques)),
-      gathered(world.groups as unknown as ObjectCache, ofSet, fieldChanged(whatSetsReadOfGroups)),
-      gathered(world.podGangs as unknown as ObjectCache, ofSet, appears),
-      gathered(world.services as unknown as ObjectCache, ofSet, appears),
-      gathered(world.autoscalers as unknown as ObjectCache, ofSet, appears),
-      gathered(world.claims as unknown as ObjectCache, ofSet, appears),
+      gathered(world.cliques, ofSet, fieldChanged(whatSetsReadOfCliques)),
+      gathered(world.groups, ofSet, fieldChanged(whatSetsReadOfGroups)),
+      gathered(world.podGangs, ofSet, appears),
+      gathered(world.services, ofSet, appears),
+      gathered(world.autoscalers, ofSet, appears),
+      gathered(world.claims, ofSet, appears),
       ...Object.values(world.accounts).map((cache) => kindSource(cache, forMapped(ofSet), appears)),
       kindSource(
         world.bindings,
@@ -76,7 +76,11 @@ export function addSetReconciler(world: GangCaches): void {
 }
 
 /** Like kindSource, with a delay: a set with hundreds of replicas would be reconciled for each of their events. */
-function gathered(cache: ObjectCache, keysOf: (object: KubeObject) => string[], predicate: Predicate): Source {
+function gathered<T extends KubeObject>(
+  cache: ObjectCache<T>,
+  keysOf: (object: T) => string[],
+  predicate: Predicate<T>,
+): Source {
   return {
     cache,
     start: (queue) =>
@@ -87,8 +91,7 @@ function gathered(cache: ObjectCache, keysOf: (object: KubeObject) => string[], 
   };
 }
 
-function whatSetsReadOfCliques(object: KubeObject): unknown {
-  const { metadata, spec, status } = object as unknown as PodClique;
+function whatSetsReadOfCliques({ metadata, spec, status }: PodClique): unknown {
   const breach = status?.conditions?.find(({ type }) => type === "MinAvailableBreached");
   return [
     metadata.deletionTimestamp !== undefined,
@@ -103,8 +106,7 @@ function whatSetsReadOfCliques(object: KubeObject): unknown {
   ];
 }
 
-function whatSetsReadOfGroups(object: KubeObject): unknown {
-  const { metadata, status } = object as unknown as PodCliqueScalingGroup;
+function whatSetsReadOfGroups({ metadata, status }: PodCliqueScalingGroup): unknown {
   const said = (wanted: string) => status?.conditions?.find(({ type }) => type === wanted)?.status;
   return [
     metadata.deletionTimestamp !== undefined,

@@ -20,7 +20,7 @@ export function setSources(world: GangCaches, { ofSet, ofReplica }: KeysOfSet): 
     kindSource(
       world.sets,
       forMapped((set) => ofSet(keyOfObject(set)).map(keyOfObject)),
-      fieldChanged((set) => whatAllRead(set as unknown as PodCliqueSet)),
+      fieldChanged((set) => whatAllRead(set)),
     ),
     kindSource(world.sets, (event) =>
       turnedReplicas(event).flatMap((replica) => ofReplica(replicaKey(event.key, replica)).map(keyOfObject)),

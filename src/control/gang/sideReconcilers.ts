@@ -78,8 +78,7 @@ export function addStartReconciler(world: GangCaches): void {
     const gang = metadata.labels?.[labels.podGang];
     return gang === undefined ? undefined : keyOf(metadata.namespace, gang);
   };
-  const isReadyNow = (object: KubeObject): unknown =>
-    (object as unknown as Pod).status?.conditions?.find(({ type }) => type === "Ready")?.status;
+  const isReadyNow = (object: Pod): unknown => object.status?.conditions?.find(({ type }) => type === "Ready")?.status;
   world.controllers.add({
     name: "gang-start-order",
     concurrency: world.settings.concurrency.podGang,

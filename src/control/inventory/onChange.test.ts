@@ -24,7 +24,7 @@ function world() {
       sinks.push(sink);
       return { stop: () => {} };
     },
-  } as unknown as KubeApi;
+  } as KubeApi;
   const pass = (ms: number): void => {
     nowMs += ms;
     for (const timer of [...timers]) {

@@ -1,13 +1,13 @@
 /**
  * Wakes a run soon after something changed in the cluster: the first change starts a short wait, the others join it.
  */
-import type { Clock } from "../../ports/clock.ts";
-import type { KubeApi, ResourceRef, Watch } from "../../ports/kubeApi.ts";
 
-const kinds: readonly ResourceRef[] = [
-  { group: "", version: "v1", plural: "nodes" },
-  { group: "", version: "v1", plural: "pods" },
-];
+import type { Resource } from "../../model/objects/resource.ts";
+import { builtin } from "../../model/resources.generated.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { KubeApi, Watch } from "../../ports/kubeApi.ts";
+
+const kinds: readonly Resource[] = [builtin.Node, builtin.Pod];
 /** A watch that ends is begun again, but not in a tight circle. */
 const againMs = 1_000;
 
@@ -36,7 +36,7 @@ export function wakeOnChange(
       wake();
     });
   };
-  const follow = (kind: ResourceRef): void => {
+  const follow = (kind: Resource): void => {
     // From now on: what is there already is read by the first run. A stream that broke may have lost something.
     const sink = {
       event: ({ type }: { readonly type: string }) => {

@@ -6,13 +6,15 @@ import { type InventorySnapshot, inventorySnapshot } from "../../decide/inventor
 import type { Read } from "../../decide/inventory/planAvailability.ts";
 import type { Node, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import type { Resource } from "../../model/objects/resource.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import type { KubeApi, ListOptions, ResourceRef } from "../../ports/kubeApi.ts";
+import type { KubeApi, ListOptions } from "../../ports/kubeApi.ts";
 
-const pods = { group: "", version: "v1", plural: "pods" };
-const nodes = { group: "", version: "v1", plural: "nodes" };
-const claims = { group: "resource.k8s.io", version: "v1", plural: "resourceclaims" };
-const slices = { group: "resource.k8s.io", version: "v1", plural: "resourceslices" };
+const pods = builtin.Pod;
+const nodes = builtin.Node;
+const claims = builtin.ResourceClaim;
+const slices = builtin.ResourceSlice;
 const pageSize = 500;
 /** Pods that have ended hold nothing, and there can be many. */
 const livePods = "status.phase!=Succeeded,status.phase!=Failed";
@@ -34,7 +36,7 @@ export async function readCluster(kube: KubeApi, cancel?: Cancel): Promise<Read<
   const { revision } = podList.value;
   const rest = await Promise.all([nodes, claims, slices].map((kind) => listAt(kube, kind, revision, stop)));
   // Without the right to see claims nothing is known of them. Where no pod has one, there is nothing to know.
-  const isClaimed = (podList.value.items as unknown as readonly Pod[]).some(hasClaims);
+  const isClaimed = podList.value.items.some(hasClaims);
   for (const list of rest) {
     if (list.ok || (list.denied === true && !isClaimed)) continue;
     const cure =
@@ -43,10 +45,10 @@ export async function readCluster(kube: KubeApi, cancel?: Cancel): Promise<Read<
   }
   const [nodeList, claimList, sliceList] = rest.map((list) => (list.ok ? list.value : { items: [], revision }));
   const picture = inventorySnapshot({
-    nodes: (nodeList?.items ?? []) as unknown as Node[],
-    pods: podList.value.items as unknown as Pod[],
-    claims: (claimList?.items ?? []) as unknown as ResourceClaim[],
-    slices: (sliceList?.items ?? []) as unknown as ResourceSlice[],
+    nodes: (nodeList?.items ?? []) as Node[],
+    pods: podList.value.items,
+    claims: (claimList?.items ?? []) as ResourceClaim[],
+    slices: (sliceList?.items ?? []) as ResourceSlice[],
     revision,
   });
   return { ok: true, value: picture };
@@ -57,13 +59,13 @@ function hasClaims({ spec, status }: Pod): boolean {
 }
 
 /** As it was at a revision; where the past is already forgotten, as it is now. */
-async function listAt(kube: KubeApi, kind: ResourceRef, revision: string, options: ListOptions): Promise<ListRead> {
+async function listAt(kube: KubeApi, kind: Resource, revision: string, options: ListOptions): Promise<ListRead> {
   const exact: ListOptions = { ...options, resourceVersion: revision, resourceVersionMatch: "Exact" };
   const then = await listAll(kube, kind, exact);
   return then.ok ? then : listAll(kube, kind, options);
 }
 
-async function listAll(kube: KubeApi, kind: ResourceRef, options: ListOptions): Promise<ListRead> {
+async function listAll(kube: KubeApi, kind: Resource, options: ListOptions): Promise<ListRead> {
   const items: KubeObject[] = [];
   let page: ListOptions = { ...options, limit: pageSize };
   for (;;) {

@@ -1,11 +1,12 @@
 import { expect, test } from "vitest";
 import type { BindIntent } from "../../model/intent.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import { KindTable } from "../../snapshot/kindTable.ts";
 import { Picture } from "../../snapshot/picture.ts";
 import { commit } from "./commit.ts";
 
-const pods = { group: "", version: "v1", plural: "pods" };
+const pods = builtin.Pod;
 
 test("a write that ended by a mistake of ours may have left, and counts until the object has moved on", async () => {
   const picture = new Picture<string>({ "/pods": { table: new KindTable() } });

@@ -10,6 +10,7 @@ import { destroyAfterLooking } from "../../intents/lookAgain.ts";
 import { type DeleteIntent, expectedOf, type Intent, type IntentTarget, keyOfObject } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { refused } from "../../model/outcome.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import { Picture } from "../../snapshot/picture.ts";
 import { commit, resolveUnknown } from "./commit.ts";
 import { Controllers } from "./controllers.ts";
@@ -17,7 +18,7 @@ import { type ReconcileResult, reconcileResultOf } from "./loop.ts";
 import { MetricsBook } from "./metricsBook.ts";
 import { forMapped, forObject, kindSource } from "./sources.ts";
 
-const configMaps = { group: "", version: "v1", plural: "configmaps" };
+const configMaps = builtin.ConfigMap;
 const kind = "/configmaps";
 const selection = { namespace: "a", labelSelector: "app=copies" };
 const childSuffix = "-child";
@@ -226,7 +227,7 @@ describe("two controllers in two processes", () => {
     const controllers = new Controllers(ports, { fieldManager: "u", transforms });
     const lean = controllers.cache(configMaps);
     const whole = controllers.cache(configMaps, { namespace: "a" }, { transform: (object) => object });
-    const others = controllers.cache({ group: "", version: "v1", plural: "namespaces" });
+    const others = controllers.cache(builtin.Namespace);
     const started = controllers.start();
     for (let at = 0; at < 5; at++) await settle();
     await started;

@@ -1,7 +1,8 @@
 import { kindOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import type { Resource } from "../../model/objects/resource.ts";
 import type { Clock } from "../../ports/clock.ts";
-import type { KubeApi, ResourceRef } from "../../ports/kubeApi.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
 import type { Random } from "../../ports/random.ts";
@@ -12,6 +13,7 @@ import { Controller, type ControllerOptions } from "./controller.ts";
 import { fencedKube } from "./fencedKube.ts";
 import { Health } from "./health.ts";
 import { Lease, type LeaseOptions } from "./lease.ts";
+import { Writer } from "./writer.ts";
 
 /** Everything that the outside is for the controllers. */
 export interface ControlPorts {
@@ -52,6 +54,8 @@ const slowSyncMs = 120_000;
 export class Controllers {
   /** For decisions: every write is refused unless we lead. */
   readonly kube: KubeApi;
+  /** How decisions are carried out: every write is refused unless this process leads. */
+  readonly writer: Writer;
   readonly lease: Lease | undefined;
   /** Whether we should be restarted. */
   readonly health = new Health();
@@ -76,6 +80,7 @@ export class Controllers {
     const leaseKube = lease?.kube === undefined ? kube : this.reachability.overhear(lease.kube);
     this.lease = lease === undefined ? undefined : new Lease({ ...ports, ...lease, kube: leaseKube });
     this.kube = this.lease === undefined ? kube : fencedKube(kube, this.lease, options.fieldManager);
+    this.writer = new Writer(this.kube);
     this.ports = { ...ports, kube: this.kube };
     this.health.add("ping", () => undefined);
     this.health.add("caches", () => this.lostTrust());
@@ -89,8 +94,8 @@ export class Controllers {
    * The cache of a selection of a kind; one for all callers with the same selection. The options of the first caller
    * count.
    */
-  cache<T extends KubeObject = KubeObject>(
-    resource: ResourceRef,
+  cache<T extends KubeObject>(
+    resource: Resource<T>,
     selection: Selection = {},
     options: CacheOptions<T> = {},
   ): ObjectCache<T> {
@@ -115,11 +120,12 @@ export class Controllers {
         selection,
         ...options,
         ...freeze,
-      }) as unknown as ObjectCache;
+      });
       this.caches.set(key, cache);
       if (this.phase !== "new") cache.start();
     }
-    return cache as unknown as ObjectCache<T>;
+    // The key names the resource, and the handle of a resource names the type of its objects.
+    return cache as ObjectCache<T>;
   }
 
   /** Every cache that a controller uses, in the order of their keys. */

@@ -5,6 +5,7 @@ import { FaultyKube } from "../../../testing/control/faultyKube.ts";
 import { KeptLog } from "../../../testing/control/keptLog.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import { EventRecorder } from "./eventRecorder.ts";
 import { MetricsBook } from "./metricsBook.ts";
 
@@ -31,7 +32,7 @@ describe("events", () => {
     expect(events()).toHaveLength(1);
     const { uid } = pod.metadata;
     const kube = inProcessKube(api.core, { user: { username: "t", groups: ["system:masters"] }, fieldManager: "t" });
-    const listed = await kube.list({ group: "events.k8s.io", version: "v1", plural: "events" });
+    const listed = await kube.list(builtin.EventsEvent);
     expect(listed.ok && listed.value.items[0]).toMatchObject({
       eventTime: "2026-01-01T00:00:00.020000Z",
       reportingController: "muster.dev/scheduler",

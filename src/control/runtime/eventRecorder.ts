@@ -1,7 +1,9 @@
-import type { KubeObject } from "../../model/objects/object.ts";
+import type { EventsEvent, ObjectReference } from "../../model/kubernetes.generated.ts";
+import type { KubeObject, Unstored } from "../../model/objects/object.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import { formatMicroTime } from "../../model/values/time.ts";
 import type { Clock } from "../../ports/clock.ts";
-import type { KubeApi, ResourceRef } from "../../ports/kubeApi.ts";
+import type { KubeApi, ObjectRef } from "../../ports/kubeApi.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
 
@@ -30,7 +32,7 @@ export interface EventRecorderOptions {
   readonly instance: string;
 }
 
-const events: ResourceRef = { group: "events.k8s.io", version: "v1", plural: "events" };
+const events = builtin.EventsEvent;
 const noteBytesMax = 1024;
 /** A series ends when nothing was added to it for this long. */
 const seriesMs = 6 * 60_000;
@@ -50,7 +52,7 @@ interface Series {
   readonly note: EventNote;
   readonly firstMs: number;
   /** The Event in the API; undefined until it has been created. */
-  written: KubeObject | undefined;
+  written: EventsEvent | undefined;
   count: number;
   writtenCount: number;
   lastMs: number;
@@ -238,12 +240,12 @@ export class EventRecorder {
     void this.write(next[1], next[0]);
   }
 
-  private eventOf(series: Series): KubeObject {
+  private eventOf(series: Series): Unstored<EventsEvent> {
     const { regarding, note, firstMs, count, lastMs } = series;
     const namespace = regarding.metadata.namespace ?? "default";
     const { annotations } = note;
     const metadata = { name: eventName(series), namespace, ...(annotations !== undefined && { annotations }) };
-    const event = {
+    return {
       apiVersion: "events.k8s.io/v1",
       kind: "Event",
       metadata,
@@ -258,7 +260,6 @@ export class EventRecorder {
       ...(note.related && { related: referenceOf(note.related) }),
       ...(count > 1 && { series: { count, lastObservedTime: formatMicroTime(lastMs) } }),
     };
-    return event as unknown as KubeObject;
   }
 }
 
@@ -296,11 +297,11 @@ function shortened(note: string): string {
   return note;
 }
 
-function referenceOf({ apiVersion, kind, metadata }: KubeObject): object {
+function referenceOf({ apiVersion, kind, metadata }: KubeObject): ObjectReference {
   const { namespace, name, uid, resourceVersion } = metadata;
   return { apiVersion, kind, ...(namespace !== undefined && { namespace }), name, uid, resourceVersion };
 }
 
-function refOf({ metadata }: KubeObject): ResourceRef & { namespace: string; name: string } {
+function refOf({ metadata }: EventsEvent): ObjectRef<EventsEvent> {
   return { ...events, namespace: metadata.namespace ?? "", name: metadata.name };
 }

@@ -1,16 +1,6 @@
-import { isObject, type Json } from "../../model/objects/json.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
+import type { MergePatch } from "../../model/objects/object.ts";
 import { type Outcome, type Refusal, refused } from "../../model/outcome.ts";
-import type {
-  BindTarget,
-  CallOptions,
-  DeleteOptions,
-  KubeApi,
-  ObjectRef,
-  Patch,
-  ResourceRef,
-  WriteOptions,
-} from "../../ports/kubeApi.ts";
+import type { CallOptions, KubeApi, WriteOptions } from "../../ports/kubeApi.ts";
 import type { Epoch, Lease } from "./lease.ts";
 
 /** On objects that are applied: the epoch of the leader that applied them. */
@@ -45,21 +35,18 @@ export function fencedKube(kube: KubeApi, lease: Pick<Lease, "isProven" | "epoch
     get: (ref, options) => kube.get(ref, options),
     list: (kind, options) => kube.list(kind, options),
     watch: (kind, options, sink) => kube.watch(kind, options, sink),
-    create: (kind: ResourceRef, object: KubeObject, options?: WriteOptions) =>
-      guarded((epoch) => kube.create(kind, object, stamped(options, epoch))),
-    update: (ref: ObjectRef, object: KubeObject, options?: WriteOptions) =>
-      guarded((epoch) => kube.update(ref, object, stamped(options, epoch))),
-    patch: (ref: ObjectRef, patch: Patch, options?: WriteOptions) =>
+    create: (resource, object, options) => guarded((epoch) => kube.create(resource, object, stamped(options, epoch))),
+    update: (ref, object, options) => guarded((epoch) => kube.update(ref, object, stamped(options, epoch))),
+    patch: (ref, patch, options) =>
       guarded((epoch) => {
         if (patch.type !== "apply") return kube.patch(ref, patch, stamped(options, epoch));
         const body = annotated(patch.body, epochText(epoch));
         const named = { ...options, fieldManager: options?.fieldManager ?? fieldManager };
         return kube.patch(ref, { ...patch, body }, leaving(named, epoch));
       }),
-    delete: (ref: ObjectRef, options?: DeleteOptions) => guarded((epoch) => kube.delete(ref, leaving(options, epoch))),
-    bind: (pod: ObjectRef, binding: BindTarget, options?: WriteOptions) =>
-      guarded((epoch) => kube.bind(pod, binding, stamped(options, epoch))),
-    evict: (pod: ObjectRef, options?: DeleteOptions) => guarded((epoch) => kube.evict(pod, leaving(options, epoch))),
+    delete: (ref, options) => guarded((epoch) => kube.delete(ref, leaving(options, epoch))),
+    bind: (pod, binding, options) => guarded((epoch) => kube.bind(pod, binding, stamped(options, epoch))),
+    evict: (pod, options) => guarded((epoch) => kube.evict(pod, leaving(options, epoch))),
   };
 }
 
@@ -71,9 +58,8 @@ function fenced(): Refusal {
   return refused("Fenced", "the lease is not held, so nothing was sent");
 }
 
-function annotated(body: Json, epoch: string): Json {
-  if (!isObject(body)) return body;
-  const metadata = isObject(body["metadata"]) ? body["metadata"] : {};
-  const annotations = isObject(metadata["annotations"]) ? metadata["annotations"] : {};
-  return { ...body, metadata: { ...metadata, annotations: { ...annotations, [epochAnnotation]: epoch } } };
+function annotated<P extends MergePatch>(body: P, epoch: string): P {
+  const { metadata } = body;
+  const annotations = { ...metadata?.annotations, [epochAnnotation]: epoch };
+  return { ...body, metadata: { ...metadata, annotations } };
 }

@@ -7,8 +7,10 @@ import { FaultyKube } from "../../../testing/control/faultyKube.ts";
 import { KeptLog } from "../../../testing/control/keptLog.ts";
 import { SteppedClock } from "../../../testing/control/steppedClock.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
+import type { ConfigMap } from "../../model/kubernetes.generated.ts";
+import type { KubeObject, Unstored } from "../../model/objects/object.ts";
 import { type Outcome, refused } from "../../model/outcome.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import type { CallOptions, KubeApi } from "../../ports/kubeApi.ts";
 import { fencedKube } from "./fencedKube.ts";
 import { Lease } from "./lease.ts";
@@ -287,7 +289,7 @@ describe("a lease", () => {
 });
 
 describe("a fence", () => {
-  const configMaps = { group: "", version: "v1", plural: "configmaps" };
+  const configMaps = builtin.ConfigMap;
   const ref = { ...configMaps, namespace: "default", name: "x" };
 
   test("lets nothing through that writes, unless the lease is proven, and lets reads through", async () => {
@@ -349,7 +351,10 @@ describe("a fence", () => {
     const [a] = candidates;
     a?.start();
     await pass(1000);
-    await a?.fenced.create(configMaps, { ...configMapNamed("default/x"), data: { k: "v" } } as unknown as KubeObject);
+    await a?.fenced.create(configMaps, {
+      ...(configMapNamed("default/x") as Unstored<ConfigMap>),
+      data: { k: "v" },
+    });
     const data = {
       apiVersion: "v1",
       kind: "ConfigMap",

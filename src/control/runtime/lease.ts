@@ -1,10 +1,13 @@
+import { applyIntent } from "../../intents/applyIntent.ts";
 import { assert } from "../../model/assert.ts";
+import { expectedOf, type UpdateIntent } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Outcome } from "../../model/outcome.ts";
-import type { Revision } from "../../model/revision.ts";
+import { builtin } from "../../model/resources.generated.ts";
+import { firstRevision, type Revision } from "../../model/revision.ts";
 import { formatMicroTime } from "../../model/values/time.ts";
 import type { Clock } from "../../ports/clock.ts";
-import type { KubeApi, ObjectRef, ResourceRef } from "../../ports/kubeApi.ts";
+import type { KubeApi, ObjectRef } from "../../ports/kubeApi.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
 import type { Random } from "../../ports/random.ts";
@@ -44,7 +47,7 @@ export interface LeaseEvents {
 }
 
 const defaultTimes: LeaseTimes = { durationMs: 15_000, renewDeadlineMs: 10_000, retryMs: 2000 };
-const leases: ResourceRef = { group: "coordination.k8s.io", version: "v1", plural: "leases" };
+const leases = builtin.Lease;
 
 interface LeaseSpec {
   readonly holderIdentity?: string;
@@ -144,7 +147,7 @@ export class Lease {
     this.request?.cancel();
     if (!wasLeading || seen === undefined) return;
     const spec = { ...specOf(seen), holderIdentity: "", leaseDurationSeconds: 1, renewTime: this.now() };
-    await this.options.kube.update(this.ref, { ...seen, spec });
+    await applyIntent(this.options.kube, this.written(seen, spec, "the lease is given back"));
   }
 
   /** One try to take or renew. One at a time; the next one is a fixed time after this one ended. */
@@ -208,9 +211,11 @@ export class Lease {
     };
     const proof = this.beginProof();
     const outcome = await this.call((cancel) => {
-      if (lease !== undefined) return kube.update(this.ref, { ...lease, spec }, { cancel });
+      const why = "the lease is free";
+      if (lease !== undefined) return applyIntent(kube, this.written(lease, spec, why), { cancel });
       const object = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata: { namespace, name }, spec };
-      return kube.create(leases, object as unknown as KubeObject, { cancel });
+      const target = this.ref;
+      return applyIntent(kube, { type: "create", target, absentAt: firstRevision, object, why }, { cancel });
     });
     if (!outcome.ok || this.state !== "following" || proof.isOver) {
       proof.stopTimer();
@@ -218,8 +223,8 @@ export class Lease {
       if (!outcome.ok && outcome.reason === "AlreadyExists") this.observe("taken", this.times.durationMs);
       return;
     }
-    this.seen = outcome.value;
-    this.takenRevision = outcome.value.metadata.resourceVersion;
+    this.seen = outcome.value.object;
+    this.takenRevision = outcome.value.revision ?? firstRevision;
     this.state = "leading";
     this.highestNumber = number;
     this.proof = proof;
@@ -240,14 +245,15 @@ export class Lease {
     }
     const proof = this.beginProof();
     const spec = { ...specOf(lease), renewTime: this.now() };
-    const outcome = await this.call((cancel) => kube.update(this.ref, { ...lease, spec }, { cancel }));
+    const renewed = this.written(lease, spec, "this process leads");
+    const outcome = await this.call((cancel) => applyIntent(kube, renewed, { cancel }));
     if (!outcome.ok || this.state !== "leading" || proof.isOver) {
       proof.stopTimer();
       // Another candidate wrote to it, or our own write may have landed: read it before the next try.
       this.seen = undefined;
       return;
     }
-    this.seen = outcome.value;
+    this.seen = outcome.value.object;
     this.proof?.stopTimer();
     this.proof = proof;
   }
@@ -257,6 +263,11 @@ export class Lease {
     if (found.ok) return found.value;
     if (found.reason === "NotFound" && this.state === "leading") this.lose("the lease was deleted");
     return undefined;
+  }
+
+  /** A write of the lease is refused on any other state of it: of two processes that read the same one wins. */
+  private written(lease: KubeObject, spec: object, why: string): UpdateIntent {
+    return { type: "update", target: this.ref, expected: expectedOf(lease), object: { ...lease, spec }, why };
   }
 
   /** What a successful answer will prove counts from now, before the request leaves. */

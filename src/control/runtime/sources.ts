@@ -25,7 +25,7 @@ export function kindSource<T extends KubeObject>(
   predicate: Predicate<T> = () => true,
 ): Source {
   return {
-    cache: cache as unknown as ObjectCache,
+    cache,
     start: (queue) =>
       cache.onEvent((event) => {
         if (!predicate(event)) return;

@@ -5,12 +5,13 @@ import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf } from "../../model/intent.ts";
 import { equalFields, type JsonObject } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import type { Resource } from "../../model/objects/resource.ts";
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import type { Queue } from "../../model/scheduling/queue.ts";
 import { unlimited } from "../../model/scheduling/queue.ts";
 import { type KaiConfig, kaiConfigName } from "../../model/scheduling/schedulingShard.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import type { ResourceRef } from "../../ports/kubeApi.ts";
+
 import type { ObjectCache } from "../cache/objectCache.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
@@ -109,7 +110,7 @@ export class AccountReconciler {
     return 0;
   }
 
-  private async patch(ref: ResourceRef, object: KubeObject, status: object, cancel: Cancel): Promise<ReconcileResult> {
+  private async patch(ref: Resource, object: KubeObject, status: object, cancel: Cancel): Promise<ReconcileResult> {
     const { namespace = "", name } = object.metadata;
     const outcome = await applyIntent(
       this.controllers.kube,

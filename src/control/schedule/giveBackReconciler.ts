@@ -1,11 +1,15 @@
-import { deallocate, mayDeallocate } from "../../decide/devices/claims/bindClaim.ts";
-import { claimsHeldBy } from "../../decide/devices/claims/extendedClaim.ts";
+import { deallocate, unreserve } from "../../decide/devices/claims/bindClaim.ts";
+import { bornClaimOf, claimsHeldBy } from "../../decide/devices/claims/extendedClaim.ts";
+import { type GiveBack, whatToGiveBack } from "../../decide/devices/claims/giveBack.ts";
+import { claimsOfPod, deleteProtection, isReservedFor, type PodClaim } from "../../decide/devices/claims/podClaims.ts";
+import { withoutProtection } from "../../decide/devices/claims/releaseClaim.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
-import { expectedOf } from "../../model/intent.ts";
-import type { Pod } from "../../model/kubernetes.generated.ts";
+import { expectedOf, type Intent } from "../../model/intent.ts";
+import type { Pod, PodGroup, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import type { Outcome } from "../../model/outcome.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import type { DeviceCaches } from "../devices/deviceCaches.ts";
+import { type DeviceCaches, deviceKinds } from "../devices/deviceCaches.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
@@ -28,34 +32,113 @@ export class GiveBackReconciler {
   }
 
   async turn(uid: string, cancel: Cancel): Promise<ReconcileResult> {
-    const { tracker } = this.devices;
     const task = this.world.cluster.tasks.get(uid);
     if (task?.status !== "pending" || this.world.requests.get(task.key) !== undefined) return undefined;
-    const pod: Pod = task.pod;
-    const claim = claimsHeldBy(pod, (namespace, name) => tracker.get(namespace, name))
-      .map((each) => each.claim)
-      .find((each) => mayDeallocate(each, pod) && !tracker.claimHasPendingAllocation(each.metadata.uid));
-    if (claim === undefined) return undefined;
-    const why = `pod ${task.name} fits nowhere with what claim ${claim.metadata.name} has`;
-    // A bind may still be on its way to the pod. Writing to the pod first makes it miss.
-    const touched = await applyIntent(
-      this.controllers.kube,
-      {
-        type: "patch",
-        target: { ...refs.pods, namespace: task.namespace, name: task.name },
-        expected: expectedOf(pod as unknown as KubeObject),
-        patch: { metadata: { annotations: { [gaveBackAnnotation]: claim.metadata.uid } } },
-        why,
-      },
-      { cancel },
+    const { pod } = task;
+    const podsGroup = this.devices.groupOf(pod);
+    const group = typeof podsGroup === "string" ? undefined : podsGroup;
+    const claims = this.settledClaims(pod);
+    const steps = whatToGiveBack({
+      pods: [{ pod, claims, unavailable: new Set(claims.map(({ claim }) => claim.metadata.uid)) }],
+      ...(group !== undefined && {
+        group,
+        isGroupActive: this.membersOf(group).some((member) => this.isPlaced(member)),
+      }),
+    });
+    for (const step of steps) {
+      const outcome = await this.giveBack(step, pod, cancel);
+      if (!outcome.ok) return reconcileResultOf(outcome);
+      const { name } = step.claim.metadata;
+      this.controllers.ports.log.info({ pod: task.key, claim: name, how: step.kind }, "gave a claim's devices back");
+    }
+    return steps.length > 0 ? undefined : this.removeLeftover(pod, cancel);
+  }
+
+  /** Claims of the pod that have devices, and of which no decision is on its way. */
+  private settledClaims(pod: Pod): readonly PodClaim[] {
+    const { tracker } = this.devices;
+    const get = (namespace: string, name: string): ResourceClaim | undefined => tracker.get(namespace, name);
+    const own = claimsOfPod(pod, get, this.devices.groupOf(pod));
+    const named = own.ok ? own.claims : [];
+    const held = claimsHeldBy(pod, get).filter(({ claim }) => !named.some((each) => each.claim === claim));
+    return [...named, ...held].filter(
+      ({ claim }) => claim.status?.allocation !== undefined && !tracker.claimHasPendingAllocation(claim.metadata.uid),
     );
-    if (!touched.ok) return reconcileResultOf(touched);
-    const written = tracker.writing(claim.metadata.namespace ?? "", claim.metadata.name, "scheduler");
-    const outcome = await applyIntent(this.controllers.kube, deallocate(claim, why), { cancel });
-    if (outcome.ok && outcome.value.object !== undefined) tracker.assumeClaimAfterApiCall(outcome.value.object);
+  }
+
+  private async giveBack(step: GiveBack, pod: Pod, cancel: Cancel): Promise<Outcome<unknown>> {
+    const { claim } = step;
+    const why = `pod ${pod.metadata.name} fits nowhere with what claim ${claim.metadata.name} has`;
+    const intent = step.kind === "unreserve" ? unreserve(claim, step.user) : deallocate(claim, why);
+    if (intent === undefined) return { ok: true, value: undefined };
+    // A bind may still be on its way to a user of the claim. Writing to the pod first makes it miss; what is written differs each time,
+    // because the same text again would not be a write.
+    for (const user of this.usersOf(claim, pod)) {
+      const { namespace = "", name } = user.metadata;
+      const mark = `${claim.metadata.uid} ${claim.metadata.resourceVersion}`;
+      const touched = await applyIntent(
+        this.controllers.kube,
+        {
+          type: "patch",
+          target: { ...refs.pods, namespace, name },
+          expected: expectedOf(user as unknown as KubeObject),
+          patch: { metadata: { annotations: { [gaveBackAnnotation]: mark } } },
+          why,
+        },
+        { cancel },
+      );
+      if (!touched.ok) return touched;
+    }
+    return this.write(claim, intent, cancel);
+  }
+
+  /** What an earlier attempt made for extended resources and never got devices for: what it asks for may be wrong for other nodes. */
+  private async removeLeftover(pod: Pod, cancel: Cancel): Promise<ReconcileResult> {
+    const { tracker } = this.devices;
+    const claim = bornClaimOf(pod, (namespace, name) => tracker.get(namespace, name));
+    if (claim === undefined || claim.status?.allocation !== undefined) return undefined;
+    if (tracker.claimHasPendingAllocation(claim.metadata.uid)) return undefined;
+    const { namespace = "", name, finalizers = [] } = claim.metadata;
+    const intent: Intent = finalizers.includes(deleteProtection)
+      ? withoutProtection(claim)
+      : {
+          type: "delete",
+          target: { ...deviceKinds.claims, namespace, name },
+          expected: expectedOf(claim as unknown as KubeObject),
+          why: `it was made for an earlier attempt to bind pod ${pod.metadata.name}`,
+        };
+    const outcome = await this.write(claim, intent, cancel);
+    if (outcome.ok || outcome.reason === "NotFound")
+      return intent.type === "delete" ? undefined : { requeueAfterMs: 1 };
+    return reconcileResultOf(outcome);
+  }
+
+  private async write({ metadata }: ResourceClaim, intent: Intent, cancel: Cancel): Promise<Outcome<unknown>> {
+    const { tracker } = this.devices;
+    const written = tracker.writing(metadata.namespace ?? "", metadata.name, "scheduler");
+    const outcome = await applyIntent(this.controllers.kube, intent, { cancel });
+    if (intent.type !== "delete" && outcome.ok && outcome.value.object !== undefined) {
+      tracker.assumeClaimAfterApiCall(outcome.value.object);
+    }
     written();
-    if (!outcome.ok) return reconcileResultOf(outcome);
-    this.controllers.ports.log.info({ pod: task.key, claim: claim.metadata.name }, "gave a claim's devices back");
-    return undefined;
+    return outcome;
+  }
+
+  /** The pods that the claim is reserved for: this one, or those of its group. */
+  private usersOf(claim: ResourceClaim, pod: Pod): readonly Pod[] {
+    const group = this.devices.groupOf(pod);
+    if (typeof group !== "string" && isReservedFor(claim, group.metadata.uid)) {
+      return this.membersOf(group).filter((member) => !this.isPlaced(member));
+    }
+    return [pod];
+  }
+
+  private membersOf({ metadata }: PodGroup): readonly Pod[] {
+    return this.devices.podsByGroup.get(`${metadata.namespace ?? ""}/${metadata.name}`);
+  }
+
+  private isPlaced({ metadata, spec }: Pod): boolean {
+    if (spec?.nodeName) return true;
+    return (this.world.cluster.tasks.get(metadata.uid)?.places.length ?? 0) > 0;
   }
 }

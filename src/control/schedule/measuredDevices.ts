@@ -1,7 +1,8 @@
+import type { ClaimProblem } from "../../decide/devices/claimTrial.ts";
 import type { DeviceClaims, DeviceFit } from "../../decide/schedule/cluster/deviceClaims.ts";
 import type { NodeState } from "../../decide/schedule/cluster/nodeState.ts";
 import type { Task } from "../../decide/schedule/cluster/task.ts";
-import { kaiSchedulerName } from "../../model/scheduling/keys.ts";
+import { defaultSchedulerName } from "../../model/scheduling/keys.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { DeviceReport } from "../devices/deviceReport.ts";
 
@@ -12,12 +13,16 @@ export function measuredDevices(devices: DeviceClaims, report: DeviceReport, clo
     left: (pod) => devices.left(pod),
     gpusOf: (task) => devices.gpusOf(task),
     gpuClassesOf: (task) => devices.gpuClassesOf(task),
-    problemOf: (task) => devices.problemOf(task),
+    problemOf(task: Task): ClaimProblem | undefined {
+      const problem = devices.problemOf(task);
+      if (problem !== undefined) report.refused(schedulerOf(task), problem.reason);
+      return problem;
+    },
     fit(task: Task, node: NodeState): DeviceFit {
       const startedMs = clock.monotonicMs();
       const fit = devices.fit(task, node);
-      report.searched(kaiSchedulerName, clock.monotonicMs() - startedMs);
-      if (!fit.ok) report.refused(kaiSchedulerName, fit.reason);
+      report.searched(schedulerOf(task), clock.monotonicMs() - startedMs);
+      if (!fit.ok) report.refused(schedulerOf(task), fit.reason);
       return fit;
     },
     assume: (task, node, fit) => devices.assume(task, node, fit),
@@ -25,4 +30,8 @@ export function measuredDevices(devices: DeviceClaims, report: DeviceReport, clo
     checkpoint: () => devices.checkpoint(),
     rollback: (checkpoint) => devices.rollback(checkpoint),
   };
+}
+
+function schedulerOf({ pod }: Task): string {
+  return pod.spec?.schedulerName ?? defaultSchedulerName;
 }

@@ -2,9 +2,10 @@ import { applyIntent, type Written } from "../../intents/applyIntent.ts";
 import { expectedOf } from "../../model/intent.ts";
 import type { JsonObject } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import type { Resource } from "../../model/objects/resource.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import type { KubeApi, ResourceRef } from "../../ports/kubeApi.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
 
 /** What changes in an object, and why. */
 export interface Change {
@@ -16,7 +17,7 @@ export interface Change {
 /** Changes an object as it was looked at: whoever has changed it meanwhile wins. */
 export function patchObject(
   kube: KubeApi,
-  kind: ResourceRef,
+  kind: Resource,
   object: KubeObject,
   { patch, subresource, why }: Change,
   cancel: Cancel,

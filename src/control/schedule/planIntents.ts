@@ -1,3 +1,4 @@
+import { groupClaimsAnnotation } from "../../decide/bind/claimStatus.ts";
 import { extendedEntry } from "../../decide/devices/claims/extendedClaim.ts";
 import type { Cluster } from "../../decide/schedule/cluster/cluster.ts";
 import { isShared, portionText } from "../../decide/schedule/cluster/gpuRequest.ts";
@@ -105,7 +106,7 @@ function directBind({ task, node }: PlannedBind, nodePool: string): BindIntent {
 const labelValueMax = 63;
 
 function bindRequest(bind: PlannedBind, facts: PlanFacts, commitId: string | undefined, size: number): CreateIntent {
-  const { task, node, groups, gpuMemoryMiB, allocations, extended } = bind;
+  const { task, node, groups, gpuMemoryMiB, allocations, extended, groupClaims } = bind;
   const { gpu } = task.shape;
   const isFraction = isShared(gpu);
   const labels: Record<string, string> = {};
@@ -125,6 +126,7 @@ function bindRequest(bind: PlannedBind, facts: PlanFacts, commitId: string | und
         labels,
         annotations: {
           [annotationKeys.decidedIn]: epochOf(task.pod),
+          ...(groupClaims !== undefined && { [groupClaimsAnnotation]: JSON.stringify(groupClaims) }),
           ...(commitId !== undefined && {
             [annotationKeys.commit]: commitId,
             [annotationKeys.commitSize]: String(size),

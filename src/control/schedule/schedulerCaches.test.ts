@@ -9,7 +9,7 @@ import { defaultSettings } from "../../decide/schedule/settings.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { schedulingDefinitions } from "../../model/scheduling/definitions.ts";
 import { reservationNamespace } from "../../model/scheduling/keys.ts";
-import type { KubeApi, WatchEvent } from "../../ports/kubeApi.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
 import { Controllers } from "../runtime/controllers.ts";
 import { MetricsBook } from "../runtime/metricsBook.ts";
 import { refs, SchedulerCaches } from "./schedulerCaches.ts";
@@ -29,11 +29,13 @@ async function lateWorld() {
   const late: (() => void)[] = [];
   let isLate = false;
   const watch: KubeApi["watch"] = (kind, options, sink) => {
-    const event = (each: WatchEvent): void => {
-      if (isLate && kind.plural === "pods") late.push(() => sink.event(each));
-      else sink.event(each);
-    };
-    return kube.watch(kind, options, { ...sink, event, ended: (why) => sink.ended(why) });
+    return kube.watch(kind, options, {
+      event: (each) => {
+        if (isLate && kind.plural === "pods") late.push(() => sink.event(each));
+        else sink.event(each);
+      },
+      ended: (why) => sink.ended(why),
+    });
   };
   const behind: KubeApi = {
     get: (...given) => kube.get(...given),

@@ -14,6 +14,7 @@ import type {
   ResourceSlice,
 } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import type { Resource } from "../../model/objects/resource.ts";
 import { isLater, type Revision } from "../../model/revision.ts";
 import { type BindRequest, bindRequestRef, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
 import {
@@ -26,7 +27,7 @@ import {
 import { type PodGroup, podGroupRef } from "../../model/scheduling/podGroup.ts";
 import { type Queue, queueRef } from "../../model/scheduling/queue.ts";
 import { type Topology, topologyRef } from "../../model/scheduling/topology.ts";
-import type { ResourceRef } from "../../ports/kubeApi.ts";
+
 import type { Effect } from "../../snapshot/ledger.ts";
 import { Picture } from "../../snapshot/picture.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
@@ -35,8 +36,8 @@ import type { Controllers } from "../runtime/controllers.ts";
 import { measuredDevices } from "./measuredDevices.ts";
 import { type ChosenDevices, PendingClaims } from "./pendingClaims.ts";
 
-const core = (plural: string): ResourceRef => ({ group: "", version: "v1", plural });
-const storage = (plural: string): ResourceRef => ({ group: "storage.k8s.io", version: "v1", plural });
+const core = (plural: string): Resource => ({ group: "", version: "v1", plural });
+const storage = (plural: string): Resource => ({ group: "storage.k8s.io", version: "v1", plural });
 
 export const refs = {
   pods: core("pods"),
@@ -54,7 +55,7 @@ export const refs = {
   queues: queueRef,
   topologies: topologyRef,
   plainGroups: { group: "scheduling.k8s.io", version: "v1alpha2", plural: "podgroups" },
-} as const satisfies Record<string, ResourceRef>;
+} as const satisfies Record<string, Resource>;
 
 /** What a pod holds, or that it is about to lose it. */
 export type Mark = (Place & { readonly claims?: readonly ChosenDevices[] }) | { readonly isEvicted: true };
@@ -108,7 +109,7 @@ export class SchedulerCaches {
 
   constructor(controllers: Controllers, settings: Settings) {
     this.cluster = new Cluster(settings);
-    const cache = (ref: ResourceRef): ObjectCache => controllers.cache(ref);
+    const cache = (ref: Resource): ObjectCache => controllers.cache(ref);
     this.pods = cache(refs.pods);
     this.nodes = cache(refs.nodes);
     this.requests = cache(refs.requests);
@@ -330,7 +331,7 @@ export class SchedulerCaches {
         }
       }
     });
-    const serve = (): void => cluster.setServed(devices.servedResources(), devices);
+    const serve = (): void => cluster.setServed(devices.servedResources());
     serve();
     devices.classes.onChanges(serve);
     for (const each of [devices.slices, devices.classes, devices.rules]) each.onChanges(() => cluster.touched());

@@ -4,7 +4,7 @@ import { schedulingDefinitions } from "../../model/scheduling/definitions.ts";
 import { schedulingHooks } from "../../model/scheduling/hooks.ts";
 import { shippedPriorityClasses } from "../../model/scheduling/podGroup.ts";
 import { quickStartQueues } from "../../model/scheduling/queue.ts";
-import type { Component, NewObject } from "../component.ts";
+import type { Component } from "../component.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import { forMapped, forObject, kindSource } from "../runtime/sources.ts";
 import { BindRequestReconciler } from "./bindRequestReconciler.ts";
@@ -23,7 +23,7 @@ export function schedulerComponent(given: Partial<Settings> = {}, options: Shard
   return {
     name: "scheduler",
     about: "places pods: queues, gangs, shares of GPUs, and plain pods",
-    definitions: schedulingDefinitions as unknown as NewObject[],
+    definitions: schedulingDefinitions,
     startObjects: [
       ...shippedPriorityClasses.map(({ name, value }) => ({
         apiVersion: "scheduling.k8s.io/v1",
@@ -31,7 +31,7 @@ export function schedulerComponent(given: Partial<Settings> = {}, options: Shard
         metadata: { name },
         value,
       })),
-      ...(quickStartQueues() as unknown as NewObject[]),
+      ...quickStartQueues(),
     ],
     hooks: schedulingHooks(),
     add: (controllers) => addScheduler(controllers, settings, options),

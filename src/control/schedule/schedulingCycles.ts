@@ -102,7 +102,8 @@ export class SchedulingCycles {
   async turn(cancel: Cancel): Promise<ReconcileResult> {
     const { world, controllers } = this;
     const { clock, metrics, log } = controllers.ports;
-    const refusal = (await this.takeOver(cancel)) ?? (await this.catchUp(cancel));
+    const refusal =
+      (await this.takeOver(cancel)) ?? (await this.takeOverClaims(cancel)) ?? (await this.catchUp(cancel));
     if (refusal !== undefined) return this.soon(refusal);
     if (this.unknown.size > 0) await this.resolve(cancel);
     const unfinished = await this.evictions.finish(cancel);
@@ -179,12 +180,18 @@ export class SchedulingCycles {
     return undefined;
   }
 
+  /** An allocation that an earlier leader has sent must not land after its device was given to another claim. */
+  private async takeOverClaims(cancel: Cancel): Promise<string | undefined> {
+    const outcome = await this.world.devices?.takeOver.done(cancel);
+    return outcome === undefined || outcome.ok ? undefined : outcome.message;
+  }
+
   /** The picture is complete: what counts as in flight now was decided by an earlier leader. */
   private beginWithDevices(): void {
     const { pendingClaims, devices } = this.world;
     if (pendingClaims === undefined || devices === undefined || pendingClaims.decidedBy === "scheduler") return;
     pendingClaims.decidedBy = "scheduler";
-    devices.report.tookOver("scheduler", devices.tracker);
+    devices.report.tookOver("scheduler", devices.tracker, { voided: devices.takeOver.voided });
   }
 
   /**

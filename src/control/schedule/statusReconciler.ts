@@ -21,6 +21,8 @@ import { poolOf, refs, type SchedulerCaches } from "./schedulerCaches.ts";
 
 /** Numbers in a sentence change with every pod that comes and goes; the same kind of reason is written again this often at most. */
 const refreshMs = 15_000;
+/** For so long a new pod may wait for its claims without a condition that says so: a burst of pods takes its time. */
+const claimsMs = 10_000;
 
 /**
  * Tells on the objects themselves why they wait. What is written is what the last cycle found, about the object as it is now: a pod that
@@ -49,6 +51,8 @@ export class StatusReconciler {
     }
     if (reason === undefined) return this.clear(job, cancel);
     const nowMs = this.controllers.ports.clock.nowMs();
+    const earlyMs = reason.verdict.awaitsClaims === true ? untilClaimsAreLate(job, nowMs) : 0;
+    if (earlyMs > 0) return { requeueAfterMs: earlyMs };
     const sinceMs = nowMs - (this.writtenMs.get(jobId) ?? Number.NEGATIVE_INFINITY);
     const isRecent = this.isToldAs(job, reason) && sinceMs < refreshMs;
     if (!isRecent) this.writtenMs.set(jobId, nowMs);
@@ -224,6 +228,15 @@ export class StatusReconciler {
   private conditionOf(group: PodGroup): SchedulingCondition | undefined {
     return group.status?.schedulingConditions?.find(({ nodePool }) => nodePool === poolNameOf(group));
   }
+}
+
+/** A claim from a template is made in the same moment as its pod: two writes about its absence would be for nothing. */
+function untilClaimsAreLate({ tasks }: Job, nowMs: number): number {
+  let earlyMs = Number.POSITIVE_INFINITY;
+  for (const { status, createdMs } of tasks) {
+    if (status === "pending") earlyMs = Math.min(earlyMs, createdMs + claimsMs - nowMs);
+  }
+  return Number.isFinite(earlyMs) ? Math.min(earlyMs, claimsMs) : 0;
 }
 
 function poolNameOf({ metadata }: PodGroup): string {

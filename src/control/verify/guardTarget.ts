@@ -2,6 +2,8 @@
  * May verify write to this cluster? A proof creates nodes and pods and deletes them again; on a production cluster that
  * would be an accident. Two things must be true: the target was named, and it has simulated nodes.
  */
+
+import { builtin } from "../../model/resources.generated.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 
@@ -13,7 +15,7 @@ export interface Target {
   readonly allowedContexts: readonly string[];
 }
 
-const nodes = { group: "", version: "v1", plural: "nodes" } as const;
+const nodes = builtin.Node;
 
 /** An index by label may lag behind the nodes that have just been made. */
 const tries = 10;

@@ -3,10 +3,11 @@
  * worth while: the verdict comes from the snapshot that follows.
  */
 import type { Pod } from "../../model/kubernetes.generated.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { KubeApi, Watch } from "../../ports/kubeApi.ts";
 
-const pods = { group: "", version: "v1", plural: "pods" } as const;
+const pods = builtin.Pod;
 
 /** Between a change and the look that it causes, so that a burst of changes costs one look. */
 const burstMs = 250;
@@ -40,7 +41,7 @@ export class PodWaker {
       { resourceVersion: options.revision },
       {
         event: (event) => {
-          if (event.type !== "BOOKMARK") this.see(event.type, event.object as unknown as Pod);
+          if (event.type !== "BOOKMARK") this.see(event.type, event.object);
         },
         // Without a watch the interval is all there is, and it is enough.
         ended: () => {},

@@ -13,9 +13,10 @@
 import { type ClusterSnapshot, clusterSnapshot, type SnapshotKind } from "../../decide/verify/clusterSnapshot.ts";
 import { type KindName, readKind } from "../../decide/verify/readKinds.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import type { Resource } from "../../model/objects/resource.ts";
 import { type Outcome, type Refusal, refused, succeeded } from "../../model/outcome.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import type { KubeApi, ListOptions, ResourceRef } from "../../ports/kubeApi.ts";
+import type { KubeApi, KubeList, ListOptions } from "../../ports/kubeApi.ts";
 
 export interface TakeOptions {
   readonly nowMs: () => number;
@@ -120,7 +121,7 @@ async function readAt(
 
 async function listWhole(
   kube: KubeApi,
-  ref: ResourceRef,
+  ref: Resource,
   revision: string | undefined,
   { cancel, answered }: { cancel: Cancel | undefined; answered: (() => void) | undefined },
 ): Promise<Outcome<{ revision: string; objects: readonly KubeObject[] }>> {
@@ -134,7 +135,7 @@ async function listWhole(
   if (first.value.continueToken === undefined) return succeeded({ revision: at, objects: first.value.items });
   const objects = [...first.value.items];
   for (let token: string | undefined = first.value.continueToken; token !== undefined; ) {
-    const page = await kube.list(ref, { ...limits, continueToken: token });
+    const page: Outcome<KubeList> = await kube.list(ref, { ...limits, continueToken: token });
     if (!page.ok) return page;
     answered?.();
     // A server that continues with another revision has lost the list; two halves of two moments are no list.

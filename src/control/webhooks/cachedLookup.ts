@@ -1,5 +1,6 @@
 import { keyOf } from "../../model/intent.ts";
 import type { AdmissionHook, AdmissionLookup, HookResource } from "../../model/objects/admissionHook.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 
@@ -9,11 +10,11 @@ export function cachedLookup(controllers: Controllers, hooks: readonly Admission
   for (const resource of hooks.flatMap(({ reads = [] }) => reads)) {
     caches.set(wordFor(resource), controllers.cache(resource));
   }
-  const cacheOf = (resource: HookResource): ObjectCache => {
+  const cacheOf = <T extends KubeObject>(resource: HookResource<T>): ObjectCache<T> => {
     const cache = caches.get(wordFor(resource));
     if (cache === undefined)
       throw new Error(`a hook looks up ${wordFor(resource)}, which it does not say that it reads`);
-    return cache;
+    return cache as ObjectCache<T>;
   };
   return {
     get: (resource, namespace, name) => cacheOf(resource).get(keyOf(namespace, name)),

@@ -1,8 +1,9 @@
+import type { NewObject } from "../../model/intent.ts";
 import { equalFields } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import type { Resource } from "../../model/objects/resource.ts";
 import type { Outcome } from "../../model/outcome.ts";
-import type { KubeApi, ObjectRef, ResourceRef } from "../../ports/kubeApi.ts";
-import type { NewObject } from "../component.ts";
+import type { KubeApi, ObjectRef } from "../../ports/kubeApi.ts";
 
 const attemptsMax = 5;
 
@@ -27,13 +28,13 @@ async function ensure(kube: KubeApi, wanted: NewObject): Promise<Outcome<unknown
     if (found.ok && equalFields(found.value["webhooks"], wanted["webhooks"])) return found;
     const written = found.ok
       ? await kube.update(ref, { ...found.value, webhooks: wanted["webhooks"] } as KubeObject)
-      : await kube.create(kind, wanted as unknown as KubeObject);
+      : await kube.create(kind, wanted);
     const isRace = !written.ok && (written.reason === "Conflict" || written.reason === "AlreadyExists");
     if (!isRace || attempt === attemptsMax) return written;
   }
 }
 
-function resourceOf({ kind }: NewObject): ResourceRef {
+function resourceOf({ kind }: NewObject): Resource {
   const plural =
     kind === "MutatingWebhookConfiguration" ? "mutatingwebhookconfigurations" : "validatingwebhookconfigurations";
   return { group: "admissionregistration.k8s.io", version: "v1", plural };

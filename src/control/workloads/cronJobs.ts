@@ -1,7 +1,6 @@
 import { decideCronJob } from "../../decide/workloads/jobs/cronJob.ts";
-import type { CronJob, Job } from "../../model/kubernetes.generated.ts";
+import type { CronJob } from "../../model/kubernetes.generated.ts";
 import { isTrue } from "../../model/objects/condition.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
 import type { Committed } from "../runtime/commit.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import { forObject, forOwner, kindSource } from "../runtime/sources.ts";
@@ -16,18 +15,16 @@ export function addCronJobs(controllers: Controllers, room: WorkloadCaches): voi
   const recorder = room.recorder("cronjob-controller");
   const byNamespace = jobs.cache.index(({ metadata }) => [metadata.namespace ?? ""]);
 
-  const decide = (object: KubeObject, nowMs: number): Told => {
-    const cronJob = object as unknown as CronJob;
-    const inNamespace = byNamespace.get(cronJob.metadata.namespace ?? "") as unknown as readonly Job[];
+  const decide = (cronJob: CronJob, nowMs: number): Told => {
+    const inNamespace = byNamespace.get(cronJob.metadata.namespace ?? "");
     const decision = decideCronJob({ revision: desk.revisionOf([jobKind]), cronJob, jobs: inNamespace }, nowMs);
     return { ...decision, tell: (committed) => tell(cronJob, committed) };
   };
 
-  const tell = (cronJob: CronJob, committed: readonly Committed[]): void => {
-    const regarding = cronJob as unknown as KubeObject;
+  const tell = (regarding: CronJob, committed: readonly Committed[]): void => {
     for (const { intent, outcome } of committed) {
       const { plural, name } = intent.target;
-      if (intent.type === "status" && outcome.ok) tellCompleted(cronJob, intent.object as unknown as CronJob);
+      if (intent.type === "status" && outcome.ok) tellCompleted(regarding, intent.object as CronJob);
       if (plural !== jobKind.plural) continue;
       if (intent.type === "create" && outcome.ok) {
         recorder.record(regarding, normal("SuccessfulCreate", "Create", `Created job ${name}`));
@@ -48,7 +45,7 @@ export function addCronJobs(controllers: Controllers, room: WorkloadCaches): voi
       if (job === undefined) continue;
       const end = isTrue(job.status?.conditions, "Complete") ? "Complete" : "Failed";
       const note = `Saw completed job: ${name}, condition: ${end}`;
-      recorder.record(before as unknown as KubeObject, normal("SawCompletedJob", "Finish", note));
+      recorder.record(before, normal("SawCompletedJob", "Finish", note));
     }
   };
 

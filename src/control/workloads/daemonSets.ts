@@ -2,7 +2,6 @@ import { decideDaemonSet } from "../../decide/workloads/sets/daemonSet.ts";
 import { templateHash } from "../../decide/workloads/template.ts";
 import type { DaemonSet, Node } from "../../model/kubernetes.generated.ts";
 import { equalFields } from "../../model/objects/json.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
 import type { CacheEvent } from "../cache/objectCache.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import { forObject, forOwner, kindSource } from "../runtime/sources.ts";
@@ -19,14 +18,13 @@ export function addDaemonSets(controllers: Controllers, room: WorkloadCaches): v
   const { desk, pods, nodes, daemonSets, revisions } = room;
   const recorder = room.recorder("daemonset-controller");
 
-  const decide = (object: KubeObject, nowMs: number): Told => {
-    const daemonSet = object as unknown as DaemonSet;
+  const decide = (daemonSet: DaemonSet, nowMs: number): Told => {
     const hash = templateHash(daemonSet.spec?.template, daemonSet.status?.collisionCount);
     const decision = decideDaemonSet(
       {
         revision: desk.revisionOf([podKind, controllerRevisionKind]),
         daemonSet,
-        nodes: [...nodes.cache.view().objects].map(([, node]) => node as unknown as Node),
+        nodes: [...nodes.cache.view().objects].map(([, node]) => node),
         pods: pods.candidatesOf(daemonSet),
         isTaken: (name) => pods.has(daemonSet.metadata.namespace, name),
         revisions: revisionsFor(room, daemonSet, hash),
@@ -51,9 +49,9 @@ export function addDaemonSets(controllers: Controllers, room: WorkloadCaches): v
 }
 
 /** A heartbeat says nothing about where pods belong. */
-function isAboutPlacement(event: CacheEvent): boolean {
+function isAboutPlacement(event: CacheEvent<Node>): boolean {
   if (event.type !== "updated") return true;
-  const [before, after] = [event.before as unknown as Node, event.object as unknown as Node];
+  const [before, after] = [event.before, event.object];
   return (
     !equalFields(before.metadata.labels ?? {}, after.metadata.labels ?? {}) ||
     !equalFields(before.spec?.taints ?? [], after.spec?.taints ?? [])

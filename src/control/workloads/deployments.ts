@@ -3,7 +3,6 @@ import { sizeOf } from "../../decide/workloads/deployments/deploymentScale.ts";
 import { templateHash } from "../../decide/workloads/template.ts";
 import { keyOf } from "../../model/intent.ts";
 import type { Deployment, Pod, ReplicaSet } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
 import { controllerOf } from "../../model/objects/ownership.ts";
 import { isFinished } from "../../model/objects/podFacts.ts";
 import type { CacheEvent } from "../cache/objectCache.ts";
@@ -21,8 +20,7 @@ export function addDeployments(controllers: Controllers, room: WorkloadCaches): 
   const { desk, pods, deployments, replicaSets } = room;
   const recorder = room.recorder("deployment-controller");
 
-  const decide = (object: KubeObject, nowMs: number): Told => {
-    const deployment = object as unknown as Deployment;
+  const decide = (deployment: Deployment, nowMs: number): Told => {
     const sets = replicaSets.candidatesOf(deployment);
     const namesake = namesakeOf(deployment);
     if (namesake !== undefined && !sets.includes(namesake)) sets.push(namesake);
@@ -45,7 +43,7 @@ export function addDeployments(controllers: Controllers, room: WorkloadCaches): 
     replicaSets.get(metadata.namespace, `${metadata.name}-${templateHash(spec?.template, status?.collisionCount)}`);
 
   /** Recreate goes on when the last old pod is gone; no other strategy waits for pods. */
-  const waiting = ({ object }: CacheEvent): string[] => {
+  const waiting = ({ object }: CacheEvent<Pod>): string[] => {
     const owner = controllerOf(object.metadata);
     if (owner?.kind !== "ReplicaSet") return [];
     const set = replicaSets.get(object.metadata.namespace, owner.name);
@@ -67,8 +65,8 @@ export function addDeployments(controllers: Controllers, room: WorkloadCaches): 
   });
 }
 
-function hasEnded(event: CacheEvent): boolean {
-  return event.type === "deleted" || isFinished(event.object as unknown as Pod);
+function hasEnded(event: CacheEvent<Pod>): boolean {
+  return event.type === "deleted" || isFinished(event.object);
 }
 
 function tellSizes(
@@ -77,7 +75,7 @@ function tellSizes(
   sizes: ReadonlyMap<string, number>,
   committed: readonly Committed[],
 ): void {
-  const regarding = deployment as unknown as KubeObject;
+  const regarding = deployment;
   for (const { intent, outcome } of committed) {
     if (intent.target.plural !== replicaSetKind.plural) continue;
     const { name } = intent.target;

@@ -2,10 +2,11 @@ import { applyIntent, type Written } from "../../intents/applyIntent.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
 import { assert } from "../../model/assert.ts";
 import { type Intent, intentId, kindOf } from "../../model/intent.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import type { Resource } from "../../model/objects/resource.ts";
 import { type Outcome, type Refusal, refused } from "../../model/outcome.ts";
 import { firstRevision, isLater, type Revision } from "../../model/revision.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import type { ResourceRef } from "../../ports/kubeApi.ts";
 import type { Ended } from "../../snapshot/ledger.ts";
 import { Picture } from "../../snapshot/picture.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
@@ -44,7 +45,7 @@ export class InFlightWrites {
   private readonly byAuthor = new Map<string, Set<Intent>>();
   private readonly wakers = new Map<string, (key: string) => void>();
 
-  constructor(controllers: Controllers, kinds: readonly ResourceRef[]) {
+  constructor(controllers: Controllers, kinds: readonly Resource[]) {
     this.controllers = controllers;
     for (const kind of kinds) this.caches.set(kindOf(kind), controllers.cache(kind));
     const tables = [...this.caches].map(([kind, { table }]) => [kind, { table }] as const);
@@ -54,14 +55,14 @@ export class InFlightWrites {
     }
   }
 
-  cache(kind: ResourceRef): ObjectCache {
+  cache<T extends KubeObject>(kind: Resource<T>): ObjectCache<T> {
     const cache = this.caches.get(kindOf(kind));
     assert(cache !== undefined, () => `${kindOf(kind)} is not on this desk`);
-    return cache;
+    return cache as ObjectCache<T>;
   }
 
   /** Everything that happened to these kinds up to here is known. */
-  revisionOf(kinds: readonly ResourceRef[]): Revision {
+  revisionOf(kinds: readonly Resource[]): Revision {
     let oldest: Revision | undefined;
     for (const kind of kinds) {
       const { revision } = this.cache(kind);

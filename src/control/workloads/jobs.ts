@@ -4,7 +4,6 @@ import { lookAgain, lookAgainAtAll } from "../../intents/lookAgain.ts";
 import { keyOf } from "../../model/intent.ts";
 import type { Job, JobCondition, Pod } from "../../model/kubernetes.generated.ts";
 import { isTrue } from "../../model/objects/condition.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
 import { controllerOf } from "../../model/objects/ownership.ts";
 import { isAtLeast, laterOf, type Revision } from "../../model/revision.ts";
 import type { Committed } from "../runtime/commit.ts";
@@ -33,13 +32,12 @@ export function addJobs(controllers: Controllers, room: WorkloadCaches): void {
   /** Pods that hold the tracking finalizer, by the key of their Job, also when that is gone. */
   const tracked = pods.cache.index((object) => {
     const owner = controllerOf(object.metadata);
-    if (owner?.kind !== "Job" || !isTracked(object as unknown as Pod)) return [];
+    if (owner?.kind !== "Job" || !isTracked(object)) return [];
     return [keyOf(object.metadata.namespace, owner.name)];
   });
   const fresh = new Map<string, FreshPods>();
 
-  const decide = (object: KubeObject, nowMs: number): Told => {
-    const job = object as unknown as Job;
+  const decide = (job: Job, nowMs: number): Told => {
     const { namespace, uid } = job.metadata;
     const read = fresh.get(uid);
     const isNewer = read !== undefined && !isAtLeast(pods.cache.revision, read.revision);
@@ -66,7 +64,7 @@ export function addJobs(controllers: Controllers, room: WorkloadCaches): void {
   const before = async (key: string, turn: ReconcileContext): Promise<ReconcileResult> => {
     const released = await releaseOrphans(key, turn);
     if (released !== undefined) return released;
-    const job = jobs.cache.get(key) as unknown as Job | undefined;
+    const job = jobs.cache.get(key);
     if (job === undefined || !hasMissing(job)) return undefined;
     return readPods(job, turn);
   };
@@ -74,9 +72,7 @@ export function addJobs(controllers: Controllers, room: WorkloadCaches): void {
   /** Pods that wait to be counted by a Job that is gone. That our cache lacks the Job proves nothing. */
   const releaseOrphans = async (key: string, { cancel }: ReconcileContext): Promise<ReconcileResult> => {
     const known = jobs.cache.get(key);
-    const strays = tracked
-      .get(key)
-      .filter(({ metadata }) => controllerOf(metadata)?.uid !== known?.metadata.uid) as unknown as Pod[];
+    const strays = tracked.get(key).filter(({ metadata }) => controllerOf(metadata)?.uid !== known?.metadata.uid);
     const [first] = strays;
     if (first === undefined) return undefined;
     const { namespace = "" } = first.metadata;
@@ -84,7 +80,7 @@ export function addJobs(controllers: Controllers, room: WorkloadCaches): void {
     const atLeast = laterOf(pods.cache.revision, jobs.cache.revision);
     const looked = await lookAgain(kube, { ...jobKind, namespace, name }, { atLeast, cancel });
     if (!looked.ok) return reconcileResultOf(looked) ?? { again: looked.message };
-    const job = looked.value.object as unknown as Job | undefined;
+    const job = looked.value.object;
     const intents = strays.flatMap((pod) => decideOrphanedJobPod(pod, job).intents);
     if (intents.length === 0) return undefined;
     const committed = await desk.carryOut({ controller: "job-controller", key }, intents, cancel);
@@ -108,7 +104,7 @@ export function addJobs(controllers: Controllers, room: WorkloadCaches): void {
     const { namespace = "", uid, resourceVersion } = job.metadata;
     const looked = await lookAgainAtAll(kube, podKind, { namespace }, { atLeast: resourceVersion, cancel });
     if (!looked.ok) return reconcileResultOf(looked) ?? { again: looked.message };
-    fresh.set(uid, { revision: looked.value.revision, pods: looked.value.items as unknown as Pod[] });
+    fresh.set(uid, { revision: looked.value.revision, pods: looked.value.items });
     return undefined;
   };
 
@@ -125,12 +121,11 @@ export function addJobs(controllers: Controllers, room: WorkloadCaches): void {
 }
 
 /** The end of a Job, and its pauses, when they are stored. */
-function tellConditions(recorder: EventRecorder, job: Job, committed: readonly Committed[]): void {
-  const regarding = job as unknown as KubeObject;
-  const before = job.status?.conditions;
+function tellConditions(recorder: EventRecorder, regarding: Job, committed: readonly Committed[]): void {
+  const before = regarding.status?.conditions;
   for (const { intent, outcome } of committed) {
     if (intent.type !== "status" || intent.target.plural !== jobKind.plural || !outcome.ok) continue;
-    const after = (intent.object as unknown as Job).status?.conditions ?? [];
+    const after = (intent.object as Job).status?.conditions ?? [];
     for (const condition of after) {
       const was: JobCondition | undefined = before?.find(({ type }) => type === condition.type);
       if (was?.status === condition.status) continue;

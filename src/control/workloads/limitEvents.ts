@@ -1,5 +1,5 @@
 import { pendingPodsReason } from "../../decide/workloads/pendingPods.ts";
-import type { Decision, Known } from "../../model/objects/draft.ts";
+import type { Decision } from "../../model/objects/draft.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
 import type { EventRecorder } from "../runtime/eventRecorder.ts";
@@ -17,12 +17,12 @@ export class LimitEvents {
     });
   }
 
-  tell(owner: Known, { limit }: Decision): void {
+  tell(owner: KubeObject, { limit }: Decision): void {
     const { uid } = owner.metadata;
     if (limit === undefined) this.limited.delete(uid);
     else if (!this.limited.has(uid)) {
       this.limited.add(uid);
-      this.recorder.record(owner as unknown as KubeObject, warning(pendingPodsReason, "Create", limit));
+      this.recorder.record(owner, warning(pendingPodsReason, "Create", limit));
     }
   }
 }

@@ -32,7 +32,7 @@ export const nodeLivesTimes: NodeLivesTimes = { ...nodeLifeDefaults, tickMs: 5_0
 export function addNodeLives(
   controllers: Controllers,
   room: WorkloadCaches,
-  podsByNode: CacheIndex,
+  podsByNode: CacheIndex<Pod>,
   times: NodeLivesTimes = nodeLivesTimes,
 ): void {
   const { desk, nodes, pods } = room;
@@ -45,7 +45,7 @@ export function addNodeLives(
     signs.tick();
     return [];
   });
-  const podsOn = (name: string): readonly Pod[] => podsByNode.get(name) as unknown as readonly Pod[];
+  const podsOn = (name: string): readonly Pod[] => podsByNode.get(name);
 
   nodes.cache.onEvent((event) => {
     const { name } = event.object.metadata;
@@ -67,7 +67,7 @@ export function addNodeLives(
 
   const pictureOf = (node: Node) => {
     const { name } = node.metadata;
-    const lease = leases.get(`${leaseNamespace}/${name}`) as unknown as Lease | undefined;
+    const lease = leases.get(`${leaseNamespace}/${name}`);
     const silentMs = signs.silentMs(name);
     return {
       node,
@@ -78,8 +78,7 @@ export function addNodeLives(
     };
   };
 
-  const decideLife = (object: KubeObject, nowMs: number): Told => {
-    const node = object as unknown as Node;
+  const decideLife = (node: Node, nowMs: number): Told => {
     const decision = decideNodeLife(pictureOf(node), nowMs, times);
     return { ...decision, tell: (committed) => tellSilence(node, committed) };
   };
@@ -99,7 +98,7 @@ export function addNodeLives(
   const listenAgain = async (key: string, { cancel }: ReconcileContext): Promise<ReconcileResult> => {
     const node = nodes.cache.get(key);
     if (node === undefined) return undefined;
-    const { intents } = decideNodeLife(pictureOf(node as unknown as Node), ports.clock.nowMs(), times);
+    const { intents } = decideNodeLife(pictureOf(node), ports.clock.nowMs(), times);
     if (!intents.some(({ type, target }) => type === "status" && target.plural === nodeKind.plural)) return undefined;
     const target = { ...leaseKind, namespace: leaseNamespace, name: key };
     const fresh = await lookAgain(kube, target, { atLeast: leases.revision, cancel });
@@ -117,8 +116,7 @@ export function addNodeLives(
     decide: decideLife,
   });
 
-  const decideEviction = (object: KubeObject, nowMs: number): Told => {
-    const node = object as unknown as Node;
+  const decideEviction = (node: Node, nowMs: number): Told => {
     const decision = decideTaintEviction({ node, pods: podsOn(node.metadata.name) }, nowMs);
     const tell = (committed: readonly Committed[]): void => {
       for (const { intent, outcome } of committed) {
@@ -132,8 +130,8 @@ export function addNodeLives(
   };
 
   /** Only pods on a node that drives pods away matter. */
-  const nodeOfPod = ({ object }: CacheEvent): string[] => {
-    const { nodeName = "" } = (object as unknown as Pod).spec ?? {};
+  const nodeOfPod = ({ object }: CacheEvent<Pod>): string[] => {
+    const { nodeName = "" } = object.spec ?? {};
     return nodeName !== "" && hasNoExecute(nodes.get(undefined, nodeName)) ? [nodeName] : [];
   };
   addOwnerController(controllers, desk, {
@@ -198,8 +196,8 @@ class Signs {
   }
 }
 
-function conditionsOf(object: KubeObject): readonly NodeCondition[] {
-  return (object as unknown as Node).status?.conditions ?? [];
+function conditionsOf(object: Node): readonly NodeCondition[] {
+  return object.status?.conditions ?? [];
 }
 
 function readyOf(object: KubeObject): string | undefined {
@@ -212,25 +210,25 @@ function heartbeatOf(object: KubeObject): string | undefined {
   return times.length === 0 ? undefined : times.join();
 }
 
-function renewalOf(lease: KubeObject): string | undefined {
-  return (lease as unknown as Lease).spec?.renewTime;
+function renewalOf(lease: Lease): string | undefined {
+  return lease.spec?.renewTime;
 }
 
 function hasNoExecute(node: Node | undefined): boolean {
   return node?.spec?.taints?.some(({ effect }) => effect === "NoExecute") === true;
 }
 
-function areTaintsChanged(event: CacheEvent): boolean {
-  const taintsOf = (object: KubeObject) => (object as unknown as Node).spec?.taints ?? [];
-  if (event.type !== "updated") return hasNoExecute(event.object as unknown as Node);
+function areTaintsChanged(event: CacheEvent<Node>): boolean {
+  const taintsOf = (object: Node) => object.spec?.taints ?? [];
+  if (event.type !== "updated") return hasNoExecute(event.object);
   return !equalFields(taintsOf(event.before), taintsOf(event.object));
 }
 
 /** Thousands of nodes say every few seconds that nothing has changed; silence is found by a timer, not by them. */
-function isMoreThanHeartbeat(event: CacheEvent): boolean {
+function isMoreThanHeartbeat(event: CacheEvent<Node>): boolean {
   if (event.type !== "updated") return true;
-  const told = (object: KubeObject) => {
-    const { spec, metadata } = object as unknown as Node;
+  const told = (object: Node) => {
+    const { spec, metadata } = object;
     const conditions = conditionsOf(object).map(({ type, status }) => [type, status]);
     return [conditions, spec?.taints ?? [], spec?.unschedulable ?? false, metadata.deletionTimestamp ?? ""];
   };

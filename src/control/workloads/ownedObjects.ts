@@ -1,20 +1,20 @@
 import { keyOf } from "../../model/intent.ts";
-import type { Known } from "../../model/objects/draft.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { controllerOf } from "../../model/objects/ownership.ts";
-import type { ResourceRef } from "../../ports/kubeApi.ts";
+import type { Resource } from "../../model/objects/resource.ts";
+
 import type { CacheIndex } from "../cache/cacheIndex.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
 import type { InFlightWrites } from "./inFlightWrites.ts";
 
 /** A kind as the controllers read it: by name, by controller, and the objects without a controller. Never all of it. */
-export class OwnedObjects<T extends Known> {
-  readonly kind: ResourceRef;
-  readonly cache: ObjectCache;
-  private readonly owned: CacheIndex;
-  private readonly orphans: CacheIndex;
+export class OwnedObjects<T extends KubeObject> {
+  readonly kind: Resource<T>;
+  readonly cache: ObjectCache<T>;
+  private readonly owned: CacheIndex<T>;
+  private readonly orphans: CacheIndex<T>;
 
-  constructor(desk: InFlightWrites, kind: ResourceRef) {
+  constructor(desk: InFlightWrites, kind: Resource<T>) {
     this.kind = kind;
     this.cache = desk.cache(kind);
     this.owned = this.cache.index(({ metadata }) => {
@@ -27,7 +27,7 @@ export class OwnedObjects<T extends Known> {
   }
 
   get(namespace: string | undefined, name: string): T | undefined {
-    return this.cache.get(keyOf(namespace, name)) as T | undefined;
+    return this.cache.get(keyOf(namespace, name));
   }
 
   has(namespace: string | undefined, name: string): boolean {
@@ -35,7 +35,7 @@ export class OwnedObjects<T extends Known> {
   }
 
   ownedBy({ metadata }: { metadata: { uid: string } }): readonly T[] {
-    return this.owned.get(metadata.uid) as readonly KubeObject[] as unknown as readonly T[];
+    return this.owned.get(metadata.uid);
   }
 
   /** How many the owner has. */
@@ -44,8 +44,8 @@ export class OwnedObjects<T extends Known> {
   }
 
   /** Those that the owner has, and those that it may take: what a claim is decided on. */
-  candidatesOf({ metadata }: Known): T[] {
-    const orphans = this.orphans.get(metadata.namespace ?? "") as readonly KubeObject[] as unknown as readonly T[];
+  candidatesOf({ metadata }: KubeObject): T[] {
+    const orphans = this.orphans.get(metadata.namespace ?? "");
     return orphans.length === 0 ? [...this.ownedBy({ metadata })] : [...this.ownedBy({ metadata }), ...orphans];
   }
 }

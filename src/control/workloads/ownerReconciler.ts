@@ -1,11 +1,12 @@
 import { lookAgain } from "../../intents/lookAgain.ts";
 import { type Intent, isDestructive, keyOfObject } from "../../model/intent.ts";
 import type { Decision } from "../../model/objects/draft.ts";
-import type { KubeObject, OwnerReference } from "../../model/objects/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { controllerOf } from "../../model/objects/ownership.ts";
+import type { Resource } from "../../model/objects/resource.ts";
 import { type Outcome, succeeded } from "../../model/outcome.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import type { ResourceRef } from "../../ports/kubeApi.ts";
+
 import type { Committed } from "../runtime/commit.ts";
 import type { Controller } from "../runtime/controller.ts";
 import type { Controllers } from "../runtime/controllers.ts";
@@ -14,13 +15,13 @@ import { Channel, type Source } from "../runtime/sources.ts";
 import type { Author, InFlightWrites } from "./inFlightWrites.ts";
 
 /** What a controller does for one object that owns others. */
-export interface OwnerController {
+export interface OwnerController<T extends KubeObject> {
   /** As upstream calls it: `replicaset-controller`. Shows in events, logs and metrics. */
   readonly name: string;
-  readonly kind: ResourceRef;
+  readonly kind: Resource<T>;
   readonly sources: readonly Source[];
   /** Reads the caches and decides, all in one go: nothing else happens in between. */
-  decide(owner: KubeObject, nowMs: number): Told;
+  decide(owner: T, nowMs: number): Told;
   /** Runs first in every reconcile: what the key needs beyond its owner, which may be gone. */
   before?(key: string, turn: ReconcileContext): Promise<ReconcileResult>;
 }
@@ -40,10 +41,10 @@ const backoff = { baseMs: 5, maxMs: 30_000 };
  * Reconciles the objects of a kind: wait until our own writes are observed, decide, read again before deletes, write,
  * report.
  */
-export function addOwnerController(
+export function addOwnerController<T extends KubeObject>(
   controllers: Controllers,
   desk: InFlightWrites,
-  options: OwnerController,
+  options: OwnerController<T>,
 ): Controller {
   const { name, kind } = options;
   const cache = desk.cache(kind);
@@ -75,7 +76,7 @@ export function addOwnerController(
   };
 
   /** Without a value: it is gone, and the watch will say so. */
-  const freshOwner = async (owner: KubeObject, cancel: Cancel): Promise<Outcome<KubeObject | undefined>> => {
+  const freshOwner = async (owner: T, cancel: Cancel): Promise<Outcome<T | undefined>> => {
     const { namespace = "", name: ownerName, uid } = owner.metadata;
     const target = { ...kind, namespace, name: ownerName };
     const outcome = await lookAgain(kube, target, { atLeast: cache.revision, cancel });
@@ -101,9 +102,9 @@ function needsFreshOwner(intent: Intent, owner: KubeObject): boolean {
   if (isDestructive(intent)) return true;
   if (intent.type !== "patch" || keyOfObject(owner) === `${intent.target.namespace}/${intent.target.name}`)
     return false;
-  const metadata = intent.patch["metadata"] as { ownerReferences?: OwnerReference[] | null } | undefined;
+  const { metadata } = intent.patch;
   if (metadata?.ownerReferences === undefined) return false;
-  const ownerReferences = metadata.ownerReferences ?? [];
+  const ownerReferences = [...(metadata.ownerReferences ?? [])];
   return controllerOf({ ...owner.metadata, ownerReferences })?.uid === owner.metadata.uid;
 }
 

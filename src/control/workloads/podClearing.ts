@@ -1,6 +1,6 @@
 import { decidePodGc, podGcDefaults } from "../../decide/workloads/nodes/podGc.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
-import type { Node, Pod } from "../../model/kubernetes.generated.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
 import { isFinished, isLeaving } from "../../model/objects/podFacts.ts";
 import { laterOf } from "../../model/revision.ts";
 import type { CacheIndex } from "../cache/cacheIndex.ts";
@@ -17,19 +17,18 @@ const only = "pods";
 const everyMs = 20_000;
 
 /** Deletes pods that no other controller deletes: on nodes that are gone, ended long ago, or never placed. */
-export function addPodClearing(controllers: Controllers, room: WorkloadCaches, podsByNode: CacheIndex): void {
+export function addPodClearing(controllers: Controllers, room: WorkloadCaches, podsByNode: CacheIndex<Pod>): void {
   const { desk, pods, nodes } = room;
   const { kube, ports } = controllers;
   /** By what makes a pod worth a look; a pod that just runs is in none of them. */
-  const suspects = pods.cache.index((object) => {
-    const pod = object as unknown as Pod;
+  const suspects = pods.cache.index((pod) => {
     if (isLeaving(pod)) return ["leaving"];
     return isFinished(pod) ? ["ended"] : [];
   });
   let missingSinceMs: ReadonlyMap<string, number> = new Map();
 
   const look = (): readonly Pod[] => {
-    const found: unknown[] = [...suspects.get("leaving")];
+    const found: Pod[] = [...suspects.get("leaving")];
     const ended = suspects.get("ended");
     if (ended.length > podGcDefaults.endedMax) found.push(...ended);
     const seen = new Set(found);
@@ -37,7 +36,7 @@ export function addPodClearing(controllers: Controllers, room: WorkloadCaches, p
       if (nodes.has(undefined, node)) continue;
       for (const pod of podsByNode.get(node)) if (!seen.has(pod)) found.push(pod);
     }
-    return found as Pod[];
+    return found;
   };
 
   const turn = async (key: string, { cancel }: ReconcileContext): Promise<ReconcileResult> => {
@@ -47,7 +46,7 @@ export function addPodClearing(controllers: Controllers, room: WorkloadCaches, p
     if (state !== "clear") return reconcileResultOf(state) ?? { again: state.message };
     const nowMs = ports.clock.nowMs();
     const suspected = look();
-    const known = [...nodes.cache.view().objects].map(([, node]) => node as unknown as Node);
+    const known = [...nodes.cache.view().objects].map(([, node]) => node);
     const decision = decidePodGc({ pods: suspected, nodes: known, missingSinceMs }, nowMs);
     missingSinceMs = new Map(decision.missing.map((node) => [node, missingSinceMs.get(node) ?? nowMs]));
     const nodeOf = new Map(suspected.map(({ metadata, spec }) => [keyOfPod(metadata), spec?.nodeName ?? ""]));
@@ -85,7 +84,7 @@ function keyOfPod({ namespace = "", name: podName }: { namespace?: string; name:
   return `${namespace}/${podName}`;
 }
 
-function isUnplacedAndLeaving(event: CacheEvent): boolean {
-  const pod = event.object as unknown as Pod;
+function isUnplacedAndLeaving(event: CacheEvent<Pod>): boolean {
+  const pod = event.object;
   return event.type !== "deleted" && isLeaving(pod) && (pod.spec?.nodeName ?? "") === "";
 }

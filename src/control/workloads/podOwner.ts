@@ -1,7 +1,6 @@
 /** What controllers that own pods have in common: their sources, and the Events about their pods. */
 
 import { keyOf } from "../../model/intent.ts";
-import type { Known } from "../../model/objects/draft.ts";
 import { type LabelRequirements, type LabelSelector, selectorRequirements } from "../../model/objects/labelSelector.ts";
 import { type KubeObject, splitApiVersion } from "../../model/objects/object.ts";
 import { controllerOf } from "../../model/objects/ownership.ts";
@@ -22,7 +21,11 @@ const calmMsMax = 100;
  * Enqueues the owner after a delay that grows with its number of dependents: a reconcile over a thousand pods for each
  * of a thousand events would be a million reads, and fifty milliseconds are short.
  */
-export function calmSource(cache: ObjectCache, keysOf: KeysOf, sizeOf: (key: string) => number): Source {
+export function calmSource<T extends KubeObject>(
+  cache: ObjectCache<T>,
+  keysOf: KeysOf<T>,
+  sizeOf: (key: string) => number,
+): Source {
   return {
     cache,
     start: (queue) =>
@@ -36,7 +39,7 @@ export function calmSource(cache: ObjectCache, keysOf: KeysOf, sizeOf: (key: str
 }
 
 /** Enqueues the owner of a dependent, and for an orphan every owner whose selector matches it. */
-export function dependentSource<T extends Known>(
+export function dependentSource<T extends KubeObject>(
   following: OwnedObjects<T>,
   owners: ObjectCache,
   owner: { readonly group: string; readonly kind: string },
@@ -48,7 +51,7 @@ export function dependentSource<T extends Known>(
     objects: dependents,
     isEligible: isOrphan,
   });
-  const keys = (object: KubeObject): string[] => {
+  const keys = (object: T): string[] => {
     const controller = controllerOf(object.metadata);
     if (controller === undefined) return selecting.selectorsOf(object);
     if (controller.kind !== owner.kind || splitApiVersion(controller.apiVersion).group !== owner.group) return nobody;
@@ -86,8 +89,7 @@ export function isTelling(outcome: Committed["outcome"]): outcome is Refusal {
 }
 
 /** Creates and deletes of pods, in upstream's words. */
-export function tellPods(recorder: EventRecorder, owner: Known, committed: readonly Committed[]): void {
-  const regarding = owner as unknown as KubeObject;
+export function tellPods(recorder: EventRecorder, regarding: KubeObject, committed: readonly Committed[]): void {
   for (const { intent, outcome } of committed) {
     if (intent.target.plural !== "pods") continue;
     const { name } = intent.target;

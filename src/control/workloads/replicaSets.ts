@@ -1,7 +1,6 @@
 import { decideReplicaSet, type ReplicaSetSnapshot } from "../../decide/workloads/deployments/replicaSet.ts";
 import { keyOf } from "../../model/intent.ts";
 import type { ReplicaSet } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
 import type { Committed } from "../runtime/commit.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import { forObject, kindSource } from "../runtime/sources.ts";
@@ -19,8 +18,7 @@ export function addReplicaSets(controllers: Controllers, room: WorkloadCaches): 
   /** Why the last creates or deletes of a set were refused, until they are not. */
   const failures = new Map<string, NonNullable<ReplicaSetSnapshot["failure"]>>();
 
-  const decide = (object: KubeObject, nowMs: number): Told => {
-    const replicaSet = object as unknown as ReplicaSet;
+  const decide = (replicaSet: ReplicaSet, nowMs: number): Told => {
     const { namespace, name, uid } = replicaSet.metadata;
     const failure = failures.get(uid);
     const decision = decideReplicaSet(

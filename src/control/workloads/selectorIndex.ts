@@ -5,15 +5,15 @@ import { controllerOf } from "../../model/objects/ownership.ts";
 import type { KindChange } from "../../snapshot/kindTable.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
 
-export interface SelectorIndexOptions {
+export interface SelectorIndexOptions<S extends KubeObject, O extends KubeObject> {
   /** The kind with selectors: Services, ReplicaSets. */
-  readonly selectors: ObjectCache;
+  readonly selectors: ObjectCache<S>;
   /** Pure. Undefined: selects nothing. */
-  readonly requirementsOf: (selector: KubeObject) => LabelRequirements | undefined;
+  readonly requirementsOf: (selector: S) => LabelRequirements | undefined;
   /** What is selected: pods. */
-  readonly objects: ObjectCache;
+  readonly objects: ObjectCache<O>;
   /** Leave out what need not be looked at. Pure. */
-  readonly isEligible?: (object: KubeObject) => boolean;
+  readonly isEligible?: (object: O) => boolean;
   /**
    * Whether `selectedBy` is used; without it only the selectors of an object are kept, and a new selector costs
    * nothing.
@@ -30,12 +30,12 @@ interface Entry {
  * Which selectors match an object, and which objects a selector matches, in one namespace, kept current with both
  * caches: a change of a pod evaluates the selectors of its own namespace once and scans no pods.
  */
-export class SelectorIndex {
-  private readonly options: SelectorIndexOptions;
+export class SelectorIndex<S extends KubeObject, O extends KubeObject> {
+  private readonly options: SelectorIndexOptions<S, O>;
   /** By namespace, then by key of the selector. */
   private readonly entries = new Map<string, Map<string, Entry>>();
 
-  constructor(options: SelectorIndexOptions) {
+  constructor(options: SelectorIndexOptions<S, O>) {
     this.options = options;
     const { selectors, objects } = options;
     for (const [key, object] of selectors.view().objects) this.putSelector(key, object);
@@ -49,7 +49,7 @@ export class SelectorIndex {
   }
 
   /** Keys of those that select the object. */
-  selectorsOf(object: KubeObject): string[] {
+  selectorsOf(object: O): string[] {
     if (this.options.isEligible?.(object) === false) return [];
     const here = this.entries.get(object.metadata.namespace ?? "");
     if (here === undefined) return [];
@@ -61,8 +61,8 @@ export class SelectorIndex {
   }
 
   /** What the selector of this key selects, in order of key. */
-  selectedBy({ metadata }: KubeObject): KubeObject[] {
-    const entry = this.entries.get(metadata.namespace ?? "")?.get(keyOfObject({ metadata } as KubeObject));
+  selectedBy(selector: S): O[] {
+    const entry = this.entries.get(selector.metadata.namespace ?? "")?.get(keyOfObject(selector));
     if (entry === undefined) return [];
     return [...entry.members].sort().flatMap((key) => this.options.objects.get(key) ?? []);
   }
@@ -72,7 +72,7 @@ export class SelectorIndex {
     return this.entries.get(namespace)?.get(key)?.members.size ?? 0;
   }
 
-  private selectorChanged(change: KindChange): void {
+  private selectorChanged(change: KindChange<S>): void {
     const namespace = change.object.metadata.namespace ?? "";
     if (change.type === "deleted") {
       const here = this.entries.get(namespace);
@@ -81,7 +81,7 @@ export class SelectorIndex {
     } else this.putSelector(change.key, change.object);
   }
 
-  private putSelector(key: string, selector: KubeObject): void {
+  private putSelector(key: string, selector: S): void {
     const namespace = selector.metadata.namespace ?? "";
     const here = this.entries.get(namespace);
     const requirements = this.options.requirementsOf(selector);
@@ -102,7 +102,7 @@ export class SelectorIndex {
     }
   }
 
-  private objectChanged(change: KindChange): void {
+  private objectChanged(change: KindChange<O>): void {
     const here = this.entries.get(change.object.metadata.namespace ?? "");
     if (here === undefined) return;
     const isThere = change.type !== "deleted" && this.options.isEligible?.(change.object) !== false;

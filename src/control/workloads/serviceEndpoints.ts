@@ -1,7 +1,7 @@
 import { decideEndpointSlices } from "../../decide/workloads/services/endpointSlice.ts";
 import { decideEndpoints } from "../../decide/workloads/services/endpoints.ts";
 import { keyOf } from "../../model/intent.ts";
-import type { EndpointSlice, Node, Pod, Service } from "../../model/kubernetes.generated.ts";
+import type { Node, Pod, Service } from "../../model/kubernetes.generated.ts";
 import type { Decision } from "../../model/objects/draft.ts";
 import { type LabelRequirements, selectorRequirements } from "../../model/objects/labelSelector.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
@@ -19,7 +19,7 @@ const zoneLabel = "topology.kubernetes.io/zone";
 const serviceLabel = "kubernetes.io/service-name";
 
 /** Keeps the EndpointSlices, and the Endpoints as well, of each Service. */
-export function addServiceEndpoints(controllers: Controllers, room: WorkloadCaches, podsByNode: CacheIndex): void {
+export function addServiceEndpoints(controllers: Controllers, room: WorkloadCaches, podsByNode: CacheIndex<Pod>): void {
   const { desk, pods, nodes, services, slices, endpoints } = room;
   const behind = new SelectorIndex({
     selectors: services.cache,
@@ -31,29 +31,27 @@ export function addServiceEndpoints(controllers: Controllers, room: WorkloadCach
     const service = metadata.labels?.[serviceLabel];
     return service === undefined ? [] : [keyOf(metadata.namespace, service)];
   });
-  const podsOf = (service: KubeObject): Pod[] => behind.selectedBy(service) as unknown as Pod[];
+  const podsOf = (service: KubeObject): Pod[] => behind.selectedBy(service);
 
-  const decideSlices = (object: KubeObject): Decision => {
-    const service = object as unknown as Service;
+  const decideSlices = (service: Service): Decision => {
     const { namespace, name } = service.metadata;
-    const selected = podsOf(object);
+    const selected = podsOf(service);
     const names = new Set(selected.map(({ spec }) => spec?.nodeName ?? ""));
     return decideEndpointSlices({
       revision: desk.revisionOf([endpointSliceKind]),
       service,
       pods: selected,
       nodes: [...names].flatMap((node): Node | Node[] => nodes.get(undefined, node) ?? []),
-      slices: slicesByService.get(keyOf(namespace, name)) as unknown as readonly EndpointSlice[],
+      slices: slicesByService.get(keyOf(namespace, name)),
     });
   };
 
-  const decideOld = (object: KubeObject): Decision => {
-    const service = object as unknown as Service;
+  const decideOld = (service: Service): Decision => {
     const { namespace, name } = service.metadata;
     return decideEndpoints({
       revision: desk.revisionOf([endpointsKind]),
       service,
-      pods: podsOf(object),
+      pods: podsOf(service),
       endpoints: endpoints.get(namespace, name),
     });
   };
@@ -91,13 +89,13 @@ export function addServiceEndpoints(controllers: Controllers, room: WorkloadCach
   });
 }
 
-function podSelector(service: KubeObject): LabelRequirements | undefined {
-  const { selector } = (service as unknown as Service).spec ?? {};
+function podSelector(service: Service): LabelRequirements | undefined {
+  const { selector } = service.spec ?? {};
   if (selector === undefined || Object.keys(selector).length === 0) return undefined;
   return selectorRequirements({ matchLabels: selector });
 }
 
-function isZoneChanged(event: CacheEvent): boolean {
+function isZoneChanged(event: CacheEvent<Node>): boolean {
   const zoneOf = ({ metadata }: KubeObject): string | undefined => metadata.labels?.[zoneLabel];
   return event.type === "updated" && zoneOf(event.before) !== zoneOf(event.object);
 }

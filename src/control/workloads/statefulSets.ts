@@ -22,8 +22,7 @@ export function addStatefulSets(controllers: Controllers, room: WorkloadCaches):
   const recorder = room.recorder("statefulset-controller");
   const limits = new LimitEvents(recorder, statefulSets.cache);
 
-  const decide = (object: KubeObject, nowMs: number): Told => {
-    const statefulSet = object as unknown as StatefulSet;
+  const decide = (statefulSet: StatefulSet, nowMs: number): Told => {
     const decision = decideStatefulSet(
       {
         revision: desk.revisionOf([podKind, volumeClaimKind, controllerRevisionKind]),
@@ -90,14 +89,13 @@ export function revisionsFor(
   return found;
 }
 
-function tell(recorder: EventRecorder, set: StatefulSet, committed: readonly Committed[]): void {
-  const regarding = set as unknown as KubeObject;
+function tell(recorder: EventRecorder, regarding: StatefulSet, committed: readonly Committed[]): void {
   for (const { intent, outcome } of committed) {
     const { plural, name } = intent.target;
     const what = plural === "pods" ? "Pod" : plural === volumeClaimKind.plural ? "Claim" : undefined;
     if (what === undefined || (intent.type !== "create" && intent.type !== "delete")) continue;
     const [verb, action] = intent.type === "create" ? (["create", "Create"] as const) : (["delete", "Delete"] as const);
-    const about = `${verb} ${what} ${name} in StatefulSet ${set.metadata.name}`;
+    const about = `${verb} ${what} ${name} in StatefulSet ${regarding.metadata.name}`;
     if (outcome.ok) recorder.record(regarding, normal(`Successful${action}`, action, `${about} successful`));
     else if (isTelling(outcome))
       recorder.record(regarding, warning(`Failed${action}`, action, `${about} failed error: ${outcome.message}`));

@@ -1,4 +1,3 @@
-import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { Component } from "../component.ts";
 import { addCronJobs } from "./cronJobs.ts";
 import { addDaemonSets } from "./daemonSets.ts";
@@ -22,7 +21,7 @@ export const workloads: Component = {
   add(controllers) {
     const room = new WorkloadCaches(controllers);
     const podsByNode = room.pods.cache.index((object) => {
-      const { nodeName = "" } = (object as unknown as Pod).spec ?? {};
+      const { nodeName = "" } = object.spec ?? {};
       return nodeName === "" ? [] : [nodeName];
     });
     addDeployments(controllers, room);

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { userPod } from "../../../testing/decide/bindCluster.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
 import { readGpuRequest } from "../schedule/cluster/gpuRequest.ts";
 import { fractionErrors, fractionHooks, fractionRules, sharedPod } from "./admitFraction.ts";
 
@@ -126,7 +125,7 @@ describe("a pod that shares", () => {
       const request = {
         ...about,
         uid: "request-1",
-        object: pod as unknown as KubeObject,
+        object: pod,
         user: { username: "u", groups: [] },
       };
       const lookup = { get: () => undefined, list: () => [] };

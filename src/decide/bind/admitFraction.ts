@@ -6,7 +6,6 @@
 import type { Container, EnvVar, Pod } from "../../model/kubernetes.generated.ts";
 import type { AdmissionHook, AdmissionRequest, AdmissionVerdict } from "../../model/objects/admissionHook.ts";
 import { describeFieldError, type FieldError, forbidden, invalid } from "../../model/objects/fieldError.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
 import { annotationKeys, kaiSchedulerName } from "../../model/scheduling/keys.ts";
 import { quantityError } from "../../model/values/quantity.ts";
 import { sha256Hex } from "../../model/values/sha256.ts";
@@ -37,7 +36,7 @@ const wholeNumber = /^[0-9]+$/;
 
 export function fractionHooks(rules: FractionRules = fractionRules): AdmissionHook[] {
   const concerns = ({ object }: AdmissionRequest): Pod | undefined => {
-    const pod = object as unknown as Pod | undefined;
+    const pod = object as Pod | undefined;
     return pod !== undefined && rules.schedulerNames.includes(pod.spec?.schedulerName ?? "") ? pod : undefined;
   };
   const isOurs = `object.spec.schedulerName in ${JSON.stringify(rules.schedulerNames)}`;
@@ -52,7 +51,7 @@ export function fractionHooks(rules: FractionRules = fractionRules): AdmissionHo
         const pod = concerns(request);
         if (pod === undefined || fractionErrors(pod, rules).length > 0) return { allowed: true };
         const changed = sharedPod(pod, rules, request.uid);
-        return changed === undefined ? { allowed: true } : { allowed: true, object: changed as unknown as KubeObject };
+        return changed === undefined ? { allowed: true } : { allowed: true, object: changed };
       },
     },
     {

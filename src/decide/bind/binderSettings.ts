@@ -94,7 +94,7 @@ export const configHook: AdmissionHook = {
   resource: kaiConfigRef,
   operations: ["CREATE", "UPDATE"],
   review({ object }) {
-    const { problems } = settingsOfConfig((object as unknown as KaiConfig | undefined)?.spec?.binder);
+    const { problems } = settingsOfConfig((object as KaiConfig | undefined)?.spec?.binder);
     return problems.length === 0
       ? { allowed: true }
       : { allowed: false, message: "spec.binder is invalid", errors: problems };

@@ -1,21 +1,35 @@
 /** What a bind writes into the claims of its pod: the devices that were chosen, and that the pod uses them. */
 import type { NewObject } from "../../model/intent.ts";
-import type { AllocationResult, Node, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
+import type { AllocationResult, DeviceRequest, Node, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import type { Json } from "../../model/objects/json.ts";
 import { matchesNodeSelector } from "../../model/objects/nodeMatch.ts";
+import { builtin } from "../../model/resources.generated.ts";
+import type { BindRequest } from "../../model/scheduling/bindRequest.ts";
 import { type BindStep, nextBindStep } from "../devices/claims/bindClaim.ts";
 import { extendedClaimName } from "../devices/claims/extendedClaim.ts";
 import { deleteProtection, isOwnedBy } from "../devices/claims/podClaims.ts";
+import type { GroupName } from "../devices/claims/podsGroup.ts";
 import { attemptAnnotation } from "./attemptMark.ts";
 
-export const claimsRef = { group: "resource.k8s.io", version: "v1", plural: "resourceclaims" } as const;
+export const claimsRef = builtin.ResourceClaim;
 
 /** On a claim that stands for extended resources of a pod. */
 const extendedAnnotation = "resource.kubernetes.io/extended-resource-claim";
 
+/** On a BindRequest: the PodGroup that claims of the pod are reserved for, and the entries of those claims. */
+export const groupClaimsAnnotation = "muster.dev/group-claims";
+
+/** The group that the claim of an entry is reserved for; undefined where it is reserved for the pod itself. */
+export function groupOfClaim({ metadata }: BindRequest, entry: string): GroupName | undefined {
+  const text = metadata.annotations?.[groupClaimsAnnotation];
+  if (text === undefined) return undefined;
+  const { uid, name, entries } = JSON.parse(text) as { uid: string; name: string; entries: readonly string[] };
+  return entries.includes(entry) ? { metadata: { uid, name } } : undefined;
+}
+
 export type ExtendedAllocation = {
   allocation?: AllocationResult;
-  deviceRequests?: Json[];
+  deviceRequests?: DeviceRequest[];
   containerMappings?: Json[];
 };
 
@@ -39,9 +53,10 @@ export function nextClaimStep(about: {
   readonly allocation: AllocationResult | null | undefined;
   readonly pod: Pod;
   readonly node: Node;
+  readonly group?: GroupName | undefined;
   readonly nowMs: number;
 }): BindStep {
-  const { claim, pod, node, nowMs } = about;
+  const { claim, pod, node, group, nowMs } = about;
   const held = claim.status?.allocation;
   const chosen = about.allocation ?? undefined;
   const { name, uid } = claim.metadata;
@@ -53,7 +68,8 @@ export function nextClaimStep(about: {
     const whose = held === undefined ? "was given" : "already has";
     return { kind: "failed", why: `claim ${name} ${whose} devices that node ${node.metadata.name} cannot reach` };
   }
-  return nextBindStep({ claim, uid, allocation: held === undefined ? chosen : undefined, pod, nowMs });
+  const allocation = held === undefined ? chosen : undefined;
+  return nextBindStep({ claim, uid, allocation, pod, nowMs, ...(group !== undefined && { group }) });
 }
 
 /** Whether the claim stands for the extended resources of this very pod, whatever created it. */
@@ -65,7 +81,11 @@ export function isExtendedClaimOf(claim: ResourceClaim, pod: Pod): boolean {
  * The claim that stands for the extended resources that a pod gets from devices. Its name is derived: two tries make
  * one claim.
  */
-export function extendedClaim(pod: Pod, { deviceRequests = [] }: ExtendedAllocation, attempt: string): NewObject {
+export function extendedClaim(
+  pod: Pod,
+  { deviceRequests = [] }: ExtendedAllocation,
+  attempt: string,
+): NewObject<ResourceClaim> {
   const { namespace = "", name, uid } = pod.metadata;
   const owner = { apiVersion: "v1", kind: "Pod", name, uid, controller: true, blockOwnerDeletion: true };
   return {

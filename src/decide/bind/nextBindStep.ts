@@ -6,8 +6,6 @@
  */
 import { type BindIntent, expectedOf, type Intent, type NewObject } from "../../model/intent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
-import type { JsonObject } from "../../model/objects/json.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
 import { isAtLeast, type Revision } from "../../model/revision.ts";
 import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
 import { annotationKeys, epochOf, gpuGroupsOfLabels, labelKeys, nodeHeldBy } from "../../model/scheduling/keys.ts";
@@ -272,7 +270,7 @@ function lackingMarks(
   groups: readonly string[],
   wanted: Readonly<Record<string, string | null>>,
 ): Intent | undefined {
-  const labels: JsonObject = {};
+  const labels: Record<string, string | null> = {};
   const current = pod.metadata.labels ?? {};
   for (const group of gpuGroupsOfLabels(current)) {
     if (groups.includes(group)) continue;
@@ -284,7 +282,7 @@ function lackingMarks(
     const key = groups.length > 1 ? `${labelKeys.gpuGroupPrefix}${group}` : labelKeys.gpuGroup;
     if (current[key] !== group) labels[key] = group;
   }
-  const annotations: JsonObject = {};
+  const annotations: Record<string, string | null> = {};
   for (const [key, value] of Object.entries(wanted)) {
     if ((pod.metadata.annotations?.[key] ?? null) !== value) annotations[key] = value;
   }
@@ -315,5 +313,5 @@ function podTarget({ metadata }: Pod): typeof podsRef & { namespace: string; nam
 }
 
 function expected(pod: Pod): ReturnType<typeof expectedOf> {
-  return expectedOf(pod as unknown as KubeObject);
+  return expectedOf(pod);
 }

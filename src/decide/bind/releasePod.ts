@@ -1,7 +1,6 @@
 import { expectedOf, type PatchIntent } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { JsonObject } from "../../model/objects/json.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
 import { gpuGroupsOfLabels, labelKeys } from "../../model/scheduling/keys.ts";
 import { releasedAnnotation } from "./judgeGroup.ts";
 import { devicesAnnotation, podsRef } from "./reservation.ts";
@@ -32,5 +31,5 @@ export function releasePod(pod: Pod, groups: readonly string[], why: string): Pa
     },
   };
   const target = { ...podsRef, namespace: pod.metadata.namespace ?? "", name: pod.metadata.name };
-  return { type: "patch", target, expected: expectedOf(pod as unknown as KubeObject), patch, why };
+  return { type: "patch", target, expected: expectedOf(pod), patch, why };
 }

@@ -21,6 +21,7 @@
 import type { NewObject } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { isObject, type JsonObject } from "../../model/objects/json.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import {
   annotationKeys,
   labelKeys,
@@ -35,7 +36,7 @@ export const holdersAnnotation = "muster.dev/holders";
 /** On a pod that shares GPUs: the device of each of its groups, as JSON. */
 export const devicesAnnotation = "muster.dev/gpu-devices";
 
-export const podsRef = { group: "", version: "v1", plural: "pods" } as const;
+export const podsRef = builtin.Pod;
 const gpu = "nvidia.com/gpu";
 
 export const pullPolicies = ["Always", "IfNotPresent", "Never"] as const;

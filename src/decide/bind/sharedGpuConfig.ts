@@ -5,10 +5,11 @@
 import type { NewObject } from "../../model/intent.ts";
 import type { Container, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import { annotationKeys } from "../../model/scheduling/keys.ts";
 import { attemptAnnotation } from "./attemptMark.ts";
 
-export const configMapsRef = { group: "", version: "v1", plural: "configmaps" } as const;
+export const configMapsRef = builtin.ConfigMap;
 
 export const variables = {
   devices: "NVIDIA_VISIBLE_DEVICES",

@@ -147,10 +147,7 @@ export class ClaimTracker implements CountedState {
   signalClaimPendingAllocation(
     claim: ResourceClaim,
     holder: string,
-    {
-      isNotCreatedYet = false,
-      source = "claim-scheduler",
-    }: { isNotCreatedYet?: boolean; source?: DecisionSource } = {},
+    { isNotCreatedYet = false, source = "scheduler" }: { isNotCreatedYet?: boolean; source?: DecisionSource } = {},
   ): Signalled {
     const { uid, namespace = "", name } = claim.metadata;
     const known = this.pending.get(uid);

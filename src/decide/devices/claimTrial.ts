@@ -5,7 +5,7 @@
  *   fitClaims(view, pod, node): ClaimsFit                    one pod on one node, as things are
  *
  *   const trial = new ClaimTrial(view);                      the same with what was tried before on top
- *   trial.problemOf(pod): string | undefined                 why no node will do
+ *   trial.problemOf(pod): ClaimProblem | undefined           why no node will do
  *   trial.fit(pod, node): ClaimsFit                          allocations by entry of the pod, or why there are none
  *   trial.assume(pod, fit)                                   they are taken from now on; pods tried later may join the same claims
  *   trial.release(pod)                                       what only this pod uses is free from now on
@@ -18,11 +18,18 @@
  * `tracker.removeClaimPendingAllocation(claim UID, pod UID)`; `nextBindStep` (bindClaim.ts) is how such a decision gets into its claim:
  * finalizer first, then allocation and reservation in one write.
  */
-import type { AllocationResult, DeviceClass, Node, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
+import type {
+  AllocationResult,
+  DeviceClass,
+  Node,
+  Pod,
+  PodGroup,
+  ResourceClaim,
+} from "../../model/kubernetes.generated.ts";
 import { bornClaimOf, claimsHeldBy, extendedClaimOn, type NodeSplit, splitOn } from "./claims/extendedClaim.ts";
 import { claimsOfPod, type GetClaim, type PodClaim } from "./claims/podClaims.ts";
 import type { PodsGroup } from "./claims/podsGroup.ts";
-import { askNode, type Prepared, prepareClaims } from "./placeClaims.ts";
+import { askNode, bestScoreOf, type Prepared, prepareClaims } from "./placeClaims.ts";
 import type { RefusalReason } from "./refusalReason.ts";
 import type { CountedState } from "./search/allocatedState.ts";
 import { type DeviceUse, sumOf, usesOf } from "./search/deviceUse.ts";
@@ -55,7 +62,8 @@ export type ClaimsFit =
       readonly claims: readonly FittedClaim[];
       /** What the pod gets of its extended resources from devices of the node; its claim is among the others. */
       readonly split: NodeSplit | undefined;
-      readonly score: number;
+      /** How far below the first alternatives of its requests the chosen ones are; 0 is the best there is. */
+      readonly rank: number;
     }
   | {
       readonly ok: false;
@@ -72,10 +80,18 @@ export interface FittedClaim {
   readonly allocation: AllocationResult;
   /** It was found just now; otherwise the claim has it already, or shares what was found for another pod. */
   readonly isNew: boolean;
+  /** The group that the claim is for. */
+  readonly group?: PodGroup;
 }
 
 export function fitClaims(view: DeviceView, pod: Pod, node: Node): ClaimsFit {
   return new ClaimTrial(view).fit(pod, node);
+}
+
+/** Why no node can serve a pod's claims as they are. */
+export interface ClaimProblem {
+  readonly why: string;
+  readonly reason: RefusalReason;
 }
 
 interface PodPlan {
@@ -105,15 +121,15 @@ export class ClaimTrial implements CountedState {
     this.full = new FullNodes(view.book, this);
   }
 
-  problemOf(pod: Pod): string | undefined {
+  problemOf(pod: Pod): ClaimProblem | undefined {
     const plan = this.planOf(pod, undefined);
-    return plan.kind === "ready" || plan.kind === "skip" ? undefined : plan.why;
+    return plan.kind === "ready" || plan.kind === "skip" ? undefined : { why: plan.why, reason: reasonOf(plan) };
   }
 
   fit(pod: Pod, node: Node): ClaimsFit {
     const split = this.splitOn(pod, node);
     const plan = this.planOf(pod, split);
-    if (plan.kind === "skip") return { ok: true, claims: [], split: undefined, score: 0 };
+    if (plan.kind === "skip") return { ok: true, claims: [], split: undefined, rank: 0 };
     if (plan.kind !== "ready") return { ok: false, why: plan.why, reason: reasonOf(plan), isEverywhere: true };
     const { book, features, nowMs } = this.view;
     const { needs } = plan;
@@ -121,12 +137,12 @@ export class ClaimTrial implements CountedState {
     if (verdict.kind !== "fits") {
       return { ok: false, why: verdict.why, reason: reasonOf(verdict), isEverywhere: verdict.kind === "error" };
     }
-    const claims = needs.claims.map(({ entry, claim }): FittedClaim => {
+    const claims = needs.claims.map(({ entry, claim, group }): FittedClaim => {
       const { uid } = claim.metadata;
       const allocation = verdict.allocations.get(uid) as AllocationResult;
-      return { entry, claim, allocation, isNew: !needs.placed.has(uid) };
+      return { entry, claim, allocation, isNew: !needs.placed.has(uid), ...(group !== undefined && { group }) };
     });
-    return { ok: true, claims, split, score: verdict.score };
+    return { ok: true, claims, split, rank: bestScoreOf(needs) - verdict.score };
   }
 
   assume(pod: Pod, fit: ClaimsFit & { ok: true }): void {

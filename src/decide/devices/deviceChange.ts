@@ -6,7 +6,7 @@ import type { ResourceClaim } from "../../model/kubernetes.generated.ts";
 import { type DeviceUse, nodeOfAllocation, useKey, usesOf } from "./search/deviceUse.ts";
 
 /** The component that decided. `watch`: none in this process, the claim was observed like this. */
-export type DecisionSource = "claim-scheduler" | "scheduler" | "claim-controller" | "take-over" | "watch";
+export type DecisionSource = "scheduler" | "claim-controller" | "take-over" | "watch";
 
 export type DeviceChangeType =
   /** Decided, and no write has been confirmed. */

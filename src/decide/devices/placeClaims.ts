@@ -211,6 +211,17 @@ function scoreOf({ claims }: ClaimNeeds, allocations: ReadonlyMap<string, Alloca
   return score;
 }
 
+/** The score where every request gets its first alternative. */
+export function bestScoreOf({ claims }: ClaimNeeds): number {
+  let score = 0;
+  for (const { claim } of claims) {
+    for (const { firstAvailable = [] } of claim.spec.devices?.requests ?? []) {
+      if (firstAvailable.length > 0) score += alternativesMax;
+    }
+  }
+  return score;
+}
+
 /** Whether a claim that was allocated with conditions can no longer be bound. */
 function hasFailedBinding(claim: ResourceClaim, { features, nowMs, bindingTimeoutMs }: AskInput): boolean {
   if (!features.bindingConditions) return false;

@@ -7,6 +7,8 @@ import { describe, expect, test } from "vitest";
 import { finalizers, labels } from "../../model/gang/keys.ts";
 import { defaultGangSettings, type FullLossPolicy } from "../../model/gang/settings.ts";
 import type { PodClique, PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
+import type { StatusIntent } from "../../model/intent.ts";
+import { partly } from "../../model/testing/partly.ts";
 import { cliqueBreach, cliqueScheduled, type GroupReplicaFacts, groupBreach } from "./breach.ts";
 import type { Said } from "./gangs/gangConditions.ts";
 import { decideGroup } from "./groups/decideGroup.ts";
@@ -269,12 +271,16 @@ const set = {
     },
   },
   status: { currentGenerationHash: "mu-new" },
-} as unknown as PodCliqueSet;
+} as PodCliqueSet;
 
 /** A clique that says of itself what the facts of its replica ask for: also one that is in breach says so. */
 function member(replica: number, name: string, facts: GroupReplicaFacts): PodClique {
-  const condition = (type: string, holds: boolean) => ({ type, status: holds ? "True" : "False", reason: "r" });
-  return {
+  const condition = (type: string, holds: boolean) => ({
+    type,
+    status: holds ? ("True" as const) : ("False" as const),
+    reason: "r",
+  });
+  return partly<PodClique>({
     apiVersion: "grove.io/v1alpha1",
     kind: "PodClique",
     metadata: {
@@ -298,7 +304,7 @@ function member(replica: number, name: string, facts: GroupReplicaFacts): PodCli
         condition("MinAvailableBreached", facts.isBreached),
       ],
     },
-  } as unknown as PodClique;
+  });
 }
 
 /**
@@ -312,7 +318,7 @@ function saidByGroup(row: GroupRow, policy: FullLossPolicy): unknown {
     ),
   );
   const started = { updateStartedAt: "2026-01-01T00:00:00Z", podCliqueSetGenerationHash: "mu-new" };
-  const group = {
+  const group = partly<PodCliqueScalingGroup>({
     apiVersion: "grove.io/v1alpha1",
     kind: "PodCliqueScalingGroup",
     metadata: {
@@ -327,7 +333,7 @@ function saidByGroup(row: GroupRow, policy: FullLossPolicy): unknown {
     status: row.updating
       ? { currentPodCliqueSetGenerationHash: "mu-was", updateProgress: started }
       : { currentPodCliqueSetGenerationHash: "mu-new" },
-  } as unknown as PodCliqueScalingGroup;
+  });
   const template = set.spec.template;
   const groups = template.podCliqueScalingGroups?.map((each) => ({ ...each, minAvailable: row.min }));
   const { intents } = decideGroup(
@@ -345,8 +351,8 @@ function saidByGroup(row: GroupRow, policy: FullLossPolicy): unknown {
     },
     Date.UTC(2026, 0, 1),
   );
-  const written = intents.find(({ type, target }) => type === "status" && target.name === "s-0-g");
-  const { status } = (written as unknown as { object: PodCliqueScalingGroup }).object;
+  const written = intents.find((each) => each.type === "status" && each.target.name === "s-0-g");
+  const { status } = (written as StatusIntent).object as PodCliqueScalingGroup;
   const found = status?.conditions?.find(({ type }) => type === "MinAvailableBreached");
   return { type: found?.type, status: found?.status, reason: found?.reason, message: found?.message };
 }

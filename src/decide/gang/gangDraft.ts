@@ -14,26 +14,30 @@ import {
 } from "../../model/intent.ts";
 import { earliest } from "../../model/objects/draft.ts";
 import { equalFields, type JsonObject } from "../../model/objects/json.ts";
-import type { KubeObject, ObjectMeta } from "../../model/objects/object.ts";
+import type { KubeObject, MergePatch } from "../../model/objects/object.ts";
+import type { ObjectOf } from "../../model/objects/resource.ts";
 import type { Revision } from "../../model/revision.ts";
-
-export type Known = { apiVersion: string; kind: string; metadata: ObjectMeta };
 
 /** Up to where nothing is known to have the name of a new object. */
 export type AbsentAt = (kind: GangKind) => Revision;
 
 /** A delete, and what must still hold when the object is read again. */
-export interface Removal {
-  readonly intent: DeleteIntent;
+export interface Removal<T extends KubeObject = KubeObject> {
+  readonly intent: DeleteIntent<T>;
   /** Pure. Asked with the victim as it is then. */
-  readonly stillRight: (fresh: KubeObject) => boolean;
+  stillRight(fresh: T): boolean;
   /** What the removal rests on beside the victim: looked at first, once for all removals that name it. */
-  readonly ground?: { readonly target: IntentTarget; readonly holds: (fresh: KubeObject | undefined) => boolean };
+  readonly ground?: Ground;
+}
+
+export interface Ground<T extends KubeObject = KubeObject> {
+  readonly target: IntentTarget<T>;
+  holds(fresh: T | undefined): boolean;
 }
 
 /** An Event about an object. */
 export interface Announcement {
-  readonly regarding: Known;
+  readonly regarding: KubeObject;
   readonly type: "Normal" | "Warning";
   readonly reason: string;
   readonly action: string;
@@ -56,7 +60,11 @@ export interface GangDecision {
   readonly waits: readonly string[];
 }
 
-export function targetOf(kind: string, { namespace = "", name }: { namespace?: string; name: string }): IntentTarget {
+type Place = { readonly namespace?: string; readonly name: string };
+
+export function targetOf<K extends GangKind>(kind: K, place: Place): IntentTarget<ObjectOf<(typeof places)[K]>>;
+export function targetOf(kind: string, place: Place): IntentTarget;
+export function targetOf(kind: string, { namespace = "", name }: Place): IntentTarget {
   const place = places[kind as GangKind];
   assert(place !== undefined, () => `the gang operator writes no ${kind}`);
   return { group: place.group, version: place.version, plural: place.plural, namespace, name };
@@ -82,15 +90,15 @@ export class GangDraft {
     this.intents.push({ type: "create", target, absentAt: this.#absentAt(object.kind as GangKind), object, why });
   }
 
-  patch(object: Known, patch: JsonObject, why: string, subresource?: string): void {
+  patch<T extends KubeObject>(object: T, patch: MergePatch<NoInfer<T>>, why: string, subresource?: string): void {
     const target = targetOf(object.kind, object.metadata);
     this.#touch(target);
-    const intent = { type: "patch", target, expected: expectedOf(object as KubeObject), patch, why } as const;
+    const intent = { type: "patch", target, expected: expectedOf(object), patch, why } as const;
     this.intents.push(subresource === undefined ? intent : { ...intent, subresource });
   }
 
   /** Replaces the status if it says something new. */
-  status(object: Known & { status?: unknown }, status: object, why: string): boolean {
+  status(object: KubeObject & { status?: unknown }, status: object, why: string): boolean {
     const before = object.status ?? {};
     if (equalFields(status, before) || this.has(object)) return false;
     // A field that is left out and one that is undefined say the same.
@@ -98,16 +106,20 @@ export class GangDraft {
     if (equalFields(next, before)) return false;
     const target = targetOf(object.kind, object.metadata);
     this.#touch(target);
-    const written = { ...object, status: next } as unknown as KubeObject;
-    this.intents.push({ type: "status", target, expected: expectedOf(object as KubeObject), object: written, why });
+    const written = { ...object, status: next };
+    this.intents.push({ type: "status", target, expected: expectedOf(object), object: written, why });
     return true;
   }
 
-  remove(object: Known, why: string, more: Partial<Pick<Removal, "stillRight" | "ground">> = {}): void {
+  remove<T extends KubeObject>(
+    object: T,
+    why: string,
+    more: Partial<Pick<Removal<NoInfer<T>>, "stillRight" | "ground">> = {},
+  ): void {
     if (object.metadata.deletionTimestamp !== undefined || this.has(object)) return;
     const target = targetOf(object.kind, object.metadata);
     this.#touch(target);
-    const intent: DeleteIntent = { type: "delete", target, expected: expectedOf(object as KubeObject), why };
+    const intent: DeleteIntent = { type: "delete", target, expected: expectedOf(object), why };
     const { stillRight = () => true, ground } = more;
     this.removals.push({ intent, stillRight, ...(ground && { ground }) });
   }
@@ -128,7 +140,7 @@ export class GangDraft {
     this.#wakeAtMs = earliest(this.#wakeAtMs, atMs);
   }
 
-  has(object: Known): boolean {
+  has(object: KubeObject): boolean {
     return this.#touched.has(placeOf(targetOf(object.kind, object.metadata)));
   }
 
@@ -149,14 +161,14 @@ function placeOf(target: IntentTarget): string {
 }
 
 /** Adds or removes a finalizer, if that changes anything. */
-export function keepFinalizer(draft: GangDraft, object: Known, finalizer: string): boolean {
+export function keepFinalizer(draft: GangDraft, object: KubeObject, finalizer: string): boolean {
   const { finalizers = [] } = object.metadata;
   if (finalizers.includes(finalizer)) return true;
   draft.patch(object, { metadata: { finalizers: [...finalizers, finalizer] } }, "it is not to vanish unseen");
   return false;
 }
 
-export function dropFinalizer(draft: GangDraft, object: Known, finalizer: string): void {
+export function dropFinalizer(draft: GangDraft, object: KubeObject, finalizer: string): void {
   const { finalizers = [] } = object.metadata;
   if (!finalizers.includes(finalizer)) return;
   const rest = finalizers.filter((each) => each !== finalizer);

@@ -1,7 +1,6 @@
 /** Labels that say what an object belongs to. */
 import { labels, managedByValue } from "../../model/gang/keys.ts";
-import type { ObjectMeta, OwnerReference } from "../../model/objects/object.ts";
-import type { Known } from "./gangDraft.ts";
+import type { KubeObject, ObjectMeta, OwnerReference } from "../../model/objects/object.ts";
 
 export function defaultLabels(set: string): Record<string, string> {
   return { [labels.managedBy]: managedByValue, [labels.partOf]: set };
@@ -20,7 +19,7 @@ export function selectorText(selected: Readonly<Record<string, string>>): string
     .join(",");
 }
 
-export function ownerOf({ apiVersion, kind, metadata }: Known): OwnerReference {
+export function ownerOf({ apiVersion, kind, metadata }: KubeObject): OwnerReference {
   return { apiVersion, kind, name: metadata.name, uid: metadata.uid, controller: true, blockOwnerDeletion: true };
 }
 

@@ -4,9 +4,10 @@
  */
 import type { GangKind } from "../../model/gang/keys.ts";
 import type { LastError } from "../../model/gang/types.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { RefusalReason } from "../../model/outcome.ts";
 import { formatTime } from "../../model/values/time.ts";
-import type { Announcement, Known } from "./gangDraft.ts";
+import type { Announcement } from "./gangDraft.ts";
 
 /** The reconciler: of a set as a whole, one replica of it, a group, a clique. */
 export type ReconcilerKind = "set" | "replica" | "group" | "clique";
@@ -119,7 +120,7 @@ const isLasting = ({ deed, refusal }: Done): boolean =>
 
 const past: Readonly<Record<Deed, string>> = { create: "Created", patch: "Updated", delete: "Deleted" };
 
-export function reconcileEvents(of: ReconcilerKind, regarding: Known, all: readonly Done[]): Announcement[] {
+export function reconcileEvents(of: ReconcilerKind, regarding: KubeObject, all: readonly Done[]): Announcement[] {
   const told: Announcement[] = [];
   for (const [text, group] of grouped(all.filter(({ refusal }) => refusal === undefined))) {
     const reason = words[of][text]?.done;

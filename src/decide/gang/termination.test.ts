@@ -4,6 +4,7 @@ import { labels } from "../../model/gang/keys.ts";
 import type { FullLossPolicy } from "../../model/gang/settings.ts";
 import type { PodClique, PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
+import { partly } from "../../model/testing/partly.ts";
 import { GangDraft } from "./gangDraft.ts";
 import { removeRecorded } from "./groups/decideGroup.ts";
 import type { GroupReplica } from "./groups/groupFacts.ts";
@@ -26,7 +27,7 @@ const set = {
     replicas: 1,
     template: { terminationDelay: "4h", cliques: ["a", "b"].map((name) => ({ name, spec: { minAvailable: 2 } })) },
   },
-} as unknown as PodCliqueSet;
+} as PodCliqueSet;
 
 interface Told {
   /** What the condition says, and since when. */
@@ -37,7 +38,7 @@ interface Told {
 }
 
 const clique = (name: string, { breach, since }: Told): PodClique =>
-  ({
+  partly<PodClique>({
     metadata: { name: `s-0-${name}`, namespace: "default", uid: name, labels: { [labels.setReplica]: "0" } },
     spec: { replicas: 2, minAvailable: 2 },
     status: {
@@ -46,7 +47,7 @@ const clique = (name: string, { breach, since }: Told): PodClique =>
         { type: "MinAvailableBreached", status: breach, reason: "r", message: "", lastTransitionTime: since },
       ],
     },
-  }) as unknown as PodClique;
+  });
 
 const pods = (name: string, { scheduled }: Told): Pod[] =>
   Array.from(
@@ -55,7 +56,7 @@ const pods = (name: string, { scheduled }: Told): Pod[] =>
       ({
         metadata: { name: `${name}${index}`, ownerReferences: [{ uid: name, controller: true }] },
         status: { conditions: [{ type: "PodScheduled", status: "True" }] },
-      }) as unknown as Pod,
+      }) as Pod,
   );
 
 const look = (a: Told, b: Told, policy: FullLossPolicy): unknown => {
@@ -125,7 +126,7 @@ test.each<{ node: string; status: string | undefined; ends: boolean }>([
   { node: "answers again", status: "True", ends: false },
 ])("a gang whose node was lost, and $node at the second look", ({ status, ends }) => {
   const conditions = [{ type: "Ready", status, lastTransitionTime: longAgo }];
-  const lost = status === undefined ? "gone" : ({ metadata: { name: "n" }, status: { conditions } } as unknown as Node);
+  const lost = status === undefined ? "gone" : ({ metadata: { name: "n" }, status: { conditions } } as Node);
   const cliques = [clique("a", { ...below, scheduled: 2 }), clique("b", well)];
   const [first, ...others] = [...pods("a", { ...below, scheduled: 2 }), ...pods("b", well)];
   const onNode = { ...first, spec: { nodeName: "n", containers: [] } } as Pod;
@@ -145,7 +146,7 @@ const lookAtGroup = (changes: { group?: object; set?: object; scheduled?: number
       ...set.spec,
       template: { ...set.spec.template, cliques: [{ name: "m", spec: {} }], podCliqueScalingGroups: [template] },
     },
-  } as unknown as PodCliqueSet;
+  } as PodCliqueSet;
   const group = {
     metadata: { name: "s-0-g", namespace: "default", uid: "g", labels: { [labels.setReplica]: "0" }, generation: 2 },
     spec: { cliqueNames: ["m"], replicas: 2, minAvailable: 1 },
@@ -159,7 +160,7 @@ const lookAtGroup = (changes: { group?: object; set?: object; scheduled?: number
   const fresh: FreshReplica = {
     set: grouped,
     setReplica: 0,
-    groups: [{ ...group, metadata: { ...group.metadata, ...changes.group } } as unknown as PodCliqueScalingGroup],
+    groups: [partly<PodCliqueScalingGroup>({ ...group, metadata: { ...group.metadata, ...changes.group } })],
     cliques: [member(0, below), member(1, well)],
     pods: [...pods("g-0-m", first), ...pods("g-1-m", well)],
     nodeOf: () => undefined,
@@ -194,10 +195,10 @@ const inBreach = <T extends PodClique | PodCliqueScalingGroup>(object: T, since:
   return { ...object, status: { ...object.status, conditions: [breach], ...status } };
 };
 const [cliqueA, cliqueB] = [clique("a", well), clique("b", well)];
-const aGroup = {
+const aGroup = partly<PodCliqueScalingGroup>({
   metadata: { name: "s-0-g", namespace: "default", uid: "g", labels: { [labels.setReplica]: "0" } },
   spec: { cliqueNames: ["m"], replicas: 2, minAvailable: 1 },
-} as unknown as PodCliqueScalingGroup;
+});
 
 const verdictOf = (
   cliques: readonly PodClique[],
@@ -278,7 +279,7 @@ const judged = (since: readonly (string | undefined)[], status: object = {}): st
   const group = { ...aGroup, spec: { ...aGroup.spec, replicas: 3, minAvailable: 2 }, status } as PodCliqueScalingGroup;
   const replicas = since.map((at, index) => {
     const member = clique(`g-${index}-m`, well);
-    return { index, cliques: [at === undefined ? member : inBreach(member, at, {})] } as unknown as GroupReplica;
+    return partly<GroupReplica>({ index, cliques: [at === undefined ? member : inBreach(member, at, {})] });
   });
   return judgeGroupReplicas(group, replicas, { set, policy: "Suppress" }, nowMs).map(
     ({ index, verdict }) => `${index} ${verdict.verdict}`,
@@ -303,7 +304,7 @@ test("recorded cliques are deleted by UID: a clique created since stays, and the
   const take = (uid: string) => {
     const draft = new GangDraft(() => "1");
     const one = { ...cliqueA, apiVersion: "grove.io/v1alpha1", kind: "PodClique" };
-    const known = { ...one, metadata: { ...one.metadata, uid, resourceVersion: "7" } } as unknown as PodClique;
+    const known = { ...one, metadata: { ...one.metadata, uid, resourceVersion: "7" } } as PodClique;
     let over = 0;
     const open = removeRecorded(draft, [record], [known], () => over++);
     return { goes: draft.removals.map(({ intent }) => intent.expected.uid), open: open.length, over };

@@ -1,5 +1,5 @@
 import type { Cluster } from "./cluster/cluster.ts";
-import type { ExtendedFit } from "./cluster/deviceClaims.ts";
+import type { ExtendedFit, GroupClaims } from "./cluster/deviceClaims.ts";
 import type { Job } from "./cluster/job.ts";
 import type { Task } from "./cluster/task.ts";
 import { consolidate, evictStaleGangs, preempt, reclaim } from "./eviction/evictingActions.ts";
@@ -19,6 +19,8 @@ export interface PlannedBind {
   readonly allocations: readonly { readonly name: string; readonly allocation: unknown }[];
   /** Of the claim for extended resources that devices serve. */
   readonly extended?: ExtendedFit;
+  /** Claims that are reserved for a PodGroup. */
+  readonly groupClaims?: GroupClaims;
 }
 
 export interface PlannedEviction {
@@ -89,8 +91,12 @@ function planOf({ cluster, statement, decided, obstacles, searches, wakeMs }: Se
     const { node, groups } = holding;
     if (task.status === "allocated") {
       const { gpuMemoryMiB, name } = node;
-      const { allocations = [], extended } = statement.devicesOf(task) ?? {};
-      const chosen = { allocations, ...(extended !== undefined && { extended }) };
+      const { allocations = [], extended, groupClaims } = statement.devicesOf(task) ?? {};
+      const chosen = {
+        allocations,
+        ...(extended !== undefined && { extended }),
+        ...(groupClaims !== undefined && { groupClaims }),
+      };
       append(binds, task.job, { task, node: name, groups, gpuMemoryMiB, ...chosen });
     } else if (task.status === "pipelined") {
       append(pipelined, task.job, { task, node: node.name });

@@ -104,7 +104,7 @@ export class Session {
   candidates(): Job[] {
     const jobs: Job[] = [];
     for (const job of this.cluster.waiting) {
-      if (!job.isGroup || this.isLeftToClaimScheduler(job)) continue;
+      if (!job.isGroup) continue;
       if (isBeingBound(job)) {
         this.reserveNominatedNodes(job);
         continue;
@@ -129,13 +129,6 @@ export class Session {
       if (task.status !== "pending" || promised === undefined || promised.index < 0) continue;
       if (placeTask(cluster, statement, task, { nodes: [promised.index] })) statement.pipelineAll([task]);
     }
-  }
-
-  /** Pods of Kubernetes' own scheduler that have claims are placed by the part that allocates devices for them. */
-  isLeftToClaimScheduler(job: Job): boolean {
-    if (job.isGroup || !this.cluster.shapes.haveClaims) return false;
-    for (const { shape } of job.tasks) if (shape.hasDeviceClaims) return true;
-    return false;
   }
 
   private obstacleBefore(job: Job): Obstacle | undefined {

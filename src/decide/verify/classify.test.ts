@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { custom, event, type PodWish, pod, refusedBy } from "../../../test/verify/builders.ts";
 import { snapshotWith } from "../../../test/verify/syntheticCluster.ts";
-import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { classify } from "./classify.ts";
 import { eventsInAll, eventsOfPods, eventsToPrint } from "./podEvents.ts";
@@ -60,7 +59,7 @@ test.each(cases)("$name: $class", ({ wish, others = [], why, ...expected }) => {
     resourceclaims: [],
     resourceslices: [],
   });
-  const found = classify(snapshot, waiting as unknown as Pod);
+  const found = classify(snapshot, waiting);
   expect(found.class).toBe(expected.class);
   expect(found.why).toContain(why);
 });
@@ -71,8 +70,8 @@ test("an event alone is an attempt", () => {
     event(waiting, "FailedScheduling", "0/1 nodes are available: 1 Too many pods.", "2026-05-28T11:00:00Z"),
   ];
   const snapshot = snapshotWith({ pods: [waiting], events });
-  const shown = eventsOfPods(snapshot, [waiting as unknown as Pod]).get(waiting.metadata.uid);
-  expect(classify(snapshot, waiting as unknown as Pod, shown)).toMatchObject({
+  const shown = eventsOfPods(snapshot, [waiting]).get(waiting.metadata.uid);
+  expect(classify(snapshot, waiting, shown)).toMatchObject({
     class: "refused",
     reasons: [{ nodes: 1, reason: "Too many pods" }],
   });
@@ -86,9 +85,9 @@ test("events are of this pod and not of its namesake, and fifty in all are print
       event(each, "FailedScheduling", `of ${each.metadata.uid}`, `2026-05-28T11:0${minute}:00Z`),
     ),
   );
-  const byUid = eventsOfPods(snapshotWith({ pods, events }), pods as unknown as Pod[]);
+  const byUid = eventsOfPods(snapshotWith({ pods, events }), pods);
   expect([...byUid.values()].flat()).toHaveLength(20 * 3);
-  const shown = [...eventsToPrint(pods as unknown as Pod[], byUid).values()].flat();
+  const shown = [...eventsToPrint(pods, byUid).values()].flat();
   expect(shown).toHaveLength(eventsInAll);
   expect(shown.some(({ message }) => message.includes("earlier"))).toBe(false);
   expect(byUid.get(pods[0]!.metadata.uid)?.map(({ at }) => at)).toEqual([

@@ -28,7 +28,7 @@ export interface SnapshotKind {
 
 /** The objects of a kind; none when it is not served or was not read. */
 export function objectsOf<T = KubeObject>(snapshot: ClusterSnapshot, kind: KindName): readonly T[] {
-  return (snapshot.kinds.get(kind)?.objects ?? []) as unknown as readonly T[];
+  return (snapshot.kinds.get(kind)?.objects ?? []) as readonly T[];
 }
 
 export function isServed(snapshot: ClusterSnapshot, kind: KindName): boolean {

@@ -108,7 +108,7 @@ test.each([
 
 test("a pod of the first snapshot is never settling; a later one is, for the length of the grace", () => {
   const newcomers = new Newcomers(10_000);
-  const [first, second] = [pod("t/a", { node: "" }), pod("t/b", { node: "" })] as unknown as [Pod, Pod];
+  const [first, second] = [pod("t/a", { node: "" }), pod("t/b", { node: "" })];
   newcomers.look([first], 0);
   newcomers.look([first, second], 5_000);
   expect(newcomers.isYoung(first, 0)).toBe(false);

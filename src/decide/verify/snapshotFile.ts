@@ -73,7 +73,7 @@ export function parseSnapshot(text: string, source: string): ClusterSnapshot {
 function objectAt(value: unknown, source: string, where: string): KubeObject {
   const metadata = isObject(value) ? value["metadata"] : undefined;
   if (!isObject(metadata) || typeof metadata["name"] !== "string") throw unusable(source, `${where} has no name`);
-  return value as unknown as KubeObject;
+  return value as KubeObject;
 }
 
 function textAt(value: unknown): string {

@@ -2,10 +2,11 @@
  * What the proof of the gang barrier creates: nodes for this proof alone, and a gang that fits only on both of them
  * together.
  */
+
 import type { NewObject } from "../../model/intent.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
+import type { Namespace, Node, Pod } from "../../model/kubernetes.generated.ts";
 import { annotationKeys, kaiSchedulerName, labelKeys } from "../../model/scheduling/keys.ts";
-import { podGroupApiVersion } from "../../model/scheduling/podGroup.ts";
+import { type PodGroup, podGroupApiVersion } from "../../model/scheduling/podGroup.ts";
 import { defaultQueueName } from "../../model/scheduling/queue.ts";
 import { nodeObject, simNode } from "../node/simNode.ts";
 
@@ -21,12 +22,12 @@ export interface Barrier {
   readonly nowMs: number;
 }
 
-export function barrierNamespace({ id }: Barrier): KubeObject {
-  return made({ apiVersion: "v1", kind: "Namespace", metadata: { name: `muster-barrier-${id}` } });
+export function barrierNamespace({ id }: Barrier): NewObject<Namespace> {
+  return { apiVersion: "v1", kind: "Namespace", metadata: { name: `muster-barrier-${id}` } };
 }
 
 /** A simulated node that only pods of this run tolerate. */
-export function barrierNode({ id, nowMs }: Barrier, index: number, gpus: number): KubeObject {
+export function barrierNode({ id, nowMs }: Barrier, index: number, gpus: number): NewObject<Node> {
   const profile = {
     name: "",
     arch: "amd64",
@@ -40,20 +41,20 @@ export function barrierNode({ id, nowMs }: Barrier, index: number, gpus: number)
     gpu: { product: "NVIDIA-H100-80GB-HBM3", count: gpus, memoryMiB: 81_559, driver: "570.86.16" },
   } as const;
   const place = { clusterSeed: id, pool: `muster-barrier-${id}`, profile, index };
-  return made(nodeObject(simNode(place), { ordinal: 60_000 + index, nowMs }));
+  return nodeObject(simNode(place), { ordinal: 60_000 + index, nowMs });
 }
 
-export function barrierGroup(barrier: Barrier): KubeObject {
-  return made({
+export function barrierGroup(barrier: Barrier): NewObject<PodGroup> {
+  return {
     apiVersion: podGroupApiVersion,
     kind: "PodGroup",
     metadata: { name: "barrier", namespace: `muster-barrier-${barrier.id}` },
     spec: { minMember: gangSize, queue: defaultQueueName },
-  });
+  };
 }
 
-export function barrierPod(barrier: Barrier, index: number): KubeObject {
-  return made({
+export function barrierPod(barrier: Barrier, index: number): NewObject<Pod> {
+  return {
     apiVersion: "v1",
     kind: "Pod",
     metadata: {
@@ -75,10 +76,5 @@ export function barrierPod(barrier: Barrier, index: number): KubeObject {
         },
       ],
     },
-  });
-}
-
-/** The server adds what is missing. */
-function made(object: NewObject): KubeObject {
-  return object as unknown as KubeObject;
+  };
 }

@@ -9,12 +9,14 @@
  */
 
 import type { CheckFinding, Evidence } from "../../decide/verify/check.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
+import type { KubeObject, Unstored } from "../../model/objects/object.ts";
+import type { Resource } from "../../model/objects/resource.ts";
 import type { Outcome } from "../../model/outcome.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import { podGroupRef } from "../../model/scheduling/podGroup.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Clock } from "../../ports/clock.ts";
-import type { KubeApi, ObjectRef, ResourceRef } from "../../ports/kubeApi.ts";
+import type { KubeApi, ObjectRef } from "../../ports/kubeApi.ts";
 import {
   type Barrier,
   barrierGroup,
@@ -36,9 +38,9 @@ export interface ProofOptions {
   readonly cancel?: Cancel;
 }
 
-const namespaces = { group: "", version: "v1", plural: "namespaces" } as const;
-const nodes = { group: "", version: "v1", plural: "nodes" } as const;
-const pods = { group: "", version: "v1", plural: "pods" } as const;
+const namespaces = builtin.Namespace;
+const nodes = builtin.Node;
+const pods = builtin.Pod;
 const pollMs = 250;
 /** A scheduler that has refused the gang has decided; until then it has this long. */
 const holdMsDefault = 4_000;
@@ -157,7 +159,7 @@ class Proof {
     return `muster-barrier-${this.barrier.id}`;
   }
 
-  private async make(kind: ResourceRef, object: KubeObject): Promise<Outcome<KubeObject>> {
+  private async make<T extends KubeObject>(kind: Resource<T>, object: Unstored<T>): Promise<Outcome<T>> {
     const outcome = await this.kube.create(kind, object);
     if (outcome.ok) {
       const { namespace = "", name, uid } = outcome.value.metadata;

@@ -37,9 +37,7 @@ function publish(
   for (const write of next.writes) {
     if (write.kind === "create") result = [...result, write.object as unknown as ResourceSlice];
     if (write.kind === "update")
-      result = result.map((each) =>
-        each.metadata.name === write.ref.name ? (write.object as unknown as ResourceSlice) : each,
-      );
+      result = result.map((each) => (each.metadata.name === write.ref.name ? (write.object as ResourceSlice) : each));
     if (write.kind === "delete") result = result.filter((each) => each.metadata.name !== write.ref.name);
   }
   return result;
@@ -188,7 +186,7 @@ function claimWorld(faults: Fault[] = []) {
       if (next.prepared === undefined) world.prepared.delete(uid);
       else world.prepared.set(uid, next.prepared);
       const write = next.writes.find(({ kind }) => kind === "update");
-      return write?.kind === "update" ? (write.object as unknown as ResourceClaim) : claim;
+      return write?.kind === "update" ? (write.object as ResourceClaim) : claim;
     },
     after(ms: number) {
       world.nowMs += ms;

@@ -1,9 +1,10 @@
 import type { Intent } from "../../model/intent.ts";
 import { isObject } from "../../model/objects/json.ts";
 import type { Revision } from "../../model/revision.ts";
-import type { NodeWrite, WriteRef } from "./nodeWrite.ts";
+import type { ObjectRef } from "../../ports/kubeApi.ts";
+import type { NodeWrite } from "./nodeWrite.ts";
 
-const nowhere: WriteRef = { group: "", version: "", plural: "", namespace: "", name: "" };
+const nowhere: ObjectRef = { group: "", version: "", plural: "", namespace: "", name: "" };
 
 /**
  * A node's write as an intent, for drivers that keep a ledger. Undefined for what has no such form: events, and the

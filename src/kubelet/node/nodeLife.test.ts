@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { startMs, testPod, testWorld } from "../../../testing/kubelet/nodeContext.ts";
 import type { Lease, Node } from "../../model/kubernetes.generated.ts";
+import { partly } from "../../model/testing/partly.ts";
 import { formatMicroTime } from "../../model/values/time.ts";
 import { annotatedFaults, drawFaults, type FaultKind, faultKinds, readFault } from "./faults.ts";
 import { holdsLease, nextForLease } from "./nodeLease.ts";
@@ -49,13 +50,13 @@ describe("a lease", () => {
     const next = nextForLease({ name: "n", uid: "nu" }, given, options, startMs);
     expect([next.held, next.writes.map(({ kind }) => kind)]).toEqual([held, kinds]);
     const [write] = next.writes;
-    if (write?.kind === "update") expect((write.object as unknown as Lease).spec?.holderIdentity).toBe("us");
+    if (write?.kind === "update") expect((write.object as Lease).spec?.holderIdentity).toBe("us");
   });
 
   test("a takeover counts as a transition, a renewal does not", () => {
     const transitions = (given: Lease) => {
       const [write] = nextForLease({ name: "n", uid: "nu" }, given, options, startMs).writes;
-      return write?.kind === "update" ? (write.object as unknown as Lease).spec?.leaseTransitions : undefined;
+      return write?.kind === "update" ? (write.object as Lease).spec?.leaseTransitions : undefined;
     };
     expect([transitions(lease("them", 50_000)), transitions(lease("us", 20_000))]).toEqual([4, 3]);
   });
@@ -91,12 +92,12 @@ describe("a node", () => {
       creationTimestamp: "",
       annotations: { "kwok.x-k8s.io/node": "fake" },
     };
-    world.node = {
+    world.node = partly<Node>({
       apiVersion: "v1",
       kind: "Node",
       metadata,
       status: { nodeInfo: { osImage: "mine" } },
-    } as unknown as Node;
+    });
     world.add(testPod());
     world.run(1000);
     expect(world.node.status).toMatchObject({

@@ -1,19 +1,19 @@
 import type { Expected, NewObject } from "../../model/intent.ts";
-import type { Json } from "../../model/objects/json.ts";
 import type { KubeObject, ObjectMeta } from "../../model/objects/object.ts";
+import type { ObjectRef, Patch } from "../../ports/kubeApi.ts";
 
 /**
  * The writes of a simulated node. The driver sends them in order; a refusal ends the reconcile, and the next one
  * decides again from the state then.
  */
 export type NodeWrite =
-  | { readonly kind: "create"; readonly ref: WriteRef; readonly object: NewObject }
+  | { readonly kind: "create"; readonly ref: ObjectRef; readonly object: NewObject }
   /** Carries the resourceVersion it was computed from: a Conflict means look again. */
-  | { readonly kind: "update"; readonly ref: WriteRef; readonly object: KubeObject }
+  | { readonly kind: "update"; readonly ref: ObjectRef; readonly object: KubeObject }
   /** Where `expected` is given, it is sent in the metadata of the body as a precondition. */
-  | { readonly kind: "patch"; readonly ref: WriteRef; readonly patch: WritePatch; readonly expected?: Expected }
-  | { readonly kind: "delete"; readonly ref: WriteRef; readonly expected: Identity; readonly graceSeconds: number }
-  | { readonly kind: "evict"; readonly ref: WriteRef; readonly expected: Expected }
+  | { readonly kind: "patch"; readonly ref: ObjectRef; readonly patch: Patch; readonly expected?: Expected }
+  | { readonly kind: "delete"; readonly ref: ObjectRef; readonly expected: Identity; readonly graceSeconds: number }
+  | { readonly kind: "evict"; readonly ref: ObjectRef; readonly expected: Expected }
   | NodeEvent;
 
 /**
@@ -42,22 +42,6 @@ export interface EventTarget {
   readonly uid: string;
 }
 
-export interface WritePatch {
-  readonly type: "json" | "merge" | "strategic" | "apply";
-  readonly body: Json;
-  readonly force?: boolean;
-}
-
-/** Of the shape of ObjectRef of the KubeApi port. */
-export interface WriteRef {
-  readonly group: string;
-  readonly version: string;
-  readonly plural: string;
-  readonly namespace: string;
-  readonly name: string;
-  readonly subresource?: string;
-}
-
 /** What to write now and when to ask again; undefined means: when the object changes. */
 export interface Next {
   readonly writes: readonly NodeWrite[];
@@ -68,23 +52,23 @@ export function identityOf({ uid, resourceVersion }: ObjectMeta): Expected {
   return { uid, resourceVersion };
 }
 
-export function podRef(metadata: { namespace?: string; name: string }, subresource?: string): WriteRef {
+export function podRef(metadata: { namespace?: string; name: string }, subresource?: string): ObjectRef {
   return ref("", "v1", "pods", metadata.namespace ?? "", metadata.name, subresource);
 }
 
-export function nodeRef(name: string, subresource?: string): WriteRef {
+export function nodeRef(name: string, subresource?: string): ObjectRef {
   return ref("", "v1", "nodes", "", name, subresource);
 }
 
-export function leaseRef(node: string): WriteRef {
+export function leaseRef(node: string): ObjectRef {
   return ref("coordination.k8s.io", "v1", "leases", "kube-node-lease", node);
 }
 
-export function sliceRef(name: string): WriteRef {
+export function sliceRef(name: string): ObjectRef {
   return ref("resource.k8s.io", "v1", "resourceslices", "", name);
 }
 
-export function claimRef(metadata: { namespace?: string; name: string }, subresource?: string): WriteRef {
+export function claimRef(metadata: { namespace?: string; name: string }, subresource?: string): ObjectRef {
   return ref("resource.k8s.io", "v1", "resourceclaims", metadata.namespace ?? "", metadata.name, subresource);
 }
 

@@ -30,7 +30,7 @@ function writesFor(node: Node, faults: readonly Fault[] = []) {
 }
 
 const amountsIn = (writes: ReturnType<typeof writesFor>) =>
-  writes.flatMap((write) => (write.kind === "update" ? [(write.object as unknown as Node).status?.capacity] : []));
+  writes.flatMap((write) => (write.kind === "update" ? [(write.object as Node).status?.capacity] : []));
 
 describe("a node whose profile is unknown by now", () => {
   test.each([

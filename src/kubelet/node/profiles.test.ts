@@ -11,6 +11,7 @@ import {
   profilesWith,
   selectProfile,
 } from "../../model/profiles/profiles.ts";
+import { partly } from "../../model/testing/partly.ts";
 import { UserError } from "../../model/userError.ts";
 import { nodeLabels, nodeObject, simNode, simNodeOf } from "./simNode.ts";
 
@@ -237,12 +238,12 @@ describe("a node made from a profile", () => {
     const sim = simNode(place);
     const object = nodeObject(sim, { ordinal: 0, nowMs: 0 }) as unknown as Node;
     expect(simNodeOf(object, "s", profiles)).toEqual(sim);
-    const foreign = {
+    const foreign = partly<Node>({
       apiVersion: "v1",
       kind: "Node",
       metadata: { name: "gpu-2", labels: { "nvidia.com/gpu.product": "X", "nvidia.com/gpu.memory": "100" } },
       status: { capacity: { "nvidia.com/gpu": "4", cpu: "16", memory: "1Gi" } },
-    } as unknown as Node;
+    });
     const found = simNodeOf(foreign, "s", profiles);
     expect([found.pool, found.index, found.devices.length, found.profile.gpu?.product]).toEqual(["gpu", 2, 4, "X"]);
   });

@@ -56,7 +56,7 @@ export interface NodeObjectOptions {
 export const defaultKubeletVersion = "v1.36.0";
 
 /** The object to create. Its status is complete, so that the node is Ready from its first moment. */
-export function nodeObject(node: SimNode, options: NodeObjectOptions): NewObject {
+export function nodeObject(node: SimNode, options: NodeObjectOptions): NewObject<Node> {
   const { profile } = node;
   const taints: Taint[] = [...(profile.taints ?? [])];
   if (options.kwokTaint === true) {

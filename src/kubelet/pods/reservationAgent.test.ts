@@ -58,8 +58,7 @@ function written(pod: Pod, faults: Record<string, string>[] = [], options = {}):
     for (const write of next.writes) {
       if (write.kind === "delete") return [...found, `${nowMs - startMs} delete`];
       if (write.kind !== "patch") throw new Error("an agent only patches");
-      const { annotations } = (write.patch.body as unknown as { metadata: { annotations: Record<string, string> } })
-        .metadata;
+      const { annotations } = (write.patch.body as { metadata: { annotations: Record<string, string> } }).metadata;
       for (const [key, value] of Object.entries(annotations)) {
         const what =
           key === reservationNames.device

@@ -3,8 +3,8 @@
  * patches on the version that was read, so two people at once lose nothing.
  */
 
+import type { ConfigMap } from "../../model/kubernetes.generated.ts";
 import type { JsonObject } from "../../model/objects/json.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
 import { type Outcome, succeeded } from "../../model/outcome.ts";
 import type { KubeApi, ObjectRef } from "../../ports/kubeApi.ts";
 import { type Fault, faultKinds } from "../node/faults.ts";
@@ -75,12 +75,17 @@ async function change(
 
 function write(
   kube: KubeApi,
-  map: KubeObject | undefined,
+  map: ConfigMap | undefined,
   data: Record<string, string | null>,
-): Promise<Outcome<KubeObject>> {
+): Promise<Outcome<ConfigMap>> {
   if (map === undefined) {
-    const object = { apiVersion: "v1", kind: "ConfigMap", metadata: { ...faultMap }, data };
-    return kube.create(kinds.configMaps, object as unknown as KubeObject);
+    const object = {
+      apiVersion: "v1",
+      kind: "ConfigMap",
+      metadata: { ...faultMap },
+      data: data as Record<string, string>,
+    };
+    return kube.create(kinds.configMaps, object);
   }
   const { uid, resourceVersion } = map.metadata;
   return kube.patch(mapRef, { type: "merge", body: { metadata: { uid, resourceVersion }, data } });

@@ -179,12 +179,12 @@ async function sendDevice<T>(
   const { kube } = world.ports;
   const outcome = await sendWrite(kube, write, { absentAt: "0", why: "the driver reports", cancel });
   if (outcome.ok) {
-    if (outcome.value.object !== undefined && write.kind !== "delete") answered(outcome.value.object as unknown as T);
+    if (outcome.value.object !== undefined && write.kind !== "delete") answered(outcome.value.object as T);
     return true;
   }
   if (outcome.reason === "NotFound" && write.kind === "delete") return true;
   const { subresource: _part, ...ref } = write.ref;
   const fresh = await kube.get(ref, { cancel });
-  if (fresh.ok) answered(fresh.value as unknown as T);
+  if (fresh.ok) answered(fresh.value as T);
   return false;
 }

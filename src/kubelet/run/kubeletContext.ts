@@ -4,7 +4,9 @@ import type { ControlPorts } from "../../control/runtime/controllers.ts";
 import type { EventRecorder } from "../../control/runtime/eventRecorder.ts";
 import type { Lease, Node, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
-import type { EventTarget, NodeEvent, WriteRef } from "../node/nodeWrite.ts";
+import { builtin } from "../../model/resources.generated.ts";
+import type { ObjectRef } from "../../ports/kubeApi.ts";
+import type { EventTarget, NodeEvent } from "../node/nodeWrite.ts";
 import type { Stage } from "../stages/stage.ts";
 import type { FaultBook } from "./faultBook.ts";
 import type { NodesOptions } from "./nodesOptions.ts";
@@ -36,12 +38,12 @@ export interface DraContext {
 }
 
 export const kinds = {
-  nodes: { group: "", version: "v1", plural: "nodes" },
-  pods: { group: "", version: "v1", plural: "pods" },
-  configMaps: { group: "", version: "v1", plural: "configmaps" },
-  leases: { group: "coordination.k8s.io", version: "v1", plural: "leases" },
-  slices: { group: "resource.k8s.io", version: "v1", plural: "resourceslices" },
-  claims: { group: "resource.k8s.io", version: "v1", plural: "resourceclaims" },
+  nodes: builtin.Node,
+  pods: builtin.Pod,
+  configMaps: builtin.ConfigMap,
+  leases: builtin.Lease,
+  slices: builtin.ResourceSlice,
+  claims: builtin.ResourceClaim,
   stages: { group: "kwok.x-k8s.io", version: "v1alpha1", plural: "stages" },
 } as const;
 
@@ -51,7 +53,7 @@ export function tell({ recorder }: KubeletContext, { regarding, type, reason, me
 
 function objectOf({ apiVersion, kind, namespace, name, uid }: EventTarget): KubeObject {
   const place = namespace === "" ? { name } : { name, namespace };
-  return { apiVersion, kind, metadata: { ...place, uid } } as unknown as KubeObject;
+  return { apiVersion, kind, metadata: { ...place, uid } } as KubeObject;
 }
 
 /** How long to wait after so many failures in a row: a node must not sleep through its lease. */
@@ -59,6 +61,6 @@ export function patienceMs(failures: number): number {
   return Math.min(5_000, 20 * 2 ** Math.min(failures, 10));
 }
 
-export function placeOf(ref: WriteRef): string {
+export function placeOf(ref: ObjectRef): string {
   return ref.namespace === "" ? ref.name : `${ref.namespace}/${ref.name}`;
 }

@@ -1,5 +1,5 @@
 import { NewestOf } from "../../control/cache/newestOf.ts";
-import type { Component, NewObject } from "../../control/component.ts";
+import type { Component } from "../../control/component.ts";
 import type { Controllers } from "../../control/runtime/controllers.ts";
 import { EventRecorder } from "../../control/runtime/eventRecorder.ts";
 import { kindSource, type Source } from "../../control/runtime/sources.ts";
@@ -41,7 +41,7 @@ export function nodesComponent(given: Partial<NodesOptions> = {}): Nodes {
   const component: Component = {
     name: "nodes",
     about: "simulated nodes: they run pods like kubelets with GPUs, and run nothing",
-    ...(options.stages ? { definitions: [stageDefinition as unknown as NewObject] } : {}),
+    ...(options.stages ? { definitions: [stageDefinition] } : {}),
     add: (controllers) => {
       added = addNodes(controllers, options, agent);
     },

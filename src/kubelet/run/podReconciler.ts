@@ -90,7 +90,7 @@ async function learnPods({ ports }: KubeletContext, agent: NodeAgent, cancel: Ca
   const listed = await ports.kube.list(kinds.pods, { fieldSelector: `spec.nodeName=${agent.name}`, cancel });
   if (!listed.ok) return false;
   for (const item of listed.value.items) {
-    const pod = item as unknown as Pod;
+    const pod = item;
     const record = agent.pods.get(keyOfObject(item));
     // A pod that is not observed yet will be.
     if (record?.pod.metadata.uid !== pod.metadata.uid) return false;
@@ -230,7 +230,7 @@ async function send(
   { turn, refusals }: { turn: Pick<PodReconcile, "cancel">; refusals: number },
 ): Promise<boolean> {
   const { ports } = world;
-  if (write.kind === "update") record.decided(write.object as unknown as Pod);
+  if (write.kind === "update") record.decided(write.object);
   const absentAt = world.podCache.revision;
   const outcome = await sendWrite(ports.kube, write, {
     absentAt,
@@ -241,8 +241,8 @@ async function send(
     record.unknown = undefined;
     record.failures = 0;
     const { object } = outcome.value;
-    if (object !== undefined && write.kind !== "delete") record.answered(object as unknown as Pod);
-    if (refusals > 0) countRefusal(world, agent, object as unknown as Pod | undefined);
+    if (object !== undefined && write.kind !== "delete") record.answered(object);
+    if (refusals > 0) countRefusal(world, agent, object);
     if (hasClaims(record.pod)) agent.claimsAreDirty = true;
     return true;
   }
@@ -294,7 +294,7 @@ async function refused(
       record.unknown = undefined;
       record.undecide();
       if (fresh.ok && fresh.value.metadata.uid === metadata.uid) {
-        record.answered(fresh.value as unknown as Pod);
+        record.answered(fresh.value);
         record.isDirty = true;
       }
       return;

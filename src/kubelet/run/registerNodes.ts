@@ -4,7 +4,6 @@ import type { ReconcileResult } from "../../control/runtime/loop.ts";
 import { reconcileResultOf } from "../../control/runtime/loop.ts";
 import { Channel } from "../../control/runtime/sources.ts";
 import type { Node } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
 import { nodeObject, ordinalOf, type SimNode, simNode } from "../node/simNode.ts";
 import { kinds } from "./kubeletContext.ts";
 import type { NodesOptions } from "./nodesOptions.ts";
@@ -41,7 +40,7 @@ export class RegisterNodes {
     if (this.nodes.get(name) === undefined) {
       const nowMs = this.ports.clock.nowMs();
       const object = nodeObject(sim, { ordinal: this.ordinal(), nowMs, kwokTaint: this.options.kwokTaint });
-      const outcome = await this.ports.kube.create(kinds.nodes, object as unknown as KubeObject);
+      const outcome = await this.ports.kube.create(kinds.nodes, object);
       if (!outcome.ok && outcome.reason !== "AlreadyExists") return reconcileResultOf(outcome);
     }
     this.wanted.delete(name);

@@ -1,5 +1,6 @@
 import { type ApplyOptions, applyIntent, type Written } from "../../intents/applyIntent.ts";
-import { isObject, type Json } from "../../model/objects/json.ts";
+import { isObject } from "../../model/objects/json.ts";
+import type { MergePatch } from "../../model/objects/object.ts";
 import { type Outcome, succeeded } from "../../model/outcome.ts";
 import type { Revision } from "../../model/revision.ts";
 import type { KubeApi, Patch } from "../../ports/kubeApi.ts";
@@ -41,8 +42,7 @@ export async function sendWrite(kube: KubeApi, write: ApiWrite, options: SendOpt
 }
 
 function patchOf({ patch, expected }: Extract<ApiWrite, { kind: "patch" }>): Patch {
-  if (expected === undefined || patch.type === "json" || !isObject(patch.body)) return patch as Patch;
-  const metadata = patch.body["metadata"];
-  const body: Json = { ...patch.body, metadata: { ...(isObject(metadata) ? metadata : {}), ...expected } };
-  return { ...patch, body } as Patch;
+  if (expected === undefined || patch.type === "json" || !isObject(patch.body)) return patch;
+  const body: MergePatch = patch.body;
+  return { ...patch, body: { ...body, metadata: { ...body.metadata, ...expected } } };
 }

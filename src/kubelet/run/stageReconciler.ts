@@ -48,7 +48,7 @@ export function templateWorld(
       if (hostNetwork || node === undefined || agent === undefined) return nodeIps(nodeName);
       const known = agent.pods.get(`${namespace}/${name}`)?.pod;
       if (known?.status?.podIPs !== undefined) return known.status.podIPs.map(({ ip }) => ip);
-      const asking = { metadata: { uid, name, namespace }, spec: {} } as unknown as Pod;
+      const asking = { metadata: { uid, name, namespace }, spec: {} } as Pod;
       return addressesFor(known ?? asking, node, agent.podsNow())?.podIPs ?? [];
     },
   };
@@ -115,7 +115,7 @@ export async function stagePod(
   record: PodRecord,
   { node, stages, cancel }: { node: Node; stages: readonly Stage[]; cancel: Cancel; faults: readonly Fault[] },
 ): Promise<boolean> {
-  const object = record.pod as unknown as KubeObject;
+  const object = record.pod;
   const templates = templateWorld(world, agent, node);
   const played = await playStages(world, {
     object,
@@ -126,7 +126,7 @@ export async function stagePod(
   });
   record.job = played.job;
   record.wakeAtMs = played.wakeAtMs;
-  if (played.written !== undefined) record.answered(played.written as unknown as Pod);
+  if (played.written !== undefined) record.answered(played.written);
   return !played.failed && played.written !== undefined;
 }
 
@@ -137,10 +137,10 @@ export async function stageNode(
   { node, stages, cancel }: { node: Node; stages: readonly Stage[]; cancel: Cancel },
 ): Promise<void> {
   const templates = templateWorld(world, agent, node);
-  const object = node as unknown as KubeObject;
+  const object = node;
   const played = await playStages(world, { object, job: agent.job, stages, templates, cancel });
   agent.job = played.job;
   agent.nodeWakeMs = earliest(played.wakeAtMs, agent.state?.nextMs);
-  if (played.written !== undefined) world.nodes.learn(played.written as unknown as Node);
+  if (played.written !== undefined) world.nodes.learn(played.written);
   agent.nodeIsDirty = !played.failed && played.written !== undefined;
 }

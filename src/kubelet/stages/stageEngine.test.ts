@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { copyJson, isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import { formatTime } from "../../model/values/time.ts";
 import type { NodeWrite } from "../node/nodeWrite.ts";
 import { parseStages, type Stage } from "./stage.ts";
@@ -97,7 +98,7 @@ function play(stages: Stage[], first: KubeObject, forMs: number, onWrite?: (writ
       if (write.kind === "event") events.push(`${write.reason}: ${write.message}`);
       if (write.kind === "delete") now = ((now as KubeObject).metadata.finalizers ?? []).length > 0 ? now : undefined;
       if (write.kind === "patch" && write.patch.type !== "json" && now !== undefined) {
-        now = merged(now as Json, write.patch.body) as unknown as KubeObject;
+        now = merged(now as JsonObject, write.patch.body as JsonObject) as KubeObject;
         changed = true;
       }
     }
@@ -297,7 +298,7 @@ describe("what it writes", () => {
     ];
     const [first] = playStage(stage({ steps }), boundPod(), worldAt(startMs));
     expect(first?.write).toMatchObject({
-      ref: { group: "apps", version: "v1", plural: "deployments", namespace: "d", name: "o-x" },
+      ref: { ...builtin.Deployment, namespace: "d", name: "o-x" },
       patch: { type: "apply", force: true },
     });
   });

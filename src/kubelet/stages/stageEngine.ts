@@ -11,8 +11,9 @@ import { type KubeObject, splitApiVersion } from "../../model/objects/object.ts"
 import type { RefusalReason } from "../../model/outcome.ts";
 import { seededFraction } from "../../model/values/seeded.ts";
 import { timeToMs } from "../../model/values/time.ts";
+import type { ObjectRef, Patch } from "../../ports/kubeApi.ts";
 import { durationMs } from "../node/faults.ts";
-import { eventTarget, type NodeEvent, type NodeWrite, type WriteRef } from "../node/nodeWrite.ts";
+import { eventTarget, type NodeEvent, type NodeWrite } from "../node/nodeWrite.ts";
 import { TemplateError, type TemplateFunctions } from "./goTemplate.ts";
 import { JqError } from "./jq.ts";
 import { patchChanges } from "./patchChanges.ts";
@@ -307,7 +308,8 @@ function stepWrites(
       writes.push({
         kind: "patch",
         ref: subresource === undefined ? ref : { ...ref, subresource },
-        patch: { type, body },
+        // Whether what the template says is a patch is for the server to judge.
+        patch: { type, body } as Patch,
       });
     }
   }
@@ -334,8 +336,8 @@ function readYaml(text: string): Json {
 }
 
 /** One JSON patch. Emptying comes first, so that `empty` with `add` leaves exactly what is added. */
-function finalizerPatch(current: readonly string[], wish: NonNullable<StageStep["finalizers"]>): Json[] {
-  const patch: Json[] = [];
+function finalizerPatch(current: readonly string[], wish: NonNullable<StageStep["finalizers"]>): JsonObject[] {
+  const patch: JsonObject[] = [];
   let now = [...current];
   if (wish.empty && now.length > 0) {
     patch.push({ op: "remove", path: "/metadata/finalizers" });
@@ -352,7 +354,7 @@ function finalizerPatch(current: readonly string[], wish: NonNullable<StageStep[
   const added = wish.add.filter((value) => !now.includes(value));
   if (added.length === 0) return patch;
   if (now.length === 0) return [...patch, { op: "add", path: "/metadata/finalizers", value: added }];
-  return [...patch, ...added.map((value): Json => ({ op: "add", path: "/metadata/finalizers/-", value }))];
+  return [...patch, ...added.map((value): JsonObject => ({ op: "add", path: "/metadata/finalizers/-", value }))];
 }
 
 /** Kinds that stages make and that live in no namespace. */
@@ -383,7 +385,7 @@ function applyWrite(
   const isNamespaced = !clusterKinds.has(String(body["kind"]));
   if (isNamespaced && metadata["namespace"] === undefined && namespace !== undefined) metadata["namespace"] = namespace;
   const whole: JsonObject = { ...body, metadata };
-  const ref = refOf(whole as unknown as KubeObject);
+  const ref = refOf(whole as KubeObject);
   const target = step.subresource === undefined ? ref : { ...ref, subresource: step.subresource };
   const patch =
     step.type === "apply" ? { type: "apply" as const, body: whole, force: true } : { type: step.type, body: whole };
@@ -397,7 +399,7 @@ export function pluralOf(kind: string): string {
   return /[^aeiou]y$/.test(lower) ? `${lower.slice(0, -1)}ies` : `${lower}s`;
 }
 
-function refOf({ apiVersion, kind, metadata }: KubeObject): WriteRef {
+function refOf({ apiVersion, kind, metadata }: KubeObject): ObjectRef {
   const { group, version } = splitApiVersion(apiVersion);
   return { group, version, plural: pluralOf(kind), namespace: metadata.namespace ?? "", name: metadata.name };
 }

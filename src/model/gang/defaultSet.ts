@@ -1,14 +1,12 @@
 /**
  * Defaults of a PodCliqueSet. Runs on create and update, after the defaults of the schema and before its validation.
  */
-import type { KubeObject } from "../objects/object.ts";
 import type { CliqueTemplate, GroupTemplate, PodCliqueSet } from "./types.ts";
 
-export function defaultSet(given: KubeObject): KubeObject {
-  const set = given as unknown as PodCliqueSet;
+export function defaultSet(set: PodCliqueSet): PodCliqueSet {
   const template = set.spec?.template;
-  if (template === undefined || template === null) return given;
-  const filled: PodCliqueSet = {
+  if (template === undefined || template === null) return set;
+  return {
     ...set,
     spec: {
       ...set.spec,
@@ -23,7 +21,6 @@ export function defaultSet(given: KubeObject): KubeObject {
       },
     },
   };
-  return filled as unknown as KubeObject;
 }
 
 /** A missing or zero number of replicas is one, and the minimum is all of them: also when neither is given. */

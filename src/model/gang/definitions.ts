@@ -2,7 +2,8 @@
  * The definitions of the gang kinds: Grove's groups, fields, defaults, rules, columns and short names. A pod spec is
  * kept as it is written; the API server checks it where it becomes a pod.
  */
-import type { JSONSchemaProps } from "../kubernetes.generated.ts";
+import type { NewObject } from "../intent.ts";
+import type { CustomResourceDefinition, JSONSchemaProps } from "../kubernetes.generated.ts";
 import { groveGroup, groveVersion, schedulerGroveGroup } from "./keys.ts";
 
 type Schema = JSONSchemaProps;
@@ -243,12 +244,7 @@ const packConstraint = fields({ packConstraint: fields({ required: text, preferr
 const podReference = fields({ namespace: text, name: text, uid: text }, ["name", "namespace"]);
 const reference = fields({ namespace: text, name: text }, ["name", "namespace"]);
 
-export type GangDefinition = {
-  apiVersion: string;
-  kind: string;
-  metadata: { name: string };
-  spec: { [field: string]: unknown };
-};
+export type GangDefinition = NewObject<CustomResourceDefinition>;
 
 interface Shape {
   readonly group: string;
@@ -267,7 +263,7 @@ function definition({ group, kind, plural, short, scope, spec, status, columns, 
   const scale = {
     specReplicasPath: ".spec.replicas",
     statusReplicasPath: ".status.replicas",
-    labelSelectorPath: selector,
+    ...(selector !== undefined && { labelSelectorPath: selector }),
   };
   return {
     apiVersion: "apiextensions.k8s.io/v1",

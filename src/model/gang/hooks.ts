@@ -4,7 +4,6 @@
  */
 import type { AdmissionHook, AdmissionLookup, AdmissionRequest, AdmissionVerdict } from "../objects/admissionHook.ts";
 import { describeFieldError } from "../objects/fieldError.ts";
-import type { KubeObject } from "../objects/object.ts";
 import { authorizeChild } from "./authorizeChild.ts";
 import { defaultSet } from "./defaultSet.ts";
 import type { Findings } from "./findings.ts";
@@ -16,49 +15,54 @@ import { isTopologyRepair, validateSetUpdate } from "./validateSetUpdate.ts";
 import { validateBinding, validateSetTopology } from "./validateTopology.ts";
 
 export function gangHooks(settings: GangSettings): AdmissionHook[] {
-  return [
-    {
-      name: "podcliqueset-defaulting-webhook.grove.io",
-      type: "mutating",
-      resource: places.PodCliqueSet,
-      operations: ["CREATE", "UPDATE"],
-      review: ({ object }) =>
-        object === undefined ? { allowed: true } : { allowed: true, object: defaultSet(object) },
-    },
-    {
-      name: "podcliqueset-validating-webhook.grove.io",
-      type: "validating",
-      resource: places.PodCliqueSet,
-      operations: ["CREATE", "UPDATE"],
-      reads: [places.ClusterTopologyBinding],
-      review: (request, lookup) => reviewSet(request, lookup, settings),
-    },
-    {
-      name: "clustertopology-validating-webhook.grove.io",
-      type: "validating",
-      resource: places.ClusterTopologyBinding,
-      operations: ["CREATE", "UPDATE"],
-      review: ({ object }) => verdictOf(validateBinding(as<ClusterTopologyBinding>(object), settings)),
-    },
-    ...(settings.authorizer.enabled ? authorizerHooks(settings) : []),
-  ];
+  const authorizers = settings.authorizer.enabled ? authorizerHooks(settings) : [];
+  return [defaultingHook, setHook(settings), bindingHook(settings), ...authorizers];
+}
+
+const defaultingHook: AdmissionHook<PodCliqueSet> = {
+  name: "podcliqueset-defaulting-webhook.grove.io",
+  type: "mutating",
+  resource: places.PodCliqueSet,
+  operations: ["CREATE", "UPDATE"],
+  review: ({ object }) => (object === undefined ? { allowed: true } : { allowed: true, object: defaultSet(object) }),
+};
+
+function setHook(settings: GangSettings): AdmissionHook<PodCliqueSet> {
+  return {
+    name: "podcliqueset-validating-webhook.grove.io",
+    type: "validating",
+    resource: places.PodCliqueSet,
+    operations: ["CREATE", "UPDATE"],
+    reads: [places.ClusterTopologyBinding],
+    review: (request, lookup) => reviewSet(request, lookup, settings),
+  };
+}
+
+function bindingHook(settings: GangSettings): AdmissionHook<ClusterTopologyBinding> {
+  return {
+    name: "clustertopology-validating-webhook.grove.io",
+    type: "validating",
+    resource: places.ClusterTopologyBinding,
+    operations: ["CREATE", "UPDATE"],
+    review: ({ object }) => verdictOf(validateBinding(object as ClusterTopologyBinding, settings)),
+  };
 }
 
 function reviewSet(
-  { operation, object, oldObject }: AdmissionRequest,
+  { operation, object, oldObject }: AdmissionRequest<PodCliqueSet>,
   lookup: AdmissionLookup,
   settings: GangSettings,
-): AdmissionVerdict {
-  const set = as<PodCliqueSet>(object);
+): AdmissionVerdict<never> {
+  const set = object as PodCliqueSet;
   // A set on its way out only loses its finalizer.
   if (set.metadata.deletionTimestamp !== undefined) return { allowed: true };
   const isCreate = operation === "CREATE";
   const always = validateSet(set, settings, isCreate);
   if (always.errors.length > 0) return verdictOf(always);
   const bindingNamed = (name: string): ClusterTopologyBinding | undefined =>
-    as<ClusterTopologyBinding | undefined>(lookup.get(places.ClusterTopologyBinding, "", name));
+    lookup.get(places.ClusterTopologyBinding, "", name);
   if (isCreate) return verdictOf(always, validateSetTopology(set, settings, bindingNamed));
-  const before = as<PodCliqueSet>(oldObject);
+  const before = oldObject as PodCliqueSet;
   const changed = validateSetUpdate(set, before);
   if (changed.errors.length > 0 || !isTopologyRepair(set, before)) return verdictOf(always, changed);
   return verdictOf(always, changed, validateSetTopology(set, settings, bindingNamed));
@@ -89,13 +93,9 @@ function authorizerHooks(settings: GangSettings): AdmissionHook[] {
   }));
 }
 
-function verdictOf(...all: readonly Findings[]): AdmissionVerdict {
+function verdictOf(...all: readonly Findings[]): AdmissionVerdict<never> {
   const errors = all.flatMap((each) => each.errors);
   const warnings = all.flatMap((each) => each.warnings);
   if (errors.length > 0) return { allowed: false, message: errors.map(describeFieldError).join(", "), errors };
   return warnings.length > 0 ? { allowed: true, warnings } : { allowed: true };
-}
-
-function as<T>(object: KubeObject | undefined): T {
-  return object as unknown as T;
 }

@@ -1,3 +1,8 @@
+import { resource } from "../objects/resource.ts";
+import { builtin } from "../resources.generated.ts";
+import { podGroupRef } from "../scheduling/podGroup.ts";
+import { topologyRef } from "../scheduling/topology.ts";
+import type { ClusterTopologyBinding, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang } from "./types.ts";
 /**
  * The words of the gang API on objects: labels, annotations, finalizers, gates, variables. They are Grove's, letter by
  * letter.
@@ -77,23 +82,23 @@ export const podGangApiVersion = `${schedulerGroveGroup}/${groveVersion}`;
 
 /** Where the objects live that the operator reads or writes. */
 export const places = {
-  PodCliqueSet: { group: groveGroup, version: groveVersion, plural: "podcliquesets" },
-  PodClique: { group: groveGroup, version: groveVersion, plural: "podcliques" },
-  PodCliqueScalingGroup: { group: groveGroup, version: groveVersion, plural: "podcliquescalinggroups" },
-  ClusterTopologyBinding: { group: groveGroup, version: groveVersion, plural: "clustertopologybindings" },
-  PodGang: { group: schedulerGroveGroup, version: groveVersion, plural: "podgangs" },
-  Pod: { group: "", version: "v1", plural: "pods" },
-  Service: { group: "", version: "v1", plural: "services" },
-  ServiceAccount: { group: "", version: "v1", plural: "serviceaccounts" },
-  Secret: { group: "", version: "v1", plural: "secrets" },
-  Role: { group: "rbac.authorization.k8s.io", version: "v1", plural: "roles" },
-  RoleBinding: { group: "rbac.authorization.k8s.io", version: "v1", plural: "rolebindings" },
-  HorizontalPodAutoscaler: { group: "autoscaling", version: "v2", plural: "horizontalpodautoscalers" },
-  ResourceClaim: { group: "resource.k8s.io", version: "v1", plural: "resourceclaims" },
-  ResourceClaimTemplate: { group: "resource.k8s.io", version: "v1", plural: "resourceclaimtemplates" },
-  PodGroup: { group: "scheduling.run.ai", version: "v2alpha2", plural: "podgroups" },
-  Topology: { group: "kai.scheduler", version: "v1alpha1", plural: "topologies" },
-  Event: { group: "events.k8s.io", version: "v1", plural: "events" },
+  PodCliqueSet: resource<PodCliqueSet>(groveGroup, groveVersion, "podcliquesets"),
+  PodClique: resource<PodClique>(groveGroup, groveVersion, "podcliques"),
+  PodCliqueScalingGroup: resource<PodCliqueScalingGroup>(groveGroup, groveVersion, "podcliquescalinggroups"),
+  ClusterTopologyBinding: resource<ClusterTopologyBinding>(groveGroup, groveVersion, "clustertopologybindings"),
+  PodGang: resource<PodGang>(schedulerGroveGroup, groveVersion, "podgangs"),
+  Pod: builtin.Pod,
+  Service: builtin.Service,
+  ServiceAccount: builtin.ServiceAccount,
+  Secret: builtin.Secret,
+  Role: builtin.Role,
+  RoleBinding: builtin.RoleBinding,
+  HorizontalPodAutoscaler: builtin.HorizontalPodAutoscaler,
+  ResourceClaim: builtin.ResourceClaim,
+  ResourceClaimTemplate: builtin.ResourceClaimTemplate,
+  PodGroup: podGroupRef,
+  Topology: topologyRef,
+  Event: builtin.EventsEvent,
 } as const;
 
 export type GangKind = keyof typeof places;

@@ -27,13 +27,13 @@ function setOf(
     spec: {
       replicas,
       template: {
-        cliques: Object.entries(cliques).map(([name, spec]) => ({ name, spec }) as unknown as CliqueTemplate),
+        cliques: Object.entries(cliques).map(([name, spec]) => ({ name, spec }) as CliqueTemplate),
         podCliqueScalingGroups: Object.entries(groups).map(
-          ([name, { members, ...counts }]) => ({ name, cliqueNames: members, ...counts }) as unknown as GroupTemplate,
+          ([name, { members, ...counts }]) => ({ name, cliqueNames: members, ...counts }) as GroupTemplate,
         ),
       },
     },
-  } as unknown as PodCliqueSet;
+  } as PodCliqueSet;
 }
 
 /** The most pods that are made for all of it. */

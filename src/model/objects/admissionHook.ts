@@ -1,8 +1,9 @@
 import type { FieldError } from "./fieldError.ts";
 import type { KubeObject } from "./object.ts";
+import type { Resource } from "./resource.ts";
 
 /** A write, as a hook sees it. */
-export interface AdmissionRequest {
+export interface AdmissionRequest<T extends KubeObject = KubeObject> {
   /** Of this request. An object that is being created has no UID before mutating hooks have answered. */
   readonly uid: string;
   readonly operation: "CREATE" | "UPDATE" | "DELETE";
@@ -10,34 +11,28 @@ export interface AdmissionRequest {
   /** Empty while a name is still to be made from `generateName`. */
   readonly name: string;
   /** Undefined on DELETE. Shared: a hook that changes it answers with another object. */
-  readonly object: KubeObject | undefined;
+  readonly object: T | undefined;
   /** Undefined on CREATE. */
-  readonly oldObject: KubeObject | undefined;
+  readonly oldObject: T | undefined;
   readonly user: { readonly username: string; readonly groups: readonly string[] };
   readonly dryRun: boolean;
 }
 
-export type AdmissionVerdict =
+export type AdmissionVerdict<T extends KubeObject = KubeObject> =
   /** With an object: the write continues with that one (mutating hooks alone). */
-  | { readonly allowed: true; readonly object?: KubeObject; readonly warnings?: readonly string[] }
+  | { readonly allowed: true; readonly object?: T; readonly warnings?: readonly string[] }
   /** Field errors make it 422 Invalid, with a cause for each; otherwise it is 403 with the message. */
   | { readonly allowed: false; readonly message: string; readonly errors?: readonly FieldError[] };
 
 /** What a hook may look up: in the server's own process the newest objects, elsewhere a cache that may lag. */
 export interface AdmissionLookup {
-  get(resource: HookResource, namespace: string, name: string): KubeObject | undefined;
+  get<T extends KubeObject>(resource: HookResource<T>, namespace: string, name: string): T | undefined;
   /** All of a namespace, or of all namespaces when it is empty, in order of name. */
-  list(resource: HookResource, namespace: string): readonly KubeObject[];
+  list<T extends KubeObject>(resource: HookResource<T>, namespace: string): readonly T[];
 }
 
-export interface HookResource {
-  readonly group: string;
-  readonly plural: string;
-}
-
-export interface VersionedResource extends HookResource {
-  readonly version: string;
-}
+/** In whichever version. */
+export type HookResource<T extends KubeObject = KubeObject> = Omit<Resource<T>, "version">;
 
 export interface HookSieve {
   /** Labels that the object has, before the write or after it. */
@@ -50,20 +45,20 @@ export interface HookSieve {
  * An admission rule of a component: a webhook on a real cluster, a function call in the embedded one. Pure and
  * synchronous, so that a write never leaves its turn of the event loop for it.
  */
-export interface AdmissionHook {
+export interface AdmissionHook<T extends KubeObject = KubeObject> {
   /** Shown in the refusal: `queues.validate.muster.dev`. */
   readonly name: string;
   readonly type: "mutating" | "validating";
-  readonly resource: VersionedResource;
+  readonly resource: Resource<T>;
   /** `status`, `scale`; left out for the object itself. */
   readonly subresource?: string;
   readonly operations: readonly AdmissionRequest["operation"][];
   /** The kinds that `review` looks up: a caller outside the server keeps a cache of each. */
-  readonly reads?: readonly VersionedResource[];
+  readonly reads?: readonly Resource[];
   /**
    * What the API server can see without a call: a webhook that does not answer must not stop writes that are none of
    * its business. A first sieve only: `review` looks again.
    */
   readonly sieve?: HookSieve;
-  review(request: AdmissionRequest, lookup: AdmissionLookup): AdmissionVerdict;
+  review(request: AdmissionRequest<T>, lookup: AdmissionLookup): AdmissionVerdict<T>;
 }

@@ -38,7 +38,7 @@ export function answerReview(hook: AdmissionHook, body: unknown, lookup: Admissi
   const warnings =
     verdict.warnings === undefined || verdict.warnings.length === 0 ? {} : { warnings: verdict.warnings };
   if (verdict.object === undefined || request.object === undefined) return { uid, allowed: true, ...warnings };
-  const patch = patchBetween(request.object as unknown as JsonObject, verdict.object as unknown as JsonObject);
+  const patch = patchBetween(request.object as JsonObject, verdict.object as JsonObject);
   return { uid, allowed: true, ...(patch.length === 0 ? {} : { patch }), ...warnings };
 }
 
@@ -97,5 +97,5 @@ function textIn(value: Json | undefined): string {
 }
 
 function objectIn(value: Json | undefined): KubeObject | undefined {
-  return isObject(value) && isObject(value["metadata"]) ? (value as unknown as KubeObject) : undefined;
+  return isObject(value) && isObject(value["metadata"]) ? (value as KubeObject) : undefined;
 }

@@ -33,6 +33,6 @@ export function withCondition<T extends AnyCondition>(conditions: readonly T[], 
   const old = findCondition(conditions, said.type);
   if (old?.status === said.status && old.reason === said.reason) return [...conditions];
   const lastTransitionTime = old?.status === said.status ? (old.lastTransitionTime ?? now) : now;
-  const next = { ...said, lastUpdateTime: now, lastTransitionTime } as unknown as T;
+  const next = { ...said, lastUpdateTime: now, lastTransitionTime } as T;
   return [...withoutCondition(conditions, said.type), next];
 }

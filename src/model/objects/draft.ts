@@ -1,8 +1,9 @@
 import { assert } from "../assert.ts";
 import { expectedOf, type Intent, type IntentTarget, keyOf, type NewObject } from "../intent.ts";
+import { builtin } from "../resources.generated.ts";
 import type { Revision } from "../revision.ts";
 import { equalFields, type JsonObject } from "./json.ts";
-import type { KubeObject, ObjectMeta } from "./object.ts";
+import type { KubeObject, MergePatch } from "./object.ts";
 
 /** What a controller wants done now, in this order, and when it wants to be asked again though nothing has changed. */
 export interface Decision {
@@ -12,27 +13,24 @@ export interface Decision {
   readonly limit?: string;
 }
 
-/** An object of a known kind; its type may leave out the index signature. */
-export type Known = { apiVersion: string; kind: string; metadata: ObjectMeta };
-
 export interface RemoveOptions {
   readonly gracePeriodSeconds?: number;
   readonly propagationPolicy?: "Background" | "Foreground" | "Orphan";
 }
 
 const places: Readonly<Record<string, { group: string; version: string; plural: string }>> = {
-  Pod: { group: "", version: "v1", plural: "pods" },
-  Node: { group: "", version: "v1", plural: "nodes" },
-  PersistentVolumeClaim: { group: "", version: "v1", plural: "persistentvolumeclaims" },
-  Endpoints: { group: "", version: "v1", plural: "endpoints" },
-  ReplicaSet: { group: "apps", version: "v1", plural: "replicasets" },
-  Deployment: { group: "apps", version: "v1", plural: "deployments" },
-  StatefulSet: { group: "apps", version: "v1", plural: "statefulsets" },
-  DaemonSet: { group: "apps", version: "v1", plural: "daemonsets" },
-  ControllerRevision: { group: "apps", version: "v1", plural: "controllerrevisions" },
-  Job: { group: "batch", version: "v1", plural: "jobs" },
-  CronJob: { group: "batch", version: "v1", plural: "cronjobs" },
-  EndpointSlice: { group: "discovery.k8s.io", version: "v1", plural: "endpointslices" },
+  Pod: builtin.Pod,
+  Node: builtin.Node,
+  PersistentVolumeClaim: builtin.PersistentVolumeClaim,
+  Endpoints: builtin.Endpoints,
+  ReplicaSet: builtin.ReplicaSet,
+  Deployment: builtin.Deployment,
+  StatefulSet: builtin.StatefulSet,
+  DaemonSet: builtin.DaemonSet,
+  ControllerRevision: builtin.ControllerRevision,
+  Job: builtin.Job,
+  CronJob: builtin.CronJob,
+  EndpointSlice: builtin.EndpointSlice,
 };
 
 export function targetOf(kind: string, metadata: { readonly namespace?: string; readonly name: string }): IntentTarget {
@@ -59,7 +57,7 @@ export class Draft {
     this.intents.push({ type: "create", target, absentAt, object, why });
   }
 
-  patch(object: Known, patch: JsonObject, why: string, subresource?: string): void {
+  patch<T extends KubeObject>(object: T, patch: MergePatch<NoInfer<T>>, why: string, subresource?: string): void {
     const target = targetOf(object.kind, object.metadata);
     this.#touch(target);
     const intent = { type: "patch", target, expected: expectedOf(object), patch, why } as const;
@@ -67,16 +65,16 @@ export class Draft {
   }
 
   /** Writes the status if it says something new. */
-  status(object: Known & { status?: unknown }, status: object, why: string): void {
+  status(object: KubeObject & { status?: unknown }, status: object, why: string): void {
     const given = withoutUndefined(status);
     if (equalFields(given, object.status ?? {})) return;
     const target = targetOf(object.kind, object.metadata);
     this.#touch(target);
-    const next = { ...object, status: given } as unknown as KubeObject;
+    const next = { ...object, status: given } as KubeObject;
     this.intents.push({ type: "status", target, expected: expectedOf(object), object: next, why });
   }
 
-  remove(object: Known, why: string, more: RemoveOptions = {}): void {
+  remove(object: KubeObject, why: string, more: RemoveOptions = {}): void {
     const target = targetOf(object.kind, object.metadata);
     this.#touch(target);
     this.intents.push({ type: "delete", target, expected: expectedOf(object), why, ...more });
@@ -91,7 +89,7 @@ export class Draft {
   }
 
   /** Whether an intent about the object has been taken. */
-  has(object: Known): boolean {
+  has(object: KubeObject): boolean {
     return this.#touched.has(placeOf(targetOf(object.kind, object.metadata)));
   }
 

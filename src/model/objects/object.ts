@@ -45,6 +45,38 @@ export type KubeObject = {
   [field: string]: unknown;
 };
 
+/** Metadata of an object that does not exist yet: the server adds the rest. */
+export type NewMeta = {
+  readonly name?: string;
+  readonly generateName?: string;
+  readonly namespace?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly ownerReferences?: readonly OwnerReference[];
+  readonly finalizers?: readonly string[];
+};
+
+/** An object as a client sends it to be created. */
+export type Unstored<T extends KubeObject = KubeObject> = {
+  readonly [F in keyof T]: F extends "metadata" ? NewMeta : DeepReadonly<T[F]>;
+};
+
+/** A merge patch: what is named is written, lists as a whole, and null removes. */
+export type MergePatch<T extends KubeObject = KubeObject> = { readonly [F in keyof T]?: FieldPatch<T[F]> | null };
+
+type FieldPatch<V> = V extends readonly unknown[]
+  ? DeepReadonly<V>
+  : V extends object
+    ? { readonly [F in keyof V]?: FieldPatch<V[F]> | null }
+    : V;
+
+/** What is only read, lists included: parts of a constant are welcome too. */
+export type DeepReadonly<V> = V extends readonly (infer E)[]
+  ? readonly DeepReadonly<E>[]
+  : V extends object
+    ? { readonly [F in keyof V]: DeepReadonly<V[F]> }
+    : V;
+
 /** "apps" and "v1" to "apps/v1"; the core group has no name: "v1". */
 export function apiVersionOf(group: string, version: string): string {
   return group === "" ? version : `${group}/${version}`;

@@ -4,10 +4,9 @@
  */
 
 import type { PodTemplateSpec } from "../kubernetes.generated.ts";
-import type { Draft, Known } from "./draft.ts";
-import type { JsonObject } from "./json.ts";
+import type { Draft } from "./draft.ts";
 import { type LabelRequirements, matchesLabels } from "./labelSelector.ts";
-import type { ObjectMeta, OwnerReference } from "./object.ts";
+import type { KubeObject, ObjectMeta, OwnerReference } from "./object.ts";
 
 export function controllerOf(metadata: ObjectMeta): OwnerReference | undefined {
   return metadata.ownerReferences?.find(({ controller }) => controller === true);
@@ -17,7 +16,7 @@ export function isOwnedBy(object: { metadata: ObjectMeta }, owner: { metadata: O
   return controllerOf(object.metadata)?.uid === owner.metadata.uid;
 }
 
-export function ownerReference({ apiVersion, kind, metadata }: Known): OwnerReference {
+export function ownerReference({ apiVersion, kind, metadata }: KubeObject): OwnerReference {
   return { apiVersion, kind, name: metadata.name, uid: metadata.uid, controller: true, blockOwnerDeletion: true };
 }
 
@@ -25,9 +24,9 @@ export function ownerReference({ apiVersion, kind, metadata }: Known): OwnerRefe
  * The candidates that are the owner's: those it controls and selects, and orphans that it selects, which it adopts.
  * What it controls and no longer selects it releases. An owner on its way out neither adopts nor releases.
  */
-export function claim<T extends Known>(
+export function claim<T extends KubeObject>(
   draft: Draft,
-  owner: Known,
+  owner: KubeObject,
   requirements: LabelRequirements,
   candidates: readonly T[],
   options: { readonly adopts?: (orphan: T) => boolean; readonly finalizer?: string } = {},
@@ -52,30 +51,31 @@ export function claim<T extends Known>(
   return ours;
 }
 
-function adopt<T extends Known>(draft: Draft, owner: Known, object: T, finalizer: string | undefined): T {
+function adopt<T extends KubeObject>(draft: Draft, owner: KubeObject, object: T, finalizer: string | undefined): T {
   const { metadata } = object;
   const ownerReferences = [...(metadata.ownerReferences ?? []), ownerReference(owner)];
   const finalizers = new Set(metadata.finalizers ?? []);
   if (finalizer !== undefined) finalizers.add(finalizer);
   const more = { ownerReferences, ...(finalizer !== undefined && { finalizers: [...finalizers] }) };
+  const orphan: KubeObject = object;
   draft.patch(
-    object,
-    { metadata: more } as unknown as JsonObject,
+    orphan,
+    { metadata: more },
     `${owner.kind} ${owner.metadata.name} selects ${metadata.name}, which has no controller`,
   );
   draft.adopted();
   return { ...object, metadata: { ...metadata, ...more } };
 }
 
-function release(draft: Draft, owner: Known, object: Known): void {
+function release(draft: Draft, owner: KubeObject, object: KubeObject): void {
   const { metadata } = object;
   const rest = (metadata.ownerReferences ?? []).filter(({ uid }) => uid !== owner.metadata.uid);
-  const patch = { metadata: { ownerReferences: rest.length === 0 ? null : rest } } as unknown as JsonObject;
+  const patch = { metadata: { ownerReferences: rest.length === 0 ? null : rest } };
   draft.patch(object, patch, `${owner.kind} ${owner.metadata.name} no longer selects ${metadata.name}`);
 }
 
 /** A pod as the template says, controlled by the owner. */
-export function podFromTemplate(owner: Known, template: PodTemplateSpec | undefined, name: string) {
+export function podFromTemplate(owner: KubeObject, template: PodTemplateSpec | undefined, name: string) {
   const { labels, annotations, finalizers } = template?.metadata ?? {};
   const { namespace } = owner.metadata;
   return {

@@ -1,4 +1,5 @@
 import type { ObjectMeta } from "../objects/object.ts";
+import { resource } from "../objects/resource.ts";
 import { annotationKeys, schedulingGroup } from "./keys.ts";
 
 /** The scheduler's durable intent: this pod on that node, with these devices. The binder carries it out. */
@@ -35,7 +36,7 @@ export type BindRequestStatus = {
   failedAttempts?: number;
 };
 
-export const bindRequestRef = { group: schedulingGroup, version: "v1alpha2", plural: "bindrequests" } as const;
+export const bindRequestRef = resource<BindRequest>(schedulingGroup, "v1alpha2", "bindrequests");
 export const bindRequestApiVersion = "scheduling.run.ai/v1alpha2";
 
 /** Failed, and all retries are used up. */

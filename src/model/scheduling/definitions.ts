@@ -1,4 +1,5 @@
-import type { JSONSchemaProps } from "../kubernetes.generated.ts";
+import type { NewObject } from "../intent.ts";
+import type { CustomResourceDefinition, JSONSchemaProps } from "../kubernetes.generated.ts";
 import { kaiGroup, schedulingGroup } from "./keys.ts";
 
 /**
@@ -43,12 +44,7 @@ interface Shape {
   readonly columns?: { name: string; type: string; jsonPath: string }[];
 }
 
-export type Definition = {
-  apiVersion: string;
-  kind: string;
-  metadata: { name: string };
-  spec: { [field: string]: unknown };
-};
+export type Definition = NewObject<CustomResourceDefinition>;
 
 export function definition(shape: Shape): Definition {
   const { group, version, kind, plural, isNamespaced, shortNames, hasStatus, spec, status, columns } = shape;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { AdmissionRequest } from "../objects/admissionHook.ts";
-import type { KubeObject } from "../objects/object.ts";
+import type { KubeObject, ObjectMeta } from "../objects/object.ts";
 import { schedulingHooks } from "./hooks.ts";
 
 const nothing = { get: () => undefined, list: () => [] };
@@ -19,11 +19,17 @@ function review(plural: string, request: Partial<AdmissionRequest>, checksQuotas
       dryRun: false,
       ...request,
     },
-    { ...nothing, list: () => others },
+    { ...nothing, list: <T extends KubeObject>() => others as T[] },
   );
 }
 
-const object = (rest: object) => ({ metadata: { name: "x" }, ...rest }) as unknown as KubeObject;
+const named = (name: string, rest: object): KubeObject => ({
+  apiVersion: "",
+  kind: "",
+  metadata: { name } as ObjectMeta,
+  ...rest,
+});
+const object = (rest: object): KubeObject => named("x", rest);
 const group = (spec: object, operation: "CREATE" | "UPDATE" = "CREATE") =>
   review("podgroups", { operation, object: object({ spec }) });
 
@@ -47,7 +53,7 @@ describe("a queue", () => {
   });
 
   test("stays while it has a child that its status does not list yet", () => {
-    const child = { metadata: { name: "new" }, spec: { parentQueue: "x" } } as unknown as KubeObject;
+    const child = named("new", { spec: { parentQueue: "x" } });
     const removed = { operation: "DELETE", oldObject: object({ spec: {} }) } as const;
     expect(review("queues", removed, false, [child])).toMatchObject({
       allowed: false,
@@ -120,13 +126,12 @@ describe("values of a queue that mean nothing", () => {
 describe("where quotas are held against each other, a queue", () => {
   type Quotas = Partial<Record<"gpu" | "cpu" | "memory", number>>;
   const queue = (name: string, parentQueue: string, quotas: Quotas) =>
-    ({
-      metadata: { name },
+    named(name, {
       spec: {
         ...(parentQueue !== "" && { parentQueue }),
         resources: Object.fromEntries(Object.entries(quotas).map(([key, quota]) => [key, { quota }])),
       },
-    }) as unknown as KubeObject;
+    });
   const written = (changed: KubeObject, others: KubeObject[], checksQuotas = true) =>
     review("queues", { operation: "UPDATE", name: changed.metadata.name, object: changed }, checksQuotas, others);
   const top = queue("top", "", { gpu: 8, cpu: 1000, memory: 500 });
@@ -177,8 +182,8 @@ describe("where quotas are held against each other, a queue", () => {
   });
 
   test("whose name is still to be made has no children", () => {
-    const top = { metadata: { name: "a" }, spec: { parentQueue: "", resources: { gpu: { quota: 2 } } } };
-    expect(written(queue("", "", { gpu: 1 }), [top as unknown as KubeObject])).toEqual({ allowed: true, warnings: [] });
+    const top = named("a", { spec: { parentQueue: "", resources: { gpu: { quota: 2 } } } });
+    expect(written(queue("", "", { gpu: 1 }), [top])).toEqual({ allowed: true, warnings: [] });
   });
 
   test("without bound holds anything", () => {

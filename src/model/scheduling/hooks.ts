@@ -1,6 +1,5 @@
-import type { AdmissionHook, AdmissionRequest, AdmissionVerdict } from "../objects/admissionHook.ts";
+import type { AdmissionHook, AdmissionVerdict } from "../objects/admissionHook.ts";
 import { describeFieldError, type FieldError } from "../objects/fieldError.ts";
-import type { KubeObject } from "../objects/object.ts";
 import { type PodGroup, podGroupRef, validatePodGroup, wrongPodGroupValues } from "./podGroup.ts";
 import { circleOf, type Queue, queueRef, validateQueue, whyQueueMustStay, wrongQueueValues } from "./queue.ts";
 import { checkQuotas } from "./queueQuotas.ts";
@@ -8,7 +7,7 @@ import { type Topology, topologyRef, validateTopology } from "./topology.ts";
 
 /** What the definitions of queues, groups and topologies cannot say: KAI's webhooks, as functions. */
 
-function queueHook(checksQuotas: boolean): AdmissionHook {
+function queueHook(checksQuotas: boolean): AdmissionHook<Queue> {
   return {
     name: "queues.validate.scheduling.muster.dev",
     type: "validating",
@@ -16,12 +15,12 @@ function queueHook(checksQuotas: boolean): AdmissionHook {
     operations: ["CREATE", "UPDATE", "DELETE"],
     reads: [queueRef],
     review({ operation, name, object, oldObject }, lookup) {
-      const others = lookup.list(queueRef, "").map(as<Queue>);
+      const others = lookup.list(queueRef, "");
       if (operation === "DELETE") {
-        const why = oldObject === undefined ? undefined : whyQueueMustStay(as<Queue>(oldObject), others);
+        const why = oldObject === undefined ? undefined : whyQueueMustStay(oldObject, others);
         return why === undefined ? { allowed: true } : { allowed: false, message: why };
       }
-      const queue = as<Queue>(object as KubeObject);
+      const queue = object as Queue;
       const wrong = newOnly(oldObject, queue, ({ spec }) => [
         ...wrongQueueValues(spec),
         ...circleOf(name, spec, others),
@@ -34,25 +33,25 @@ function queueHook(checksQuotas: boolean): AdmissionHook {
   };
 }
 
-const podGroupHook: AdmissionHook = {
+const podGroupHook: AdmissionHook<PodGroup> = {
   name: "podgroups.validate.scheduling.muster.dev",
   type: "validating",
   resource: podGroupRef,
   operations: ["CREATE", "UPDATE"],
-  review({ operation, object, oldObject }: AdmissionRequest) {
-    const group = as<PodGroup>(object as KubeObject);
+  review({ operation, object, oldObject }) {
+    const group = object as PodGroup;
     const { errors, warnings } = validatePodGroup(group.spec, operation === "CREATE" ? "CREATE" : "UPDATE");
     const wrong = newOnly(oldObject, group, ({ spec }) => wrongPodGroupValues(spec));
     return verdictOf([...errors, ...wrong.errors], [...warnings, ...wrong.warnings]);
   },
 };
 
-const topologyHook: AdmissionHook = {
+const topologyHook: AdmissionHook<Topology> = {
   name: "topologies.validate.scheduling.muster.dev",
   type: "validating",
   resource: topologyRef,
   operations: ["CREATE", "UPDATE"],
-  review: ({ object }) => verdictOf(validateTopology(as<Topology>(object as KubeObject).spec?.levels ?? [])),
+  review: ({ object }) => verdictOf(validateTopology(object?.spec?.levels ?? [])),
 };
 
 /** Whether a queue's quotas are compared with those of its parent and its children is a setting of the installation. */
@@ -62,22 +61,18 @@ export function schedulingHooks({ checksQuotas = false } = {}): readonly Admissi
 
 /** What was invalid before may stay so: a change of something else is warned, and not refused. */
 function newOnly<T>(
-  old: KubeObject | undefined,
+  old: T | undefined,
   now: T,
   check: (object: T) => readonly FieldError[],
 ): { errors: readonly FieldError[]; warnings: readonly string[] } {
   const errors = check(now);
   if (errors.length === 0 || old === undefined) return { errors, warnings: [] };
-  const before = new Set(check(as<T>(old)).map(describeFieldError));
+  const before = new Set(check(old).map(describeFieldError));
   const isOld = (error: FieldError): boolean => before.has(describeFieldError(error));
   return { errors: errors.filter((each) => !isOld(each)), warnings: errors.filter(isOld).map(describeFieldError) };
 }
 
-function verdictOf(errors: readonly FieldError[], warnings: readonly string[] = []): AdmissionVerdict {
+function verdictOf(errors: readonly FieldError[], warnings: readonly string[] = []): AdmissionVerdict<never> {
   if (errors.length === 0) return { allowed: true, warnings };
   return { allowed: false, message: errors.map(describeFieldError).join(", "), errors };
-}
-
-function as<T>(object: KubeObject): T {
-  return object as unknown as T;
 }

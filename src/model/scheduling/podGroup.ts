@@ -1,6 +1,7 @@
 import type { Condition, Time } from "../kubernetes.generated.ts";
 import { duplicate, type FieldError, forbidden, invalid, required } from "../objects/fieldError.ts";
 import type { ObjectMeta } from "../objects/object.ts";
+import { resource } from "../objects/resource.ts";
 import { schedulingGroup } from "./keys.ts";
 import type { ResourceAmounts } from "./queue.ts";
 import { wrongDuration } from "./wrongDuration.ts";
@@ -103,7 +104,7 @@ export type PodGroupResourcesStatus = {
   requested?: ResourceAmounts;
 };
 
-export const podGroupRef = { group: schedulingGroup, version: "v2alpha2", plural: "podgroups" } as const;
+export const podGroupRef = resource<PodGroup>(schedulingGroup, "v2alpha2", "podgroups");
 export const podGroupApiVersion = "scheduling.run.ai/v2alpha2";
 
 export const unschedulableOnNodePool = "UnschedulableOnNodePool";

@@ -2,6 +2,7 @@ import type { Time } from "../kubernetes.generated.ts";
 import { type FieldError, invalid, required } from "../objects/fieldError.ts";
 import { isObject } from "../objects/json.ts";
 import type { ObjectMeta } from "../objects/object.ts";
+import { resource } from "../objects/resource.ts";
 import { schedulingGroup } from "./keys.ts";
 import { wrongDuration } from "./wrongDuration.ts";
 
@@ -64,7 +65,7 @@ export type QueueCondition = {
   message?: string;
 };
 
-export const queueRef = { group: schedulingGroup, version: "v2", plural: "queues" } as const;
+export const queueRef = resource<Queue>(schedulingGroup, "v2", "queues");
 export const queueApiVersion = "scheduling.run.ai/v2";
 
 export const defaultQueuePriority = 100;

@@ -1,4 +1,5 @@
 import type { ObjectMeta } from "../objects/object.ts";
+import { resource } from "../objects/resource.ts";
 import { kaiGroup } from "./keys.ts";
 
 /** One scheduler for one node pool, and how it should behave there. */
@@ -36,8 +37,8 @@ export type PlacementStrategy = "binpack" | "spread";
 export type PluginSetting = { enabled?: boolean; priority?: number; arguments?: Record<string, string> };
 export type ActionSetting = { enabled?: boolean; priority?: number };
 
-export const schedulingShardRef = { group: kaiGroup, version: "v1", plural: "schedulingshards" } as const;
-export const kaiConfigRef = { group: kaiGroup, version: "v1", plural: "configs" } as const;
+export const schedulingShardRef = resource<SchedulingShard>(kaiGroup, "v1", "schedulingshards");
+export const kaiConfigRef = resource<KaiConfig>(kaiGroup, "v1", "configs");
 
 /** The one Config that is acted on. */
 export const kaiConfigName = "kai-config";

@@ -1,5 +1,6 @@
 import { duplicate, type FieldError, invalid } from "../objects/fieldError.ts";
 import type { ObjectMeta } from "../objects/object.ts";
+import { resource } from "../objects/resource.ts";
 import { kaiGroup } from "./keys.ts";
 
 /** How nodes lie in a data centre: labels from the widest to the narrowest domain. */
@@ -12,7 +13,7 @@ export type Topology = {
 
 export type TopologyLevel = { nodeLabel: string; alias?: string };
 
-export const topologyRef = { group: kaiGroup, version: "v1alpha1", plural: "topologies" } as const;
+export const topologyRef = resource<Topology>(kaiGroup, "v1alpha1", "topologies");
 
 /** A level may be named by its label or by its alias, so no alias may mean two of them. */
 export function validateTopology(levels: readonly TopologyLevel[]): FieldError[] {

@@ -31,7 +31,7 @@ export function sha256Hex(text: string, bytes = 32): string {
 }
 
 function mix(hash: Uint32Array, words: Uint32Array): void {
-  let [a, b, c, d, e, f, g, h] = hash as unknown as [number, number, number, number, number, number, number, number];
+  let [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0] = hash;
   for (let i = 0; i < 64; i++) {
     const choice = (e & f) ^ (~e & g);
     const first =

@@ -27,7 +27,7 @@ export const noGpuTwice: Invariant = {
         const { type, event } = commit;
         robbed.observe(commit);
         if (event.current.resource !== "/pods" || type === "DELETED") return undefined;
-        const node = (event.current.object() as unknown as Pod).spec?.nodeName;
+        const node = (event.current.object() as Pod).spec?.nodeName;
         return node === undefined ? undefined : usedTwice(store, node, (group) => robbed.has(group, node));
       },
       atRest: () => {
@@ -86,8 +86,8 @@ export const reservationsOutliveTheirUsers: Invariant = {
         const { type, event, call } = commit;
         robbed.observe(commit);
         if (event.current.resource !== "/pods") return undefined;
-        const before = event.previous?.object() as unknown as Pod | undefined;
-        const now = event.current.object() as unknown as Pod;
+        const before = event.previous?.object() as Pod | undefined;
+        const now = event.current.object() as Pod;
         if (isReservationPod(now)) {
           if (type !== "DELETED" || before === undefined) return undefined;
           const user = usersOf(store, before)[0];
@@ -143,7 +143,7 @@ export const oneReservationPerGroup: Invariant = {
   begin: ({ store }) => ({
     commit: ({ type, event }) => {
       if (type !== "ADDED" || event.current.resource !== "/pods") return undefined;
-      const now = event.current.object() as unknown as Pod;
+      const now = event.current.object();
       if (!isReservationPod(now)) return undefined;
       const [group = ""] = gpuGroupsOfLabels(now.metadata.labels);
       const all = pods(store).filter(
@@ -164,8 +164,8 @@ export const requestsEnd: Invariant = {
     commit: ({ event, type }) => {
       const { previous, current } = event;
       if (current.resource === "/pods" && type === "MODIFIED") {
-        const pod = current.object() as unknown as Pod;
-        const before = previous?.object() as unknown as Pod | undefined;
+        const pod = current.object() as Pod;
+        const before = previous?.object() as Pod | undefined;
         const isNew = pod.spec?.nodeName !== undefined && before?.spec?.nodeName === undefined;
         return isNew ? uninformed(store, pod) : undefined;
       }
@@ -175,14 +175,14 @@ export const requestsEnd: Invariant = {
         return pod?.spec?.nodeName === undefined || hasEnded(pod) ? undefined : uninformed(store, pod);
       }
       if (current.resource !== requestsKey || type !== "MODIFIED" || previous === undefined) return undefined;
-      const before = (previous.object() as unknown as BindRequest).status?.phase;
-      const now = (current.object() as unknown as BindRequest).status?.phase;
+      const before = (previous.object() as BindRequest).status?.phase;
+      const now = (current.object() as BindRequest).status?.phase;
       return before === "Succeeded" && now !== before ? `${current.name} succeeded and then became ${now}` : undefined;
     },
     atRest: () => {
       const byUid = new Map(pods(store).map((pod) => [pod.metadata.uid, pod]));
       for (const version of store.collection(requestsKey).all()) {
-        const request = version.object() as unknown as BindRequest;
+        const request = version.object() as BindRequest;
         const pod = byUid.get(podUidOf(request) ?? "");
         const isBound = pod?.spec?.nodeName !== undefined;
         if (request.status?.phase === "Succeeded" && !isBound)
@@ -216,7 +216,7 @@ function uninformed(store: ObjectStore, pod: Pod): string | undefined {
 }
 
 function pods(store: ObjectStore): Pod[] {
-  return [...store.collection("/pods").all()].map((version) => version.object() as unknown as Pod);
+  return [...store.collection("/pods").all()].map((version) => version.object());
 }
 
 function isOf(pod: Pod, group: string, node: string): boolean {

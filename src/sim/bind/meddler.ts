@@ -1,7 +1,6 @@
 /** A user who deletes reservation pods with kubectl, and what counts as a mistake of the binder afterwards. */
 import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
 import { deviceOf, devicesOf, hasEnded, podsRef } from "../../decide/bind/reservation.ts";
-import type { Pod } from "../../model/kubernetes.generated.ts";
 import { type BindRequest, isFinallyFailed } from "../../model/scheduling/bindRequest.ts";
 import { gpuGroupsOfLabels, isReservationPod, nodeHeldBy, reservationNamespace } from "../../model/scheduling/keys.ts";
 import type { ActorSpec } from "../actor.ts";
@@ -47,7 +46,7 @@ export class RobbedGroups {
   /** To be called for every commit, before anything is judged. */
   observe({ event, call }: Commit): void {
     if (event.current.resource !== "/pods") return;
-    const pod = (event.previous ?? event.current).object() as unknown as Pod;
+    const pod = (event.previous ?? event.current).object();
     const node = nodeHeldBy(pod);
     if (call.actor === name && isReservationPod(pod) && node !== undefined)
       for (const group of gpuGroupsOfLabels(pod.metadata.labels)) this.robbed.set(`${node}/${group}`, { group, node });
@@ -64,12 +63,12 @@ export class RobbedGroups {
    */
   private isMended(group: string, node: string): boolean {
     for (const version of this.store.collection("scheduling.run.ai/bindrequests").all()) {
-      const request = version.object() as unknown as BindRequest;
+      const request = version.object() as BindRequest;
       if (request.spec?.selectedGPUGroups?.includes(group) !== true) continue;
       if (request.status?.phase !== "Succeeded" && !isFinallyFailed(request)) return false;
     }
     const all = [...this.store.collection("/pods").all()]
-      .map((version) => version.object() as unknown as Pod)
+      .map((version) => version.object())
       .filter((pod) => nodeHeldBy(pod) === node && gpuGroupsOfLabels(pod.metadata.labels).includes(group));
     const reservations = all.filter((pod) => isReservationPod(pod));
     const users = all.filter((pod) => !isReservationPod(pod) && !hasEnded(pod));

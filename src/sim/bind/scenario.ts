@@ -4,10 +4,10 @@ import { reservationDefaults } from "../../decide/bind/reservation.ts";
 import { fastDelays } from "../../kubelet/pods/podPlan.ts";
 import { nodesComponent } from "../../kubelet/run/nodesComponent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
+import type { Unstored } from "../../model/objects/object.ts";
 import { parsePool, profilesWith } from "../../model/profiles/profiles.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import {
-  type BindRequest,
   bindRequestApiVersion,
   bindRequestRef,
   isFinallyFailed,
@@ -29,7 +29,7 @@ import type { Scenario } from "../scenario.ts";
 import { noGpuTwice, oneReservationPerGroup, requestsEnd, reservationsOutliveTheirUsers } from "./invariants.ts";
 import { meddler } from "./meddler.ts";
 
-const podsRef = { group: "", version: "v1", plural: "pods" };
+const podsRef = builtin.Pod;
 const binders = ["ann", "bob"];
 const held = (actor: string): boolean => binders.includes(actor);
 const lease = { namespace: "default", name: "binder" };
@@ -53,7 +53,7 @@ export const kubelets = (pools: readonly string[]): Component =>
 /** Nodes hold their leases in a namespace of its own. */
 export async function makeNamespaces(kube: Pick<KubeApi, "create">): Promise<void> {
   for (const name of ["default", "kube-node-lease"]) {
-    await kube.create({ group: "", version: "v1", plural: "namespaces" }, plain("Namespace", name));
+    await kube.create(builtin.Namespace, plain("Namespace", name));
   }
 }
 
@@ -168,7 +168,7 @@ async function place(ports: ActorPorts, wish: Wish): Promise<void> {
       ? await ports.kube.create(podsRef, podOf(wish))
       : found;
   if (!created.ok) return;
-  const pod = created.value as unknown as Pod;
+  const pod = created.value;
   if (pod.spec?.nodeName !== undefined || pod.metadata.deletionTimestamp !== undefined) return;
   await clearOld(ports, pod);
   await ports.kube.create(bindRequestRef, requestFor(pod, wish));
@@ -179,7 +179,7 @@ async function clearOld({ kube }: ActorPorts, pod: Pod): Promise<void> {
   const ref = { ...bindRequestRef, namespace: "default", name: pod.metadata.name };
   const found = await kube.get(ref);
   if (!found.ok) return;
-  const request = found.value as unknown as BindRequest;
+  const request = found.value;
   if (podUidOf(request) === pod.metadata.uid && !isFinallyFailed(request)) return;
   const { uid, resourceVersion } = request.metadata;
   await kube.delete(ref, { preconditions: { uid, resourceVersion } });
@@ -193,7 +193,7 @@ export async function takeAway({ kube }: ActorPorts, name: string): Promise<void
   await kube.delete(ref, { preconditions: { uid }, gracePeriodSeconds: 1 });
 }
 
-function podOf({ name, groups, share }: Wish): KubeObject {
+function podOf({ name, groups, share }: Wish): Unstored {
   const amounts = { "nvidia.com/gpu": "1" };
   const annotations = {
     "gpu-fraction": share,
@@ -204,10 +204,10 @@ function podOf({ name, groups, share }: Wish): KubeObject {
     ...plain("Pod", name),
     metadata: { name, namespace: "default", ...(groups.length > 0 && { annotations }) },
     spec: { schedulerName: kaiSchedulerName, containers: [{ name: "main", image: "i", ...resources }] },
-  } as unknown as KubeObject;
+  };
 }
 
-function requestFor(pod: Pod, { node, groups, share }: Wish): KubeObject {
+function requestFor(pod: Pod, { node, groups, share }: Wish): Unstored {
   const { name, uid } = pod.metadata;
   const shared = {
     receivedResourceType: "Fraction",
@@ -220,9 +220,9 @@ function requestFor(pod: Pod, { node, groups, share }: Wish): KubeObject {
     kind: "BindRequest",
     metadata: { name, namespace: "default", ownerReferences: [{ apiVersion: "v1", kind: "Pod", name, uid }] },
     spec: { podName: name, selectedNode: node, ...(groups.length > 0 ? shared : whole), backoffLimit: 2 },
-  } as unknown as KubeObject;
+  };
 }
 
-function plain(kind: string, name: string): KubeObject {
-  return { apiVersion: "v1", kind, metadata: { name } } as unknown as KubeObject;
+function plain(kind: string, name: string): Unstored {
+  return { apiVersion: "v1", kind, metadata: { name } };
 }

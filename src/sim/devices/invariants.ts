@@ -26,7 +26,7 @@ export const deviceGivenOnce: Invariant = {
       },
       commit: ({ type, event, call }) => {
         if (event.current.resource !== claimsKey) return undefined;
-        const claim = event.current.object() as unknown as ResourceClaim;
+        const claim = event.current.object() as ResourceClaim;
         const { uid, name } = claim.metadata;
         for (const key of held.get(uid) ?? []) holders.get(key)?.delete(uid);
         const uses = type === "DELETED" ? [] : usesOf(claim);
@@ -75,7 +75,7 @@ export const allocatedIsProtected: Invariant = {
   begin: () => ({
     commit: ({ type, event, call }) => {
       if (event.current.resource !== claimsKey || type === "DELETED") return undefined;
-      const claim = event.current.object() as unknown as ResourceClaim;
+      const claim = event.current.object() as ResourceClaim;
       if (claim.status?.allocation === undefined) return undefined;
       if (claim.metadata.finalizers?.includes("resource.kubernetes.io/delete-protection") === true) return undefined;
       return `${call.actor} left ${claim.metadata.name} allocated without its finalizer`;
@@ -124,7 +124,7 @@ export const repeatingChangesNothing: Invariant = {
     return {
       commit: ({ type, event, call }) => {
         if (event.current.resource !== claimsKey) return undefined;
-        const claim = event.current.object() as unknown as ResourceClaim;
+        const claim = event.current.object() as ResourceClaim;
         const { name, uid, namespace = "", annotations, ownerReferences } = claim.metadata;
         const owner = ownerReferences?.find(({ controller }) => controller === true);
         const entry = annotations?.["resource.kubernetes.io/pod-claim-name"];
@@ -137,13 +137,13 @@ export const repeatingChangesNothing: Invariant = {
             return `${call.actor} made ${name} for ${entry} of pod ${owner.name}, which has one`;
           } else made.set(slot, uid);
         }
-        const before = event.previous?.object() as unknown as ResourceClaim | undefined;
+        const before = event.previous?.object() as ResourceClaim | undefined;
         const after = type === "DELETED" ? [] : (claim.status?.reservedFor ?? []);
         for (const user of before?.status?.reservedFor ?? []) {
           if (after.some((each) => each.uid === user.uid)) continue;
           const head = store.collection("/pods").head(`${namespace}/${user.name}`);
           if (head === undefined || head.deleted || head.side.uid !== user.uid) continue;
-          const pod = head.object() as unknown as Pod;
+          const pod = head.object() as Pod;
           if (pod.metadata.deletionTimestamp !== undefined) continue;
           if (!pod.spec?.nodeName || isFinished(pod)) continue;
           return `${call.actor} took ${user.name} off ${name}; it is on ${pod.spec.nodeName} and stays there`;
@@ -166,13 +166,13 @@ export function allAreServedBut(waitsForMore: (store: ObjectStore, pod: Pod) => 
       atRest: () => {
         const devices = new Set<string>();
         for (const version of store.collection(slicesKey).all()) {
-          const { spec } = version.object() as unknown as ResourceSlice;
+          const { spec } = version.object() as ResourceSlice;
           for (const { name } of spec.devices ?? [])
             devices.add(deviceKey({ driver: spec.driver, pool: spec.pool.name, device: name }));
         }
         const used = new Set<string>();
         const pods = new Map(
-          [...store.collection("/pods").all()].map((version) => [version.side.uid, version.object() as unknown as Pod]),
+          [...store.collection("/pods").all()].map((version) => [version.side.uid, version.object() as Pod]),
         );
         for (const claim of claimsOf(store)) {
           for (const { device } of usesOf(claim)) used.add(device);
@@ -196,5 +196,5 @@ export function allAreServedBut(waitsForMore: (store: ObjectStore, pod: Pod) => 
 }
 
 function claimsOf(store: ObjectStore): ResourceClaim[] {
-  return [...store.collection(claimsKey).all()].map((version) => version.object() as unknown as ResourceClaim);
+  return [...store.collection(claimsKey).all()].map((version) => version.object() as ResourceClaim);
 }

@@ -5,12 +5,12 @@ import { isReservedFor } from "../../decide/devices/claims/podClaims.ts";
 import { deviceKey } from "../../decide/devices/search/poolDevice.ts";
 import type { AllocatedDeviceStatus, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import { equalFields, type JsonObject } from "../../model/objects/json.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { runControllers } from "../controllersProcess.ts";
 
-const podsRef = { group: "", version: "v1", plural: "pods" };
-const claimsRef = { group: "resource.k8s.io", version: "v1", plural: "resourceclaims" };
+const podsRef = builtin.Pod;
+const claimsRef = builtin.ResourceClaim;
 const startMs = 60;
 
 /** What a node really has, whoever says what: devices by the claim that they are prepared for, and the programs that run. */
@@ -168,7 +168,7 @@ class Agent {
   private async sayRunning(pod: Pod): Promise<ReconcileResult> {
     if (pod.status?.phase === "Running") return undefined;
     const { namespace = "", name, uid } = pod.metadata;
-    const body = { metadata: { uid }, status: { phase: "Running" } } as unknown as JsonObject;
+    const body = { metadata: { uid }, status: { phase: "Running" } } as JsonObject;
     const ref = { ...podsRef, namespace, name, subresource: "status" };
     const outcome = await this.ports.kube.patch(ref, { type: "merge", body });
     return outcome.ok || outcome.reason === "NotFound" ? undefined : { requeueAfterMs: 200 };
@@ -217,7 +217,7 @@ class Agent {
     );
     if (this.options.mistakes?.includes("says-nothing") !== true && !equalFields(claim.status?.devices ?? [], wanted)) {
       const { namespace = "", name } = claim.metadata;
-      const object = { ...claim, status: { ...claim.status, devices: wanted } } as unknown as KubeObject;
+      const object = { ...claim, status: { ...claim.status, devices: wanted } };
       const outcome = await this.ports.kube.update({ ...claimsRef, namespace, name, subresource: "status" }, object);
       if (!outcome.ok) return "again";
     }
@@ -238,7 +238,7 @@ class Agent {
     // The watch may not have shown our own last word about it yet.
     const fresh = await this.ports.kube.get({ ...claimsRef, namespace, name });
     if (!fresh.ok && fresh.reason !== "NotFound") return { requeueAfterMs: 100 };
-    const claim = fresh.ok ? (fresh.value as unknown as ResourceClaim) : undefined;
+    const claim = fresh.ok ? fresh.value : undefined;
     let waitMs: number | undefined;
     for (const uid of new Set([cached?.metadata.uid, claim?.metadata.uid, ...this.orphans()])) {
       if (uid === undefined) continue;
@@ -255,7 +255,7 @@ class Agent {
       }
       if (claim?.metadata.uid !== uid || claim.status?.devices === undefined || this.isAwaited(claim)) continue;
       const { devices: _devices, ...status } = claim.status;
-      const object = { ...claim, status } as unknown as KubeObject;
+      const object = { ...claim, status };
       const outcome = await this.ports.kube.update({ ...claimsRef, namespace, name, subresource: "status" }, object);
       if (!outcome.ok && outcome.reason !== "NotFound") return { requeueAfterMs: 100 };
     }

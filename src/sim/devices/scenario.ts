@@ -1,12 +1,13 @@
-import { addDevices } from "../../control/devices/devicesComponent.ts";
 import type { Controllers } from "../../control/runtime/controllers.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
+import type { Unstored } from "../../model/objects/object.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import { changesWhatItSaw, destroysTheSameObject, mirrorsAreComplete, neverGoesBack } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import type { Scenario } from "../scenario.ts";
+import { addAllocators, allocatorComponents } from "./allocators.ts";
 import {
   allAreServed,
   allocatedIsProtected,
@@ -17,8 +18,8 @@ import {
 } from "./invariants.ts";
 import { kubelet, type NodeMemory } from "./kubelet.ts";
 
-export const podsRef = { group: "", version: "v1", plural: "pods" };
-const nodesRef = { group: "", version: "v1", plural: "nodes" };
+export const podsRef = builtin.Pod;
+const nodesRef = builtin.Node;
 const group = "resource.k8s.io";
 const slicesRef = { group, version: "v1", plural: "resourceslices" };
 const classesRef = { group, version: "v1", plural: "deviceclasses" };
@@ -46,6 +47,7 @@ export function devicesScenario(name: string, size: DevicesSize): Scenario {
     name,
     about:
       "pods that claim devices are made, placed, deleted and deleted by force while everything lags, fails and dies",
+    components: allocatorComponents,
     serverLoops: true,
     setUp: async (kube) => {
       await setUp(kube, size);
@@ -80,14 +82,14 @@ export function devicesScenario(name: string, size: DevicesSize): Scenario {
   };
 }
 
-/** The part, and what it counts as given away. */
+/** Everything that gives devices away, and what it counts as given away. */
 export function addObserved(controllers: Controllers, ports: ActorPorts): void {
-  const { tracker } = addDevices(controllers);
+  const { tracker } = addAllocators(controllers);
   ports.observe("given", () => tracker.listAllAllocatedDevices());
 }
 
 export async function setUp(kube: KubeApi, { nodes, devices }: Pick<DevicesSize, "nodes" | "devices">): Promise<void> {
-  await kube.create({ group: "", version: "v1", plural: "namespaces" }, plain("v1", "Namespace", "default"));
+  await kube.create(builtin.Namespace, plain("v1", "Namespace", "default"));
   await kube.create(classesRef, plain("resource.k8s.io/v1", "DeviceClass", "gpu", { spec: {} }));
   const template = plain("resource.k8s.io/v1", "ResourceClaimTemplate", "one", { spec: { spec: oneDevice } });
   await kube.create(templatesRef, { ...template, metadata: { ...template.metadata, namespace: "default" } });
@@ -164,8 +166,8 @@ export async function takeAway({ kube }: ActorPorts, name: string, byForce: bool
   await kube.delete({ ...podsRef, namespace: "default", name }, { gracePeriodSeconds: byForce ? 0 : 30 });
 }
 
-export function plain(apiVersion: string, kind: string, name: string, fields: object = {}): KubeObject {
-  return { apiVersion, kind, metadata: { name }, ...fields } as unknown as KubeObject;
+export function plain(apiVersion: string, kind: string, name: string, fields: object = {}): Unstored {
+  return { apiVersion, kind, metadata: { name }, ...fields };
 }
 
 export const devicesScenarios: readonly Scenario[] = [

@@ -1,4 +1,6 @@
-import type { KubeObject } from "../../model/objects/object.ts";
+import type { Node } from "../../model/kubernetes.generated.ts";
+import type { Unstored } from "../../model/objects/object.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import type { Invariant } from "../invariant.ts";
 import { changesWhatItSaw, mirrorsAreComplete, neverGoesBack } from "../invariants/general.ts";
@@ -6,7 +8,7 @@ import { oneEpochWrites } from "../invariants/leadership.ts";
 import type { Scenario } from "../scenario.ts";
 import { labelGpuNodes } from "./labelGpuNodes.ts";
 
-const nodes = { group: "", version: "v1", plural: "nodes" };
+const nodes = builtin.Node;
 const controllers = ["ann", "bob"];
 const held = (actor: string): boolean => controllers.includes(actor);
 
@@ -17,8 +19,8 @@ const labelsAreTrue: Invariant = {
   begin: ({ store }) => ({
     atRest: () => {
       for (const version of store.collection("/nodes").all()) {
-        const { metadata, status } = version.object() as unknown as GpuNode;
-        const [gpus, label] = [status.capacity?.["nvidia.com/gpu"], metadata.labels?.["muster.dev/gpus"]];
+        const { metadata, status } = version.object() as Node;
+        const [gpus, label] = [status?.capacity?.["nvidia.com/gpu"], metadata.labels?.["muster.dev/gpus"]];
         if (label !== gpus) return `${version.name} has ${gpus} GPUs and is labelled ${label}`;
       }
       return undefined;
@@ -32,7 +34,7 @@ export const gpuLabels: Scenario = {
   about: "a controller labels nodes with their GPUs while a technician swaps them",
   setUp: async (kube) => {
     // A scenario begins with an empty store: the lease needs its namespace.
-    await kube.create({ group: "", version: "v1", plural: "namespaces" }, plain("Namespace", "default"));
+    await kube.create(builtin.Namespace, plain("Namespace", "default"));
     await kube.create(nodes, plain("Node", "n1"));
     await kube.create(nodes, plain("Node", "n2"));
   },
@@ -72,11 +74,6 @@ export const gpuLabels: Scenario = {
   ignoredForQuiescence: ["coordination.k8s.io/leases"],
 };
 
-interface GpuNode {
-  readonly metadata: { readonly labels?: Record<string, string> };
-  readonly status: { readonly capacity?: Record<string, string> };
-}
-
-function plain(kind: string, name: string): KubeObject {
-  return { apiVersion: "v1", kind, metadata: { name } } as KubeObject;
+function plain(kind: string, name: string): Unstored {
+  return { apiVersion: "v1", kind, metadata: { name } };
 }

@@ -4,9 +4,10 @@ import { reconcileResultOf } from "../../control/runtime/loop.ts";
 import { forObject, kindSource } from "../../control/runtime/sources.ts";
 import { expectedOf, type Intent, kindOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import { Picture } from "../../snapshot/picture.ts";
 
-const nodes = { group: "", version: "v1", plural: "nodes" };
+const nodes = builtin.Node;
 
 /** Every node says in a label how many GPUs it has. */
 export function labelGpuNodes(controllers: Controllers): void {

@@ -17,7 +17,7 @@ import type {
   PodCliqueSet,
   PodGang,
 } from "../../model/gang/types.ts";
-import type { Node, Pod } from "../../model/kubernetes.generated.ts";
+import type { CoreEvent, Node, Pod } from "../../model/kubernetes.generated.ts";
 import { equalFields } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { controllerOf } from "../../model/objects/ownership.ts";
@@ -37,7 +37,7 @@ const gangs = "scheduler.grove.io/podgangs";
 const decisionUs = 20_000_000;
 
 function all<T>(store: ObjectStore, resource: string): T[] {
-  return [...store.collection(resource).all()].map((version) => version.object() as unknown as T);
+  return [...store.collection(resource).all()].map((version) => version.object() as T);
 }
 
 const hasGate = ({ spec }: Pod): boolean => (spec?.schedulingGates ?? []).some(({ name }) => name === gangGate);
@@ -48,7 +48,7 @@ const isScheduled = (store: ObjectStore, pod: Pod): boolean =>
   !isFinished(pod) && !isLeaving(pod) && isNodeUp(store, pod.spec?.nodeName ?? "");
 
 function isNodeUp(store: ObjectStore, name: string): boolean {
-  const node = store.get("/nodes", "", name)?.object() as unknown as Node | undefined;
+  const node = store.get("/nodes", "", name)?.object() as Node | undefined;
   return node?.status?.conditions?.find(({ type }) => type === "Ready")?.status === "True";
 }
 
@@ -80,11 +80,11 @@ export const gatesWaitForTheGang = (held: Held): Invariant => ({
       },
       commit: ({ type, call, event }) => {
         if (type !== "MODIFIED" || event.current.resource !== pods || !held(call.actor)) return undefined;
-        const pod = event.current.object() as unknown as Pod;
-        const before = event.previous?.object() as unknown as Pod | undefined;
+        const pod = event.current.object();
+        const before = event.previous?.object();
         if (before === undefined || !hasGate(before) || hasGate(pod)) return undefined;
         const known = <T>(resource: string, name: string): T[] =>
-          told.knownBy(`${call.actor}|${call.life}|${resource}|${name}`, call.askedUs) as unknown as T[];
+          told.knownBy(`${call.actor}|${call.life}|${resource}|${name}`, call.askedUs) as T[];
         const name = pod.metadata.labels?.[labels.podGang] ?? "";
         const versions = known<PodGang>(gangs, name);
         const what = `${call.actor} lets ${event.current.key} be scheduled`;
@@ -151,7 +151,7 @@ export const regressionsAreFlagged = (policy: FullLossPolicy): Invariant => ({
     // A status contradicts itself at no time, whatever it is behind of.
     commit: ({ type, event }) => {
       if (type === "DELETED" || event.current.resource !== cliques) return undefined;
-      const clique = event.current.object() as unknown as PodClique;
+      const clique = event.current.object() as PodClique;
       const { scheduledReplicas = 0 } = clique.status ?? {};
       if (said(clique, "MinAvailableBreached") === undefined) return undefined;
       // A person may change what is asked for between two looks of the operator.
@@ -210,22 +210,20 @@ export const lossesAreToldOnce: Invariant = {
         if ((resource === cliques || resource === groups) && type === "MODIFIED") {
           const { uid } = event.current.side;
           if (scheduled(event.previous?.object()) > 0 && scheduled(event.current.object()) === 0) {
-            const kept = isUpdating(event.current.object() as unknown as PodClique) ? doubtful : losses;
+            const kept = isUpdating(event.current.object() as PodClique) ? doubtful : losses;
             kept.set(uid, (kept.get(uid) ?? 0) + 1);
           }
           return undefined;
         }
         if (type !== "ADDED" || !resource.endsWith("/events")) return undefined;
-        const { reason, involvedObject } = event.current.object() as unknown as {
-          reason: string;
-          involvedObject: { uid: string; name: string };
-        };
+        const { reason, involvedObject } = event.current.object() as CoreEvent;
         if (reason !== "AllScheduledReplicasLost") return undefined;
-        const count = (told.get(involvedObject.uid) ?? 0) + 1;
-        told.set(involvedObject.uid, count);
-        const happened = (losses.get(involvedObject.uid) ?? 0) + (doubtful.get(involvedObject.uid) ?? 0);
+        const { name, uid = "" } = involvedObject;
+        const count = (told.get(uid) ?? 0) + 1;
+        told.set(uid, count);
+        const happened = (losses.get(uid) ?? 0) + (doubtful.get(uid) ?? 0);
         if (count <= happened) return undefined;
-        return `${involvedObject.name} (${short(involvedObject.uid)}) lost everything ${happened} times, and that was told ${count} times`;
+        return `${name} (${short(uid)}) lost everything ${happened} times, and that was told ${count} times`;
       },
       atRest: () => {
         for (const object of [...all<PodClique>(store, cliques), ...all<PodClique>(store, groups)]) {
@@ -245,7 +243,7 @@ interface WithTerminations {
 }
 
 const recordsOf = (object: KubeObject | undefined): readonly GangTermination[] =>
-  (object as unknown as WithTerminations | undefined)?.status?.gangTerminations ?? [];
+  (object as WithTerminations | undefined)?.status?.gangTerminations ?? [];
 
 /** I13: a gang ends as a whole, by a recorded decision, or because it is no longer wanted. */
 export const cliquesEndOnRecord = (held: Held): Invariant => ({
@@ -268,15 +266,15 @@ export const cliquesEndOnRecord = (held: Held): Invariant => ({
           const object = event.current.object();
           const replicas =
             resource === sets
-              ? replicasOf(object as unknown as PodCliqueSet)
-              : groupReplicas((object as unknown as PodCliqueScalingGroup).spec);
+              ? replicasOf(object as PodCliqueSet)
+              : groupReplicas((object as PodCliqueScalingGroup).spec);
           const known = asked.get(uid) ?? [];
           if (known.at(-1)?.replicas !== replicas) asked.set(uid, [...known, { atUs: nowUs(), replicas }]);
           return undefined;
         }
         if (resource !== cliques || type !== "MODIFIED" || !held(call.actor)) return undefined;
-        const clique = event.current.object() as unknown as PodClique;
-        const before = event.previous?.object() as unknown as PodClique | undefined;
+        const clique = event.current.object();
+        const before = event.previous?.object();
         if (before === undefined || isLeaving(before) || !isLeaving(clique)) return undefined;
         const { uid, namespace = "" } = clique.metadata;
         const set = store.get(sets, namespace, clique.metadata.labels?.[labels.partOf] ?? "")?.object();
@@ -317,7 +315,7 @@ export const endsHaveACause = (held: Held): Invariant => ({
     /** By replica of a set, then by object and beginning. */
     const breaches = new Map<string, Map<string, SeenBreach>>();
     const see = (object: KubeObject): void => {
-      const { status, lastTransitionTime } = said(object as unknown as PodClique, "MinAvailableBreached") ?? {};
+      const { status, lastTransitionTime } = said(object as PodClique, "MinAvailableBreached") ?? {};
       const sinceMs = timeToMs(lastTransitionTime);
       if (status !== "True" || sinceMs === undefined) return;
       const replica = `${object.metadata.labels?.[labels.partOf]}#${object.metadata.labels?.[labels.setReplica]}`;
@@ -409,7 +407,7 @@ export const ownPodsOfCliquesCount = (held: Held): Invariant => ({
         if (resource === pods && !toldPods.has(key)) toldPods.set(key, nowUs());
         if (resource !== cliques) return;
         const told = toldReplicas.get(key) ?? [];
-        told.push({ atUs: nowUs(), replicas: (object as unknown as PodClique).spec.replicas });
+        told.push({ atUs: nowUs(), replicas: (object as PodClique).spec.replicas });
         toldReplicas.set(key, told);
       },
       commit: ({ type, call, event }) => {
@@ -445,8 +443,8 @@ export const statusIsOfItsObject = (held: Held): Invariant => ({
     commit: ({ type, call, key, event }) => {
       const { resource } = event.current;
       if (type !== "MODIFIED" || (resource !== cliques && resource !== groups) || !held(call.actor)) return undefined;
-      const { metadata, status } = event.current.object() as unknown as PodClique;
-      const before = event.previous?.object() as unknown as PodClique | undefined;
+      const { metadata, status } = event.current.object() as PodClique;
+      const before = event.previous?.object() as PodClique | undefined;
       if (status === undefined || equalFields(status, before?.status)) return undefined;
       if (status.observedGeneration === metadata.generation) return undefined;
       return `${call.actor} says of ${key}, generation ${metadata.generation}, what it saw of generation ${status.observedGeneration ?? "none"}`;
@@ -488,7 +486,7 @@ function wrongWith(store: ObjectStore, set: PodCliqueSet, wanted: Set<string>): 
     }));
     for (const group of groupsOf(set)) {
       const whole = groupName(name, index, group.name);
-      const object = store.get(groups, namespace, whole)?.object() as unknown as PodCliqueScalingGroup | undefined;
+      const object = store.get(groups, namespace, whole)?.object() as PodCliqueScalingGroup | undefined;
       if (object === undefined) return `group ${whole} is missing`;
       if ((object.status?.gangTerminations ?? []).length > 0) return `${whole} has an end on record`;
       for (let replica = 0; replica < groupReplicas(object.spec); replica++) {
@@ -512,7 +510,7 @@ function wrongWith(store: ObjectStore, set: PodCliqueSet, wanted: Set<string>): 
 }
 
 function wrongWithClique(store: ObjectStore, set: PodCliqueSet, whole: string, of: string): string | undefined {
-  const clique = store.get(cliques, set.metadata.namespace ?? "", whole)?.object() as unknown as PodClique | undefined;
+  const clique = store.get(cliques, set.metadata.namespace ?? "", whole)?.object() as PodClique | undefined;
   if (clique === undefined) return "is missing";
   if (isLeaving(clique)) return "does not go";
   const own = all<Pod>(store, pods).filter(
@@ -529,7 +527,7 @@ function wrongWithClique(store: ObjectStore, set: PodCliqueSet, whole: string, o
     if (!isReady(pod)) return `has a pod that is not ready, ${pod.metadata.name}`;
     if (pod.spec?.containers[0]?.image !== image) return `has a pod of another template, ${pod.metadata.name}`;
     const gang = store.get(gangs, set.metadata.namespace ?? "", pod.metadata.labels?.[labels.podGang] ?? "")?.object();
-    const named = (gang as unknown as PodGang | undefined)?.spec.podgroups.flatMap(({ podReferences }) =>
+    const named = (gang as PodGang | undefined)?.spec.podgroups.flatMap(({ podReferences }) =>
       podReferences.map((each) => each.uid),
     );
     if (named?.includes(pod.metadata.uid) !== true)

@@ -22,9 +22,7 @@ export const countsWhateverIsBound: Mistake = {
       ];
       if (!found.ok) return found;
       if (!stored.ok) return stored;
-      const own = (found.value.items as unknown as Pod[]).filter(
-        ({ metadata }) => controllerOf(metadata)?.uid === object.metadata.uid,
-      );
+      const own = found.value.items.filter(({ metadata }) => controllerOf(metadata)?.uid === object.metadata.uid);
       return kube.update(ref, counting(object, stored.value, own), options);
     },
   }),
@@ -56,7 +54,7 @@ export const gangMistakes: readonly Mistake[] = [
   },
 ];
 
-function alwaysReady(node: KubeObject): KubeObject {
+function alwaysReady<T extends KubeObject>(node: T): T {
   const status = node["status"] as { conditions?: { type: string }[] } | undefined;
   const conditions = (status?.conditions ?? []).map((each) =>
     each.type === "Ready" ? { ...each, status: "True" } : each,
@@ -65,8 +63,8 @@ function alwaysReady(node: KubeObject): KubeObject {
 }
 
 /** The status as it was counted before terminating pods and lost nodes were thought of. */
-function counting(object: KubeObject, stored: KubeObject, pods: readonly Pod[]): KubeObject {
-  const { spec, status: { scheduleLoss: recorded, ...status } = {} } = object as unknown as PodClique;
+function counting<T extends KubeObject>(object: T, stored: T, pods: readonly Pod[]): T {
+  const { spec, status: { scheduleLoss: recorded, ...status } = {} } = object as KubeObject as PodClique;
   const minAvailable = spec.minAvailable ?? spec.replicas;
   const bound = pods.filter(isScheduled);
   const scheduled = bound.length;
@@ -80,7 +78,7 @@ function counting(object: KubeObject, stored: KubeObject, pods: readonly Pod[]):
     return { ...condition, status: scheduled >= minAvailable ? ("True" as const) : ("False" as const) };
   });
   // Where something counts, nothing was lost.
-  const scheduleLoss = scheduled > 0 ? (stored as unknown as PodClique).status?.scheduleLoss : recorded;
+  const scheduleLoss = scheduled > 0 ? (stored as KubeObject as PodClique).status?.scheduleLoss : recorded;
   const next = { ...status, scheduledReplicas: scheduled, conditions, ...(scheduleLoss && { scheduleLoss }) };
   return { ...object, status: next };
 }

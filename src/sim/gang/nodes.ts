@@ -6,16 +6,17 @@
 import type { Controllers } from "../../control/runtime/controllers.ts";
 import { addNodeLives, type NodeLivesTimes } from "../../control/workloads/nodeLives.ts";
 import { WorkloadCaches } from "../../control/workloads/workloadCaches.ts";
-import type { Node, Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
+import type { Node } from "../../model/kubernetes.generated.ts";
+import type { Unstored } from "../../model/objects/object.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import { formatTime } from "../../model/values/time.ts";
-import type { KubeApi, ResourceRef } from "../../ports/kubeApi.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorSpec } from "../actor.ts";
 import { beat } from "../workloads/cast.ts";
 import { tinyKubelet } from "../workloads/tinyKubelet.ts";
 import { tinyScheduler } from "../workloads/tinyScheduler.ts";
 
-export const nodes: ResourceRef = { group: "", version: "v1", plural: "nodes" };
+export const nodes = builtin.Node;
 export const nodeNames = ["n0", "n1", "n2"];
 
 const beatMs = 1_000;
@@ -46,7 +47,7 @@ export const addCluster =
     tinyKubelet(controllers, undefined, machines.isSilent);
     const room = new WorkloadCaches(controllers);
     const podsByNode = room.pods.cache.index((object) => {
-      const { nodeName = "" } = (object as unknown as Pod).spec ?? {};
+      const { nodeName = "" } = object.spec ?? {};
       return nodeName === "" ? [] : [nodeName];
     });
     addNodeLives(controllers, room, podsByNode, times);
@@ -75,7 +76,7 @@ export async function register(kube: KubeApi, name: string, nowMs: number): Prom
   const ready = { type: "Ready", status: "True", reason: "KubeletReady", message: "" };
   const conditions = [{ ...ready, lastHeartbeatTime: now, lastTransitionTime: now }];
   const status = { allocatable: room, capacity: room, conditions };
-  const node = { apiVersion: "v1", kind: "Node", metadata: { name }, status } as unknown as KubeObject;
+  const node: Unstored = { apiVersion: "v1", kind: "Node", metadata: { name }, status };
   const found = await kube.get({ ...nodes, namespace: "", name });
   if (!found.ok && found.reason !== "NotFound") return;
   const there = found.ok ? found : await kube.create(nodes, node);
@@ -83,6 +84,6 @@ export async function register(kube: KubeApi, name: string, nowMs: number): Prom
   await kube.update({ ...nodes, namespace: "", name, subresource: "status" }, { ...there.value, status });
 }
 
-export function readyOf(object: KubeObject | undefined): string | undefined {
-  return (object as unknown as Node | undefined)?.status?.conditions?.find(({ type }) => type === "Ready")?.status;
+export function readyOf(object: Node | undefined): string | undefined {
+  return object?.status?.conditions?.find(({ type }) => type === "Ready")?.status;
 }

@@ -1,8 +1,8 @@
 import { places } from "../../model/gang/keys.ts";
 import type { PodCliqueSet } from "../../model/gang/types.ts";
-import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
-import type { KubeApi, ResourceRef } from "../../ports/kubeApi.ts";
+import type { KubeObject, Unstored } from "../../model/objects/object.ts";
+import type { Resource } from "../../model/objects/resource.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { type Act, busyPerson } from "../busyPerson.ts";
 import type { Dice } from "../chance.ts";
@@ -111,7 +111,7 @@ async function remake({ kube }: ActorPorts, dice: Dice): Promise<void> {
   await kube.create(places.PodCliqueSet, gangSet(name, 1));
 }
 
-async function rescale({ kube }: ActorPorts, place: ResourceRef, name: string, replicas: number): Promise<void> {
+async function rescale({ kube }: ActorPorts, place: Resource, name: string, replicas: number): Promise<void> {
   await kube.patch(refTo(place, name), { type: "merge", body: { spec: { replicas } } });
 }
 
@@ -119,7 +119,7 @@ async function changeImage({ kube }: ActorPorts, dice: Dice, cliques: readonly s
   const found = await kube.get(refTo(places.PodCliqueSet, oneOf(dice, setNames)));
   if (!found.ok) return;
   const image = `registry/app:${dice.between(1, 4)}`;
-  const set = found.value as unknown as PodCliqueSet;
+  const set = found.value as PodCliqueSet;
   const template = {
     ...set.spec.template,
     cliques: set.spec.template.cliques.map((clique) =>
@@ -131,7 +131,7 @@ async function changeImage({ kube }: ActorPorts, dice: Dice, cliques: readonly s
         : clique,
     ),
   };
-  const next = { ...set, spec: { ...set.spec, template } } as unknown as KubeObject;
+  const next = { ...set, spec: { ...set.spec, template } } as KubeObject;
   await kube.update(refTo(places.PodCliqueSet, set.metadata.name), next);
 }
 
@@ -152,7 +152,7 @@ async function loseNode(ports: ActorPorts, dice: Dice): Promise<void> {
   if (!found.ok) return;
   for (const pod of found.value.items) {
     const { uid } = pod.metadata;
-    if ((pod as unknown as Pod).spec?.nodeName !== name) continue;
+    if (pod.spec?.nodeName !== name) continue;
     await ports.kube.delete(refTo(places.Pod, pod.metadata.name), { preconditions: { uid }, gracePeriodSeconds: 0 });
   }
 }
@@ -172,7 +172,7 @@ async function anyPod(kube: KubeApi, dice: Dice): Promise<KubeObject | undefined
   return pods.value.items[dice.below(pods.value.items.length)];
 }
 
-function refTo(place: ResourceRef, name: string) {
+function refTo(place: Resource, name: string) {
   return { ...place, namespace: "default", name };
 }
 
@@ -188,7 +188,7 @@ const tolerations = ["not-ready", "unreachable"].map((key) => ({
 }));
 
 /** Two pods of their own of which both are needed, and pairs of leader and workers of which one pair is needed. */
-export function gangSet(name: string, replicas: number): KubeObject {
+export function gangSet(name: string, replicas: number): Unstored<PodCliqueSet> {
   const clique = (own: string, size: number, minAvailable: number) => ({
     name: own,
     spec: {
@@ -214,5 +214,5 @@ export function gangSet(name: string, replicas: number): KubeObject {
         podCliqueScalingGroups: [{ name: "pair", cliqueNames: ["lead", "work"], replicas: 2, minAvailable: 1 }],
       },
     },
-  } as unknown as KubeObject;
+  };
 }

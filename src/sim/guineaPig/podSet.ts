@@ -4,7 +4,7 @@ import type { Controllers } from "../../control/runtime/controllers.ts";
 import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../../control/runtime/loop.ts";
 import { forMapped, forObject, kindSource } from "../../control/runtime/sources.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
-import { expectedOf, type Intent, intentId, type NewObject } from "../../model/intent.ts";
+import { expectedOf, type Intent, intentId } from "../../model/intent.ts";
 import type { KubeObject, OwnerReference } from "../../model/objects/object.ts";
 import { laterOf } from "../../model/revision.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
@@ -25,6 +25,7 @@ import {
   type Presence,
   podKind,
   podOf,
+  presence,
   refTo,
   replicasOf,
   setKind,
@@ -222,9 +223,9 @@ export class PodSets {
       target: refTo(podKind, podName),
       why: `${name} asks for more pods than it has`,
       absentAt: this.pods.revision,
-      object: object as unknown as NewObject,
+      object,
     };
-    return this.carryOut(intent, effectsOf(object), turn);
+    return this.carryOut(intent, [presence(uid, podName)], turn);
   }
 
   private isAdopted(pod: KubeObject, setUid: string): boolean {

@@ -1,10 +1,14 @@
-import type { KubeObject, OwnerReference } from "../../model/objects/object.ts";
-import type { ObjectRef, ResourceRef } from "../../ports/kubeApi.ts";
+import type { NewObject } from "../../model/intent.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject, OwnerReference, Unstored } from "../../model/objects/object.ts";
+import type { Resource } from "../../model/objects/resource.ts";
+import { builtin } from "../../model/resources.generated.ts";
+import type { ObjectRef } from "../../ports/kubeApi.ts";
 import type { Effect } from "../../snapshot/ledger.ts";
 
 /** What the guinea pig, its users and its invariants agree on: pods, sets, and ownership. */
-export const podKind: ResourceRef = { group: "", version: "v1", plural: "pods" };
-export const setKind: ResourceRef = { group: "apps", version: "v1", plural: "replicasets" };
+export const podKind = builtin.Pod;
+export const setKind = builtin.ReplicaSet;
 
 /** Records the user of a pod on it. */
 export const claimAnnotation = "example.com/claimed-by";
@@ -20,7 +24,12 @@ export type Presence = "live" | "gone";
 export function effectsOf(pod: KubeObject): readonly Effect<Presence>[] {
   const owner = controllerOf(pod);
   if (owner === undefined || hasEnded(pod) || isGoing(pod)) return [];
-  return [{ key: `${owner.uid}/${pod.metadata.name}`, value: "live" }];
+  return [presence(owner.uid, pod.metadata.name)];
+}
+
+/** A pod that counts for the set that owns it. */
+export function presence(ownerUid: string, podName: string): Effect<Presence> {
+  return { key: `${ownerUid}/${podName}`, value: "live" };
 }
 
 /** The sets that a pod matters to: its owner, or the one it would like to have. */
@@ -40,11 +49,11 @@ export function isStray(pod: KubeObject, setName: string): boolean {
   return !isGoing(pod) && !hasEnded(pod);
 }
 
-export function refTo(kind: ResourceRef, name: string): ObjectRef {
+export function refTo<T extends KubeObject>(kind: Resource<T>, name: string): ObjectRef<T> {
   return { ...kind, namespace: "default", name };
 }
 
-export function controllerOf(object: KubeObject): OwnerReference | undefined {
+export function controllerOf(object: Unstored): OwnerReference | undefined {
   return object.metadata.ownerReferences?.find(({ controller }) => controller === true);
 }
 
@@ -70,7 +79,7 @@ export function ownerReference(set: KubeObject): OwnerReference {
   return { apiVersion: "apps/v1", kind: "ReplicaSet", name, uid, controller: true };
 }
 
-export function podOf(set: KubeObject, name: string): KubeObject {
+export function podOf(set: KubeObject, name: string): NewObject<Pod> {
   return {
     apiVersion: "v1",
     kind: "Pod",
@@ -81,5 +90,5 @@ export function podOf(set: KubeObject, name: string): KubeObject {
       ownerReferences: [ownerReference(set)],
     },
     spec: { containers: [{ name: "main", image: "registry/app:1" }] },
-  } as unknown as KubeObject;
+  };
 }

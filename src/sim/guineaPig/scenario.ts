@@ -1,5 +1,6 @@
 import type { Controllers } from "../../control/runtime/controllers.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
+import type { Unstored } from "../../model/objects/object.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import {
@@ -36,7 +37,7 @@ export function podSetScenario(mistake?: Mistake): Scenario {
     name: mistake === undefined ? "pod-sets" : `pod-sets/${mistake}`,
     about: "a controller that keeps pods for sets, with a stand-by, under every fault",
     setUp: async (kube) => {
-      await kube.create({ group: "", version: "v1", plural: "namespaces" }, namespaceDefault);
+      await kube.create(builtin.Namespace, namespaceDefault);
       await kube.create(setKind, setNamed("red", 2));
     },
     actors: () => [
@@ -74,4 +75,4 @@ function process(name: string, mistake: Mistake | undefined): ActorSpec {
   return controllersProcess(name, add, { lease: { namespace: "default", name: "pod-sets" } });
 }
 
-const namespaceDefault = { apiVersion: "v1", kind: "Namespace", metadata: { name: "default" } } as KubeObject;
+const namespaceDefault: Unstored = { apiVersion: "v1", kind: "Namespace", metadata: { name: "default" } };

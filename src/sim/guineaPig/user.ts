@@ -1,4 +1,5 @@
-import type { KubeObject } from "../../model/objects/object.ts";
+import type { ReplicaSetSpec } from "../../model/kubernetes.generated.ts";
+import type { KubeObject, Unstored } from "../../model/objects/object.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { type Act, busyPerson } from "../busyPerson.ts";
 import type { Dice } from "../chance.ts";
@@ -48,7 +49,7 @@ const actions: readonly Act[] = [
     const { name, uid, labels = {}, ownerReferences = [] } = pod.metadata;
     await ports.kube.delete(refTo(podKind, name), { preconditions: { uid } });
     const metadata = { name, namespace: "default", labels, ownerReferences, annotations: { [claimAnnotation]: "me" } };
-    await ports.kube.create(podKind, { ...barePod(name, ""), metadata } as unknown as KubeObject);
+    await ports.kube.create(podKind, { ...barePod(name, ""), metadata });
   },
   // A node reports that the pod has failed.
   async (ports, dice) => {
@@ -72,7 +73,7 @@ const actions: readonly Act[] = [
 async function scale(ports: ActorPorts, dice: Dice): Promise<void> {
   const found = await ports.kube.get(refTo(setKind, setName(dice)));
   if (!found.ok) return;
-  const spec = { ...(found.value["spec"] as object), replicas: dice.below(5) };
+  const spec = { ...(found.value.spec as ReplicaSetSpec), replicas: dice.below(5) };
   await ports.kube.update(refTo(setKind, found.value.metadata.name), { ...found.value, spec });
 }
 
@@ -110,7 +111,7 @@ function setName(dice: Dice): string {
   return setNames[dice.below(setNames.length)] as string;
 }
 
-export function setNamed(name: string, replicas: number): KubeObject {
+export function setNamed(name: string, replicas: number): Unstored {
   const labels = { [setLabel]: name };
   return {
     apiVersion: "apps/v1",
@@ -121,14 +122,14 @@ export function setNamed(name: string, replicas: number): KubeObject {
       selector: { matchLabels: labels },
       template: { metadata: { labels }, spec: { containers: [{ name: "main", image: "registry/app:1" }] } },
     },
-  } as unknown as KubeObject;
+  };
 }
 
-function barePod(name: string, set: string): KubeObject {
+function barePod(name: string, set: string): Unstored {
   return {
     apiVersion: "v1",
     kind: "Pod",
     metadata: { name, namespace: "default", ...(set === "" ? {} : { labels: { [setLabel]: set } }) },
     spec: { containers: [{ name: "main", image: "registry/app:1" }] },
-  } as unknown as KubeObject;
+  };
 }

@@ -1,5 +1,5 @@
 import type { KubeObject } from "../../model/objects/object.ts";
-import type { Commit } from "../history.ts";
+import type { CallRecord, Commit } from "../history.ts";
 import type { Invariant } from "../invariant.ts";
 
 /** Invariants that hold for any controller. `Held` selects the actors they apply to: users may be careless. */
@@ -37,16 +37,23 @@ export const destroysTheSameObject = (held: Held): Invariant => ({
 export const destroysWhatItLookedAt = (held: Held, { withGrace = false } = {}): Invariant => ({
   id: "I13",
   fact: "a delete hits the very version that its author had looked at",
-  begin: () => ({
-    commit: ({ type, call, key, event }) => {
-      // A delete with grace only begins the end; where that is asked for, it counts like the end.
-      const isDelete = type === "DELETED" || (withGrace && call.verb === "delete");
-      if (!isDelete || !held(call.actor) || call.key !== key) return undefined;
-      const before = event.previous?.revision ?? 0;
-      if (call.seen?.revision === before) return undefined;
-      return `${call.actor} deleted ${key} at revision ${before}; it had seen ${seenText(call.seen?.revision)}`;
-    },
-  }),
+  begin: () => {
+    /**
+     * A pod that goes at once is marked first: one call, two revisions, and the first one is what the author looked at.
+     */
+    const beforeMark = new WeakMap<CallRecord, number>();
+    return {
+      commit: ({ type, call, key, event }) => {
+        if (!held(call.actor) || call.key !== key) return undefined;
+        const before = beforeMark.get(call) ?? event.previous?.revision ?? 0;
+        if (type !== "DELETED" && call.verb === "delete") beforeMark.set(call, before);
+        // A delete with grace only begins the end; where that is asked for, it counts like the end.
+        const isDelete = type === "DELETED" || (withGrace && call.verb === "delete");
+        if (!isDelete || call.seen?.revision === before) return undefined;
+        return `${call.actor} deleted ${key} at revision ${before}; it had seen ${seenText(call.seen?.revision)}`;
+      },
+    };
+  },
 });
 
 /** I8: a cache that goes back in time brings deleted objects back. */

@@ -218,7 +218,7 @@ const noNodesIsZero: Mistake = (ports) => ({
   cluster: async (cancel) => {
     const read = await ports.cluster(cancel);
     if (!read.ok || read.value.nodes.length > 0) return read;
-    const nodes = ["n1", "n2"].map((name) => ({ ...gpuNode(name, "False") }) as unknown as Node);
+    const nodes = ["n1", "n2"].map((name) => ({ ...gpuNode(name, "False") }) as Node);
     return { ok: true, value: { ...read.value, nodes } };
   },
 });

@@ -11,7 +11,7 @@ const gpu = "nvidia.com/gpu";
 function podsOf(store: ObjectStore, node: string): Pod[] {
   const pods: Pod[] = [];
   for (const version of store.collection("/pods").all()) {
-    const pod = version.object() as unknown as Pod;
+    const pod = version.object() as Pod;
     if (pod.spec?.nodeName === node) pods.push(pod);
   }
   return pods;
@@ -36,7 +36,7 @@ export const oneHolderOfADevice: Invariant = {
   begin: ({ store }) => ({
     commit: ({ type, event, call }) => {
       if (type === "DELETED" || event.current.resource !== "/pods") return undefined;
-      const pod = event.current.object() as unknown as Pod;
+      const pod = event.current.object() as Pod;
       const mine = devicesOf(pod);
       if (mine.length === 0 || hasEnded(pod)) return undefined;
       for (const other of podsOf(store, pod.spec?.nodeName ?? "")) {
@@ -80,9 +80,8 @@ export const heldUntilStopped = (held: Held, stopMs: number): Invariant => ({
         const who = `${call.actor}|${call.life}`;
         switch (event.current.resource) {
           case "coordination.k8s.io/leases": {
-            const before = (event.previous?.object() as unknown as Lease | undefined)?.spec?.holderIdentity;
-            const now =
-              type === "DELETED" ? undefined : (event.current.object() as unknown as Lease).spec?.holderIdentity;
+            const before = (event.previous?.object() as Lease | undefined)?.spec?.holderIdentity;
+            const now = type === "DELETED" ? undefined : (event.current.object() as Lease).spec?.holderIdentity;
             if (before !== now) lingering = lingering.filter(({ node }) => node !== event.current.name);
             return undefined;
           }
@@ -90,7 +89,7 @@ export const heldUntilStopped = (held: Held, stopMs: number): Invariant => ({
             if (type !== "MODIFIED") lingering = lingering.filter(({ node }) => node !== event.current.name);
             return undefined;
           case "/pods": {
-            const pod = (event.previous ?? event.current).object() as unknown as Pod;
+            const pod = (event.previous ?? event.current).object() as Pod;
             const { name, uid } = pod.metadata;
             const node = pod.spec?.nodeName ?? "";
             if (type === "DELETED") {
@@ -105,17 +104,16 @@ export const heldUntilStopped = (held: Held, stopMs: number): Invariant => ({
             }
             if (!held(call.actor)) return undefined;
             runners.set(uid, who);
-            const given = devicesOf(event.current.object() as unknown as Pod);
-            const had = event.previous === undefined ? [] : devicesOf(event.previous.object() as unknown as Pod);
+            const given = devicesOf(event.current.object());
+            const had = event.previous === undefined ? [] : devicesOf(event.previous.object());
             const news = given.filter((id) => !had.includes(id));
             const other = taken(node, news, who);
             return other && `${call.actor} gave ${short(other.device)} to ${name} while ${other.pod} was still running`;
           }
           case "resource.k8s.io/resourceclaims": {
             if (type === "DELETED" || !held(call.actor)) return undefined;
-            for (const { pool, device } of readyDevices(event.current.object() as unknown as ResourceClaim)) {
-              const before =
-                event.previous === undefined ? [] : readyDevices(event.previous.object() as unknown as ResourceClaim);
+            for (const { pool, device } of readyDevices(event.current.object() as ResourceClaim)) {
+              const before = event.previous === undefined ? [] : readyDevices(event.previous.object() as ResourceClaim);
               if (before.some((each) => each.pool === pool && each.device === device)) continue;
               const other = taken(pool, [device], who);
               if (other !== undefined) {
@@ -141,9 +139,7 @@ function readyDevices(claim: ResourceClaim): { pool: string; device: string }[] 
 function claimedDevices(store: ObjectStore, pod: Pod): string[] {
   return (pod.spec?.resourceClaims ?? []).flatMap(({ resourceClaimName = "" }) => {
     const found = store.get("resource.k8s.io/resourceclaims", pod.metadata.namespace ?? "", resourceClaimName);
-    return found === undefined
-      ? []
-      : readyDevices(found.object() as unknown as ResourceClaim).map(({ device }) => device);
+    return found === undefined ? [] : readyDevices(found.object() as ResourceClaim).map(({ device }) => device);
   });
 }
 
@@ -155,7 +151,7 @@ export const devicesAddUp = (gpus: number): Invariant => ({
     commit: ({ type, event }) => {
       if (type === "DELETED") return undefined;
       if (event.current.resource === "/nodes") {
-        const node = event.current.object() as unknown as Node;
+        const node = event.current.object() as Node;
         if (!isSimulated(node)) return undefined;
         const capacity = Number(node.status?.capacity?.[gpu] ?? gpus);
         const allocatable = Number(node.status?.allocatable?.[gpu] ?? gpus);
@@ -163,15 +159,15 @@ export const devicesAddUp = (gpus: number): Invariant => ({
         return `${node.metadata.name} says ${allocatable} of ${capacity} GPUs, and has ${gpus}`;
       }
       if (event.current.resource !== "/pods" || event.previous === undefined) return undefined;
-      const before = (event.previous.object() as unknown as Pod).metadata.annotations?.[marks.devices];
-      const now = (event.current.object() as unknown as Pod).metadata.annotations?.[marks.devices];
+      const before = event.previous.object().metadata.annotations?.[marks.devices];
+      const now = event.current.object().metadata.annotations?.[marks.devices];
       return before === undefined || before === now
         ? undefined
         : `${event.current.key} had ${before} and now has ${now}`;
     },
     atRest: () => {
       for (const version of store.collection("/nodes").all()) {
-        const node = version.object() as unknown as Node;
+        const node = version.object() as Node;
         if (!isSimulated(node)) continue;
         const { name } = node.metadata;
         if (conditionOf(node) !== "True") return `${name} is not Ready`;
@@ -199,7 +195,7 @@ function conditionOf({ status }: Node | Pod): string | undefined {
 function isWaitingForClaim(store: ObjectStore, pod: Pod): boolean {
   return (pod.spec?.resourceClaims ?? []).some(({ resourceClaimName = "" }) => {
     const found = store.get("resource.k8s.io/resourceclaims", pod.metadata.namespace ?? "", resourceClaimName);
-    const claim = found?.object() as unknown as ResourceClaim | undefined;
+    const claim = found?.object() as ResourceClaim | undefined;
     if (claim?.status?.reservedFor?.some(({ uid }) => uid === pod.metadata.uid) !== true) return true;
     return (claim.status?.devices ?? []).some(({ conditions }) =>
       conditions?.some(({ reason }) => reason === "DeviceInUse"),

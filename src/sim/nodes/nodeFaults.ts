@@ -1,7 +1,9 @@
 import { readFault } from "../../kubelet/node/faults.ts";
 import { addFaults, faultId } from "../../kubelet/run/clusterFaults.ts";
+import type { NewObject } from "../../model/intent.ts";
+import type { Node } from "../../model/kubernetes.generated.ts";
 import type { JsonObject } from "../../model/objects/json.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import { registerFault } from "../faults.ts";
 import type { World } from "../world.ts";
 
@@ -18,7 +20,7 @@ export interface FaultyNodes {
   readonly names: readonly string[];
   readonly gpus: number;
   /** The object of a node that comes back. */
-  nodeObject(name: string, nowMs: number): KubeObject;
+  nodeObject(name: string, nowMs: number): NewObject<Node>;
 }
 
 /** A node may be struck this often by each kind. */
@@ -82,8 +84,8 @@ function inject(world: World, given: JsonObject, lengthMs: number): void {
   void addFaults(world.kube, [fault], nowMs);
 }
 
-const nodesKind = { group: "", version: "v1", plural: "nodes" };
-const podsKind = { group: "", version: "v1", plural: "pods" };
+const nodesKind = builtin.Node;
+const podsKind = builtin.Pod;
 
 /** The Node object is deleted, the cluster cleans up after it, and a machine of the same name registers. */
 async function lose(world: World, nodes: FaultyNodes, name: string, lengthMs: number): Promise<void> {

@@ -1,12 +1,13 @@
 import { draDefaults } from "../../kubelet/devices/draDevices.ts";
 import type { Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
+import type { KubeObject, Unstored } from "../../model/objects/object.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { type Act, busyPerson } from "../busyPerson.ts";
 import type { Dice } from "../chance.ts";
 
-const podsKind = { group: "", version: "v1", plural: "pods" };
-const claimsKind = { group: "resource.k8s.io", version: "v1", plural: "resourceclaims" };
+const podsKind = builtin.Pod;
+const claimsKind = builtin.ResourceClaim;
 
 export interface PeopleOptions {
   readonly acts: number;
@@ -61,7 +62,7 @@ const actions: readonly ((ports: ActorPorts, dice: Dice, where: Where) => Promis
       each.type === "Ready" ? { ...each, status: "False", reason: "NodeNotReady" } : each,
     );
     const ref = { ...podsKind, namespace: "default", name: pod.metadata.name, subresource: "status" };
-    await ports.kube.update(ref, { ...pod, status: { ...pod.status, conditions } } as unknown as KubeObject);
+    await ports.kube.update(ref, { ...pod, status: { ...pod.status, conditions } } as KubeObject);
   },
 ];
 
@@ -80,7 +81,7 @@ async function placeWithClaim(ports: ActorPorts, dice: Dice, { nodes, gpus }: Wh
   const name = `c${dice.below(6)}`;
   const listed = await ports.kube.list(claimsKind);
   if (!listed.ok) return;
-  const claims = listed.value.items as unknown as ResourceClaim[];
+  const claims = listed.value.items;
   if (claims.some(({ metadata }) => metadata.name === name)) return;
   const isTaken = (device: string): boolean =>
     claims.some(({ status }) =>
@@ -107,7 +108,7 @@ async function giveUpClaims(ports: ActorPorts): Promise<void> {
   if (!claims.ok || !pods.ok) return;
   for (const claim of claims.value.items) {
     const { name } = claim.metadata;
-    const pod = pods.value.items.find(({ metadata }) => metadata.name === name) as unknown as Pod | undefined;
+    const pod = pods.value.items.find(({ metadata }) => metadata.name === name);
     if (pod !== undefined && pod.status?.phase !== "Succeeded" && pod.status?.phase !== "Failed") continue;
     const ref = { ...claimsKind, namespace: "default", name };
     const cleared = await ports.kube.update({ ...ref, subresource: "status" }, { ...claim, status: {} });
@@ -128,25 +129,25 @@ async function remove({ kube }: ActorPorts, { metadata }: Pod, gracePeriodSecond
 async function anyPod({ kube }: ActorPorts, dice: Dice, isWanted: (pod: Pod) => boolean): Promise<Pod | undefined> {
   const listed = await kube.list(podsKind);
   if (!listed.ok) return undefined;
-  const pods = (listed.value.items as unknown as Pod[]).filter(isWanted);
+  const pods = listed.value.items.filter(isWanted);
   return pods.length === 0 ? undefined : pods[dice.below(pods.length)];
 }
 
-function podNamed(name: string, nodeName: string, container: object, spec: object = {}): KubeObject {
+function podNamed(name: string, nodeName: string, container: object, spec: object = {}): Unstored {
   const containers = [{ name: "main", image: "registry/app:1", ...container }];
   return {
     apiVersion: "v1",
     kind: "Pod",
     metadata: { name, namespace: "default" },
     spec: { nodeName, terminationGracePeriodSeconds: 1, containers, ...spec },
-  } as unknown as KubeObject;
+  };
 }
 
-function claimNamed(name: string): KubeObject {
+function claimNamed(name: string): Unstored<ResourceClaim> {
   return {
     apiVersion: "resource.k8s.io/v1",
     kind: "ResourceClaim",
     metadata: { name, namespace: "default" },
     spec: { devices: { requests: [{ name: "r", exactly: { deviceClassName: "gpu.nvidia.com" } }] } },
-  } as unknown as KubeObject;
+  };
 }

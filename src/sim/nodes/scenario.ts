@@ -2,9 +2,11 @@ import type { Component } from "../../control/component.ts";
 import { nodeObject, simNode } from "../../kubelet/node/simNode.ts";
 import type { Delays } from "../../kubelet/pods/podPlan.ts";
 import { nodesComponent } from "../../kubelet/run/nodesComponent.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
+import type { NewObject } from "../../model/intent.ts";
+import type { Node } from "../../model/kubernetes.generated.ts";
 import type { Profile } from "../../model/profiles/profile.ts";
 import { profilesWith } from "../../model/profiles/profiles.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import { faultKinds } from "../faults.ts";
 import { destroysTheSameObject, mirrorsAreComplete, neverGoesBack } from "../invariants/general.ts";
@@ -55,10 +57,10 @@ const kubelet = (holder: string): Component =>
     stages: false,
   }).component;
 
-function nodeNamed(name: string, nowMs: number): KubeObject {
+function nodeNamed(name: string, nowMs: number): NewObject<Node> {
   const index = nodeNames.indexOf(name);
   const sim = simNode({ clusterSeed, pool: "n", profile: tiny, index });
-  return nodeObject(sim, { ordinal: index, nowMs }) as unknown as KubeObject;
+  return nodeObject(sim, { ordinal: index, nowMs });
 }
 
 /**
@@ -73,9 +75,9 @@ export const nodesScenario: Scenario = {
     .map(({ name }) => name)
     .filter((name) => name !== "clock-step"),
   setUp: async (kube) => {
-    const namespaces = { group: "", version: "v1", plural: "namespaces" };
+    const namespaces = builtin.Namespace;
     for (const name of ["default", "kube-system", "kube-node-lease"]) {
-      await kube.create(namespaces, { apiVersion: "v1", kind: "Namespace", metadata: { name } } as KubeObject);
+      await kube.create(namespaces, { apiVersion: "v1", kind: "Namespace", metadata: { name } });
     }
   },
   actors: () => [

@@ -5,7 +5,6 @@ import { addDevices } from "../../control/devices/devicesComponent.ts";
 import { addScheduler, schedulerComponent } from "../../control/schedule/schedulerComponent.ts";
 import { defaultSettings } from "../../decide/schedule/settings.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
 import { annotationKeys, defaultSchedulerName, kaiSchedulerName } from "../../model/scheduling/keys.ts";
 import { podGroupApiVersion, podGroupRef } from "../../model/scheduling/podGroup.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
@@ -39,14 +38,14 @@ const turns = 24;
 /** Pods with claims of both schedulers, alone and in gangs, while two processes that place both quarrel about who leads. */
 export const claimsScenario = scenarioOf(
   "schedule/claims",
-  "pods and gangs that claim devices are placed by two schedulers of one process, and deleted, under all faults",
+  "pods of both schedulers and gangs that claim devices are placed and deleted, under all faults",
   claimed,
 );
 
 /** The same with pods that ask for an extended resource, for which claims are made when a node is chosen. */
 export const extendedScenario = scenarioOf(
   "schedule/extended",
-  "pods and gangs that ask for a resource that devices serve are placed by two schedulers of one process, under all faults",
+  "pods of both schedulers and gangs that ask for a resource that devices serve are placed and deleted, under all faults",
   extended,
 );
 
@@ -162,7 +161,7 @@ async function makeGang(ports: ActorPorts, name: string, specOf: PodSpecOf): Pro
   await ports.kube.create(podGroupRef, {
     ...plain(podGroupApiVersion, "PodGroup", name, { spec }),
     metadata: { name, namespace: "default" },
-  } as unknown as KubeObject);
+  });
   for (const member of [0, 1]) {
     await make(ports, `${name}-${member}`, { schedulerName: kaiSchedulerName, ...specOf() }, name);
   }

@@ -1,4 +1,3 @@
-import type { KubeObject } from "../../model/objects/object.ts";
 import { podGroupApiVersion, podGroupRef } from "../../model/scheduling/podGroup.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import type { Scenario } from "../scenario.ts";
@@ -32,7 +31,7 @@ const user: ActorSpec = {
 async function begin({ kube }: ActorPorts, name: string, queue: string): Promise<void> {
   const group = { ...plain(podGroupApiVersion, "PodGroup", name), spec: { queue, minSubGroup: 1, subGroups } };
   const metadata = { name, namespace: "default" };
-  await kube.create(podGroupRef, { ...group, metadata } as unknown as KubeObject);
+  await kube.create(podGroupRef, { ...group, metadata });
   await members({ kube }, name, "a", 2);
 }
 

@@ -28,11 +28,11 @@ export const noGpuTwice: Invariant = {
   begin: ({ store }) => ({
     commit: ({ type, event }) => {
       if (event.current.resource !== "/pods" || type === "DELETED") return undefined;
-      const now = event.current.object() as unknown as Pod;
+      const now = event.current.object() as Pod;
       if (hasEnded(now) && (now.status?.reason ?? "").match(/Admission|OutOf/) !== null) {
         return `${now.metadata.name} was refused by its node: ${now.status?.reason}`;
       }
-      const before = event.previous?.object() as unknown as Pod | undefined;
+      const before = event.previous?.object() as Pod | undefined;
       const node = now.spec?.nodeName;
       if (node === undefined || before?.spec?.nodeName === node) return undefined;
       return overfull(store, node);
@@ -41,7 +41,7 @@ export const noGpuTwice: Invariant = {
 };
 
 function overfull(store: ObjectStore, name: string): string | undefined {
-  const node = store.get("/nodes", "", name)?.object() as unknown as Node | undefined;
+  const node = store.get("/nodes", "", name)?.object() as Node | undefined;
   const has = Number(node?.status?.allocatable?.[gpuName] ?? "0");
   let whole = 0;
   const shares = new Map<string, number>();
@@ -114,7 +114,7 @@ function whileRequestsCome(store: ObjectStore, nowUs: () => number): Pick<Checks
   return {
     learned: (actor, life, { resource, object, gone }) => {
       if (resource !== "/pods") return;
-      const pod = object as unknown as Pod;
+      const pod = object;
       const who = `${actor}|${life}`;
       const mine = told.get(who) ?? new Map<string, ToldPod>();
       told.set(who, mine);
@@ -126,10 +126,10 @@ function whileRequestsCome(store: ObjectStore, nowUs: () => number): Pick<Checks
     },
     commit: ({ type, event, call }) => {
       if (event.current.resource === requestsKey)
-        noteRequest((event.previous ?? event.current).object() as unknown as BindRequest, type === "DELETED");
+        noteRequest((event.previous ?? event.current).object(), type === "DELETED");
       if (event.current.resource !== "/pods" || type !== "MODIFIED") return undefined;
-      const now = event.current.object() as unknown as Pod;
-      const before = event.previous?.object() as unknown as Pod | undefined;
+      const now = event.current.object();
+      const before = event.previous?.object();
       const name = unitNameOf(now);
       const min = unitsOf(groupOf(store, now)).find((each) => each.name === name)?.min ?? 1;
       if (min < 2 || !isBound(now) || before === undefined || isBound(before)) return undefined;
@@ -162,7 +162,7 @@ function members(store: ObjectStore, unit: string): Pod[] {
 
 function requestOf(store: ObjectStore, { metadata }: Pod): BindRequest | undefined {
   const found = store.get(requestsKey, metadata.namespace ?? "", metadata.name)?.object();
-  const request = found as unknown as BindRequest | undefined;
+  const request = found;
   return request !== undefined && podUidOf(request) === metadata.uid ? request : undefined;
 }
 
@@ -250,7 +250,7 @@ export const reasonsAreCurrent: Invariant = {
 /** Its group waits for pods that do not exist; the group says so by an event. */
 export function isInIncompleteGang(store: ObjectStore, pod: Pod): boolean {
   const name = pod.metadata.annotations?.[annotationKeys.podGroup] ?? "";
-  const group = store.get(groupsKey, pod.metadata.namespace ?? "", name)?.object() as unknown as PodGroup | undefined;
+  const group = store.get(groupsKey, pod.metadata.namespace ?? "", name)?.object() as PodGroup | undefined;
   return members(store, name).length < (group?.spec?.minMember ?? 1);
 }
 
@@ -274,10 +274,10 @@ export const evictionsServe = (held: Held): Invariant => ({
       commit: ({ type, event, call }) => {
         if (event.current.resource !== "/pods" || call.verb !== "delete") return undefined;
         if (!held(call.actor)) {
-          leaves((event.previous ?? event.current).object() as unknown as Pod);
+          leaves((event.previous ?? event.current).object());
           return undefined;
         }
-        const victim = (event.previous ?? event.current).object() as unknown as Pod;
+        const victim = (event.previous ?? event.current).object();
         if (type !== "DELETED" && victim.metadata.deletionTimestamp !== undefined) return undefined;
         const winners = winnersOf(store, victim);
         for (const pod of winners)
@@ -319,7 +319,7 @@ export const nothingGoesForTheGone = (held: Held, lookMs = 5_000): Invariant => 
           goneUs.set(event.current.side.uid, nowUs());
         }
         if (event.current.resource !== "/pods" || call.verb !== "delete" || !held(call.actor)) return undefined;
-        const victim = (event.previous ?? event.current).object() as unknown as Pod;
+        const victim = (event.previous ?? event.current).object();
         if (type !== "DELETED" && victim.metadata.deletionTimestamp !== undefined) return undefined;
         for (const { metadata } of winnersOf(store, victim)) {
           const owner = metadata.ownerReferences?.find(({ uid }) => goneUs.has(uid));
@@ -351,7 +351,7 @@ function isBound({ spec }: Pod): boolean {
 
 function groupOf(store: ObjectStore, { metadata }: Pod): PodGroup | undefined {
   const name = metadata.annotations?.[annotationKeys.podGroup] ?? "";
-  return store.get(groupsKey, metadata.namespace ?? "", name)?.object() as unknown as PodGroup | undefined;
+  return store.get(groupsKey, metadata.namespace ?? "", name)?.object();
 }
 
 /** It runs with less than it needs, and says so. */
@@ -378,5 +378,5 @@ function pods(store: ObjectStore): Pod[] {
 }
 
 function all<T>(store: ObjectStore, key: string): T[] {
-  return [...store.collection(key).all()].map((version) => version.object() as unknown as T);
+  return [...store.collection(key).all()].map((version) => version.object() as T);
 }

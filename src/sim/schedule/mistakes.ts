@@ -2,7 +2,6 @@
 import type { ControllerOptions } from "../../control/runtime/controller.ts";
 import type { Controllers } from "../../control/runtime/controllers.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { JsonObject } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { refused } from "../../model/outcome.ts";
 import { bindRequestRef } from "../../model/scheduling/bindRequest.ts";
@@ -91,9 +90,10 @@ export function mistakenControllers(
   return Object.create(controllers, { add: { value: add } }) as Controllers;
 }
 
-function withTime(patch: Patch, nowMs: number): Patch {
+function withTime<T extends KubeObject>(patch: Patch<T>, nowMs: number): Patch<T> {
+  if (patch.type !== "merge") return patch;
   const { status } = patch.body as { status?: Pod["status"] };
-  if (patch.type !== "merge" || status?.conditions === undefined) return patch;
+  if (status?.conditions === undefined) return patch;
   const conditions = status.conditions.map((each) => ({ ...each, message: `${each.message} (${formatTime(nowMs)})` }));
-  return { ...patch, body: { ...(patch.body as JsonObject), status: { ...status, conditions } } as JsonObject };
+  return { ...patch, body: { ...patch.body, status: { ...status, conditions } } };
 }

@@ -3,7 +3,9 @@ import type { Component } from "../../control/component.ts";
 import { addScheduler, schedulerComponent } from "../../control/schedule/schedulerComponent.ts";
 import { reservationDefaults } from "../../decide/bind/reservation.ts";
 import { defaultSettings } from "../../decide/schedule/settings.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
+import type { Pod, PodSpec } from "../../model/kubernetes.generated.ts";
+import type { DeepReadonly, Unstored } from "../../model/objects/object.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import { annotationKeys, defaultSchedulerName, kaiSchedulerName, labelKeys } from "../../model/scheduling/keys.ts";
 import { podGroupApiVersion, podGroupRef } from "../../model/scheduling/podGroup.ts";
 import { queueApiVersion, queueRef } from "../../model/scheduling/queue.ts";
@@ -34,8 +36,8 @@ import { mistakenControllers, type ScheduleMistake } from "./mistakes.ts";
 import { placementPace } from "./pace.ts";
 import { decidingAgainDecidesNothing, nothingStaysInDoubt, sumsClose } from "./worldInvariants.ts";
 
-export const podsRef = { group: "", version: "v1", plural: "pods" };
-const jobsRef = { group: "batch", version: "v1", plural: "jobs" };
+export const podsRef = builtin.Pod;
+const jobsRef = builtin.Job;
 const schedulers = ["ann", "bob"];
 const held = (actor: string): boolean => schedulers.includes(actor);
 const lease = { namespace: "default", name: "scheduler" };
@@ -148,7 +150,7 @@ async function submit(ports: ActorPorts, what: number, turn: number): Promise<vo
     await ports.kube.create(podGroupRef, {
       ...group,
       metadata: { name, namespace: "default" },
-    } as unknown as KubeObject);
+    });
     for (const member of [0, 1, 2])
       await ports.kube.create(podsRef, pod(`${name}-${member}`, { gpus: 2, group: name }));
   }
@@ -168,20 +170,17 @@ async function passingJob(ports: ActorPorts, turn: number): Promise<void> {
     ...plain("batch/v1", "Job", name),
     metadata: { name, namespace: "default", annotations },
     spec: { template, suspend: true },
-  } as unknown as KubeObject);
+  });
   if (!job.ok) return;
   const owner = { apiVersion: "batch/v1", kind: "Job", name, uid: job.value.metadata.uid, controller: true };
   for (let member = 0; member < members; member++) {
     const words = { gpus: 2, queue: turn % 2 === 0 ? "red" : "blue" };
-    const { metadata, spec, ...rest } = pod(`${name}-${member}`, words) as unknown as {
-      metadata: object;
-      spec: object;
-    } & KubeObject;
+    const { metadata, spec, ...rest } = pod(`${name}-${member}`, words);
     await kube.create(podsRef, {
       ...rest,
       metadata: { ...metadata, ownerReferences: [owner] },
       spec: { ...spec, priorityClassName: "build-preemptible" },
-    } as unknown as KubeObject);
+    });
   }
   await ports.sleep(1_500);
   const preconditions = { uid: job.value.metadata.uid };
@@ -209,7 +208,7 @@ async function replace({ kube }: ActorPorts, turn: number): Promise<void> {
     const group = name.includes("-") ? annotations[annotationKeys.podGroup] : undefined;
     const fraction = annotations[annotationKeys.gpuFraction];
     const queue = labels[labelKeys.queue];
-    const plainPod = found.value as unknown as { spec: { schedulerName: string } };
+    const plainPod = found.value as { spec: { schedulerName: string } };
     await kube.create(
       podsRef,
       pod(name, {
@@ -235,7 +234,7 @@ export interface PodWords {
 export function pod(
   name: string,
   { gpus = 0, fraction, queue, group, subGroup, scheduler: by = kaiSchedulerName }: PodWords,
-): KubeObject {
+): Unstored<Pod> & { readonly spec: DeepReadonly<PodSpec> } {
   const amounts = { "nvidia.com/gpu": String(gpus) };
   return {
     ...plain("v1", "Pod", name),
@@ -258,9 +257,9 @@ export function pod(
         { name: "main", image: "i", ...(gpus > 0 && { resources: { requests: amounts, limits: amounts } }) },
       ],
     },
-  } as unknown as KubeObject;
+  };
 }
 
-export function plain(apiVersion: string, kind: string, name: string): KubeObject {
-  return { apiVersion, kind, metadata: { name } } as unknown as KubeObject;
+export function plain(apiVersion: string, kind: string, name: string): Unstored {
+  return { apiVersion, kind, metadata: { name } };
 }

@@ -29,7 +29,7 @@ export const sumsClose = (held: Held): Invariant => ({
       commit: ({ event, call, type }) => {
         const { resource, name } = event.current;
         if (type !== "MODIFIED" || !held(call.actor) || (resource !== groups && resource !== queues)) return undefined;
-        const { status } = event.current.object() as unknown as PodGroup & Queue;
+        const { status } = event.current.object() as PodGroup & Queue;
         const told = (resource === groups ? status?.resourcesStatus : status) as
           | { requested?: Amounts; allocated?: Amounts; allocatedNonPreemptible?: Amounts }
           | undefined;
@@ -58,7 +58,7 @@ function miscounted(store: ObjectStore, world: SchedulerCaches): string | undefi
     return error instanceof Error ? error.message : String(error);
   }
   for (const version of store.collection("/pods").all()) {
-    const { metadata, spec, status } = version.object() as unknown as Pod;
+    const { metadata, spec, status } = version.object() as Pod;
     const isOver = status?.phase === "Succeeded" || status?.phase === "Failed";
     const there = isOver ? "" : (spec?.nodeName ?? "");
     // A stand-by asks nobody what became of a share whose request is over; it does so when it leads.
@@ -72,7 +72,7 @@ function miscounted(store: ObjectStore, world: SchedulerCaches): string | undefi
 
 /** A queue with children whose numbers are not the sum of theirs. */
 function openSum(store: ObjectStore): string | undefined {
-  const all = [...store.collection(queues).all()].map((version) => version.object() as unknown as Queue);
+  const all = [...store.collection(queues).all()].map((version) => version.object() as Queue);
   for (const parent of all) {
     const children = all.filter(({ spec }) => spec.parentQueue === parent.metadata.name);
     if (children.length === 0) continue;

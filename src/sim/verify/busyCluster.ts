@@ -59,7 +59,7 @@ function followPods(ports: ActorPorts): { pods: ObjectCache; following: Promise<
   const following = runControllers(ports, (controllers) => {
     pods = controllers.cache(kinds.pods);
   });
-  return { pods: pods as unknown as ObjectCache, following };
+  return { pods: pods as ObjectCache, following };
 }
 
 /** The node that everything runs on. */

@@ -80,7 +80,7 @@ export const refusedPodsFail: Invariant = {
           .map((event) => (event["involvedObject"] as { uid?: string } | undefined)?.uid),
       );
       for (const version of store.collection("/pods").at(Number(revision), "")) {
-        const { metadata, spec, status } = version.object() as unknown as Pod;
+        const { metadata, spec, status } = version.object() as Pod;
         const isRefused =
           refused.has(metadata.uid) ||
           status?.conditions?.some((each) => each.type === "PodScheduled" && each.reason === "Unschedulable") === true;
@@ -97,7 +97,7 @@ function recount(store: ObjectStore, revision: number): SaidLine | undefined {
   if (revision < store.compactedRevision) return undefined;
   const counts = { total: 0, running: 0, pending: 0, unscheduled: 0, failed: 0 };
   for (const version of store.collection("/pods").at(revision, "")) {
-    const { spec, status } = version.object() as unknown as Pod;
+    const { spec, status } = version.object() as Pod;
     counts.total++;
     if (status?.phase === "Running") counts.running++;
     if (status?.phase === "Failed") counts.failed++;

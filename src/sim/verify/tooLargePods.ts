@@ -1,9 +1,10 @@
 /** Pods that no node can hold: the scheduler refuses each of them, and says so on the pod or in an event. */
 import type { KubeObject } from "../../model/objects/object.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { at, kinds, person, pod } from "../sceneKit.ts";
 
-const events = { group: "", version: "v1", plural: "events" } as const;
+const events = builtin.CoreEvent;
 const refusalLabel = "refused-by";
 const message = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.";
 
@@ -61,7 +62,7 @@ export async function refuseTooLarge({ kube }: Pick<ActorPorts, "kube">, found: 
       message,
       type: "Warning",
       count: 1,
-    } as unknown as KubeObject);
+    });
     return true;
   }
   const conditions = [{ type: "PodScheduled", status: "False", reason: "Unschedulable", message }];

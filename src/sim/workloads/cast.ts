@@ -5,8 +5,9 @@
 import type { Controllers } from "../../control/runtime/controllers.ts";
 import { workloads } from "../../control/workloads/workloads.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
+import type { Unstored } from "../../model/objects/object.ts";
 import { controllerOf } from "../../model/objects/ownership.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import { formatMicroTime } from "../../model/values/time.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorSpec } from "../actor.ts";
@@ -17,9 +18,9 @@ import { tinyScheduler } from "./tinyScheduler.ts";
 
 const managers = ["ann", "bob"];
 export const lease = { namespace: "default", name: "workloads" };
-export const leases = { group: "coordination.k8s.io", version: "v1", plural: "leases" };
+export const leases = builtin.Lease;
 export const leaseNamespace = "kube-node-lease";
-export const nodes = { group: "", version: "v1", plural: "nodes" };
+export const nodes = builtin.Node;
 
 /** Whose writes are judged. */
 export function held(actor: string): boolean {
@@ -48,8 +49,8 @@ export function isOfJob(pod: Pod): boolean {
 
 export async function makeNamespaces(kube: KubeApi): Promise<void> {
   for (const name of ["default", leaseNamespace]) {
-    const namespace = { apiVersion: "v1", kind: "Namespace", metadata: { name } } as KubeObject;
-    await kube.create({ group: "", version: "v1", plural: "namespaces" }, namespace);
+    const namespace: Unstored = { apiVersion: "v1", kind: "Namespace", metadata: { name } };
+    await kube.create(builtin.Namespace, namespace);
   }
 }
 
@@ -61,5 +62,5 @@ export async function beat(kube: KubeApi, name: string, nowMs: number): Promise<
   if (renewed.ok || renewed.reason !== "NotFound") return;
   const metadata = { name, namespace: leaseNamespace };
   const object = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata, spec };
-  await kube.create(leases, object as unknown as KubeObject);
+  await kube.create(leases, object);
 }

@@ -34,7 +34,7 @@ export const ownPodsCount = (held: Held): Invariant => ({
         if (resource === pods && !toldPods.has(key)) toldPods.set(key, nowUs());
         if (resource !== sets) return;
         const told = toldReplicas.get(key) ?? [];
-        told.push({ atUs: nowUs(), replicas: (object as unknown as ReplicaSet).spec?.replicas ?? 1 });
+        told.push({ atUs: nowUs(), replicas: (object as ReplicaSet).spec?.replicas ?? 1 });
         toldReplicas.set(key, told);
       },
       commit: ({ type, call, event }) => {
@@ -50,7 +50,7 @@ export const ownPodsCount = (held: Held): Invariant => ({
           // What was superseded long before cannot have been the reason.
           if (next === undefined || next.atUs >= call.sentUs - decisionUs) wanted = Math.max(wanted, replicas);
         });
-        const set = store.get(sets, event.current.namespace, owner.name)?.object() as unknown as ReplicaSet | undefined;
+        const set = store.get(sets, event.current.namespace, owner.name)?.object() as ReplicaSet | undefined;
         const selector = selectorRequirements(set?.spec?.selector);
         let known = 0;
         for (const pod of activePods(store, owner.uid)) {
@@ -81,14 +81,14 @@ export const shrinksOnlyWhatIsTooMuch = (held: Held): Invariant => ({
       commit: ({ type, call, event }) => {
         const { current, previous } = event;
         if (current.resource === sets && type !== "DELETED") {
-          const { metadata, spec } = current.object() as unknown as ReplicaSet;
+          const { metadata, spec } = current.object() as ReplicaSet;
           const known = wanted.get(metadata.uid) ?? [];
           if (known.at(-1)?.replicas !== spec?.replicas) known.push({ atUs: nowUs(), replicas: spec?.replicas ?? 1 });
           wanted.set(metadata.uid, known);
         }
         if (current.resource !== pods) return undefined;
-        const before = previous?.object() as unknown as Pod | undefined;
-        const after = current.object() as unknown as Pod;
+        const before = previous?.object();
+        const after = current.object();
         const owner = controllerOf((before ?? after).metadata);
         if (owner?.kind !== "ReplicaSet") return undefined;
         const own = seen.get(owner.uid) ?? new Map<string, number>();
@@ -121,7 +121,7 @@ export const surgeIsBounded = (held: Held): Invariant => ({
     return {
       commit: ({ type, call, event }) => {
         if (event.current.resource === "apps/deployments" && type !== "DELETED") {
-          const { metadata, spec } = event.current.object() as unknown as Deployment;
+          const { metadata, spec } = event.current.object() as Deployment;
           const surge = Number(spec?.strategy?.rollingUpdate?.maxSurge ?? 0);
           const known = limits.get(metadata.uid) ?? [];
           known.push({ atUs: nowUs(), limit: (spec?.replicas ?? 1) + surge });
@@ -162,7 +162,7 @@ export const successesCountOnce: Invariant = {
       commit: ({ type, event }) => {
         const { current, previous } = event;
         if (current.resource === pods && type !== "DELETED") {
-          const pod = current.object() as unknown as Pod;
+          const pod = current.object() as Pod;
           const owner = controllerOf(pod.metadata);
           if (owner?.kind !== "Job" || pod.status?.phase !== "Succeeded") return undefined;
           add(succeeded, owner.uid, pod.metadata.uid);
@@ -171,7 +171,7 @@ export const successesCountOnce: Invariant = {
           if (index !== undefined) add(indexes, owner.uid, index);
         }
         if (current.resource !== jobs || type === "DELETED") return undefined;
-        const job = current.object() as unknown as Job;
+        const job = current.object() as Job;
         const { uid } = job.metadata;
         owned.set(uid, job);
         const count = (job.status?.succeeded ?? 0) + (job.status?.uncountedTerminatedPods?.succeeded?.length ?? 0);
@@ -182,7 +182,7 @@ export const successesCountOnce: Invariant = {
           if (indexes.get(uid)?.has(index) === true) continue;
           return `${current.key} has index ${index} of ${formatIndexes(done)} as done, and no pod of it has succeeded`;
         }
-        const before = previous?.object() as unknown as Job | undefined;
+        const before = previous?.object() as Job | undefined;
         if (before?.metadata.uid === uid && (before.status?.succeeded ?? 0) > (job.status?.succeeded ?? 0)) {
           return `${current.key} went from ${before.status?.succeeded} successes back to ${job.status?.succeeded ?? 0}`;
         }
@@ -259,18 +259,18 @@ export const workloadsAreDone: Invariant = {
   begin: ({ store }) => ({
     atRest: () => {
       for (const version of store.collection("apps/deployments").all()) {
-        const wrong = unfinishedDeployment(store, version.object() as unknown as Deployment);
+        const wrong = unfinishedDeployment(store, version.object());
         if (wrong !== undefined) return `${version.key}: ${wrong}`;
       }
       for (const version of store.collection(sets).all()) {
-        const { metadata, spec, status } = version.object() as unknown as ReplicaSet;
+        const { metadata, spec, status } = version.object() as ReplicaSet;
         const live = activePods(store, metadata.uid).length;
         const wanted = spec?.replicas ?? 1;
         if (live !== wanted) return `${version.key} asks for ${wanted} pods and has ${live}`;
         if (status?.replicas !== live) return `${version.key} has ${live} pods and says ${status?.replicas}`;
       }
       for (const version of store.collection("apps/statefulsets").all()) {
-        const { metadata, spec, status } = version.object() as unknown as StatefulSet;
+        const { metadata, spec, status } = version.object() as StatefulSet;
         const live = activePods(store, metadata.uid);
         if (live.length !== spec?.replicas)
           return `${version.key} asks for ${spec?.replicas} pods and has ${live.length}`;
@@ -281,14 +281,14 @@ export const workloadsAreDone: Invariant = {
         (version) => version.object().metadata.labels?.["size"] === bigNode.size,
       ).length;
       for (const version of store.collection("apps/daemonsets").all()) {
-        const { metadata, status } = version.object() as unknown as DaemonSet;
+        const { metadata, status } = version.object() as DaemonSet;
         const live = activePods(store, metadata.uid).length;
         if (live !== nodes) return `${version.key} has ${live} pods on ${nodes} nodes`;
         if (status?.updatedNumberScheduled !== nodes || status.numberReady !== nodes)
           return `${version.key} has not rolled`;
       }
       for (const version of store.collection(jobs).all()) {
-        const job = version.object() as unknown as Job;
+        const job = version.object() as Job;
         if (!isOver(job) && job.spec?.suspend !== true) return `${version.key} has not ended`;
         const active = activePods(store, job.metadata.uid);
         if (active.length > 0) return `${version.key} is over or suspended, and ${active[0]?.metadata.name} runs`;
@@ -301,7 +301,7 @@ export const workloadsAreDone: Invariant = {
 function unfinishedDeployment(store: ObjectStore, { metadata, spec, status }: Deployment): string | undefined {
   if (spec?.paused === true) return undefined;
   const own = [...store.collection(sets).all()]
-    .map((version) => version.object() as unknown as ReplicaSet)
+    .map((version) => version.object() as ReplicaSet)
     .filter((set) => controllerOf(set.metadata)?.uid === metadata.uid);
   const total = own.reduce((sum, set) => sum + (set.spec?.replicas ?? 1), 0);
   if (total !== (spec?.replicas ?? 1)) return `asks for ${spec?.replicas} pods, and its sets for ${total}`;
@@ -326,20 +326,19 @@ function strayPod(store: ObjectStore): string | undefined {
     const there = owner === undefined ? undefined : store.get(owners[owner.kind] ?? "", version.namespace, owner.name);
     if (owner !== undefined && there?.side.uid !== owner.uid)
       return `${version.key} belongs to ${owner.kind} ${owner.name}, which is gone`;
-    if (isTracked(pod as unknown as Pod) && owner === undefined)
-      return `${version.key} waits to be counted and has no Job`;
+    if (isTracked(pod) && owner === undefined) return `${version.key} waits to be counted and has no Job`;
   }
   return undefined;
 }
 
 function activePods(store: ObjectStore, uid: string): Pod[] {
   return [...store.collection(pods).all()]
-    .map((version) => version.object() as unknown as Pod)
+    .map((version) => version.object())
     .filter((pod) => controllerOf(pod.metadata)?.uid === uid && isActive(pod));
 }
 
-function sizeOf(set: KubeObject): number {
-  return (set as unknown as ReplicaSet).spec?.replicas ?? 1;
+function sizeOf(set: ReplicaSet): number {
+  return set.spec?.replicas ?? 1;
 }
 
 function add<T>(all: Map<string, Set<T>>, key: string, value: T): void {

@@ -3,6 +3,7 @@ import { workloads } from "../../control/workloads/workloads.ts";
 import type { CronJob, Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { podCondition } from "../../model/objects/podFacts.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import { formatTime } from "../../model/values/time.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
@@ -67,7 +68,7 @@ const evictsFromLostNodes: Invariant = {
         const { current } = event;
         for (const name of nodeNames) if (isLost(store, name)) lostUs.set(name, nowUs());
         if (current.resource !== "/pods" || call.verb !== "delete" || !held(call.actor)) return undefined;
-        const pod = (type === "DELETED" ? event.previous?.object() : current.object()) as unknown as Pod | undefined;
+        const pod = (type === "DELETED" ? event.previous?.object() : current.object()) as Pod | undefined;
         const reason = pod === undefined ? undefined : podCondition(pod, "DisruptionTarget")?.reason;
         const node = pod?.spec?.nodeName ?? "";
         if (reason === undefined || node === "") return undefined;
@@ -85,12 +86,12 @@ const livingNodesAreOpen: Invariant = {
   begin: ({ store }) => ({
     atRest: () => {
       for (const version of store.collection("/nodes").all()) {
-        const node = version.object() as unknown as Node;
+        const node = version.object() as Node;
         if (readyOf(version.object()) !== "True") return `${version.key} is not ready`;
         if ((node.spec?.taints ?? []).length > 0) return `${version.key} is tainted`;
       }
       for (const version of store.collection("/pods").all()) {
-        const { nodeName = "" } = (version.object() as unknown as Pod).spec ?? {};
+        const { nodeName = "" } = (version.object() as Pod).spec ?? {};
         if (nodeName !== "" && store.get("/nodes", "", nodeName) === undefined) return `${version.key} is on no node`;
       }
       return undefined;
@@ -115,7 +116,7 @@ const schedulesMoveOn: Invariant = {
         }
         if (type !== "MODIFIED" || current.resource !== "batch/cronjobs") return undefined;
         const lastOf = (object: KubeObject | undefined) =>
-          (object as unknown as CronJob | undefined)?.status?.lastScheduleTime ?? "";
+          (object as CronJob | undefined)?.status?.lastScheduleTime ?? "";
         const [before, after] = [lastOf(previous?.object()), lastOf(current.object())];
         return after >= before ? undefined : `${current.key} went from ${before} back to ${after}`;
       },
@@ -124,12 +125,12 @@ const schedulesMoveOn: Invariant = {
 };
 
 function isLost(store: ObjectStore, name: string): boolean {
-  const node = store.get("/nodes", "", name)?.object() as unknown as Node | undefined;
+  const node = store.get("/nodes", "", name)?.object() as Node | undefined;
   return node === undefined || node.spec?.taints?.some(({ effect }) => effect === "NoExecute") === true;
 }
 
 function readyOf(object: KubeObject | undefined): string | undefined {
-  const conditions = (object as unknown as Node | undefined)?.status?.conditions;
+  const conditions = (object as Node | undefined)?.status?.conditions;
   return conditions?.find(({ type }) => type === "Ready")?.status;
 }
 
@@ -166,7 +167,7 @@ function lifeOf(pod: Pod): TinyLife {
   return isOfJob(pod) ? { startMs: 100, ends: { afterMs: 3_000, exitCode: 0 } } : { startMs: 100 };
 }
 
-const cronJobs = { group: "batch", version: "v1", plural: "cronjobs" };
+const cronJobs = builtin.CronJob;
 
 /** Has a Job created every minute, and stops that before the run comes to rest. */
 const clerk: ActorSpec = {
@@ -178,7 +179,7 @@ const clerk: ActorSpec = {
     const template = { spec: { restartPolicy: "Never", containers: [{ name: "main", image: "registry/app:1" }] } };
     const spec = { schedule: "* * * * *", jobTemplate: { spec: { template } } };
     const metadata = { name: ref.name, namespace: ref.namespace };
-    const object = { apiVersion: "batch/v1", kind: "CronJob", metadata, spec } as unknown as KubeObject;
+    const object = { apiVersion: "batch/v1", kind: "CronJob", metadata, spec };
     while (!(await kube.get(ref)).ok) {
       await kube.create(cronJobs, object);
       await sleep(1_000);
@@ -209,7 +210,7 @@ async function setUp(kube: KubeApi): Promise<void> {
     const spec = { ...more, selector: { matchLabels: app }, template: own };
     const object = { apiVersion: "apps/v1", kind, metadata: { name: "web", namespace: "default" }, spec };
     const plural = `${kind.toLowerCase()}s`;
-    await kube.create({ group: "apps", version: "v1", plural }, object as unknown as KubeObject);
+    await kube.create({ group: "apps", version: "v1", plural }, object);
   }
 }
 
@@ -232,7 +233,7 @@ async function register(kube: KubeApi, name: string, nowMs: number): Promise<voi
   };
   const node = { apiVersion: "v1", kind: "Node", metadata: { name, labels: bigNode }, status };
   const found = await kube.get({ ...nodes, namespace: "", name });
-  const there = found.ok ? found : await kube.create(nodes, node as unknown as KubeObject);
+  const there = found.ok ? found : await kube.create(nodes, node);
   if (!there.ok || readyOf(there.value) === "True") return;
   const next = { ...there.value, status: { ...(there.value["status"] as object), ...status } };
   await kube.update({ ...nodes, namespace: "", name, subresource: "status" }, next);

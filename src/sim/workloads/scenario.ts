@@ -1,6 +1,6 @@
 import { workloads } from "../../control/workloads/workloads.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
+import type { Unstored } from "../../model/objects/object.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorSpec } from "../actor.ts";
 import { hashText } from "../chance.ts";
@@ -77,7 +77,7 @@ async function setUp(kube: KubeApi): Promise<void> {
     };
     // Daemons stay away from the last node.
     const metadata = { name, labels: name === "n2" ? {} : bigNode };
-    const node = { apiVersion: "v1", kind: "Node", metadata, status } as unknown as KubeObject;
+    const node: Unstored = { apiVersion: "v1", kind: "Node", metadata, status };
     const made = await kube.create(nodes, node);
     if (made.ok) await kube.update({ ...nodes, namespace: "", name, subresource: "status" }, { ...made.value, status });
     await beat(kube, name, 0);

@@ -5,10 +5,11 @@ import { kindSource } from "../../control/runtime/sources.ts";
 import { keyOfObject } from "../../model/intent.ts";
 import type { Node, Pod, PodCondition } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import { formatTime, timeToMs } from "../../model/values/time.ts";
 
-const pods = { group: "", version: "v1", plural: "pods" } as const;
-const nodes = { group: "", version: "v1", plural: "nodes" } as const;
+const pods = builtin.Pod;
+const nodes = builtin.Node;
 
 /** How often the kubelet of a silent node is looked for again. */
 const silenceMs = 500;
@@ -54,7 +55,7 @@ export function tinyKubelet(
       if (!isReady(nodeCache.get(nodeNameOf(object)))) return undefined;
       // The cluster has not noticed yet, and may never.
       if (isSilent(nodeNameOf(object))) return { requeueAfterMs: silenceMs };
-      const pod = object as unknown as Pod;
+      const pod = object;
       const { namespace = "", name, uid, resourceVersion } = pod.metadata;
       const ref = { ...pods, namespace, name };
       const step = nextStep(pod, lifeOf(pod), clock.nowMs());
@@ -140,16 +141,16 @@ function withReady({ status }: Pod, value: string, now: string): PodCondition[] 
   return [...kept, { type: "ContainersReady", ...said }, { type: "Ready", ...said }];
 }
 
-function nodeNameOf(object: KubeObject): string {
-  return (object as unknown as Pod).spec?.nodeName ?? "";
+function nodeNameOf(object: Pod): string {
+  return object.spec?.nodeName ?? "";
 }
 
 function isBound(object: KubeObject): boolean {
   return nodeNameOf(object) !== "";
 }
 
-function isReady(node: KubeObject | undefined): boolean {
-  const conditions = (node as unknown as Node | undefined)?.status?.conditions;
+function isReady(node: Node | undefined): boolean {
+  const conditions = node?.status?.conditions;
   return conditions?.some(({ type, status }) => type === "Ready" && status === "True") === true;
 }
 

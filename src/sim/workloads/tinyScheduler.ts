@@ -5,9 +5,10 @@ import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import { matchesNode } from "../../model/objects/nodeMatch.ts";
 import { nanoOf } from "../../model/objects/podRequests.ts";
 import { isTolerated } from "../../model/objects/taints.ts";
+import { builtin } from "../../model/resources.generated.ts";
 
-const pods = { group: "", version: "v1", plural: "pods" } as const;
-const nodes = { group: "", version: "v1", plural: "nodes" } as const;
+const pods = builtin.Pod;
+const nodes = builtin.Node;
 const retryMs = 50;
 
 /**
@@ -21,18 +22,18 @@ export function tinyScheduler(controllers: Controllers): void {
   /** By UID: where a pod was sent. */
   const sent = new Map<string, string>();
   podCache.onEvent(({ type, object }) => {
-    if (type === "deleted" || isBound(object as unknown as Pod)) sent.delete(object.metadata.uid);
+    if (type === "deleted" || isBound(object)) sent.delete(object.metadata.uid);
   });
   const freeNode = (wanting: Pod): string | undefined => {
     const taken = new Map<string, number>();
     for (const [, object] of podCache.view().objects) {
-      const pod = object as unknown as Pod;
+      const pod = object;
       const node = isBound(pod) && !isOver(pod) ? pod.spec?.nodeName : sent.get(pod.metadata.uid);
       if (node !== undefined) taken.set(node, (taken.get(node) ?? 0) + 1);
     }
     let best: { readonly name: string; readonly count: number } | undefined;
     for (const [name, object] of nodeCache.view().objects) {
-      const node = object as unknown as Node;
+      const node = object;
       const count = taken.get(name) ?? 0;
       const hasRoom = nanoOf(String(count + 1)) <= nanoOf(node.status?.allocatable?.["pods"] ?? "0");
       const isChosen = best === undefined || count < best.count;
@@ -47,7 +48,7 @@ export function tinyScheduler(controllers: Controllers): void {
       let hasFailed = false;
       for (const [, object] of [...podCache.view().objects]) {
         const { namespace = "", name, uid, resourceVersion } = object.metadata;
-        const pod = object as unknown as Pod;
+        const pod = object;
         if (!isWaiting(pod) || sent.has(uid)) continue;
         const node = freeNode(pod);
         if (node === undefined) continue;

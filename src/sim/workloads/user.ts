@@ -1,16 +1,17 @@
 import type { KubeObject } from "../../model/objects/object.ts";
-import type { ResourceRef } from "../../ports/kubeApi.ts";
+import type { Resource } from "../../model/objects/resource.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { type Act, busyPerson } from "../busyPerson.ts";
 import type { Dice } from "../chance.ts";
 
-const pods: ResourceRef = { group: "", version: "v1", plural: "pods" };
-const deployments: ResourceRef = { group: "apps", version: "v1", plural: "deployments" };
-const replicaSets: ResourceRef = { group: "apps", version: "v1", plural: "replicasets" };
-const statefulSets: ResourceRef = { group: "apps", version: "v1", plural: "statefulsets" };
-const daemonSets: ResourceRef = { group: "apps", version: "v1", plural: "daemonsets" };
-const jobs: ResourceRef = { group: "batch", version: "v1", plural: "jobs" };
-const services: ResourceRef = { group: "", version: "v1", plural: "services" };
+const pods = builtin.Pod;
+const deployments = builtin.Deployment;
+const replicaSets = builtin.ReplicaSet;
+const statefulSets = builtin.StatefulSet;
+const daemonSets = builtin.DaemonSet;
+const jobs = builtin.Job;
+const services = builtin.Service;
 
 /** On nodes that daemons belong to. */
 export const bigNode = { size: "big" };
@@ -90,16 +91,16 @@ async function putAway(ports: ActorPorts): Promise<void> {
   }
 }
 
-async function make(ports: ActorPorts, kind: ResourceRef, object: object): Promise<void> {
+async function make(ports: ActorPorts, kind: Resource, object: object): Promise<void> {
   await ports.kube.create(kind, object as KubeObject);
 }
 
-async function remove(ports: ActorPorts, kind: ResourceRef, name: string, dice: Dice): Promise<void> {
+async function remove(ports: ActorPorts, kind: Resource, name: string, dice: Dice): Promise<void> {
   const propagationPolicy = dice.perMille(300) ? "Foreground" : "Background";
   await ports.kube.delete(refTo(kind, name), { propagationPolicy });
 }
 
-async function change(ports: ActorPorts, kind: ResourceRef, name: string, edit: (spec: Spec) => Spec): Promise<void> {
+async function change(ports: ActorPorts, kind: Resource, name: string, edit: (spec: Spec) => Spec): Promise<void> {
   const found = await ports.kube.get(refTo(kind, name));
   if (!found.ok) return;
   const spec = edit(found.value["spec"] as Spec);
@@ -135,7 +136,7 @@ function oneOf(dice: Dice, names: readonly string[]): string {
   return names[dice.below(names.length)] as string;
 }
 
-function refTo(kind: ResourceRef, name: string) {
+function refTo(kind: Resource, name: string) {
   return { ...kind, namespace: "default", name };
 }
 

@@ -33,7 +33,7 @@ export function checkQuota(core: Core, ledger: QuotaLedger, attributes: Admissio
       throw forbiddenError({ group: type.group, resource: type.plural }, attributes.name, why);
     };
     if (operation === "CREATE" && type.storageKey === "/pods") {
-      const missing = unstated(account, object as unknown as Pod);
+      const missing = unstated(account, object);
       if (missing !== "") refuse(`failed quota: ${account.name}: must specify ${missing}`);
     }
     const before = operation === "UPDATE" ? ledger.shareOf(namespace, type.storageKey, attributes.name) : undefined;

@@ -27,7 +27,7 @@ function pod(name: string, resources: object = {}, spec: object = {}): object {
 }
 
 function statusOf(api: TestApi): ResourceQuota["status"] {
-  return (api.get(quotas, "team/q") as unknown as ResourceQuota).status;
+  return (api.get(quotas, "team/q") as ResourceQuota).status;
 }
 
 const gpus = (count: number): object => ({ limits: { "nvidia.com/gpu": String(count) } });

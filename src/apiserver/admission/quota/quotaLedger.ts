@@ -101,7 +101,7 @@ export class QuotaLedger {
 
   private putQuota(version: Version): void {
     const { namespace, name } = version;
-    const { spec = {} } = version.object() as unknown as ResourceQuota;
+    const { spec = {} } = version.object() as ResourceQuota;
     let book = this.books.get(namespace);
     if (book === undefined) {
       book = { accounts: new Map(), shares: new Map() };

@@ -33,15 +33,15 @@ export function quotaShare(storageKey: string, object: KubeObject): QuotaShare {
   amounts.set(`count/${group === "" ? plural : `${plural}.${group}`}`, one);
   switch (storageKey) {
     case "/pods":
-      return podShare(object as unknown as Pod, amounts);
+      return podShare(object, amounts);
     case "/services":
-      serviceShare(object as unknown as Service, amounts);
+      serviceShare(object, amounts);
       break;
     case "/persistentvolumeclaims":
-      claimShare(object as unknown as PersistentVolumeClaim, amounts);
+      claimShare(object, amounts);
       break;
     case "resource.k8s.io/resourceclaims":
-      deviceShare(object as unknown as ResourceClaim, amounts);
+      deviceShare(object as ResourceClaim, amounts);
       break;
     case "/configmaps":
     case "/secrets":

@@ -32,6 +32,7 @@ const reasons = ["Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"
 
 export const validatingPolicyStrategy = strategyOfKind<ValidatingAdmissionPolicy>({
   generation: "spec",
+  statusKeeps: "metadata",
   requiresRevision: true,
   setDefaults(policy) {
     if (policy.spec === undefined) return;

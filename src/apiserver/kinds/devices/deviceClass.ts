@@ -37,6 +37,7 @@ function classErrors(deviceClass: DeviceClass, old: DeviceClass | undefined): Fi
 
 export const deviceTaintRuleStrategy = strategyOfKind<DeviceTaintRule>({
   generation: "spec",
+  statusKeeps: "metadata",
   returnsDeleted: true,
   requiresRevision: true,
   prepareForCreate(rule, context) {

@@ -18,6 +18,7 @@ export function permitsAdminAccess(namespace: string | undefined, context: Write
 
 const claimStrategy = strategyOfKind<ResourceClaim>({
   generation: "none",
+  statusKeeps: "metadata",
   returnsDeleted: true,
   setDefaults: (claim) => setClaimSpecDefaults(claim.spec),
   validate(claim, context) {

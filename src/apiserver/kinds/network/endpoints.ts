@@ -80,7 +80,8 @@ export const endpointSliceStrategy = strategyOfKind<EndpointSlice>({
 
 function sliceErrors(slice: EndpointSlice): FieldError[] {
   const errors: FieldError[] = [];
-  const { endpoints = [], ports = [] } = slice;
+  const endpoints = slice.endpoints ?? [];
+  const ports = slice.ports ?? [];
   const types = ["FQDN", "IPv4", "IPv6"];
   if (!slice.addressType) errors.push(required("addressType"));
   else if (!types.includes(slice.addressType)) errors.push(notSupported("addressType", slice.addressType, types));

@@ -16,7 +16,7 @@ export const ingressStrategy = strategyOfKind<Ingress>({
     ingress.spec ??= {};
     const { spec } = ingress;
     if (spec.ingressClassName !== undefined || ingress.metadata.annotations?.[classAnnotation] !== undefined) return;
-    const defaults = ([...context.list("networking.k8s.io/ingressclasses", "")] as unknown as IngressClass[])
+    const defaults = [...context.list("networking.k8s.io/ingressclasses", "")]
       .filter(({ metadata }) => metadata.annotations?.[defaultClassAnnotation] === "true")
       .sort((a, b) => {
         // The newest default wins; among equals the first by name.

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { nowMs, nowText } from "../../../../test/fixtures/kindWrites.ts";
 import type { Binding, Node, Pod } from "../../../model/kubernetes.generated.ts";
 import { StatusError } from "../../../model/objects/status.ts";
+import { partly } from "../../../model/testing/partly.ts";
 import { bindPod } from "./bindPod.ts";
 
 const pod = (edit: (pod: Pod) => void = () => {}): Pod => {
@@ -28,9 +29,9 @@ const pod = (edit: (pod: Pod) => void = () => {}): Pod => {
 };
 const binding = (target: Binding["target"], metadata: Partial<Binding["metadata"]> = {}): Binding =>
   ({ apiVersion: "v1", kind: "Binding", metadata: { name: "p", ...metadata }, target }) as Binding;
-const node = {
+const node = partly<Node>({
   metadata: { name: "n1", labels: { "topology.kubernetes.io/zone": "z1", other: "x" } },
-} as unknown as Node;
+});
 
 test("binding sets the node, merges labels and annotations, and tells that the pod is scheduled", () => {
   const before = pod();

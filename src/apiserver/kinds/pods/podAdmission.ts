@@ -3,14 +3,7 @@
  * failing nodes, and what its runtime class brings. A refusal is a 403, as it is upstream.
  */
 
-import type {
-  Node,
-  Pod,
-  PodSpec,
-  PriorityClass,
-  RuntimeClass,
-  Toleration,
-} from "../../../model/kubernetes.generated.ts";
+import type { Pod, PodSpec, PriorityClass, RuntimeClass, Toleration } from "../../../model/kubernetes.generated.ts";
 import { equalJson } from "../../../model/objects/json.ts";
 import { forbiddenError } from "../../../model/objects/status.ts";
 import type { WriteContext } from "../../strategy.ts";
@@ -26,10 +19,24 @@ export function admitPod(pod: Pod, context: WriteContext): void {
   applyPriority(pod, spec, context);
   addFailingNodeTolerations(spec);
   if (spec.nodeName) {
-    const node = context.get("/nodes", "", spec.nodeName) as unknown as Node | undefined;
+    const node = context.get("/nodes", "", spec.nodeName);
     const labels = topologyLabelsOf(node);
     if (Object.keys(labels).length > 0) pod.metadata.labels = { ...pod.metadata.labels, ...labels };
   }
+}
+
+/**
+ * What admission does to a pod that is replaced or applied again: what it gave to the pod at its creation is not missing from
+ * the manifest that the pod was made from.
+ */
+export function admitPodUpdate(next: Pod, old: Pod): void {
+  const { spec } = next;
+  if (spec === undefined) return;
+  if (spec.priority === undefined && old.spec?.priority !== undefined) spec.priority = old.spec.priority;
+  if (!spec.preemptionPolicy && old.spec?.preemptionPolicy !== undefined) {
+    spec.preemptionPolicy = old.spec.preemptionPolicy;
+  }
+  addFailingNodeTolerations(spec);
 }
 
 function refuse(pod: Pod, why: string): never {
@@ -41,7 +48,7 @@ function applyPriority(pod: Pod, spec: PodSpec, context: WriteContext): void {
   if (spec.priorityClassName) {
     const found = context.get("scheduling.k8s.io/priorityclasses", "", spec.priorityClassName);
     if (found === undefined) refuse(pod, `no PriorityClass with name ${spec.priorityClassName} was found`);
-    priorityClass = found as unknown as PriorityClass;
+    priorityClass = found;
   } else {
     priorityClass = defaultPriorityClass(context);
     if (priorityClass?.metadata?.name !== undefined) spec.priorityClassName = priorityClass.metadata.name;
@@ -68,7 +75,7 @@ function applyPriority(pod: Pod, spec: PodSpec, context: WriteContext): void {
 function defaultPriorityClass(context: WriteContext): PriorityClass | undefined {
   let lowest: PriorityClass | undefined;
   for (const object of context.list("scheduling.k8s.io/priorityclasses", "")) {
-    const candidate = object as unknown as PriorityClass;
+    const candidate = object as PriorityClass;
     if (candidate.globalDefault !== true) continue;
     if (lowest === undefined || (candidate.value ?? 0) < (lowest.value ?? 0)) lowest = candidate;
   }
@@ -78,13 +85,8 @@ function defaultPriorityClass(context: WriteContext): PriorityClass | undefined 
 function addFailingNodeTolerations(spec: PodSpec): void {
   for (const key of ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"]) {
     if (spec.tolerations?.some((toleration) => coversNoExecute(toleration, key))) continue;
-    spec.tolerations ??= [];
-    spec.tolerations.push({
-      key,
-      operator: "Exists",
-      effect: "NoExecute",
-      tolerationSeconds: failingNodeTolerationSeconds,
-    });
+    const added = { key, operator: "Exists", effect: "NoExecute", tolerationSeconds: failingNodeTolerationSeconds };
+    spec.tolerations = [...(spec.tolerations ?? []), added];
   }
 }
 
@@ -101,7 +103,7 @@ function applyRuntimeClass(pod: Pod, spec: PodSpec, context: WriteContext): void
   }
   const found = context.get("node.k8s.io/runtimeclasses", "", spec.runtimeClassName);
   if (found === undefined) refuse(pod, `pod rejected: RuntimeClass ${JSON.stringify(spec.runtimeClassName)} not found`);
-  const runtimeClass = found as unknown as RuntimeClass;
+  const runtimeClass = found as RuntimeClass;
   const fixed = runtimeClass.overhead?.podFixed;
   if (fixed === undefined) {
     if (hasOverhead(spec)) {

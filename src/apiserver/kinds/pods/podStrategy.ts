@@ -3,7 +3,7 @@ import { type FieldError, forbidden, invalid } from "../../../model/objects/fiel
 import { strategyOfKind } from "../kindStrategy.ts";
 import { applyLimitRangeDefaults, enforceLimitRangesOnPod } from "../policy/limitRangeAdmission.ts";
 import { expandLabelKeys } from "./labelKeyExpansion.ts";
-import { admitPod } from "./podAdmission.ts";
+import { admitPod, admitPodUpdate } from "./podAdmission.ts";
 import { setPodDefaults } from "./podDefaults.ts";
 import { podQosOf } from "./podQos.ts";
 import { checkPodStatusUpdate, keepUnsaidStatus } from "./podStatusUpdate.ts";
@@ -16,7 +16,7 @@ const noSpec: PodSpec = { containers: [] };
 export const podStrategy = strategyOfKind<Pod>({
   generation: "spec",
   returnsDeleted: true,
-  statusTakesMetadata: true,
+  statusKeeps: "ownerReferences",
 
   setDefaults: setPodDefaults,
 
@@ -54,6 +54,12 @@ export const podStrategy = strategyOfKind<Pod>({
       errors.push(forbidden("spec.nodeName", detail));
     }
     return errors;
+  },
+
+  prepareForUpdate(next, old) {
+    // The spec may be shared between attempts of one request.
+    if (next.spec !== undefined) next.spec = { ...next.spec };
+    admitPodUpdate(next, old);
   },
 
   validateUpdate(next, old) {

@@ -112,6 +112,7 @@ export const volumeAttributesClassStrategy = strategyOfKind<VolumeAttributesClas
 
 export const volumeAttachmentStrategy = strategyOfKind<VolumeAttachment>({
   generation: "none",
+  statusKeeps: "metadata",
   returnsDeleted: true,
   requiresRevision: true,
   validate(attachment) {

@@ -13,7 +13,8 @@ import { warnAboutTemplate } from "../pods/podWarnings.ts";
 import { checkCounters, checkNotMoreThan, checkSelectorAndTemplate } from "./workloadChecks.ts";
 
 export const deploymentStrategy = strategyOfKind<Deployment>({
-  generation: "spec",
+  generation: "specAndAnnotations",
+  statusKeeps: "labels",
   setDefaults(deployment) {
     const spec = deployment.spec;
     if (spec === undefined) return;

@@ -7,7 +7,6 @@ import type {
   V1HorizontalPodAutoscaler,
 } from "../../../model/kubernetes.generated.ts";
 import { type FieldError, forbidden, invalid, notSupported, required } from "../../../model/objects/fieldError.ts";
-import type { KubeObject } from "../../../model/objects/object.ts";
 import type { Conversion } from "../../builtinResource.ts";
 import { isNegativeAmount, isZeroAmount } from "../checks/amounts.ts";
 import { checkOneOf } from "../checks/fieldChecks.ts";
@@ -70,8 +69,8 @@ const storedStrategy = strategyOfKind<HorizontalPodAutoscaler>({
 });
 
 export const autoscalerConversion: Conversion = {
-  toStorage: (object) => autoscalerFromV1(object as unknown as V1HorizontalPodAutoscaler) as unknown as KubeObject,
-  fromStorage: (object) => autoscalerToV1(object as unknown as HorizontalPodAutoscaler) as unknown as KubeObject,
+  toStorage: (object) => autoscalerFromV1(object as V1HorizontalPodAutoscaler),
+  fromStorage: (object) => autoscalerToV1(object as HorizontalPodAutoscaler),
 };
 
 export const horizontalPodAutoscalerStrategy = inStoredShape(storedStrategy, {

@@ -37,7 +37,8 @@ export function autoscalerToV1(autoscaler: HorizontalPodAutoscaler): V1Horizonta
   if (others.length > 0) annotations[metricsAnnotation] = JSON.stringify(others);
   if (behavior !== undefined) annotations[behaviorAnnotation] = JSON.stringify(behavior);
   if (status !== undefined) {
-    const { currentMetrics = [], conditions = [], currentReplicas = 0, ...shared } = status;
+    const { currentMetrics: measured, conditions = [], currentReplicas = 0, ...shared } = status;
+    const currentMetrics = measured ?? [];
     result.status = { ...shared, currentReplicas };
     const cpu = currentMetrics.find((metric) => metric.type === "Resource" && metric.resource?.name === "cpu");
     const current = cpu?.resource?.current.averageUtilization;

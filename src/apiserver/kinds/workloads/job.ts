@@ -17,6 +17,9 @@ const nameLabelOld = "job-name";
 
 export const jobStrategy = strategyOfKind<Job>({
   generation: "spec",
+  orphansByDefault: true,
+  orphanWarning:
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning",
   setDefaults(job) {
     if (job.spec === undefined) return;
     setJobSpecDefaults(job.spec);
@@ -29,6 +32,10 @@ export const jobStrategy = strategyOfKind<Job>({
     if (spec === undefined) return;
     warnAboutTemplate(spec.template, "spec.template", context.warn);
     if (spec.manualSelector !== true) generateSelector(job, spec);
+    // As a default would: `kubectl get jobs -l job-name=x` finds it.
+    const labels = spec.template?.metadata?.labels;
+    if (labels !== undefined && Object.keys(job.metadata.labels ?? {}).length === 0)
+      job.metadata.labels = { ...labels };
     const problems = dnsLabelErrors(job.metadata.name);
     if (problems.length > 0) {
       const text = `metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended: [${problems.join(" ")}]`;

@@ -94,8 +94,7 @@ function checkCompletionMode(spec: JobSpec, path: string, errors: FieldError[]):
 }
 
 function checkPodFailurePolicy(spec: JobSpec, path: string, errors: FieldError[]): void {
-  const rules = spec.podFailurePolicy?.rules;
-  if (rules === undefined) return;
+  const rules = spec.podFailurePolicy?.rules ?? [];
   const at = `${path}.podFailurePolicy.rules`;
   if (rules.length > 20) errors.push(tooMany(at, rules.length, 20));
   for (const [i, rule] of rules.entries()) checkFailureRule(rule, spec, `${at}[${i}]`, errors);

@@ -51,6 +51,7 @@ function replicaSetErrors(set: ReplicaSet): FieldError[] {
 
 export const replicationControllerStrategy = strategyOfKind<ReplicationController>({
   generation: "spec",
+  orphansByDefault: true,
   setDefaults(controller) {
     const spec = controller.spec;
     if (spec === undefined) return;

@@ -23,7 +23,7 @@ import type { KubeObject } from "../../../model/objects/object.ts";
 import { formatTime } from "../../../model/values/time.ts";
 import { claimKind } from "../claimTracker.ts";
 import { deleteProtection, isReservedFor } from "./podClaims.ts";
-import { groupReference } from "./podsGroup.ts";
+import { type GroupName, groupReference } from "./podsGroup.ts";
 
 export type BindStep =
   | { readonly kind: "write"; readonly intent: Intent }
@@ -38,7 +38,7 @@ export interface BindInput {
   readonly allocation: AllocationResult | undefined;
   readonly pod: Pod;
   /** Where the claim is the group's, it is reserved for the group. */
-  readonly group?: PodGroup;
+  readonly group?: GroupName;
   readonly nowMs: number;
 }
 

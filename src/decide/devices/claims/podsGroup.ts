@@ -36,7 +36,12 @@ export function groupOfEntry(group: PodsGroup, entry: PodResourceClaim): PodGrou
   return isSame === true ? group : undefined;
 }
 
-export function groupReference({ metadata }: PodGroup): ResourceClaimConsumerReference {
+/** What a reservation says of a group. */
+export interface GroupName {
+  readonly metadata: { readonly name: string; readonly uid: string };
+}
+
+export function groupReference({ metadata }: GroupName): ResourceClaimConsumerReference {
   return { apiGroup: podGroupKind.group, resource: podGroupKind.plural, name: metadata.name, uid: metadata.uid };
 }
 

@@ -19,7 +19,7 @@ import type {
 import type { NewObject } from "../../../model/intent.ts";
 import type { Container, EnvVar, PodSpec } from "../../../model/kubernetes.generated.ts";
 import { equalFields, type JsonObject } from "../../../model/objects/json.ts";
-import type { Known } from "../gangDraft.ts";
+import type { KubeObject } from "../../../model/objects/object.ts";
 import { childLabels, ownerOf } from "../gangLabels.ts";
 import { cliqueName, memberName, scaledGangName, setReplicaName } from "../names.ts";
 import { templateHash } from "../sets/hashes.ts";
@@ -113,7 +113,7 @@ export function cliquePatch(stored: PodClique, wanted: ReturnType<typeof cliqueO
 }
 
 /** Labels, annotations and owner that are wanted and differ. What others have put on the object stays. */
-export function metadataPatch(stored: Known, wanted: NewObject): JsonObject | undefined {
+export function metadataPatch(stored: KubeObject, wanted: NewObject): JsonObject | undefined {
   const patch: JsonObject = {};
   for (const field of ["labels", "annotations"] as const) {
     const differing: JsonObject = {};

@@ -3,23 +3,24 @@ import { describe, expect, test } from "vitest";
 import { labels } from "../../../model/gang/keys.ts";
 import type { PodClique, PodCliqueSet, PodCliqueStatus } from "../../../model/gang/types.ts";
 import type { Pod } from "../../../model/kubernetes.generated.ts";
+import { partly } from "../../../model/testing/partly.ts";
 import { cliqueUpdate } from "./cliqueUpdate.ts";
 
 const nowMs = Date.UTC(2026, 0, 1);
 const now = "2026-01-01T00:00:00Z";
 
 const pod = (name: string, hash: string, isReady: boolean): Pod =>
-  ({
+  partly<Pod>({
     metadata: { name, uid: name, creationTimestamp: now, labels: { [labels.templateHash]: hash } },
     status: { conditions: [{ type: "Ready", status: isReady ? "True" : "False" }] },
-  }) as unknown as Pod;
+  });
 
 const clique = (status: PodCliqueStatus = {}): PodClique =>
-  ({
+  partly<PodClique>({
     metadata: { name: "c", labels: { [labels.templateHash]: "mu-new" } },
     spec: { replicas: 2, minAvailable: 1 },
     status,
-  }) as unknown as PodClique;
+  });
 
 const set = (updating: number | undefined, strategy = "RollingRecreate"): PodCliqueSet =>
   ({
@@ -31,7 +32,7 @@ const set = (updating: number | undefined, strategy = "RollingRecreate"): PodCli
         ...(updating === undefined ? {} : { currentlyUpdating: [{ replicaIndex: updating, updateStartedAt: now }] }),
       },
     },
-  }) as unknown as PodCliqueSet;
+  }) as PodCliqueSet;
 
 const realised: PodCliqueStatus = { currentPodCliqueSetGenerationHash: "mu-g1", currentPodTemplateHash: "mu-old" };
 const progress = { updateStartedAt: now, podCliqueSetGenerationHash: "mu-g2", podTemplateHash: "mu-new" };
@@ -85,7 +86,7 @@ test("of those that are ready the oldest is chosen, and none while fewer than th
     next: { ...progress, readyPodsSelectedToUpdate: { current: "z" } },
     victims: [],
   });
-  const needsThree = { ...clique(status), spec: { replicas: 3, minAvailable: 3 } } as unknown as PodClique;
+  const needsThree = { ...clique(status), spec: { replicas: 3, minAvailable: 3 } } as PodClique;
   const seen = {
     set: set(0),
     clique: needsThree,

@@ -7,13 +7,14 @@ import { finalizers, gangGate, labels } from "../../../model/gang/keys.ts";
 import { defaultGangSettings } from "../../../model/gang/settings.ts";
 import type { PodClique, PodCliqueSet, PodGang } from "../../../model/gang/types.ts";
 import type { Pod } from "../../../model/kubernetes.generated.ts";
+import { partly } from "../../../model/testing/partly.ts";
 import { type CliqueSnapshot, decideClique, rankForRemoval } from "./decideClique.ts";
 
 const template = { name: "c", spec: { roleName: "c", replicas: 1, minAvailable: 1, podSpec: { containers: [] } } };
 const group = { name: "g", cliqueNames: ["c"], replicas: 2, minAvailable: 1 };
 
 const setFor = (schedulerName: string): PodCliqueSet =>
-  ({
+  partly<PodCliqueSet>({
     apiVersion: "grove.io/v1alpha1",
     kind: "PodCliqueSet",
     metadata: { name: "s", namespace: "default", uid: "s" },
@@ -24,10 +25,10 @@ const setFor = (schedulerName: string): PodCliqueSet =>
         podCliqueScalingGroups: [group],
       },
     },
-  }) as unknown as PodCliqueSet;
+  });
 
 const cliqueOf = (replica: number, scheduledReplicas: number): PodClique =>
-  ({
+  partly<PodClique>({
     apiVersion: "grove.io/v1alpha1",
     kind: "PodClique",
     metadata: {
@@ -46,14 +47,14 @@ const cliqueOf = (replica: number, scheduledReplicas: number): PodClique =>
     },
     spec: template.spec,
     status: { scheduledReplicas },
-  }) as unknown as PodClique;
+  });
 
 const gangOf = (name: string, clique: string, references: object[], isWhole: boolean): PodGang =>
   ({
     metadata: { name, namespace: "default", uid: name },
     spec: { podgroups: [{ name: clique, minReplicas: 1, podReferences: references }] },
     status: { conditions: [{ type: "Initialized", status: isWhole ? "True" : "False" }] },
-  }) as unknown as PodGang;
+  }) as PodGang;
 
 const pod = {
   apiVersion: "v1",
@@ -67,7 +68,7 @@ const pod = {
     labels: { [labels.podIndex]: "0" },
   },
   spec: { containers: [], schedulingGates: [{ name: "quota" }, { name: gangGate }] },
-} as unknown as Pod;
+} as Pod;
 
 interface Around {
   readonly scheduler?: "default-scheduler" | "kai-scheduler";
@@ -110,8 +111,8 @@ function decide({ scheduler = "kai-scheduler", replica = 0, gang = "names it", .
 
 function gatesLeft(around: Around): unknown {
   const { intents } = decide(around);
-  const patch = intents.find(({ type, target }) => type === "patch" && target.name === "p");
-  return patch === undefined ? "all" : (patch as unknown as { patch: { spec: unknown } }).patch.spec;
+  const intent = intents.find((each) => each.type === "patch" && each.target.name === "p");
+  return intent?.type === "patch" ? intent.patch["spec"] : "all";
 }
 
 /** A gate of another controller stays. */
@@ -142,7 +143,7 @@ test.each([
 
 test("scaled in, the pod lost with its node is deleted before pods that run, start or wait for a node", () => {
   const named = (name: string, spec: object, status: object): Pod =>
-    ({ ...pod, metadata: { ...pod.metadata, name, uid: name }, spec, status }) as unknown as Pod;
+    ({ ...pod, metadata: { ...pod.metadata, name, uid: name }, spec, status }) as Pod;
   const ready = { phase: "Running", conditions: [{ type: "Ready", status: "True" }] };
   const pods = [
     named("waits", { containers: [] }, { phase: "Pending" }),

@@ -137,7 +137,7 @@ function replaceEnded(draft: GangDraft, pods: readonly Pod[]): void {
   for (const pod of pods) {
     if (!isFinished(pod) || isLeaving(pod)) continue;
     draft.remove(pod, "it has ended and another one takes its place", {
-      stillRight: (fresh) => isFinished(fresh as unknown as Pod),
+      stillRight: (fresh) => isFinished(fresh),
     });
   }
 }
@@ -297,7 +297,7 @@ function removeGates(draft: GangDraft, picture: CliqueSnapshot, { set, pods }: P
       continue;
     }
     const rest = (pod.spec?.schedulingGates ?? []).filter(({ name }) => name !== gangGate);
-    const patch = { spec: { schedulingGates: rest.length === 0 ? null : rest } } as unknown as JsonObject;
+    const patch = { spec: { schedulingGates: rest.length === 0 ? null : rest } } as JsonObject;
     draft.patch(pod, patch, `gang ${gangName} names it`);
   }
 }

@@ -25,7 +25,7 @@ const pod = ({ scheduled = "True", reason, isReady = false, main, init, phase = 
       ...(main && { containerStatuses: [main] }),
       ...(init && { initContainerStatuses: [init] }),
     },
-  }) as unknown as Pod;
+  }) as Pod;
 
 const failed = { terminated: { exitCode: 1 } };
 const ended = { terminated: { exitCode: 0 } };
@@ -86,7 +86,7 @@ const node = ({ ready, forMs, taintedForMs }: NodeWish): Node =>
         ? [{ type: "Ready", status: ready, ...(forMs !== undefined && { lastTransitionTime: atMs(nowMs - forMs) }) }]
         : [],
     },
-  }) as unknown as Node;
+  }) as Node;
 
 const bound = (tolerationSeconds?: number | "for ever", isLeaving = false): Pod => {
   const keys = ["unreachable", "not-ready"].map((key) => `node.kubernetes.io/${key}`);

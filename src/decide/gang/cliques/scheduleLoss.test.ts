@@ -2,11 +2,12 @@
 import { describe, expect, test } from "vitest";
 import type { FullLossPolicy } from "../../../model/gang/settings.ts";
 import type { ScheduleLoss } from "../../../model/gang/types.ts";
-import { GangDraft, type Known } from "../gangDraft.ts";
+import type { KubeObject } from "../../../model/objects/object.ts";
+import { GangDraft } from "../gangDraft.ts";
 import { lossEventName, recordLoss } from "./scheduleLoss.ts";
 
 const nowMs = Date.UTC(2026, 0, 1);
-type Stored = Known & { status?: { scheduledReplicas?: number; scheduleLoss?: ScheduleLoss } };
+type Stored = KubeObject & { status?: { scheduledReplicas?: number; scheduleLoss?: ScheduleLoss } };
 
 type Kind = "PodClique" | "PodCliqueScalingGroup";
 

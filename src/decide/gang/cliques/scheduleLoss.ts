@@ -9,8 +9,9 @@
  */
 import type { FullLossPolicy } from "../../../model/gang/settings.ts";
 import type { ScheduleLoss } from "../../../model/gang/types.ts";
+import type { KubeObject } from "../../../model/objects/object.ts";
 import { formatTime } from "../../../model/values/time.ts";
-import type { GangDraft, Known } from "../gangDraft.ts";
+import type { GangDraft } from "../gangDraft.ts";
 import { hashText } from "../sets/hashes.ts";
 
 export const lossReason = "AllScheduledReplicasLost";
@@ -35,7 +36,7 @@ export interface LossFacts {
  */
 export function recordLoss(
   draft: GangDraft,
-  object: Known & { readonly status?: Remembered },
+  object: KubeObject & { readonly status?: Remembered },
   { scheduled, policy, isReplaced, isEnding }: LossFacts,
   nowMs: number,
 ): ScheduleLoss | undefined {
@@ -64,7 +65,7 @@ function consequence(policy: FullLossPolicy, isEnding: boolean): string {
     : "Gang termination does not follow now; pods are made and scheduled as before.";
 }
 
-function announceLoss(object: Known, loss: ScheduleLoss, then: string) {
+function announceLoss(object: KubeObject, loss: ScheduleLoss, then: string) {
   const what = `All scheduled replicas are lost: there were ${loss.replicas} at ${loss.at}.`;
   return {
     regarding: object,
@@ -76,6 +77,6 @@ function announceLoss(object: Known, loss: ScheduleLoss, then: string) {
 }
 
 /** The same for every operator that looks at the same loss of the same object. */
-export function lossEventName({ metadata }: Known, loss: ScheduleLoss): string {
+export function lossEventName({ metadata }: KubeObject, loss: ScheduleLoss): string {
   return `${metadata.name.slice(0, 200)}.${hashText(`${metadata.uid} ${lossReason} ${loss.count}`)}`;
 }

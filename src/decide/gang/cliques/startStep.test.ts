@@ -22,7 +22,7 @@ const pod = (name: string, clique: string, more: { metadata?: object; spec?: obj
     },
     spec: { containers: [], nodeName: `node-of-${name}`, ...more.spec },
     status: { conditions: [{ type: "Ready", status: more.isReady ? "True" : "False" }] },
-  }) as unknown as Pod;
+  }) as Pod;
 
 const waiting = pod("w", "s-0-second", {
   metadata: { annotations: { [startWaitAnnotation]: waitsForEver } },
@@ -32,7 +32,7 @@ const waiting = pod("w", "s-0-second", {
 const unreachable = {
   metadata: { name: "n" },
   status: { conditions: [{ type: "Ready", status: "Unknown", lastTransitionTime: "2026-01-01T01:00:00Z" }] },
-} as unknown as Node;
+} as Node;
 
 test.each<{ first: string; predecessor: Pod; node?: Node | "gone"; starts: boolean }>([
   { first: "ready", predecessor: pod("p", "s-0-first", { isReady: true }), starts: true },

@@ -2,7 +2,13 @@
  * When the update of a scaling group begins again: what was made late from an older template is found, and only then.
  */
 import { expect, test } from "vitest";
-import type { PodCliqueScalingGroup, PodCliqueScalingGroupStatus, PodCliqueSet } from "../../../model/gang/types.ts";
+import type {
+  PodCliqueScalingGroup,
+  PodCliqueScalingGroupStatus,
+  PodCliqueSet,
+  UpdateStrategyType,
+} from "../../../model/gang/types.ts";
+import { partly } from "../../../model/testing/partly.ts";
 import { generationHash } from "../sets/hashes.ts";
 import type { GroupReplica } from "./groupFacts.ts";
 import { groupUpdate } from "./groupUpdate.ts";
@@ -14,10 +20,10 @@ const spec = {
   replicas: 1,
   template: { cliques: [{ name: "m", spec: { podSpec: { containers: [] } } }], podCliqueScalingGroups: [template] },
 };
-const generation = generationHash({ spec } as unknown as PodCliqueSet);
+const generation = generationHash(partly<PodCliqueSet>({ spec }));
 
-const set = (changes: { strategy?: string; noted?: string; updating?: number } = {}): PodCliqueSet =>
-  ({
+const set = (changes: { strategy?: UpdateStrategyType; noted?: string; updating?: number } = {}): PodCliqueSet =>
+  partly<PodCliqueSet>({
     metadata: { name: "s" },
     spec: { ...spec, updateStrategy: { type: changes.strategy ?? "RollingRecreate" } },
     status: {
@@ -29,11 +35,11 @@ const set = (changes: { strategy?: string; noted?: string; updating?: number } =
         },
       }),
     },
-  }) as unknown as PodCliqueSet;
+  });
 
 const replica = (index: number, isOld: boolean): GroupReplica => ({
   index,
-  cliques: [{ metadata: { name: `s-0-g-${index}-m`, uid: `m${index}` } }] as unknown as GroupReplica["cliques"],
+  cliques: partly<GroupReplica["cliques"]>([{ metadata: { name: `s-0-g-${index}-m`, uid: `m${index}` } }]),
   isComplete: true,
   isScheduled: false,
   isBreached: false,
@@ -47,7 +53,7 @@ const earlier = "2025-12-31T00:00:00Z";
 const ended = { updateStartedAt: earlier, updateEndedAt: earlier, podCliqueSetGenerationHash: generation };
 
 const look = (status: PodCliqueScalingGroupStatus, isOld: boolean, of = set()) => {
-  const group = { metadata: { name: "s-0-g" }, spec: template, status } as unknown as PodCliqueScalingGroup;
+  const group = partly<PodCliqueScalingGroup>({ metadata: { name: "s-0-g" }, spec: template, status });
   const home = { set: of, setReplica: 0, template };
   const { progress, terminations } = groupUpdate(group, home, [replica(0, isOld), replica(1, false)], nowMs);
   return { begins: progress?.updateStartedAt === now, goes: terminations.map(({ replicaIndex }) => replicaIndex) };

@@ -12,7 +12,8 @@ import type {
 } from "../../../model/gang/types.ts";
 import type { NewObject } from "../../../model/intent.ts";
 import type { ResourceClaim, ResourceClaimTemplate } from "../../../model/kubernetes.generated.ts";
-import type { GangDraft, Known } from "../gangDraft.ts";
+import type { KubeObject } from "../../../model/objects/object.ts";
+import type { GangDraft } from "../gangDraft.ts";
 import { defaultLabels, ownerOf } from "../gangLabels.ts";
 import { claimName } from "../names.ts";
 
@@ -22,7 +23,7 @@ export type TemplateNamed = (namespace: string, name: string) => ResourceClaimTe
 export interface ClaimPlace {
   readonly set: PodCliqueSet;
   /** Whose claims these are; the name of each begins with its name. */
-  readonly owner: Known;
+  readonly owner: KubeObject;
   readonly sharing: readonly ResourceSharing[] | undefined;
   /** The numbers of the replicas that there are. */
   readonly replicas: readonly number[];

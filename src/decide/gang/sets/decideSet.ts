@@ -28,15 +28,7 @@ import type { KubeObject } from "../../../model/objects/object.ts";
 import { isOwnedBy } from "../../../model/objects/ownership.ts";
 import { formatTime } from "../../../model/values/time.ts";
 import { breachType, terminationType } from "../breach.ts";
-import {
-  type AbsentAt,
-  dropFinalizer,
-  type GangDecision,
-  GangDraft,
-  type Known,
-  keepFinalizer,
-  targetOf,
-} from "../gangDraft.ts";
+import { type AbsentAt, dropFinalizer, type GangDecision, GangDraft, keepFinalizer, targetOf } from "../gangDraft.ts";
 import { defaultLabels, isLeaving, selectorText } from "../gangLabels.ts";
 import { conditionOf, withCondition, withoutCondition } from "../gangs/gangConditions.ts";
 import { gangShapes } from "../gangs/podGangObjects.ts";
@@ -125,13 +117,18 @@ function removeExcess(draft: GangDraft, picture: SetSnapshot): void {
   const asked = replicasOf(set);
   const ground = {
     target: targetOf("PodCliqueSet", set.metadata),
-    holds: (fresh: KubeObject | undefined): boolean =>
-      fresh?.metadata.uid === set.metadata.uid && replicasOf(fresh as unknown as PodCliqueSet) <= asked,
+    holds: (fresh: PodCliqueSet | undefined): boolean =>
+      fresh?.metadata.uid === set.metadata.uid && replicasOf(fresh) <= asked,
   };
   const why = `the set has ${asked} replicas`;
-  const isOurs = (object: Known): boolean => isOwnedBy(object, set);
+  const isOurs = (object: KubeObject): boolean => isOwnedBy(object, set);
   // Cliques of groups go with their group.
-  for (const object of [...picture.groups, ...picture.cliques, ...picture.podGangs, ...picture.services] as Known[]) {
+  for (const object of [
+    ...picture.groups,
+    ...picture.cliques,
+    ...picture.podGangs,
+    ...picture.services,
+  ] as KubeObject[]) {
     const index = setReplicaOf(object);
     if (index !== undefined && index >= asked && isOurs(object)) draft.remove(object, why, { ground });
   }

@@ -1,27 +1,34 @@
 /** Which replica of a set is updated next: one at a time, and where least is lost first. */
 import { expect, test } from "vitest";
 import type { PodClique, PodCliqueSet } from "../../../model/gang/types.ts";
+import { partly } from "../../../model/testing/partly.ts";
 import { nextProgress } from "./setUpdate.ts";
 
 const nowMs = Date.UTC(2026, 0, 1);
 const now = "2026-01-01T00:00:00Z";
-const set = {
+const set = partly<PodCliqueSet>({
   metadata: { name: "s", namespace: "default", uid: "s" },
   spec: {
     replicas: 3,
     template: { cliques: [{ name: "c", spec: { replicas: 2, minAvailable: 2, podSpec: { containers: [] } } }] },
   },
   status: { currentGenerationHash: "mu-new" },
-} as unknown as PodCliqueSet;
+});
 
 type State = "well" | "in breach" | "without a node";
 
 /** A replica whose only clique is of an older template. */
 const old = (index: number, state: State) => {
-  const conditions = [{ type: "MinAvailableBreached", status: state === "in breach" ? "True" : "False" }];
+  const conditions = [
+    { type: "MinAvailableBreached", status: state === "in breach" ? ("True" as const) : ("False" as const) },
+  ];
   const scheduledReplicas = { well: 2, "in breach": 1, "without a node": 0 }[state];
-  const clique = { metadata: { name: `s-${index}-c` }, spec: {}, status: { conditions, scheduledReplicas } };
-  return { index, cliques: [clique as unknown as PodClique], groups: [] };
+  const clique = partly<PodClique>({
+    metadata: { name: `s-${index}-c` },
+    spec: {},
+    status: { conditions, scheduledReplicas },
+  });
+  return { index, cliques: [clique], groups: [] };
 };
 
 const progress = { updateStartedAt: now };

@@ -3,17 +3,17 @@ import { components, groveApiVersion, labels } from "../../../model/gang/keys.ts
 import { groupsOf, standaloneCliques } from "../../../model/gang/setFacts.ts";
 import type { AutoScalingConfig, PodCliqueSet } from "../../../model/gang/types.ts";
 import type { NewObject } from "../../../model/intent.ts";
-import type { HorizontalPodAutoscaler } from "../../../model/kubernetes.generated.ts";
+import type { HorizontalPodAutoscaler, Service } from "../../../model/kubernetes.generated.ts";
 import { childLabels, defaultLabels, ownerOf } from "../gangLabels.ts";
 import { cliqueName, groupName, roleName, setReplicaName, tokenSecretName } from "../names.ts";
 
-function child(
+function child<M extends object>(
   set: PodCliqueSet,
   apiVersion: string,
   kind: string,
   component: string,
   name: string,
-  more: object = {},
+  more: M,
 ) {
   return {
     apiVersion,
@@ -49,7 +49,7 @@ export function accountObjects(set: PodCliqueSet): NewObject[] {
   ];
 }
 
-export function serviceObject(set: PodCliqueSet, index: number): NewObject & { spec: object } {
+export function serviceObject(set: PodCliqueSet, index: number): NewObject<Service> {
   const name = setReplicaName(set.metadata.name, index);
   const service = child(set, "v1", "Service", components.service, name, {
     spec: {
@@ -62,7 +62,7 @@ export function serviceObject(set: PodCliqueSet, index: number): NewObject & { s
   return {
     ...service,
     metadata: { ...metadata, labels: { ...metadata.labels, [labels.setReplica]: String(index) } },
-  } as unknown as NewObject & { spec: object };
+  };
 }
 
 export function publishesNotReady({ spec }: PodCliqueSet): boolean {
@@ -70,10 +70,7 @@ export function publishesNotReady({ spec }: PodCliqueSet): boolean {
 }
 
 /** Those of one replica of the set. */
-export function autoscalerObjects(
-  set: PodCliqueSet,
-  index: number,
-): (NewObject & { spec: HorizontalPodAutoscaler["spec"] })[] {
+export function autoscalerObjects(set: PodCliqueSet, index: number): NewObject<HorizontalPodAutoscaler>[] {
   const { name } = set.metadata;
   const scaler = (kind: string, target: string, config: AutoScalingConfig) =>
     child(set, "autoscaling/v2", "HorizontalPodAutoscaler", components.hpa, target, {
@@ -83,7 +80,7 @@ export function autoscalerObjects(
         maxReplicas: config.maxReplicas,
         ...(config.metrics && { metrics: config.metrics }),
       },
-    }) as unknown as NewObject & { spec: HorizontalPodAutoscaler["spec"] };
+    });
   return [
     ...standaloneCliques(set).flatMap(({ name: clique, spec }) =>
       spec.autoScalingConfig === undefined

@@ -3,9 +3,9 @@ import { labelKeys } from "../../../model/scheduling/keys.ts";
 import { claimsHeldBy, extendedEntry, splitOn } from "../../devices/claims/extendedClaim.ts";
 import { extendedRequests, mappedResources } from "../../devices/claims/extendedResources.ts";
 import { isFinished, isOwnedBy, isReservedFor, type PodClaim } from "../../devices/claims/podClaims.ts";
-import { type ClaimsFit, ClaimTrial, type DeviceView } from "../../devices/claimTrial.ts";
+import { type ClaimProblem, type ClaimsFit, ClaimTrial, type DeviceView } from "../../devices/claimTrial.ts";
 import { usesOf } from "../../devices/search/deviceUse.ts";
-import type { DeviceClaims, DeviceFit, ExtendedFit } from "./deviceClaims.ts";
+import type { DeviceClaims, DeviceFit, ExtendedFit, GroupClaims } from "./deviceClaims.ts";
 import type { NodeState } from "./nodeState.ts";
 import { gpuMaker } from "./resources.ts";
 import type { Task } from "./task.ts";
@@ -76,16 +76,17 @@ export class ClaimDevices implements DeviceClaims {
     return classes;
   }
 
-  problemOf(task: Task): string | undefined {
+  problemOf(task: Task): ClaimProblem | undefined {
     const problem = this.trial.problemOf(task.pod);
     if (problem !== undefined) return problem;
-    const queue = task.job?.queueName;
+    const queue = task.job?.isGroup === true ? task.job.queueName : undefined;
     for (const { claim } of this.claimsOf(task.pod)) {
       // Who shares a device shares it within a queue, or nobody could say whose it is.
       if (queue === undefined || isOwnedBy(claim, task.pod)) continue;
       const { name, labels } = claim.metadata;
       if (labels?.[labelKeys.queue] === queue) continue;
-      return `ResourceClaim ${name} has no label ${labelKeys.queue}: ${queue}, which claims that pods may share need`;
+      const why = `ResourceClaim ${name} has no label ${labelKeys.queue}: ${queue}, which claims that pods may share need`;
+      return { why, reason: "BadRequest" };
     }
     return undefined;
   }
@@ -97,8 +98,16 @@ export class ClaimDevices implements DeviceClaims {
     const named = fit.claims.filter(({ entry }) => entry !== extendedEntry);
     const allocations = named.map(({ entry, allocation }) => ({ name: entry, allocation }));
     const extended = extendedOf(fit);
-    const isNow = this.isNow(fit);
-    const fitted: Fitted = { ok: true, allocations, ...(extended !== undefined && { extended }), isNow, fit };
+    const groupClaims = groupClaimsOf(fit);
+    const fitted: Fitted = {
+      ok: true,
+      allocations,
+      ...(extended !== undefined && { extended }),
+      ...(groupClaims !== undefined && { groupClaims }),
+      rank: fit.rank,
+      isNow: this.isNow(fit),
+      fit,
+    };
     return fitted;
   }
 
@@ -188,6 +197,14 @@ function extendedOf({ claims, split }: ClaimsFit & { ok: true }): ExtendedFit | 
   const special = claims.find(({ entry }) => entry === extendedEntry);
   if (special === undefined || split === undefined) return undefined;
   return { allocation: special.allocation, deviceRequests: split.requests, containerMappings: split.mappings };
+}
+
+function groupClaimsOf({ claims }: ClaimsFit & { ok: true }): GroupClaims | undefined {
+  const ofGroup = claims.filter(({ group }) => group !== undefined);
+  const group = ofGroup[0]?.group;
+  if (group === undefined) return undefined;
+  const { uid, name } = group.metadata;
+  return { uid, name, entries: ofGroup.map(({ entry }) => entry) };
 }
 
 /** Sums of thousandths of it stay whole numbers. */

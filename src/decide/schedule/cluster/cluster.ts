@@ -147,9 +147,8 @@ export class Cluster {
     else if (state.index >= 0) this.table.recount(state);
   }
 
-  /** The extended resources that a DeviceClass stands for. Where a claim scheduler runs, it places plain pods that ask for them. */
-  setServed(names: ReadonlySet<string>, { hasClaimScheduler }: { readonly hasClaimScheduler: boolean }): void {
-    this.served.hasClaimScheduler = hasClaimScheduler;
+  /** The extended resources that a DeviceClass stands for. */
+  setServed(names: ReadonlySet<string>): void {
     const changed = this.served.replace(names);
     if (changed.size === 0) return;
     this.version++;

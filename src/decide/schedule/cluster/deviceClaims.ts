@@ -1,4 +1,5 @@
 import type { Pod } from "../../../model/kubernetes.generated.ts";
+import type { ClaimProblem } from "../../devices/claimTrial.ts";
 import type { RefusalReason } from "../../devices/refusalReason.ts";
 import type { NodeState } from "./nodeState.ts";
 import type { Task } from "./task.ts";
@@ -17,7 +18,7 @@ export interface DeviceClaims {
   /** The same by device class. */
   gpuClassesOf(task: Task): ReadonlyMap<string, number>;
   /** Why no node can satisfy the claims as they are (one is missing, or being deleted), or undefined. */
-  problemOf(task: Task): string | undefined;
+  problemOf(task: Task): ClaimProblem | undefined;
   /** Devices on this node for all claims of the pod, given what was assumed before; or why there are none. */
   fit(task: Task, node: NodeState): DeviceFit;
   /** The pod gets this node and these devices; they are taken from now on. */
@@ -35,6 +36,13 @@ export interface ExtendedFit {
   readonly containerMappings: readonly unknown[];
 }
 
+/** Claims of a PodGroup: reserved for the group once, and not for each of its pods. */
+export interface GroupClaims {
+  readonly uid: string;
+  readonly name: string;
+  readonly entries: readonly string[];
+}
+
 export type DeviceFit =
   | {
       readonly ok: true;
@@ -42,6 +50,10 @@ export type DeviceFit =
       readonly allocations: readonly { readonly name: string; readonly allocation: unknown }[];
       /** The same for the claim that the pod gets for extended resources that devices serve. */
       readonly extended?: ExtendedFit;
+      /** The PodGroup that claims are reserved for, and the entries of those claims. */
+      readonly groupClaims?: GroupClaims;
+      /** How far below the first alternatives of its requests the chosen ones are; 0 is the best there is. */
+      readonly rank: number;
       /** False: somebody has to let go of one of them first. */
       readonly isNow: boolean;
     }
@@ -53,7 +65,7 @@ export const noDeviceClaims: DeviceClaims = {
   left: () => {},
   gpusOf: () => 0,
   gpuClassesOf: () => new Map(),
-  problemOf: () => "nothing here allocates devices for resource claims",
+  problemOf: () => ({ why: "nothing here allocates devices for resource claims", reason: "Error" }),
   fit: () => ({ ok: false, why: "nothing here allocates devices for resource claims", reason: "Error" }),
   assume: () => {},
   release: () => {},

@@ -122,8 +122,7 @@ export class PodShapes {
       affinity?.podAffinity !== undefined ||
       affinity?.podAntiAffinity !== undefined ||
       (spec?.topologySpreadConstraints?.length ?? 0) > 0;
-    const mayBeServed = servedPlaces.length > 0 && (rules === "kai" || this.served.hasClaimScheduler);
-    const hasDeviceClaims = (spec?.resourceClaims?.length ?? 0) > 0 || mayBeServed;
+    const hasDeviceClaims = (spec?.resourceClaims?.length ?? 0) > 0 || servedPlaces.length > 0;
     const limits = JSON.stringify([
       choiceKey,
       hasInterPodRules ? [affinity?.podAffinity, affinity?.podAntiAffinity, spec?.topologySpreadConstraints] : 0,

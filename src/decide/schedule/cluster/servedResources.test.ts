@@ -25,8 +25,7 @@ function idle(of: Cluster): (number | undefined)[] {
   return of.table.nodes.map(({ index }) => of.table.idle[place]?.[index]);
 }
 
-const served = (of: Cluster, isServed: boolean, hasClaimScheduler = true): void =>
-  of.setServed(new Set(isServed ? [resource] : []), { hasClaimScheduler });
+const served = (of: Cluster, isServed: boolean): void => of.setServed(new Set(isServed ? [resource] : []));
 
 test("a node without a device plugin for it has the resource without bound, one with it as much as the plugin says", () => {
   const it = cluster(asking("a", { on: "n1" }));
@@ -48,25 +47,22 @@ test("a node that comes while the resource is served has it too, and loses it wi
   expect(idle(it)).toEqual([2, unbounded, 4]);
 });
 
-test("pods in queues get devices for it; plain pods do where a claim scheduler runs, and use device plugins where none does", () => {
+test("pods in queues and plain pods get devices for it, on nodes with a device plugin and on nodes without one", () => {
   const it = cluster(asking("kai"), asking("plain", { scheduler: "default-scheduler" }));
   const shapes = () => [...it.tasks.values()].map(({ shape }) => shape.hasDeviceClaims);
   expect(shapes()).toEqual([false, false]);
   served(it, true);
   expect(shapes()).toEqual([true, true]);
-  served(it, false);
-  served(it, true, false);
-  expect(shapes()).toEqual([true, false]);
   const plain = [...it.tasks.values()][1]?.shape;
   it.refresh(0);
-  expect([0, 1].map((at) => plain !== undefined && it.fit.score(plain, at) >= 0)).toEqual([true, false]);
+  expect([0, 1].map((at) => plain !== undefined && it.fit.score(plain, at) >= 0)).toEqual([true, true]);
 });
 
 test("queues divide no GPUs because of a resource without bound", () => {
   const it = cluster();
   it.refresh(0);
   const before = it.total();
-  it.setServed(new Set([resource, "nvidia.com/mig-1g.5gb"]), { hasClaimScheduler: true });
+  it.setServed(new Set([resource, "nvidia.com/mig-1g.5gb"]));
   it.refresh(0);
   expect(it.total()).toEqual(before);
 });

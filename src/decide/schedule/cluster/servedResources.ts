@@ -13,8 +13,6 @@ export const unbounded = 1e9;
 
 export class ServedResources {
   private names: ReadonlySet<string> = new Set();
-  /** Whether another component places pods of Kubernetes' own scheduler that ask for them. */
-  hasClaimScheduler = false;
 
   has(name: string): boolean {
     return this.names.has(name);

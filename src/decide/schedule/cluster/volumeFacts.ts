@@ -72,7 +72,7 @@ export class VolumeFacts {
       if (!isAllowed) return "volume zone";
     }
     for (const [driver, handles] of perDriver) {
-      const max = this.csiNodes.get(node.name)?.spec.drivers.find(({ name }) => name === driver)?.allocatable?.count;
+      const max = this.csiNodes.get(node.name)?.spec.drivers?.find(({ name }) => name === driver)?.allocatable?.count;
       if (max === undefined) continue;
       const attached = this.attached(node, driver);
       for (const handle of handles) attached.add(handle);

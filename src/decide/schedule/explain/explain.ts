@@ -189,7 +189,12 @@ function explainPlacement(
   if (told !== undefined) return verdictAbout(failed, told);
   const { cluster } = session;
   const problem = problemOf(cluster, failed);
-  if (problem !== undefined) return { reason, message: `pod ${failed.key}: ${problem}`, cure: cureOfProblem(problem) };
+  if (problem !== undefined) {
+    const awaitsClaims = failed.shape.hasDeviceClaims && cluster.devices.problemOf(failed)?.reason === "NotReady";
+    const message = `pod ${failed.key}: ${problem}`;
+    return { reason, message, cure: cureOfProblem(problem), ...(awaitsClaims && { awaitsClaims }) };
+  }
+  if (explanationsOf(session).total === 0) return { reason, message: "there are no nodes", cure: "add nodes" };
   const { podSet } = failed;
   const part = job.podSets.length > 1 && podSet !== undefined ? `subgroup ${podSet.name}` : "";
   const lead =
@@ -407,10 +412,6 @@ function nodeReasons(session: Session, task: Task): { reasons: Map<string, strin
     const beyond = gate?.(node);
     if (beyond !== undefined) {
       add(`would take queue ${beyond.name} beyond its bound of gpu: the memory is more of a GPU there`);
-      continue;
-    }
-    if (fit.isForClaims(shape, node)) {
-      add("have it as devices for claims, and none that is free");
       continue;
     }
     open.push(node);

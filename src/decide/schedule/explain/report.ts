@@ -89,7 +89,7 @@ export function clusterOf(objects: ClusterObjects, settings: Settings = defaultS
   for (const { metadata } of objects.namespaces ?? []) cluster.putNamespace(metadata.name, metadata.labels ?? {});
   if (objects.devices !== undefined) {
     cluster.devices = devicesOf(objects, objects.devices);
-    cluster.setServed(new ExtendedResources(objects.devices.classes).names, { hasClaimScheduler: true });
+    cluster.setServed(new ExtendedResources(objects.devices.classes).names);
   }
   for (const each of objects.groups) cluster.putPodGroup(each);
   for (const each of objects.plainGroups ?? []) cluster.putPlainGroup(each);

@@ -15,6 +15,8 @@ export interface Verdict {
   /** What would make it run. */
   readonly cure: string;
   readonly queueDetails?: QueueDetails;
+  /** Claims of the pod are not there yet; of a pod that was just created that says nothing. */
+  readonly awaitsClaims?: boolean;
 }
 
 /** The sentence that shows in the event, the condition, the log and `muster why`. */

@@ -44,7 +44,7 @@ function plainLine(session: Session): readonly Job[] {
   const line: Job[] = [];
   const join = (job: Job): void => {
     job.lineNumber = number;
-    if (!session.isLeftToClaimScheduler(job)) line.push(job);
+    line.push(job);
   };
   for (const job of last.jobs) if (cluster.waiting.has(job)) join(job);
   for (const job of cluster.waiting) if (!job.isGroup && job.lineNumber !== number) join(job);

@@ -324,14 +324,8 @@ export class Fit {
     return joinable >= gpu.devices;
   }
 
-  /** A resource that the pod asks for is there only as devices, which this scheduler does not give to such pods. */
-  isForClaims({ rules, servedPlaces }: PodShape, { servedPlaces: fromDevices }: NodeState): boolean {
-    return rules === "default" && servedPlaces.some((place) => fromDevices.has(place));
-  }
-
   private acceptsGpus(shape: PodShape, at: number): boolean {
     const { gpu } = shape;
-    if (shape.servedPlaces.length > 0 && this.isForClaims(shape, this.table.nodes[at] as NodeState)) return false;
     if (gpu.type === "none" && !shape.asksForMig) {
       if (!this.settings.restrictsNodes || shape.rules === "default") return true;
       return (this.table.nodes[at] as NodeState).labels[labelKeys.cpuWorker] !== undefined;

@@ -40,7 +40,7 @@ export function problemOf(cluster: Cluster, task: Task): string | undefined {
     const problem = cluster.volumes.problemOf(task);
     if (problem !== undefined) return problem;
   }
-  return shape.hasDeviceClaims ? cluster.devices.problemOf(task) : undefined;
+  return shape.hasDeviceClaims ? cluster.devices.problemOf(task)?.why : undefined;
 }
 
 export interface Spot {
@@ -80,15 +80,26 @@ export function findSpot(cluster: Cluster, task: Task, candidates: Candidates = 
     if (spot !== undefined) return spot;
     allowed = allowed.filter((at) => at !== promised);
   }
-  // Devices are searched for where the pod would go anyway, best node first: a search costs more than everything else together.
+  // Devices are searched for where the pod would go anyway, best node first: a search costs more than everything else together. Only
+  // where a claim has alternatives may a worse node be the better one, because it has the device that the claim names first.
+  let best: Spot | undefined;
   for (;;) {
     const at = bestOf(cluster, task, allowed, candidates, rules);
-    if (at === nowhere) return undefined;
+    if (at === nowhere) return best;
     const spot = spotAt(cluster, task, at);
-    if (spot !== undefined || !shape.hasDeviceClaims) return spot;
+    if (!shape.hasDeviceClaims || rankOf(spot) === 0) return spot;
+    if (rankOf(spot) < rankOf(best)) best = spot;
     allowed = allowed.filter((each) => each !== at);
   }
 }
+
+/** How far its devices are from what the claims name first; a place now is better than any that has to be waited for. */
+function rankOf(spot: Spot | undefined): number {
+  if (spot === undefined) return Number.POSITIVE_INFINITY;
+  return (spot.devices?.rank ?? 0) + (spot.isNow || spot.devices?.rank === 0 ? 0 : laterRank);
+}
+
+const laterRank = 1e6;
 
 /** Nothing but nodes and other pods decides. */
 function isAlone({ volumeClaims, hasDeviceClaims }: PodShape): boolean {

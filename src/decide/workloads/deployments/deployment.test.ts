@@ -102,7 +102,7 @@ describe("a Deployment", () => {
     settle(world);
     expect(setWith(world, "v1")?.spec?.replicas).toBe(0);
     expect(setWith(world, "v2")?.spec?.replicas).toBe(4);
-    expect(revisionOf(deployment(world))).toBe(2);
+    expect(revisionOf(deployment(world))).toBe(2n);
   });
 
   test("that is rolled back takes the old set again under a new revision, and remembers the one it had", () => {
@@ -115,7 +115,7 @@ describe("a Deployment", () => {
     settle(world);
     expect(sets(world)).toHaveLength(2);
     const set = setWith(world, "v1");
-    expect(revisionOf(deployment(world))).toBe(3);
+    expect(revisionOf(deployment(world))).toBe(3n);
     expect(set?.metadata.annotations).toMatchObject({
       "deployment.kubernetes.io/revision": "3",
       "deployment.kubernetes.io/revision-history": "1",
@@ -173,7 +173,7 @@ describe("a Deployment", () => {
       edit(world, { template: template(image) });
       settle(world);
     }
-    expect(sets(world).map(revisionOf).sort()).toEqual([3, 4, 5]);
+    expect(sets(world).map(revisionOf).sort()).toEqual([3n, 4n, 5n]);
   });
 
   test("shares a change of size among its sets while it rolls", () => {

@@ -9,6 +9,7 @@ import { byAge, isFinished } from "../../../model/objects/podFacts.ts";
 import type { Revision } from "../../../model/revision.ts";
 import { templateHash, templateHashLabel } from "../template.ts";
 import {
+  byRevision,
   missingAnnotations,
   nextRevision,
   presentAnnotations,
@@ -107,7 +108,8 @@ class Rollout {
     if (revisionOf(deployment) === revisionOf(present)) return false;
     const text = String(revisionOf(present));
     const patch = { metadata: { annotations: { [revisionAnnotation]: text } } };
-    this.draft.patch(deployment, patch, `Deployment ${name} is at revision ${text}`);
+    // Through /status: the number is no change of what the user wants, so it makes no new generation.
+    this.draft.patch(deployment, patch, `Deployment ${name} is at revision ${text}`, "status");
     return true;
   }
 
@@ -225,7 +227,7 @@ class Rollout {
     const old = this.old.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
     const surplus = old.length - limit;
     if (surplus <= 0) return;
-    const oldest = [...old].sort((a, b) => revisionOf(a) - revisionOf(b) || byAge(a, b));
+    const oldest = [...old].sort(byRevision);
     for (const set of oldest.slice(0, surplus)) {
       const { status, metadata } = set;
       const isSeen = (metadata.generation ?? 0) <= (status?.observedGeneration ?? 0);

@@ -28,15 +28,21 @@ export function presentSet(deployment: Deployment, sets: readonly ReplicaSet[]):
   return [...sets].sort(byAge).find(({ spec }) => isSameTemplate(spec?.template, deployment.spec?.template));
 }
 
-export function revisionOf({ metadata }: { metadata: Deployment["metadata"] }): number {
+/** A 64-bit number: other controllers write revisions that a double would round. */
+export function revisionOf({ metadata }: { metadata: Deployment["metadata"] }): bigint {
   const text = metadata.annotations?.[revisionAnnotation];
-  return text !== undefined && /^[0-9]+$/.test(text) ? Number(text) : 0;
+  return text !== undefined && /^[0-9]{1,19}$/.test(text) ? BigInt(text) : 0n;
 }
 
-export function nextRevision(old: readonly ReplicaSet[]): number {
-  let last = 0;
-  for (const set of old) last = Math.max(last, revisionOf(set));
-  return last + 1;
+export function nextRevision(old: readonly ReplicaSet[]): bigint {
+  let last = 0n;
+  for (const set of old) if (revisionOf(set) > last) last = revisionOf(set);
+  return last + 1n;
+}
+
+export function byRevision(a: ReplicaSet, b: ReplicaSet): number {
+  const [left, right] = [revisionOf(a), revisionOf(b)];
+  return left < right ? -1 : left > right ? 1 : byAge(a, b);
 }
 
 export function sizeLimits(deployment: Deployment): { maxSurge: number; maxUnavailable: number } {
@@ -74,16 +80,16 @@ export function sizeAnnotations(deployment: Deployment): Record<string, string> 
 export function presentAnnotations(
   deployment: Deployment,
   set: ReplicaSet | undefined,
-  revision: number,
+  revision: bigint,
 ): Record<string, string> {
   const wanted: Record<string, string> = {};
   for (const [key, value] of Object.entries(deployment.metadata.annotations ?? {})) {
     if (!ownAnnotations.has(key)) wanted[key] = value;
   }
-  const had = set === undefined ? 0 : revisionOf(set);
+  const had = set === undefined ? 0n : revisionOf(set);
   if (had >= revision) return wanted;
   wanted[revisionAnnotation] = String(revision);
-  if (set !== undefined && had > 0) {
+  if (set !== undefined && had > 0n) {
     const history = set.metadata.annotations?.[historyAnnotation];
     wanted[historyAnnotation] = history === undefined || history === "" ? String(had) : `${history},${had}`;
   }

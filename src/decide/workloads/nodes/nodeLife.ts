@@ -116,7 +116,7 @@ function writeTaints(draft: Draft, picture: NodeSnapshot, nowMs: number): void {
   });
   const isSame = stamped.length === before.length && stamped.every((taint, i) => taint === before[i]);
   if (isSame) return;
-  const patch = { spec: { taints: stamped.length > 0 ? stamped : null } } as unknown as JsonObject;
+  const patch = { spec: { taints: stamped.length > 0 ? stamped : null } } as JsonObject;
   draft.patch(node, patch, `taints of node ${node.metadata.name} follow its conditions`);
 }
 

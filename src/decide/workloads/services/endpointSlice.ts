@@ -159,7 +159,7 @@ class Shelf {
   write(slice: EndpointSlice, endpoints: readonly Endpoint[]): void {
     const labels = this.labels();
     const patch: JsonObject = {};
-    if (!equalFields(slice.endpoints ?? [], endpoints)) patch["endpoints"] = [...endpoints] as unknown as JsonObject[];
+    if (!equalFields(slice.endpoints ?? [], endpoints)) patch["endpoints"] = [...endpoints];
     if (!equalFields(slice.metadata.labels ?? {}, labels)) {
       const gone = Object.keys(slice.metadata.labels ?? {}).filter((key) => !(key in labels));
       patch["metadata"] = { labels: { ...labels, ...Object.fromEntries(gone.map((key) => [key, null])) } };

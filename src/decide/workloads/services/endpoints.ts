@@ -37,7 +37,7 @@ export function decideEndpoints({ revision, service, pods, endpoints }: Endpoint
   }
   const patch: JsonObject = {};
   const metadata: JsonObject = {};
-  if (!equalFields(endpoints.subsets ?? [], subsets)) patch["subsets"] = subsets as unknown as JsonObject[];
+  if (!equalFields(endpoints.subsets ?? [], subsets)) patch["subsets"] = subsets;
   const before = endpoints.metadata.labels ?? {};
   if (!equalFields(before, wanted)) {
     const gone = Object.keys(before).filter((key) => !(key in wanted));

@@ -4,8 +4,9 @@
  */
 
 import type { ControllerRevision, PodTemplateSpec } from "../../../model/kubernetes.generated.ts";
-import type { Draft, Known } from "../../../model/objects/draft.ts";
+import type { Draft } from "../../../model/objects/draft.ts";
 import { equalFields } from "../../../model/objects/json.ts";
+import type { KubeObject } from "../../../model/objects/object.ts";
 import { ownerReference } from "../../../model/objects/ownership.ts";
 import { byAge } from "../../../model/objects/podFacts.ts";
 import type { Revision } from "../../../model/revision.ts";
@@ -14,7 +15,7 @@ import { templateHash } from "../template.ts";
 export const revisionHashLabel = "controller-revision-hash";
 
 export interface History {
-  readonly owner: Known;
+  readonly owner: KubeObject;
   readonly template: PodTemplateSpec;
   readonly collisionCount: number | undefined;
   /** The label of a ControllerRevision that carries its hash. */
@@ -85,7 +86,7 @@ export function templateOf({ data }: ControllerRevision): PodTemplateSpec | unde
 /** Revisions that no pod has any more are kept up to the limit, the newest longest. */
 export function forgetRevisions(
   draft: Draft,
-  owner: Known,
+  owner: KubeObject,
   revisions: readonly ControllerRevision[],
   { limit, isLive }: { limit: number; isLive: (revision: ControllerRevision) => boolean },
 ): void {

@@ -9,6 +9,7 @@ import type {
   StatefulSetSpec,
 } from "../../../model/kubernetes.generated.ts";
 import { isActive, isAvailable } from "../../../model/objects/podFacts.ts";
+import { partly } from "../../../model/testing/partly.ts";
 import { decideStatefulSet } from "./statefulSet.ts";
 
 const template = (image: string) => ({
@@ -32,9 +33,9 @@ function setOf(world: TestWorld, spec: Partial<StatefulSetSpec> = {}): StatefulS
   });
 }
 
-const claimTemplates = [
+const claimTemplates = partly<PersistentVolumeClaim[]>([
   { metadata: { name: "data" }, spec: { accessModes: ["ReadWriteOnce"] } },
-] as unknown as PersistentVolumeClaim[];
+]);
 const set = (world: TestWorld) => world.get<StatefulSet>("StatefulSet", "db");
 const pods = (world: TestWorld) => world.all<Pod>("Pod");
 const names = (world: TestWorld) => pods(world).map(({ metadata }) => metadata.name);

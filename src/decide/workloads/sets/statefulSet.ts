@@ -180,7 +180,7 @@ class Roll {
         );
         const next = [...others, ...wanted];
         if (next.length === before.length && next.every((each) => before.some(({ uid }) => uid === each.uid))) continue;
-        const patch = { metadata: { ownerReferences: next.length > 0 ? next : null } } as unknown as JsonObject;
+        const patch = { metadata: { ownerReferences: next.length > 0 ? next : null } } as JsonObject;
         draft.patch(found, patch, `claim ${found.metadata.name} follows the retention policy of ${set.metadata.name}`);
         isAligned = false;
       }

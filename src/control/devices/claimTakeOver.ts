@@ -1,22 +1,25 @@
 import { deleteProtection } from "../../decide/devices/claims/podClaims.ts";
 import { withoutProtection } from "../../decide/devices/claims/releaseClaim.ts";
+import { claimKind } from "../../decide/devices/claimTracker.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { lookAgainAtAll } from "../../intents/lookAgain.ts";
 import type { ResourceClaim } from "../../model/kubernetes.generated.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import { firstRevision, laterOf } from "../../model/revision.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import { type DeviceCaches, deviceKinds } from "./deviceCaches.ts";
+import type { DeviceCaches } from "./deviceCaches.ts";
 
 /** How long it waits for the watch before it begins again. */
 const waitMs = 10_000;
 
-/** What a process does once in every epoch that it leads in, before it gives anything away. */
-export class Takeover {
+/** What a process does once in every epoch that it leads in, before it gives any device away. */
+export class ClaimTakeOver {
   private readonly world: DeviceCaches;
   /** The epoch in which claims of earlier ones were made safe, or undefined. */
   private doneIn: string | undefined;
   private running: Promise<Outcome<unknown>> | undefined;
+  /** Claims that a late write can no longer reach, of the last epoch. */
+  voided = 0;
 
   constructor(world: DeviceCaches) {
     this.world = world;
@@ -41,17 +44,17 @@ export class Takeover {
     const { controllers, claims } = this.world;
     // A replica that lags behind may not have what our predecessor wrote; what took us the lease is later than all of that.
     const atLeast = controllers.lease?.takenAt ?? firstRevision;
-    const listed = await lookAgainAtAll(controllers.kube, deviceKinds.claims, {}, { atLeast, cancel });
+    const listed = await lookAgainAtAll(controllers.kube, claimKind, {}, { atLeast, cancel });
     if (!listed.ok) return listed;
     let newest = firstRevision;
-    let voided = 0;
+    this.voided = 0;
     for (const item of listed.value.items) {
       const claim = item as unknown as ResourceClaim;
       newest = laterOf(newest, claim.metadata.resourceVersion);
       if (claim.status?.allocation !== undefined) continue;
       if (claim.metadata.finalizers?.includes(deleteProtection) !== true) continue;
       // Not by way of the ledger: the claim is as the list has it, whatever the watch shows yet.
-      voided++;
+      this.voided++;
       const outcome = await applyIntent(controllers.kube, withoutProtection(claim), { cancel });
       if (!outcome.ok && outcome.reason !== "NotFound") return outcome;
     }
@@ -60,7 +63,6 @@ export class Takeover {
       return { ok: false, reason: "Unavailable", message: "the claims' cache lags behind" };
     }
     this.doneIn = epoch;
-    this.world.report.tookOver("claim-scheduler", this.world.tracker, { voided });
     return { ok: true, value: undefined };
   }
 }

@@ -1,0 +1,24 @@
+import { binderComponent } from "../../control/bind/binderComponent.ts";
+import type { Component } from "../../control/component.ts";
+import type { DeviceCaches } from "../../control/devices/deviceCaches.ts";
+import { addDevices, type DevicesOptions } from "../../control/devices/devicesComponent.ts";
+import type { Controllers } from "../../control/runtime/controllers.ts";
+import { addScheduler, schedulerComponent } from "../../control/schedule/schedulerComponent.ts";
+import { defaultSettings } from "../../decide/schedule/settings.ts";
+
+const settings = { ...defaultSettings, allocatesDevices: true, stalenessGraceMs: 3_000 };
+const scheduler = schedulerComponent(settings);
+/** The kind of its requests is defined by the scheduler already. */
+const binder: Component = { ...binderComponent(), definitions: [] };
+
+/** What a server has to serve where `addAllocators` runs. */
+export const allocatorComponents: readonly Component[] = [scheduler, binder];
+
+/** Everything that gives devices to claims, in one process: the life of claims, the scheduler that chooses, the binder that writes. */
+export function addAllocators(controllers: Controllers, options?: DevicesOptions): DeviceCaches {
+  // First: the caches may come with a tracker of the caller's.
+  const caches = addDevices(controllers, options);
+  addScheduler(controllers, settings);
+  binder.add(controllers);
+  return caches;
+}

@@ -8,6 +8,6 @@ test("the scenario of the documentation passes its seeds, and the documentation 
   expect(broken.map(({ seed, violation }) => ({ seed, violation }))).toEqual([]);
   const read = (path: string): string => readFileSync(new URL(path, import.meta.url), "utf8");
   const source = read("./gpuLabels.ts");
-  const shown = source.slice(source.indexOf("export const gpuLabels"), source.indexOf("interface GpuNode"));
+  const shown = source.slice(source.indexOf("export const gpuLabels"), source.indexOf("function plain"));
   expect(read("../../../docs/simulator.md")).toContain(shown.trimEnd());
 });

@@ -30,7 +30,7 @@ abstract class TwoMaps extends ClaimTracker {
     this.ports = ports;
   }
 
-  /** What it says of a device; where that is wrong, the timeline says so once. */
+  /** The answer about a device; a wrong one is noted in the timeline once. */
   protected said(device: string, isTaken: boolean, where: string): boolean {
     if (!isTaken && super.isTaken(device) && !this.missed.has(device)) {
       this.missed.add(device);

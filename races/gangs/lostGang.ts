@@ -37,7 +37,7 @@ type Change = (kube: KubeApi, ports: ActorPorts) => KubeApi;
 
 const asItIs: Change = (kube) => kube;
 
-/** The story is about one Event; without the others of the operator its deaths fall where the story is. */
+/** The race is about one Event; without the operator's other Events its crashes fall where the race is. */
 const silentAboutTheRest: Change = (kube) => ({
   ...delegateKube(kube),
   create: <T extends KubeObject>(ref: Resource<T>, object: Unstored<T>, options?: WriteOptions) =>

@@ -38,7 +38,7 @@ function isWaiting(found: KubeObject | undefined): found is KubeObject {
   return found !== undefined && nodeOf(found) === "" && found.metadata.deletionTimestamp === undefined;
 }
 
-/** Keeps a picture of its own, made anew when a flag says that something has changed. */
+/** Keeps a copy of the cluster, rebuilt when a flag says that something has changed. */
 function flaggedScheduler(controllers: Controllers, ports: ActorPorts): void {
   const pods = controllers.cache(kinds.pods);
   const nodes = controllers.cache(kinds.nodes);
@@ -52,7 +52,7 @@ function flaggedScheduler(controllers: Controllers, ports: ActorPorts): void {
     for (const [, each] of pods.view().objects) now.set(nodeOf(each), (now.get(nodeOf(each)) ?? 0) + gpusOf(each));
     await ports.sleep(30);
     used = now;
-    // The mistake: what happened during the 30 ms is not in the picture, and the flag that says so is cleared.
+    // The mistake: events during the 30 ms are not in the copy, and the flag for them is cleared.
     isDirty = false;
   };
   controllers.add({
@@ -72,7 +72,7 @@ function flaggedScheduler(controllers: Controllers, ports: ActorPorts): void {
   });
 }
 
-/** Looks at a pod once: if its claim is not known by then, the pod is dropped. */
+/** Tries a pod once: if its claim is not known by then, the pod is dropped. */
 function droppingScheduler(controllers: Controllers, ports: ActorPorts): void {
   const pods = controllers.cache(kinds.pods);
   const known = controllers.cache(claims);

@@ -7,7 +7,7 @@ import type { Clock } from "../../src/ports/clock.ts";
 export class SteppedClock implements Clock {
   private readonly clock: Clock;
   private offsetMs = 0;
-  /** Timers that are due while the process stands still; undefined while it runs. */
+  /** Timers that are due while the process is paused; undefined while it runs. */
   private due: (() => void)[] | undefined;
 
   constructor(clock: Clock) {

@@ -234,7 +234,7 @@ class AwsCloud implements Aws {
     return { ok: true, value: undefined };
   }
 
-  /** Every page until there is no token. An empty page is a page; a page that is not there ends the list as failed. */
+  /** Every page until there is no token. An empty page is a page; a missing one ends the list as failed. */
   private async pages(
     operation: string,
     options: CloudCallOptions,
@@ -293,7 +293,7 @@ class AwsCloud implements Aws {
     }
   }
 
-  /** A run that must stop does not wait for an answer that is on its way, or never comes. */
+  /** A run that must stop does not wait for an answer that is in flight, or never comes. */
   private unlessCancelled<T>(answer: Promise<T>, { cancel }: CloudCallOptions): Promise<T | typeof stopped> {
     if (cancel === undefined) return answer;
     return new Promise((done, fail) => {

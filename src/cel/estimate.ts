@@ -15,7 +15,7 @@ export function estimateCost(expr: Expr, checked: Checked): number {
 /** What a value without a declared limit may be as long as. */
 const unlimited = Number.POSITIVE_INFINITY;
 
-/** They look at every item of a list. Kubernetes adds the characters of items that are texts. */
+/** They read every item of a list. Kubernetes adds the characters of items that are texts. */
 const listWalks: ReadonlySet<string> = new Set(["isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"]);
 
 class Estimator {

@@ -1,9 +1,9 @@
 /**
- * The API server's memory on a disk: an append-only log with group commit, and now and then a snapshot that lets the
- * log before it go.
+ * The API server's memory on a disk: an append-only log with group commit, and now and then a snapshot that replaces
+ * the log before it.
  *
  *   append --> gathering batch --> one write, one sync --> waiters of synced()
- *                     ^ the next batch gathers while this one is on its way
+ *                     ^ the next batch gathers while this one is in flight
  *
  *   snapshot:  end the segment | write a draft, sync it | rename, sync the directory | remove what it replaces
  *

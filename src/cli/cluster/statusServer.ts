@@ -10,7 +10,7 @@ export interface StatusPages {
   /** Whether we can do our work. */
   readonly readiness: Health;
   readonly metrics: { readonly contentType: string; text(): Promise<string> };
-  /** What the process counts as given away; undefined where nothing here deals with devices. */
+  /** The devices that the process counts as allocated; undefined without the devices component. */
   readonly devices?: () => object | undefined;
 }
 

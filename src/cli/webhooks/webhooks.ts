@@ -85,7 +85,7 @@ export class Webhooks {
     controllers.readiness.add("webhooks", () => (this.server === undefined ? "not served yet" : undefined));
   }
 
-  /** When caches are whole: from here on the API server asks us. */
+  /** When caches have synced: from here on the API server calls the webhooks. */
   async start(listen: { readonly host: string; readonly port: number }): Promise<void> {
     const keys = mustSucceed(await this.keys(), problem);
     const { hooks, lookup } = this;

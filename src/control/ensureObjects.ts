@@ -69,7 +69,7 @@ function about(refusal: Refusal, state: string): Refusal {
   return { ...refusal, message: `${refusal.message}; ${state}` };
 }
 
-/** Creates the objects that the components want to be there from the first moment. What exists is left as it is. */
+/** Creates the start objects of the components. Existing ones are left as they are. */
 export async function ensureStartObjects(kube: KubeApi, components: readonly Component[]): Promise<Outcome<undefined>> {
   const plurals = new Map(definitionsOf(components).map(({ spec }) => [spec.names.kind, spec.names.plural]));
   for (const object of components.flatMap(({ startObjects = [] }) => startObjects)) {

@@ -29,7 +29,7 @@ import { takeBack } from "./takeBack.ts";
 export interface BinderOptions extends BindOptions {
   /** How long volumes may take. */
   readonly volumeTimeoutMs: number;
-  /** Binds that are under way at once, and groups. */
+  /** Binds that run at once, and groups. */
   readonly workers: number;
 }
 
@@ -57,7 +57,7 @@ interface Look<T extends KubeObject> {
   readonly kind: NewestOf<T>;
 }
 
-/** Carries out BindRequests, one step after the other, each decided from what is there. */
+/** Carries out BindRequests, one step after the other, each decided from what is observed. */
 export class BindReconciler {
   private readonly controllers: Controllers;
   private readonly world: BinderCaches;
@@ -260,7 +260,8 @@ export class BindReconciler {
       if (outcome.value.object !== undefined) this.learn(attempt, outcome.value.object);
       return "next";
     }
-    // A reservation of that name is there and will be seen: another write came first, or an earlier try of ours landed.
+    // A reservation of that name exists and will be observed: another write came first, or an earlier try of ours
+    // landed.
     if (intent.type === "create" && outcome.reason === "AlreadyExists") return { again: outcome.message };
     return this.refused(attempt, outcome, cancel);
   }
@@ -338,9 +339,7 @@ export class BindReconciler {
     }
   }
 
-  /**
-   * What the API will refuse again and again ends the attempt; everything else is tried again from what is there then.
-   */
+  /** A permanent refusal ends the attempt; everything else is retried from the state then. */
   private refused(attempt: Attempt, refusal: Refusal, cancel: Cancel): Promise<ReconcileResult> | ReconcileResult {
     switch (refusal.reason) {
       case "Invalid":
@@ -491,7 +490,7 @@ class Attempt {
   node: Node | undefined;
   /** When request and pod were last seen as they are here. */
   confirmedAt: Revision | undefined;
-  /** What is left of the node by a look at the API. */
+  /** The free GPUs of the node by a consistent read. */
   freeGpus: number | undefined;
 
   constructor(key: string, request: BindRequest, patience: RetryTimers) {

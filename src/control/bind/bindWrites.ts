@@ -81,7 +81,7 @@ export async function writeConfigMaps(
   return done;
 }
 
-/** The ConfigMaps of this very pod, as the API has them. Those of another owner are not looked at. */
+/** The ConfigMaps of this very pod, as the API has them. Those of another owner are skipped. */
 export async function findConfigMaps({ kube, cancel }: BindCall, pod: Pod): Promise<Outcome<readonly KubeObject[]>> {
   const names = configMapNames(pod);
   const maps: KubeObject[] = [];
@@ -207,8 +207,8 @@ async function takeExtendedClaim(
       ? await createClaim(call, extendedClaim(pod, extended, attempt))
       : await markClaim(call, found.value, attempt);
   if (!ours.ok) return ours;
-  // The scheduler gives the devices to others when the request is over and no claim is there. The claim is there now:
-  // either the scheduler finds it and changes it, or the request was over before.
+  // The scheduler allocates the devices again when the request has ended and no claim exists. The claim exists now:
+  // either the scheduler finds it and changes it, or the request had ended before.
   const counts = await stillRequested(call, request, ours.value.metadata.resourceVersion);
   if (!counts.ok) return counts;
   const claimed = await takeClaim(call, about, ours.value, extended.allocation);
@@ -288,8 +288,8 @@ async function writeExtendedStatus(
 }
 
 /**
- * Takes back the claim that stands for extended resources of this very pod. First the pod is written to, so that a bind
- * that is still on its way conflicts; then the devices are given back, and only a claim that holds nothing is deleted.
+ * Takes back the claim that stands for extended resources of this very pod. First the pod is written, so that a bind in
+ * flight conflicts; then the devices are released, and only a claim that holds nothing is deleted.
  */
 export async function deleteExtendedClaim(call: BindCall, pod: Pod): Promise<Outcome<Pod>> {
   const { writer, cancel } = call;

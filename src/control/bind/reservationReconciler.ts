@@ -166,7 +166,7 @@ export class GroupReconciler {
   }
 }
 
-/** How long a cache may lag behind an answer before we ask again. */
+/** How long a cache may lag behind an answer before the group is read again. */
 const lagMs = 2_000;
 
 function on(pod: Pod): { target: Intent["target"]; expected: ReturnType<typeof expectedOf> } {
@@ -175,7 +175,8 @@ function on(pod: Pod): { target: Intent["target"]; expected: ReturnType<typeof e
 }
 
 /**
- * A device is free when its node says so. KAI deletes reservations by force, and the next pod on the GPU is refused by
- * a node that still holds it. Where no node runs the reservation the API server deletes it at once, as every such pod.
+ * A device is free when its node has released it. KAI deletes reservations by force, and the next pod on the GPU is
+ * refused by a node that still holds it. Where no node runs the reservation the API server deletes it at once, as every
+ * such pod.
  */
 const graceSeconds = 1;

@@ -9,7 +9,7 @@ import { gpuGroupsOfLabels } from "../../model/scheduling/keys.ts";
 import { type BinderCaches, groupsOf } from "./binderCaches.ts";
 import { type BindCall, deleteConfigMaps, deleteExtendedClaim, findConfigMaps } from "./bindWrites.ts";
 
-/** An attempt that is over without success. */
+/** An attempt that has failed. */
 export interface FailedAttempt {
   readonly request: BindRequest;
   /** Its pod, which has no node. */
@@ -43,7 +43,7 @@ export async function takeBack(call: BindCall, failed: FailedAttempt, { world, l
     note(maps);
     const found = maps.ok ? maps.value : [];
     if (carried.length > 0 || held.length > 0 || found.length > 0) {
-      // A bind of this attempt may still be on its way. Only when the pod was written to it finds nothing to rely on.
+      // A bind of this attempt may still be in flight. After the pod was written it conflicts.
       const released = await call.writer.apply(releasePod(pod, groups, why), { cancel: call.cancel });
       note(released);
       if (released.ok) {

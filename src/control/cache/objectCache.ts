@@ -113,7 +113,7 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
   }
 
   /** Whether the first list has been delivered completely. */
-  /** Whether what is here is kept up to date now. Between two watches it is not, and objects may have gone unseen. */
+  /** Whether a watch is open now. Between two watches objects may change unobserved. */
   get isFollowed(): boolean {
     return this.reflector.isFollowing;
   }

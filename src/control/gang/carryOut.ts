@@ -35,7 +35,7 @@ export interface GangReconcile {
   };
 }
 
-/** How many writes of one decision are on their way at once at most; it begins with one. */
+/** How many writes of one decision are in flight at most; it begins with one. */
 const parallelMax = 16;
 
 export async function carryOut(
@@ -168,7 +168,7 @@ async function grounded(world: GangCaches, removals: readonly Removal[], turn: G
   return kept;
 }
 
-/** Looks at the victim again and deletes exactly what it looked at. */
+/** Reads the victim again and deletes exactly the version that was read. */
 async function takeAway(
   world: GangCaches,
   { intent, stillRight }: Removal,
@@ -193,7 +193,7 @@ async function takeAway(
   return outcome;
 }
 
-/** Permanent refusals: the Event cannot be created, and the reconcile goes on without it. */
+/** Permanent refusals: the Event cannot be created, and the reconcile continues without it. */
 const permanentEventErrors: readonly string[] = ["Forbidden", "Invalid", "Unauthorized", "NotFound"];
 
 async function announceAll(

@@ -1,6 +1,6 @@
 /**
- * What the gang operator looks at: the caches, how objects are found in them, and the picture with what it decided and
- * has not seen yet.
+ * What the gang operator reads: the caches, their indexes, and the picture with what it decided and has not observed
+ * yet.
  */
 
 import type { NodeOf } from "../../decide/gang/cliques/lostPods.ts";
@@ -88,7 +88,7 @@ export class GangCaches {
   readonly podGangs: ObjectCache<PodGang>;
   readonly bindings: ObjectCache<ClusterTopologyBinding>;
   readonly pods: ObjectCache<Pod>;
-  /** Looked at, never written: a pod on a node that is gone or silent is lost. */
+  /** Read, never written: a pod on a node that is gone or silent is lost. */
   readonly nodes: ObjectCache<Node>;
   readonly services: ObjectCache<Service>;
   readonly autoscalers: ObjectCache<HorizontalPodAutoscaler>;
@@ -342,7 +342,7 @@ export function presenceKey(cliqueUid: string, podName: string): string {
   return `${cliqueUid}/${podName}`;
 }
 
-/** A pod that is not on its way out counts for the clique that controls it. */
+/** A pod that is not terminating counts for the clique that controls it. */
 export function presenceOf(pod: Pod | NewObject): readonly Effect<Presence>[] {
   const { metadata } = pod;
   const owner = metadata.ownerReferences?.find(({ controller }) => controller === true);

@@ -76,7 +76,7 @@ async function endReplica(
     { groupName: group.metadata.name, index, policy: world.settings.fullLossPolicy },
     world.nowMs,
   );
-  // It has recovered, and the conditions will say so: they are what woke us.
+  // It has recovered, and its conditions will show it: their event enqueues the group.
   if ("notAnyMore" in verdict) return { again: verdict.notAnyMore };
   const object = fresh.value.groups.find(({ metadata }) => metadata.uid === group.metadata.uid);
   if (object === undefined) return undefined;

@@ -11,7 +11,7 @@ import { forMapped, forObject, kindSource, type Source } from "../runtime/source
 import { carryOut, settleDoubts } from "./carryOut.ts";
 import { type GangCaches, setKeyOf } from "./gangCaches.ts";
 
-/** What many children say at once is looked at once. */
+/** Events of many children at once are reconciled once. */
 const gatherMs = 10;
 
 export function addSetReconciler(world: GangCaches): void {

@@ -67,10 +67,7 @@ export function addBindingReconciler(world: GangCaches): void {
   });
 }
 
-/**
- * Where nodes are simulated the wait of a start-up order ends when the operator says so; elsewhere its container looks
- * itself.
- */
+/** On simulated nodes the operator ends the wait of a start-up order; elsewhere the init container checks itself. */
 export function addStartReconciler(world: GangCaches): void {
   if (world.settings.startOrder.by !== "simulated-node") return;
   const again = new Channel();

@@ -173,7 +173,7 @@ function settleRest(plan: DiskPlan, outcomes: readonly WriteOutcome[]): Readonly
   return settleCounters(plan.tally, [...outcomes, ...rest]);
 }
 
-/** Asks again for exactly what seems to be gone. A question that fails confirms nothing. */
+/** Reads exactly the volumes that seem to be gone again. A read that fails confirms nothing. */
 async function confirmAbsence(
   cloud: Cloud,
   matches: DiskMatches,

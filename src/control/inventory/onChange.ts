@@ -37,7 +37,7 @@ export function wakeOnChange(
     });
   };
   const follow = (kind: Resource): void => {
-    // From now on: what is there already is read by the first run. A stream that broke may have lost something.
+    // From now on: existing objects are read by the first run. A stream that broke may have lost something.
     const sink = {
       event: ({ type }: { readonly type: string }) => {
         if (type !== "BOOKMARK") changed();

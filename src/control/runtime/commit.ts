@@ -38,9 +38,8 @@ export async function commit<V>(
 }
 
 /**
- * Finds out what came of an intent whose outcome is unknown, by a consistent read of its object. False when that proves
- * nothing: the object is as it was, the write may still land, and only sending it again (or any other write to the
- * object) ends it.
+ * Resolves an intent of unknown outcome, by a consistent read of its object. False when that proves nothing: the object
+ * is as it was, the write may still land, and only sending it again (or any other write to the object) ends it.
  */
 export async function resolveUnknown<V>(
   picture: Picture<V>,

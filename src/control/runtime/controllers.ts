@@ -59,7 +59,7 @@ export class Controllers {
   readonly lease: Lease | undefined;
   /** Whether we should be restarted. */
   readonly health = new Health();
-  /** Whether the caches are whole. */
+  /** Whether the caches have synced. */
   readonly readiness = new Health();
   /** What controllers may use of the outside; its API is the one of a leader. */
   readonly ports: ControlPorts;

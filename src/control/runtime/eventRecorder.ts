@@ -137,7 +137,7 @@ export class EventRecorder {
     const refilled = Math.max(0, Math.floor((nowMs - before.sinceMs) / refillMs));
     const tokens = Math.min(burst, before.tokens + refilled);
     const sinceMs = before.sinceMs + refilled * refillMs;
-    // Set anew, so that the first in the map is the one that was quiet for longest.
+    // Inserted again, so that the first in the map is the one that was quiet for longest.
     this.allowances.delete(uid);
     this.allowances.set(uid, { tokens: Math.max(0, tokens - 1), sinceMs });
     if (this.allowances.size > seriesMax) this.forgetQuietest();
@@ -217,7 +217,7 @@ export class EventRecorder {
         written === undefined
           ? await kube.create(events, this.eventOf(series))
           : await kube.patch(refOf(written), { type: "merge", body });
-      // The Event was cleaned up meanwhile: the series goes on in a new one.
+      // The Event was deleted meanwhile: the series continues in a new one.
       if (!outcome.ok && outcome.reason === "NotFound" && written !== undefined) {
         outcome = await kube.create(events, this.eventOf(series));
       }

@@ -20,7 +20,7 @@ export interface ReconcileContext {
 /** Undefined: done, until something happens. */
 export type ReconcileResult =
   | undefined
-  /** Done, and to be looked at again after a time. */
+  /** Done, and requeued after a time. */
   | { readonly requeueAfterMs: number }
   /** Not done: again, later with every failure. */
   | { readonly again: string; readonly atLeastMs?: number }

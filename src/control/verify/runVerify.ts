@@ -1,5 +1,6 @@
 /**
- * Looks, judges, and looks again while that may help: the driver of `muster verify`. All rules are in decide/verify.
+ * The driver of `muster verify`: takes a snapshot, judges it, and repeats while that may help. All rules are in
+ * decide/verify.
  */
 import { kindsFor } from "../../decide/verify/checks.ts";
 import { classify } from "../../decide/verify/classify.ts";
@@ -162,8 +163,8 @@ class Run {
   }
 
   /**
-   * Gives up a look when the window is over and the API is mute, when it takes far longer than the window, and on a
-   * signal. An API is mute when an answer takes three times as long as its slowest one so far. The look is left behind
+   * Gives up an attempt when the window is over and the API hangs, when it takes far longer than the window, and on a
+   * signal. An API hangs when an answer takes three times as long as its slowest one so far. The attempt is left behind
    * then, whatever its client does: a credential plug-in, say, cannot be cancelled.
    */
   private async inTime(look: (options: TakeOptions) => Promise<Taken>): Promise<Taken> {

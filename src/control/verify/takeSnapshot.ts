@@ -23,7 +23,7 @@ export interface TakeOptions {
   readonly cancel?: Cancel;
   /** The kinds whose lists have not come yet, kept up to date. */
   readonly pending?: Set<KindName>;
-  /** Called for every list that came: an API that gives them is slow at worst, and not mute. */
+  /** Called for every list that came: an API that answers is slow at worst, and does not hang. */
   readonly answered?: () => void;
 }
 

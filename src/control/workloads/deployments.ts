@@ -42,7 +42,7 @@ export function addDeployments(controllers: Controllers, room: WorkloadCaches): 
   const namesakeOf = ({ metadata, spec, status }: Deployment): ReplicaSet | undefined =>
     replicaSets.get(metadata.namespace, `${metadata.name}-${templateHash(spec?.template, status?.collisionCount)}`);
 
-  /** Recreate goes on when the last old pod is gone; no other strategy waits for pods. */
+  /** Recreate continues when the last old pod is gone; no other strategy waits for pods. */
   const waiting = ({ object }: CacheEvent<Pod>): string[] => {
     const owner = controllerOf(object.metadata);
     if (owner?.kind !== "ReplicaSet") return [];

@@ -77,8 +77,8 @@ export class InFlightWrites {
   }
 
   /**
-   * Whether the key may decide. `waiting`: the watch will show what it waits for, and wakes it. A refusal: it could not
-   * be found out what came of a write.
+   * Whether the key may decide. `waiting`: the watch will show its writes, and enqueues it. A refusal: the outcome of a
+   * write could not be resolved.
    */
   async settle(author: Author, cancel: Cancel): Promise<"clear" | "waiting" | Refusal> {
     const open = this.byAuthor.get(nameOf(author));

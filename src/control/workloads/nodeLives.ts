@@ -28,7 +28,7 @@ export interface NodeLivesTimes extends NodeLifeOptions {
 
 export const nodeLivesTimes: NodeLivesTimes = { ...nodeLifeDefaults, tickMs: 5_000 };
 
-/** Sees which nodes have gone silent, marks and taints them, and evicts what does not tolerate that. */
+/** Finds silent nodes, marks and taints them, and evicts pods that do not tolerate that. */
 export function addNodeLives(
   controllers: Controllers,
   room: WorkloadCaches,

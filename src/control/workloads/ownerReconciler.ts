@@ -34,7 +34,7 @@ export interface Told extends Decision {
 /** No wake-up is planned further ahead than this: the time zone or the clock may change. */
 const wakeMsMax = 3_600_000;
 const turnsAtOnce = 16;
-/** A quota that is full or a webhook that refuses is asked again at least this often. */
+/** A full quota or a refusing webhook is retried at least this often. */
 const backoff = { baseMs: 5, maxMs: 30_000 };
 
 /**
@@ -75,7 +75,7 @@ export function addOwnerController<T extends KubeObject>(
     return resultOf(decision, committed, ports.clock.nowMs());
   };
 
-  /** Without a value: it is gone, and the watch will say so. */
+  /** Without a value: it is gone, and the watch will show it. */
   const freshOwner = async (owner: T, cancel: Cancel): Promise<Outcome<T | undefined>> => {
     const { namespace = "", name: ownerName, uid } = owner.metadata;
     const target = { ...kind, namespace, name: ownerName };

@@ -13,7 +13,7 @@ import { quantityError } from "../../model/values/quantity.ts";
 import { type PullPolicy, pullPolicies, type ReservationOptions, reservationDefaults } from "./reservation.ts";
 
 export interface BinderSettings extends Partial<ReservationOptions> {
-  /** Binds that are under way at once. */
+  /** Binds that run at once. */
   readonly workers?: number;
   readonly volumeTimeoutMs?: number;
   readonly cdi?: boolean;

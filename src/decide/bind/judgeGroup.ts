@@ -1,6 +1,6 @@
 /**
- * What should become of a group's reservation, from one look at the group. The same function judges the cache, to find
- * out whether there may be something to do, and a consistent read at one revision, before anything is destroyed.
+ * The verdict about a group's reservation, from one read of the group. The same function judges the cache, to find out
+ * whether there may be something to do, and a consistent read at one revision, before anything is deleted.
  */
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
@@ -164,7 +164,7 @@ export function protects(request: BindRequest, view: Pick<GroupView, "group" | "
   if (status?.phase !== "Succeeded") return !isFinallyFailed(request);
   const uid = podUidOf(request);
   if (uid === undefined) return false;
-  // Seen with the label, it protects the group by itself; seen without, our look at it is older than the success.
+  // Observed with the label, it protects the group by itself; without, our read of it is older than the success.
   if (view.users.some(({ metadata }) => metadata.uid === uid)) return false;
   return view.holders.some((pod) => pod.metadata.uid === uid && !hasEnded(pod));
 }
@@ -200,7 +200,7 @@ function mayStillBind(request: BindRequest, group: string): boolean {
   return request.metadata.deletionTimestamp === undefined && !isFinallyFailed(request);
 }
 
-/** On a pod: the groups that were taken off it, so that an old bind's writes conflict. */
+/** On a pod: the groups that were removed from it, so that an old bind's writes conflict. */
 export const releasedAnnotation = "muster.dev/released-groups";
 
 export function wasReleased(pod: Pod, group: string): boolean {

@@ -25,7 +25,7 @@ import {
 } from "./reservation.ts";
 import { sharedGpuConfig } from "./sharedGpuConfig.ts";
 
-/** What a bind looks at. */
+/** What a bind is decided from. */
 export interface BindView {
   readonly request: BindRequest;
   /** The pod of that name; undefined when there is none as far as we know. */
@@ -53,7 +53,7 @@ export interface BindView {
   readonly hasCounted: boolean;
   /** Since when we wait for the node to say which device it gave. */
   readonly waitingSinceMs: number | undefined;
-  /** Of the look at pods: what is not there was not there at this revision. */
+  /** Of the pods: one that is missing did not exist at this revision. */
   readonly podsRevision: Revision;
   readonly nowMs: number;
 }
@@ -74,7 +74,7 @@ export type BindStep =
   | { readonly type: "claim" }
   | { readonly type: "volumes" }
   | { readonly type: "succeeded"; readonly why: string }
-  /** This attempt is over. */
+  /** This attempt has failed. */
   | { readonly type: "failed"; readonly why: string }
   /** A request of an old form: its author makes a new one. */
   | { readonly type: "discard"; readonly why: string };
@@ -85,8 +85,8 @@ export interface BindOptions {
 }
 
 /**
- * What an earlier leader sent may come late, when its place was given away: the pod names the epoch since when nothing
- * else counts.
+ * A request of an earlier leader may arrive late, when its node was given to another pod: the pod names the epoch since
+ * when nothing else counts.
  */
 function isOfAnotherEpoch({ metadata }: BindRequest, pod: Pod): boolean {
   const decidedIn = metadata.annotations?.[annotationKeys.decidedIn];

@@ -100,7 +100,7 @@ export function judgeSetReplica(
   for (const { name } of standaloneCliques(set)) {
     const whole = cliqueName(set.metadata.name, setReplica, name);
     const clique = cliques.find(({ metadata }) => metadata.name === whole);
-    // What is not there yet cannot be judged, and the replica not without it.
+    // A missing clique cannot be judged, and the replica not without it.
     if (clique === undefined || isLeaving(clique)) return { verdict: "calm" };
     standalone.push(clique);
   }

@@ -54,7 +54,7 @@ function reviewSet(
   settings: GangSettings,
 ): AdmissionVerdict<never> {
   const set = object as PodCliqueSet;
-  // A set on its way out only loses its finalizer.
+  // A terminating set only loses its finalizer.
   if (set.metadata.deletionTimestamp !== undefined) return { allowed: true };
   const isCreate = operation === "CREATE";
   const always = validateSet(set, settings, isCreate);

@@ -198,7 +198,7 @@ function scale(draft: GangDraft, picture: CliqueSnapshot, { set, place, pods, is
 /** No more creates than this in one reconcile; their events start the next one. */
 const createsMax = 500;
 
-/** More attempts than that are never on their way for one number. */
+/** More attempts than that are never in flight for one number. */
 const attemptsMax = 8;
 
 /**

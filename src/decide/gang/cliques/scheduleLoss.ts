@@ -76,7 +76,7 @@ function announceLoss(object: KubeObject, loss: ScheduleLoss, then: string) {
   };
 }
 
-/** The same for every operator that looks at the same loss of the same object. */
+/** The same for every operator that sees the same loss of the same object. */
 export function lossEventName({ metadata }: KubeObject, loss: ScheduleLoss): string {
   return `${metadata.name.slice(0, 200)}.${hashText(`${metadata.uid} ${lossReason} ${loss.count}`)}`;
 }

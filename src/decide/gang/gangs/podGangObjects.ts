@@ -122,7 +122,7 @@ export function translate(
   };
 }
 
-/** The pods that a gang may name: not on their way out, not ended, and labelled with this gang. */
+/** The pods that a gang may name: not terminating, not ended, and labelled with this gang. */
 export function referablePods(pods: readonly Pod[], member: string, gang: string): Pod[] {
   return pods.filter(
     (pod) =>

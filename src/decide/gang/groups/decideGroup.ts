@@ -55,7 +55,7 @@ export interface GroupSnapshot {
 }
 
 export interface GroupDecision extends GangDecision {
-  /** Replicas whose time has run out: to be looked at again, then put on record. */
+  /** Replicas whose delay has passed: to be read again, then recorded. */
   readonly ends: readonly number[];
 }
 
@@ -150,10 +150,7 @@ function removeExcess(draft: GangDraft, group: PodCliqueScalingGroup, cliques: r
   }
 }
 
-/**
- * Cliques that are missing are made. Those that exist change only where nothing is rolled: elsewhere they are made
- * anew.
- */
+/** Creates missing cliques. Existing ones are patched only where nothing is rolled: elsewhere they are replaced. */
 function syncMembers(draft: GangDraft, { group, cliques, isTaken }: GroupSnapshot, home: GroupHome): void {
   const { set, setReplica, template } = home;
   const byName = new Map(cliques.map((clique) => [clique.metadata.name, clique]));

@@ -245,7 +245,7 @@ function beginUpdate(set: PodCliqueSet, nowMs: number): { hash: string; progress
   return { hash, progress: { updateStartedAt: now, ...(strategyOf(set) === "OnDelete" && { updateEndedAt: now }) } };
 }
 
-/** A record is over when its cliques are gone and every group of the replica knows of it, where that matters. */
+/** A record is over when its cliques are gone and every group of the replica has observed it, where that matters. */
 function openTerminations(
   draft: GangDraft,
   { set, cliques, groups }: SetSnapshot,

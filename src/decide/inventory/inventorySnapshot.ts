@@ -43,7 +43,7 @@ export function inventorySnapshot(
   for (const { spec } of lists.slices) {
     const { driver, nodeName, pool, devices = [] } = spec;
     if (nodeName === undefined || !drivers.includes(driver)) continue;
-    // Slices of an older generation of their pool are on their way out.
+    // Slices of an older generation of their pool are obsolete.
     if (pool.generation !== newest.get(`${driver}/${pool.name}`)) continue;
     devicesByNode.set(nodeName, (devicesByNode.get(nodeName) ?? 0) + devices.length);
   }

@@ -39,7 +39,7 @@ export interface DiskInput {
 export interface DiskRules {
   /** How long a claim without an attached volume is believed, when the row does not say. */
   readonly leaseMs: number;
-  /** A claim on a disk without a volume is looked at only when the row has been still for so long. */
+  /** A claim on a disk without a volume is checked only when the row has been unchanged for so long. */
   readonly staleClaimMs: number;
   readonly operationMsMax: number;
   /** How long ago an earlier run must have found the volume missing. */
@@ -95,7 +95,7 @@ class Planner {
       else if (taken) continue;
       else if (row.volumeId === null) unlinked++;
       else active++;
-      // A row that a successor waits for was looked at together with it.
+      // A row that a successor waits for was decided together with it.
       if (successor === undefined) this.decideLoose(row);
     }
     const tally: DiskTally = {

@@ -19,7 +19,7 @@ export function unitsRequested(pod: Pod, resource: string): number {
   return Number((nano + nanoPerUnit - 1n) / nanoPerUnit);
 }
 
-/** A pod that waits, warmed up, to be handed to the next user: it is given away or evicted at once. */
+/** A warm pod that waits for the next user: it is assigned or evicted at once. */
 export function isWarm(pod: Pod): boolean {
   const labels = pod.metadata.labels;
   return labels?.["app"] === "gpu-dev-warm" && labels["warm-state"] === "ready";

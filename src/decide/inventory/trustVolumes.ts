@@ -38,7 +38,7 @@ export function whyNotTrusted(
   if (last !== undefined && last.identity.region !== identity.region) {
     return `this is region ${identity.region}; the last reading was of ${last.identity.region}`;
   }
-  // Disks rest without a volume, so none at all can be true; but a person has to say so once.
+  // Disks at rest have no volume, so none at all can be true; but a person has to confirm it once.
   if (volumes === 0 && liveLinkedRows > 0 && last?.volumes !== 0) {
     return `the cloud lists no volume, and ${liveLinkedRows} disks have one`;
   }

@@ -6,7 +6,7 @@ import { gangOfPod, isMet, shortfall } from "./gangs.ts";
 import type { PodEvent } from "./podEvents.ts";
 
 export type UnscheduledClass =
-  /** No scheduler has looked at it yet: latency, not a refusal. */
+  /** No scheduler has tried it yet: latency, not a refusal. */
   "never tried" | "refused" | "gated" | "waiting for claim" | "waiting for gang" | "nominated";
 
 export interface Classified {
@@ -70,10 +70,7 @@ function isAlive({ metadata, status }: Pod): boolean {
   return metadata.deletionTimestamp === undefined && status?.phase !== "Failed";
 }
 
-/**
- * A claim that the pod names and that is not there. One that is there and not allocated is the scheduler's own
- * business.
- */
+/** A claim that the pod names and that does not exist. One that exists and is not allocated is the scheduler's task. */
 function missingClaim(snapshot: ClusterSnapshot, pod: Pod): string | undefined {
   const entries = pod.spec?.resourceClaims ?? [];
   if (entries.length === 0 || !isServed(snapshot, "resourceclaims")) return undefined;

@@ -147,7 +147,7 @@ interface KnownJob {
 
 const hookAnnotations = ["helm.sh/hook", "argocd.argoproj.io/hook"];
 
-/** Most clusters have pods of Jobs in few places, so Jobs are looked at only when one is asked for. */
+/** Most clusters have pods of Jobs in few places, so Jobs are read only when needed. */
 class JobsByUid {
   private readonly snapshot: ClusterSnapshot;
   private byUid: Map<string, KnownJob> | undefined;

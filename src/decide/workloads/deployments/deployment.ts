@@ -24,7 +24,7 @@ import { deploymentStatus, isComplete, nextDeadlineMs, type StatusCause } from "
 export interface DeploymentSnapshot {
   readonly revision: Revision;
   readonly deployment: Deployment;
-  /** All ReplicaSets of the namespace: also a stranger may have the name that we would give. */
+  /** All ReplicaSets of the namespace: one of another owner may have the name that we would give. */
   readonly replicaSets: readonly ReplicaSet[];
   /** The pods of those sets; needed for Recreate, which waits until the old ones are really gone. */
   readonly pods: readonly Pod[];
@@ -36,7 +36,7 @@ export function decideDeployment(picture: DeploymentSnapshot, nowMs: number): De
   const { spec, metadata } = deployment;
   if (spec === undefined) return draft.decision();
   const requirements = selectorRequirements(spec.selector);
-  // A selector for everything would take over the namespace; such a Deployment is looked at and left alone.
+  // A selector for everything would take over the namespace; such a Deployment is observed and left alone.
   if (requirements.length === 0) {
     const status = { ...deployment.status, observedGeneration: metadata.generation ?? 0 };
     draft.status(deployment, status, `Deployment ${metadata.name} selects every pod, so it is left alone`);

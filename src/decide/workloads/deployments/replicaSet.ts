@@ -132,7 +132,7 @@ function failureCondition(
 }
 
 /**
- * How many of a run of creates may be under way at once: one, then twice as many each time, so that a quota that
+ * How many of a run of creates may be in flight at once: one, then twice as many each time, so that a quota that
  * refuses all of them is asked once and not five hundred times. A batch with a refusal is the last one.
  */
 export function slowStartBatches(count: number): number[] {

@@ -45,7 +45,7 @@ function scheduleNext(draft: Draft, picture: CronJobSnapshot, jobs: readonly Job
   if (dueMs === undefined) return undefined;
   const name = `${metadata.name}-${Math.floor(dueMs / 60_000)}`;
   const due = formatTime(dueMs);
-  // The Job was made and the status that says so was not written.
+  // The Job was created and the status that records it was not written.
   if (picture.jobs.some((job) => job.metadata.name === name && job.metadata.namespace === metadata.namespace))
     return due;
   const active = jobs.filter((job) => !isOver(job));
@@ -114,7 +114,7 @@ function writeStatus(draft: Draft, cronJob: CronJob, jobs: readonly Job[], sched
   draft.status(cronJob, status, `CronJob ${cronJob.metadata.name} has ${active.length} active jobs`);
 }
 
-/** Of Jobs that are over the newest are kept, of each kind as many as wanted. */
+/** Of finished Jobs the newest are kept, of each kind as many as wanted. */
 function forgetJobs(draft: Draft, cronJob: CronJob, jobs: readonly Job[]): void {
   const { successfulJobsHistoryLimit = 3, failedJobsHistoryLimit = 1 } = cronJob.spec;
   for (const [type, limit] of [

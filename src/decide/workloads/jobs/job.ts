@@ -253,7 +253,7 @@ class Run {
     draft.status(job, shown, why);
   }
 
-  /** Suspension stops the clock of the deadline: the start is forgotten and set anew. */
+  /** Suspension stops the clock of the deadline: the start time is cleared and set again. */
   suspension(status: JobStatus): JobCondition[] {
     const { spec } = this.job;
     const conditions = status.conditions ?? [];

@@ -1,6 +1,6 @@
 /**
- * What the cluster makes of a node's silence: the node's conditions become Unknown, taints say so, its pods are no
- * longer ready, and pods that do not tolerate the taints have to go when their time is up.
+ * What follows from a node's silence: the node's conditions become Unknown, it is tainted, its pods are no longer
+ * ready, and pods that do not tolerate the taints are evicted when their time is up.
  */
 
 import type { Lease, Node, NodeCondition, Pod, PodCondition, Taint } from "../../../model/kubernetes.generated.ts";
@@ -150,9 +150,7 @@ function markPods(draft: Draft, { node, pods }: NodeSnapshot, nowMs: number): vo
   }
 }
 
-/**
- * Evicts what a NoExecute taint does not suffer any longer. Separate, for it looks at every node, not only silent ones.
- */
+/** Evicts pods that no longer tolerate a NoExecute taint. Separate, for it covers every node, not only silent ones. */
 export function decideTaintEviction({ node, pods }: { node: Node; pods: readonly Pod[] }, nowMs: number): Decision {
   const draft = new Draft();
   const taints = (node.spec?.taints ?? []).filter(({ effect }) => effect === "NoExecute");

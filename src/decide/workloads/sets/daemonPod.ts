@@ -73,7 +73,7 @@ export function daemonPod(daemonSet: DaemonSet, nodeName: string, hash: string, 
         ...pod.spec.affinity,
         nodeAffinity: {
           ...pod.spec.affinity?.nodeAffinity,
-          // The set has already looked at what the template asks for; the pin is all that is left.
+          // The set has already matched the template against the node; the pin is all that is left.
           requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchFields: [pin] }] },
         },
       },

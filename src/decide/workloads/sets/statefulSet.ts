@@ -223,7 +223,7 @@ class Roll {
     for (const template of set.spec?.volumeClaimTemplates ?? []) {
       const claimName = claimNameOf(set, template, ordinal);
       const found = picture.claimNamed(claimName);
-      // A claim on its way out belongs to the pod before; the new pod waits for its own.
+      // A terminating claim belongs to the pod before; the new pod waits for its own.
       if (found?.metadata.deletionTimestamp !== undefined) return false;
       if (found === undefined)
         draft.create(picture.revision, newClaim(set, template, ordinal), `pod ${ordinal} of ${name} needs it`);
@@ -266,7 +266,7 @@ class Roll {
     if (type !== "RollingUpdate") return;
     const maxUnavailable = Math.max(1, shareOf(rollingUpdate?.maxUnavailable ?? 1, this.replicas, "up"));
     const from = this.start + (rollingUpdate?.partition ?? 0);
-    // Only pods that exist are looked at: of those that are wanted there may be two thousand million.
+    // Only existing pods are counted: of wanted ones there may be two thousand million.
     let unavailable = this.replicas;
     for (const pod of this.byOrdinal.values()) if (this.isHealthy(pod)) unavailable--;
     for (const [ordinal, pod] of [...this.byOrdinal].sort(([a], [b]) => b - a)) {

@@ -39,7 +39,7 @@ export interface NodeInput {
 export interface NodeNext extends Next {
   /** Whether the pods of this node may be written: the node is alive and ours. */
   readonly held: boolean;
-  /** The two halves of `wakeAtMs`: a driver that keeps them apart renews a lease without looking at the whole node. */
+  /** The two halves of `wakeAtMs`: a driver that keeps them apart renews a lease without reconciling the whole node. */
   readonly leaseWakeMs: number | undefined;
   readonly lifeWakeMs: number | undefined;
   readonly state: NodeState;

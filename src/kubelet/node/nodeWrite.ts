@@ -8,7 +8,7 @@ import type { ObjectRef, Patch } from "../../ports/kubeApi.ts";
  */
 export type NodeWrite =
   | { readonly kind: "create"; readonly ref: ObjectRef; readonly object: NewObject }
-  /** Carries the resourceVersion it was computed from: a Conflict means look again. */
+  /** Carries the resourceVersion it was computed from: a Conflict means read again. */
   | { readonly kind: "update"; readonly ref: ObjectRef; readonly object: KubeObject }
   /** Where `expected` is given, it is sent in the metadata of the body as a precondition. */
   | { readonly kind: "patch"; readonly ref: ObjectRef; readonly patch: Patch; readonly expected?: Expected }
@@ -42,7 +42,7 @@ export interface EventTarget {
   readonly uid: string;
 }
 
-/** What to write now and when to ask again; undefined means: when the object changes. */
+/** What to write now and when to reconcile again; undefined means: when the object changes. */
 export interface Next {
   readonly writes: readonly NodeWrite[];
   readonly wakeAtMs: number | undefined;

@@ -185,7 +185,7 @@ function removal(pod: Pod): NodeWrite[] {
   return [{ kind: "delete", ref: podRef(pod.metadata), expected: identityOf(pod.metadata), graceSeconds: 0 }];
 }
 
-/** Deletion: containers are asked to stop, killed when the grace is over, and only then is the object let go. */
+/** Deletion: containers are asked to stop, killed when the grace is over, and only then is the object deleted. */
 function stopPod(input: PodInput): PodNext {
   const { pod, nowMs } = input;
   const view = viewPod(pod, input.memory ?? {});

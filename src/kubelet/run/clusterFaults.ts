@@ -43,7 +43,7 @@ export async function listFaults(kube: KubeApi): Promise<Outcome<ReturnType<type
 }
 
 function isForgotten({ kind, untilMs }: Fault, nowMs: number): boolean {
-  // What is over in a moment leaves its mark for ever: a reboot counts, a driver stays.
+  // An instantaneous fault leaves its mark for ever: a reboot counts, a driver stays.
   return faultKinds[kind].lasts === "while" && untilMs !== undefined && untilMs + keptMs < nowMs;
 }
 

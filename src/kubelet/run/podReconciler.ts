@@ -25,7 +25,7 @@ const stepsMax = 8;
 
 /**
  * The pods of a node that are due. Each is decided on what all the others have decided so far, so no two get one
- * device; their writes are then on their way side by side.
+ * device; their writes are then in flight side by side.
  */
 export async function turnPods(world: KubeletContext, agent: NodeAgent, node: Node, cancel: Cancel): Promise<void> {
   const nowMs = world.ports.clock.nowMs();
@@ -206,7 +206,7 @@ function decide(
   if (isAdmittedOnly) return admitOnly(input);
   const next = nextForPod(input);
   if (!isReservationPod(pod, options.reservation)) return next;
-  // What runs inside it looks at the state that these writes make.
+  // Its agent reads the state that these writes make.
   if (next.writes.some(isApiWrite)) return { ...next, wakeAtMs: nowMs };
   const agentNext = nextForReservation({ pod, sim, state, faults, memory, options: options.reservation, nowMs });
   const wakeAtMs = agentNext.writes.length > 0 ? nowMs : earliest(next.wakeAtMs, agentNext.wakeAtMs);
@@ -275,15 +275,15 @@ async function refused(
     case "TooManyRequests":
     case "Unavailable":
     case "Fenced":
-      // This attempt did nothing, but an earlier one of unknown fate may still land.
+      // This attempt did nothing, but an earlier one of unknown outcome may still land.
       if (record.unknown === undefined) record.undecide();
       return;
     case "Conflict":
     case "Expired":
     case "AlreadyExists":
     case "NotFound": {
-      // The object has moved on, perhaps by our own write of unknown fate: what it says now counts before others
-      // decide.
+      // The object has changed, perhaps by our own write of unknown outcome: its state counts before other pods are
+      // decided.
       const { metadata } = record.pod;
       const fresh = await ports.kube.get(podRef(metadata), { cancel });
       if (!fresh.ok && fresh.reason !== "NotFound") {

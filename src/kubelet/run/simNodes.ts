@@ -122,7 +122,7 @@ export class SimNodes {
     const agent = this.agents.get(node);
     if (agent === undefined) return;
     if (hasClaims(pod)) agent.claimsAreDirty = true;
-    // Some faults look at the pods of the node: partitions are not changed under one, a drain waits for them.
+    // Some faults depend on the pods of the node: partitions are not changed under one, a drain waits for them.
     if (this.faultsOf(agent).length > 0) agent.nodeIsDirty = true;
     this.stir(node, agent);
   }

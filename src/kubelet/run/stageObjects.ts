@@ -30,7 +30,7 @@ export class StageObjects {
     this.wakes = wakes;
   }
 
-  /** A kind that has stages for the first time is followed from now on; every object is looked at again. */
+  /** A kind that has stages for the first time is followed from now on; every object is reconciled again. */
   stagesChanged(): void {
     for (const [name] of this.world.stages) if (isOther(name)) this.follow(name);
     for (const [name, { cache, jobs }] of this.kinds) {

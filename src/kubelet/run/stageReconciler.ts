@@ -67,12 +67,12 @@ export interface StagePlayed {
   readonly wakeAtMs: number | undefined;
   /** The state that the API answered with last. */
   readonly written: KubeObject | undefined;
-  /** Something was refused; look again at the wake-up. */
+  /** A write was refused; retry at the wake-up. */
   readonly failed: boolean;
   readonly again: boolean;
 }
 
-/** One look at an object: waits, or plays the stage that is due and sends its writes in order. */
+/** One reconcile of an object: waits, or plays the stage that is due and sends its writes in order. */
 export async function playStages(world: KubeletContext, play: StagePlay): Promise<StagePlayed> {
   const { object, stages, job, templates, cancel } = play;
   const { ports, options } = world;
@@ -108,7 +108,7 @@ export async function playStages(world: KubeletContext, play: StagePlay): Promis
   return { job: next.job, wakeAtMs: next.wakeAtMs, written, failed: false, again: next.again };
 }
 
-/** True when the pod should be looked at again at once. */
+/** True when the pod should be reconciled again at once. */
 export async function stagePod(
   world: KubeletContext,
   agent: NodeAgent,

@@ -24,7 +24,7 @@ export interface IntentTarget<T extends KubeObject = KubeObject> extends Resourc
   readonly name: string;
 }
 
-/** The object that was looked at, and when: a namesake or a later state of it is another one. */
+/** The object that was read, and its version: a new object of that name or a later state is another one. */
 export interface Expected {
   readonly uid: string;
   readonly resourceVersion: Revision;
@@ -96,14 +96,14 @@ export interface BindIntent<T extends KubeObject = KubeObject> extends Decided<T
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
-/** Destructive: look again before it is sent. */
+/** Destructive: read again before it is sent. */
 export interface EvictIntent<T extends KubeObject = KubeObject> extends Decided<T> {
   readonly type: "evict";
   readonly expected: Expected;
   readonly gracePeriodSeconds?: number;
 }
 
-/** Destructive: look again before it is sent. */
+/** Destructive: read again before it is sent. */
 export interface DeleteIntent<T extends KubeObject = KubeObject> extends Decided<T> {
   readonly type: "delete";
   readonly expected: Expected;

@@ -131,7 +131,7 @@ export interface Attempt {
   readonly id: string;
 }
 
-/** What came of a write, as far as the ledger cares. */
+/** The result of a write, as far as the ledger needs it. */
 export interface Answer {
   /** The revision that the write got, where the API returns it. */
   readonly revision?: Revision;
@@ -193,7 +193,7 @@ export class Ledger<V> {
     return this.enter(intent, "unknown");
   }
 
-  /** Undefined when it must not be sent: its object has moved on since it was decided, or it is on its way. */
+  /** Undefined when it must not be sent: its object has changed since it was decided, or it is in flight. */
   send(id: string): Attempt | undefined {
     const entry = this.entries.get(id);
     if (entry === undefined || transitions[entry.state].send === undefined) return undefined;
@@ -222,7 +222,7 @@ export class Ledger<V> {
   }
 
   /**
-   * A consistent read of the object (undefined: it is not there). A state that the intent was decided on proves
+   * A consistent read of the object (undefined: it does not exist). A state that the intent was decided on proves
    * nothing: the write may still land.
    */
   read(id: string, fresh: { readonly object: Expected | undefined; readonly revision: Revision }): readonly Ended[] {
@@ -250,7 +250,10 @@ export class Ledger<V> {
     return ended;
   }
 
-  /** A whole new list was shown: what is not in it is gone, and nothing else says so of an object that we never saw. */
+  /**
+   * A new list was delivered: an object that is not in it is gone, and for one that was never observed there is no
+   * other sign.
+   */
   compare(kind: string, revision: Revision, get: (key: string) => KubeObject | undefined): readonly Ended[] {
     const ended: Ended[] = [];
     for (const [key, entries] of [...(this.kinds.get(kind)?.byKey ?? [])].sort(byKey)) {
@@ -427,7 +430,7 @@ export function hasMovedOn(basis: Basis, object: Expected | undefined, atRevisio
   // The name of a create is ours alone, so what has it since is what we made.
   if (!("uid" in basis)) return object !== undefined && isLater(object.resourceVersion, basis.absentAt);
   if (object?.uid === basis.uid) return isLater(object.resourceVersion, basis.resourceVersion);
-  // A UID never returns: not being there ends it, unless we look at a time before it was made.
+  // A UID never returns: absence ends it, unless the read is of a time before it was created.
   return isAtLeast(atRevision, basis.resourceVersion);
 }
 
@@ -438,7 +441,7 @@ function isBefore(revision: Revision, { basis, state, untilRevision }: Entry<unk
 }
 
 /**
- * Whether a write that succeeded changed its object. A write of what is there already succeeds and changes nothing:
+ * Whether a write that succeeded changed its object. A write without a difference succeeds and changes nothing:
  * whatever else was decided on the same state can still land after it.
  */
 function leavesItsState(basis: Basis, { revision, isChange }: Answer): boolean {

@@ -5,7 +5,7 @@ import type { Revision } from "../revision.ts";
 import { equalFields, type JsonObject } from "./json.ts";
 import type { KubeObject, MergePatch } from "./object.ts";
 
-/** What a controller wants done now, in this order, and when it wants to be asked again though nothing has changed. */
+/** The writes of a controller, in this order, and when to requeue though nothing has changed. */
 export interface Decision {
   readonly intents: readonly Intent[];
   readonly wakeAtMs: number | undefined;

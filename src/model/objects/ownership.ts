@@ -22,7 +22,7 @@ export function ownerReference({ apiVersion, kind, metadata }: KubeObject): Owne
 
 /**
  * The candidates that are the owner's: those it controls and selects, and orphans that it selects, which it adopts.
- * What it controls and no longer selects it releases. An owner on its way out neither adopts nor releases.
+ * What it controls and no longer selects it releases. A terminating owner neither adopts nor releases.
  */
 export function claim<T extends KubeObject>(
   draft: Draft,

@@ -68,8 +68,8 @@ interface Played {
 type Play = (decisions: readonly Decision[]) => Promise<Played | undefined>;
 
 /**
- * Objects that a list of decisions names may exist only after a long story. One of its faults, at the first chance, may
- * do.
+ * Objects that a list of decisions names may exist only after a long history. One of its faults, at the first chance,
+ * may do.
  */
 const aloneMax = 25;
 

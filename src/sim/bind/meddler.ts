@@ -58,7 +58,7 @@ export class RobbedGroups {
   }
 
   /**
-   * No bind that may rest on the old reservation is under way, and nothing of the group is left or all of it has one
+   * No bind that may rest on the old reservation is in flight, and nothing of the group is left or all of it has one
    * device.
    */
   private isMended(group: string, node: string): boolean {

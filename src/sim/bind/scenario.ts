@@ -104,10 +104,7 @@ export function bindWith(mistake?: Mistake): Scenario {
   };
 }
 
-/**
- * What a pod of the story asks for, and where it is placed: for good, so that a group is never asked for more than it
- * has.
- */
+/** What a pod of the scenario requests, and its node: fixed, so that a group is never asked for more than it has. */
 interface Wish {
   readonly name: string;
   readonly node: string;

@@ -43,7 +43,7 @@ function all<T>(store: ObjectStore, resource: string): T[] {
 const hasGate = ({ spec }: Pod): boolean => (spec?.schedulingGates ?? []).some(({ name }) => name === gangGate);
 const isLeaving = ({ metadata }: { metadata: { deletionTimestamp?: string } }): boolean =>
   metadata.deletionTimestamp !== undefined;
-/** Has a node that runs it. Asked at rest, when every toleration is over. */
+/** Has a node that runs it. Checked at rest, when every toleration is over. */
 const isScheduled = (store: ObjectStore, pod: Pod): boolean =>
   !isFinished(pod) && !isLeaving(pod) && isNodeUp(store, pod.spec?.nodeName ?? "");
 
@@ -52,7 +52,7 @@ function isNodeUp(store: ObjectStore, name: string): boolean {
   return node?.status?.conditions?.find(({ type }) => type === "Ready")?.status === "True";
 }
 
-/** Asked to go, and its kubelet is not there to do it. */
+/** Terminating, without a kubelet to confirm it. */
 const isStranded = (store: ObjectStore, pod: Pod): boolean =>
   isLeaving(pod) && (pod.spec?.nodeName ?? "") !== "" && !isNodeUp(store, pod.spec?.nodeName ?? "");
 

@@ -89,7 +89,7 @@ export const ownWritesCount = (held: Held): Invariant => ({
     return {
       learned: (actor, life, told) => {
         const key = `${actor}|${life}|${told.object.metadata.uid}`;
-        // What others made counts when it is in the picture: a look at one object does not put it there.
+        // Objects of other actors count when a watch has delivered them: a read of one object does not.
         const counts = told.resource === pods && (told.via === "stream" || own.has(key));
         if (counts && !toldPods.has(key)) toldPods.set(key, nowUs());
         toldReplicas.learned(`${actor}|${life}`, told, nowUs());

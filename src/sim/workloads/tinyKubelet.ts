@@ -51,7 +51,7 @@ export function tinyKubelet(
     reconcile: async (key, { cancel }): Promise<ReconcileResult> => {
       const object = cache.get(key);
       if (object === undefined || !isBound(object)) return undefined;
-      // The kubelet of a node that has gone silent, or is gone, does nothing.
+      // The kubelet of a node that is silent, or gone, does nothing.
       if (!isReady(nodeCache.get(nodeNameOf(object)))) return undefined;
       // The cluster has not noticed yet, and may never.
       if (isSilent(nodeNameOf(object))) return { requeueAfterMs: silenceMs };

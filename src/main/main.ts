@@ -139,6 +139,25 @@ withAddress(withRun(inventory.command("serve")), "8090")
   .option("--token-file <file>", "holds the token (default: MUSTER_API_TOKEN, else one is made in the data folder)")
   .action(async (options) => (await import("../cli/inventory/inventoryServe.ts")).serveInventory(options));
 
+withCluster(program.command("install"))
+  .description(
+    "the controllers in a cluster, all of it or nothing: definitions, roles, webhooks, processes; see docs/own-cluster.md",
+  )
+  .option("--print", "print the objects as YAML for kubectl apply, and ask no cluster")
+  .option("--namespace <name>", "where the processes run", "muster-system")
+  .option("--image <name:version>", "the image that runs; build it with deploy/Dockerfile")
+  .option("--values <file>", "settings as YAML, the same as the chart's (deploy/chart/values.yaml)")
+  .action(async (options) => (await import("../cli/cluster/install.ts")).runInstall(options));
+
+withCluster(program.command("uninstall"))
+  .description(
+    "remove the controllers from a cluster: webhooks first, then processes, finalizers, roles; workloads run on",
+  )
+  .option("--namespace <name>", "where the processes run", "muster-system")
+  .option("--crds", "remove the definitions as well, and with them every queue, group and gang")
+  .option("--dry-run", "only say what would be removed")
+  .action(async (options) => (await import("../cli/cluster/uninstall.ts")).runUninstall(options));
+
 const nodes = withSnapshot(program.command("nodes"))
   .description("GPUs by type of node: total, free, whole nodes, most in one pod")
   .action(async (options) => (await import("../cli/views/scheduleView.ts")).showNodes(options));
@@ -184,6 +203,10 @@ withControlPlane(withCluster(program.command("run")))
     "which ones, with commas between (default: all but those that a real cluster has itself)",
   )
   .option("--install", "define the kinds and create the objects that they need, where the cluster lacks them")
+  .option(
+    "--installed",
+    "the chart or `muster install` made definitions, rights and webhook configurations: only use them",
+  )
   .option("--default-scheduler", "also place pods of default-scheduler: only where no kube-scheduler runs")
   .option("--leader-elect", "act only while holding a Lease, so that many may run")
   .option("--lease-namespace <name>", "where the Lease is", "kube-system")
@@ -200,6 +223,7 @@ withControlPlane(withCluster(program.command("run")))
   )
   .option("--webhook-host <name>", "the same for a process outside the cluster: the name or address it is reached by")
   .option("--webhook-address <host:port>", "where webhooks are served", "0.0.0.0:9443")
+  .option("--webhook-cert-dir <folder>", "tls.crt, tls.key and ca.crt that another program keeps, such as cert-manager")
   .addOption(logLevelOption("info"))
   .action(async (options) => (await import("../cli/cluster/run.ts")).runControllers(options));
 
@@ -229,7 +253,7 @@ withCluster(program.command("verify"))
   .option("--fail-on-evicted", "an evicted pod fails even when it was replaced")
   .option("--strict", "pods that are still settling fail")
   .option("--require-running", "also wait until bound pods run")
-  .option("--check <ids...>", "run these checks only: S1 to S15, gitops, gang-barrier, default, all")
+  .option("--check <ids...>", "run these checks only: S1 to S16, gitops, gang-barrier, default, all")
   .option("--exclude-namespace <names...>", "namespaces out of scope, instead of the usual ones")
   .option("--profile <name>", "the shape that GPU nodes must have (check S11)")
   .option("--gitops-root <name>", "the root Application or Kustomization (check gitops)")

@@ -26,7 +26,7 @@ const ruleNumber = /\b(?:R-[A-Z]+-\d+|Q\d{1,2}|(?:TC|GS|GT|TAS|RU|OD|SO|RS)-?\d+
 const most: readonly (readonly [folder: string, lines: number])[] = [
   ["src/decide/schedule", 118],
   ["src/control/schedule", 47],
-  ["src/decide/devices", 19],
+  ["src/decide/devices", 20],
   ["src/control/devices", 2],
   ["src/apiserver", 92],
   ["src/sim/devices", 7],

@@ -38,7 +38,7 @@ const children: ChildProcess[] = [];
 let logged = "";
 
 beforeAll(async () => {
-  const tokenFile = `robot,${account},robot,"system:serviceaccounts,system:authenticated"`;
+  const tokenFile = `robot,${account},robot,"system:serviceaccounts,system:serviceaccounts:muster-system,system:authenticated"`;
   server = await startApiServer({ clock: systemClock(), random: systemRandom(), tokenFile });
   kube = inProcessKube(server.core, { user: { username: "admin", groups: ["system:masters"] }, fieldManager: "test" });
   folder = mkdtempSync(join(tmpdir(), "muster-own-"));
@@ -46,10 +46,18 @@ beforeAll(async () => {
   const config = parse(server.kubeconfig) as { users: { user: unknown }[] };
   for (const each of config.users) each.user = { token: "robot" };
   writeFileSync(join(folder, "robot"), stringify(config));
-  expect(await apply("deploy/muster.yaml")).toBe(7);
+  expect(await apply("deploy/muster.yaml")).toBeGreaterThan(40);
   await start("nodes", "sim", "--pool", "h100=2", "--kubeconfig", join(folder, "admin"));
   await start(
-    ...["run", "--install", "--leader-elect", "--lease-namespace", "muster-system", "--status-address", "127.0.0.1:0"],
+    ...[
+      "run",
+      "--installed",
+      "--leader-elect",
+      "--lease-namespace",
+      "muster-system",
+      "--status-address",
+      "127.0.0.1:0",
+    ],
     ...["--webhook-host", "127.0.0.1", "--webhook-address", "127.0.0.1:0", "--kubeconfig", join(folder, "robot")],
   );
 });

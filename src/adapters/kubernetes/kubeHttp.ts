@@ -28,6 +28,7 @@ import type { KubeConnection } from "../kubeHttp/connection.ts";
 import { CredentialKeeper, type HeldCredentials } from "../kubeHttp/credentialKeeper.ts";
 import { type Answered, type Broken, type Endpoint, endpointOf, exchange } from "../kubeHttp/exchange.ts";
 import { collectionPath, listQuery, objectPath, queryText, wantsBookmarks, watchQuery } from "../kubeHttp/paths.ts";
+import { RequestBook, type RequestKind, resourceWord } from "../kubeHttp/requestBook.ts";
 import { WatchConnection } from "../kubeHttp/watchConnection.ts";
 
 export interface KubeHttpOptions {
@@ -75,13 +76,19 @@ const patchTypes = {
  */
 export function kubeHttp(
   connection: KubeConnection,
-  ports: { readonly clock: Clock; readonly log: Log },
+  ports: {
+    readonly clock: Clock;
+    readonly log: Log;
+    /** Counts requests and speaks of refusals; connections of one process share it. */
+    readonly requests?: RequestBook;
+  },
   options: KubeHttpOptions,
 ): KubeHttp {
   return new KubeOverHttp(connection, ports, options);
 }
 
 interface Request {
+  readonly about: RequestKind;
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   readonly path: string;
   readonly body?: unknown;
@@ -93,6 +100,7 @@ interface Request {
 class KubeOverHttp implements KubeHttp {
   private readonly clock: Clock;
   private readonly log: Log;
+  private readonly requests: RequestBook;
   private readonly options: KubeHttpOptions;
   private readonly endpoint: Endpoint & { readonly prefix: string };
   private readonly keeper: CredentialKeeper;
@@ -102,9 +110,14 @@ class KubeOverHttp implements KubeHttp {
   private readonly watches = new Set<Watch>();
   private closed = false;
 
-  constructor(connection: KubeConnection, ports: { clock: Clock; log: Log }, options: KubeHttpOptions) {
+  constructor(
+    connection: KubeConnection,
+    ports: { clock: Clock; log: Log; requests?: RequestBook },
+    options: KubeHttpOptions,
+  ) {
     this.clock = ports.clock;
     this.log = ports.log;
+    this.requests = ports.requests ?? new RequestBook(ports);
     this.options = options;
     this.endpoint = endpointOf(connection.server);
     this.keeper = new CredentialKeeper(connection.credentials, this.clock, this.log);
@@ -118,12 +131,12 @@ class KubeOverHttp implements KubeHttp {
 
   async get<T extends KubeObject>(ref: ObjectRef<T>, options: CallOptions = {}): Promise<Outcome<T>> {
     if (ref.name === "") return nameless;
-    return this.object({ method: "GET", path: objectPath(ref), ...limitsIn(options) });
+    return this.object({ about: about("get", ref), method: "GET", path: objectPath(ref), ...limitsIn(options) });
   }
 
   async list<T extends KubeObject>(kind: Resource<T>, options: ListOptions = {}): Promise<Outcome<KubeList<T>>> {
     const path = `${collectionPath(kind, options.namespace ?? "")}${listQuery(options)}`;
-    const answer = await this.json({ method: "GET", path, ...limitsIn(options) });
+    const answer = await this.json({ about: about("list", kind), method: "GET", path, ...limitsIn(options) });
     return answer.ok ? listIn<T>(answer.value) : answer;
   }
 
@@ -133,13 +146,13 @@ class KubeOverHttp implements KubeHttp {
     options: WriteOptions = {},
   ): Promise<Outcome<T>> {
     const path = `${collectionPath(kind, object.metadata?.namespace ?? "")}${this.writeQuery(options)}`;
-    return this.object({ method: "POST", path, body: object, ...limitsIn(options) });
+    return this.object({ about: about("create", kind), method: "POST", path, body: object, ...limitsIn(options) });
   }
 
   async update<T extends KubeObject>(ref: ObjectRef<T>, object: T, options: WriteOptions = {}): Promise<Outcome<T>> {
     if (ref.name === "") return nameless;
     const path = `${objectPath(ref)}${this.writeQuery(options)}`;
-    return this.object({ method: "PUT", path, body: object, ...limitsIn(options) });
+    return this.object({ about: about("update", ref), method: "PUT", path, body: object, ...limitsIn(options) });
   }
 
   async patch<T extends KubeObject>(
@@ -151,27 +164,40 @@ class KubeOverHttp implements KubeHttp {
     const force = patch.type === "apply" && patch.force === true ? true : undefined;
     const path = `${objectPath(ref)}${this.writeQuery(options, { force })}`;
     const contentType = patchTypes[patch.type];
-    return this.object({ method: "PATCH", path, body: patch.body, contentType, ...limitsIn(options) });
+    const { body } = patch;
+    return this.object({ about: about("patch", ref), method: "PATCH", path, body, contentType, ...limitsIn(options) });
   }
 
   async delete<T extends KubeObject>(ref: ObjectRef<T>, options: DeleteOptions = {}): Promise<Outcome<T | undefined>> {
     if (ref.name === "") return nameless;
     const body = deleteBody(options);
-    const answer = await this.object<T>({ method: "DELETE", path: objectPath(ref), body, ...limitsIn(options) });
+    const path = objectPath(ref);
+    const answer = await this.object<T>({
+      ...{ about: about("delete", ref), method: "DELETE", path, body },
+      ...limitsIn(options),
+    });
     return answer.ok && answer.value.kind === "Status" ? succeeded(undefined) : answer;
   }
 
   async bind(pod: ObjectRef, target: BindTarget, options: WriteOptions = {}): Promise<Outcome<undefined>> {
     if (pod.name === "") return nameless;
-    const path = `${objectPath({ ...pod, subresource: "binding" })}${this.writeQuery(options)}`;
-    return nothingOf(await this.json({ method: "POST", path, body: bindingBody(pod, target), ...limitsIn(options) }));
+    const ref = { ...pod, subresource: "binding" };
+    const path = `${objectPath(ref)}${this.writeQuery(options)}`;
+    const body = bindingBody(pod, target);
+    return nothingOf(
+      await this.json({ about: about("create", ref), method: "POST", path, body, ...limitsIn(options) }),
+    );
   }
 
   async evict(pod: ObjectRef, options: DeleteOptions = {}): Promise<Outcome<undefined>> {
     if (pod.name === "") return nameless;
     const query = queryText({ dryRun: options.dryRun === true ? "All" : undefined });
-    const path = `${objectPath({ ...pod, subresource: "eviction" })}${query}`;
-    return nothingOf(await this.json({ method: "POST", path, body: evictionBody(pod, options), ...limitsIn(options) }));
+    const ref = { ...pod, subresource: "eviction" };
+    const path = `${objectPath(ref)}${query}`;
+    const body = evictionBody(pod, options);
+    return nothingOf(
+      await this.json({ about: about("create", ref), method: "POST", path, body, ...limitsIn(options) }),
+    );
   }
 
   watch<T extends KubeObject>(kind: Resource<T>, options: WatchOptions, sink: WatchSink<T>): Watch {
@@ -191,20 +217,30 @@ class KubeOverHttp implements KubeHttp {
       sink.ended(why);
     };
     const path = `${collectionPath(kind, options.namespace ?? "")}${watchQuery(options)}`;
+    const asked = about("watch", kind);
     const connect = (held: HeldCredentials, mayAskAgain: boolean): void => {
       if (!open) return;
       const request = { method: "GET", path: this.endpoint.prefix + path, headers: this.headersFor(held, false) };
       const limits = { clock: this.clock, openMs: this.requestMs, silenceMs: this.silenceMs(options) };
       const agent = this.agents.for("watches", held.credentials);
+      let isOpen = false;
       connection = new WatchConnection(this.endpoint, agent, request, limits, {
-        opened: (response) => this.noteWarnings(response, "GET", path),
+        opened: (response) => {
+          isOpen = true;
+          this.requests.answered(asked, response.statusCode ?? 200);
+          this.noteWarnings(response, "GET", path);
+        },
         event: (event) => {
           if (open) sink.event(event as WatchEvent<T>);
         },
         ended: (why, code) => {
+          const message = why === undefined || why.ok ? "" : why.message;
+          if (code !== undefined) this.requests.answered(asked, code, message);
+          else if (!isOpen && why !== undefined) this.requests.broke(asked, new Error(message));
           if (code === 401 && mayAskAgain) void again(held, why);
           else {
-            if (why !== undefined) this.log.info({ path, why }, "a watch broke off");
+            // How many of them never began is said once for all.
+            if (why !== undefined && isOpen) this.log.info({ path, why }, "a watch broke off");
             end(why);
           }
         },
@@ -292,7 +328,12 @@ class KubeOverHttp implements KubeHttp {
       }
       const { code, response, bytes } = result;
       this.noteWarnings(response, request.method, request.path);
-      if (code >= 200 && code < 300) return result;
+      if (code >= 200 && code < 300) {
+        this.requests.answered(request.about, code);
+        return result;
+      }
+      const refusal = refusalIn(code, response.headers, bytes, this.clock.nowMs());
+      this.requests.answered(request.about, code, refusal.message);
       if (code === 401 && !reauthenticated) {
         reauthenticated = true;
         const before: HeldCredentials = held;
@@ -303,7 +344,6 @@ class KubeOverHttp implements KubeHttp {
         }
         if (held.edition !== before.edition) continue;
       }
-      const refusal = refusalIn(code, response.headers, bytes, this.clock.nowMs());
       const { retryAfterMs } = refusal;
       const busy = code === 429 || code === 503;
       if (!isRead || !busy || retryAfterMs === undefined || retryAfterMs > patienceMs || repeats >= repeatsMax) {
@@ -330,10 +370,11 @@ class KubeOverHttp implements KubeHttp {
     return headers;
   }
 
-  private broken({ method, path }: Request, broken: Broken): Refusal {
+  private broken({ about, method, path }: Request, broken: Broken): Refusal {
     const refusal = refusalOfBroken(broken);
     if (broken.why !== "cancelled" && broken.why !== "withdrawn") {
-      this.log.warn({ method, path, reason: refusal.reason, cause: broken.error }, "a request got no answer");
+      this.requests.broke(about, broken.error);
+      this.log.debug({ method, path, reason: refusal.reason, cause: broken.error }, "a request got no answer");
     }
     return refusal;
   }
@@ -367,6 +408,10 @@ class KubeOverHttp implements KubeHttp {
       this.log.warn({ warning, method, path }, "the API server warns");
     }
   }
+}
+
+function about(verb: RequestKind["verb"], ref: Resource): RequestKind {
+  return { verb, resource: resourceWord(ref) };
 }
 
 function limitsIn({ cancel, mayLeave }: CallOptions): Pick<Request, "cancel" | "mayLeave"> {

@@ -15,7 +15,7 @@ function cureOf({ reason, message }: Refusal): string {
     case "Invalid":
       return "the API server refuses the object itself: see that its version is one that Muster supports (docs/own-cluster.md), and report the message if it is";
     case "Forbidden":
-      return "give these credentials the right that the message names (deploy/muster.yaml has all of them), or change the policy that refused the write";
+      return "give these credentials the right that the message names (`muster install --print` shows all of them), or change the policy that refused the write";
     case "Unauthorized":
       return "the API server does not know these credentials: see that the token or certificate of the kubeconfig has not expired";
     case "Conflict":

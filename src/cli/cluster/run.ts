@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
+import { RequestBook } from "../../adapters/kubeHttp/requestBook.ts";
 import { kubeHttp } from "../../adapters/kubernetes/kubeHttp.ts";
 import { pinoLog } from "../../adapters/pinoLog.ts";
 import { prometheus } from "../../adapters/prometheus.ts";
@@ -36,6 +37,8 @@ import { untilSignal } from "./untilSignal.ts";
 export interface RunFlags extends ClusterFlags, WebhookFlags, ControlPlaneFlags {
   readonly controllers?: string;
   readonly install?: boolean;
+  /** The chart or `muster install` made definitions, rights and webhook configurations. */
+  readonly installed?: boolean;
   readonly defaultScheduler?: boolean;
   readonly leaderElect?: boolean;
   readonly leaseNamespace: string;
@@ -66,13 +69,14 @@ export async function runControllers(flags: RunFlags): Promise<void> {
   });
   const connection = await findCluster(flags);
   const fieldManager = "muster";
-  const http = kubeHttp(connection, { clock, log }, { fieldManager });
+  const requests = new RequestBook({ clock, log, metrics });
+  const http = kubeHttp(connection, { clock, log, requests }, { fieldManager });
   const kube = servedDevices(http);
   const hasBinder = named.some(({ name }) => name === "binder");
   const settled = hasBinder ? await withKaiConfig(options, kube).catch(closing(http)) : options;
   const chosen = chosenComponents(flags, settled);
   // Renewals have connections of their own: they must not wait behind the writes that they allow.
-  const leaseKube = kubeHttp(connection, { clock, log }, { fieldManager, requestMs: 5_000 });
+  const leaseKube = kubeHttp(connection, { clock, log, requests }, { fieldManager, requestMs: 5_000 });
   const identity = flags.identity ?? `${hostname()}_${randomUUID().slice(0, 8)}`;
   const lease =
     flags.leaderElect === true
@@ -82,18 +86,30 @@ export async function runControllers(flags: RunFlags): Promise<void> {
     { kube, clock, random, log, metrics },
     { fieldManager, transforms: { "/pods": leanObject }, ...(lease === undefined ? {} : { lease }) },
   );
+  controllers.readiness.add("apiserver", () => requests.outage);
+  controllers.readiness.add("rights", () => requests.missingRights);
   const status = await startStatusServer(
     {
       health: controllers.health,
       readiness: controllers.readiness,
-      metrics,
+      metrics: {
+        contentType: metrics.contentType,
+        text: () => {
+          controllers.measure();
+          return metrics.text();
+        },
+      },
       devices: () => knownDeviceWorld(controllers)?.describe(),
     },
     listen,
   );
   const namespace = flags.leaseNamespace;
   const webhooks =
-    reached && new Webhooks({ kube, clock, random, log }, controllers, { components: chosen, reached, namespace });
+    reached &&
+    new Webhooks({ kube, clock, random, log }, controllers, {
+      ...{ components: chosen, reached, namespace, folder: flags.webhookCertDir },
+      isInstalled: flags.installed === true,
+    });
   const closeAll = async (): Promise<void> => {
     await webhooks?.stop();
     await controllers.stop();
@@ -112,7 +128,8 @@ export async function runControllers(flags: RunFlags): Promise<void> {
       else if (chosen.some(({ hooks = [] }) => hooks.length > 0)) {
         log.warn({}, "defaults and checks of writes are not served: pass --webhook-service or --webhook-host");
       }
-      if (flags.install === true) await makeStartObjects({ kube, clock, log }, chosen, ended);
+      if (flags.install === true || flags.installed === true)
+        await makeStartObjects({ kube, clock, log }, chosen, ended);
     };
     const started = await Promise.race([controllers.start(prepare), signal]);
     if (started === true) {

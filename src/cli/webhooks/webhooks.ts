@@ -3,16 +3,17 @@ import { isIP } from "node:net";
 import type { Component } from "../../control/component.ts";
 import type { Controllers } from "../../control/runtime/controllers.ts";
 import { cachedLookup } from "../../control/webhooks/cachedLookup.ts";
-import { ensureWebhooks } from "../../control/webhooks/ensureWebhooks.ts";
+import { ensureWebhookClients, ensureWebhooks } from "../../control/webhooks/ensureWebhooks.ts";
 import { type WebhookClient, webhookConfigurations } from "../../control/webhooks/webhookConfigurations.ts";
 import type { AdmissionLookup } from "../../model/objects/admissionHook.ts";
-import type { Outcome } from "../../model/outcome.ts";
+import { type Outcome, succeeded } from "../../model/outcome.ts";
 import { UsageError } from "../../model/userError.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Random } from "../../ports/random.ts";
 import { mustSucceed } from "../cluster/mustSucceed.ts";
+import { readKeysInFolder } from "./keysInFolder.ts";
 import { openKeysInSecret, type WebhookKeys } from "./keysInSecret.ts";
 import { startWebhookServer, type WebhookServer } from "./webhookServer.ts";
 
@@ -20,6 +21,8 @@ export interface WebhookFlags {
   /** `namespace/name`. */
   readonly webhookService?: string;
   readonly webhookHost?: string;
+  /** Where another program keeps the certificate; it writes the authority into the configurations, too. */
+  readonly webhookCertDir?: string;
 }
 
 /** How the API server reaches the webhooks, from the flags; undefined without webhooks. */
@@ -48,6 +51,9 @@ const problem = "the webhooks could not be set up";
  * a configuration.
  */
 const lookAgainMs = 10 * 60_000;
+/** Configurations that the installation has not made yet are asked for so often, and files of keys looked at. */
+const lookSoonMs = 5_000;
+const lookAtFilesMs = 60_000;
 
 export interface WebhookPorts {
   /** Not the leader's: every process of an installation answers. */
@@ -66,6 +72,9 @@ export class Webhooks {
   private readonly components: readonly Component[];
   private readonly reached: Reached;
   private readonly namespace: string;
+  private readonly isInstalled: boolean;
+  private readonly folder: string | undefined;
+  private missing: readonly string[] = [];
   private readonly lookup: AdmissionLookup;
   private server: WebhookServer | undefined;
   private stopTimer = (): void => {};
@@ -74,8 +83,17 @@ export class Webhooks {
   constructor(
     ports: WebhookPorts,
     controllers: Controllers,
-    options: { readonly components: readonly Component[]; readonly reached: Reached; readonly namespace: string },
+    options: {
+      readonly components: readonly Component[];
+      readonly reached: Reached;
+      readonly namespace: string;
+      /** The configurations were made by an installation: only how we are reached is ours. */
+      readonly isInstalled?: boolean;
+      readonly folder?: string | undefined;
+    },
   ) {
+    this.isInstalled = options.isInstalled ?? false;
+    this.folder = options.folder;
     this.ports = ports;
     this.components = options.components;
     this.reached = options.reached;
@@ -104,7 +122,8 @@ export class Webhooks {
   }
 
   private lookAgainLater(server: WebhookServer): void {
-    this.stopTimer = this.ports.clock.after(lookAgainMs, () => {
+    const usualMs = this.folder === undefined ? lookAgainMs : lookAtFilesMs;
+    this.stopTimer = this.ports.clock.after(this.missing.length > 0 ? lookSoonMs : usualMs, () => {
       void this.lookAgain(server).then(() => this.lookAgainLater(server));
     });
   }
@@ -118,17 +137,30 @@ export class Webhooks {
 
   private keys(): Promise<Outcome<WebhookKeys>> {
     const { kube, random, clock } = this.ports;
+    if (this.folder !== undefined) return readKeysInFolder(this.folder);
     const place = { namespace: this.namespace, name: secretName, hosts: hostsOf(this.reached) };
     return openKeysInSecret({ kube, random, nowMs: clock.nowMs() }, place);
   }
 
-  private publish(server: WebhookServer, keys: WebhookKeys): Promise<Outcome<undefined>> {
+  private async publish(server: WebhookServer, keys: WebhookKeys): Promise<Outcome<undefined>> {
+    if (this.folder !== undefined) return succeeded(undefined);
     const place = {
       client: clientOf(this.reached, server.port),
       authority: Buffer.from(keys.authority).toString("base64"),
       ownNamespace: this.namespace,
     };
-    return ensureWebhooks(this.ports.kube, webhookConfigurations(this.components, place));
+    const wanted = webhookConfigurations(this.components, place);
+    if (!this.isInstalled) return ensureWebhooks(this.ports.kube, wanted);
+    const outcome = await ensureWebhookClients(this.ports.kube, wanted);
+    if (!outcome.ok) return outcome;
+    const { value: missing } = outcome;
+    if (missing.join() !== this.missing.join()) {
+      if (missing.length > 0)
+        this.ports.log.warn({ missing }, "webhooks are not asked: their configurations are missing");
+      else this.ports.log.info({}, "webhooks are asked: their configurations are there");
+    }
+    this.missing = missing;
+    return succeeded(undefined);
   }
 }
 

@@ -118,6 +118,16 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
     return this.reflector.isFollowing;
   }
 
+  /** For how long the watch has said nothing; undefined before the first one. */
+  get silentForMs(): number | undefined {
+    return this.reflector.silentForMs;
+  }
+
+  /** Why it is not followed, as far as that is known. */
+  get problem(): string | undefined {
+    return this.reflector.problem;
+  }
+
   /** How often it was not. */
   get breaks(): number {
     return this.reflector.breaks;

@@ -61,6 +61,9 @@ export class Reflector {
   private stopTimer: (() => void) | undefined;
   private stopSilence: (() => void) | undefined;
   private openedMs = 0;
+  /** When the watch last said something, be it a bookmark; when it was opened, if it has not yet. */
+  private heardAtMs: number | undefined;
+  private brokenWhy: string | undefined;
   /** Since when a wait may be cut short; undefined while there is none. */
   private hastyFromMs: number | undefined;
   private failedWaits = 0;
@@ -81,6 +84,16 @@ export class Reflector {
   /** Whether events of the kind come in, for all that is known. */
   get isFollowing(): boolean {
     return this.state.phase === "live";
+  }
+
+  /** For how long nothing was heard; undefined before the first watch. */
+  get silentForMs(): number | undefined {
+    return this.heardAtMs === undefined ? undefined : this.options.clock.monotonicMs() - this.heardAtMs;
+  }
+
+  /** Why the kind is not followed now, as far as the API server said. */
+  get problem(): string | undefined {
+    return this.isFollowing ? undefined : this.brokenWhy;
   }
 
   /** How often following broke off. */
@@ -181,11 +194,13 @@ export class Reflector {
     const sink: WatchSink = {
       event: (event) => {
         this.hurried = 0;
+        this.heardAtMs = clock.monotonicMs();
         this.input({ type: "event", event });
       },
       ended: (why) => this.ended(why),
     };
     this.openedMs = clock.monotonicMs();
+    this.heardAtMs ??= this.openedMs;
     this.watch = kube.watch(resource, { ...selection, ...how, allowBookmarks: true, timeoutSeconds }, sink);
     this.stopSilence = clock.after(silentMs, () => this.input({ type: "silent" }));
     // The server should have ended the watch long ago: the connection is dead without a reset.
@@ -224,6 +239,7 @@ export class Reflector {
     const { clock, random, log } = this.options;
     const delayMs = Math.max(atLeastMs, backoffMs(relistBackoff, failures, random));
     log.info({ kind: this.kind, why, failures, delayMs }, "watch waits");
+    this.brokenWhy = why;
     this.stopTimer?.();
     this.failedWaits++;
     this.hastyFromMs =

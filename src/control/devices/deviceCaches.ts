@@ -73,6 +73,7 @@ export class DeviceCaches {
   /** PodGroups, where they have claims. */
   private groupCache: ObjectCache<PodGroup> | undefined;
   private readonly freedListeners: (() => void)[] = [];
+  private readonly deviceListeners: ((device: string) => void)[] = [];
   private book: SliceBook | undefined;
   private full: FullNodes | undefined;
   private extended: ExtendedResources | undefined;
@@ -94,6 +95,7 @@ export class DeviceCaches {
       kinds: { [pods]: { table: this.pods.table as unknown as KindTable } },
       onDevice: (device) => {
         this.full?.changed(device);
+        for (const hear of this.deviceListeners) hear(device);
         if (!this.tracker.isTaken(device)) for (const hear of this.freedListeners) hear();
       },
       onChange: (change) => {
@@ -141,6 +143,11 @@ export class DeviceCaches {
   /** A device, or a share of one, may be free: also because a decision was dropped, of which no watch tells. */
   onFreed(hear: () => void): void {
     this.freedListeners.push(hear);
+  }
+
+  /** A device was given away, or let go of. */
+  onDevice(hear: (device: string) => void): void {
+    this.deviceListeners.push(hear);
   }
 
   get groups(): ObjectCache<PodGroup> | undefined {
@@ -202,6 +209,7 @@ export class DeviceCaches {
       selectors,
       features,
       nowMs,
+      unwritten: () => tracker.unwrittenDevices(),
     };
   }
 

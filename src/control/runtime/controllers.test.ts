@@ -373,3 +373,50 @@ describe("one controller without a lease", () => {
     await controllers.stop();
   });
 });
+
+describe("a person on call", () => {
+  async function watched() {
+    const api = await TestApi.start({ controllers: false });
+    const user = { username: "a", groups: ["system:masters"] };
+    const kube = new FaultyKube(inProcessKube(api.core, { user, fieldManager: "a" }));
+    const metrics = new MetricsBook();
+    const ports = { kube, clock: api.clock, random: seededRandom(1), log: new KeptLog(), metrics };
+    const controllers = new Controllers(ports, { fieldManager: "a" });
+    controllers.cache(configMaps);
+    await controllers.start();
+    const problem = (name: string): string | undefined =>
+      controllers.readiness.report().checks.find((check) => check.name === name)?.problem;
+    const ageS = (): number => {
+      controllers.measure();
+      return metrics.value("muster_watch_age_seconds", { kind });
+    };
+    return { api, kube, controllers, problem, ageS };
+  }
+
+  test("sees how long a watch has been silent, and an event makes it young again", async () => {
+    const { api, controllers, ageS } = await watched();
+    await api.clock.advance(40_000);
+    expect(ageS()).toBe(40);
+    await api.create("/namespaces", namespaceNamed("a"));
+    await api.create("/configmaps", configMapNamed("a/one"));
+    await settle();
+    expect(ageS()).toBe(0);
+    await controllers.stop();
+  });
+
+  test("finds a process unready whose watch has been refused for a minute, with the reason, and ready when it is back", async () => {
+    const { api, kube, controllers, problem, ageS } = await watched();
+    const refusal = refused("Forbidden", 'User "a" cannot watch resource "configmaps"');
+    kube.faults = { watch: () => refusal, before: (verb) => (verb === "list" ? refusal : undefined) };
+    kube.cut();
+    await api.clock.advance(59_000);
+    expect(problem("watches")).toBeUndefined();
+    await api.clock.advance(2_000);
+    expect(problem("watches")).toMatch(/^\/configmaps was not watched for 61 s \(.*cannot watch resource.*\)$/);
+    expect(ageS()).toBe(61);
+    kube.faults = {};
+    await api.clock.advance(120_000);
+    expect(problem("watches")).toBeUndefined();
+    await controllers.stop();
+  });
+});

@@ -45,6 +45,8 @@ export type CacheOptions<T extends KubeObject> = Pick<ObjectCacheOptions<T>, "tr
 const defaultGraceMs = 30_000;
 /** After this long a kind that cannot be listed is reported. */
 const slowSyncMs = 120_000;
+/** A watch that is being opened again for longer than this makes the process unready. */
+const brokenWatchMs = 60_000;
 
 /**
  * The controllers of one process and what they share. They start in order (caches, the wait until all have synced, the
@@ -88,6 +90,16 @@ export class Controllers {
       const missing = this.unsynced();
       return missing.length === 0 ? undefined : `no list yet of ${missing.join(", ")}`;
     });
+    this.readiness.add("watches", () => this.brokenWatches());
+  }
+
+  /** Sets the gauges that grow by time alone; called when metrics are read. */
+  measure(): void {
+    const oldestMs = new Map<string, number>();
+    for (const { kind, silentForMs = 0 } of this.caches.values()) {
+      oldestMs.set(kind, Math.max(oldestMs.get(kind) ?? 0, silentForMs));
+    }
+    for (const [kind, ms] of oldestMs) this.ports.metrics.gauge("muster_watch_age_seconds", { kind }, ms / 1000);
   }
 
   /**
@@ -236,6 +248,15 @@ export class Controllers {
     const waiting = this.sortedCaches().filter(({ isFollowed }) => !isFollowed);
     if (how === "one") waiting.some((cache) => cache.scout());
     else for (const cache of waiting) cache.hurry();
+  }
+
+  private brokenWatches(): string | undefined {
+    const broken = this.sortedCaches().flatMap(({ kind, hasSynced, isFollowed, silentForMs = 0, problem }) => {
+      if (!hasSynced || isFollowed || silentForMs < brokenWatchMs) return [];
+      const forS = Math.floor(silentForMs / 1000);
+      return [`${kind} was not watched for ${forS} s${problem === undefined ? "" : ` (${problem})`}`];
+    });
+    return broken.length === 0 ? undefined : broken.join(", ");
   }
 
   private unsynced(): string[] {

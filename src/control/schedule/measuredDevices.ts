@@ -29,6 +29,7 @@ export function measuredDevices(devices: DeviceClaims, report: DeviceReport, clo
     release: (task) => devices.release(task),
     checkpoint: () => devices.checkpoint(),
     rollback: (checkpoint) => devices.rollback(checkpoint),
+    unitsOn: (node) => devices.unitsOn(node),
   };
 }
 

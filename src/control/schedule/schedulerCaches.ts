@@ -1,6 +1,6 @@
 import type { ExtendedAllocation } from "../../decide/bind/claimStatus.ts";
 import { extendedEntry } from "../../decide/devices/claims/extendedClaim.ts";
-import { ClaimDevices } from "../../decide/schedule/cluster/claimDevices.ts";
+import { ClaimDevices, gpusIn } from "../../decide/schedule/cluster/claimDevices.ts";
 import { Cluster } from "../../decide/schedule/cluster/cluster.ts";
 import type { Place } from "../../decide/schedule/cluster/task.ts";
 import type { Settings } from "../../decide/schedule/settings.ts";
@@ -315,6 +315,7 @@ export class SchedulerCaches {
     const { cluster } = this;
     const found = new ClaimDevices({
       view: (nowMs) => devices.view(nowMs),
+      onDevice: (device) => cluster.deviceChanged(device),
       usersOf: ({ metadata }) => devices.podsByClaim.get(`${metadata.namespace ?? ""}/${metadata.name}`),
     });
     cluster.devices = measuredDevices(found, devices.report, devices.controllers.ports.clock);
@@ -337,12 +338,16 @@ export class SchedulerCaches {
     for (const each of [devices.slices, devices.classes, devices.rules]) each.onChanges(() => cluster.touched());
     const byNode = devices.slices.index(({ spec }) => (spec.nodeName === undefined ? [] : [spec.nodeName]));
     const countGpus = ({ spec }: ResourceSlice): void => {
-      if (spec.nodeName !== undefined) cluster.setClaimGpus(spec.nodeName, gpusIn(byNode.get(spec.nodeName)));
+      if (spec.nodeName === undefined) return;
+      const slices = byNode.get(spec.nodeName);
+      cluster.setClaimGpus(spec.nodeName, gpusIn(slices));
+      cluster.setSlices(spec.nodeName, slices);
     };
     for (const slice of devices.slices.view().objects.values()) countGpus(slice);
     devices.slices.onChanges((changes) => {
       for (const { object } of changes) countGpus(object as unknown as ResourceSlice);
     });
+    devices.onDevice((device) => cluster.deviceChanged(device));
     devices.onFreed(() => {
       cluster.touched();
       this.onFreed();
@@ -440,13 +445,6 @@ export class SchedulerCaches {
 /** The node pool that an object says it belongs to. */
 export function poolOf({ metadata }: Pick<KubeObject, "metadata">): string {
   return metadata.labels?.[labelKeys.nodePool] ?? "";
-}
-
-/** Devices of drivers whose name says GPU. */
-function gpusIn(slices: readonly ResourceSlice[]): number {
-  let count = 0;
-  for (const { spec } of slices) if (spec.driver.includes("gpu")) count += spec.devices?.length ?? 0;
-  return count;
 }
 
 /** A pod that has a node and has not ended holds it, with the GPUs that its labels name. */

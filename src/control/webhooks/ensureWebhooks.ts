@@ -34,6 +34,43 @@ async function ensure(kube: KubeApi, wanted: NewObject): Promise<Outcome<unknown
   }
 }
 
+/**
+ * Writes the address and the CA of this process into the webhook configurations of the installation, and changes
+ * nothing else in them. Returns the missing ones: they are created after the processes, and deleted before them.
+ */
+export async function ensureWebhookClients(
+  kube: KubeApi,
+  wanted: readonly NewObject[],
+): Promise<Outcome<readonly string[]>> {
+  const missing: string[] = [];
+  for (const each of wanted) {
+    const outcome = await ensureClients(kube, each);
+    if (!outcome.ok) return outcome;
+    if (outcome.value === "missing") missing.push(`${each.kind} ${each.metadata.name}`);
+  }
+  return { ok: true, value: missing };
+}
+
+interface NamedWebhook {
+  readonly name: string;
+  readonly clientConfig: unknown;
+}
+
+async function ensureClients(kube: KubeApi, wanted: NewObject): Promise<Outcome<"there" | "missing">> {
+  const ref: ObjectRef = { ...resourceOf(wanted), namespace: "", name: wanted.metadata.name };
+  const clients = new Map((wanted["webhooks"] as NamedWebhook[]).map(({ name, clientConfig }) => [name, clientConfig]));
+  for (let attempt = 1; ; attempt++) {
+    const found = await kube.get(ref);
+    if (!found.ok) return found.reason === "NotFound" ? { ok: true, value: "missing" } : found;
+    const stored = (found.value["webhooks"] ?? []) as NamedWebhook[];
+    const webhooks = stored.map((each) => ({ ...each, clientConfig: clients.get(each.name) ?? each.clientConfig }));
+    if (equalFields(stored, webhooks)) return { ok: true, value: "there" };
+    const written = await kube.update(ref, { ...found.value, webhooks } as KubeObject);
+    if (written.ok) return { ok: true, value: "there" };
+    if (written.reason !== "Conflict" || attempt === attemptsMax) return written;
+  }
+}
+
 function resourceOf({ kind }: NewObject): Resource {
   const plural =
     kind === "MutatingWebhookConfiguration" ? "mutatingwebhookconfigurations" : "validatingwebhookconfigurations";

@@ -136,6 +136,15 @@ export class ClaimTracker implements CountedState {
     return this.pending.get(uid)?.claim.status?.allocation;
   }
 
+  /** Devices that were decided on, and that no claim of the API has yet. */
+  *unwrittenDevices(): Iterable<string> {
+    for (const { claim } of this.pending.values()) {
+      const { namespace = "", name } = claim.metadata;
+      if (this.get(namespace, name)?.status?.allocation !== undefined) continue;
+      for (const { device } of usesOf(claim)) yield device;
+    }
+  }
+
   pendingHolders(uid: string): readonly string[] {
     return [...(this.pending.get(uid)?.holders ?? [])].sort();
   }

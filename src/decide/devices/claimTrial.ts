@@ -31,7 +31,7 @@ import { claimsOfPod, type GetClaim, type PodClaim } from "./claims/podClaims.ts
 import type { PodsGroup } from "./claims/podsGroup.ts";
 import { askNode, bestScoreOf, type Prepared, prepareClaims } from "./placeClaims.ts";
 import type { RefusalReason } from "./refusalReason.ts";
-import type { CountedState } from "./search/allocatedState.ts";
+import type { AllocatedState, CountedState } from "./search/allocatedState.ts";
 import { type DeviceUse, sumOf, usesOf } from "./search/deviceUse.ts";
 import type { DeviceFeatures } from "./search/features.ts";
 import { FullNodes } from "./search/fullNodes.ts";
@@ -54,6 +54,8 @@ export interface DeviceView {
   readonly selectors: SelectorCache;
   readonly features: DeviceFeatures;
   readonly nowMs: number;
+  /** Devices that were decided on, and that no claim of the API has yet. */
+  readonly unwritten?: () => Iterable<string>;
 }
 
 export type ClaimsFit =
@@ -116,7 +118,11 @@ export class ClaimTrial implements CountedState {
   private version = 0;
   private readonly plans = new Map<string, PodPlan>();
 
-  constructor(view: DeviceView) {
+  private readonly onDevice: (device: string) => void;
+
+  /** `onDevice` is told of each device that is tried, freed, or taken back. */
+  constructor(view: DeviceView, onDevice: (device: string) => void = () => {}) {
+    this.onDevice = onDevice;
     this.view = view;
     this.full = new FullNodes(view.book, this);
   }
@@ -126,14 +132,15 @@ export class ClaimTrial implements CountedState {
     return plan.kind === "ready" || plan.kind === "skip" ? undefined : { why: plan.why, reason: reasonOf(plan) };
   }
 
-  fit(pod: Pod, node: Node): ClaimsFit {
+  /** `isHeld`: devices that are held another way than by a claim. */
+  fit(pod: Pod, node: Node, isHeld?: (device: string) => boolean): ClaimsFit {
     const split = this.splitOn(pod, node);
     const plan = this.planOf(pod, split);
     if (plan.kind === "skip") return { ok: true, claims: [], split: undefined, rank: 0 };
     if (plan.kind !== "ready") return { ok: false, why: plan.why, reason: reasonOf(plan), isEverywhere: true };
     const { book, features, nowMs } = this.view;
     const { needs } = plan;
-    const verdict = askNode(needs, node, { book, features, nowMs, state: this, full: this.full });
+    const verdict = askNode(needs, node, { book, features, nowMs, state: this.withHeld(isHeld), full: this.full });
     if (verdict.kind !== "fits") {
       return { ok: false, why: verdict.why, reason: reasonOf(verdict), isEverywhere: verdict.kind === "error" };
     }
@@ -215,6 +222,15 @@ export class ClaimTrial implements CountedState {
 
   isTaken(device: string): boolean {
     return (this.view.state.isTaken(device) ? 1 : 0) + (this.wholes.get(device) ?? 0) > 0;
+  }
+
+  private withHeld(isHeld: ((device: string) => boolean) | undefined): AllocatedState {
+    if (isHeld === undefined) return this;
+    return {
+      isTaken: (device) => isHeld(device) || this.isTaken(device),
+      isShared: (device) => this.isShared(device),
+      consumed: (device) => this.consumed(device),
+    };
   }
 
   isShared(device: string): boolean {
@@ -308,6 +324,7 @@ export class ClaimTrial implements CountedState {
       changes.set(name, (changes.get(name) ?? 0n) + BigInt(by) * amount);
     }
     this.full.changed(device);
+    this.onDevice(device);
   }
 }
 

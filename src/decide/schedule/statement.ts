@@ -56,6 +56,7 @@ export class Statement {
       const { task, status, holdings, states, devicesAt, eviction, devices } = this.befores.pop() as Before;
       this.cluster.restore(task, holdings, states, status);
       this.cluster.devices.rollback(devicesAt);
+      this.cluster.countClaims();
       setOrDelete(this.evictions, task, eviction);
       setOrDelete(this.devices, task, devices);
     }
@@ -74,6 +75,7 @@ export class Statement {
     this.cluster.setHoldings(task, [{ node, groups, state: isPipelined ? "pipelined" : "used" }]);
     if (devices !== undefined) {
       this.cluster.devices.assume(task, node, devices);
+      this.cluster.countClaims();
       this.devices.set(task, devices);
     }
     this.cluster.setStatus(task, isPipelined ? "pipelined" : "allocated");
@@ -83,7 +85,10 @@ export class Statement {
     const from = task.status;
     this.note(task);
     this.cluster.setHoldStates(task, "releasing");
-    if (task.shape.hasDeviceClaims) this.cluster.devices.release(task);
+    if (task.shape.hasDeviceClaims) {
+      this.cluster.devices.release(task);
+      this.cluster.countClaims();
+    }
     this.cluster.setStatus(task, "releasing");
     this.evictions.set(task, { reason, from });
   }
@@ -91,7 +96,10 @@ export class Statement {
   /** As if the pod were gone, with everything it holds. Only to see what would be: nobody plans with it. */
   lift(task: Task): void {
     this.note(task);
-    if (task.shape.hasDeviceClaims) this.cluster.devices.release(task);
+    if (task.shape.hasDeviceClaims) {
+      this.cluster.devices.release(task);
+      this.cluster.countClaims();
+    }
     this.cluster.setHoldings(task, []);
     this.cluster.setStatus(task, "unknown");
   }

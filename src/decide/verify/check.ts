@@ -20,6 +20,7 @@ export type CheckId =
   | "S13"
   | "S14"
   | "S15"
+  | "S16"
   | "gitops";
 
 export interface Check {

@@ -681,6 +681,83 @@ facts("S15", [
   },
 ]);
 
+const published = (names: readonly string[]): KubeObject =>
+  ({
+    apiVersion: "resource.k8s.io/v1",
+    kind: "ResourceSlice",
+    metadata: { name: "n1", uid: "slice", resourceVersion: "1" },
+    spec: {
+      driver: "gpu.nvidia.com",
+      nodeName: "n1",
+      pool: { name: "n1", generation: 1, resourceSliceCount: 1 },
+      devices: names.map((name) => ({ name, attributes: { uuid: { string: `GPU-${name}` } } })),
+    },
+  }) as unknown as KubeObject;
+const claimOf = (device: string): KubeObject =>
+  ({
+    apiVersion: "resource.k8s.io/v1",
+    kind: "ResourceClaim",
+    metadata: { name: "c", namespace: "t", uid: "claim", resourceVersion: "1" },
+    status: { allocation: { devices: { results: [{ request: "r", driver: "gpu.nvidia.com", pool: "n1", device }] } } },
+  }) as unknown as KubeObject;
+const withGpu = (id: string, annotation = "sim.muster.dev/devices"): KubeObject => {
+  const made = pod("t/a", gpus("1")) as unknown as { metadata: { annotations?: Record<string, string> } };
+  const text = annotation === "sim.muster.dev/devices" ? JSON.stringify({ main: { "nvidia.com/gpu": [id] } }) : id;
+  made.metadata = { ...made.metadata, annotations: { ...made.metadata.annotations, [annotation]: text } };
+  return made as unknown as KubeObject;
+};
+const both = (amount: string): KubeObject => node("n1", { allocatable: { "nvidia.com/gpu": amount, pods: "10" } });
+facts("S16", [
+  {
+    name: "a claim and a pod have different GPUs",
+    objects: {
+      nodes: [both("2")],
+      pods: [withGpu("GPU-b")],
+      resourceclaims: [claimOf("a")],
+      resourceslices: [published(["a", "b"])],
+    },
+    status: "passed",
+  },
+  {
+    name: "a pod reports the GPU whose device a claim has",
+    objects: {
+      nodes: [both("2")],
+      pods: [withGpu("GPU-a")],
+      resourceclaims: [claimOf("a")],
+      resourceslices: [published(["a", "b"])],
+    },
+    status: "failed",
+    says: "pods/t/a: has GPU GPU-a of node n1 from the device plugin, and claim t/c has it as gpu.nvidia.com/n1/a",
+  },
+  {
+    name: "a reservation keeps the GPU whose device a claim has",
+    objects: {
+      nodes: [both("2")],
+      pods: [withGpu("GPU-a", "run.ai/reserve_for_gpu_index")],
+      resourceclaims: [claimOf("a")],
+      resourceslices: [published(["a", "b"])],
+    },
+    status: "failed",
+    says: "claim t/c has it",
+  },
+  {
+    name: "more GPUs are given out than there are, and no pod reports which it has",
+    objects: {
+      nodes: [both("1")],
+      pods: [pod("t/a", gpus("1"))],
+      resourceclaims: [claimOf("a")],
+      resourceslices: [published(["a"])],
+    },
+    status: "failed",
+    says: "nodes/n1: 1 of nvidia.com/gpu are with pods and 1 in claims, and there are 1",
+  },
+  {
+    name: "a node without a device plugin for GPUs",
+    objects: { nodes: [node("n1")], pods: [], resourceclaims: [claimOf("a")], resourceslices: [published(["a"])] },
+    status: "passed",
+  },
+]);
+
 test("objects of the fixtures are from before the snapshot", () => {
   expect(Date.parse(longAgo)).toBeLessThan(startMs);
 });

@@ -3,6 +3,7 @@ import type { Check, CheckId } from "./check.ts";
 import { claimsHold } from "./checks/claimsHold.ts";
 import { gangsWhole } from "./checks/gangsWhole.ts";
 import { gitopsConverged } from "./checks/gitopsConverged.ts";
+import { gpusOnce } from "./checks/gpusOnce.ts";
 import { inventoryAgrees } from "./checks/inventoryAgrees.ts";
 import { nodesFit } from "./checks/nodesFit.ts";
 import { nodesHold } from "./checks/nodesHold.ts";
@@ -33,6 +34,7 @@ export const checks: readonly Check[] = [
   workloadsHavePods,
   priorityHolds,
   nothingStale,
+  gpusOnce,
   gitopsConverged,
 ];
 

@@ -55,6 +55,8 @@ export interface ClaimInput {
   readonly prepared: PreparedClaim | undefined;
   /** Everything else that this node has prepared or is preparing. */
   readonly others: readonly PreparedClaim[];
+  /** Names of devices whose GPU a pod of the node has from the device plugin, and that pod. */
+  readonly plugged?: ReadonlyMap<string, string>;
   /** Pods of this node whose containers may use the claim: not ended, and not gone from the node. */
   readonly users: readonly Pod[];
   readonly sim: SimNode;
@@ -135,6 +137,11 @@ function beginPrepare(
   // Looking again in a while is enough: the one that holds it wakes us by what it writes.
   if (busy !== undefined && mine.every(({ adminAccess, shareID }) => adminAccess !== true && shareID === undefined)) {
     return refuse(input, claim, "DeviceInUse", `the device is still prepared for claim ${busy.namespace}/${busy.name}`);
+  }
+  const plugged = mine.find(({ device, adminAccess }) => adminAccess !== true && input.plugged?.has(device) === true);
+  if (plugged !== undefined) {
+    const pod = input.plugged?.get(plugged.device);
+    return refuse(input, claim, "DeviceInUse", `pod ${pod} has the GPU from the device plugin`);
   }
   const { uid, name, namespace = "" } = claim.metadata;
   const users = input.users.filter((pod) => isReservedFor(claim, pod)).map(({ metadata }) => metadata.uid);

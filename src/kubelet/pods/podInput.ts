@@ -30,6 +30,8 @@ export interface PodInput {
   readonly pods: () => Iterable<Pod>;
   /** Devices whose pods are gone from the API while their processes still run. */
   readonly ghosts?: readonly Ghost[];
+  /** Ids of GPUs and partitions that claims have, and the UID of the claim: the device plugin does not give them. */
+  readonly claimedGpus?: () => ReadonlyMap<string, string>;
   /** False while claims of the pod are not prepared on the node. */
   readonly claimsPrepared?: boolean;
   readonly memory?: PodMemory;

@@ -101,6 +101,15 @@ export class PodStep {
     for (const { podUid, devices, untilMs } of input.ghosts ?? []) {
       if (untilMs > nowMs) for (const id of devices) held.set(id, podUid);
     }
+    const claimed = input.claimedGpus?.() ?? new Map<string, string>();
+    if (claimed.size > 0) {
+      for (const list of this.units.values()) {
+        for (const { id, gpu } of list) {
+          const claim = claimed.get(id) ?? claimed.get(input.sim.devices[gpu]?.uuid ?? "");
+          if (claim !== undefined) held.set(id, claim);
+        }
+      }
+    }
     const { node, options } = input;
     const ignoreMissing = options.ignoreMissing === true;
     const admission = admitPod({ pod, node, pods, units: this.units, held, ignoreMissing });

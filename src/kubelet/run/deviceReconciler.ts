@@ -2,6 +2,7 @@
 
 import type { Node, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
 import type { Cancel } from "../../ports/cancel.ts";
+import { devicesOfPlugin } from "../devices/bothWays.ts";
 import { nextForSlices } from "../devices/draDriver.ts";
 import { earliest, type NodeWrite } from "../node/nodeWrite.ts";
 import {
@@ -116,6 +117,7 @@ async function turnClaim(
       prepared,
       others: othersOf(agent, uid),
       users: usersOf(agent, place, nowMs),
+      plugged: pluggedDevices(world, dra, agent, node),
       sim,
       state,
       faults: world.faults.of(node).faults,
@@ -140,6 +142,17 @@ async function turnClaim(
     setPrepared(world, agent, uid, next.prepared);
     if (!hasWritten || step >= 4) return next.wakeAtMs;
   }
+}
+
+function pluggedDevices(
+  { options, ports }: KubeletContext,
+  dra: DraContext,
+  agent: NodeAgent,
+  node: Node,
+): ReadonlyMap<string, string> {
+  const pods = [...agent.podsNow()];
+  for (const { pod, untilMs } of agent.ghosts) if (untilMs > ports.clock.nowMs()) pods.push(pod);
+  return devicesOfPlugin({ node, slices: dra.slicesOf(agent.name), driver: options.dra?.driver ?? "" }, pods);
 }
 
 function setPrepared(

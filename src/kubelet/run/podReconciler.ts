@@ -2,6 +2,7 @@ import { keyOfObject } from "../../model/intent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { Refusal } from "../../model/outcome.ts";
 import type { Cancel } from "../../ports/cancel.ts";
+import { gpusOfClaims } from "../devices/bothWays.ts";
 import type { Fault } from "../node/faults.ts";
 import { holdsLease } from "../node/nodeLease.ts";
 import { earliest, eventTarget, type NodeWrite, podRef } from "../node/nodeWrite.ts";
@@ -198,6 +199,7 @@ function decide(
     faults,
     pods: () => agent.podsNow(),
     ghosts,
+    claimedGpus: () => claimedGpus(world, agent, node),
     claimsPrepared: areClaimsPrepared(world, agent, pod),
     memory,
     options: life,
@@ -211,6 +213,15 @@ function decide(
   const agentNext = nextForReservation({ pod, sim, state, faults, memory, options: options.reservation, nowMs });
   const wakeAtMs = agentNext.writes.length > 0 ? nowMs : earliest(next.wakeAtMs, agentNext.wakeAtMs);
   return { ...next, writes: agentNext.writes, wakeAtMs };
+}
+
+function claimedGpus({ dra, options }: KubeletContext, agent: NodeAgent, node: Node): ReadonlyMap<string, string> {
+  if (dra === undefined || options.dra === undefined) return new Map();
+  const claims = dra.claimsOf(agent.name);
+  if (claims.length === 0 && agent.prepared.size === 0) return new Map();
+  const prepared = [...agent.prepared.values()].flatMap(({ devices }) => devices);
+  const view = { node, slices: dra.slicesOf(agent.name), driver: options.dra.driver };
+  return gpusOfClaims(view, claims, prepared);
 }
 
 function areClaimsPrepared({ dra, options }: KubeletContext, agent: NodeAgent, pod: Pod): boolean {

@@ -4,6 +4,7 @@ import { isFinished } from "../../decide/devices/claims/podClaims.ts";
 import { useKey, usesOf } from "../../decide/devices/search/deviceUse.ts";
 import { deviceKey } from "../../decide/devices/search/poolDevice.ts";
 import type { Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
+import { marks } from "../../model/profiles/marks.ts";
 import type { Invariant } from "../invariant.ts";
 
 export const claimsKey = "resource.k8s.io/resourceclaims";
@@ -48,6 +49,80 @@ export const deviceGivenOnce: Invariant = {
     };
   },
 };
+
+/**
+ * I1 whichever way a GPU is given out. A GPU has one identity: the device plugin reports it on the pod, the driver publishes it as the attribute
+ * `uuid` of its device. At every revision it is in a claim or on a pod, and not in both.
+ */
+export const gpuHasOneHolder: Invariant = {
+  id: "I1",
+  fact: "a GPU is held one way at a time: by one claim, or by one pod that got it from the device plugin",
+  begin: ({ store }) => {
+    /** GPU to the claims that have its device. */
+    const claimed = new Map<string, Map<string, string>>();
+    const plugged = new Map<string, Map<string, string>>();
+    const set = (holders: Map<string, Map<string, string>>, uid: string, name: string, gpus: readonly string[]) => {
+      for (const each of holders.values()) each.delete(uid);
+      for (const gpu of gpus) holders.set(gpu, (holders.get(gpu) ?? new Map()).set(uid, name));
+    };
+    const firstOf = (holders: Map<string, Map<string, string>>, gpu: string, but = ""): string | undefined => {
+      for (const [uid, name] of holders.get(gpu) ?? []) if (uid !== but) return name;
+      return undefined;
+    };
+    return {
+      commit: ({ type, event, call }) => {
+        const { resource } = event.current;
+        if (resource === claimsKey) {
+          const claim = event.current.object() as unknown as ResourceClaim;
+          const { uid, name } = claim.metadata;
+          const gpus = type === "DELETED" ? [] : gpusOfClaim(store, claim);
+          set(claimed, uid, name, gpus);
+          for (const gpu of gpus) {
+            const pod = firstOf(plugged, gpu);
+            if (pod !== undefined)
+              return `${call.actor} gave ${gpu} to claim ${name}; pod ${pod} has it from the device plugin`;
+          }
+        }
+        if (resource === "/pods") {
+          const pod = event.current.object() as unknown as Pod;
+          const { uid, name } = pod.metadata;
+          const gpus = type === "DELETED" || isFinished(pod) ? [] : pluginGpusOf(pod);
+          set(plugged, uid, name, gpus);
+          for (const gpu of gpus) {
+            const claim = firstOf(claimed, gpu);
+            if (claim !== undefined) return `${call.actor} gave ${gpu} to pod ${name}; claim ${claim} has it`;
+            const other = firstOf(plugged, gpu, uid);
+            if (other !== undefined) return `${call.actor} gave ${gpu} to pod ${name}; pod ${other} has it`;
+          }
+        }
+        return undefined;
+      },
+    };
+  },
+};
+
+function gpusOfClaim(store: ObjectStore, claim: ResourceClaim): string[] {
+  const held = new Set(usesOf(claim).map(({ device }) => device));
+  if (held.size === 0) return [];
+  const gpus: string[] = [];
+  for (const version of store.collection(slicesKey).all()) {
+    const { spec } = version.object() as unknown as ResourceSlice;
+    for (const { name, attributes } of spec.devices ?? []) {
+      const uuid = attributes?.["uuid"]?.string;
+      if (uuid !== undefined && held.has(deviceKey({ driver: spec.driver, pool: spec.pool.name, device: name })))
+        gpus.push(uuid);
+    }
+  }
+  return gpus;
+}
+
+/** GPUs that a pod has from the device plugin, as its node reports them. */
+function pluginGpusOf({ metadata }: Pod): string[] {
+  const text = metadata.annotations?.[marks.devices];
+  if (text === undefined) return [];
+  const assignment = JSON.parse(text) as Record<string, Record<string, string[]>>;
+  return Object.values(assignment).flatMap((resources) => Object.values(resources).flat());
+}
 
 /** I14: on the node itself. */
 export const devicePreparedOnce: Invariant = {
@@ -165,15 +240,21 @@ export function allAreServedBut(waitsForMore: (store: ObjectStore, pod: Pod) => 
     begin: ({ store }) => ({
       atRest: () => {
         const devices = new Set<string>();
+        const keyOfGpu = new Map<string, string>();
         for (const version of store.collection(slicesKey).all()) {
           const { spec } = version.object() as ResourceSlice;
-          for (const { name } of spec.devices ?? [])
-            devices.add(deviceKey({ driver: spec.driver, pool: spec.pool.name, device: name }));
+          for (const { name, attributes } of spec.devices ?? []) {
+            const key = deviceKey({ driver: spec.driver, pool: spec.pool.name, device: name });
+            devices.add(key);
+            const uuid = attributes?.["uuid"]?.string;
+            if (uuid !== undefined) keyOfGpu.set(uuid, key);
+          }
         }
         const used = new Set<string>();
         const pods = new Map(
           [...store.collection("/pods").all()].map((version) => [version.side.uid, version.object() as Pod]),
         );
+        for (const pod of pods.values()) for (const gpu of pluginGpusOf(pod)) used.add(keyOfGpu.get(gpu) ?? gpu);
         for (const claim of claimsOf(store)) {
           for (const { device } of usesOf(claim)) used.add(device);
           for (const { uid, name } of claim.status?.reservedFor ?? []) {

@@ -3,14 +3,18 @@ import type { ReconcileResult } from "../../control/runtime/loop.ts";
 import { kindSource } from "../../control/runtime/sources.ts";
 import { isReservedFor } from "../../decide/devices/claims/podClaims.ts";
 import { deviceKey } from "../../decide/devices/search/poolDevice.ts";
-import type { AllocatedDeviceStatus, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
+import type { AllocatedDeviceStatus, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
 import { equalFields, type JsonObject } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { marks } from "../../model/profiles/marks.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { runControllers } from "../controllersProcess.ts";
 
 const podsRef = builtin.Pod;
 const claimsRef = builtin.ResourceClaim;
+const slicesRef = builtin.ResourceSlice;
+const gpuResource = "nvidia.com/gpu";
 const startMs = 60;
 
 /** What a node really has, whoever says what: devices by the claim that they are prepared for, and the programs that run. */
@@ -18,6 +22,8 @@ export interface NodeMemory {
   readonly prepared: Map<string, string>;
   /** Programs by the UID of their pod. */
   readonly running: Map<string, Program>;
+  /** GPUs that the device plugin has given to pods, by the UID of the pod. */
+  readonly plugged?: Map<string, readonly string[]>;
 }
 
 /** A program that runs: whose it is, and the claims that it uses. */
@@ -50,11 +56,13 @@ export function kubelet(name: string, memory: NodeMemory, options: KubeletOption
 function addKubelet(controllers: Controllers, ports: ActorPorts, memory: NodeMemory, options: KubeletOptions): void {
   const pods = controllers.cache<Pod>(podsRef);
   const claims = controllers.cache<ResourceClaim>(claimsRef);
+  const slices = controllers.cache<ResourceSlice>(slicesRef);
   const agent = new Agent(ports, memory, options, {
     pod: (key) => pods.get(key),
     pods: () => pods.view().objects.values(),
     claim: (key) => claims.get(key),
     claims: () => claims.view().objects.values(),
+    slices: () => slices.view().objects.values(),
   });
   controllers.add({
     name: "kubelet",
@@ -65,6 +73,8 @@ function addKubelet(controllers: Controllers, ports: ActorPorts, memory: NodeMem
         if (event.type === "deleted")
           for (const claim of agent.claimsOf(event.object) ?? []) keys.push(claimPrefix + keyOf(claim));
         if (event.type === "deleted") agent.deleted(event.object);
+        if (event.type === "deleted" && agent.hasPlugged(event.object))
+          keys.push(gonePrefix + event.object.metadata.uid);
         return keys;
       }),
       kindSource(claims, (event) => [
@@ -74,8 +84,11 @@ function addKubelet(controllers: Controllers, ports: ActorPorts, memory: NodeMem
         ),
       ]),
     ],
-    reconcile: (key) =>
-      key.startsWith(podPrefix) ? agent.pod(key.slice(podPrefix.length)) : agent.claim(key.slice(claimPrefix.length)),
+    reconcile: async (key) => {
+      if (key.startsWith(podPrefix)) return agent.pod(key.slice(podPrefix.length));
+      if (key.startsWith(gonePrefix)) return agent.gone(key.slice(gonePrefix.length));
+      return agent.claim(key.slice(claimPrefix.length));
+    },
   });
 }
 
@@ -84,6 +97,7 @@ export const extendedDevice = "deviceclass.resource.kubernetes.io/gpu";
 
 const podPrefix = "pod ";
 const claimPrefix = "claim ";
+const gonePrefix = "gone ";
 
 function keyOf({ metadata }: ResourceClaim | Pod): string {
   return `${metadata.namespace}/${metadata.name}`;
@@ -99,6 +113,7 @@ interface Look {
   pods(): Iterable<Pod>;
   claim(key: string): ResourceClaim | undefined;
   claims(): Iterable<ResourceClaim>;
+  slices(): Iterable<ResourceSlice>;
 }
 
 class Agent {
@@ -150,6 +165,8 @@ class Agent {
   private async start(pod: Pod): Promise<ReconcileResult> {
     const claims = this.claimsOf(pod);
     if (claims === undefined) return undefined;
+    const plugged = await this.plugIn(pod);
+    if (plugged !== undefined) return plugged;
     const claimUids = claims.map(({ metadata }) => metadata.uid);
     for (const uid of claimUids) this.starting.add(uid);
     try {
@@ -163,6 +180,86 @@ class Agent {
       for (const uid of claimUids) this.starting.delete(uid);
     }
     return this.sayRunning(pod);
+  }
+
+  /**
+   * Gives the pod its GPUs by the device plugin, and says so on the pod. A GPU whose device a claim has, or that is still prepared for one, is
+   * not given; claims are read from the API, because the watch of claims may be behind that of pods.
+   */
+  private async plugIn(pod: Pod): Promise<ReconcileResult> {
+    const wanted = Number(pod.spec?.containers[0]?.resources?.requests?.[gpuResource] ?? "0");
+    if (wanted === 0) return undefined;
+    const { plugged = new Map<string, readonly string[]>() } = this.memory;
+    const { uid, namespace = "", name } = pod.metadata;
+    if (!plugged.has(uid)) {
+      const fresh = await this.ports.kube.list(claimsRef);
+      if (!fresh.ok) return { requeueAfterMs: 100 };
+      const given = this.freeGpus(pod.spec?.nodeName ?? "", fresh.value.items).slice(0, wanted);
+      if (given.length < wanted) return { requeueAfterMs: 200 };
+      plugged.set(uid, given);
+    }
+    const assignment = JSON.stringify({ main: { [gpuResource]: plugged.get(uid) } });
+    if (pod.metadata.annotations?.[marks.devices] === assignment) return undefined;
+    const body = { metadata: { uid, annotations: { [marks.devices]: assignment } } };
+    const outcome = await this.ports.kube.patch({ ...podsRef, namespace, name }, { type: "merge", body });
+    return outcome.ok ? undefined : { requeueAfterMs: 200 };
+  }
+
+  private freeGpus(node: string, claims: readonly KubeObject[]): string[] {
+    const taken = new Set([...(this.memory.plugged ?? new Map<string, readonly string[]>()).values()].flat());
+    const devices = new Set(this.memory.prepared.keys());
+    for (const claim of claims as unknown as readonly ResourceClaim[]) {
+      for (const result of claim.status?.allocation?.devices?.results ?? []) devices.add(deviceKey(result));
+    }
+    const free: string[] = [];
+    for (const { spec } of this.look.slices()) {
+      if (spec.nodeName !== node) continue;
+      for (const { name, attributes } of spec.devices ?? []) {
+        const uuid = attributes?.["uuid"]?.string ?? "";
+        if (taken.has(uuid) || devices.has(deviceKey({ driver: spec.driver, pool: spec.pool.name, device: name })))
+          continue;
+        free.push(uuid);
+      }
+    }
+    return free;
+  }
+
+  /** A pod that is gone keeps its GPUs until its program has ended. */
+  private unplug(): void {
+    for (const uid of [...(this.memory.plugged?.keys() ?? [])]) {
+      const program = this.memory.running.get(uid);
+      const isThere = [...this.look.pods()].some(({ metadata }) => metadata.uid === uid);
+      if (program === undefined && !isThere) this.memory.plugged?.delete(uid);
+    }
+  }
+
+  /** The program of a pod that was deleted by force runs on for a while. */
+  gone(uid: string): ReconcileResult {
+    const program = this.memory.running.get(uid);
+    if (program !== undefined) {
+      program.endsMs ??= this.ports.clock.nowMs() + this.options.stopMs;
+      const leftMs = program.endsMs - this.ports.clock.nowMs();
+      if (leftMs > 0) return { requeueAfterMs: leftMs };
+      this.memory.running.delete(uid);
+    }
+    this.memory.plugged?.delete(uid);
+    return undefined;
+  }
+
+  hasPlugged({ metadata }: Pod): boolean {
+    return this.memory.plugged?.has(metadata.uid) === true;
+  }
+
+  private isPlugged(device: string): boolean {
+    const ids = new Set([...(this.memory.plugged?.values() ?? [])].flat());
+    if (ids.size === 0) return false;
+    for (const { spec } of this.look.slices()) {
+      for (const { name, attributes } of spec.devices ?? []) {
+        if (deviceKey({ driver: spec.driver, pool: spec.pool.name, device: name }) !== device) continue;
+        return ids.has(attributes?.["uuid"]?.string ?? "");
+      }
+    }
+    return false;
   }
 
   private async sayRunning(pod: Pod): Promise<ReconcileResult> {
@@ -221,6 +318,9 @@ class Agent {
       const outcome = await this.ports.kube.update({ ...claimsRef, namespace, name, subresource: "status" }, object);
       if (!outcome.ok) return "again";
     }
+    // The node has the last word: a GPU that a pod has from the device plugin is not prepared for a claim.
+    this.unplug();
+    if (results.some((result) => this.isPlugged(deviceKey(result)))) return "again";
     for (const result of results) {
       const device = deviceKey(result);
       const holder = this.memory.prepared.get(device);

@@ -14,6 +14,7 @@ import {
   countsAreTrue,
   deviceGivenOnce,
   devicePreparedOnce,
+  gpuHasOneHolder,
   repeatingChangesNothing,
 } from "./invariants.ts";
 import { kubelet, type NodeMemory } from "./kubelet.ts";
@@ -39,6 +40,8 @@ export interface DevicesSize {
   readonly isExact: boolean;
   /** Claims that two pods use each, besides the pods that have one for themselves. */
   readonly shared?: number;
+  /** Every GPU is offered by a device plugin as well, and some pods ask for theirs that way. */
+  readonly plugin?: boolean;
 }
 
 /** Pods with a claim each come and go, while two processes quarrel about who gives devices away. */
@@ -54,7 +57,7 @@ export function devicesScenario(name: string, size: DevicesSize): Scenario {
       for (let i = 0; i < (size.shared ?? 0); i++) await makeClaim(kube, `c${i}`);
     },
     actors: () => {
-      const memory: NodeMemory = { prepared: new Map(), running: new Map() };
+      const memory: NodeMemory = { prepared: new Map(), running: new Map(), plugged: new Map() };
       return [
         ...allocators.map((each) => controllersProcess(each, addObserved, { lease })),
         kubelet("kubelets", memory, { stopMs: 400 }),
@@ -63,6 +66,7 @@ export function devicesScenario(name: string, size: DevicesSize): Scenario {
     },
     invariants: [
       deviceGivenOnce,
+      gpuHasOneHolder,
       devicePreparedOnce,
       allocatedIsProtected,
       countsAreTrue,
@@ -88,7 +92,10 @@ export function addObserved(controllers: Controllers, ports: ActorPorts): void {
   ports.observe("given", () => tracker.listAllAllocatedDevices());
 }
 
-export async function setUp(kube: KubeApi, { nodes, devices }: Pick<DevicesSize, "nodes" | "devices">): Promise<void> {
+export async function setUp(
+  kube: KubeApi,
+  { nodes, devices, plugin = false }: Pick<DevicesSize, "nodes" | "devices" | "plugin">,
+): Promise<void> {
   await kube.create(builtin.Namespace, plain("v1", "Namespace", "default"));
   await kube.create(classesRef, plain("resource.k8s.io/v1", "DeviceClass", "gpu", { spec: {} }));
   const template = plain("resource.k8s.io/v1", "ResourceClaimTemplate", "one", { spec: { spec: oneDevice } });
@@ -96,24 +103,37 @@ export async function setUp(kube: KubeApi, { nodes, devices }: Pick<DevicesSize,
   for (let n = 0; n < nodes; n++) {
     const name = `n${n}`;
     await kube.create(nodesRef, plain("v1", "Node", name));
-    const status = { conditions: [{ type: "Ready", status: "True" }], allocatable: { pods: "1000" } };
+    const gpus = plugin ? { [gpuResource]: String(devices) } : {};
+    const status = { conditions: [{ type: "Ready", status: "True" }], allocatable: { pods: "1000", ...gpus } };
     await kube.patch({ ...nodesRef, namespace: "", name, subresource: "status" }, { type: "merge", body: { status } });
     for (let first = 0; first < devices; first += 100) {
       const count = Math.min(100, devices - first);
-      const list = Array.from({ length: count }, (_, i) => ({ name: `d${first + i}` }));
+      const list = Array.from({ length: count }, (_, i) => ({
+        name: `d${first + i}`,
+        ...(plugin && { attributes: { uuid: { string: gpuIdOf(name, first + i) } } }),
+      }));
       const pool = { name, generation: 1, resourceSliceCount: Math.ceil(devices / 100) };
-      const slice = { driver: "gpu.example.com", nodeName: name, pool, devices: list };
+      const slice = { driver: plugin ? "gpu.nvidia.com" : "gpu.example.com", nodeName: name, pool, devices: list };
       await kube.create(slicesRef, plain("resource.k8s.io/v1", "ResourceSlice", `${name}-${first}`, { spec: slice }));
     }
   }
 }
 
+export const gpuResource = "nvidia.com/gpu";
+
+/** The identity of a GPU, as its driver publishes it and the device plugin reports it. */
+export function gpuIdOf(node: string, index: number): string {
+  return `GPU-${node}-${index}`;
+}
+
 /** Makes pods, takes some away, some of them by force; at the end there are as many as there are devices, or a few more. */
-function user({ nodes, devices, turns, isExact, shared = 0 }: DevicesSize): ActorSpec {
+function user({ nodes, devices, turns, isExact, shared = 0, plugin = false }: DevicesSize): ActorSpec {
   const alone = nodes * devices - shared + (isExact ? 0 : 2);
   const most = alone + 2 * shared;
   const make = (ports: ActorPorts, i: number): Promise<void> =>
-    makePod(ports, `p${i}`, i < alone ? undefined : `c${(i - alone) >> 1}`);
+    plugin && i % 2 === 1
+      ? makeGpuPod(ports, `p${i}`)
+      : makePod(ports, `p${i}`, i < alone ? undefined : `c${(i - alone) >> 1}`);
   return {
     name: "user",
     finite: true,
@@ -135,12 +155,25 @@ function user({ nodes, devices, turns, isExact, shared = 0 }: DevicesSize): Acto
 /** With a claim of its own from the template, or with one that is there by this name. */
 export async function makePod(ports: ActorPorts, name: string, claim?: string): Promise<void> {
   const from = claim === undefined ? { resourceClaimTemplateName: "one" } : { resourceClaimName: claim };
-  const pod = plain("v1", "Pod", name, {
-    spec: {
-      containers: [{ name: "main", image: "i", resources: { claims: [{ name: "gpu" }] } }],
-      resourceClaims: [{ name: "gpu", ...from }],
-    },
+  await makeAgain(ports, name, {
+    containers: [{ name: "main", image: "i", resources: { claims: [{ name: "gpu" }] } }],
+    resourceClaims: [{ name: "gpu", ...from }],
   });
+}
+
+/** What a pod asks for that gets its GPU from the device plugin. */
+export function gpuPodSpec(): object {
+  const amounts = { [gpuResource]: "1" };
+  return { containers: [{ name: "main", image: "i", resources: { requests: amounts, limits: amounts } }] };
+}
+
+async function makeGpuPod(ports: ActorPorts, name: string): Promise<void> {
+  await makeAgain(ports, name, gpuPodSpec());
+}
+
+/** Until there is one of that name which is not on its way out. */
+async function makeAgain(ports: ActorPorts, name: string, spec: object): Promise<void> {
+  const pod = plain("v1", "Pod", name, { spec });
   for (let attempt = 0; attempt < 30; attempt++) {
     const outcome = await ports.kube.create(podsRef, { ...pod, metadata: { ...pod.metadata, namespace: "default" } });
     if (outcome.ok) return;
@@ -171,7 +204,7 @@ export function plain(apiVersion: string, kind: string, name: string, fields: ob
 }
 
 export const devicesScenarios: readonly Scenario[] = [
-  devicesScenario("devices", { nodes: 2, devices: 3, turns: 24, isExact: false }),
+  devicesScenario("devices", { nodes: 2, devices: 3, turns: 24, isExact: false, plugin: true }),
   devicesScenario("devices/one-node", { nodes: 1, devices: 2, turns: 20, isExact: true }),
   devicesScenario("devices/shared", { nodes: 2, devices: 2, turns: 24, isExact: true, shared: 2 }),
   devicesScenario("devices/three-nodes", { nodes: 3, devices: 8, turns: 40, isExact: true }),

@@ -15,9 +15,10 @@ import {
   countsAreTrue,
   deviceGivenOnce,
   devicePreparedOnce,
+  gpuHasOneHolder,
 } from "../devices/invariants.ts";
 import { extendedDevice, kubelet, type NodeMemory } from "../devices/kubelet.ts";
-import { plain, podsRef, setUp, takeAway } from "../devices/scenario.ts";
+import { gpuPodSpec, plain, podsRef, setUp, takeAway } from "../devices/scenario.ts";
 import { mirrorsAreComplete, neverGoesBack } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import type { Scenario } from "../scenario.ts";
@@ -40,6 +41,7 @@ export const claimsScenario = scenarioOf(
   "schedule/claims",
   "pods of both schedulers and gangs that claim devices are placed and deleted, under all faults",
   claimed,
+  true,
 );
 
 /** The same with pods that ask for an extended resource, for which claims are made when a node is chosen. */
@@ -47,6 +49,7 @@ export const extendedScenario = scenarioOf(
   "schedule/extended",
   "pods of both schedulers and gangs that ask for a resource that devices serve are placed and deleted, under all faults",
   extended,
+  false,
 );
 
 type PodSpecOf = () => object;
@@ -63,15 +66,15 @@ function extended(): object {
   return { containers: [{ name: "main", image: "i", resources: { requests: amounts, limits: amounts } }] };
 }
 
-function scenarioOf(name: string, about: string, specOf: PodSpecOf): Scenario {
+function scenarioOf(name: string, about: string, specOf: PodSpecOf, hasPlugin: boolean): Scenario {
   return {
     name,
     about,
     components: [scheduler, binder],
     serverLoops: true,
-    setUp: (kube) => setUp(kube, { nodes, devices }),
+    setUp: (kube) => setUp(kube, { nodes, devices, plugin: hasPlugin }),
     actors: () => {
-      const memory: NodeMemory = { prepared: new Map(), running: new Map() };
+      const memory: NodeMemory = { prepared: new Map(), running: new Map(), plugged: new Map() };
       return [
         ...leaders.map((name) =>
           controllersProcess(
@@ -86,11 +89,12 @@ function scenarioOf(name: string, about: string, specOf: PodSpecOf): Scenario {
         ),
         controllersProcess("binder", (controllers) => binder.add(controllers)),
         kubelet("kubelets", memory, { stopMs: 400 }),
-        user(specOf),
+        user(specOf, hasPlugin),
       ];
     },
     invariants: [
       deviceGivenOnce,
+      gpuHasOneHolder,
       devicePreparedOnce,
       allocatedIsProtected,
       countsAreTrue,
@@ -114,7 +118,7 @@ function waitsForOthers(store: ObjectStore, pod: Pod): boolean {
   return store.get("scheduling.run.ai/podgroups", namespace, name) === undefined || isInIncompleteGang(store, pod);
 }
 
-const user = (specOf: PodSpecOf): ActorSpec => ({
+const user = (specOf: PodSpecOf, hasPlugin: boolean): ActorSpec => ({
   name: "user",
   finite: true,
   isExemptFromFaults: true,
@@ -124,8 +128,10 @@ const user = (specOf: PodSpecOf): ActorSpec => ({
       // 0: nothing. 1 to 4: a pod of kai-scheduler; 5 and 6: one of the cluster's own; 7 and 8: a gang; 9 to 12: take something away.
       const what = ports.choose("turn", (dice) => dice.between(1, 12));
       if (what === 0) continue;
-      if (what <= 4) await make(ports, `p${turn}`, { schedulerName: kaiSchedulerName, ...specOf() });
-      else if (what <= 6) await make(ports, `p${turn}`, { schedulerName: defaultSchedulerName, ...specOf() });
+      // With a device plugin every other pod gets its GPU from it.
+      const spec = hasPlugin && what % 2 === 0 ? gpuPodSpec() : specOf();
+      if (what <= 4) await make(ports, `p${turn}`, { schedulerName: kaiSchedulerName, ...spec });
+      else if (what <= 6) await make(ports, `p${turn}`, { schedulerName: defaultSchedulerName, ...spec });
       else if (what <= 8) await makeGang(ports, `g${turn}`, specOf);
       else {
         await takeAway(ports, `p${(what - 9) * 6 + (turn % 6)}`, what % 2 === 0);

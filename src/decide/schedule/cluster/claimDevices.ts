@@ -1,11 +1,18 @@
-import type { DeviceSubRequest, ExactDeviceRequest, Pod, ResourceClaim } from "../../../model/kubernetes.generated.ts";
+import type {
+  DeviceSubRequest,
+  ExactDeviceRequest,
+  Pod,
+  ResourceClaim,
+  ResourceSlice,
+} from "../../../model/kubernetes.generated.ts";
 import { labelKeys } from "../../../model/scheduling/keys.ts";
 import { claimsHeldBy, extendedEntry, splitOn } from "../../devices/claims/extendedClaim.ts";
 import { extendedRequests, mappedResources } from "../../devices/claims/extendedResources.ts";
 import { isFinished, isOwnedBy, isReservedFor, type PodClaim } from "../../devices/claims/podClaims.ts";
 import { type ClaimProblem, type ClaimsFit, ClaimTrial, type DeviceView } from "../../devices/claimTrial.ts";
+import { isUnreported, reportedGpus } from "../../devices/physicalGpus.ts";
 import { usesOf } from "../../devices/search/deviceUse.ts";
-import type { DeviceClaims, DeviceFit, ExtendedFit, GroupClaims } from "./deviceClaims.ts";
+import type { ClaimedUnits, DeviceClaims, DeviceFit, ExtendedFit, GroupClaims } from "./deviceClaims.ts";
 import type { NodeState } from "./nodeState.ts";
 import { gpuMaker } from "./resources.ts";
 import type { Task } from "./task.ts";
@@ -15,6 +22,8 @@ export interface ClaimFacts {
   readonly view: (nowMs: number) => DeviceView;
   /** The pods that name a claim. */
   readonly usersOf: (claim: ResourceClaim) => Iterable<Pod>;
+  /** Told of each device that is tried, freed, or taken back. */
+  readonly onDevice?: (device: string) => void;
 }
 
 type Fitted = DeviceFit & { readonly ok: true; readonly fit: ClaimsFit & { ok: true } };
@@ -25,6 +34,8 @@ export class ClaimDevices implements DeviceClaims {
   private view: DeviceView;
   private trial: ClaimTrial;
   private readonly departed = new Map<string, Pod>();
+  /** Devices that were decided on before this cycle, and that no claim of the API has yet. */
+  private unwritten: ReadonlySet<string> = new Set();
 
   constructor(facts: ClaimFacts) {
     this.facts = facts;
@@ -34,7 +45,11 @@ export class ClaimDevices implements DeviceClaims {
 
   begin(nowMs: number, releasing: Iterable<Task>): void {
     this.view = this.facts.view(nowMs);
-    this.trial = new ClaimTrial(this.view);
+    this.trial = new ClaimTrial(this.view, this.facts.onDevice);
+    const before = this.unwritten;
+    this.unwritten = new Set(this.view.unwritten?.() ?? []);
+    for (const device of before) if (!this.unwritten.has(device)) this.facts.onDevice?.(device);
+    for (const device of this.unwritten) if (!before.has(device)) this.facts.onDevice?.(device);
     for (const { pod } of releasing) this.trial.release(pod);
     for (const [uid, pod] of this.departed) {
       const isHolding = this.claimsOf(pod).some(({ claim }) => isReservedFor(claim, uid));
@@ -91,10 +106,21 @@ export class ClaimDevices implements DeviceClaims {
     return undefined;
   }
 
-  fit({ pod }: Task, { node }: NodeState): DeviceFit {
+  fit({ pod }: Task, state: NodeState): DeviceFit {
+    const { node, gpus } = state;
     if (node === undefined) return { ok: false, why: "the node is gone", reason: "NotOnNode" };
-    const fit = this.trial.fit(pod, node);
+    const held = gpus === undefined ? nothingHeld : heldByPlugin(state);
+    const isHeld = held.later.size === 0 ? undefined : (device: string) => gpus?.isAmong(device, held.later) === true;
+    const fit = this.trial.fit(pod, node, isHeld);
     if (!fit.ok) return { ok: false, why: fit.why, reason: fit.reason };
+    const chosen = newDevicesOf(fit);
+    const units = gpus?.unitsOf(chosen) ?? noUnits;
+    // The node gives a GPU to that pod, of which nothing is known before it has: it may be any of them.
+    if (units.size > 0 && held.unreported !== undefined) {
+      const why = `have a GPU for pod ${held.unreported} and have not reported which`;
+      return { ok: false, why, reason: "NoDevices" };
+    }
+    const isFree = chosen.every((device) => gpus?.isAmong(device, held.now) !== true);
     const named = fit.claims.filter(({ entry }) => entry !== extendedEntry);
     const allocations = named.map(({ entry, allocation }) => ({ name: entry, allocation }));
     const extended = extendedOf(fit);
@@ -105,7 +131,8 @@ export class ClaimDevices implements DeviceClaims {
       ...(extended !== undefined && { extended }),
       ...(groupClaims !== undefined && { groupClaims }),
       rank: fit.rank,
-      isNow: this.isNow(fit),
+      units,
+      isNow: isFree && this.isNow(fit),
       fit,
     };
     return fitted;
@@ -125,6 +152,27 @@ export class ClaimDevices implements DeviceClaims {
 
   rollback(checkpoint: number): void {
     this.trial.rollback(checkpoint);
+  }
+
+  unitsOn({ gpus, holdings }: NodeState): ClaimedUnits | undefined {
+    if (gpus?.isBothWays !== true) return undefined;
+    const { state } = this.view;
+    const now: string[] = [];
+    const later: string[] = [];
+    let isUnwritten = false;
+    for (const device of gpus.keys()) {
+      const isTaken = this.trial.isTaken(device) || this.trial.shareCount(device) > 0;
+      const wasTaken = state.isTaken(device) || state.shareCount(device) > 0;
+      if (isTaken) later.push(device);
+      if (isTaken || wasTaken) now.push(device);
+      isUnwritten ||= this.unwritten.has(device) || (isTaken && !wasTaken);
+    }
+    const units = gpus.unitsOf(now);
+    let foreignGpus = units.get("nvidia.com/gpu") ?? 0;
+    for (const { holder } of holdings) {
+      if (!holder.isForeign && holder.shape.hasDeviceClaims) foreignGpus -= this.gpusOf(holder as Task);
+    }
+    return { now: units, later: gpus.unitsOf(later), isUnwritten, foreignGpus: Math.max(0, foreignGpus) };
   }
 
   /** A device that only the trial calls free is held by a pod that still has to go. */
@@ -154,6 +202,51 @@ export class ClaimDevices implements DeviceClaims {
   }
 }
 
+/** Ids of GPUs that pods of a node have by another way than a claim, and a pod of which that is not known. */
+interface PluginHeld {
+  readonly now: ReadonlySet<string>;
+  readonly later: ReadonlySet<string>;
+  readonly unreported: string | undefined;
+}
+
+const noUnits: ReadonlyMap<string, number> = new Map();
+const nothingHeld: PluginHeld = { now: new Set(), later: new Set(), unreported: undefined };
+
+function heldByPlugin({ holdings, groups }: NodeState): PluginHeld {
+  const now = new Set<string>();
+  const later = new Set<string>();
+  const known = new Set<string>();
+  let unreported: string | undefined;
+  for (const { holder, state, groups: of } of holdings) {
+    const { pod, key } = holder as Task;
+    const ids = reportedGpus(pod);
+    for (const id of ids) {
+      now.add(id);
+      // A reservation stays as long as a pod shares its GPU.
+      const stays = holder.isReservation
+        ? of.some((group) => (groups.get(group)?.laterHolders ?? 0) > 0)
+        : state !== "releasing";
+      if (stays) later.add(id);
+    }
+    if (holder.isReservation && ids.size > 0) for (const group of of) known.add(group);
+    if (state === "used" && isUnreported(pod)) unreported ??= key;
+  }
+  for (const { holder, state, groups: of } of holdings) {
+    if (holder.isReservation || state !== "used") continue;
+    // The reservation of a GPU that is shared may still have to be made.
+    if (of.some((group) => !known.has(group)) && (holder as Task).pod.status?.phase !== "Running") {
+      unreported ??= (holder as Task).key;
+    }
+  }
+  return { now, later, unreported };
+}
+
+function newDevicesOf({ claims }: ClaimsFit & { ok: true }): string[] {
+  return claims.flatMap(({ claim, allocation, isNew }) =>
+    isNew ? usesOf({ ...claim, status: { ...claim.status, allocation } }).map(({ device }) => device) : [],
+  );
+}
+
 /** How many GPUs a claim counts for. */
 export function gpusOfClaim(claim: ResourceClaim): number {
   return sumOf(gpuClassesOfClaim(claim));
@@ -181,6 +274,13 @@ export function gpuClassesOfClaim({ spec, status }: ResourceClaim): ReadonlyMap<
     }
   }
   return classes;
+}
+
+/** Devices of drivers whose name says GPU. */
+export function gpusIn(slices: readonly ResourceSlice[]): number {
+  let count = 0;
+  for (const { spec } of slices) if (spec.driver.includes("gpu")) count += spec.devices?.length ?? 0;
+  return count;
 }
 
 function addTo(classes: Map<string, number>, name: string, gpus: number): void {

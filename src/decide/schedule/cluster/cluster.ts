@@ -1,5 +1,11 @@
 import { assert } from "../../../model/assert.ts";
-import type { Node, PodGroup as PlainGroup, Pod, PriorityClass } from "../../../model/kubernetes.generated.ts";
+import type {
+  Node,
+  PodGroup as PlainGroup,
+  Pod,
+  PriorityClass,
+  ResourceSlice,
+} from "../../../model/kubernetes.generated.ts";
 import { equalFields } from "../../../model/objects/json.ts";
 import { podRequests } from "../../../model/objects/podRequests.ts";
 import {
@@ -11,6 +17,7 @@ import {
 import type { PodGroup } from "../../../model/scheduling/podGroup.ts";
 import type { Queue } from "../../../model/scheduling/queue.ts";
 import type { Topology } from "../../../model/scheduling/topology.ts";
+import { isUnreported, NodeGpus, reportedGpus } from "../../devices/physicalGpus.ts";
 import { DisruptionBudgets } from "../eviction/disruptionBudgets.ts";
 import { Fit } from "../placement/fit.ts";
 import { recharge } from "../queues/charging.ts";
@@ -19,7 +26,7 @@ import type { QueueTree } from "../queues/queueTree.ts";
 import { defaultSettings, type Settings } from "../settings.ts";
 import { assertCounts } from "./assertCounts.ts";
 import { ClusterTotal } from "./clusterTotal.ts";
-import { type DeviceClaims, noDeviceClaims } from "./deviceClaims.ts";
+import { type ClaimedUnits, type DeviceClaims, noDeviceClaims } from "./deviceClaims.ts";
 import type { Job } from "./job.ts";
 import { JobIndex } from "./jobIndex.ts";
 import { LabelDomains } from "./labelDomains.ts";
@@ -76,6 +83,10 @@ export class Cluster {
   version = 0;
   private readonly namespaceLabels = new Map<string, Readonly<Record<string, string>>>();
   private readonly releasing = new Set<Task>();
+  private readonly slicesOf = new Map<string, readonly ResourceSlice[]>();
+  private readonly nodeOfDevice = new Map<string, string>();
+  /** Nodes on which devices have changed hands since they were counted. */
+  private readonly claimsOn = new Set<string>();
   private readonly sum: ClusterTotal;
   private readonly queueBook = new QueueBook();
   private readonly roll: JobIndex;
@@ -128,6 +139,7 @@ export class Cluster {
     this.version++;
     const type = known?.gpuType;
     const state = this.table.put(node);
+    if (this.slicesOf.has(state.name)) this.followGpus(state);
     if (type === undefined || type === state.gpuType) return;
     for (const { holder } of state.holdings) {
       const task = holder as Task;
@@ -145,6 +157,45 @@ export class Cluster {
     state.claimGpus = count;
     if (state.servedPlaces.has(gpuAt)) this.table.updateAgain([state]);
     else if (state.index >= 0) this.table.recount(state);
+  }
+
+  /** The slices of a node: which of its GPUs claims can have as well. */
+  setSlices(name: string, slices: readonly ResourceSlice[]): void {
+    if (slices.length === 0 && this.table.get(name) === undefined) return;
+    this.version++;
+    const state = this.table.named(name);
+    this.slicesOf.set(name, slices);
+    this.followGpus(state);
+  }
+
+  /** A device was given to a claim, or let go of: what the device plugin of its node can give has changed. */
+  deviceChanged(device: string): void {
+    const node = this.nodeOfDevice.get(device);
+    if (node !== undefined) this.claimsOn.add(node);
+  }
+
+  private followGpus(state: NodeState): void {
+    const slices = this.slicesOf.get(state.name) ?? [];
+    for (const key of state.gpus?.keys() ?? []) this.nodeOfDevice.delete(key);
+    state.gpus = slices.length === 0 ? undefined : new NodeGpus(state.node, slices);
+    for (const key of state.gpus?.keys() ?? []) this.nodeOfDevice.set(key, state.name);
+    this.claimsOn.add(state.name);
+  }
+
+  /** Brings what device plugins can give up to date with what claims have. */
+  countClaims(): void {
+    for (const name of this.claimsOn) {
+      const state = this.table.get(name);
+      if (state === undefined) continue;
+      const units = this.devices.unitsOn(state);
+      const claimed = units === undefined || units.now.size + units.later.size === 0 ? undefined : units;
+      if (sameUnits(state.claimed, claimed)) continue;
+      state.claimed = claimed;
+      for (const each of [...(claimed?.now.keys() ?? []), ...(claimed?.later.keys() ?? [])]) this.names.placeOf(each);
+      this.table.refresh();
+      this.table.recount(state);
+    }
+    this.claimsOn.clear();
   }
 
   /** The extended resources that a DeviceClass stands for. */
@@ -182,10 +233,14 @@ export class Cluster {
       const hasSameLabels = equalFields(task.pod.metadata.labels, pod.metadata.labels);
       const isSameSpec =
         hasSameLabels && task.pod.spec === pod.spec && task.pod.metadata.annotations === pod.metadata.annotations;
+      const before = task.pod;
       task.pod = pod;
       if (!isSameSpec) {
         this.reshape(task);
       }
+      // Its node has said which GPUs it has: claims may have the others.
+      if (reportedGpus(before).size !== reportedGpus(pod).size || isUnreported(before) !== isUnreported(pod))
+        this.version++;
       // Its claims were made, or a place was promised to it.
       if (nominatedNodeName !== pod.status?.nominatedNodeName) this.version++;
       if (!equalFields(resourceClaimStatuses, pod.status?.resourceClaimStatuses)) this.claimsChanged(pod.metadata.uid);
@@ -345,6 +400,7 @@ export class Cluster {
   beginDevices(nowMs: number): void {
     const going = [...this.releasing].filter(({ shape, status }) => shape.hasDeviceClaims && status === "releasing");
     this.devices.begin(nowMs, going);
+    this.countClaims();
   }
 
   /** A pod's claims have changed, or who shares them: they may count for another number of GPUs. */
@@ -506,4 +562,14 @@ export class Cluster {
   assertCounts(): void {
     assertCounts(this);
   }
+}
+
+function sameUnits(a: ClaimedUnits | undefined, b: ClaimedUnits | undefined): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  if (a.isUnwritten !== b.isUnwritten || a.foreignGpus !== b.foreignGpus) return false;
+  return sameAmounts(a.now, b.now) && sameAmounts(a.later, b.later);
+}
+
+function sameAmounts(a: ReadonlyMap<string, number>, b: ReadonlyMap<string, number>): boolean {
+  return a.size === b.size && [...a].every(([name, units]) => b.get(name) === units);
 }

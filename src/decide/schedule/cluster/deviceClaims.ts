@@ -27,6 +27,19 @@ export interface DeviceClaims {
   release(task: Task): void;
   checkpoint(): number;
   rollback(checkpoint: number): void;
+  /** GPUs of the node that claims have, as amounts of what its device plugin offers; undefined where it offers none of them. */
+  unitsOn(node: NodeState): ClaimedUnits | undefined;
+}
+
+/** What claims have of a node that offers its GPUs both ways: by name of the plugin's resource. */
+export interface ClaimedUnits {
+  readonly now: ReadonlyMap<string, number>;
+  /** When what is being released is free. */
+  readonly later: ReadonlyMap<string, number>;
+  /** A device was chosen, and its node cannot know yet: it might give the same GPU to a pod by its plugin. */
+  readonly isUnwritten: boolean;
+  /** GPUs of pods that are not in queues. */
+  readonly foreignGpus: number;
 }
 
 /** KAI's words for it in a BindRequest. */
@@ -54,6 +67,8 @@ export type DeviceFit =
       readonly groupClaims?: GroupClaims;
       /** How far below the first alternatives of its requests the chosen ones are; 0 is the best there is. */
       readonly rank: number;
+      /** What the devices that were found just now are of the plugin's resources. */
+      readonly units: ReadonlyMap<string, number>;
       /** False: somebody has to let go of one of them first. */
       readonly isNow: boolean;
     }
@@ -71,4 +86,5 @@ export const noDeviceClaims: DeviceClaims = {
   release: () => {},
   checkpoint: () => 0,
   rollback: () => {},
+  unitsOn: () => undefined,
 };

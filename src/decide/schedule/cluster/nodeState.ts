@@ -1,6 +1,8 @@
 import type { Node, Taint } from "../../../model/kubernetes.generated.ts";
 import { nanoOf } from "../../../model/objects/podRequests.ts";
 import { labelKeys } from "../../../model/scheduling/keys.ts";
+import type { NodeGpus } from "../../devices/physicalGpus.ts";
+import type { ClaimedUnits } from "./deviceClaims.ts";
 import type { PodShape } from "./podShape.ts";
 import { gpuMaker, type ResourceNames, type Vector, wholeCapacity, zeroVector } from "./resources.ts";
 import { type ServedResources, servedAmount } from "./servedResources.ts";
@@ -95,6 +97,12 @@ export class NodeState {
   claimGpus = 0;
   /** Resources that it has from devices, and not from a device plugin. */
   servedPlaces: ReadonlySet<number> = new Set();
+  /** Its GPUs that are published as devices; undefined where there are none. */
+  gpus: NodeGpus | undefined;
+  /** What claims have of the GPUs that its device plugin offers as well; undefined where they have none. */
+  claimed: ClaimedUnits | undefined;
+  /** What is idle of the plugin's resources for claims, by place, where pods have to wait for it. */
+  readonly idleForClaims = new Map<number, number>();
   /** What pods that are not ours hold. */
   foreign: Vector = zeroVector();
 

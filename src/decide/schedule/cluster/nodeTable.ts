@@ -157,7 +157,38 @@ export class NodeTable {
       if (group.holders > 0) this.take(this.idle, at, group.hasReservation);
       if (group.laterHolders > 0) this.take(this.later, at, group.hasReservation);
     }
+    this.countClaimed(node, at);
     this.log.push(at);
+  }
+
+  /**
+   * A GPU that a claim has is one less for the device plugin of the node. While a device is chosen and not written, pods get no GPU from the plugin
+   * now: the node does not know yet which one it must not give them.
+   */
+  private countClaimed({ claimed, foreign, idleForClaims }: NodeState, at: number): void {
+    idleForClaims.clear();
+    if (claimed === undefined) return;
+    for (const [name, units] of claimed.now) {
+      const idle = amountsAt(this.idle, this.names.placeOf(name));
+      idle[at] = (idle[at] ?? 0) - units;
+    }
+    for (const [name, units] of claimed.later) {
+      const later = amountsAt(this.later, this.names.placeOf(name));
+      later[at] = (later[at] ?? 0) - units;
+    }
+    foreign[0] += claimed.foreignGpus * 1000;
+    if (!claimed.isUnwritten) return;
+    for (const name of claimed.now.keys()) {
+      const place = this.names.placeOf(name);
+      const idle = amountsAt(this.idle, place);
+      idleForClaims.set(place, idle[at] ?? 0);
+      idle[at] = Math.min(idle[at] ?? 0, 0);
+    }
+  }
+
+  /** What a claim may have now of a resource that the plugin offers as well. */
+  idleForClaims({ index, idleForClaims }: NodeState, place: number): number {
+    return idleForClaims.get(place) ?? this.idle[place]?.[index] ?? 0;
   }
 
   private take(amounts: Float64Array[], at: number, hasReservation: boolean): void {
@@ -189,7 +220,7 @@ export class NodeTable {
 
   /** Holders without shares need no recount: their amounts are all they have. */
   private isPlain({ groups, node }: Holding): boolean {
-    return groups.length === 0 && node.index >= 0;
+    return groups.length === 0 && node.index >= 0 && node.claimed === undefined;
   }
 
   private shift(holding: Holding, sign: number): void {

@@ -13,7 +13,7 @@ import type { PlannedEviction } from "../cycle.ts";
 import { whyRefused } from "../placement/fit.ts";
 import { isReady, type Step } from "../placement/gang.ts";
 import { inPlacingOrder } from "../placement/placeGang.ts";
-import { placeTask, problemOf } from "../placement/placeTask.ts";
+import { placeTask, problemOf, roomForClaims } from "../placement/placeTask.ts";
 import { socialRules } from "../placement/podAffinity.ts";
 import { constraintProblem } from "../placement/topologyDomains.ts";
 import { memoryGate } from "../queues/gates.ts";
@@ -431,6 +431,8 @@ function nodeReasons(session: Session, task: Task): { reasons: Map<string, strin
     } else if (shape.hasDeviceClaims) {
       const verdict = cluster.devices.fit(task, node);
       if (!verdict.ok) add(verdict.why);
+      else if (roomForClaims(cluster, node, verdict.units) === "none")
+        add("have given their GPUs to pods by the device plugin");
     } else if (isBound(task.job?.root) && fit.score(shape, at) >= 0)
       add("lie outside of the domain that it was tried in");
     else add("are promised to others");

@@ -27,7 +27,7 @@ import { allocatedStateOf } from "../../devices/search/allocatedState.ts";
 import { allFeatures } from "../../devices/search/features.ts";
 import { SliceBook } from "../../devices/search/pools.ts";
 import { SelectorCache } from "../../devices/search/selectors.ts";
-import { ClaimDevices } from "../cluster/claimDevices.ts";
+import { ClaimDevices, gpusIn } from "../cluster/claimDevices.ts";
 import { Cluster } from "../cluster/cluster.ts";
 import type { GroupNode, Job } from "../cluster/job.ts";
 import { isPlainGang } from "../cluster/plainGang.ts";
@@ -88,7 +88,16 @@ export function clusterOf(objects: ClusterObjects, settings: Settings = defaultS
     cluster.budgets.byKey.set(`${each.metadata.namespace}/${each.metadata.name}`, each);
   for (const { metadata } of objects.namespaces ?? []) cluster.putNamespace(metadata.name, metadata.labels ?? {});
   if (objects.devices !== undefined) {
-    cluster.devices = devicesOf(objects, objects.devices);
+    cluster.devices = devicesOf(objects, objects.devices, (device) => cluster.deviceChanged(device));
+    const byNode = new Map<string, ResourceSlice[]>();
+    for (const slice of objects.devices.slices) {
+      const { nodeName } = slice.spec;
+      if (nodeName !== undefined) byNode.set(nodeName, [...(byNode.get(nodeName) ?? []), slice]);
+    }
+    for (const [name, slices] of byNode) {
+      cluster.setClaimGpus(name, gpusIn(slices));
+      cluster.setSlices(name, slices);
+    }
     cluster.setServed(new ExtendedResources(objects.devices.classes).names);
   }
   for (const each of objects.groups) cluster.putPodGroup(each);
@@ -113,7 +122,11 @@ export function clusterOf(objects: ClusterObjects, settings: Settings = defaultS
 }
 
 /** Devices as the objects have them, with what requests have chosen and claims do not show yet. */
-function devicesOf({ pods, requests }: ClusterObjects, { claims, slices, classes }: DeviceObjects): ClaimDevices {
+function devicesOf(
+  { pods, requests }: ClusterObjects,
+  { claims, slices, classes }: DeviceObjects,
+  onDevice: (device: string) => void,
+): ClaimDevices {
   const byKey = new Map(claims.map((each) => [`${each.metadata.namespace}/${each.metadata.name}`, each]));
   const claimOf = (namespace: string, name: string) => byKey.get(`${namespace}/${name}`);
   const pending = new Map<string, AllocationResult>();
@@ -143,6 +156,7 @@ function devicesOf({ pods, requests }: ClusterObjects, { claims, slices, classes
   const extendedResources = new ExtendedResources(classes);
   const selectors = new SelectorCache();
   return new ClaimDevices({
+    onDevice,
     view: (nowMs) => ({
       book,
       state,
@@ -394,6 +408,7 @@ export interface NodeRow {
 /** GPUs by the type of node. */
 export function nodeRows(cluster: Cluster, nowMs: number): NodeRow[] {
   cluster.refresh(nowMs);
+  cluster.beginDevices(nowMs);
   const rows = new Map<string, { -readonly [K in keyof NodeRow]: NodeRow[K] }>();
   for (const state of cluster.table.nodes) {
     const { node, labels, capacity, index, isHealthy } = state;

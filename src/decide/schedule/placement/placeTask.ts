@@ -198,9 +198,28 @@ function spotAt(cluster: Cluster, task: Task, at: number): Spot | undefined {
     if (!found.ok) return undefined;
     devices = found;
   }
-  const isNow = fit.fitsNow(task.shape, at) && fit.fitsLater(task.shape, at) && devices?.isNow !== false;
+  // A GPU that pods have from the device plugin is not there for claims, whichever it is.
+  const room = devices === undefined ? "now" : roomForClaims(cluster, node, devices.units);
+  if (room === "none") return undefined;
+  const isNow =
+    room === "now" && fit.fitsNow(task.shape, at) && fit.fitsLater(task.shape, at) && devices?.isNow !== false;
   const groups = isShared(task.shape.gpu) ? chooseGroups(cluster, task, node, isNow) : [];
   return groups === undefined ? undefined : { node, groups, isNow, devices };
+}
+
+/** Whether the node's plugin has given away so many GPUs that these would be too many. */
+export function roomForClaims(
+  { table, names }: Cluster,
+  node: NodeState,
+  units: ReadonlyMap<string, number>,
+): "now" | "later" | "none" {
+  let room: "now" | "later" = "now";
+  for (const [name, wanted] of units) {
+    const place = names.placeOf(name);
+    if ((table.later[place]?.[node.index] ?? 0) < wanted) return "none";
+    if (table.idleForClaims(node, place) < wanted) room = "later";
+  }
+  return room;
 }
 
 /** The GPUs that a task shares: packed together or spread out, existing ones before new ones when packing. */

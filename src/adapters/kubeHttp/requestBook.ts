@@ -1,0 +1,161 @@
+import type { Resource } from "../../model/objects/resource.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { ObjectRef } from "../../ports/kubeApi.ts";
+import type { Log } from "../../ports/log.ts";
+import type { Metrics } from "../../ports/metrics.ts";
+
+/** What a request is about, in the words of RBAC: `patch`, `pods/status`, `queues.scheduling.run.ai`. */
+export interface RequestKind {
+  readonly verb: "get" | "list" | "watch" | "create" | "update" | "patch" | "delete";
+  readonly resource: string;
+}
+
+export function resourceWord({ group, plural, subresource }: Resource & Partial<ObjectRef>): string {
+  const kind = group === "" ? plural : `${plural}.${group}`;
+  return subresource === undefined || subresource === "" ? kind : `${kind}/${subresource}`;
+}
+
+/** While requests get no answer, or are refused in the same way, a line is written this often. */
+const outageLineMs = 10_000;
+const refusalLineMs = 60_000;
+/** A shorter silence is no reason to call the process unready. */
+const outageMs = 15_000;
+/** A right that was not asked for since then may have been given. */
+const missingMs = 120_000;
+/** Owner references name any kind: a tenant must not make a series for each. */
+const resourcesMax = 200;
+
+/** As client-go counts them. */
+const noAnswer = "<error>";
+
+interface Refusals {
+  count: number;
+  /** When a line about it was last written. */
+  saidMs: number;
+}
+
+/**
+ * What became of requests: counted by verb, resource and code, and logged by the outage and not by the request. An API
+ * server that is away fails hundreds of requests a second.
+ */
+export class RequestBook {
+  private readonly clock: Clock;
+  private readonly log: Log;
+  private readonly metrics: Metrics | undefined;
+  private readonly resources = new Set<string>();
+  private readonly refusals = new Map<string, Refusals>();
+  private readonly missing = new Map<string, { readonly atMs: number; readonly message: string }>();
+  private unanswered: { readonly sinceMs: number; failed: number; isSaid: boolean; why: string } | undefined;
+  private outageSaidMs = Number.NEGATIVE_INFINITY;
+  private unauthorizedSinceMs: number | undefined;
+
+  constructor(ports: { readonly clock: Clock; readonly log: Log; readonly metrics?: Metrics | undefined }) {
+    this.clock = ports.clock;
+    this.log = ports.log;
+    this.metrics = ports.metrics;
+  }
+
+  /** The server answered, whatever it said. */
+  answered(request: RequestKind, code: number, message = ""): void {
+    this.count(request, String(code));
+    this.endOutage();
+    const nowMs = this.clock.monotonicMs();
+    const key = `${request.verb} ${request.resource}`;
+    if (code === 401) this.unauthorizedSinceMs ??= nowMs;
+    else this.unauthorizedSinceMs = undefined;
+    if (code === 403 && isMissingRight(message)) this.missing.set(key, { atMs: nowMs, message });
+    else if (code !== 401 && code !== 429 && code < 500) this.missing.delete(key);
+    if (code === 401 || code === 403 || code === 429) this.refused(request, code, message);
+  }
+
+  /** Nothing came back, or nothing could be sent. */
+  broke(request: RequestKind, error: Error): void {
+    this.count(request, noAnswer);
+    const nowMs = this.clock.monotonicMs();
+    this.unanswered ??= { sinceMs: nowMs, failed: 0, isSaid: false, why: "" };
+    const outage = this.unanswered;
+    outage.failed++;
+    outage.why = error.message || String((error as NodeJS.ErrnoException).code ?? error.name);
+    if (nowMs - this.outageSaidMs < outageLineMs) return;
+    this.outageSaidMs = nowMs;
+    outage.isSaid = true;
+    const { failed, why, sinceMs } = outage;
+    this.log.warn({ ...request, why, failed, forMs: nowMs - sinceMs }, "requests get no answer from the API server");
+  }
+
+  /** Why the API server cannot be worked with now, if so: it is away, or does not know us. */
+  get outage(): string | undefined {
+    const nowMs = this.clock.monotonicMs();
+    if (this.unanswered !== undefined && nowMs - this.unanswered.sinceMs >= outageMs) {
+      const { sinceMs, failed, why } = this.unanswered;
+      return `no answer from the API server for ${seconds(nowMs - sinceMs)} s (${failed} requests: ${why})`;
+    }
+    if (this.unauthorizedSinceMs !== undefined && nowMs - this.unauthorizedSinceMs >= outageMs) {
+      const forS = seconds(nowMs - this.unauthorizedSinceMs);
+      return `the API server has refused the credentials for ${forS} s: see that the token or certificate is valid`;
+    }
+    return undefined;
+  }
+
+  /**
+   * Rights that the process needs and lacks, by the last refusal of each. Not a `get`, as a pod's owner may be of any
+   * kind, and not Events, without which everything still works.
+   */
+  get missingRights(): string | undefined {
+    const sinceMs = this.clock.monotonicMs() - missingMs;
+    const lacking = [...this.missing]
+      .filter(([key, { atMs }]) => atMs > sinceMs && !key.startsWith("get ") && !/ events(\.|$)/.test(key))
+      .map(([key]) => key)
+      .sort();
+    if (lacking.length === 0) return undefined;
+    return `no right to ${lacking.join(", ")}: compare the roles of this account with those that \`muster install --print\` shows`;
+  }
+
+  private endOutage(): void {
+    const outage = this.unanswered;
+    if (outage === undefined) return;
+    this.unanswered = undefined;
+    if (!outage.isSaid) return;
+    const awayMs = this.clock.monotonicMs() - outage.sinceMs;
+    this.log.info({ failed: outage.failed, awayMs }, "the API server answers again");
+  }
+
+  private refused(request: RequestKind, code: 401 | 403 | 429, message: string): void {
+    const key = `${code} ${request.verb} ${this.bounded(request.resource)}`;
+    const nowMs = this.clock.monotonicMs();
+    const known = this.refusals.get(key) ?? { count: 0, saidMs: Number.NEGATIVE_INFINITY };
+    this.refusals.set(key, known);
+    known.count++;
+    if (nowMs - known.saidMs < refusalLineMs) return;
+    const { count } = known;
+    known.count = 0;
+    known.saidMs = nowMs;
+    this.log.warn({ ...request, code, refused: count, why: message }, refusalMessages[code]);
+  }
+
+  private count({ verb, resource }: RequestKind, code: string): void {
+    this.metrics?.count("muster_api_requests_total", { verb, resource: this.bounded(resource), code });
+  }
+
+  private bounded(resource: string): string {
+    if (this.resources.has(resource)) return resource;
+    if (this.resources.size >= resourcesMax) return "other";
+    this.resources.add(resource);
+    return resource;
+  }
+}
+
+const refusalMessages = {
+  401: "the API server does not accept our credentials",
+  403: "the API server forbids a request",
+  429: "the API server is too busy for our requests",
+} as const;
+
+/** Quotas, policies and namespaces that are going answer 403 as well; only RBAC speaks like this. */
+function isMissingRight(message: string): boolean {
+  return /\bcannot \w+ resource\b/.test(message);
+}
+
+function seconds(ms: number): number {
+  return Math.floor(ms / 1000);
+}

@@ -354,7 +354,7 @@ class AwsCloud implements Aws {
 
 const stopped = Symbol("stopped");
 
-const cancelled = { ok: false, reason: "Cancelled", why: "the run was told to stop" } as const;
+const cancelled = { ok: false, reason: "Cancelled", why: "the run was stopped" } as const;
 
 interface Clients {
   readonly ec2: EC2Client;

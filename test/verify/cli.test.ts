@@ -364,7 +364,7 @@ describe("an API that does not answer as it should ends in 3, with the cause, wi
     },
     {
       name: "a pod that cannot be",
-      cause: "verify itself failed, or was told what cannot be",
+      cause: "verify itself failed",
       atOnce: true,
       answer: ({ url = "" }, response) => {
         const metadata = { name: "p", namespace: "team", uid: "p", ownerReferences: {} };

@@ -63,17 +63,17 @@ function binderOptions(base: BinderOptions, settings: BinderSettings): BinderOpt
 
 function addBinder(controllers: Controllers, options: BinderOptions): void {
   const { ports } = controllers;
-  const world = new BinderCaches(controllers);
+  const caches = new BinderCaches(controllers);
   const recorder = new EventRecorder({
     ...ports,
     kube: controllers.kube,
     controller: "muster.dev/binder",
     instance: "binder",
   });
-  const binds = new BindReconciler(controllers, world, recorder, options);
-  const groups = new GroupReconciler(controllers, world, recorder, options.reservation);
-  const { cache: pods } = world.pods;
-  const { cache: requests } = world.requests;
+  const binds = new BindReconciler(controllers, caches, recorder, options);
+  const groups = new GroupReconciler(controllers, caches, recorder, options.reservation);
+  const { cache: pods } = caches.pods;
+  const { cache: requests } = caches.requests;
   const keyOfObject = ({ metadata }: KubeObject): string => keyOf(metadata.namespace, metadata.name);
   const groupsOfPod = ({ metadata }: KubeObject): string[] => gpuGroupsOfLabels(metadata.labels);
   controllers.add({
@@ -82,17 +82,17 @@ function addBinder(controllers: Controllers, options: BinderOptions): void {
     backoff,
     sources: [
       kindSource(requests, forObject()),
-      kindSource(requests, (event) => world.released(event).map(keyOfObject)),
+      kindSource(requests, (event) => caches.released(event).map(keyOfObject)),
       kindSource(
         pods,
-        forMapped((pod) => world.requestsByPod.get(keyOfObject(pod)).map(keyOfObject)),
+        forMapped((pod) => caches.requestsByPod.get(keyOfObject(pod)).map(keyOfObject)),
       ),
       kindSource(
         pods,
-        forMapped((pod) => groupsOfPod(pod).flatMap((group) => world.requestsByGroup.get(group).map(keyOfObject))),
+        forMapped((pod) => groupsOfPod(pod).flatMap((group) => caches.requestsByGroup.get(group).map(keyOfObject))),
       ),
     ],
-    reconcile: (key, turn) => binds.reconcile(key, turn),
+    reconcile: (key, context) => binds.reconcile(key, context),
   });
   controllers.add({
     name: "gpu-groups",
@@ -107,11 +107,11 @@ function addBinder(controllers: Controllers, options: BinderOptions): void {
       // A pod that holds a reservation may go before it was labelled.
       kindSource(
         pods,
-        forMapped((pod) => world.requestsByPod.get(keyOfObject(pod)).flatMap((object) => groupsOf(object))),
+        forMapped((pod) => caches.requestsByPod.get(keyOfObject(pod)).flatMap((object) => groupsOf(object))),
       ),
-      timerSource(ports, sweepMs, () => world.groups()),
+      timerSource(ports, sweepMs, () => caches.groups()),
       { start: () => () => recorder.stop() },
     ],
-    reconcile: (group, turn) => groups.reconcile(group, turn),
+    reconcile: (group, context) => groups.reconcile(group, context),
   });
 }

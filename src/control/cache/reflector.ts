@@ -230,7 +230,7 @@ export class Reflector {
       this.input({ type: "page", outcome });
     };
     kube.list(resource, { ...selection, ...page, cancel }).then(answered, (error: unknown) => {
-      this.options.log.error({ kind: this.kind, error }, "list failed by a mistake of ours");
+      this.options.log.error({ kind: this.kind, error }, "the list threw an exception");
       answered({ ok: false, reason: "Unknown", message: String(error) });
     });
   }

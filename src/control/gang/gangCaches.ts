@@ -278,11 +278,11 @@ export class GangCaches {
   }
 
   /** Records what a reconcile could not do for an object. True if that has changed. */
-  noteFailures(uid: string, turnKey: string, failures: readonly ReconcileFailure[]): boolean {
+  noteFailures(uid: string, reconcileKey: string, failures: readonly ReconcileFailure[]): boolean {
     const ofObject = this.failures.get(uid) ?? new Map<string, readonly ReconcileFailure[]>();
-    if (equalFields(ofObject.get(turnKey) ?? [], failures)) return false;
-    if (failures.length > 0) ofObject.set(turnKey, failures);
-    else ofObject.delete(turnKey);
+    if (equalFields(ofObject.get(reconcileKey) ?? [], failures)) return false;
+    if (failures.length > 0) ofObject.set(reconcileKey, failures);
+    else ofObject.delete(reconcileKey);
     if (ofObject.size > 0) this.failures.set(uid, ofObject);
     else this.failures.delete(uid);
     return true;
@@ -304,13 +304,13 @@ export class GangCaches {
   }
 
   /** An intent of this key whose outcome is unknown. */
-  doubt(turnKey: string, intent: Intent): void {
-    this.doubts.set(turnKey, [...(this.doubts.get(turnKey) ?? []), intent]);
+  doubt(reconcileKey: string, intent: Intent): void {
+    this.doubts.set(reconcileKey, [...(this.doubts.get(reconcileKey) ?? []), intent]);
   }
 
-  takeDoubts(turnKey: string): readonly Intent[] {
-    const found = this.doubts.get(turnKey) ?? [];
-    this.doubts.delete(turnKey);
+  takeDoubts(reconcileKey: string): readonly Intent[] {
+    const found = this.doubts.get(reconcileKey) ?? [];
+    this.doubts.delete(reconcileKey);
     return found;
   }
 

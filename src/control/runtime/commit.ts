@@ -63,7 +63,7 @@ async function send<V>(
   // Another reconcile may be sending the same, or the watch has shown that the object has changed.
   const attempt = picture.send(intent);
   if (attempt === undefined) return movedOn(intent);
-  let outcome: Outcome<Written> = refused("Unknown", "the call ended by a mistake of ours");
+  let outcome: Outcome<Written> = refused("Unknown", "the call threw an exception");
   try {
     outcome = await applyIntent(kube, intent, options);
   } finally {

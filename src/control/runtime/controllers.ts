@@ -127,7 +127,7 @@ export class Controllers {
       cache = new ObjectCache<T>({
         ...this.ports,
         ...(transform !== undefined && { transform }),
-        onTrust: () => this.turnOrPause(),
+        onTrust: () => this.reconcileOrPause(),
         resource,
         selection,
         ...options,
@@ -211,16 +211,16 @@ export class Controllers {
 
   private lead(): void {
     this.isLeading = true;
-    this.turnOrPause();
+    this.reconcileOrPause();
   }
 
   private unlead(): void {
     this.isLeading = false;
-    this.turnOrPause();
+    this.reconcileOrPause();
   }
 
   /** Only a leader whose caches are current reconciles. */
-  private turnOrPause(): void {
+  private reconcileOrPause(): void {
     if (this.mayReconcile()) {
       // Reconciles of an earlier epoch end first: they were cancelled, and their writes are refused.
       void this.pausing.then(() => {

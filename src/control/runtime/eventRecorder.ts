@@ -229,7 +229,7 @@ export class EventRecorder {
         log.debug({ reason: outcome.reason, why: outcome.message, event: series.note.reason }, "event not written");
       }
     } catch (error) {
-      log.error({ error, event: series.note.reason }, "an event failed by a mistake of ours");
+      log.error({ error, event: series.note.reason }, "writing an Event threw an exception");
     }
     this.writes--;
     series.isWriting = false;

@@ -157,7 +157,7 @@ export class Lease {
       else if (this.state === "following") await this.follow();
     } catch (error) {
       this.seen = undefined;
-      this.options.log.error({ lease: this.options.name, error }, "a turn of the lease failed by a mistake of ours");
+      this.options.log.error({ lease: this.options.name, error }, "the lease loop threw an exception");
     }
     if (this.state === "stopped") return;
     const { clock, random } = this.options;

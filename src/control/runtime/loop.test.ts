@@ -17,7 +17,7 @@ function newLoop(reconcile: Reconcile, options: Partial<LoopOptions> = {}) {
 }
 
 /** Turns that end when the test says so. */
-function heldTurns() {
+function heldReconciles() {
   const open: { key: string; end: () => void }[] = [];
   const begun: string[] = [];
   const reconcile: Reconcile = (key) => {
@@ -34,7 +34,7 @@ function heldTurns() {
 
 describe("a loop", () => {
   test("runs as many reconciles at once as it may, and never two of one key", async () => {
-    const { reconcile, begun, end } = heldTurns();
+    const { reconcile, begun, end } = heldReconciles();
     const { queue, loop } = newLoop(reconcile, { concurrency: 2 });
     for (const key of ["a", "b", "c"]) queue.add(key);
     expect(begun).toEqual([]);
@@ -108,7 +108,7 @@ describe("a loop", () => {
     await settle(2);
     await clock.advance(1000);
     expect(turns).toBe(3);
-    expect(log.errors).toEqual(["a turn failed by a mistake of ours"]);
+    expect(log.errors).toEqual(["reconcile threw an exception"]);
     expect(metrics.value("muster_reconcile_exceptions_total", { controller: "test", kind: "assertion" })).toBe(1);
     expect(queue.failures("bad")).toBe(0);
   });
@@ -160,7 +160,7 @@ describe("a loop", () => {
   });
 
   test("a pause begins nothing, waits for what runs, and tells it to give up after the grace", async () => {
-    const { reconcile, begun, end } = heldTurns();
+    const { reconcile, begun, end } = heldReconciles();
     const { clock, queue, loop } = newLoop(reconcile);
     loop.resume();
     queue.add("a");
@@ -181,7 +181,7 @@ describe("a loop", () => {
   });
 
   test("a stop leaves a reconcile behind that does not end, and names it", async () => {
-    const { reconcile } = heldTurns();
+    const { reconcile } = heldReconciles();
     const { clock, queue, loop, log } = newLoop(reconcile);
     loop.resume();
     queue.add("a");

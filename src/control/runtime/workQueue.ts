@@ -176,7 +176,7 @@ export class WorkQueue {
 
   done(key: string): void {
     const active = this.active.get(key);
-    assert(active !== undefined, () => `${key} did not have its turn`);
+    assert(active !== undefined, () => `${key} is not being reconciled`);
     this.active.delete(key);
     if (active.again === undefined || this.isClosed) return;
     this.undelay(key);

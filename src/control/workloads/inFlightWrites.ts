@@ -57,7 +57,7 @@ export class InFlightWrites {
 
   cache<T extends KubeObject>(kind: Resource<T>): ObjectCache<T> {
     const cache = this.caches.get(kindOf(kind));
-    assert(cache !== undefined, () => `${kindOf(kind)} is not on this desk`);
+    assert(cache !== undefined, () => `${kindOf(kind)} is not tracked here`);
     return cache as ObjectCache<T>;
   }
 
@@ -142,7 +142,7 @@ export class InFlightWrites {
   private async send(intent: Intent, cancel: Cancel): Promise<Outcome<Written>> {
     const attempt = this.picture.send(intent);
     if (attempt === undefined) return movedOn(intent);
-    let outcome: Outcome<Written> = refused("Unknown", "the call ended by a mistake of ours");
+    let outcome: Outcome<Written> = refused("Unknown", "the call threw an exception");
     try {
       outcome = await applyIntent(this.controllers.kube, intent, { cancel });
     } finally {

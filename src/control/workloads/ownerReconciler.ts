@@ -23,7 +23,7 @@ export interface OwnerController<T extends KubeObject> {
   /** Reads the caches and decides, all in one go: nothing else happens in between. */
   decide(owner: T, nowMs: number): Told;
   /** Runs first in every reconcile: what the key needs beyond its owner, which may be gone. */
-  before?(key: string, turn: ReconcileContext): Promise<ReconcileResult>;
+  before?(key: string, context: ReconcileContext): Promise<ReconcileResult>;
 }
 
 /** A decision, and a callback for its outcome. */
@@ -43,19 +43,19 @@ const backoff = { baseMs: 5, maxMs: 30_000 };
  */
 export function addOwnerController<T extends KubeObject>(
   controllers: Controllers,
-  desk: InFlightWrites,
+  inFlight: InFlightWrites,
   options: OwnerController<T>,
 ): Controller {
   const { name, kind } = options;
-  const cache = desk.cache(kind);
+  const cache = inFlight.cache(kind);
   const { kube, ports } = controllers;
   const cleared = new Channel();
-  desk.onClear(name, (key) => cleared.push(key));
+  inFlight.onClear(name, (key) => cleared.push(key));
 
-  const turn = async (key: string, given: ReconcileContext): Promise<ReconcileResult> => {
+  const reconcile = async (key: string, given: ReconcileContext): Promise<ReconcileResult> => {
     const { cancel } = given;
     const author: Author = { controller: name, key };
-    const state = await desk.settle(author, cancel);
+    const state = await inFlight.settle(author, cancel);
     if (state === "waiting") return undefined;
     if (state !== "clear") return reconcileResultOf(state) ?? { again: state.message };
     const first = await options.before?.(key, given);
@@ -70,7 +70,7 @@ export function addOwnerController<T extends KubeObject>(
       // The caches have moved on as well: what is done is what is right now.
       decision = options.decide(fresh.value, ports.clock.nowMs());
     }
-    const committed = await desk.carryOut(author, decision.intents, cancel);
+    const committed = await inFlight.carryOut(author, decision.intents, cancel);
     decision.tell?.(committed);
     return resultOf(decision, committed, ports.clock.nowMs());
   };
@@ -90,7 +90,7 @@ export function addOwnerController<T extends KubeObject>(
     sources: [...options.sources, cleared],
     concurrency: turnsAtOnce,
     backoff,
-    reconcile: turn,
+    reconcile,
   });
 }
 

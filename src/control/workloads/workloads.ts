@@ -19,19 +19,19 @@ export const workloads: Component = {
   about: "Deployments, StatefulSets, DaemonSets, Jobs, CronJobs, endpoints, and what becomes of silent nodes",
   isProvidedByCluster: true,
   add(controllers) {
-    const room = new WorkloadCaches(controllers);
-    const podsByNode = room.pods.cache.index((object) => {
+    const caches = new WorkloadCaches(controllers);
+    const podsByNode = caches.pods.cache.index((object) => {
       const { nodeName = "" } = object.spec ?? {};
       return nodeName === "" ? [] : [nodeName];
     });
-    addDeployments(controllers, room);
-    addReplicaSets(controllers, room);
-    addStatefulSets(controllers, room);
-    addDaemonSets(controllers, room);
-    addJobs(controllers, room);
-    addCronJobs(controllers, room);
-    addServiceEndpoints(controllers, room, podsByNode);
-    addNodeLives(controllers, room, podsByNode);
-    addPodClearing(controllers, room, podsByNode);
+    addDeployments(controllers, caches);
+    addReplicaSets(controllers, caches);
+    addStatefulSets(controllers, caches);
+    addDaemonSets(controllers, caches);
+    addJobs(controllers, caches);
+    addCronJobs(controllers, caches);
+    addServiceEndpoints(controllers, caches, podsByNode);
+    addNodeLives(controllers, caches, podsByNode);
+    addPodClearing(controllers, caches, podsByNode);
   },
 };

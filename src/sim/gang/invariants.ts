@@ -196,7 +196,7 @@ function saidText(clique: PodClique): string {
 /** I19: an announcement is not repeated, and none is left out. */
 export const lossesAreToldOnce: Invariant = {
   id: "I19",
-  fact: "every loss of all scheduled replicas is told by exactly one Event; what an update takes away may be none",
+  fact: "every loss of all scheduled replicas has exactly one Event; pods deleted by an update may have none",
   begin: ({ store }) => {
     const losses = new Map<string, number>();
     /** Those during an update. */
@@ -223,14 +223,14 @@ export const lossesAreToldOnce: Invariant = {
         told.set(uid, count);
         const happened = (losses.get(uid) ?? 0) + (doubtful.get(uid) ?? 0);
         if (count <= happened) return undefined;
-        return `${name} (${short(uid)}) lost everything ${happened} times, and that was told ${count} times`;
+        return `${name} (${short(uid)}) lost everything ${happened} times, and that was announced ${count} times`;
       },
       atRest: () => {
         for (const object of [...all<PodClique>(store, cliques), ...all<PodClique>(store, groups)]) {
           const { uid, name } = object.metadata;
           const [happened, announced] = [losses.get(uid) ?? 0, told.get(uid) ?? 0];
           if (announced < happened || announced > happened + (doubtful.get(uid) ?? 0))
-            return `${name} lost everything ${happened} times, and that was told ${announced} times`;
+            return `${name} lost everything ${happened} times, and that was announced ${announced} times`;
         }
         return undefined;
       },

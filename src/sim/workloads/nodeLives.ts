@@ -34,7 +34,7 @@ const freshUs = 5_000_000;
 /** I21: silence is measured, not guessed: no watch that lags and no clock that jumps makes a node NotReady. */
 const speakersAreNotGivenUp: Invariant = {
   id: "I21",
-  fact: "no node is given up that has spoken within its grace",
+  fact: "no node is marked Unknown that has reported within its grace",
   begin: ({ nowUs }) => {
     const spokeUs = new Map<string, number[]>();
     return {
@@ -51,7 +51,7 @@ const speakersAreNotGivenUp: Invariant = {
         // The lease is read just before; a renewal while the answer is in flight cannot be known.
         const known = (spokeUs.get(name) ?? []).findLast((atUs) => atUs <= call.sentUs - freshUs);
         if (known === undefined || call.sentUs - known >= graceUs - freshUs) return undefined;
-        return `${call.actor} gave up ${name}, which had spoken ${(call.sentUs - known) / 1e6} s before`;
+        return `${call.actor} gave up ${name}, which had reported ${(call.sentUs - known) / 1e6} s before`;
       },
     };
   },

@@ -58,7 +58,7 @@ export function decideNodeLife(picture: NodeSnapshot, nowMs: number, options = n
     if (ready === undefined || ready.status !== "Unknown") draft.wakeAt(silentMs);
   } else {
     const conditions = unknownConditions(node, nowMs);
-    draft.status(node, { ...node.status, conditions }, `node ${name} has not been heard of in time`);
+    draft.status(node, { ...node.status, conditions }, `node ${name} has not reported in time`);
   }
   // A new status is another state of the node; its taints follow in the next reconcile, from that state.
   if (!draft.has(node)) writeTaints(draft, picture, nowMs);

@@ -23,6 +23,7 @@ const ports = { clock: systemClock(), random: systemRandom() };
 test("a start that fails lets its port go, so that the process can end", async () => {
   const port = await listenOnce(0);
   const locked = new UserError("store-locked", "the data directory is in use", "stop that process");
+  // Nothing else of the store is asked for.
   const store = { open: () => Promise.reject(locked) } as unknown as Store;
   await expect(startApiServer({ ...ports, store, listen: { port } })).rejects.toBe(locked);
   expect(await listenOnce(port)).toBe(port);

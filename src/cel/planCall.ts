@@ -7,6 +7,7 @@ import { CelFailure, type CelValue, equalValues } from "./values.ts";
 export function generalCall(fn: CelFunction, runs: readonly Run[]): Run {
   const { run, cost, resultCost } = fn;
   const [a, b, c, d] = runs;
+  // A function reads as many arguments as it has; the rest is never looked at.
   const absent = undefined as unknown as CelValue;
   if (a !== undefined && resultCost !== undefined) {
     return (frame) => {

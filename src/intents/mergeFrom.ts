@@ -31,5 +31,5 @@ function put(patch: JsonObject, key: string, value: Json): void {
 
 function withoutState(object: KubeObject): JsonObject {
   const { uid: _uid, resourceVersion: _revision, managedFields: _fields, ...metadata } = object.metadata;
-  return { ...object, metadata } as JsonObject;
+  return { ...object, metadata };
 }

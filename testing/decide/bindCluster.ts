@@ -50,7 +50,7 @@ export function userPod(given: PodGiven = {}): Pod {
       ...given.spec,
     },
     status: { phase },
-  } as Pod;
+  };
 }
 
 /** A reservation of group X on n1, or for it, by default with device GPU-1 and without holders. */

@@ -87,7 +87,7 @@ export class TestWorld {
     }
     if (found.metadata.deletionTimestamp !== undefined) return;
     const metadata = { ...found.metadata, deletionTimestamp: formatTime(this.nowMs) };
-    this.#store({ ...found, metadata } as KubeObject);
+    this.#store({ ...found, metadata });
   }
 
   /** Every pod gets a node, starts and is ready; what was asked to go is gone. */

@@ -89,6 +89,7 @@ type ConnectOptions = { host: string; port: number; socket?: Socket };
 function throughProxy(agent: HttpAgent, proxy: string | undefined): HttpAgent {
   if (proxy === undefined) return agent;
   const url = new URL(proxy);
+  // Documented by Node.js to be overridden, and left out of the types of an agent.
   const plain = agent as unknown as { createConnection: Connect };
   const connect = plain.createConnection.bind(agent);
   const isTls = agent instanceof HttpsAgent;

@@ -65,6 +65,7 @@ test("on a store in memory a controller with much to do starves timers, unless i
 
 test("calls that had to wait are made in the order in which they were asked for, and each once", async () => {
   const made: string[] = [];
+  // Nothing else of the API is called.
   const slow = {
     get: async ({ name }: { name: string }) => {
       made.push(name);

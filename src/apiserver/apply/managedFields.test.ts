@@ -407,6 +407,7 @@ describe("kubectl apply --server-side", () => {
   });
 
   test("zero values and other spellings are shared, not contested", () => {
+    // A file may say what the types of a Deployment do not allow.
     const file = structuredClone(deployment) as unknown as {
       spec: { template: { metadata: Loose; spec: Loose & { containers: Loose[] } } };
     };

@@ -924,6 +924,7 @@ describe("a history of writes", () => {
   });
 
   test.each([undefined, null, "x", []])("nobody can create by apply with metadata %j", (metadata) => {
+    // What a client may send against all types.
     const config = { apiVersion: "v1", kind: "Thing", metadata } as unknown as KubeObject;
     const request = { schema: thing, live: undefined, config, manager: "a", force: false } as const;
     const error = refusal(() => applyPatch({ ...request, apiVersion: "v1", subresource: "", time: "" }));

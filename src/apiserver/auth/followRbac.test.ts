@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import type { KubeObject } from "../../model/objects/object.ts";
+import type { RoleBinding } from "../../model/kubernetes.generated.ts";
+import { partly } from "../../model/testing/partly.ts";
 import { bootstrapObjects } from "../bootstrap/bootstrapObjects.ts";
 import { ObjectStore } from "../storage/objectStore.ts";
 import { resourceAccess } from "./access.ts";
@@ -16,13 +17,13 @@ test("a binding counts as soon as the store has it, and no longer than that", ()
   const mayList = () => rbac.authorize(jo, resourceAccess({ verb: "list", resource: "pods", namespace: "ns" })).allowed;
   expect(rbac.authorize(jo, { verb: "get", path: "/api" }).allowed).toBe(true);
   expect(mayList()).toBe(false);
-  const binding = {
+  const binding = partly<RoleBinding>({
     apiVersion: `${group}/v1`,
     kind: "RoleBinding",
     metadata: { name: "b", namespace: "ns" },
     roleRef: { apiGroup: group, kind: "ClusterRole", name: "view" },
     subjects: [{ apiGroup: group, kind: "User", name: "jo" }],
-  } as unknown as KubeObject;
+  });
   const version = store.put(`${group}/rolebindings`, binding, side);
   expect(mayList()).toBe(true);
   store.remove(version);

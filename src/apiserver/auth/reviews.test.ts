@@ -1,6 +1,8 @@
 import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import type { KubeObject } from "../../model/objects/object.ts";
+import type { ClusterRole, Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject, ObjectMeta } from "../../model/objects/object.ts";
+import { partly } from "../../model/testing/partly.ts";
 import { definitionName } from "../resources.ts";
 import { schemaFor } from "../schema/builtinSchemas.ts";
 import { decodeObject } from "../schema/decode.ts";
@@ -17,11 +19,8 @@ const nowMs = Date.parse("2026-06-01T12:00:00.500Z");
 const tokens = new TokenIssuer(generateKeyPairSync("ec", { namedCurve: "P-256" }));
 const world: Record<string, KubeObject> = {
   "/serviceaccounts ns robot": { metadata: { uid: "u1" } } as KubeObject,
-  "/pods ns p": {
-    metadata: { uid: "u2" },
-    spec: { serviceAccountName: "robot", nodeName: "n" },
-  } as unknown as KubeObject,
-  "/pods ns q": { metadata: { uid: "u5" }, spec: { serviceAccountName: "other" } } as unknown as KubeObject,
+  "/pods ns p": partly<Pod>({ metadata: { uid: "u2" }, spec: { serviceAccountName: "robot", nodeName: "n" } }),
+  "/pods ns q": partly<Pod>({ metadata: { uid: "u5" }, spec: { serviceAccountName: "other" } }),
   "/secrets ns s": { metadata: { uid: "u3" } } as KubeObject,
   "/nodes  n": { metadata: { uid: "u4" } } as KubeObject,
 };
@@ -29,14 +28,15 @@ const lookup = (resource: string, namespace: string, name: string) => world[`${r
 const sources = { tokens, lookup, staticTokens: StaticTokens.parse("s3cret,max,7,team") };
 
 const rbac = new RbacAuthorizer();
-rbac.apply(`${group}/clusterroles`, "", "reader", {
+const reader = partly<ClusterRole>({
   rules: [
     { verbs: ["get", "list"], apiGroups: [""], resources: ["pods"], resourceNames: ["a"] },
     { verbs: ["get"], nonResourceURLs: ["/metrics"] },
   ],
-} as unknown as KubeObject);
+});
+rbac.apply(`${group}/clusterroles`, "", "reader", reader);
 const bindReader = (subjects: unknown[]) =>
-  ({ roleRef: { kind: "ClusterRole", name: "reader" }, subjects }) as unknown as KubeObject;
+  partly<KubeObject>({ roleRef: { kind: "ClusterRole", name: "reader" }, subjects });
 rbac.apply(
   `${group}/clusterrolebindings`,
   "",
@@ -53,7 +53,7 @@ function ask(
   spec: unknown,
   more: { user?: UserInfo; namespace?: string; metadata?: unknown } = {},
 ): KubeObject {
-  const question = { apiVersion: "x/v1", kind, metadata: more.metadata ?? {}, spec } as unknown as KubeObject;
+  const question: KubeObject = { apiVersion: "x/v1", kind, metadata: (more.metadata ?? {}) as ObjectMeta, spec };
   return reviews[kind](question, {
     user: more.user ?? jo,
     namespace: more.namespace ?? "",

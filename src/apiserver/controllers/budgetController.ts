@@ -5,6 +5,7 @@ import {
   matchesLabels,
   selectorRequirements,
 } from "../../model/objects/labelSelector.ts";
+import type { ObjectMeta } from "../../model/objects/object.ts";
 import { computeBudgetStatus, type ExpectedCount } from "../kinds/policy/budgetStatus.ts";
 import type { StoreEvent } from "../storage/storeEvent.ts";
 import type { Version } from "../storage/version.ts";
@@ -128,10 +129,11 @@ function slimPod(object: Pod): Pod {
   };
   const conditions = status?.conditions;
   const slim = {
-    phase: status?.phase,
+    ...(status?.phase === undefined ? {} : { phase: status.phase }),
     ...(conditions === undefined ? {} : { conditions }),
   };
-  return { kind: "Pod", apiVersion: "v1", metadata, spec: { containers: [] }, status: slim } as unknown as Pod;
+  // The rest of the metadata is not read, and pods are many.
+  return { kind: "Pod", apiVersion: "v1", metadata: metadata as ObjectMeta, spec: { containers: [] }, status: slim };
 }
 
 function hasReplicas(version: Version): boolean {

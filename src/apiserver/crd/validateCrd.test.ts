@@ -295,7 +295,7 @@ describe("a definition is refused", () => {
     expect(crdStrategy.validate?.(empty, context())).toEqual([
       { type: "Required", field: "spec", body: "Required value" },
     ]);
-    const hollow = { metadata: { name: "x" }, spec: {} } as unknown as KubeObject;
+    const hollow = partly<CustomResourceDefinition>({ metadata: { name: "x" }, spec: {} });
     crdStrategy.setDefaults?.(hollow);
     crdStrategy.prepareForCreate?.(hollow, context());
     expect(crdStrategy.validate?.(hollow, context())?.length).toBeGreaterThan(3);

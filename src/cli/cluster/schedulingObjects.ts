@@ -5,6 +5,7 @@ import type { ClusterObjects } from "../../decide/schedule/explain/report.ts";
 import { type ClusterSnapshot, isServed, objectsOf } from "../../decide/verify/clusterSnapshot.ts";
 import { keyOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { Resource } from "../../model/objects/resource.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import { type SchedulingShard, schedulingShardRef } from "../../model/scheduling/schedulingShard.ts";
@@ -28,9 +29,9 @@ export async function schedulingObjects(
   if (!taken.ok) return taken;
   const { snapshot } = taken;
   const kube = servedDevices(given);
-  const list = async <T>(ref: Resource): Promise<readonly T[]> => {
+  const list = async <T extends KubeObject>(ref: Resource<T>): Promise<readonly T[]> => {
     const outcome = await kube.list(ref);
-    return outcome.ok ? (outcome.value.items as T[]) : [];
+    return outcome.ok ? outcome.value.items : [];
   };
   const configMaps = await configMapsFor(objectsOf(snapshot, "pods"), kube);
   const objects: ClusterObjects = {
@@ -49,7 +50,7 @@ export async function schedulingObjects(
       classes: await list(builtin.DeviceClass),
     },
   };
-  const shards = await list<SchedulingShard>(schedulingShardRef);
+  const shards = await list(schedulingShardRef);
   return { revision: snapshot.revision, objects, shards };
 }
 

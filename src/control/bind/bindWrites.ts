@@ -171,24 +171,24 @@ function laterVerdict(a: BindingVerdict, b: BindingVerdict): BindingVerdict {
 async function takeClaim(
   { kube, writer, cancel }: BindCall,
   { pod, node, group, nowMs, onClaim }: ClaimsAbout & { readonly group?: GroupName | undefined },
-  first: KubeObject,
+  first: ResourceClaim,
   allocation: AllocationResult | null | undefined,
 ): Promise<Outcome<ResourceClaim>> {
   let claim = first;
   for (let tries = 0; tries < claimTriesMax; tries++) {
-    const step = nextClaimStep({ claim: claim as ResourceClaim, allocation, pod, node, group, nowMs });
-    if (step.kind === "done") return succeeded(claim as ResourceClaim);
+    const step = nextClaimStep({ claim, allocation, pod, node, group, nowMs });
+    if (step.kind === "done") return succeeded(claim);
     if (step.kind === "failed") return refused("Invalid", step.why);
     const written = await writer.apply(step.intent, { cancel });
     if (written.ok && written.value.object !== undefined) {
-      claim = written.value.object;
+      claim = written.value.object as ResourceClaim;
       onClaim(claim);
       continue;
     }
     if (!written.ok && written.reason !== "Conflict") return written;
     const fresh = await kube.get(step.intent.target, { cancel });
     if (!fresh.ok) return fresh;
-    claim = fresh.value;
+    claim = fresh.value as ResourceClaim;
   }
   return refused("Conflict", `claim ${first.metadata.name} changes too fast`);
 }

@@ -1,6 +1,7 @@
 import type { GroupView } from "../../decide/bind/judgeGroup.ts";
 import { holdersOf, podsRef } from "../../decide/bind/reservation.ts";
 import { keyOf } from "../../model/intent.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Resource } from "../../model/objects/resource.ts";
 import { type Outcome, refused, succeeded } from "../../model/outcome.ts";
@@ -28,7 +29,10 @@ export async function readGroup(
     return refused("Unavailable", `the answer is of revision ${revision}, and ${atLeast} is needed`);
   }
   const then = { resourceVersion: revision, resourceVersionMatch: "Exact", cancel } as const;
-  const list = async (kind: Resource, options: ListOptions): Promise<Outcome<readonly KubeObject[]>> => {
+  const list = async <T extends KubeObject>(
+    kind: Resource<T>,
+    options: ListOptions,
+  ): Promise<Outcome<readonly T[]>> => {
     const outcome = await kube.list(kind, { ...options, ...then });
     return outcome.ok ? succeeded(outcome.value.items) : outcome;
   };
@@ -42,7 +46,7 @@ export async function readGroup(
   const pods = new Map([...labelled.value.items, ...sharing.value].map((pod) => [pod.metadata.uid, pod]));
   const reservations = [...pods.values()].filter((pod) => isReservationPod(pod) && nodeHeldBy(pod) === node);
   const holders = new Map<string, string>(reservations.flatMap((pod) => [...holdersOf(pod)]));
-  const found: KubeObject[] = [];
+  const found: Pod[] = [];
   for (const [uid, key] of [...holders].sort(([a], [b]) => (a < b ? -1 : 1))) {
     const [namespace = "", name = ""] = key.split("/");
     const pod = pods.get(uid);

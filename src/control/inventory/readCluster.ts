@@ -4,7 +4,7 @@
  */
 import { type InventorySnapshot, inventorySnapshot } from "../../decide/inventory/inventorySnapshot.ts";
 import type { Read } from "../../decide/inventory/planAvailability.ts";
-import type { Node, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Resource } from "../../model/objects/resource.ts";
 import { builtin } from "../../model/resources.generated.ts";
@@ -19,14 +19,14 @@ const pageSize = 500;
 /** Pods that have ended hold nothing, and there can be many. */
 const livePods = "status.phase!=Succeeded,status.phase!=Failed";
 
-interface Listed {
-  readonly items: readonly KubeObject[];
+interface Listed<T extends KubeObject> {
+  readonly items: readonly T[];
   readonly revision: string;
 }
 
 /** `denied`: we may not see claims, or slices. */
-type ListRead =
-  | { readonly ok: true; readonly value: Listed }
+type ListRead<T extends KubeObject> =
+  | { readonly ok: true; readonly value: Listed<T> }
   | { readonly ok: false; readonly why: string; readonly denied: boolean };
 
 export async function readCluster(kube: KubeApi, cancel?: Cancel): Promise<Read<InventorySnapshot>> {
@@ -34,21 +34,24 @@ export async function readCluster(kube: KubeApi, cancel?: Cancel): Promise<Read<
   const podList = await listAll(kube, pods, { ...stop, fieldSelector: livePods });
   if (!podList.ok) return podList;
   const { revision } = podList.value;
-  const rest = await Promise.all([nodes, claims, slices].map((kind) => listAt(kube, kind, revision, stop)));
+  const [nodeList, claimList, sliceList] = await Promise.all([
+    listAt(kube, nodes, revision, stop),
+    listAt(kube, claims, revision, stop),
+    listAt(kube, slices, revision, stop),
+  ]);
   // Without the right to see claims nothing is known of them. Where no pod has one, there is nothing to know.
   const isClaimed = podList.value.items.some(hasClaims);
-  for (const list of rest) {
+  for (const list of [nodeList, claimList, sliceList]) {
     if (list.ok || (list.denied === true && !isClaimed)) continue;
     const cure =
       list.denied === true ? " (pods of this cluster use claims: grant the role of deploy/inventory.yaml)" : "";
     return { ok: false, why: `${list.why}${cure}` };
   }
-  const [nodeList, claimList, sliceList] = rest.map((list) => (list.ok ? list.value : { items: [], revision }));
   const picture = inventorySnapshot({
-    nodes: (nodeList?.items ?? []) as Node[],
+    nodes: nodeList.ok ? nodeList.value.items : [],
     pods: podList.value.items,
-    claims: (claimList?.items ?? []) as ResourceClaim[],
-    slices: (sliceList?.items ?? []) as ResourceSlice[],
+    claims: claimList.ok ? claimList.value.items : [],
+    slices: sliceList.ok ? sliceList.value.items : [],
     revision,
   });
   return { ok: true, value: picture };
@@ -59,14 +62,23 @@ function hasClaims({ spec, status }: Pod): boolean {
 }
 
 /** As it was at a revision; where the past is already forgotten, as it is now. */
-async function listAt(kube: KubeApi, kind: Resource, revision: string, options: ListOptions): Promise<ListRead> {
+async function listAt<T extends KubeObject>(
+  kube: KubeApi,
+  kind: Resource<T>,
+  revision: string,
+  options: ListOptions,
+): Promise<ListRead<T>> {
   const exact: ListOptions = { ...options, resourceVersion: revision, resourceVersionMatch: "Exact" };
   const then = await listAll(kube, kind, exact);
   return then.ok ? then : listAll(kube, kind, options);
 }
 
-async function listAll(kube: KubeApi, kind: Resource, options: ListOptions): Promise<ListRead> {
-  const items: KubeObject[] = [];
+async function listAll<T extends KubeObject>(
+  kube: KubeApi,
+  kind: Resource<T>,
+  options: ListOptions,
+): Promise<ListRead<T>> {
+  const items: T[] = [];
   let page: ListOptions = { ...options, limit: pageSize };
   for (;;) {
     const outcome = await kube.list(kind, page);

@@ -19,6 +19,7 @@ test("a write whose call threw may have been sent, and counts until the object h
   picture.applyEvent("/pods", { type: "relistBegins" });
   picture.applyEvent("/pods", { type: "put", object: pod("5") });
   picture.applyEvent("/pods", { type: "relistDone", revision: "5" });
+  // Nothing else of the API is called.
   const kube = {
     bind: async () => {
       throw new Error("a client that throws");

@@ -34,11 +34,9 @@ export const sharingOff = "sharing of GPUs is switched off; ask for whole ones";
 const wholeGpu = "nvidia.com/gpu";
 const wholeNumber = /^[0-9]+$/;
 
-export function fractionHooks(rules: FractionRules = fractionRules): AdmissionHook[] {
-  const concerns = ({ object }: AdmissionRequest): Pod | undefined => {
-    const pod = object as Pod | undefined;
-    return pod !== undefined && rules.schedulerNames.includes(pod.spec?.schedulerName ?? "") ? pod : undefined;
-  };
+export function fractionHooks(rules: FractionRules = fractionRules): AdmissionHook<Pod>[] {
+  const concerns = ({ object: pod }: AdmissionRequest<Pod>): Pod | undefined =>
+    pod !== undefined && rules.schedulerNames.includes(pod.spec?.schedulerName ?? "") ? pod : undefined;
   const isOurs = `object.spec.schedulerName in ${JSON.stringify(rules.schedulerNames)}`;
   return [
     {

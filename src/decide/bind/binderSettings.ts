@@ -88,13 +88,13 @@ export function settingsOfConfig(binder: KaiConfigSpec["binder"] | undefined): R
 }
 
 /** Refuses a Config that the next start would refuse. */
-export const configHook: AdmissionHook = {
+export const configHook: AdmissionHook<KaiConfig> = {
   name: "configs.validate.bind.muster.dev",
   type: "validating",
   resource: kaiConfigRef,
   operations: ["CREATE", "UPDATE"],
   review({ object }) {
-    const { problems } = settingsOfConfig((object as KaiConfig | undefined)?.spec?.binder);
+    const { problems } = settingsOfConfig(object?.spec?.binder);
     return problems.length === 0
       ? { allowed: true }
       : { allowed: false, message: "spec.binder is invalid", errors: problems };

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { node, request, reserved, userPod } from "../../../testing/decide/bindCluster.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { annotationKeys, labelKeys } from "../../model/scheduling/keys.ts";
+import { partly } from "../../model/testing/partly.ts";
 import { type BindView, nextBindStep } from "./nextBindStep.ts";
 import { devicesAnnotation, newReservation, reservationDefaults, reservationName } from "./reservation.ts";
 
@@ -279,12 +280,14 @@ describe("a bind", () => {
 describe("a reservation pod", () => {
   const tolerations = [{ key: "gpu", operator: "Exists" }];
   const make = (given: object = {}) =>
-    newReservation({
-      node: "n1",
-      group: "X",
-      users: [userPod({ spec: { tolerations } })],
-      options: { ...reservationDefaults, ...given },
-    }) as unknown as Pod;
+    partly<Pod>(
+      newReservation({
+        node: "n1",
+        group: "X",
+        users: [userPod({ spec: { tolerations } })],
+        options: { ...reservationDefaults, ...given },
+      }),
+    );
 
   test("tolerates what its pod tolerates", () => {
     expect(make().spec?.tolerations).toEqual(tolerations);

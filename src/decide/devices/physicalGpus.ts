@@ -192,5 +192,5 @@ export function usesPlugin(pod: Pod): boolean {
  * then never will.
  */
 export function isUnreported(pod: Pod): boolean {
-  return usesPlugin(pod) && reportedGpus(pod).size === 0 && pod.status?.phase !== "Running";
+  return pod.status?.phase !== "Running" && reportedGpus(pod).size === 0 && usesPlugin(pod);
 }

@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { startMs, testPod, testWorld } from "../../../testing/kubelet/nodeContext.ts";
 import { resourceSliceStrategy } from "../../apiserver/kinds/devices/resourceSlice.ts";
 import type { Device, Node, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
+import { partly } from "../../model/testing/partly.ts";
 import { formatTime } from "../../model/values/time.ts";
 import type { Fault } from "../node/faults.ts";
 import { readFault } from "../node/faults.ts";
@@ -35,7 +36,7 @@ function publish(
   const next = nextForSlices({ node, sim, state: nodeStateAt(faults, "pool-0", nowMs), slices, lingering, options });
   let result = slices;
   for (const write of next.writes) {
-    if (write.kind === "create") result = [...result, write.object as unknown as ResourceSlice];
+    if (write.kind === "create") result = [...result, partly<ResourceSlice>(write.object)];
     if (write.kind === "update")
       result = result.map((each) => (each.metadata.name === write.ref.name ? (write.object as ResourceSlice) : each));
     if (write.kind === "delete") result = result.filter((each) => each.metadata.name !== write.ref.name);

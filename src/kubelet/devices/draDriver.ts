@@ -26,14 +26,14 @@ const counterSetsMax = 8;
  * Brings the slices of a node in line with what it has. A pool whose set of devices changes gets a new generation,
  * which every slice of it carries; a change within a device (a taint) is written in place.
  */
-export function nextForSlices(input: SlicesInput): Next {
+export function nextForSlices(input: SlicesInput): Next<ResourceSlice> {
   const { node, sim, state, options } = input;
   if (!state.alive) return { writes: [], wakeAtMs: state.nextMs };
   const current = [...input.slices].sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
   const inventory = draInventory(sim, state, options, input.lingering);
   const parts = split(inventory);
   const generation = nextGeneration(current, parts);
-  const writes: NodeWrite[] = [];
+  const writes: NodeWrite<ResourceSlice>[] = [];
   for (const [i, part] of parts.entries()) {
     const spec: ResourceSliceSpec = {
       driver: options.driver,
@@ -45,7 +45,7 @@ export function nextForSlices(input: SlicesInput): Next {
     const known = current.find(({ metadata }) => metadata.name === name);
     if (known === undefined) {
       const owner = { apiVersion: "v1", kind: "Node", name: sim.name, uid: node.metadata.uid, controller: true };
-      const object: NewObject = {
+      const object: NewObject<ResourceSlice> = {
         apiVersion: "resource.k8s.io/v1",
         kind: "ResourceSlice",
         metadata: { name, ownerReferences: [owner] },

@@ -1,19 +1,20 @@
 import type { Intent } from "../../model/intent.ts";
 import { isObject } from "../../model/objects/json.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { Revision } from "../../model/revision.ts";
 import type { ObjectRef } from "../../ports/kubeApi.ts";
 import type { NodeWrite } from "./nodeWrite.ts";
 
-const nowhere: ObjectRef = { group: "", version: "", plural: "", namespace: "", name: "" };
+const nowhere: Omit<ObjectRef, "objectType"> = { group: "", version: "", plural: "", namespace: "", name: "" };
 
 /**
  * A node's write as an intent, for drivers that keep a ledger. Undefined for what has no such form: events, and the
  * patches of stages, which KWOK sends without a precondition; those go straight to the API.
  */
-export function intentOfWrite(
-  write: NodeWrite,
+export function intentOfWrite<T extends KubeObject>(
+  write: NodeWrite<T>,
   { absentAt, why }: { absentAt: Revision; why: string },
-): Intent | undefined {
+): Intent<T> | undefined {
   const { subresource, ...target } = write.kind === "event" ? nowhere : write.ref;
   switch (write.kind) {
     case "event":

@@ -1,19 +1,22 @@
 import type { Expected, NewObject } from "../../model/intent.ts";
+import type { Lease, Node, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
 import type { KubeObject, ObjectMeta } from "../../model/objects/object.ts";
+import type { Resource } from "../../model/objects/resource.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import type { ObjectRef, Patch } from "../../ports/kubeApi.ts";
 
 /**
  * The writes of a simulated node. The driver sends them in order; a refusal ends the reconcile, and the next one
  * decides again from the state then.
  */
-export type NodeWrite =
-  | { readonly kind: "create"; readonly ref: ObjectRef; readonly object: NewObject }
+export type NodeWrite<T extends KubeObject = KubeObject> =
+  | { readonly kind: "create"; readonly ref: ObjectRef<T>; readonly object: NewObject<T> }
   /** Carries the resourceVersion it was computed from: a Conflict means read again. */
-  | { readonly kind: "update"; readonly ref: ObjectRef; readonly object: KubeObject }
+  | { readonly kind: "update"; readonly ref: ObjectRef<T>; readonly object: T }
   /** Where `expected` is given, it is sent in the metadata of the body as a precondition. */
-  | { readonly kind: "patch"; readonly ref: ObjectRef; readonly patch: Patch; readonly expected?: Expected }
-  | { readonly kind: "delete"; readonly ref: ObjectRef; readonly expected: Identity; readonly graceSeconds: number }
-  | { readonly kind: "evict"; readonly ref: ObjectRef; readonly expected: Expected }
+  | { readonly kind: "patch"; readonly ref: ObjectRef<T>; readonly patch: Patch<T>; readonly expected?: Expected }
+  | { readonly kind: "delete"; readonly ref: ObjectRef<T>; readonly expected: Identity; readonly graceSeconds: number }
+  | { readonly kind: "evict"; readonly ref: ObjectRef<T>; readonly expected: Expected }
   | NodeEvent;
 
 /**
@@ -43,8 +46,8 @@ export interface EventTarget {
 }
 
 /** What to write now and when to reconcile again; undefined means: when the object changes. */
-export interface Next {
-  readonly writes: readonly NodeWrite[];
+export interface Next<T extends KubeObject = KubeObject> {
+  readonly writes: readonly NodeWrite<T>[];
   readonly wakeAtMs: number | undefined;
 }
 
@@ -52,30 +55,36 @@ export function identityOf({ uid, resourceVersion }: ObjectMeta): Expected {
   return { uid, resourceVersion };
 }
 
-export function podRef(metadata: { namespace?: string; name: string }, subresource?: string): ObjectRef {
-  return ref("", "v1", "pods", metadata.namespace ?? "", metadata.name, subresource);
+export function podRef(metadata: { namespace?: string; name: string }, subresource?: string): ObjectRef<Pod> {
+  return ref(builtin.Pod, metadata.namespace ?? "", metadata.name, subresource);
 }
 
-export function nodeRef(name: string, subresource?: string): ObjectRef {
-  return ref("", "v1", "nodes", "", name, subresource);
+export function nodeRef(name: string, subresource?: string): ObjectRef<Node> {
+  return ref(builtin.Node, "", name, subresource);
 }
 
-export function leaseRef(node: string): ObjectRef {
-  return ref("coordination.k8s.io", "v1", "leases", "kube-node-lease", node);
+export function leaseRef(node: string): ObjectRef<Lease> {
+  return ref(builtin.Lease, "kube-node-lease", node);
 }
 
-export function sliceRef(name: string): ObjectRef {
-  return ref("resource.k8s.io", "v1", "resourceslices", "", name);
+export function sliceRef(name: string): ObjectRef<ResourceSlice> {
+  return ref(builtin.ResourceSlice, "", name);
 }
 
-export function claimRef(metadata: { namespace?: string; name: string }, subresource?: string): ObjectRef {
-  return ref("resource.k8s.io", "v1", "resourceclaims", metadata.namespace ?? "", metadata.name, subresource);
+export function claimRef(
+  metadata: { namespace?: string; name: string },
+  subresource?: string,
+): ObjectRef<ResourceClaim> {
+  return ref(builtin.ResourceClaim, metadata.namespace ?? "", metadata.name, subresource);
 }
 
-function ref(group: string, version: string, plural: string, namespace: string, name: string, subresource?: string) {
-  return subresource === undefined
-    ? { group, version, plural, namespace, name }
-    : { group, version, plural, namespace, name, subresource };
+function ref<T extends KubeObject>(
+  resource: Resource<T>,
+  namespace: string,
+  name: string,
+  subresource?: string,
+): ObjectRef<T> {
+  return subresource === undefined ? { ...resource, namespace, name } : { ...resource, namespace, name, subresource };
 }
 
 /** The earlier of two moments; undefined is never. */

@@ -236,7 +236,7 @@ describe("a node made from a profile", () => {
 
   test("the node behind an object is found again, and one that others made is read from its labels", () => {
     const sim = simNode(place);
-    const object = nodeObject(sim, { ordinal: 0, nowMs: 0 }) as unknown as Node;
+    const object = partly<Node>(nodeObject(sim, { ordinal: 0, nowMs: 0 }));
     expect(simNodeOf(object, "s", profiles)).toEqual(sim);
     const foreign = partly<Node>({
       apiVersion: "v1",

@@ -66,7 +66,7 @@ export interface ClaimInput {
   readonly nowMs: number;
 }
 
-export interface ClaimNext extends Next {
+export interface ClaimNext extends Next<ResourceClaim> {
   readonly prepared: PreparedClaim | undefined;
 }
 
@@ -166,7 +166,7 @@ function isShared(claim: ResourceClaim, other: PreparedClaim): boolean {
 function refuse(input: ClaimInput, claim: ResourceClaim, reason: string, message: string): ClaimNext {
   const before = claim.status?.devices ?? [];
   const devices = deviceStatuses(input, claim, resultsHere(claim, input), { status: "False", reason, message });
-  const writes: NodeWrite[] = [];
+  const writes: NodeWrite<ResourceClaim>[] = [];
   if (!equalFields(devices, before)) {
     writes.push(statusWrite(claim, devices));
     writes.push({
@@ -212,7 +212,7 @@ function statusWrites(
   input: ClaimInput,
   claim: ResourceClaim,
   mine: readonly DeviceRequestAllocationResult[],
-): NodeWrite[] {
+): NodeWrite<ResourceClaim>[] {
   const devices = deviceStatuses(input, claim, mine, {
     status: "True",
     reason: "Prepared",
@@ -248,13 +248,13 @@ function belongsTo(device: string, index: number, sim: SimNode): boolean {
   return [`gpu-${index}`, uuid].some((name) => device === name || device.startsWith(`${name}-mig-`));
 }
 
-function withdrawWrites(input: ClaimInput, claim: ResourceClaim): NodeWrite[] {
+function withdrawWrites(input: ClaimInput, claim: ResourceClaim): NodeWrite<ResourceClaim>[] {
   const before = claim.status?.devices ?? [];
   const rest = before.filter(({ driver, pool }) => driver !== input.options.driver || pool !== input.sim.name);
   return rest.length === before.length ? [] : [statusWrite(claim, rest)];
 }
 
-function statusWrite(claim: ResourceClaim, devices: AllocatedDeviceStatus[]): NodeWrite {
+function statusWrite(claim: ResourceClaim, devices: AllocatedDeviceStatus[]): NodeWrite<ResourceClaim> {
   const { devices: _before, ...rest } = claim.status ?? {};
   const status = devices.length > 0 ? { ...rest, devices } : rest;
   return { kind: "update", ref: claimRef(claim.metadata, "status"), object: { ...claim, status } };

@@ -24,7 +24,7 @@ export function mayBeGivenByOthers(pod: Pod, fence: Revision): boolean {
 }
 
 /** A write that changes nothing but the version. */
-export function fenceWrite({ metadata }: Pod, fence: Revision): NodeWrite {
+export function fenceWrite({ metadata }: Pod, fence: Revision): NodeWrite<Pod> {
   const patch = { type: "merge", body: { metadata: { annotations: { [marks.fence]: fence } } } } as const;
   return { kind: "patch", ref: podRef(metadata), expected: identityOf(metadata), patch };
 }

@@ -39,7 +39,7 @@ export interface PodInput {
   readonly nowMs: number;
 }
 
-export interface PodNext extends Next {
+export interface PodNext extends Next<Pod> {
   /** `wakeAtMs` holds for the state that the writes make: unless it is now, nothing is due right after them. */
   /** To be handed in next time. */
   readonly memory: PodMemory;

@@ -179,7 +179,7 @@ function mainDues(step: PodStep): Due[] {
 }
 
 /** A pod that has ended leaves when it is asked to; once is enough if a finalizer keeps its object. */
-function removal(pod: Pod): NodeWrite[] {
+function removal(pod: Pod): NodeWrite<Pod>[] {
   const { deletionTimestamp, deletionGracePeriodSeconds } = pod.metadata;
   if (deletionTimestamp === undefined || deletionGracePeriodSeconds === 0) return [];
   return [{ kind: "delete", ref: podRef(pod.metadata), expected: identityOf(pod.metadata), graceSeconds: 0 }];
@@ -214,7 +214,7 @@ function stopPod(input: PodInput): PodNext {
     return next === undefined ? { writes: [], wakeAtMs, memory, refusals: 0 } : { ...next, wakeAtMs };
   }
   const wasRunning = [...view.mains, ...view.inits].some(hasEnded);
-  const writes: NodeWrite[] = [];
+  const writes: NodeWrite<Pod>[] = [];
   const graceIsOver = wasRunning || graceMs === 0;
   if (graceIsOver) {
     // The object is deleted in the next reconcile, on the version that this write makes.

@@ -123,7 +123,7 @@ export class PodStep {
         ...pod,
         status: { ...pod.status, phase: "Failed", reason, message, startTime: formatTime(nowMs) },
       };
-      const write: NodeWrite = { kind: "update", ref: podRef(pod.metadata, "status"), object: refused };
+      const write: NodeWrite<Pod> = { kind: "update", ref: podRef(pod.metadata, "status"), object: refused };
       return { writes: [write, ...this.events], wakeAtMs: undefined, memory: {}, refusals: 1 };
     }
     for (const problem of unreadableKnobs(pod)) this.say("Warning", "AnnotationUnreadable", problem);
@@ -142,7 +142,7 @@ export class PodStep {
       this.#annotations === undefined ? pod.metadata : { ...pod.metadata, annotations: this.#annotations };
     const { startTime = "" } = view.status;
     const object = { ...pod, metadata, status: { ...pod.status, phase: "Pending", startTime } };
-    const write: NodeWrite = { kind: "update", ref: podRef(pod.metadata, "status"), object };
+    const write: NodeWrite<Pod> = { kind: "update", ref: podRef(pod.metadata, "status"), object };
     return { writes: [write, ...this.events], wakeAtMs: undefined, memory: view.memory, refusals: 0 };
   }
 
@@ -379,7 +379,7 @@ export class PodStep {
     const metadata =
       this.#annotations === undefined ? pod.metadata : { ...pod.metadata, annotations: this.#annotations };
     const object = { ...pod, metadata, status: view.status };
-    const writes: NodeWrite[] = changed ? [{ kind: "update", ref: podRef(pod.metadata, "status"), object }] : [];
+    const writes: NodeWrite<Pod>[] = changed ? [{ kind: "update", ref: podRef(pod.metadata, "status"), object }] : [];
     const wake = this.isOver()
       ? undefined
       : earliest(wakeAtMs, input.state.nextMs, nextFaultMs(this.ownFaults(), nowMs));

@@ -95,7 +95,7 @@ function afterWriting(
   if (fault?.kind === "reservation-lost") {
     const lostMs = runningMs + options.delayMs + numberParam(fault, "delay");
     if (nowMs < lostMs) return { writes: [], wakeAtMs: earliest(lostMs, changeMs) };
-    const write: NodeWrite = {
+    const write: NodeWrite<Pod> = {
       kind: "delete",
       ref: podRef(pod.metadata),
       expected: identityOf(pod.metadata),
@@ -112,7 +112,7 @@ function afterWriting(
 }
 
 /** With the identity and the version that were read: the annotation is written once and never over another one. */
-function annotate({ metadata }: Pod, annotations: Record<string, string>): NodeWrite {
+function annotate({ metadata }: Pod, annotations: Record<string, string>): NodeWrite<Pod> {
   const patch = { type: "merge", body: { metadata: { annotations } } } as const;
   return { kind: "patch", ref: podRef(metadata), expected: identityOf(metadata), patch };
 }

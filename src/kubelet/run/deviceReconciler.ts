@@ -1,6 +1,7 @@
 /** A node's DRA driver at work: its slices, and the claims that are prepared on it. */
 
 import type { Node, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import { devicesOfPlugin } from "../devices/bothWays.ts";
 import { nextForSlices } from "../devices/draDriver.ts";
@@ -190,11 +191,12 @@ function othersOf({ prepared }: NodeAgent, uid: string): PreparedClaim[] {
 }
 
 /**
- * True when it happened. After a refusal the object is read again, so that the next look is not at what was refused.
+ * True when it happened. After a refusal the object is read again, so that the next reconcile does not see the stale
+ * version.
  */
-async function sendDevice<T>(
+async function sendDevice<T extends KubeObject>(
   context: KubeletContext,
-  write: NodeWrite,
+  write: NodeWrite<T>,
   answered: (object: T) => void,
   cancel: Cancel,
 ): Promise<boolean> {
@@ -205,12 +207,12 @@ async function sendDevice<T>(
   const { kube } = context.ports;
   const outcome = await sendWrite(kube, write, { absentAt: "0", why: "the driver reports", cancel });
   if (outcome.ok) {
-    if (outcome.value.object !== undefined && write.kind !== "delete") answered(outcome.value.object as T);
+    if (outcome.value.object !== undefined && write.kind !== "delete") answered(outcome.value.object);
     return true;
   }
   if (outcome.reason === "NotFound" && write.kind === "delete") return true;
   const { subresource: _part, ...ref } = write.ref;
   const fresh = await kube.get(ref, { cancel });
-  if (fresh.ok) answered(fresh.value as T);
+  if (fresh.ok) answered(fresh.value);
   return false;
 }

@@ -1,13 +1,12 @@
 import { type ApplyOptions, applyIntent, type Written } from "../../intents/applyIntent.ts";
-import { isObject } from "../../model/objects/json.ts";
-import type { MergePatch } from "../../model/objects/object.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { type Outcome, succeeded } from "../../model/outcome.ts";
 import type { Revision } from "../../model/revision.ts";
 import type { KubeApi, Patch } from "../../ports/kubeApi.ts";
 import { intentOfWrite } from "../node/intentOfWrite.ts";
 import type { NodeEvent, NodeWrite } from "../node/nodeWrite.ts";
 
-export type ApiWrite = Exclude<NodeWrite, NodeEvent>;
+export type ApiWrite<T extends KubeObject = KubeObject> = Exclude<NodeWrite<T>, NodeEvent>;
 
 export interface SendOptions extends ApplyOptions {
   /** At which revision a name that is to be created was free. */
@@ -16,7 +15,11 @@ export interface SendOptions extends ApplyOptions {
 }
 
 /** Sends one write of a node: as an intent where it has that form, or straight, as KWOK sends what its stages say. */
-export async function sendWrite(kube: KubeApi, write: ApiWrite, options: SendOptions): Promise<Outcome<Written>> {
+export async function sendWrite<T extends KubeObject>(
+  kube: KubeApi,
+  write: ApiWrite<T>,
+  options: SendOptions,
+): Promise<Outcome<Written<T>>> {
   const { absentAt, why, ...call } = options;
   const intent = intentOfWrite(write, { absentAt, why });
   if (intent !== undefined) return applyIntent(kube, intent, call);
@@ -41,8 +44,8 @@ export async function sendWrite(kube: KubeApi, write: ApiWrite, options: SendOpt
   }
 }
 
-function patchOf({ patch, expected }: Extract<ApiWrite, { kind: "patch" }>): Patch {
-  if (expected === undefined || patch.type === "json" || !isObject(patch.body)) return patch;
-  const body: MergePatch = patch.body;
+function patchOf<T extends KubeObject>({ patch, expected }: Extract<ApiWrite<T>, { kind: "patch" }>): Patch<T> {
+  if (expected === undefined || patch.type === "json") return patch;
+  const { body } = patch;
   return { ...patch, body: { ...body, metadata: { ...body.metadata, ...expected } } };
 }

@@ -70,7 +70,7 @@ export class Draft {
     if (equalFields(given, object.status ?? {})) return;
     const target = targetOf(object.kind, object.metadata);
     this.#touch(target);
-    const next = { ...object, status: given } as KubeObject;
+    const next = { ...object, status: given };
     this.intents.push({ type: "status", target, expected: expectedOf(object), object: next, why });
   }
 

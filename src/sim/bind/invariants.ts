@@ -206,7 +206,7 @@ function uninformed(store: ObjectStore, pod: Pod): string | undefined {
   const groups = gpuGroupsOfLabels(pod.metadata.labels);
   const names = configMapNames(pod);
   if (isReservationPod(pod) || groups.length === 0 || names === undefined) return undefined;
-  const map = store.get("/configmaps", pod.metadata.namespace ?? "", names.capabilities)?.object() as unknown as
+  const map = store.get("/configmaps", pod.metadata.namespace ?? "", names.capabilities)?.object() as
     | ConfigMap
     | undefined;
   const wanted = groups.map((group) => told[group]).join(",");

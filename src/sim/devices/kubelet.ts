@@ -4,7 +4,7 @@ import { kindSource } from "../../control/runtime/sources.ts";
 import { isReservedFor } from "../../decide/devices/claims/podClaims.ts";
 import { deviceKey } from "../../decide/devices/search/poolDevice.ts";
 import type { AllocatedDeviceStatus, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
-import { equalFields, type JsonObject } from "../../model/objects/json.ts";
+import { equalFields } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { marks } from "../../model/profiles/marks.ts";
 import { builtin } from "../../model/resources.generated.ts";
@@ -194,6 +194,7 @@ class Agent {
     if (!plugged.has(uid)) {
       const fresh = await this.ports.kube.list(claimsRef);
       if (!fresh.ok) return { requeueAfterMs: 100 };
+      this.unplug();
       const given = this.freeGpus(pod.spec?.nodeName ?? "", fresh.value.items).slice(0, wanted);
       if (given.length < wanted) return { requeueAfterMs: 200 };
       plugged.set(uid, given);
@@ -227,9 +228,8 @@ class Agent {
   /** A pod that is gone keeps its GPUs until its program has ended. */
   private unplug(): void {
     for (const uid of [...(this.memory.plugged?.keys() ?? [])]) {
-      const program = this.memory.running.get(uid);
-      const isThere = [...this.look.pods()].some(({ metadata }) => metadata.uid === uid);
-      if (program === undefined && !isThere) this.memory.plugged?.delete(uid);
+      // A node that was restarted may have missed the event that a pod is gone.
+      if (![...this.look.pods()].some(({ metadata }) => metadata.uid === uid)) this.gone(uid);
     }
   }
 
@@ -265,7 +265,7 @@ class Agent {
   private async sayRunning(pod: Pod): Promise<ReconcileResult> {
     if (pod.status?.phase === "Running") return undefined;
     const { namespace = "", name, uid } = pod.metadata;
-    const body = { metadata: { uid }, status: { phase: "Running" } } as JsonObject;
+    const body = { metadata: { uid }, status: { phase: "Running" } };
     const ref = { ...podsRef, namespace, name, subresource: "status" };
     const outcome = await this.ports.kube.patch(ref, { type: "merge", body });
     return outcome.ok || outcome.reason === "NotFound" ? undefined : { requeueAfterMs: 200 };

@@ -1,6 +1,6 @@
 import { draDefaults } from "../../kubelet/devices/draDevices.ts";
 import type { Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
-import type { KubeObject, Unstored } from "../../model/objects/object.ts";
+import type { Unstored } from "../../model/objects/object.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { type Act, busyPerson } from "../busyPerson.ts";
@@ -62,7 +62,7 @@ const actions: readonly ((ports: ActorPorts, dice: Dice, where: Where) => Promis
       each.type === "Ready" ? { ...each, status: "False", reason: "NodeNotReady" } : each,
     );
     const ref = { ...podsKind, namespace: "default", name: pod.metadata.name, subresource: "status" };
-    await ports.kube.update(ref, { ...pod, status: { ...pod.status, conditions } } as KubeObject);
+    await ports.kube.update(ref, { ...pod, status: { ...pod.status, conditions } });
   },
 ];
 

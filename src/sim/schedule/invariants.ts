@@ -177,9 +177,7 @@ export const queuesAddUp: Invariant = {
         const group = pod.metadata.annotations?.[annotationKeys.podGroup];
         if (group === undefined || hasEnded(pod) || pod.spec?.nodeName === undefined) continue;
         if (pod.metadata.deletionTimestamp !== undefined) continue;
-        const found = store.get(groupsKey, pod.metadata.namespace ?? "", group)?.object() as unknown as
-          | PodGroup
-          | undefined;
+        const found = store.get(groupsKey, pod.metadata.namespace ?? "", group)?.object() as PodGroup | undefined;
         const queue = found?.spec?.queue ?? "";
         const share = Number(pod.metadata.annotations?.[annotationKeys.gpuFraction] ?? "0") * 1000;
         byQueue.set(queue, (byQueue.get(queue) ?? 0) + gpusOf(pod) * 1000 + share);

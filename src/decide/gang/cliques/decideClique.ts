@@ -5,7 +5,6 @@ import { cliqueNamed, groupReplicaOf, groupsOf, schedulerOf, setReplicaOf } from
 import type { GangSettings } from "../../../model/gang/settings.ts";
 import type { CliqueTemplate, GroupTemplate, PodClique, PodCliqueSet, PodGang } from "../../../model/gang/types.ts";
 import type { Pod, ResourceClaim, Secret } from "../../../model/kubernetes.generated.ts";
-import type { JsonObject } from "../../../model/objects/json.ts";
 import { byName, isFinished, isReady } from "../../../model/objects/podFacts.ts";
 import { type AbsentAt, dropFinalizer, type GangDecision, GangDraft, keepFinalizer, targetOf } from "../gangDraft.ts";
 import { isLeaving } from "../gangLabels.ts";
@@ -297,7 +296,7 @@ function removeGates(draft: GangDraft, picture: CliqueSnapshot, { set, pods }: P
       continue;
     }
     const rest = (pod.spec?.schedulingGates ?? []).filter(({ name }) => name !== gangGate);
-    const patch = { spec: { schedulingGates: rest.length === 0 ? null : rest } } as JsonObject;
+    const patch = { spec: { schedulingGates: rest.length === 0 ? null : rest } };
     draft.patch(pod, patch, `gang ${gangName} names it`);
   }
 }

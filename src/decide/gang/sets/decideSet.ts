@@ -123,12 +123,7 @@ function removeExcess(draft: GangDraft, picture: SetSnapshot): void {
   const why = `the set has ${asked} replicas`;
   const isOurs = (object: KubeObject): boolean => isOwnedBy(object, set);
   // Cliques of groups go with their group.
-  for (const object of [
-    ...picture.groups,
-    ...picture.cliques,
-    ...picture.podGangs,
-    ...picture.services,
-  ] as KubeObject[]) {
+  for (const object of [...picture.groups, ...picture.cliques, ...picture.podGangs, ...picture.services]) {
     const index = setReplicaOf(object);
     if (index !== undefined && index >= asked && isOurs(object)) draft.remove(object, why, { ground });
   }

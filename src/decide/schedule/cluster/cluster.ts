@@ -17,7 +17,7 @@ import {
 import type { PodGroup } from "../../../model/scheduling/podGroup.ts";
 import type { Queue } from "../../../model/scheduling/queue.ts";
 import type { Topology } from "../../../model/scheduling/topology.ts";
-import { isUnreported, NodeGpus, reportedGpus } from "../../devices/physicalGpus.ts";
+import { NodeGpus, reportedGpus } from "../../devices/physicalGpus.ts";
 import { DisruptionBudgets } from "../eviction/disruptionBudgets.ts";
 import { Fit } from "../placement/fit.ts";
 import { recharge } from "../queues/charging.ts";
@@ -239,8 +239,7 @@ export class Cluster {
         this.reshape(task);
       }
       // Its node has said which GPUs it has: claims may have the others.
-      if (reportedGpus(before).size !== reportedGpus(pod).size || isUnreported(before) !== isUnreported(pod))
-        this.version++;
+      if (this.slicesOf.size > 0 && hasReported(before, pod)) this.version++;
       // Its claims were made, or a place was promised to it.
       if (nominatedNodeName !== pod.status?.nominatedNodeName) this.version++;
       if (!equalFields(resourceClaimStatuses, pod.status?.resourceClaimStatuses)) this.claimsChanged(pod.metadata.uid);
@@ -562,6 +561,12 @@ export class Cluster {
   assertCounts(): void {
     assertCounts(this);
   }
+}
+
+/** Whether it is known now which GPUs the pod has, or that its node will not say. */
+function hasReported(before: Pod, after: Pod): boolean {
+  const hasStarted = before.status?.phase !== "Running" && after.status?.phase === "Running";
+  return hasStarted || reportedGpus(before).size !== reportedGpus(after).size;
 }
 
 function sameUnits(a: ClaimedUnits | undefined, b: ClaimedUnits | undefined): boolean {

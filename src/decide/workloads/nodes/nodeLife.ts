@@ -5,7 +5,6 @@
 
 import type { Lease, Node, NodeCondition, Pod, PodCondition, Taint } from "../../../model/kubernetes.generated.ts";
 import { type Decision, Draft, earliest } from "../../../model/objects/draft.ts";
-import type { JsonObject } from "../../../model/objects/json.ts";
 import { byName, isLeaving, podCondition } from "../../../model/objects/podFacts.ts";
 import { isTolerated, notReadyTaint, sameTaint, tolerates, unreachableTaint } from "../../../model/objects/taints.ts";
 import { formatTime, timeToMs } from "../../../model/values/time.ts";
@@ -116,7 +115,7 @@ function writeTaints(draft: Draft, picture: NodeSnapshot, nowMs: number): void {
   });
   const isSame = stamped.length === before.length && stamped.every((taint, i) => taint === before[i]);
   if (isSame) return;
-  const patch = { spec: { taints: stamped.length > 0 ? stamped : null } } as JsonObject;
+  const patch = { spec: { taints: stamped.length > 0 ? stamped : null } };
   draft.patch(node, patch, `taints of node ${node.metadata.name} follow its conditions`);
 }
 

@@ -9,7 +9,6 @@ import type {
   StatefulSetStatus,
 } from "../../../model/kubernetes.generated.ts";
 import { type Decision, Draft, withoutZeros } from "../../../model/objects/draft.ts";
-import type { JsonObject } from "../../../model/objects/json.ts";
 import { selectorRequirements } from "../../../model/objects/labelSelector.ts";
 import { claim } from "../../../model/objects/ownership.ts";
 import {
@@ -180,7 +179,7 @@ class Roll {
         );
         const next = [...others, ...wanted];
         if (next.length === before.length && next.every((each) => before.some(({ uid }) => uid === each.uid))) continue;
-        const patch = { metadata: { ownerReferences: next.length > 0 ? next : null } } as JsonObject;
+        const patch = { metadata: { ownerReferences: next.length > 0 ? next : null } };
         draft.patch(found, patch, `claim ${found.metadata.name} follows the retention policy of ${set.metadata.name}`);
         isAligned = false;
       }

@@ -59,9 +59,9 @@ export interface GroupDecision extends GangDecision {
   readonly ends: readonly number[];
 }
 
-export function decideGroup(picture: GroupSnapshot, nowMs: number): GroupDecision {
-  const { group, set, cliques } = picture;
-  const draft = new GangDraft(picture.absentAt);
+export function decideGroup(snapshot: GroupSnapshot, nowMs: number): GroupDecision {
+  const { group, set, cliques } = snapshot;
+  const draft = new GangDraft(snapshot.absentAt);
   const nothing = (): GroupDecision => ({ ...draft.decision(), ends: [] });
   if (isLeaving(group)) {
     dropFinalizer(draft, group, finalizers.PodCliqueScalingGroup);
@@ -70,16 +70,16 @@ export function decideGroup(picture: GroupSnapshot, nowMs: number): GroupDecisio
   const home = set === undefined ? undefined : homeOfGroup(set, group);
   if (set === undefined || home === undefined || isLeaving(set)) return nothing();
   keepFinalizer(draft, group, finalizers.PodCliqueScalingGroup);
-  const problem = syncClaims(draft, groupClaims(set, group, home.template), picture.claims, picture.templateNamed);
+  const problem = syncClaims(draft, groupClaims(set, group, home.template), snapshot.claims, snapshot.templateNamed);
   if (problem !== undefined) draft.wait(problem);
   const replicas = groupReplicasOf(group, home, cliques);
   const open = finishTerminations(draft, group, home, cliques);
   removeExcess(draft, group, cliques);
-  if (problem === undefined) syncMembers(draft, picture, home);
+  if (problem === undefined) syncMembers(draft, snapshot, home);
   const update = groupUpdate(group, home, replicas, nowMs);
   const ends: number[] = [];
   if (open.length === 0 && !isRunning(update.progress)) {
-    for (const { index, verdict } of judgeGroupReplicas(group, replicas, policyOf(picture, set), nowMs)) {
+    for (const { index, verdict } of judgeGroupReplicas(group, replicas, policyOf(snapshot, set), nowMs)) {
       // The record is part of the status, so the rest of the status must be of the same generation. This reconcile
       // writes it, the next one terminates.
       if (verdict.verdict === "end" && isStatusCurrent(group)) ends.push(index);
@@ -90,7 +90,7 @@ export function decideGroup(picture: GroupSnapshot, nowMs: number): GroupDecisio
     }
   }
   const terminations = [...open, ...update.terminations];
-  groupStatus(draft, picture, { home, replicas, update, terminations, problem }, nowMs);
+  groupStatus(draft, snapshot, { home, replicas, update, terminations, problem }, nowMs);
   return { ...draft.decision(), ends };
 }
 

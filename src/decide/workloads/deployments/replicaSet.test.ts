@@ -259,9 +259,9 @@ describe("whatever happens to its pods, a ReplicaSet", () => {
         for (let i = 0; i < 7; i++) podOf(world, `p${i}`, { phase: i % 2 === 0 ? "Running" : "Pending" });
         const pods = world.all<Pod>("Pod");
         const shuffled = order.map((i) => pods[i]!);
-        const picture = { revision: "1", replicaSet };
-        expect(decideReplicaSet({ ...picture, pods: shuffled }, startMs)).toEqual(
-          decideReplicaSet({ ...picture, pods }, startMs),
+        const snapshot = { revision: "1", replicaSet };
+        expect(decideReplicaSet({ ...snapshot, pods: shuffled }, startMs)).toEqual(
+          decideReplicaSet({ ...snapshot, pods }, startMs),
         );
       }),
       { numRuns: 50 },

@@ -19,20 +19,25 @@ export interface CronJobSnapshot {
 
 const scheduledAnnotation = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
-export function decideCronJob(picture: CronJobSnapshot, nowMs: number): Decision {
+export function decideCronJob(snapshot: CronJobSnapshot, nowMs: number): Decision {
   const draft = new Draft();
-  const { cronJob } = picture;
+  const { cronJob } = snapshot;
   if (cronJob.metadata.deletionTimestamp !== undefined) return draft.decision();
-  const jobs = picture.jobs.filter((job) => isOwnedBy(job, cronJob)).sort(byName);
+  const jobs = snapshot.jobs.filter((job) => isOwnedBy(job, cronJob)).sort(byName);
   forgetJobs(draft, cronJob, jobs);
-  const lastScheduleTime = scheduleNext(draft, picture, jobs, nowMs);
+  const lastScheduleTime = scheduleNext(draft, snapshot, jobs, nowMs);
   writeStatus(draft, cronJob, jobs, lastScheduleTime);
   return draft.decision();
 }
 
 /** Creates the Job that is due, if one is, and returns its scheduled time. */
-function scheduleNext(draft: Draft, picture: CronJobSnapshot, jobs: readonly Job[], nowMs: number): string | undefined {
-  const { cronJob } = picture;
+function scheduleNext(
+  draft: Draft,
+  snapshot: CronJobSnapshot,
+  jobs: readonly Job[],
+  nowMs: number,
+): string | undefined {
+  const { cronJob } = snapshot;
   const { spec, metadata, status } = cronJob;
   const schedule = parseSchedule(spec.schedule);
   const zone = spec.timeZone ?? "UTC";
@@ -46,7 +51,7 @@ function scheduleNext(draft: Draft, picture: CronJobSnapshot, jobs: readonly Job
   const name = `${metadata.name}-${Math.floor(dueMs / 60_000)}`;
   const due = formatTime(dueMs);
   // The Job was created and the status that records it was not written.
-  if (picture.jobs.some((job) => job.metadata.name === name && job.metadata.namespace === metadata.namespace))
+  if (snapshot.jobs.some((job) => job.metadata.name === name && job.metadata.namespace === metadata.namespace))
     return due;
   const active = jobs.filter((job) => !isOver(job));
   if (active.length > 0 && spec.concurrencyPolicy === "Forbid") return undefined;
@@ -56,7 +61,11 @@ function scheduleNext(draft: Draft, picture: CronJobSnapshot, jobs: readonly Job
       draft.remove(job, `CronJob ${metadata.name} replaces it`, { propagationPolicy: "Background" });
     }
   }
-  draft.create(picture.revision, jobOf(cronJob, { name, dueMs, zone }), `CronJob ${metadata.name} is due since ${due}`);
+  draft.create(
+    snapshot.revision,
+    jobOf(cronJob, { name, dueMs, zone }),
+    `CronJob ${metadata.name} is due since ${due}`,
+  );
   return due;
 }
 

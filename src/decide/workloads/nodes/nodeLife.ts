@@ -46,12 +46,12 @@ const ownNoSchedule: ReadonlySet<string> = new Set([
   ...Object.values(pressureTaints),
 ]);
 
-export function decideNodeLife(picture: NodeSnapshot, nowMs: number, options = nodeLifeDefaults): Decision {
+export function decideNodeLife(snapshot: NodeSnapshot, nowMs: number, options = nodeLifeDefaults): Decision {
   const draft = new Draft();
-  const { node } = picture;
+  const { node } = snapshot;
   const { name, deletionTimestamp } = node.metadata;
   if (deletionTimestamp !== undefined) return draft.decision();
-  const silentMs = silentAtMs(picture, options);
+  const silentMs = silentAtMs(snapshot, options);
   const ready = node.status?.conditions?.find(({ type }) => type === "Ready");
   if (nowMs < silentMs) {
     if (ready === undefined || ready.status !== "Unknown") draft.wakeAt(silentMs);
@@ -60,8 +60,8 @@ export function decideNodeLife(picture: NodeSnapshot, nowMs: number, options = n
     draft.status(node, { ...node.status, conditions }, `node ${name} has not reported in time`);
   }
   // A new status is another state of the node; its taints follow in the next reconcile, from that state.
-  if (!draft.has(node)) writeTaints(draft, picture, nowMs);
-  if (ready !== undefined && ready.status !== "True") markPods(draft, picture, nowMs);
+  if (!draft.has(node)) writeTaints(draft, snapshot, nowMs);
+  if (ready !== undefined && ready.status !== "True") markPods(draft, snapshot, nowMs);
   return draft.decision();
 }
 
@@ -96,10 +96,10 @@ function unknownConditions({ status }: Node, nowMs: number): NodeCondition[] {
   return conditions;
 }
 
-function writeTaints(draft: Draft, picture: NodeSnapshot, nowMs: number): void {
-  const { node } = picture;
+function writeTaints(draft: Draft, snapshot: NodeSnapshot, nowMs: number): void {
+  const { node } = snapshot;
   const before = node.spec?.taints ?? [];
-  const wanted = wantedTaints(picture);
+  const wanted = wantedTaints(snapshot);
   const kept = before.filter((taint) => {
     const isOurs =
       (taint.effect === "NoSchedule" && ownNoSchedule.has(taint.key)) ||

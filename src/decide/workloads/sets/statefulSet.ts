@@ -50,24 +50,24 @@ const burst = 500;
 
 const hashLabel = "controller.kubernetes.io/hash";
 
-export function decideStatefulSet(picture: StatefulSetSnapshot, nowMs: number): Decision {
+export function decideStatefulSet(snapshot: StatefulSetSnapshot, nowMs: number): Decision {
   const draft = new Draft();
-  const { statefulSet } = picture;
+  const { statefulSet } = snapshot;
   const { spec, metadata, status } = statefulSet;
   if (spec === undefined) return draft.decision();
   const requirements = selectorRequirements(spec.selector);
-  const pods = claim(draft, statefulSet, requirements, [...picture.pods].sort(byName), {
+  const pods = claim(draft, statefulSet, requirements, [...snapshot.pods].sort(byName), {
     adopts: (pod) => ordinalOf(statefulSet, pod) !== undefined,
   });
-  const revisions = claim(draft, statefulSet, requirements, [...picture.revisions].sort(byAge));
+  const revisions = claim(draft, statefulSet, requirements, [...snapshot.revisions].sort(byAge));
   const present = presentRevision(draft, {
     owner: statefulSet,
     template: spec.template,
     collisionCount: status?.collisionCount,
     hashLabel,
     revisions,
-    all: picture.revisions,
-    absentAt: picture.revision,
+    all: snapshot.revisions,
+    absentAt: snapshot.revision,
   });
   if (present.collides) {
     const collisionCount = (status?.collisionCount ?? 0) + 1;
@@ -78,7 +78,7 @@ export function decideStatefulSet(picture: StatefulSetSnapshot, nowMs: number): 
     );
     return draft.decision();
   }
-  const roll = new Roll(draft, picture, pods, revisions, present.name, nowMs);
+  const roll = new Roll(draft, snapshot, pods, revisions, present.name, nowMs);
   if (metadata.deletionTimestamp === undefined) roll.manage();
   roll.writeStatus();
   const live = new Set(pods.map((pod) => pod.metadata.labels?.[revisionHashLabel]));
@@ -92,7 +92,7 @@ export function decideStatefulSet(picture: StatefulSetSnapshot, nowMs: number): 
 
 class Roll {
   readonly draft: Draft;
-  readonly picture: StatefulSetSnapshot;
+  readonly snapshot: StatefulSetSnapshot;
   readonly set: StatefulSet;
   readonly nowMs: number;
   /** Names of the revision that the pods come from and of the one they go to. */
@@ -111,15 +111,15 @@ class Roll {
 
   constructor(
     draft: Draft,
-    picture: StatefulSetSnapshot,
+    snapshot: StatefulSetSnapshot,
     pods: readonly Pod[],
     revisions: readonly ControllerRevision[],
     update: string,
     nowMs: number,
   ) {
     this.draft = draft;
-    this.picture = picture;
-    this.set = picture.statefulSet;
+    this.snapshot = snapshot;
+    this.set = snapshot.statefulSet;
     this.nowMs = nowMs;
     this.update = update;
     const { spec, status } = this.set;
@@ -132,7 +132,7 @@ class Roll {
     this.minReadySeconds = spec?.minReadySeconds ?? 0;
     this.isOrdered = spec?.podManagementPolicy !== "Parallel";
     this.pods = pods;
-    this.taken = new TakenNames(this.set.metadata.namespace, picture.pods, picture.isTaken);
+    this.taken = new TakenNames(this.set.metadata.namespace, snapshot.pods, snapshot.isTaken);
     const condemned: { pod: Pod; ordinal: number }[] = [];
     for (const pod of pods) {
       const ordinal = ordinalOf(this.set, pod);
@@ -164,13 +164,13 @@ class Roll {
    * needs the owner reference first.
    */
   alignClaims(): boolean {
-    const { set, draft, picture } = this;
+    const { set, draft, snapshot } = this;
     let isAligned = true;
     for (const pod of [...this.byOrdinal.values(), ...this.condemned]) {
       const ordinal = ordinalOf(set, pod);
       if (ordinal === undefined) continue;
       for (const template of set.spec?.volumeClaimTemplates ?? []) {
-        const found = picture.claimNamed(claimNameOf(set, template, ordinal));
+        const found = snapshot.claimNamed(claimNameOf(set, template, ordinal));
         if (found === undefined || found.metadata.deletionTimestamp !== undefined) continue;
         const before = found.metadata.ownerReferences ?? [];
         const wanted = claimOwners(set, pod, !this.isWanted(ordinal));
@@ -217,15 +217,15 @@ class Roll {
 
   /** True when a pod is made; false when its claim or its name is not free yet. */
   create(ordinal: number): boolean {
-    const { set, draft, picture } = this;
+    const { set, draft, snapshot } = this;
     const { name } = set.metadata;
     for (const template of set.spec?.volumeClaimTemplates ?? []) {
       const claimName = claimNameOf(set, template, ordinal);
-      const found = picture.claimNamed(claimName);
+      const found = snapshot.claimNamed(claimName);
       // A terminating claim belongs to the pod before; the new pod waits for its own.
       if (found?.metadata.deletionTimestamp !== undefined) return false;
       if (found === undefined)
-        draft.create(picture.revision, newClaim(set, template, ordinal), `pod ${ordinal} of ${name} needs it`);
+        draft.create(snapshot.revision, newClaim(set, template, ordinal), `pod ${ordinal} of ${name} needs it`);
     }
     const podName = podNameOf(set, ordinal);
     // A pod of another owner has the name, or one that is being released; its deletion enqueues the set.
@@ -233,7 +233,7 @@ class Roll {
     const identity = this.usesCurrent(ordinal)
       ? { ordinal, revision: this.current, template: this.currentTemplate }
       : { ordinal, revision: this.update, template: set.spec?.template ?? {} };
-    draft.create(picture.revision, statefulPod(set, identity), `StatefulSet ${name} wants pod ${ordinal}`);
+    draft.create(snapshot.revision, statefulPod(set, identity), `StatefulSet ${name} wants pod ${ordinal}`);
     return true;
   }
 

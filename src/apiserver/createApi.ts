@@ -8,6 +8,7 @@ import { NodeAuthorizer } from "./auth/nodeAuthorizer.ts";
 import { readRules } from "./auth/policyRule.ts";
 import type { RbacAuthorizer } from "./auth/rbac.ts";
 import { rbacStrategies } from "./auth/rbacStrategies.ts";
+import type { TokenIssuer } from "./auth/serviceAccountToken.ts";
 import { type BootstrapObject, bootstrapObjects } from "./bootstrap/bootstrapObjects.ts";
 import { bootstrapUpdate } from "./bootstrap/bootstrapUpdate.ts";
 import { nodeRules } from "./bootstrap/clusterRoles.ts";
@@ -40,6 +41,8 @@ export interface ApiOptions {
   readonly admission?: (core: () => Core) => Admission;
   /** The authority's certificate and the port, for the objects that tell pods about the server. */
   readonly authority?: string;
+  /** Makes tokens of service accounts, for Secrets that ask for one. */
+  readonly tokens?: TokenIssuer;
   readonly port?: number;
   /** The loops that clean up, count and establish; default true. Without them nothing happens but what is asked for. */
   readonly controllers?: boolean;
@@ -88,7 +91,9 @@ export async function createApi(options: ApiOptions): Promise<Api> {
   const authority = options.authority ?? "";
   await ensureBootstrap(core, bootstrapObjects({ authority, port: options.port ?? 0 }));
   const log = options.onError === undefined ? {} : { log: options.onError };
-  const controllers = options.controllers === false ? noControllers : startControllers(core, { authority, ...log });
+  const tokens = options.tokens === undefined ? {} : { tokens: options.tokens };
+  const controllers =
+    options.controllers === false ? noControllers : startControllers(core, { authority, ...tokens, ...log });
   const authorizer = new NodeAuthorizer(store, readRules(nodeRules), rbac);
   return { core, rbac, authorizer, opened, controllers };
 }

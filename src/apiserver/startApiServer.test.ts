@@ -1,5 +1,6 @@
 import { createServer } from "node:net";
 import { expect, test } from "vitest";
+import { partly } from "../../testing/partly.ts";
 import { systemClock } from "../adapters/systemClock.ts";
 import { systemRandom } from "../adapters/systemRandom.ts";
 import { UserError } from "../model/userError.ts";
@@ -24,7 +25,7 @@ test("a start that fails lets its port go, so that the process can end", async (
   const port = await listenOnce(0);
   const locked = new UserError("store-locked", "the data directory is in use", "stop that process");
   // Nothing else of the store is asked for.
-  const store = { open: () => Promise.reject(locked) } as unknown as Store;
+  const store = partly<Store>({ open: () => Promise.reject(locked) });
   await expect(startApiServer({ ...ports, store, listen: { port } })).rejects.toBe(locked);
   expect(await listenOnce(port)).toBe(port);
 });

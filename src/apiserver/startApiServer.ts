@@ -115,11 +115,13 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   const port = await listen(server, host, options.listen?.port ?? 0);
   const url = `${tls ? "https" : "http"}://${host.includes(":") ? `[${host}]` : host}:${port}`;
   const metrics = new Metrics();
+  const tokens = new TokenIssuer(pki.tokenKey);
   const api = await createApi({
     clock,
     random,
     log: options.store,
     authority: pki.authority,
+    tokens,
     port,
     onError: (what, error) => options.log?.({ error, method: "controller", path: what }),
     ...(options.retention === undefined ? {} : { retention: options.retention }),
@@ -145,7 +147,6 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     throw error;
   });
   const { core, rbac, authorizer } = api;
-  const tokens = new TokenIssuer(pki.tokenKey);
   const lookup = (resource: string, namespace: string, name: string) =>
     core.store.get(resource, namespace, name)?.object();
   describeMetrics(metrics, api);

@@ -46,6 +46,8 @@ export interface Strategy {
   readonly createOnUpdate?: boolean;
   /** PUT must carry a resourceVersion. */
   readonly requiresRevision?: boolean;
+  /** Objects of this resource under the same name go with the object: the Endpoints of a Service. */
+  readonly takesAlong?: string;
   /** DELETE answers with the object rather than a Status. */
   readonly returnsDeleted?: boolean;
   /** A status sent with a create is kept (nodes). */

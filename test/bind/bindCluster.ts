@@ -78,6 +78,10 @@ export class BindCluster {
       kind: "Namespace",
       metadata: { name: "kai-resource-reservation" },
     });
+    for (const name of ["kai-resource-reservation", "reserver"]) {
+      const metadata = { name, namespace: "kai-resource-reservation" };
+      await api.create("/serviceaccounts", { apiVersion: "v1", kind: "ServiceAccount", metadata });
+    }
     const kubelets = cluster.controllers(cluster.admin);
     nodes.add(kubelets);
     const started = kubelets.start();

@@ -2,8 +2,10 @@
  * Claims on a bad network: answers that are lost, writes that land late, a watch that is behind. No device is allocated
  * twice, and no pod waits for ever.
  */
+
 import { expect, test } from "vitest";
 import { claimKind } from "../../src/decide/devices/claimTracker.ts";
+import type { ResourceClaim } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
 import { refused } from "../../src/model/outcome.ts";
 import type { KubeApi } from "../../src/ports/kubeApi.ts";
@@ -71,7 +73,7 @@ test("an allocation that a predecessor has sent misses when it lands late", asyn
   await cluster.run(5);
   expect(cluster.given()).toEqual(["ours h100-0/gpu-0"]);
   const results = [{ request: "gpu", driver: "gpu.nvidia.com", pool: "h100-0", device: "gpu-0" }];
-  const late = { ...seen, status: { allocation: { devices: { results } } } } as KubeObject;
+  const late = { ...seen, status: { allocation: { devices: { results } } } } as ResourceClaim;
   const ref = { ...claimKind, namespace: "default", name: "theirs", subresource: "status" };
   expect(await cluster.kube.update(ref, late)).toMatchObject({ ok: false, reason: "Conflict" });
 });

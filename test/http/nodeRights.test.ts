@@ -185,6 +185,7 @@ describe("a node does not read what is not its own", () => {
 
   test("a pod that is gone takes the right with it", async () => {
     await create(`${ns}/secrets`, { metadata: { name: "short-env" } });
+    await create(`${ns}/serviceaccounts`, { metadata: { name: "short-account" } });
     await create(`${ns}/pods`, podOf("short", "n1"));
     expect((await call("n1", "GET", `${ns}/secrets/short-env`)).code).toBe(200);
     await call("root", "DELETE", `${ns}/pods/short`, { gracePeriodSeconds: 0 });

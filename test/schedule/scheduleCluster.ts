@@ -81,6 +81,8 @@ export class ScheduleCluster {
       kind: "Namespace",
       metadata: { name: "kai-resource-reservation" },
     });
+    const reserver = { name: "kai-resource-reservation", namespace: "kai-resource-reservation" };
+    await api.create("/serviceaccounts", { apiVersion: "v1", kind: "ServiceAccount", metadata: reserver });
     for (const object of scheduler.startObjects ?? []) {
       await api.create(
         object.kind === "Queue" ? "scheduling.run.ai/queues" : "scheduling.k8s.io/priorityclasses",

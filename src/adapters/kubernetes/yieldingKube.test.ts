@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { KeptLog } from "../../../testing/control/keptLog.ts";
+import { partly } from "../../../testing/partly.ts";
 import { createApi } from "../../apiserver/createApi.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
 import { Controllers } from "../../control/runtime/controllers.ts";
@@ -66,14 +67,14 @@ test("on a store in memory a controller with much to do starves timers, unless i
 test("calls that had to wait are made in the order in which they were asked for, and each once", async () => {
   const made: string[] = [];
   // Nothing else of the API is called.
-  const slow = {
+  const slow = partly<KubeApi>({
     get: async ({ name }: { name: string }) => {
       made.push(name);
       const untilMs = performance.now() + 2;
       while (performance.now() < untilMs);
       return { ok: true, value: { metadata: { name } } };
     },
-  } as unknown as KubeApi;
+  });
   const kube = yieldingKube(slow);
   const names = Array.from({ length: 20 }, (_, at) => `p${at}`);
   await Promise.all(names.map((name) => kube.get({ ...maps, namespace: "default", name })));

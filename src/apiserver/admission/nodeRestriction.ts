@@ -59,10 +59,10 @@ function nameOf({ operation, object, name }: AdmissionAttributes): string {
 
 function podRefusal(core: Core, node: string, attributes: AdmissionAttributes): string | undefined {
   const { operation, subresource } = attributes;
-  const before = attributes.oldObject as unknown as Pod | undefined;
+  const before = attributes.oldObject as Pod | undefined;
   if (subresource === "status") {
     if (operation !== "UPDATE") return `unexpected operation ${JSON.stringify(operation)}`;
-    return podStatusRefusal(node, before, attributes.object as unknown as Pod | undefined);
+    return podStatusRefusal(node, before, attributes.object as Pod | undefined);
   }
   if (subresource !== "") {
     return `unexpected pod subresource ${JSON.stringify(subresource)}, only 'status' and 'eviction' are allowed`;
@@ -71,7 +71,7 @@ function podRefusal(core: Core, node: string, attributes: AdmissionAttributes): 
     if (before?.spec?.nodeName === node) return undefined;
     return `node ${JSON.stringify(node)} can only delete pods with spec.nodeName set to itself`;
   }
-  if (operation === "CREATE") return mirrorPodRefusal(core, node, attributes.object as unknown as Pod);
+  if (operation === "CREATE") return mirrorPodRefusal(core, node, attributes.object as Pod);
   return `unexpected operation ${JSON.stringify(operation)}, node ${JSON.stringify(node)} can only create and delete mirror pods`;
 }
 
@@ -142,8 +142,8 @@ function nodeRefusal(node: string, { operation, name, object, oldObject }: Admis
   const own = JSON.stringify(node);
   const asked = name === "" ? (object?.metadata.name ?? "") : name;
   if (asked !== node) return `node ${own} is not allowed to modify node ${JSON.stringify(asked)}`;
-  const after = object as unknown as Node | undefined;
-  const before = oldObject as unknown as Node | undefined;
+  const after = object as Node | undefined;
+  const before = oldObject as Node | undefined;
   const labels = reservedLabels(after?.metadata.labels ?? {}, before?.metadata.labels ?? {});
   if (operation === "CREATE") {
     if (after?.spec?.configSource !== undefined) return `node ${own} is not allowed to set a configSource`;
@@ -204,7 +204,7 @@ function claimRefusal(node: string, { operation, object, oldObject }: AdmissionA
 }
 
 function withoutCapacity(object: KubeObject | undefined): unknown {
-  const { status, metadata, ...rest } = object as unknown as PersistentVolumeClaim;
+  const { status, metadata, ...rest } = object as PersistentVolumeClaim;
   const { resourceVersion: _, managedFields: __, ...meta } = metadata;
   const { capacity: ___, conditions: ____, allocatedResources: _____, ...others } = status ?? {};
   delete others.allocatedResourceStatuses;
@@ -247,7 +247,7 @@ export function restrictNodeToken(
       `the UID in the bound object reference (${String(bound["uid"])}) does not match the UID in record. The object might have been deleted and then recreated`,
     );
   }
-  const pod = found.object() as unknown as Pod;
+  const pod = found.object() as Pod;
   if (pod.spec?.nodeName !== node) throw refuse("node requested token bound to a pod scheduled on a different node");
   const audiences = strings(spec["audiences"]);
   if (audiences.length > 1) throw refuse("node may only request 0 or 1 audiences");

@@ -71,8 +71,9 @@ export class Webhooks {
   }
 
   validate(attributes: AdmissionAttributes): Promise<void> | undefined {
-    // A deletion has no object to change, but mutating webhooks may refuse it all the same, before the others.
-    const first = attributes.operation === "DELETE" ? this.mutating.find(attributes) : [];
+    // A deletion or a connection has nothing to change, but mutating webhooks may refuse it all the same, before the others.
+    const isChange = attributes.operation === "CREATE" || attributes.operation === "UPDATE";
+    const first = isChange ? [] : this.mutating.find(attributes);
     const hooks = this.validating.find(attributes);
     if (first.length + hooks.length === 0) return undefined;
     const asked = hooks.filter((hook) => this.wants(hook, attributes));

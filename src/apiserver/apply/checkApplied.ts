@@ -3,9 +3,9 @@ import { type Fields, formOf, type Shape } from "./shape.ts";
 
 /**
  * What makes a configuration impossible to apply: two items of one name, items without a name, fields that the schema
- * does not know. Every mistake is reported as `.path: what is wrong`.
+ * does not know, unless they are somewhere in an object that keeps what it does not know. Every mistake is reported as `.path: what is wrong`.
  */
-export function checkApplied(shape: Shape, value: unknown, path = "", into: string[] = []): string[] {
+export function checkApplied(shape: Shape, value: unknown, path = "", into: string[] = [], isOpen = false): string[] {
   if (value === null) return into;
   switch (formOf(shape, value)) {
     case "leaf":
@@ -15,8 +15,9 @@ export function checkApplied(shape: Shape, value: unknown, path = "", into: stri
         const below = (value as Fields)[name];
         if (below === undefined) continue;
         const shapeBelow = shape.field(name)?.shape ?? shape.undeclared;
-        if (shapeBelow === undefined) into.push(`${path}.${name}: field not declared in schema`);
-        else checkApplied(shapeBelow, below, `${path}.${name}`, into);
+        if (shapeBelow !== undefined) {
+          checkApplied(shapeBelow, below, `${path}.${name}`, into, isOpen || shape.keepsUnknown);
+        } else if (!isOpen) into.push(`${path}.${name}: field not declared in schema`);
       }
       return into;
     case "list": {
@@ -33,7 +34,7 @@ export function checkApplied(shape: Shape, value: unknown, path = "", into: stri
         const text = describePathElement(element);
         if (seen.has(element)) into.push(`${path}: duplicate entries for key ${text}`);
         seen.add(element);
-        checkApplied(shape.items, item, `${path}${text}`, into);
+        checkApplied(shape.items, item, `${path}${text}`, into, isOpen);
       }
       return into;
     }

@@ -45,6 +45,11 @@ export class Shape {
     return this.#below;
   }
 
+  /** Whether this is a struct that keeps fields which it does not declare. */
+  get keepsUnknown(): boolean {
+    return this.#schema.kind === "struct" && this.#schema.preserveUnknown;
+  }
+
   /** The type of the items of a list. */
   get items(): Shape {
     this.#below ??= this.#schema.kind === "list" ? shapeOf(this.#schema.items) : anyShape;

@@ -45,7 +45,7 @@ const sources = (world: World = alive) => ({ tokens: issuer, staticTokens, looku
 /** The user's name, or the refusal's code. */
 function who(credentials: Partial<Credentials>, world = alive, nowMs = start): string {
   try {
-    return authenticate({ path: "/api", ...credentials }, sources(world), nowMs).username;
+    return authenticate(credentials, sources(world), nowMs).username;
   } catch (error) {
     return String((error as { status: { code: number } }).status.code);
   }
@@ -57,11 +57,6 @@ describe("a request", () => {
     ["with a good certificate is from its common name", { certificate: certificate("jo") }, "jo"],
     ["with a certificate of strangers is refused", { certificate: certificate("jo", false) }, "401"],
     [
-      "with a certificate of strangers is refused on public paths too",
-      { certificate: certificate("jo", false), path: "/healthz" },
-      "401",
-    ],
-    [
       "with a certificate of strangers and a good token is from the token's user",
       { certificate: certificate("x", false), authorization: "Bearer s3cret" },
       "jo",
@@ -71,13 +66,9 @@ describe("a request", () => {
     ["with the scheme in small letters is understood", { authorization: "bearer s3cret" }, "jo"],
     ["with a token that holds a comma is understood", { authorization: "Bearer with,comma" }, 'quo"te'],
     ["with a wrong token is refused", { authorization: "Bearer s3creT" }, "401"],
-    ["with a wrong token is refused on public paths too", { authorization: "Bearer nope", path: "/version" }, "401"],
-    ["with nothing is refused", {}, "401"],
-    ["with nothing may ask for the version", { path: "/version" }, "system:anonymous"],
-    ["with nothing may ask whether the server is ready", { path: "/readyz" }, "system:anonymous"],
-    ["with nothing may not ask for a public path in other spelling", { path: "/healthz/../api" }, "401"],
-    ["with a password is nobody's", { authorization: "Basic am86c2VjcmV0" }, "401"],
-    ["with an empty token is nobody's", { authorization: "Bearer  s3cret" }, "401"],
+    ["with nothing is anonymous", {}, "system:anonymous"],
+    ["with a password is anonymous", { authorization: "Basic am86c2VjcmV0" }, "system:anonymous"],
+    ["with an empty token is anonymous", { authorization: "Bearer  s3cret" }, "system:anonymous"],
     [
       "with a service account's token is from the account",
       { authorization: `Bearer ${mint()}` },
@@ -88,11 +79,7 @@ describe("a request", () => {
   });
 
   test("of a certificate's owner is in his groups and in that of all known users, and can be traced", () => {
-    const user = authenticate(
-      { path: "/", certificate: { ...certificate("jo"), fingerprint: "AB:CD" } },
-      sources(),
-      start,
-    );
+    const user = authenticate({ certificate: { ...certificate("jo"), fingerprint: "AB:CD" } }, sources(), start);
     expect(user).toEqual({
       username: "jo",
       groups: ["g", "system:authenticated"],
@@ -102,7 +89,7 @@ describe("a request", () => {
 
   test("of a service account carries its groups and the pod it came from", () => {
     const token = mint({ pod: { name: "p", uid: "u2" }, node: { name: "n", uid: "old" } });
-    expect(authenticate({ path: "/", authorization: `Bearer ${token}` }, sources(), start)).toEqual({
+    expect(authenticate({ authorization: `Bearer ${token}` }, sources(), start)).toEqual({
       username: "system:serviceaccount:ns:robot",
       uid: "u1",
       groups: ["system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated"],

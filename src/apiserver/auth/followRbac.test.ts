@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { partly } from "../../../testing/partly.ts";
 import type { RoleBinding } from "../../model/kubernetes.generated.ts";
-import { partly } from "../../model/testing/partly.ts";
 import { bootstrapObjects } from "../bootstrap/bootstrapObjects.ts";
 import { ObjectStore } from "../storage/objectStore.ts";
 import { resourceAccess } from "./access.ts";

@@ -1,4 +1,4 @@
-import { failure } from "../../model/objects/status.ts";
+import { badRequest } from "../../model/objects/status.ts";
 import type { UserInfo } from "../strategy.ts";
 import { type Authorizer, demandAccess, type ResourceAccess, resourceAccess } from "./access.ts";
 import { anonymous, authenticatedGroup } from "./authenticate.ts";
@@ -81,7 +81,7 @@ function readHeaders(rawHeaders: readonly string[]): Wanted | undefined {
   const asked = wanted.uid !== "" || wanted.groups.length > 0 || wanted.extra.size > 0;
   if (wanted.user !== "") return wanted;
   if (!asked) return undefined;
-  throw failure(500, "InternalError", "Internal error occurred: requested impersonation without impersonating a user");
+  throw badRequest("requested impersonation of a group, UID or extra value without impersonating a user name");
 }
 
 /** Node reads headers as Latin-1; clients write names outside ASCII in UTF-8. */

@@ -164,7 +164,7 @@ export class NodeAuthorizer implements Authorizer {
     if (this.#needs(node, access, ({ secrets }) => secrets)) return true;
     const key = `${access.namespace}/${access.name}`;
     for (const version of this.#store.collection("/persistentvolumes").all()) {
-      const volume = version.object() as unknown as PersistentVolume;
+      const volume = version.object();
       if (secretsOfPersistentVolume(volume).has(key) && this.#needsVolume(node, version.name)) return true;
     }
     return false;
@@ -177,7 +177,7 @@ export class NodeAuthorizer implements Authorizer {
   #anyPod(node: string, namespace: string, matches: (pod: Pod) => boolean): boolean {
     for (const version of this.#store.collection("/pods").indexed(podNodeField, node) ?? []) {
       if (version.namespace !== namespace) continue;
-      const pod = version.object() as unknown as Pod;
+      const pod = version.object();
       if (!isMirrorPod(pod) && matches(pod)) return true;
     }
     return false;

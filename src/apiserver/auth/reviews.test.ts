@@ -1,8 +1,8 @@
 import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, test } from "vitest";
+import { partly } from "../../../testing/partly.ts";
 import type { ClusterRole, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject, ObjectMeta } from "../../model/objects/object.ts";
-import { partly } from "../../model/testing/partly.ts";
 import { definitionName } from "../resources.ts";
 import { schemaFor } from "../schema/builtinSchemas.ts";
 import { decodeObject } from "../schema/decode.ts";

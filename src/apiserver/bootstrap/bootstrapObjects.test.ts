@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
+import { partly } from "../../../testing/partly.ts";
 import { describeFieldError } from "../../model/objects/fieldError.ts";
 import { copyJson } from "../../model/objects/json.ts";
 import { type KubeObject, splitApiVersion } from "../../model/objects/object.ts";
-import { partly } from "../../model/testing/partly.ts";
 import { type Access, resourceAccess } from "../auth/access.ts";
 import { anonymous } from "../auth/authenticate.ts";
 import { RbacAuthorizer } from "../auth/rbac.ts";

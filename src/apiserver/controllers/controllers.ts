@@ -1,5 +1,7 @@
+import type { TokenIssuer } from "../auth/serviceAccountToken.ts";
 import type { StoreEvent } from "../storage/storeEvent.ts";
 import type { Core } from "../verbs/core.ts";
+import { AccountTokens } from "./accountTokens.ts";
 import { BudgetController } from "./budgetController.ts";
 import type { Controller, Place } from "./controller.ts";
 import { DefinitionController } from "./definitionController.ts";
@@ -20,6 +22,8 @@ export interface ControllerOptions {
   readonly collectAfterMs?: (dependent: Place, isNew: boolean) => number;
   /** The authority's certificate, which every namespace gets. */
   readonly authority?: string;
+  /** Makes the tokens that Secrets ask for; without it they stay empty. */
+  readonly tokens?: TokenIssuer;
   /** Told of work that failed and will be tried again. */
   readonly log?: (what: string, error: unknown) => void;
 }
@@ -45,6 +49,8 @@ export function startControllers(core: Core, options: ControllerOptions = {}): C
     new VolumeProtection(core, turns, log),
     new EventExpiry(core, turns, log),
   ];
+  const { tokens: issuer, authority = "" } = options;
+  if (issuer !== undefined) controllers.push(new AccountTokens(core, turns, { issuer, authority }, log));
   for (const controller of controllers) controller.start();
   const unsubscribe = core.store.onEvent((event: StoreEvent) => {
     for (const controller of controllers) {

@@ -50,6 +50,8 @@ export interface CustomResource {
   /** Throws DecodeError if metadata has wrong types. Works on the value in place. */
   decode(value: JsonObject): { object: JsonObject; unknownPaths: string[] };
   setDefaults(object: JsonObject): void;
+  /** Drops what this version does not know, in place: what comes from the disk or from another version. */
+  prune(object: JsonObject): void;
   /** `old` is the stored object on update, in this version. */
   validate(object: JsonObject, old?: JsonObject): FieldError[];
   selectFields(object: JsonObject): string[];
@@ -151,6 +153,9 @@ function compileVersion(crd: CustomResourceDefinition, version: CustomResourceDe
     openApiSchema,
     decode: (value) => decode(value, structural, objectMeta),
     setDefaults: (object) => setDefaults(object, structural),
+    prune: (object) => {
+      prune(object, structural);
+    },
     validate: (object, old) => {
       const errors = validate(object, old, structural, rules);
       if (scale !== undefined) errors.push(...scaleErrors(object, [scale.specReplicasPath, scale.statusReplicasPath]));

@@ -41,7 +41,7 @@ function resourceOf(crd: CustomResourceDefinition, version: CustomResource, stor
     custom: factsOf(crd, version),
     decode: (sent, fieldValidation, warn) => decodeCustom(version, kind, sent, fieldValidation, warn),
     setDefaults: (object) => version.setDefaults(object as JsonObject),
-    toStorage: version.isStorage ? sameVersion : (object) => ({ ...object, apiVersion: version.storageVersion }),
+    toStorage: version.isStorage ? sameVersion : (object) => converted(object, version.storageVersion, stored),
     fromStorage: readerOf(crd, version, apiVersion),
     table: tableOf(version),
     // Objects lie in the stored version, and so do the values by which they are selected.
@@ -133,19 +133,29 @@ function decodeCustom(
   }
 }
 
+/** The object under another version, without what that version does not know. The input is not changed. */
+function converted(object: KubeObject, apiVersion: string, into: CustomResource): KubeObject {
+  const copy = copyJson(object);
+  copy.apiVersion = apiVersion;
+  into.prune(copy as JsonObject);
+  return copy;
+}
+
 /**
- * Objects that were written under an older schema lack defaults that came later, and get them when they are read.
- * Under a definition that never changed there can be none.
+ * Objects that were written under another version or an older schema are shown as this version knows them: without what it
+ * does not know, with the defaults that came later. Under a definition with one version that never changed there is nothing
+ * to do.
  */
 function readerOf(crd: CustomResourceDefinition, version: CustomResource, apiVersion: string): Resource["fromStorage"] {
-  const mayLackDefaults =
-    (crd.metadata.generation ?? 1) > 1 && JSON.stringify(version.openApiSchema).includes('"default"');
-  if (!mayLackDefaults) return version.isStorage ? sameVersion : (object) => ({ ...object, apiVersion });
+  if ((crd.metadata.generation ?? 1) <= 1 && crd.spec.versions.length === 1) return sameVersion;
+  const seen = new WeakMap<KubeObject, KubeObject>();
   return (object) => {
-    const copy = copyJson(object);
-    copy.apiVersion = apiVersion;
-    version.setDefaults(copy as JsonObject);
-    return copy;
+    const known = seen.get(object);
+    if (known !== undefined) return known;
+    const shown = converted(object, apiVersion, version);
+    version.setDefaults(shown as JsonObject);
+    seen.set(object, shown);
+    return shown;
   };
 }
 

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
+import { partly } from "../../../testing/partly.ts";
 import type { CustomResourceDefinition } from "../../model/kubernetes.generated.ts";
 import { describeFieldError } from "../../model/objects/fieldError.ts";
 import { copyJson, isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
 import { schedulingDefinitions } from "../../model/scheduling/definitions.ts";
-import { partly } from "../../model/testing/partly.ts";
 import { customResources } from "./customResource.ts";
 import { setCrdDefaults } from "./validateCrd.ts";
 

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
+import { partly } from "../../../testing/partly.ts";
 import type { CustomResourceDefinition } from "../../model/kubernetes.generated.ts";
 import { describeFieldError } from "../../model/objects/fieldError.ts";
 import { copyJson } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
-import { partly } from "../../model/testing/partly.ts";
 import type { WriteContext } from "../strategy.ts";
 import { crdStatus } from "./crdNames.ts";
 import { crdErrors, crdStrategy, setCrdDefaults } from "./validateCrd.ts";

@@ -88,7 +88,9 @@ export class Exchange {
   /** Headers that every answer has. */
   head(code: number, contentType: string, extra: Readonly<Record<string, string>> = {}): void {
     const { response } = this;
-    for (const text of this.warnings) response.appendHeader("Warning", `299 - ${quoteWarning(text)}`);
+    // A refusal says what is wrong; what else there is to say comes with the write that is taken.
+    const warnings = code < 400 ? this.warnings : [];
+    for (const text of warnings) response.appendHeader("Warning", `299 - ${quoteWarning(text)}`);
     response.writeHead(code, {
       "Audit-Id": this.auditId,
       "Cache-Control": "no-cache, private",

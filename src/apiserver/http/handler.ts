@@ -142,17 +142,11 @@ function identify(world: HandlerContext, exchange: Exchange): void {
   const socket = request.socket as TLSSocket;
   const certificate = socket.encrypted === true ? clientCertificateOf(socket) : undefined;
   const user = authenticate(
-    { certificate, authorization: exchange.header("authorization"), path: healthRoot(exchange.path) },
+    { certificate, authorization: exchange.header("authorization") },
     world.sources,
     world.core.clock.nowMs(),
   );
   exchange.user = impersonate(user, request.rawHeaders, world.authorizer);
-}
-
-/** Checks below /livez and /readyz are as public as they are. */
-function healthRoot(path: string): string {
-  const match = /^\/(healthz|livez|readyz)\//.exec(path);
-  return match === null ? path : `/${match[1]}`;
 }
 
 const healthChecks = ["ping", "store", "registry"];

@@ -70,6 +70,7 @@ export async function handleSubresource(
       await connect(world, exchange, target, subresource);
       return;
     case "portforward":
+      await admitConnection(world.core, exchange, target, subresource);
       throw world.agent?.exec === undefined ? notImplemented(target, subresource) : nothingListens(target);
     case "proxy":
       throw notImplemented(target, subresource);
@@ -236,6 +237,7 @@ async function connect(
     }),
   );
   const version = await getObject(core, { ...target, subresource: "" });
+  await admitConnection(core, exchange, target, what);
   if (agent?.[what] === undefined) throw notImplemented(target, what);
   const pod = version.object() as Pod;
   const { phase } = pod.status ?? {};
@@ -247,6 +249,36 @@ async function connect(
   const annotated = pod.metadata.annotations?.["kubectl.kubernetes.io/default-container"] ?? "";
   const container = containerOf(pod, asked === "" ? annotated || (pod.spec.containers[0]?.name ?? "") : asked);
   serveRemoteCommand(agent, exchange, readRemoteCommand(exchange, what, pod, container));
+}
+
+/** Who watches over writes may also refuse a way into a container. */
+async function admitConnection(core: Core, exchange: Exchange, target: Target, subresource: string): Promise<void> {
+  const { query, user, warn } = exchange;
+  const kinds: Record<string, string> = { exec: "PodExecOptions", attach: "PodAttachOptions" };
+  const flags = ["stdin", "stdout", "stderr", "tty"].filter((name) => query.flag(name)).map((name) => [name, true]);
+  const container = query.text("container");
+  const command = query.all("command");
+  const options = {
+    kind: kinds[subresource] ?? "PodPortForwardOptions",
+    apiVersion: "v1",
+    metadata: {} as KubeObject["metadata"],
+    ...Object.fromEntries(flags),
+    ...(container === undefined ? {} : { container }),
+    ...(command.length === 0 ? {} : { command }),
+  };
+  await core.admission.validate({
+    operation: "CONNECT",
+    type: target.resource.type,
+    subresource,
+    namespace: target.namespace,
+    name: target.name,
+    object: options,
+    oldObject: undefined,
+    options: {},
+    user,
+    dryRun: false,
+    warn,
+  });
 }
 
 async function log(world: SubresourceContext, exchange: Exchange, target: Target): Promise<void> {

@@ -56,7 +56,9 @@ const ingress = (spec: object = {}): Draft =>
     },
   });
 const autoscaler = (spec: object = {}): Draft => ({
-  ...named({ spec: { maxReplicas: 5, scaleTargetRef: { kind: "Deployment", name: "d" }, ...spec } }),
+  ...named({
+    spec: { maxReplicas: 5, scaleTargetRef: { apiVersion: "apps/v1", kind: "Deployment", name: "d" }, ...spec },
+  }),
   apiVersion: "autoscaling/v2",
 });
 const slice = (more: object = {}): Draft =>

@@ -9,6 +9,7 @@ export interface KindStrategy<T>
     | "generation"
     | "orphansByDefault"
     | "orphanWarning"
+    | "takesAlong"
     | "createOnUpdate"
     | "requiresRevision"
     | "returnsDeleted"

@@ -13,7 +13,7 @@ export const runtimeClassStrategy = strategyOfKind<RuntimeClass>({
   requiresRevision: true,
   validate: (runtimeClass) => runtimeClassErrors(runtimeClass),
   validateUpdate(next, old) {
-    const errors: FieldError[] = [];
+    const errors = runtimeClassErrors(next);
     checkImmutable(next.handler, old.handler, "handler", errors);
     return errors;
   },

@@ -112,8 +112,16 @@ async function commitDeletion(
   if (call.dryRun) return { version: detached(version.resource, stored, resource, version.revision), gone };
   const kept = showsMark ? core.store.put(version.resource, stored, sideRecord(resource, stored)) : version;
   const after = gone ? core.store.remove(kept, kept.object()) : kept;
+  if (gone) removeCompanion(core, resource, version);
   await core.store.whenDurable(after.revision);
   return { version: after, gone };
+}
+
+/** A new Service of the same name must not find the addresses of the one before it. */
+export function removeCompanion(core: Core, resource: Resource, { namespace, name }: Version): void {
+  const { takesAlong } = resource.strategy;
+  const companion = takesAlong === undefined ? undefined : core.store.get(takesAlong, namespace, name);
+  if (companion !== undefined) core.store.remove(companion, companion.object());
 }
 
 /** The object with its deletion mark, grace and finalizers as the options ask; the same object when nothing changes. */

@@ -122,8 +122,7 @@ function validateFinalizers(finalizers: readonly string[], resource: Resource): 
     for (const message of qualifiedNameErrors(finalizer)) {
       errors.push(invalid(`metadata.finalizers[${at}]`, finalizer, message));
     }
-    // Custom resources were never held to this.
-    if (resource.custom === undefined && !finalizer.includes("/") && !plainFinalizers.has(finalizer)) {
+    if (!hasFreeFinalizers(resource) && !finalizer.includes("/") && !plainFinalizers.has(finalizer)) {
       const why = "name is neither a standard finalizer name nor is it fully qualified";
       errors.push(invalid(`metadata.finalizers[${at}]`, finalizer, why));
     }
@@ -134,6 +133,18 @@ function validateFinalizers(finalizers: readonly string[], resource: Resource): 
   }
   return errors;
 }
+
+/** Custom resources and a few built-in kinds were never held to finalizers with a domain. */
+function hasFreeFinalizers({ custom, type }: Resource): boolean {
+  return custom !== undefined || type.group === "admissionregistration.k8s.io" || freeFinalizers.has(type.storageKey);
+}
+
+const freeFinalizers = new Set([
+  "/events",
+  "coordination.k8s.io/leases",
+  "node.k8s.io/runtimeclasses",
+  "policy/poddisruptionbudgets",
+]);
 
 function validateFinalizerAdditions(metadata: ObjectMeta, before: ObjectMeta): FieldError[] {
   if (before.deletionTimestamp === undefined) return [];

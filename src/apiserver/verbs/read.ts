@@ -57,11 +57,8 @@ export async function listObjects(core: Core, target: Target, options: ReadOptio
   // Others may have written since it was planned, and only what is newest can be found by an index.
   const plan = planned.isNewest ? { ...planned, revision: store.revision } : planned;
   if (plan.revision < store.compactedRevision) {
-    const message =
-      plan.fromKey === ""
-        ? "The resourceVersion for the provided list is too old."
-        : "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
-    throw expired(message, plan.fromKey === "" ? undefined : continueToken(-1, plan.fromKey));
+    if (plan.fromKey !== "") throw continueExpired(core, plan.fromKey);
+    throw expired("The resourceVersion for the provided list is too old.", undefined);
   }
   const versions: Version[] = [];
   let more: Version | undefined;
@@ -81,8 +78,17 @@ export async function listObjects(core: Core, target: Target, options: ReadOptio
   await store.whenDurable(Math.min(plan.revision, store.revision));
   if (more === undefined) return { revision: plan.revision, versions };
   const last = versions[versions.length - 1] as Version;
-  const token = continueToken(plan.revision, `${last.key}\u0000`);
+  const token = continueToken(plan.revision, `${last.key}\u0000`, core.clock.nowMs());
   return { revision: plan.revision, versions, continueToken: token, remaining: selection.empty ? rest : undefined };
+}
+
+/** Upstream forgets the past every five minutes, busy or not; clients must be ready for it here as well. */
+const continueMs = 5 * 60_000;
+
+function continueExpired(core: Core, fromKey: string): Error {
+  const message =
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
+  return expired(message, continueToken(-1, fromKey, core.clock.nowMs()));
 }
 
 /** Objects from this one on, where the collection knows without walking them. */
@@ -137,6 +143,7 @@ async function planList(core: Core, options: ReadOptions): Promise<ListPlan> {
     const token = parseContinueToken(options.continueToken);
     if (token.revision === 0 || token.revision > core.store.revision) throw badContinueToken();
     const isNewest = token.revision < 0;
+    if (!isNewest && core.clock.nowMs() - token.atMs > continueMs) throw continueExpired(core, token.fromKey);
     return { revision: isNewest ? core.store.revision : token.revision, isNewest, fromKey: token.fromKey, limit };
   }
   const revision = parseRevision(asked) ?? 0;
@@ -361,16 +368,17 @@ async function waitForRevision(core: Core, revision: number): Promise<void> {
   ]);
 }
 
-function continueToken(revision: number, fromKey: string): string {
-  return Buffer.from(JSON.stringify({ v: "meta.k8s.io/v1", rv: revision, start: fromKey })).toString("base64url");
+function continueToken(revision: number, fromKey: string, nowMs: number): string {
+  const token = { v: "meta.k8s.io/v1", rv: revision, start: fromKey, at: nowMs };
+  return Buffer.from(JSON.stringify(token)).toString("base64url");
 }
 
-function parseContinueToken(token: string): { revision: number; fromKey: string } {
+function parseContinueToken(token: string): { revision: number; fromKey: string; atMs: number } {
   try {
     const parsed: unknown = JSON.parse(Buffer.from(token, "base64url").toString("utf8"));
-    const { v, rv, start } = parsed as { v?: unknown; rv?: unknown; start?: unknown };
+    const { v, rv, start, at } = parsed as { v?: unknown; rv?: unknown; start?: unknown; at?: unknown };
     if (v === "meta.k8s.io/v1" && Number.isSafeInteger(rv) && typeof start === "string" && start !== "") {
-      return { revision: rv as number, fromKey: start };
+      return { revision: rv as number, fromKey: start, atMs: typeof at === "number" ? at : 0 };
     }
   } catch {
     // Falls through to the refusal below: whatever is wrong with it, the token is not one of ours.

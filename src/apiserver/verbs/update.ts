@@ -227,8 +227,10 @@ function checkPreconditions(resource: Resource, name: string, sent: ObjectMeta, 
   }
   if (namesRevision(sent) && sent.resourceVersion !== live.resourceVersion) {
     if (!/^[0-9]+$/.test(sent.resourceVersion)) {
-      const why = `strconv.ParseUint: parsing ${JSON.stringify(sent.resourceVersion)}: invalid syntax`;
-      throw failure(500, "InternalError", why);
+      // Upstream calls this an internal error of its own.
+      const { group, kind } = resource.type;
+      const why = [invalid("metadata.resourceVersion", sent.resourceVersion, "must be a whole number")];
+      throw invalidObject({ group, kind }, name, why);
     }
     throw modifiedConflict(resource.groupResource, name);
   }

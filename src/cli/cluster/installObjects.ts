@@ -353,7 +353,7 @@ type WebhookObject = NewObject & { readonly webhooks: readonly { readonly client
 function webhookObjects(): WebhookObject[] {
   const service = { namespace, name: webhookService, port: 443 };
   const place = { client: { service }, authority: "", ownNamespace: namespace };
-  return webhookConfigurations(installedComponents(), place) as unknown as WebhookObject[];
+  return webhookConfigurations(installedComponents(), place) as WebhookObject[];
 }
 
 function webhooks(): InstallObject[] {
@@ -370,7 +370,7 @@ function webhooks(): InstallObject[] {
     return {
       file: "webhooks",
       condition: { all: ["webhooks.enabled", hasController(component)] },
-      tree: object(apiVersion, kind, about, { webhooks: wanted as unknown as Tree }),
+      tree: object(apiVersion, kind, about, { webhooks: wanted }),
     };
   });
 }

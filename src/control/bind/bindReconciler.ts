@@ -322,7 +322,7 @@ export class BindReconciler {
         attempt.done.add("claimed");
         return "next";
       case "waiting": {
-        const pod = this.podOf(attempt.request, attempt) as unknown as KubeObject;
+        const pod = this.podOf(attempt.request, attempt) as KubeObject;
         const note = `waiting for binding conditions: ${binding.why}`;
         this.recorder.record(pod, { type: "Normal", reason: "BindingConditionsPending", action: "Binding", note });
         return { requeueAfterMs: Math.max(1, Math.min(devicesEveryMs, binding.untilMs - this.nowMs)) };

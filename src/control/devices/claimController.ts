@@ -138,7 +138,7 @@ class ClaimController {
     for (const intent of generated.creates) {
       const outcome = await this.send(intent, cancel);
       if (outcome.ok) {
-        if (outcome.value.object !== undefined) made.push(outcome.value.object as unknown as ResourceClaim);
+        if (outcome.value.object !== undefined) made.push(outcome.value.object as ResourceClaim);
         continue;
       }
       if (outcome.reason === "Forbidden" || outcome.reason === "Invalid") {
@@ -218,21 +218,18 @@ class ClaimController {
           for (const pod of verdict.pods) {
             const fresh = await this.look({ ...deviceKinds.pods, namespace, name: pod }, cancel);
             if (!fresh.ok) return reconcileResultOf(fresh);
-            pods.set(pod, fresh.value.object === undefined ? "gone" : { object: fresh.value.object as unknown as Pod });
+            pods.set(pod, fresh.value.object === undefined ? "gone" : { object: fresh.value.object as Pod });
           }
           for (const group of verdict.groups) {
             const fresh = await this.look({ ...deviceKinds.groups, namespace, name: group }, cancel);
             if (!fresh.ok) return reconcileResultOf(fresh);
             const { object } = fresh.value;
-            groups.set(group, object === undefined ? "gone" : { object: object as unknown as PodGroup });
+            groups.set(group, object === undefined ? "gone" : { object: object as PodGroup });
           }
           for (const node of verdict.nodes) {
             const fresh = await this.look({ ...deviceKinds.nodes, namespace: "", name: node }, cancel);
             if (!fresh.ok) return reconcileResultOf(fresh);
-            nodes.set(
-              node,
-              fresh.value.object === undefined ? "gone" : { object: fresh.value.object as unknown as Node },
-            );
+            nodes.set(node, fresh.value.object === undefined ? "gone" : { object: fresh.value.object as Node });
           }
           continue;
         case "delete": {
@@ -258,7 +255,7 @@ class ClaimController {
 
   /** A claim that was just given back needs its protection no longer. If this is lost, its next use or its deletion sees to it. */
   private async dropProtection(written: { object?: KubeObject }, cancel: Cancel): Promise<void> {
-    const claim = written.object as unknown as ResourceClaim | undefined;
+    const claim = written.object as ResourceClaim | undefined;
     if (claim === undefined || claim.status?.allocation !== undefined) return;
     if (claim.metadata.finalizers?.includes(deleteProtection) !== true) return;
     await this.send(withoutProtection(claim), cancel);
@@ -270,7 +267,7 @@ class ClaimController {
     pods: ReadonlyMap<string, Known<Pod>>,
   ): { still: Extract<Intent, { type: "delete" }> } | { notAnyMore: string } {
     if (object === undefined) return { notAnyMore: "it is gone" };
-    const claim = object as unknown as ResourceClaim;
+    const claim = object as ResourceClaim;
     const verdict = releaseClaim({
       claim,
       podOf: (pod) => pods.get(pod) ?? this.cachedPod(namespace, pod, claim),

@@ -3,7 +3,6 @@ import { withoutProtection } from "../../decide/devices/claims/releaseClaim.ts";
 import { claimKind } from "../../decide/devices/claimTracker.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { lookAgainAtAll } from "../../intents/lookAgain.ts";
-import type { ResourceClaim } from "../../model/kubernetes.generated.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import { firstRevision, laterOf } from "../../model/revision.ts";
 import type { Cancel } from "../../ports/cancel.ts";
@@ -49,7 +48,7 @@ export class ClaimTakeOver {
     let newest = firstRevision;
     this.voided = 0;
     for (const item of listed.value.items) {
-      const claim = item as unknown as ResourceClaim;
+      const claim = item;
       newest = laterOf(newest, claim.metadata.resourceVersion);
       if (claim.status?.allocation !== undefined) continue;
       if (claim.metadata.finalizers?.includes(deleteProtection) !== true) continue;

@@ -21,24 +21,22 @@ import type {
 } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Resource } from "../../model/objects/resource.ts";
+import { builtin } from "../../model/resources.generated.ts";
 
-import type { KindTable } from "../../snapshot/kindTable.ts";
 import type { CacheIndex } from "../cache/cacheIndex.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import { ClaimTakeOver } from "./claimTakeOver.ts";
 import { DeviceReport } from "./deviceReport.ts";
 
-const group = "resource.k8s.io";
-
 export const deviceKinds = {
-  pods: { group: "", version: "v1", plural: "pods" },
-  nodes: { group: "", version: "v1", plural: "nodes" },
+  pods: builtin.Pod,
+  nodes: builtin.Node,
   claims: claimKind,
-  templates: { group, version: "v1", plural: "resourceclaimtemplates" },
-  slices: { group, version: "v1", plural: "resourceslices" },
-  classes: { group, version: "v1", plural: "deviceclasses" },
-  rules: { group, version: "v1", plural: "devicetaintrules" },
+  templates: builtin.ResourceClaimTemplate,
+  slices: builtin.ResourceSlice,
+  classes: builtin.DeviceClass,
+  rules: builtin.DeviceTaintRule,
   groups: podGroupKind,
 } as const satisfies Record<string, Resource>;
 
@@ -91,8 +89,8 @@ export class DeviceCaches {
     this.report = new DeviceReport(controllers.ports);
     const pods = kindOf(deviceKinds.pods);
     this.tracker = makeTracker({
-      claims: this.claims.table as unknown as KindTable,
-      kinds: { [pods]: { table: this.pods.table as unknown as KindTable } },
+      claims: this.claims.table,
+      kinds: { [pods]: { table: this.pods.table } },
       onDevice: (device) => {
         this.full?.changed(device);
         for (const hear of this.deviceListeners) hear(device);
@@ -111,13 +109,13 @@ export class DeviceCaches {
     this.pods.onChanges((changes, isNewList) => void this.tracker.picture.observed(pods, changes, isNewList));
     this.slices.onChanges((changes) => {
       for (const { type, key, object } of changes) {
-        const slice = type === "deleted" ? undefined : (object as unknown as ResourceSlice);
+        const slice = type === "deleted" ? undefined : object;
         if (this.tainted.setSlice(key, slice)) this.book = undefined;
       }
     });
     this.rules.onChanges((changes) => {
       for (const { type, key, object } of changes) {
-        const rule = type === "deleted" ? undefined : (object as unknown as DeviceTaintRule);
+        const rule = type === "deleted" ? undefined : object;
         if (this.tainted.setRule(key, rule)) this.book = undefined;
       }
     });
@@ -278,5 +276,5 @@ export function podKeyOf({ metadata }: Pod): string {
 }
 
 export function asKube(object: Pod | PodGroup | ResourceClaim | Node | DeviceTaintRule): KubeObject {
-  return object as unknown as KubeObject;
+  return object;
 }

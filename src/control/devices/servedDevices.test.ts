@@ -4,6 +4,7 @@ import { seededRandom } from "../../../testing/apiserver/seededRandom.ts";
 import { namespaceNamed, TestApi } from "../../../testing/apiserver/testApi.ts";
 import { KeptLog } from "../../../testing/control/keptLog.ts";
 import { onlyVersions } from "../../../testing/control/onlyVersions.ts";
+import { partly } from "../../../testing/partly.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
@@ -14,7 +15,7 @@ import { servedDevices } from "./servedDevices.ts";
 const group = "resource.k8s.io";
 const claims = { group, version: "v1", plural: "resourceclaims" };
 const slices = { group, version: "v1", plural: "resourceslices" };
-const claim = {
+const claim = partly<KubeObject>({
   apiVersion: "resource.k8s.io/v1",
   kind: "ResourceClaim",
   metadata: { name: "c", namespace: "a" },
@@ -23,7 +24,7 @@ const claim = {
       requests: [{ name: "gpu", exactly: { deviceClassName: "gpu", allocationMode: "ExactCount", count: 2 } }],
     },
   },
-} as unknown as KubeObject;
+});
 const ref = { ...claims, namespace: "a", name: "c" };
 
 async function server(versions: string[]): Promise<{ api: TestApi; kube: KubeApi; served: string[] }> {
@@ -92,12 +93,15 @@ describe.each(["v1", "v1beta2", "v1beta1"])("a server that knows devices as %s o
       pool: { name: "n1", generation: 1, resourceSliceCount: 1 },
       devices: [{ name: "gpu-0", attributes: { model: { string: "h100" } } }],
     };
-    await kube.create(slices, {
-      apiVersion: "resource.k8s.io/v1",
-      kind: "ResourceSlice",
-      metadata: { name: "s" },
-      spec: slice,
-    } as unknown as KubeObject);
+    await kube.create(
+      slices,
+      partly<KubeObject>({
+        apiVersion: "resource.k8s.io/v1",
+        kind: "ResourceSlice",
+        metadata: { name: "s" },
+        spec: slice,
+      }),
+    );
     await settle();
     for (const name of ["a/c", "a/d"]) expect(requestsOf(followed.get(name) as KubeObject)).toEqual(requestsOf(claim));
     expect(devices.get("s")?.["spec"]).toMatchObject(slice);

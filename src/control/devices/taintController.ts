@@ -15,7 +15,7 @@ import type {
   ResourceClaim,
   ResourceSlice,
 } from "../../model/kubernetes.generated.ts";
-import { equalFields, type JsonObject } from "../../model/objects/json.ts";
+import { equalFields } from "../../model/objects/json.ts";
 import { laterOf } from "../../model/revision.ts";
 import { formatTime } from "../../model/values/time.ts";
 import type { Cancel } from "../../ports/cancel.ts";
@@ -129,7 +129,7 @@ class TaintController {
         ...(pod.status?.conditions ?? []).filter(({ type }) => type !== "DisruptionTarget"),
         condition,
       ];
-      const patch = { status: { conditions } } as unknown as JsonObject;
+      const patch = { status: { conditions } };
       const marked: Intent = {
         type: "patch",
         target,
@@ -150,7 +150,7 @@ class TaintController {
       intent,
       ({ object }) => {
         if (object === undefined) return { notAnyMore: "it is gone" };
-        const fresh = object as unknown as Pod;
+        const fresh = object;
         const again = evictionOfPod(fresh, this.claimsOf(fresh), this.view(controllers.ports.clock.nowMs()));
         if (again === undefined) return { notAnyMore: "the taint is gone" };
         return { still: { ...intent, expected: expectedOf(object) } };

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { partly } from "../../../testing/partly.ts";
 import type { BindIntent } from "../../model/intent.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
@@ -20,11 +21,11 @@ test("a write whose call threw may have been sent, and counts until the object h
   picture.applyEvent("/pods", { type: "put", object: pod("5") });
   picture.applyEvent("/pods", { type: "relistDone", revision: "5" });
   // Nothing else of the API is called.
-  const kube = {
+  const kube = partly<KubeApi>({
     bind: async () => {
       throw new Error("a client that throws");
     },
-  } as unknown as KubeApi;
+  });
   const intent: BindIntent = {
     type: "bind",
     target: { ...pods, namespace: "a", name: "p" },

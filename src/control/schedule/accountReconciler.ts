@@ -3,10 +3,9 @@ import { classesOfQueues } from "../../decide/schedule/queues/classAmounts.ts";
 import { type ChosenLabel, chosenLabels, metricLabelsOf } from "../../decide/schedule/queues/queueMetricLabels.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf } from "../../model/intent.ts";
-import { equalFields, type JsonObject } from "../../model/objects/json.ts";
+import { equalFields } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Resource } from "../../model/objects/resource.ts";
-import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import type { Queue } from "../../model/scheduling/queue.ts";
 import { unlimited } from "../../model/scheduling/queue.ts";
 import { type KaiConfig, kaiConfigName } from "../../model/scheduling/schedulingShard.ts";
@@ -37,7 +36,7 @@ export class AccountReconciler {
 
   /** As the Config says when the first queue is measured: a metric keeps the labels that it began with. */
   private get chosenLabels(): readonly ChosenLabel[] {
-    this.chosen ??= chosenLabels((this.configs?.get(kaiConfigName) as unknown as KaiConfig | undefined)?.spec);
+    this.chosen ??= chosenLabels((this.configs?.get(kaiConfigName) as KaiConfig | undefined)?.spec);
     return this.chosen;
   }
 
@@ -64,7 +63,7 @@ export class AccountReconciler {
     if (waitMs > 0) return { requeueAfterMs: waitMs };
     this.world.settle();
     const wanted = groupResources(cluster, job);
-    const known = (group as unknown as PodGroup).status?.resourcesStatus;
+    const known = group.status?.resourcesStatus;
     if (equalFields(known, wanted)) return undefined;
     return this.patch(refs.groups, group, { resourcesStatus: replaced(known, wanted) }, cancel);
   }
@@ -86,8 +85,8 @@ export class AccountReconciler {
       const object = queues.get(queue.name);
       if (object === undefined) continue;
       const wanted = queueStatus(queue, requested, classes.get(queue));
-      this.measure(object as unknown as Queue, queue.allocated[0] / 1000, wanted.allocated ?? {});
-      const { conditions: _, ...known } = (object as unknown as Queue).status ?? {};
+      this.measure(object, queue.allocated[0] / 1000, wanted.allocated ?? {});
+      const { conditions: _, ...known } = object.status ?? {};
       if (!equalFields(known, wanted)) told.push({ object, status: replaced(known, wanted) });
     }
     let result: ReconcileResult;
@@ -119,7 +118,7 @@ export class AccountReconciler {
         target: { ...ref, namespace, name },
         subresource: "status",
         expected: expectedOf(object),
-        patch: { status } as unknown as JsonObject,
+        patch: { status },
         why: "what it has and asks for",
       },
       { cancel },

@@ -86,7 +86,7 @@ export class BindRequestReconciler {
   }
 
   private async takeAway({ object, why: verdict }: Doomed, cancel: Cancel): Promise<ReconcileResult> {
-    this.holdBack(object as unknown as BindRequest);
+    this.holdBack(object as BindRequest);
     const { namespace = "", name } = object.metadata;
     const intent: DeleteIntent = {
       type: "delete",
@@ -126,14 +126,14 @@ export class BindRequestReconciler {
     const [first] = set;
     const id = first === undefined ? undefined : commitOf(first);
     return {
-      hasEnded: set.every((each) => isOver(each as unknown as BindRequest)),
+      hasEnded: set.every((each) => isOver(each as BindRequest)),
       whyAbandoned: id === undefined ? undefined : this.whyAbandoned(id, set),
     };
   }
 
   /** Why it can go; a number when that may change with time alone; undefined when it stays. */
   private whyOver(object: KubeObject, { hasEnded, whyAbandoned }: Standing): string | number | undefined {
-    const request = object as unknown as BindRequest;
+    const request = object as BindRequest;
     if (isFinallyFailed(request)) {
       return hasEnded || commitOf(object) === undefined ? "its bind failed for good" : undefined;
     }
@@ -150,8 +150,8 @@ export class BindRequestReconciler {
   private whyAbandoned(id: string, set: readonly KubeObject[]): string | number | undefined {
     const [first] = set;
     const size = first === undefined ? 0 : commitSizeOf(first);
-    const hasStarted = set.some((each) => isOver(each as unknown as BindRequest));
-    const pods = set.map((each) => this.world.cluster.tasks.get(podUidOf(each as unknown as BindRequest) ?? ""));
+    const hasStarted = set.some((each) => isOver(each as BindRequest));
+    const pods = set.map((each) => this.world.cluster.tasks.get(podUidOf(each as BindRequest) ?? ""));
     const losesPod = pods.some((task) => task?.pod.metadata.deletionTimestamp !== undefined);
     if (!hasStarted && (losesPod || this.voided.has(id))) {
       this.voided.add(id);

@@ -23,10 +23,7 @@ async function cluster() {
   const api = await TestApi.start();
   const { clock } = api;
   const direct = inProcessKube(api.core, admin);
-  await direct.create(
-    { group: "", version: "v1", plural: "namespaces" },
-    namespaceNamed("default") as unknown as KubeObject,
-  );
+  await direct.create({ group: "", version: "v1", plural: "namespaces" }, namespaceNamed("default") as KubeObject);
   const part = schedulerComponent();
   await ensureDefinitions({ kube: direct, clock }, [part]);
   await ensureStartObjects(direct, [part]);
@@ -40,7 +37,7 @@ async function cluster() {
   const addNode = async (name: string): Promise<void> => {
     const amounts = { cpu: "8", memory: "16Gi", pods: "20" };
     const status = { capacity: amounts, allocatable: amounts, conditions: [{ type: "Ready", status: "True" }] };
-    const node = { apiVersion: "v1", kind: "Node", metadata: { name } } as unknown as KubeObject;
+    const node = { apiVersion: "v1", kind: "Node", metadata: { name } };
     const made = await direct.create(nodes, node);
     if (!made.ok) throw new Error(made.message);
     await direct.update({ ...nodes, namespace: "", name, subresource: "status" }, { ...made.value, status });
@@ -48,11 +45,11 @@ async function cluster() {
   const addPod = async (name: string): Promise<void> => {
     const spec = { schedulerName: kaiSchedulerName, containers: [{ name: "c", image: "i" }] };
     const pod = { apiVersion: "v1", kind: "Pod", metadata: { name, namespace: "default" }, spec };
-    await direct.create(pods, pod as unknown as KubeObject);
+    await direct.create(pods, pod);
   };
   const nodeOf = async (name: string): Promise<string | undefined> => {
     const found = await direct.get({ ...pods, namespace: "default", name });
-    return found.ok ? (found.value as unknown as Pod).spec?.nodeName : "gone";
+    return found.ok ? (found.value as Pod).spec?.nodeName : "gone";
   };
   return { controllers, kube, direct, run, addNode, addPod, nodeOf };
 }

@@ -18,7 +18,7 @@ export class EvictionPlanReconciler {
   }
 
   isOver(object: KubeObject): boolean {
-    const { metadata, spec } = object as unknown as Pod;
+    const { metadata, spec } = object as Pod;
     const hasPlan = metadata.annotations?.[annotationKeys.plan] !== undefined;
     return hasPlan && (spec?.nodeName ?? "") !== "" && metadata.deletionTimestamp === undefined;
   }

@@ -235,7 +235,7 @@ export class Evictions {
 
   /** Whoever somebody is evicted for is promised the place, durably: a restart and another cycle keep the promise. */
   private async promise(pod: KubeObject, node: string, cancel: Cancel): Promise<boolean> {
-    if ((pod as unknown as Pod).status?.nominatedNodeName === node) return true;
+    if ((pod as Pod).status?.nominatedNodeName === node) return true;
     const status = { nominatedNodeName: node };
     const why = `others are evicted from ${node} for it`;
     const outcome = await this.patch(pod, { subresource: "status", patch: { status }, why }, cancel);
@@ -246,7 +246,7 @@ export class Evictions {
   /** Says on the pod that it goes for another, where a shard wants that. Who could not be told goes all the same. */
   private async markVictim(pod: KubeObject, why: string, cancel: Cancel): Promise<KubeObject> {
     if (!this.world.cluster.settings.marksVictims) return pod;
-    const others = ((pod as unknown as Pod).status?.conditions ?? []).filter(({ type }) => type !== disruptionTarget);
+    const others = ((pod as Pod).status?.conditions ?? []).filter(({ type }) => type !== disruptionTarget);
     const condition = {
       type: disruptionTarget,
       status: "True",
@@ -401,7 +401,7 @@ export class Evictions {
     const pod = outcome.ok ? outcome.value.object : undefined;
     if (pod?.metadata.uid !== uid || pod.metadata.deletionTimestamp !== undefined) return { ok: false };
     // Somebody else may have bound whoever the others would go for.
-    const { spec } = pod as unknown as Pod;
+    const { spec } = pod as Pod;
     return spec?.nodeName === decidedOn.spec?.nodeName ? { ok: true, pod } : { ok: false };
   }
 
@@ -426,12 +426,12 @@ export class Evictions {
       action: reason.action,
     });
     if (job === undefined) return;
-    this.recorder.record(job.owner as unknown as KubeObject, {
+    this.recorder.record(job.owner, {
       type: "Normal",
       reason: "Evict",
       action: "Evicting",
       note: `pod ${task.key}: ${whyEvicted(eviction)}`,
-      ...(reason.evictor !== undefined && { related: reason.evictor.owner as unknown as KubeObject }),
+      ...(reason.evictor !== undefined && { related: reason.evictor.owner }),
       annotations: {
         "num-evicted-pods": "1",
         "evictor-action-type": reason.action,
@@ -470,7 +470,7 @@ function markOf({ metadata }: KubeObject): VictimMark | undefined {
 function stands(holder: KubeObject | undefined, { plan, holder: { uid } }: VictimMark): boolean {
   if (holder === undefined || holder.metadata.uid !== uid || holder.metadata.deletionTimestamp !== undefined)
     return false;
-  const { spec, status } = holder as unknown as Pod;
+  const { spec, status } = holder as Pod;
   if ((spec?.nodeName ?? "") !== "" || status?.nominatedNodeName === undefined) return false;
   return holder.metadata.annotations?.[annotationKeys.plan] === plan;
 }

@@ -6,7 +6,6 @@ import { withoutProtection } from "../../decide/devices/claims/releaseClaim.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf, type Intent } from "../../model/intent.ts";
 import type { Pod, PodGroup, ResourceClaim } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import { type DeviceCaches, deviceKinds } from "../devices/deviceCaches.ts";
@@ -81,7 +80,7 @@ export class GiveBackReconciler {
         {
           type: "patch",
           target: { ...refs.pods, namespace, name },
-          expected: expectedOf(user as unknown as KubeObject),
+          expected: expectedOf(user),
           patch: { metadata: { annotations: { [gaveBackAnnotation]: mark } } },
           why,
         },
@@ -104,7 +103,7 @@ export class GiveBackReconciler {
       : {
           type: "delete",
           target: { ...deviceKinds.claims, namespace, name },
-          expected: expectedOf(claim as unknown as KubeObject),
+          expected: expectedOf(claim),
           why: `it was made for an earlier attempt to bind pod ${pod.metadata.name}`,
         };
     const outcome = await this.write(claim, intent, cancel);

@@ -46,7 +46,7 @@ export async function ownerChain(kube: KubeApi, pod: KubeObject, cancel: Cancel)
     if (found.value.metadata.deletionTimestamp !== undefined) {
       return succeeded({ owners: chain, going: `${what} is being deleted` });
     }
-    chain.push(found.value as unknown as Workload);
+    chain.push(found.value);
     owners = found.value.metadata.ownerReferences ?? [];
   }
   return succeeded({ owners: chain });

@@ -93,7 +93,7 @@ export class PendingClaims {
       const atLeast = laterOf(requestsRevision, claims.revision);
       const fresh = await lookAgain(controllers.kube, target, { atLeast, cancel });
       if (!fresh.ok) return reconcileResultOf(fresh);
-      const claim = fresh.value.object as unknown as ResourceClaim | undefined;
+      const claim = fresh.value.object;
       if (claim !== undefined && (claim.metadata.uid === each.uid || each.isNotCreatedYet)) {
         const isProtected = claim.metadata.finalizers?.includes(deleteProtection) === true;
         if (claim.status?.allocation !== undefined) {

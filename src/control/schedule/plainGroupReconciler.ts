@@ -2,7 +2,6 @@ import { plainGangId } from "../../decide/schedule/cluster/plainGang.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf } from "../../model/intent.ts";
 import type { Condition, PodGroup as PlainGroup } from "../../model/kubernetes.generated.ts";
-import type { JsonObject } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { formatTime } from "../../model/values/time.ts";
 import type { Cancel } from "../../ports/cancel.ts";
@@ -18,10 +17,10 @@ const initiallyScheduled = "PodGroupInitiallyScheduled";
 export class PlainGroupReconciler {
   private readonly controllers: Controllers;
   private readonly world: SchedulerCaches;
-  private readonly groups: ObjectCache;
+  private readonly groups: ObjectCache<PlainGroup>;
   private readonly book: ReasonBook;
 
-  constructor(controllers: Controllers, world: SchedulerCaches, groups: ObjectCache, book: ReasonBook) {
+  constructor(controllers: Controllers, world: SchedulerCaches, groups: ObjectCache<PlainGroup>, book: ReasonBook) {
     this.controllers = controllers;
     this.world = world;
     this.groups = groups;
@@ -31,7 +30,7 @@ export class PlainGroupReconciler {
   async turn(key: string, cancel: Cancel): Promise<ReconcileResult> {
     const object = this.groups.get(key);
     if (object === undefined) return undefined;
-    const { metadata, status } = object as unknown as PlainGroup;
+    const { metadata, status } = object;
     const { namespace = "", name } = metadata;
     const known = status?.conditions?.find(({ type }) => type === initiallyScheduled);
     if (known?.status === "True") return undefined;
@@ -51,7 +50,7 @@ export class PlainGroupReconciler {
         target: { ...refs.plainGroups, namespace, name },
         subresource: "status",
         expected: expectedOf(object as KubeObject),
-        patch: { status: { conditions: [...others, condition] } } as unknown as JsonObject,
+        patch: { status: { conditions: [...others, condition] } },
         why: wanted.message,
       },
       { cancel },

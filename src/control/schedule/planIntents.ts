@@ -8,7 +8,6 @@ import type { PlannedBind, PlannedJob } from "../../decide/schedule/cycle.ts";
 import { isSatisfied } from "../../decide/schedule/placement/gang.ts";
 import type { BindIntent, CreateIntent } from "../../model/intent.ts";
 import { expectedOf } from "../../model/intent.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
 import type { Revision } from "../../model/revision.ts";
 import { bindRequestApiVersion, bindRequestFinalizer, bindRequestRef } from "../../model/scheduling/bindRequest.ts";
 import { annotationKeys, epochOf, labelKeys } from "../../model/scheduling/keys.ts";
@@ -92,7 +91,7 @@ function onlyBoundVolumes(cluster: Cluster, { task }: PlannedBind): boolean {
 }
 
 function directBind({ task, node }: PlannedBind, nodePool: string): BindIntent {
-  const pod = task.pod as unknown as KubeObject;
+  const pod = task.pod;
   return {
     type: "bind",
     target: { group: "", version: "v1", plural: "pods", namespace: task.namespace, name: task.name },

@@ -15,9 +15,8 @@ import {
 } from "../../decide/schedule/grouper/groupPod.ts";
 import { launchedJob } from "../../decide/schedule/grouper/kinds.ts";
 import { applyIntent } from "../../intents/applyIntent.ts";
-import { expectedOf, type NewObject } from "../../model/intent.ts";
-import type { ConfigMap, Pod } from "../../model/kubernetes.generated.ts";
-import type { JsonObject } from "../../model/objects/json.ts";
+import { expectedOf } from "../../model/intent.ts";
+import type { ConfigMap, Namespace, Pod, PriorityClass } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { type Refusal, refused } from "../../model/outcome.ts";
 import { annotationKeys, kaiSchedulerName, labelKeys, scalingNamespace } from "../../model/scheduling/keys.ts";
@@ -39,13 +38,13 @@ const goingMs = 10_000;
 export class GroupReconciler {
   private readonly controllers: Controllers;
   private readonly recorder: EventRecorder;
-  private readonly pods: ObjectCache;
+  private readonly pods: ObjectCache<Pod>;
   /** By the job that they launch. */
   private readonly launchers: CacheIndex;
-  private readonly groups: ObjectCache;
-  private readonly priorityClasses: ObjectCache;
-  private readonly namespaces: ObjectCache;
-  private readonly configMaps: ObjectCache;
+  private readonly groups: ObjectCache<PodGroup>;
+  private readonly priorityClasses: ObjectCache<PriorityClass>;
+  private readonly namespaces: ObjectCache<Namespace>;
+  private readonly configMaps: ObjectCache<ConfigMap>;
   /** Undefined where nobody installs a Config. */
   private readonly configs: ObjectCache | undefined;
   private config: { readonly object: KubeObject | undefined; readonly settings: GrouperSettings } | undefined;
@@ -55,7 +54,7 @@ export class GroupReconciler {
     this.recorder = recorder;
     this.pods = controllers.cache(refs.pods);
     this.launchers = this.pods.index((object) => {
-      const job = launchedJob(object as unknown as Pod);
+      const job = launchedJob(object);
       return job === undefined ? [] : [`${object.metadata.namespace}/${job}`];
     });
     this.groups = controllers.cache(refs.groups);
@@ -69,7 +68,7 @@ export class GroupReconciler {
   private get settings(): GrouperSettings {
     const object = this.configs?.get(kaiConfigName);
     if (this.config !== undefined && this.config.object === object) return this.config.settings;
-    const { settings, problems } = readGrouperSettings((object as unknown as KaiConfig | undefined)?.spec);
+    const { settings, problems } = readGrouperSettings((object as KaiConfig | undefined)?.spec);
     for (const problem of problems) {
       this.controllers.ports.log.warn({ config: kaiConfigName, problem }, "the Config asks for what cannot be");
     }
@@ -79,13 +78,13 @@ export class GroupReconciler {
 
   private kindPriorities({ priorities }: GrouperSettings): KindPriorities {
     if (priorities === undefined) return noKindPriorities;
-    const configMap = this.configMaps.get(priorities) as unknown as ConfigMap | undefined;
+    const configMap = this.configMaps.get(priorities);
     return readKindPriorities(configMap?.data?.["types"]);
   }
 
   async turn(key: string, cancel: Cancel): Promise<ReconcileResult> {
     const object = this.pods.get(key);
-    const pod = object as unknown as Pod | undefined;
+    const pod = object;
     if (object === undefined || pod === undefined || !this.isOurs(pod)) return undefined;
     const { settings } = this;
     const namespace = this.namespaces.get(object.metadata.namespace ?? "");
@@ -104,7 +103,7 @@ export class GroupReconciler {
     }
     const facts: GroupFacts = {
       hasPriorityClass: (name) => this.priorityClasses.get(name) !== undefined,
-      existing: (name) => this.groups.get(`${object.metadata.namespace}/${name}`) as unknown as PodGroup | undefined,
+      existing: (name) => this.groups.get(`${object.metadata.namespace}/${name}`),
       kindPriorities: this.kindPriorities(settings),
       gangsKnative: settings.gangsKnative,
       hasLauncher: (job) => this.launchers.count(`${object.metadata.namespace}/${job}`) > 0,
@@ -140,7 +139,7 @@ export class GroupReconciler {
           type: "create",
           target,
           absentAt: this.groups.revision,
-          object: newGroup(wanted) as unknown as NewObject,
+          object: newGroup(wanted),
           why: `${wanted.owner.kind} ${wanted.owner.name} has pods`,
         },
         { cancel },
@@ -154,8 +153,8 @@ export class GroupReconciler {
       {
         type: "patch",
         target,
-        expected: expectedOf(existing as unknown as KubeObject),
-        patch: { spec: changes as unknown as JsonObject },
+        expected: expectedOf(existing),
+        patch: { spec: changes },
         why: `${wanted.owner.kind} ${wanted.owner.name} has changed`,
       },
       { cancel },

@@ -3,8 +3,6 @@ import { applyIntent } from "../../intents/applyIntent.ts";
 import { destroyAfterLooking } from "../../intents/lookAgain.ts";
 import { type CreateIntent, type DeleteIntent, expectedOf, type NewObject } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { JsonObject } from "../../model/objects/json.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
 import { annotationKeys, scalingNamespace } from "../../model/scheduling/keys.ts";
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import { formatTime } from "../../model/values/time.ts";
@@ -38,8 +36,8 @@ export function scaleAdjusterComponent(): Component {
 }
 
 class ScaleAdjuster {
-  readonly pods: ObjectCache;
-  readonly groups: ObjectCache;
+  readonly pods: ObjectCache<Pod>;
+  readonly groups: ObjectCache<PodGroup>;
   private readonly controllers: Controllers;
   private lastMs: number | undefined;
 
@@ -53,7 +51,7 @@ class ScaleAdjuster {
     const { clock } = this.controllers.ports;
     const nowMs = clock.nowMs();
     const { create, remove, wakeMs } = planScaleUp({
-      pods: this.pods.table.view().objects.values() as unknown as Iterable<Pod>,
+      pods: this.pods.table.view().objects.values(),
       wouldHelp: (pod) => this.wouldHelp(pod),
       nowMs,
       lastMs: this.lastMs,
@@ -68,7 +66,7 @@ class ScaleAdjuster {
   private wouldHelp({ metadata }: Pod): boolean {
     const name = metadata.annotations?.[annotationKeys.podGroup];
     const group = name === undefined ? undefined : this.groups.get(`${metadata.namespace}/${name}`);
-    const conditions = (group as unknown as PodGroup | undefined)?.status?.schedulingConditions ?? [];
+    const conditions = group?.status?.schedulingConditions ?? [];
     return !conditions.some(({ reasons }) => reasons?.some(({ reason }) => notOfMachines.has(reason ?? "")) === true);
   }
 
@@ -96,7 +94,7 @@ class ScaleAdjuster {
         target,
         subresource: "status",
         expected: expectedOf(made),
-        patch: { status: { conditions: [condition] } } as unknown as JsonObject,
+        patch: { status: { conditions: [condition] } },
         why,
       },
       { cancel },
@@ -105,7 +103,7 @@ class ScaleAdjuster {
   }
 
   private async remove(pod: Pod, why: string, cancel: Cancel): Promise<string | undefined> {
-    const object = pod as unknown as KubeObject;
+    const object = pod;
     const intent: DeleteIntent = {
       type: "delete",
       target: { ...refs.pods, namespace: scalingNamespace, name: pod.metadata.name },

@@ -89,7 +89,7 @@ test("what we wrote on a pod counts before the watch shows it, and what was befo
     kind: "Pod",
     metadata: { name: "p", namespace: "a" },
     spec: { schedulerName: "kai-scheduler", containers: [{ name: "c", image: "i" }] },
-  } as unknown as KubeObject);
+  });
   if (!created.ok) throw new Error(created.message);
   await settle();
   const { uid } = created.value.metadata;
@@ -121,7 +121,7 @@ test("a reservation that has no node yet holds its GPU on the one that it names"
     namespaceNamed(reservationNamespace) as KubeObject,
   );
   const pod = newReservation({ node: "n1", group: "g", users: [], options: reservationDefaults });
-  const created = await kube.create(refs.pods, pod as unknown as KubeObject);
+  const created = await kube.create(refs.pods, pod);
   if (!created.ok) throw new Error(created.message);
   await settle();
   world.settle();

@@ -5,16 +5,10 @@ import { Cluster } from "../../decide/schedule/cluster/cluster.ts";
 import type { Place } from "../../decide/schedule/cluster/task.ts";
 import type { Settings } from "../../decide/schedule/settings.ts";
 import { keyOf, kindOf } from "../../model/intent.ts";
-import type {
-  Namespace,
-  Node,
-  PodGroup as PlainGroup,
-  Pod,
-  PriorityClass,
-  ResourceSlice,
-} from "../../model/kubernetes.generated.ts";
+import type { Node, PodGroup as PlainGroup, Pod, ResourceSlice } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Resource } from "../../model/objects/resource.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import { isLater, type Revision } from "../../model/revision.ts";
 import { type BindRequest, bindRequestRef, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
 import {
@@ -26,7 +20,7 @@ import {
 } from "../../model/scheduling/keys.ts";
 import { type PodGroup, podGroupRef } from "../../model/scheduling/podGroup.ts";
 import { type Queue, queueRef } from "../../model/scheduling/queue.ts";
-import { type Topology, topologyRef } from "../../model/scheduling/topology.ts";
+import { topologyRef } from "../../model/scheduling/topology.ts";
 
 import type { Effect } from "../../snapshot/ledger.ts";
 import { Picture } from "../../snapshot/picture.ts";
@@ -36,25 +30,22 @@ import type { Controllers } from "../runtime/controllers.ts";
 import { measuredDevices } from "./measuredDevices.ts";
 import { type ChosenDevices, PendingClaims } from "./pendingClaims.ts";
 
-const core = (plural: string): Resource => ({ group: "", version: "v1", plural });
-const storage = (plural: string): Resource => ({ group: "storage.k8s.io", version: "v1", plural });
-
 export const refs = {
-  pods: core("pods"),
-  nodes: core("nodes"),
-  namespaces: core("namespaces"),
-  configMaps: core("configmaps"),
-  claims: core("persistentvolumeclaims"),
-  volumes: core("persistentvolumes"),
-  classes: storage("storageclasses"),
-  csiNodes: storage("csinodes"),
-  budgets: { group: "policy", version: "v1", plural: "poddisruptionbudgets" },
-  priorityClasses: { group: "scheduling.k8s.io", version: "v1", plural: "priorityclasses" },
+  pods: builtin.Pod,
+  nodes: builtin.Node,
+  namespaces: builtin.Namespace,
+  configMaps: builtin.ConfigMap,
+  claims: builtin.PersistentVolumeClaim,
+  volumes: builtin.PersistentVolume,
+  classes: builtin.StorageClass,
+  csiNodes: builtin.CSINode,
+  budgets: builtin.PodDisruptionBudget,
+  priorityClasses: builtin.PriorityClass,
   requests: bindRequestRef,
   groups: podGroupRef,
   queues: queueRef,
   topologies: topologyRef,
-  plainGroups: { group: "scheduling.k8s.io", version: "v1alpha2", plural: "podgroups" },
+  plainGroups: builtin.PodGroup,
 } as const satisfies Record<string, Resource>;
 
 /** What a pod holds, or that it is about to lose it. */
@@ -72,11 +63,11 @@ export function evictionKey(uid: string): string {
 export class SchedulerCaches {
   readonly cluster: Cluster;
   readonly picture: Picture<Mark>;
-  readonly pods: ObjectCache;
-  readonly nodes: ObjectCache;
-  readonly requests: ObjectCache;
-  readonly groups: ObjectCache;
-  readonly queues: ObjectCache;
+  readonly pods: ObjectCache<Pod>;
+  readonly nodes: ObjectCache<Node>;
+  readonly requests: ObjectCache<BindRequest>;
+  readonly groups: ObjectCache<PodGroup>;
+  readonly queues: ObjectCache<Queue>;
   /** Every kind that a decision reads. */
   readonly caches: readonly ObjectCache[];
   private readonly dirty = new Set<string>();
@@ -103,36 +94,26 @@ export class SchedulerCaches {
   /** Node pools that somebody schedules; undefined while nobody has looked. */
   servedPools: ReadonlySet<string> | undefined;
   readonly devices: DeviceCaches | undefined;
-  readonly plainGroups: ObjectCache | undefined;
+  readonly plainGroups: ObjectCache<PlainGroup> | undefined;
   /** What is placed, and where: nothing is decided while one of these is not followed. */
   readonly placed: readonly ObjectCache[];
 
   constructor(controllers: Controllers, settings: Settings) {
     this.cluster = new Cluster(settings);
-    const cache = (ref: Resource): ObjectCache => controllers.cache(ref);
+    const cache = <T extends KubeObject>(ref: Resource<T>): ObjectCache<T> => controllers.cache(ref);
     this.pods = cache(refs.pods);
     this.nodes = cache(refs.nodes);
     this.requests = cache(refs.requests);
     this.groups = cache(refs.groups);
     this.queues = cache(refs.queues);
-    const others = [
-      refs.namespaces,
-      refs.configMaps,
-      refs.claims,
-      refs.volumes,
-      refs.classes,
-      refs.csiNodes,
-      refs.budgets,
-    ].map(cache);
-    const [namespaces, configMaps, claims, volumes, classes, csiNodes, budgets] = others as [
-      ObjectCache,
-      ObjectCache,
-      ObjectCache,
-      ObjectCache,
-      ObjectCache,
-      ObjectCache,
-      ObjectCache,
-    ];
+    const namespaces = cache(refs.namespaces);
+    const configMaps = cache(refs.configMaps);
+    const claims = cache(refs.claims);
+    const volumes = cache(refs.volumes);
+    const classes = cache(refs.classes);
+    const csiNodes = cache(refs.csiNodes);
+    const budgets = cache(refs.budgets);
+    const others = [namespaces, configMaps, claims, volumes, classes, csiNodes, budgets];
     const priorityClasses = cache(refs.priorityClasses);
     const topologies = cache(refs.topologies);
     this.plainGroups = settings.formsPlainGangs ? cache(refs.plainGroups) : undefined;
@@ -148,18 +129,11 @@ export class SchedulerCaches {
       priorityClasses,
       topologies,
       ...others,
-      ...(ofDevices as unknown as ObjectCache[]),
+      ...ofDevices,
       ...(this.plainGroups === undefined ? [] : [this.plainGroups]),
     ];
     const ofClaims = devices === undefined ? [] : [devices.claims, devices.slices];
-    this.placed = [
-      this.pods,
-      this.nodes,
-      this.requests,
-      this.groups,
-      this.queues,
-      ...(ofClaims as unknown as ObjectCache[]),
-    ];
+    this.placed = [this.pods, this.nodes, this.requests, this.groups, this.queues, ...ofClaims];
     this.picture = new Picture<Mark>(
       {
         [kindOf(refs.pods)]: { table: this.pods.table, effects: podEffects },
@@ -182,7 +156,7 @@ export class SchedulerCaches {
         const after = change.type === "deleted" ? [] : requestEffects(change.object);
         const [before] = requestEffects(change.before);
         if (before === undefined || after.length > 0 || !("node" in before.value)) continue;
-        const hasSucceeded = as<BindRequest>(change.before).status?.phase === "Succeeded";
+        const hasSucceeded = change.before.status?.phase === "Succeeded";
         if (before.value.groups.length === 0 || hasSucceeded) continue;
         this.lingering.set(before.key, before.value);
         this.moved(before.key);
@@ -193,13 +167,13 @@ export class SchedulerCaches {
     const inPool = (object: KubeObject): boolean => poolOf(object) === settings.nodePool;
     follow(
       this.nodes,
-      (object) => cluster.putNode(as<Node>(object)),
+      (object) => cluster.putNode(object),
       (_, name) => cluster.removeNode(name),
       inPool,
     );
     follow(
       this.queues,
-      (object) => cluster.putQueue(as<Queue>(object)),
+      (object) => cluster.putQueue(object),
       (_, name) => cluster.removeQueue(name),
       inPool,
     );
@@ -217,7 +191,7 @@ export class SchedulerCaches {
     );
     follow(
       this.groups,
-      (object) => cluster.putPodGroup(as<PodGroup>(object)),
+      (object) => cluster.putPodGroup(object),
       (_, key) => cluster.removePodGroup(key),
       inPool,
     );
@@ -229,7 +203,7 @@ export class SchedulerCaches {
         if (own !== undefined && isLater(own, resourceVersion)) return;
         this.own.delete(uid);
         this.ghosts.delete(uid);
-        cluster.putPod(as<Pod>(object));
+        cluster.putPod(object);
         this.dirty.add(uid);
       },
       (object) => {
@@ -241,23 +215,23 @@ export class SchedulerCaches {
     if (this.plainGroups !== undefined) {
       follow(
         this.plainGroups,
-        (object) => cluster.putPlainGroup(as<PlainGroup>(object)),
+        (object) => cluster.putPlainGroup(object),
         (_, key) => cluster.removePlainGroup(key),
       );
     }
     follow(
       priorityClasses,
-      (object) => cluster.putPriorityClass(as<PriorityClass>(object)),
+      (object) => cluster.putPriorityClass(object),
       (_, name) => cluster.removePriorityClass(name),
     );
     follow(
       topologies,
-      (object) => cluster.putTopology(as<Topology>(object)),
+      (object) => cluster.putTopology(object),
       (_, name) => cluster.removeTopology(name),
     );
     follow(
       namespaces,
-      (object) => cluster.putNamespace(object.metadata.name, as<Namespace>(object).metadata.labels ?? {}),
+      (object) => cluster.putNamespace(object.metadata.name, object.metadata.labels ?? {}),
       () => {},
     );
     const names = new Set<string>();
@@ -273,11 +247,11 @@ export class SchedulerCaches {
         cluster.touched();
       },
     );
-    const keep = <T>(of: ObjectCache, map: Map<string, T>): void =>
+    const keep = <T extends KubeObject>(of: ObjectCache<T>, map: Map<string, T>): void =>
       follow(
         of,
         (object, key) => {
-          map.set(key, as<T>(object));
+          map.set(key, object);
           cluster.touched();
         },
         (_, key) => {
@@ -292,7 +266,7 @@ export class SchedulerCaches {
     // They say who goes, not whether anybody has to: nothing is decided again for them.
     follow(
       budgets,
-      (object, key) => void cluster.budgets.byKey.set(key, as(object)),
+      (object, key) => void cluster.budgets.byKey.set(key, object),
       (_, key) => void cluster.budgets.byKey.delete(key),
     );
     for (const [kind, each] of [
@@ -327,7 +301,7 @@ export class SchedulerCaches {
     });
     devices.pods.onChanges((changes) => {
       for (const { object } of changes) {
-        for (const { resourceClaimName } of (object as unknown as Pod).spec?.resourceClaims ?? []) {
+        for (const { resourceClaimName } of object.spec?.resourceClaims ?? []) {
           if (resourceClaimName !== undefined) usersChanged(`${object.metadata.namespace ?? ""}/${resourceClaimName}`);
         }
       }
@@ -345,7 +319,7 @@ export class SchedulerCaches {
     };
     for (const slice of devices.slices.view().objects.values()) countGpus(slice);
     devices.slices.onChanges((changes) => {
-      for (const { object } of changes) countGpus(object as unknown as ResourceSlice);
+      for (const { object } of changes) countGpus(object);
     });
     devices.onDevice((device) => cluster.deviceChanged(device));
     devices.onFreed(() => {
@@ -377,7 +351,7 @@ export class SchedulerCaches {
     const shown = this.pods.get(keyOf(object.metadata.namespace, object.metadata.name));
     if (shown?.metadata.uid !== uid || isLater(shown.metadata.resourceVersion, resourceVersion)) return;
     this.own.set(uid, resourceVersion);
-    this.cluster.putPod(as<Pod>(object));
+    this.cluster.putPod(object);
     this.dirty.add(uid);
   }
 
@@ -394,7 +368,7 @@ export class SchedulerCaches {
     this.ghosts.set(uid, object);
     this.dirty.add(uid);
     const deletionTimestamp = object.metadata.deletionTimestamp ?? object.metadata.creationTimestamp;
-    this.cluster.putPod(as<Pod>({ ...object, metadata: { ...object.metadata, deletionTimestamp } }));
+    this.cluster.putPod({ ...object, metadata: { ...object.metadata, deletionTimestamp } });
   }
 
   /** The pod of a request may have gone while we did not look: what is known of it is the request. */
@@ -402,9 +376,9 @@ export class SchedulerCaches {
     const [effect] = requestEffects(object);
     if (effect === undefined || this.cluster.tasks.has(effect.key)) return;
     if (!("node" in effect.value) || effect.value.groups.length === 0) return;
-    const ghost = ghostOf(as<BindRequest>(object), effect.key);
+    const ghost = ghostOf(object, effect.key);
     this.ghosts.set(effect.key, ghost);
-    this.cluster.putPod(as<Pod>(ghost));
+    this.cluster.putPod(ghost);
     this.moved(effect.key);
   }
 
@@ -448,16 +422,14 @@ export function poolOf({ metadata }: Pick<KubeObject, "metadata">): string {
 }
 
 /** A pod that has a node and has not ended holds it, with the GPUs that its labels name. */
-function podEffects(object: KubeObject): readonly Effect<Mark>[] {
-  const { metadata, spec, status } = as<Pod>(object);
+function podEffects({ metadata, spec, status }: Pod): readonly Effect<Mark>[] {
   const node = nodeHeldBy({ metadata, ...(spec && { spec }) });
   if (node === undefined || status?.phase === "Succeeded" || status?.phase === "Failed") return [];
   return [{ key: metadata.uid, value: { node, groups: gpuGroupsOfLabels(metadata.labels) } }];
 }
 
 /** A BindRequest holds its node for its pod until it has failed for good. */
-function requestEffects(object: KubeObject): readonly Effect<Mark>[] {
-  const request = as<BindRequest>(object);
+function requestEffects(request: BindRequest): readonly Effect<Mark>[] {
   const uid = podUidOf(request);
   if (uid === undefined || isFinallyFailed(request)) return [];
   const { selectedNode, selectedGPUGroups, resourceClaimAllocations, extendedResourceClaimAllocation } =
@@ -485,16 +457,16 @@ function ghostOf({ metadata, spec }: BindRequest, uid: string): KubeObject {
     kind: "Pod",
     metadata: { ...gone, namespace, name, uid, creationTimestamp, annotations, resourceVersion: "0" },
     spec: { schedulerName: kaiSchedulerName, containers: [] },
-  } as unknown as KubeObject;
+  };
 }
 
-function follow(
-  cache: ObjectCache,
-  put: (object: KubeObject, key: string) => void,
-  remove: (object: KubeObject, key: string) => void,
-  isOurs: (object: KubeObject) => boolean = () => true,
+function follow<T extends KubeObject>(
+  cache: ObjectCache<T>,
+  put: (object: T, key: string) => void,
+  remove: (object: T, key: string) => void,
+  isOurs: (object: T) => boolean = () => true,
 ): void {
-  const tell = (object: KubeObject, key: string): void => {
+  const tell = (object: T, key: string): void => {
     if (isOurs(object)) put(object, key);
     else remove(object, key);
   };
@@ -505,8 +477,4 @@ function follow(
       else tell(change.object, change.key);
     }
   });
-}
-
-function as<T>(object: KubeObject): T {
-  return object as unknown as T;
 }

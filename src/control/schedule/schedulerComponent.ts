@@ -1,5 +1,4 @@
 import { defaultSettings, type Settings } from "../../decide/schedule/settings.ts";
-import type { Pod } from "../../model/kubernetes.generated.ts";
 import { schedulingDefinitions } from "../../model/scheduling/definitions.ts";
 import { schedulingHooks } from "../../model/scheduling/hooks.ts";
 import { shippedPriorityClasses } from "../../model/scheduling/podGroup.ts";
@@ -50,7 +49,7 @@ export function addScheduler(
   controllers.add({
     name: "pod-grouper",
     concurrency: writesAtOnce,
-    sources: [kindSource(world.pods, forObject(), ({ object }) => groups.isOurs(object as unknown as Pod))],
+    sources: [kindSource(world.pods, forObject(), ({ object }) => groups.isOurs(object))],
     reconcile: (key, { cancel }) => groups.turn(key, cancel),
   });
   const plans = new EvictionPlanReconciler(controllers, world);

@@ -345,7 +345,7 @@ export class SchedulingCycles {
     if (!this.running.has(job)) this.marks.started(job, nowMs);
     metrics.observe("kai_task_scheduling_latency_milliseconds", {}, Math.max(0, nowMs - bind.task.createdMs));
     const note = `placed on ${bind.node} (node pool ${poolName(this.world.cluster.settings.nodePool)})`;
-    this.recorder.record(bind.task.pod as unknown as KubeObject, {
+    this.recorder.record(bind.task.pod, {
       type: "Normal",
       reason: "Scheduled",
       action: "Binding",
@@ -360,7 +360,7 @@ export class SchedulingCycles {
     const { uid, pod } = bind.task;
     const why = `the bind to ${bind.node} was refused: ${message}`;
     holdBack(this.world.cluster, uid, { why, nowMs: this.controllers.ports.clock.nowMs(), longestMs });
-    this.recorder.record(pod as unknown as KubeObject, {
+    this.recorder.record(pod, {
       type: "Warning",
       reason: "FailedBinding",
       action: "Binding",
@@ -386,7 +386,7 @@ export class SchedulingCycles {
   private tellPipelined(plan: Plan): void {
     for (const { pipelined } of plan.jobs) {
       for (const { task, node } of pipelined) {
-        this.recorder.record(task.pod as unknown as KubeObject, {
+        this.recorder.record(task.pod, {
           type: "Normal",
           reason: "Pipelined",
           action: "Scheduling",

@@ -226,7 +226,10 @@ function addAccounts(
     name: "queue-accounts",
     sources: [
       movedQueues,
-      ...[world.queues, world.pods, world.requests, world.groups].map((cache) => kindSource(cache, queueKeys)),
+      kindSource(world.queues, queueKeys),
+      kindSource(world.pods, queueKeys),
+      kindSource(world.requests, queueKeys),
+      kindSource(world.groups, queueKeys),
     ],
     reconcile: (_, { cancel }) => accounts.queuesTurn(cancel),
   });

@@ -83,7 +83,7 @@ export function addShardReconciler(
 
 function byAge(objects: Iterable<KubeObject>): SchedulingShard[] {
   const timeOf = ({ metadata }: SchedulingShard): string => metadata.creationTimestamp ?? "";
-  return [...(objects as unknown as Iterable<SchedulingShard>)].sort((a, b) => {
+  return [...objects].sort((a, b) => {
     if (timeOf(a) !== timeOf(b)) return timeOf(a) < timeOf(b) ? -1 : 1;
     return a.metadata.uid < b.metadata.uid ? -1 : 1;
   });

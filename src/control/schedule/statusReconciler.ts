@@ -2,7 +2,6 @@ import type { Job } from "../../decide/schedule/cluster/job.ts";
 import type { Task } from "../../decide/schedule/cluster/task.ts";
 import type { Verdict } from "../../decide/schedule/explain/verdict.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
 import {
   type PodGroup,
   poolName,
@@ -77,7 +76,7 @@ export class StatusReconciler {
   /** Pods whose group is not there or in a pool that nobody schedules, and that group. */
   private async tellUnserved(id: string, reason: Reason, cancel: Cancel): Promise<ReconcileResult> {
     const nowMs = this.controllers.ports.clock.nowMs();
-    const group = this.world.groups.get(id) as unknown as PodGroup | undefined;
+    const group = this.world.groups.get(id);
     const isSaid = group !== undefined && this.conditionOf(group)?.message === reason.sentence;
     let result: ReconcileResult =
       group === undefined || isSaid ? undefined : await this.tellGroup(group, reason, true, nowMs, cancel);
@@ -89,7 +88,7 @@ export class StatusReconciler {
 
   /** Somebody schedules the pool by now, and says by itself what it finds. */
   private async clearUnserved(id: string, cancel: Cancel): Promise<ReconcileResult> {
-    const group = this.world.groups.get(id) as unknown as PodGroup | undefined;
+    const group = this.world.groups.get(id);
     const others = group?.status?.schedulingConditions?.filter(({ reason }) => reason !== "NoScheduler") ?? [];
     if (group === undefined || others.length === (group.status?.schedulingConditions ?? []).length) return undefined;
     return this.patchGroup(group, others, "its node pool has a scheduler", cancel);
@@ -115,7 +114,7 @@ export class StatusReconciler {
     nowMs: number,
     cancel: Cancel,
   ): Promise<ReconcileResult> {
-    this.recorder.record(group as unknown as KubeObject, {
+    this.recorder.record(group, {
       type: "Normal",
       reason: verdict.reason === "NotReady" ? "NotReady" : "Unschedulable",
       action: "Scheduling",
@@ -152,12 +151,12 @@ export class StatusReconciler {
     cancel: Cancel,
   ): Promise<ReconcileResult> {
     // The newest state that we know: a pod that has got its node since must not be called unschedulable.
-    const pod = this.world.pods.get(task.key) as unknown as Pod | undefined;
+    const pod = this.world.pods.get(task.key);
     if (pod === undefined || pod.metadata.uid !== task.uid || (pod.spec?.nodeName ?? "") !== "") return undefined;
     const known = conditionOf(pod);
     const isDefault = task.job?.isGroup === false;
     if (known?.status !== "False" || known.message !== sentence) {
-      this.recorder.record(pod as unknown as KubeObject, {
+      this.recorder.record(pod, {
         type: "Warning",
         reason: isDefault ? "FailedScheduling" : "Unschedulable",
         action: "Scheduling",
@@ -180,7 +179,7 @@ export class StatusReconciler {
 
   /** Others were evicted for the pod, and now it has no place all the same: a node went, or a pod of its own group was first. */
   private async withdrawNomination(task: Task, cancel: Cancel): Promise<ReconcileResult> {
-    const pod = this.world.pods.get(task.key) as unknown as Pod | undefined;
+    const pod = this.world.pods.get(task.key);
     if (pod === undefined || pod.metadata.uid !== task.uid || (pod.spec?.nodeName ?? "") !== "") return undefined;
     const broken = this.unmetNomination(pod);
     if (Object.keys(broken).length === 0) return undefined;
@@ -193,7 +192,7 @@ export class StatusReconciler {
   }
 
   private async patchPod(pod: Pod, status: object, why: string, cancel: Cancel): Promise<ReconcileResult> {
-    const object = pod as unknown as KubeObject;
+    const object = pod;
     const change = { subresource: "status", patch: { status }, why } as const;
     const outcome = await patchObject(this.controllers.kube, refs.pods, object, change, cancel);
     // Whoever changed it first is seen soon, and then this is decided again.
@@ -219,7 +218,7 @@ export class StatusReconciler {
     cancel: Cancel,
   ): Promise<ReconcileResult> {
     const status = { schedulingConditions: conditions.length > 0 ? [...conditions] : null };
-    const object = group as unknown as KubeObject;
+    const object = group;
     const change = { subresource: "status", patch: { status }, why } as const;
     const outcome = await patchObject(this.controllers.kube, refs.groups, object, change, cancel);
     return outcome.ok ? undefined : reconcileResultOf(outcome);

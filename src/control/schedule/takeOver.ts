@@ -65,7 +65,7 @@ export async function takeOver(
   const onTheirWay = new Set<string>();
   let problem: string | undefined;
   for (const request of requests.value.items) {
-    if (!isVoid(request)) onTheirWay.add(podUidOf(request as unknown as BindRequest) ?? "");
+    if (!isVoid(request)) onTheirWay.add(podUidOf(request) ?? "");
   }
   for (const pod of pods.value.items) {
     if (!isWaitingForUs(pod, world.cluster.settings.placesPlainPods) || onTheirWay.has(pod.metadata.uid)) continue;
@@ -147,7 +147,7 @@ function unfinishedSets(requests: readonly KubeObject[]): (request: KubeObject) 
   return (request) => {
     const set = sets.get(commitOf(request) ?? "");
     if (set === undefined) return false;
-    const hasBegun = set.some((each) => (each as unknown as BindRequest).status?.phase !== undefined);
+    const hasBegun = set.some((each) => (each as BindRequest).status?.phase !== undefined);
     return !hasBegun && set.length < commitSizeOf(request);
   };
 }
@@ -158,7 +158,7 @@ function isRefused({ reason }: Refusal): boolean {
 }
 
 function isWaitingForUs(object: KubeObject, placesPlainPods: boolean): boolean {
-  const { metadata, spec } = object as unknown as Pod;
+  const { metadata, spec } = object as Pod;
   const scheduler = spec?.schedulerName;
   if (scheduler !== kaiSchedulerName && !(placesPlainPods && scheduler === defaultSchedulerName)) return false;
   return (spec?.nodeName ?? "") === "" && metadata.deletionTimestamp === undefined;

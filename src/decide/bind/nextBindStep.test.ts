@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { node, request, reserved, userPod } from "../../../testing/decide/bindCluster.ts";
+import { partly } from "../../../testing/partly.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { annotationKeys, labelKeys } from "../../model/scheduling/keys.ts";
-import { partly } from "../../model/testing/partly.ts";
 import { type BindView, nextBindStep } from "./nextBindStep.ts";
 import { devicesAnnotation, newReservation, reservationDefaults, reservationName } from "./reservation.ts";
 

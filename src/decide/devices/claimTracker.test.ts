@@ -76,7 +76,7 @@ class Watched {
 }
 
 function asObject(each: ResourceClaim): KubeObject {
-  return each as unknown as KubeObject;
+  return each;
 }
 
 const d = (name: string) => `gpu/p/${name}`;

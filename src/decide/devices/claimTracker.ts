@@ -1,3 +1,4 @@
+import { builtin } from "../../model/resources.generated.ts";
 /**
  * Which devices are given away, from everything that is known: the claims of the watch, writes that are on their way (the ledger),
  * answers that the watch has not caught up with, and decisions whose writes have not been sent yet.
@@ -22,7 +23,7 @@ import { ConfirmedClaims, changeOf, type DecisionSource, type DeviceChange } fro
 import type { CountedState } from "./search/allocatedState.ts";
 import { type DeviceUse, deviceEffects, sumOf, useKey, usesOf } from "./search/deviceUse.ts";
 
-export const claimKind = { group: "resource.k8s.io", version: "v1", plural: "resourceclaims" };
+export const claimKind = builtin.ResourceClaim;
 
 /** A decision that is not written down yet, and who waits for it. */
 interface Pending {
@@ -217,7 +218,7 @@ export class ClaimTracker implements CountedState {
       return { ok: false, reason: "OutOfSync" };
     }
     const before = this.answers.get(key);
-    const answer = claim as unknown as ResourceClaim;
+    const answer = claim as ResourceClaim;
     this.answers.set(key, answer);
     for (const use of usesOf(answer)) this.addExtra(use);
     if (before !== undefined) this.dropExtra(before);

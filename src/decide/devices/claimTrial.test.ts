@@ -32,7 +32,7 @@ const slices = [
 function podWith(name: string, ...claims: string[]): Pod {
   const resourceClaims = claims.map((each, i) => ({ name: `entry-${i}`, resourceClaimName: each }));
   const metadata = { name, uid: `uid-${name}`, namespace: "default", resourceVersion: "1", creationTimestamp: "" };
-  return { apiVersion: "v1", kind: "Pod", metadata, spec: { containers: [], resourceClaims } } as unknown as Pod;
+  return { apiVersion: "v1", kind: "Pod", metadata, spec: { containers: [], resourceClaims } };
 }
 
 function held(given: ResourceClaim, device: string, ...users: string[]): ResourceClaim {

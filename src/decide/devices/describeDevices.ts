@@ -1,5 +1,4 @@
 import { keyOfObject } from "../../model/intent.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
 import type { ClaimTracker } from "./claimTracker.ts";
 import { nodeOfAllocation, usesOf } from "./search/deviceUse.ts";
 
@@ -29,7 +28,7 @@ export function describeDevices(tracker: ClaimTracker, consumableCapacity: boole
   for (const claim of tracker.list()) {
     const { uid, resourceVersion } = claim.metadata;
     claims.push({
-      claim: keyOfObject(claim as unknown as KubeObject),
+      claim: keyOfObject(claim),
       uid,
       resourceVersion,
       node: nodeOfAllocation(claim) ?? null,

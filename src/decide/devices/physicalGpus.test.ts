@@ -1,12 +1,13 @@
 import { describe, expect, test } from "vitest";
+import { partly } from "../../../testing/partly.ts";
 import type { Device, Node, Pod, ResourceSlice } from "../../model/kubernetes.generated.ts";
 import { isUnreported, NodeGpus, reportedGpus } from "./physicalGpus.ts";
 
 const node = (amounts: Record<string, string>, labels: Record<string, string> = {}): Node =>
-  ({ metadata: { name: "n", labels }, status: { capacity: amounts, allocatable: amounts } }) as unknown as Node;
+  partly<Node>({ metadata: { name: "n", labels }, status: { capacity: amounts, allocatable: amounts } });
 
 const slice = (driver: string, devices: readonly Device[]): ResourceSlice =>
-  ({ spec: { driver, nodeName: "n", pool: { name: "n" }, devices } }) as unknown as ResourceSlice;
+  partly<ResourceSlice>({ spec: { driver, nodeName: "n", pool: { name: "n" }, devices } });
 
 const gpu = (index: number): Device => ({ name: `gpu-${index}`, attributes: { uuid: { string: `GPU-${index}` } } });
 const part = (index: number, at: number, profile = "1g.10gb"): Device => ({
@@ -95,11 +96,11 @@ describe("a device and what the plugin offers are one GPU", () => {
 
 describe("what a pod reports", () => {
   const pod = (annotations: Record<string, string>, status: object = {}): Pod =>
-    ({
+    partly<Pod>({
       metadata: { name: "p", namespace: "default", annotations },
       spec: { containers: [{ name: "c", resources: { requests: { "nvidia.com/gpu": "1" } } }] },
       status,
-    }) as unknown as Pod;
+    });
 
   test("is in the status of its containers, or where a simulated node and a reservation write it", () => {
     const status = {

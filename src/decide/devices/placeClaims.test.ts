@@ -14,6 +14,7 @@ import {
   slice,
   taint,
 } from "../../../testing/decide/deviceCluster.ts";
+import { partly } from "../../../testing/partly.ts";
 import type { AllocationResult, Pod, PodGroup, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import { deallocate, mayDeallocate, nextBindStep, unreserve } from "./claims/bindClaim.ts";
 import { claimsOfPod } from "./claims/podClaims.ts";
@@ -26,11 +27,11 @@ import { SelectorCache } from "./search/selectors.ts";
 
 const nowMs = Date.parse("2026-01-01T01:00:00Z");
 const pod = (more: { spec?: object; status?: object } = {}): Pod =>
-  ({
+  partly<Pod>({
     metadata: { name: "p", namespace: "default", uid: "uid-p", resourceVersion: "1", creationTimestamp: "" },
     spec: { containers: [], resourceClaims: [{ name: "gpu", resourceClaimName: "c" }], ...more.spec },
     ...(more.status !== undefined && { status: more.status }),
-  }) as unknown as Pod;
+  });
 const ref = { resource: "pods", name: "p", uid: "uid-p" };
 const allocationOn = (node: string, more: object = {}): AllocationResult => ({
   devices: { results: [{ request: "req-0", driver: "driver-a", pool: "pool-1", device: "d1", ...more }] },
@@ -412,11 +413,11 @@ describe("scores", () => {
 });
 
 describe("PodGroups", () => {
-  const group = {
+  const group = partly<PodGroup>({
     kind: "PodGroup",
     metadata: { name: "g", namespace: "default", uid: "uid-g", resourceVersion: "1", creationTimestamp: "" },
     spec: { schedulingPolicy: {}, resourceClaims: [{ name: "gpu", resourceClaimName: "c" }] },
-  } as unknown as PodGroup;
+  });
   const templated = {
     ...group,
     spec: { ...group.spec, resourceClaims: [{ name: "gpu", resourceClaimTemplateName: "t" }] },

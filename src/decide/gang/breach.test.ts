@@ -4,11 +4,11 @@
  * another order gives another answer.
  */
 import { describe, expect, test } from "vitest";
+import { partly } from "../../../testing/partly.ts";
 import { finalizers, labels } from "../../model/gang/keys.ts";
 import { defaultGangSettings, type FullLossPolicy } from "../../model/gang/settings.ts";
 import type { PodClique, PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
 import type { StatusIntent } from "../../model/intent.ts";
-import { partly } from "../../model/testing/partly.ts";
 import { cliqueBreach, cliqueScheduled, type GroupReplicaFacts, groupBreach } from "./breach.ts";
 import type { Said } from "./gangs/gangConditions.ts";
 import { decideGroup } from "./groups/decideGroup.ts";

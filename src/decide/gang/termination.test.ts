@@ -1,10 +1,10 @@
 /** The second look before a gang ends: what pods say now, and since when that is on record. */
 import { expect, test } from "vitest";
+import { partly } from "../../../testing/partly.ts";
 import { labels } from "../../model/gang/keys.ts";
 import type { FullLossPolicy } from "../../model/gang/settings.ts";
 import type { PodClique, PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
-import { partly } from "../../model/testing/partly.ts";
 import { GangDraft } from "./gangDraft.ts";
 import { removeRecorded } from "./groups/decideGroup.ts";
 import type { GroupReplica } from "./groups/groupFacts.ts";

@@ -255,7 +255,7 @@ function worldAfter(cluster: Cluster, plan: Plan): Cluster {
   );
   const next = new Cluster(cluster.settings);
   for (const { name, value } of shippedPriorityClasses) {
-    next.putPriorityClass({ metadata: { name }, value } as unknown as PriorityClass);
+    next.putPriorityClass({ metadata: { name }, value } as PriorityClass);
   }
   for (const { node: object } of cluster.table.nodes) if (object !== undefined) next.putNode(object);
   for (const { queue: object } of cluster.queues.byName.values()) next.putQueue(object);

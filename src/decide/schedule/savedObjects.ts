@@ -41,4 +41,4 @@ export function savedObjects(snapshot: ClusterSnapshot): {
 const shipped = shippedPriorityClasses.map(({ name, value }) => ({
   metadata: { name },
   value,
-})) as unknown as PriorityClass[];
+})) as PriorityClass[];

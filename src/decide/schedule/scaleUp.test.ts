@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { type PodWords, pod } from "../../../testing/decide/scheduleCluster.ts";
+import { partly } from "../../../testing/partly.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { coolDownMs, planScaleUp, type ScaleUpFacts, type ScaleUpPlan } from "./scaleUp.ts";
 
@@ -12,7 +13,7 @@ const namesOf = ({ create }: ScaleUpPlan): string[] => create.map(({ metadata })
 const made = (source: Pod): Pod => {
   const [object] = plan([source]).create;
   const { metadata } = object as unknown as Pod;
-  return { ...object, metadata: { ...metadata, uid: `stand-in-${metadata.name}` } } as unknown as Pod;
+  return partly<Pod>({ ...object, metadata: { ...metadata, uid: `stand-in-${metadata.name}` } });
 };
 
 describe("stand-ins for shares that wait for a machine", () => {

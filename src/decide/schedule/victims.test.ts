@@ -14,6 +14,7 @@ import {
   together,
   world,
 } from "../../../testing/decide/scheduleCluster.ts";
+import { partly } from "../../../testing/partly.ts";
 import type { Pod, PriorityClass } from "../../model/kubernetes.generated.ts";
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import { formatTime } from "../../model/values/time.ts";
@@ -64,7 +65,7 @@ describe("who goes first", () => {
       gang("polite", 1, { gpus: 1 }, { priorityClassName: "polite" }),
     );
     const priorityClass = (preemptionPolicy: string) =>
-      ({ metadata: { name: "polite" }, value: 90, preemptionPolicy }) as unknown as PriorityClass;
+      partly<PriorityClass>({ metadata: { name: "polite" }, value: 90, preemptionPolicy });
     const cluster = world(words);
     cluster.putPriorityClass(priorityClass("Never"));
     expect(evicted(decide(cluster))).toEqual([]);
@@ -339,7 +340,7 @@ test("a priority class that is raised makes what runs with it count as what cann
   const words = together(gang("a", 2, { gpus: 1, on: "n1" }, { priorityClassName: "own" }));
   const cluster = world({ queues: [queue("q", gpus(4))], ...words });
   const counted = (value: number): number | undefined => {
-    cluster.putPriorityClass({ metadata: { name: "own" }, value } as unknown as PriorityClass);
+    cluster.putPriorityClass(partly<PriorityClass>({ metadata: { name: "own" }, value }));
     cluster.refresh(startMs);
     cluster.assertCounts();
     return cluster.queues.byName.get("q")?.allocatedNonPreemptible[0];

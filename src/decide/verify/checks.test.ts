@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { custom, node, owner, pod, startMs } from "../../../test/verify/builders.ts";
 import { snapshotWith } from "../../../test/verify/syntheticCluster.ts";
+import { partly } from "../../../testing/partly.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { CheckFinding, CheckId } from "./check.ts";
 import { chosenChecks } from "./checks.ts";
@@ -682,7 +683,7 @@ facts("S15", [
 ]);
 
 const published = (names: readonly string[]): KubeObject =>
-  ({
+  partly<KubeObject>({
     apiVersion: "resource.k8s.io/v1",
     kind: "ResourceSlice",
     metadata: { name: "n1", uid: "slice", resourceVersion: "1" },
@@ -692,14 +693,14 @@ const published = (names: readonly string[]): KubeObject =>
       pool: { name: "n1", generation: 1, resourceSliceCount: 1 },
       devices: names.map((name) => ({ name, attributes: { uuid: { string: `GPU-${name}` } } })),
     },
-  }) as unknown as KubeObject;
+  });
 const claimOf = (device: string): KubeObject =>
-  ({
+  partly<KubeObject>({
     apiVersion: "resource.k8s.io/v1",
     kind: "ResourceClaim",
     metadata: { name: "c", namespace: "t", uid: "claim", resourceVersion: "1" },
     status: { allocation: { devices: { results: [{ request: "r", driver: "gpu.nvidia.com", pool: "n1", device }] } } },
-  }) as unknown as KubeObject;
+  });
 const withGpu = (id: string, annotation = "sim.muster.dev/devices"): KubeObject => {
   const made = pod("t/a", gpus("1")) as unknown as { metadata: { annotations?: Record<string, string> } };
   const text = annotation === "sim.muster.dev/devices" ? JSON.stringify({ main: { "nvidia.com/gpu": [id] } }) : id;

@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { startMs, testPod, testWorld } from "../../../testing/kubelet/nodeContext.ts";
+import { partly } from "../../../testing/partly.ts";
 import { resourceSliceStrategy } from "../../apiserver/kinds/devices/resourceSlice.ts";
 import type { Device, Node, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
-import { partly } from "../../model/testing/partly.ts";
 import { formatTime } from "../../model/values/time.ts";
 import type { Fault } from "../node/faults.ts";
 import { readFault } from "../node/faults.ts";

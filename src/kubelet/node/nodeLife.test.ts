@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { startMs, testPod, testWorld } from "../../../testing/kubelet/nodeContext.ts";
+import { partly } from "../../../testing/partly.ts";
 import type { Lease, Node } from "../../model/kubernetes.generated.ts";
-import { partly } from "../../model/testing/partly.ts";
 import { formatMicroTime } from "../../model/values/time.ts";
 import { annotatedFaults, drawFaults, type FaultKind, faultKinds, readFault } from "./faults.ts";
 import { holdsLease, nextForLease } from "./nodeLease.ts";

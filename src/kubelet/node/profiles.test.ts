@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
+import { partly } from "../../../testing/partly.ts";
 import type { Node } from "../../model/kubernetes.generated.ts";
 import { labelValueErrors } from "../../model/objects/names.ts";
 import { builtinProfiles } from "../../model/profiles/builtin.ts";
@@ -11,7 +12,6 @@ import {
   profilesWith,
   selectProfile,
 } from "../../model/profiles/profiles.ts";
-import { partly } from "../../model/testing/partly.ts";
 import { UserError } from "../../model/userError.ts";
 import { nodeLabels, nodeObject, simNode, simNodeOf } from "./simNode.ts";
 

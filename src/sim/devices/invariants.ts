@@ -73,7 +73,7 @@ export const gpuHasOneHolder: Invariant = {
       commit: ({ type, event, call }) => {
         const { resource } = event.current;
         if (resource === claimsKey) {
-          const claim = event.current.object() as unknown as ResourceClaim;
+          const claim = event.current.object() as ResourceClaim;
           const { uid, name } = claim.metadata;
           const gpus = type === "DELETED" ? [] : gpusOfClaim(store, claim);
           set(claimed, uid, name, gpus);
@@ -84,7 +84,7 @@ export const gpuHasOneHolder: Invariant = {
           }
         }
         if (resource === "/pods") {
-          const pod = event.current.object() as unknown as Pod;
+          const pod = event.current.object() as Pod;
           const { uid, name } = pod.metadata;
           const gpus = type === "DELETED" || isFinished(pod) ? [] : pluginGpusOf(pod);
           set(plugged, uid, name, gpus);
@@ -106,7 +106,7 @@ function gpusOfClaim(store: ObjectStore, claim: ResourceClaim): string[] {
   if (held.size === 0) return [];
   const gpus: string[] = [];
   for (const version of store.collection(slicesKey).all()) {
-    const { spec } = version.object() as unknown as ResourceSlice;
+    const { spec } = version.object() as ResourceSlice;
     for (const { name, attributes } of spec.devices ?? []) {
       const uuid = attributes?.["uuid"]?.string;
       if (uuid !== undefined && held.has(deviceKey({ driver: spec.driver, pool: spec.pool.name, device: name })))

@@ -209,7 +209,7 @@ class Agent {
   private freeGpus(node: string, claims: readonly KubeObject[]): string[] {
     const taken = new Set([...(this.memory.plugged ?? new Map<string, readonly string[]>()).values()].flat());
     const devices = new Set(this.memory.prepared.keys());
-    for (const claim of claims as unknown as readonly ResourceClaim[]) {
+    for (const claim of claims as readonly ResourceClaim[]) {
       for (const result of claim.status?.allocation?.devices?.results ?? []) devices.add(deviceKey(result));
     }
     const free: string[] = [];

@@ -9,6 +9,7 @@ export function normalise(text: string, serverUrl: string): string {
       .replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, "<time>")
       .replace(/\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d [+-]\d{4}/g, "<time>")
       .replace(/(resourceVersion"?: )"\d+"/g, "$1<revision>")
+      .replace(/kube-api-access-[a-z0-9]{5}/g, "kube-api-access-<suffix>")
       .replace(/\b10\.\d+\.\d+\.\d+\b/g, "<ip>")
       .replace(/(?<=\s|\()\d{1,2}s(?= ago|\s|\)|$)/gm, "<age>")
       // Kubectl since 1.34 says from where it deleted.

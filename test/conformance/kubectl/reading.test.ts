@@ -175,7 +175,8 @@ kubectlRow("[18] get pods -w prints headers once and a line for each change", as
     a   0/1   Pending   0   <age>
     a   1/1   Running   0   <age>
     b   0/1   Pending   0   <age>
-    b   0/1   Pending   0   <age>"
+    b   0/1   Terminating   0   <age>
+    b   0/1   Terminating   0   <age>"
   `);
 });
 

@@ -21,8 +21,8 @@ export function admitPodSecurity(core: Core, attributes: AdmissionAttributes): v
   }
   if (type.storageKey === "/pods") {
     if (ignoredSubresources.has(subresource)) return;
-    const pod = attributes.object as unknown as Pod;
-    if (operation === "UPDATE" && !changesImages(pod, attributes.oldObject as unknown as Pod)) return;
+    const pod = attributes.object as Pod;
+    if (operation === "UPDATE" && !changesImages(pod, attributes.oldObject as Pod)) return;
     judge(core, attributes, podLike(pod), true);
     return;
   }
@@ -123,7 +123,7 @@ function oneOfEachOwnerFirst(core: Core, namespace: string): Pod[] {
   const first: Pod[] = [];
   const others: Pod[] = [];
   for (const version of core.store.collection("/pods").at(core.store.revision, namespace)) {
-    const pod = version.object() as unknown as Pod;
+    const pod = version.object();
     const owner = controllerOf(pod.metadata)?.uid;
     if (owner !== undefined && owners.has(owner)) others.push(pod);
     else first.push(pod);
@@ -207,6 +207,6 @@ const templates: Readonly<Record<string, TemplateOf>> = {
   "batch/jobs": ofSpec,
   "batch/cronjobs": ({ spec }) => {
     const job = isObject(spec) ? spec["jobTemplate"] : undefined;
-    return isObject(job) ? ofSpec(job as unknown as KubeObject) : undefined;
+    return isObject(job) ? ofSpec(job as KubeObject) : undefined;
   },
 };

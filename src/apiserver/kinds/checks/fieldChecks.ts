@@ -28,7 +28,10 @@ export function checkPortNumber(value: number | undefined, path: string, errors:
   checkRange(value, { min: 1, max: 65535 }, path, errors);
 }
 
-/** Absent and empty values are refused too when `needed`. */
+/**
+ * Absent and empty values are refused too when `needed`. An empty value that is there was said by the client: where empty and
+ * absent are the same to a typed server, decoding has dropped it.
+ */
 export function checkOneOf(
   value: string | undefined,
   supported: readonly string[],
@@ -36,7 +39,7 @@ export function checkOneOf(
   errors: FieldError[],
   needed = false,
 ): void {
-  if (value === undefined || value === "") {
+  if (value === undefined || (needed && value === "")) {
     if (needed) errors.push(required(path));
     return;
   }

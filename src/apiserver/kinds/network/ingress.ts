@@ -90,6 +90,10 @@ function checkBackend(backend: IngressBackend, path: string, errors: FieldError[
   } else if (service === undefined && resource === undefined) {
     errors.push(required(path, "resource or service backend is required"));
   }
+  if (resource !== undefined) {
+    if (!resource.kind) errors.push(required(`${path}.resource.kind`));
+    if (!resource.name) errors.push(required(`${path}.resource.name`));
+  }
   if (service === undefined) return;
   if (!service.name) errors.push(required(`${path}.service.name`));
   else checkDns1035Label(service.name, `${path}.service.name`, errors);

@@ -22,7 +22,8 @@ const affinitySecondsMax = 86400;
 const types = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 
 export const serviceStrategy = strategyOfKind<Service>({
-  name: "dns1035Label",
+  takesAlong: "/endpoints",
+  name: "dnsLabel",
   generation: "none",
   createOnUpdate: true,
   returnsDeleted: true,
@@ -35,7 +36,7 @@ export const serviceStrategy = strategyOfKind<Service>({
     allocateServiceAddresses(service, context);
     setFamilies(service);
   },
-  validate: (service) => serviceErrors(service),
+  validate: (service) => [...serviceErrors(service), ...familyErrors(service)],
   prepareForUpdate(next, old, context) {
     alignAddresses(next);
     dropOutgrown(next, old);
@@ -108,8 +109,31 @@ function alignAddresses(service: Service): void {
 function setFamilies(service: Service): void {
   const spec = service.spec;
   if (spec === undefined || !hasClusterIp(service)) return;
-  spec.ipFamilyPolicy ??= "SingleStack";
-  spec.ipFamilies ??= [parseIp(spec.clusterIP ?? "")?.family ?? "IPv4"];
+  // Without a selector the server gives out no addresses, so either family may be meant.
+  const isOpen = isHeadless(service) && Object.keys(spec.selector ?? {}).length === 0;
+  const asked = spec.ipFamilyPolicy;
+  spec.ipFamilyPolicy ??= isOpen && spec.ipFamilies === undefined ? "RequireDualStack" : "SingleStack";
+  if (spec.ipFamilies !== undefined) return;
+  spec.ipFamilies = [parseIp(spec.clusterIP ?? "")?.family ?? "IPv4"];
+  if (isOpen && asked !== "SingleStack") spec.ipFamilies = ["IPv4", "IPv6"];
+}
+
+/** Services have one family of addresses here, as in every cluster with one service network. */
+function familyErrors(service: Service): FieldError[] {
+  const { spec } = service;
+  if (spec === undefined || !hasClusterIp(service)) return [];
+  if (isHeadless(service) && Object.keys(spec.selector ?? {}).length === 0) return [];
+  const families = spec.ipFamilies ?? [];
+  if (families.length > 1 && spec.ipFamilyPolicy === "SingleStack") {
+    const why = "must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified";
+    return [invalid("spec.ipFamilyPolicy", spec.ipFamilyPolicy, why)];
+  }
+  if (spec.ipFamilyPolicy === "RequireDualStack") {
+    const why = "this cluster is not configured for dual-stack services";
+    return [invalid("spec.ipFamilyPolicy", spec.ipFamilyPolicy, why)];
+  }
+  const at = families.indexOf("IPv6");
+  return at < 0 ? [] : [invalid(`spec.ipFamilies[${at}]`, "IPv6", "not configured on this cluster")];
 }
 
 function serviceErrors(service: Service): FieldError[] {

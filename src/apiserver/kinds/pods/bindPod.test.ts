@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { nowMs, nowText } from "../../../../test/fixtures/kindWrites.ts";
+import { partly } from "../../../../testing/partly.ts";
 import type { Binding, Node, Pod } from "../../../model/kubernetes.generated.ts";
 import { StatusError } from "../../../model/objects/status.ts";
-import { partly } from "../../../model/testing/partly.ts";
 import { bindPod } from "./bindPod.ts";
 
 const pod = (edit: (pod: Pod) => void = () => {}): Pod => {

@@ -7,6 +7,7 @@ import type { Pod, PodSpec, PriorityClass, RuntimeClass, Toleration } from "../.
 import { equalJson } from "../../../model/objects/json.ts";
 import { forbiddenError } from "../../../model/objects/status.ts";
 import type { WriteContext } from "../../strategy.ts";
+import { admitServiceAccount } from "./serviceAccountAdmission.ts";
 import { topologyLabelsOf } from "./topologyLabels.ts";
 
 const podsResource = { group: "", resource: "pods" };
@@ -15,6 +16,7 @@ const failingNodeTolerationSeconds = 300;
 export function admitPod(pod: Pod, context: WriteContext): void {
   const spec = pod.spec;
   if (spec === undefined) return;
+  admitServiceAccount(pod, spec, context);
   applyRuntimeClass(pod, spec, context);
   applyPriority(pod, spec, context);
   addFailingNodeTolerations(spec);

@@ -740,7 +740,7 @@ test("selectable fields stand in the order of the resource table", () => {
     "n1",
     "Always",
     "default-scheduler",
-    "",
+    "default",
     "false",
     "Running",
     "10.0.0.1",

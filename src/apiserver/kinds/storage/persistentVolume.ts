@@ -1,6 +1,7 @@
 import type { PersistentVolume, PersistentVolumeSpec } from "../../../model/kubernetes.generated.ts";
 import { type FieldError, forbidden, invalid, notSupported, required } from "../../../model/objects/fieldError.ts";
 import { equalJson } from "../../../model/objects/json.ts";
+import { formatTime } from "../../../model/values/time.ts";
 import { isNegativeAmount, isZeroAmount } from "../checks/amounts.ts";
 import { checkOneOf } from "../checks/fieldChecks.ts";
 import { checkDnsSubdomain } from "../checks/nameChecks.ts";
@@ -34,8 +35,8 @@ export const persistentVolumeStrategy = strategyOfKind<PersistentVolume>({
     volume.spec.volumeMode ??= "Filesystem";
     if (volume.spec.hostPath !== undefined) volume.spec.hostPath.type ??= "";
   },
-  prepareForCreate(volume) {
-    volume.status = { phase: "Pending" };
+  prepareForCreate(volume, { nowMs }) {
+    volume.status = { phase: "Pending", lastPhaseTransitionTime: formatTime(nowMs) };
     const { metadata } = volume;
     if (!metadata.finalizers?.includes(protection)) metadata.finalizers = [...(metadata.finalizers ?? []), protection];
   },

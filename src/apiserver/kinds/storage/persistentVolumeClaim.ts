@@ -32,6 +32,8 @@ export const persistentVolumeClaimStrategy = strategyOfKind<PersistentVolumeClai
     const { metadata, spec } = claim;
     if (!metadata.finalizers?.includes(protection)) metadata.finalizers = [...(metadata.finalizers ?? []), protection];
     if (spec === undefined) return;
+    // A source that fills no volume is dropped rather than refused.
+    if (!isPossibleSource(spec.dataSource)) delete spec.dataSource;
     // Of the two ways to name a data source the newer one is the older one's superset; they are kept equal.
     if (spec.dataSource !== undefined && spec.dataSourceRef === undefined) spec.dataSourceRef = { ...spec.dataSource };
     if (spec.storageClassName === undefined && metadata.annotations?.[classAnnotation] === undefined) {
@@ -61,6 +63,14 @@ export const persistentVolumeClaimStrategy = strategyOfKind<PersistentVolumeClai
     return errors;
   },
 });
+
+/** Another claim, or a snapshot; what else may fill a volume is said by dataSourceRef alone. */
+function isPossibleSource(source: PersistentVolumeClaimSpec["dataSource"]): boolean {
+  if (source === undefined) return true;
+  const group = source.apiGroup ?? "";
+  if (group === "" && source.kind === "PersistentVolumeClaim") return true;
+  return group === "snapshot.storage.k8s.io" && source.kind === "VolumeSnapshot";
+}
 
 /** The newest of the classes that are marked as default. */
 function defaultStorageClass(classes: Iterable<unknown>): string | undefined {

@@ -2,9 +2,9 @@ import type { CronJob } from "../../../model/kubernetes.generated.ts";
 import { type FieldError, invalid, notSupported, required } from "../../../model/objects/fieldError.ts";
 import { checkNonNegative, checkOneOf } from "../checks/fieldChecks.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
+import { setPodTemplateDefaults } from "../pods/podTemplate.ts";
 import { warnAboutTemplate } from "../pods/podWarnings.ts";
 import { cronScheduleProblem } from "./cronSchedule.ts";
-import { setJobSpecDefaults } from "./job.ts";
 import { checkJobSpec } from "./jobSpec.ts";
 
 /** Jobs get the name of the CronJob plus eleven characters, and must stay a DNS label. */
@@ -19,12 +19,8 @@ export const cronJobStrategy = strategyOfKind<CronJob>({
     spec.suspend ??= false;
     spec.successfulJobsHistoryLimit ??= 3;
     spec.failedJobsHistoryLimit ??= 1;
-    const job = spec.jobTemplate?.spec;
-    if (job === undefined) return;
-    // Whether the selector is manual is for each Job to say.
-    const { manualSelector } = job;
-    setJobSpecDefaults(job);
-    if (manualSelector === undefined) delete job.manualSelector;
+    // Defaults of a Job are filled in when a Job is made of the template, not before.
+    setPodTemplateDefaults(spec.jobTemplate?.spec?.template);
   },
   prepareForCreate(cronJob, { warn }) {
     warnAboutTemplate(cronJob.spec?.jobTemplate?.spec?.template, "spec.jobTemplate.spec.template", warn);

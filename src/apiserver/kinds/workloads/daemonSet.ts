@@ -1,5 +1,6 @@
 import type { DaemonSet, DaemonSetSpec } from "../../../model/kubernetes.generated.ts";
 import { type FieldError, invalid, required } from "../../../model/objects/fieldError.ts";
+import { equalJson } from "../../../model/objects/json.ts";
 import {
   checkAtMostWholePercent,
   checkImmutable,
@@ -28,8 +29,15 @@ export const daemonSetStrategy = strategyOfKind<DaemonSet>({
     spec.revisionHistoryLimit ??= 10;
     setPodTemplateDefaults(spec.template);
   },
-  prepareForCreate: (set, { warn }) => warnAboutTemplate(set.spec?.template, "spec.template", warn),
-  prepareForUpdate: (next, _old, { warn }) => warnAboutTemplate(next.spec?.template, "spec.template", warn),
+  prepareForCreate(set, { warn }) {
+    warnAboutTemplate(set.spec?.template, "spec.template", warn);
+    countTemplate(set, 1);
+  },
+  prepareForUpdate(next, old, { warn }) {
+    warnAboutTemplate(next.spec?.template, "spec.template", warn);
+    const before = Number(old.metadata.annotations?.[templateGeneration] ?? 0);
+    countTemplate(next, equalJson(next.spec?.template, old.spec?.template) ? before : before + 1);
+  },
   validate: (set) => daemonSetErrors(set),
   validateUpdate(next, old) {
     const errors = daemonSetErrors(next);
@@ -53,6 +61,13 @@ export const daemonSetStrategy = strategyOfKind<DaemonSet>({
     return errors;
   },
 });
+
+/** How often the template changed; older clients read it where the field was before. */
+const templateGeneration = "deprecated.daemonset.template.generation";
+
+function countTemplate({ metadata }: DaemonSet, generation: number): void {
+  if (generation > 0) metadata.annotations = { ...metadata.annotations, [templateGeneration]: String(generation) };
+}
 
 function daemonSetErrors(set: DaemonSet): FieldError[] {
   const errors: FieldError[] = [];

@@ -90,6 +90,10 @@ function autoscalerErrors(autoscaler: HorizontalPodAutoscaler): FieldError[] {
     errors.push(invalid("spec.maxReplicas", maxReplicas, "must be greater than or equal to `minReplicas`"));
   }
   checkReference(spec.scaleTargetRef, "spec.scaleTargetRef", errors);
+  const { apiVersion = "", kind } = spec.scaleTargetRef ?? {};
+  if (!apiVersion.includes("/") && kind !== "ReplicationController") {
+    errors.push(invalid("spec.scaleTargetRef.apiVersion", apiVersion, "apiVersion must specify API group"));
+  }
   for (const [i, metric] of metrics.entries()) checkMetric(metric, `spec.metrics[${i}]`, errors);
   checkRules(spec.behavior?.scaleUp, "spec.behavior.scaleUp", errors);
   checkRules(spec.behavior?.scaleDown, "spec.behavior.scaleDown", errors);

@@ -61,7 +61,7 @@ test("a v1 autoscaler is defaulted and judged in its own shape", () => {
   const draft: Partial<V1HorizontalPodAutoscaler> = {
     apiVersion: "autoscaling/v1",
     kind: "HorizontalPodAutoscaler",
-    spec: { maxReplicas: 3, scaleTargetRef: { kind: "Deployment", name: "d" } },
+    spec: { maxReplicas: 3, scaleTargetRef: { apiVersion: "apps/v1", kind: "Deployment", name: "d" } },
   };
   const { object, errors } = create("autoscaling/horizontalpodautoscalers", draft as never);
   expect(errors).toEqual([]);

@@ -6,10 +6,12 @@ import { checkDnsLabel } from "../checks/nameChecks.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
 import { setPodTemplateDefaults } from "../pods/podTemplate.ts";
 import { warnAboutTemplate } from "../pods/podWarnings.ts";
+import { checkClaimSpec } from "../storage/persistentVolumeClaim.ts";
 import { isNone } from "./deployment.ts";
 import { checkCounters, checkNotMoreThan, checkSelectorAndTemplate } from "./workloadChecks.ts";
 
 export const statefulSetStrategy = strategyOfKind<StatefulSet>({
+  name: "dnsLabel",
   generation: "spec",
   setDefaults(set) {
     const spec = set.spec;
@@ -38,7 +40,13 @@ export const statefulSetStrategy = strategyOfKind<StatefulSet>({
   },
   prepareForCreate: (set, { warn }) => warnAboutTemplate(set.spec?.template, "spec.template", warn),
   prepareForUpdate: (next, _old, { warn }) => warnAboutTemplate(next.spec?.template, "spec.template", warn),
-  validate: (set) => statefulSetErrors(set),
+  validate(set) {
+    const errors = statefulSetErrors(set);
+    for (const [i, claim] of (set.spec?.volumeClaimTemplates ?? []).entries()) {
+      checkClaimSpec(claim.spec ?? {}, `spec.volumeClaimTemplates[${i}].spec`, errors);
+    }
+    return errors;
+  },
   validateUpdate(next, old) {
     const errors = statefulSetErrors(next);
     if (next.spec === undefined || old.spec === undefined) return errors;

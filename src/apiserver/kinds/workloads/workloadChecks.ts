@@ -11,6 +11,7 @@ export function checkSelectorAndTemplate(
   kind: string,
   errors: FieldError[],
 ): void {
+  const before = errors.length;
   if (selector === undefined) errors.push(required("spec.selector"));
   else {
     checkLabelSelector(selector, "spec.selector", errors);
@@ -23,7 +24,8 @@ export function checkSelectorAndTemplate(
     errors.push(required("spec.template"));
     return;
   }
-  if (selector !== undefined && !isEmptySelector(selector)) {
+  // A selector that cannot be read matches nothing, and says so itself.
+  if (selector !== undefined && !isEmptySelector(selector) && errors.length === before) {
     checkTemplateMatchesSelector(template, selector, "spec.template", errors);
   }
   checkPodTemplate(template, "spec.template", errors);

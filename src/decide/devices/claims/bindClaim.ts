@@ -118,5 +118,5 @@ function about(claim: ResourceClaim): { target: IntentTarget; expected: ReturnTy
 }
 
 function asObject(claim: ResourceClaim): KubeObject {
-  return claim as unknown as KubeObject;
+  return claim;
 }

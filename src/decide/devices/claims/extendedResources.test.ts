@@ -1,12 +1,13 @@
 import { describe, expect, test } from "vitest";
+import { partly } from "../../../../testing/partly.ts";
 import type { DeviceClass, Node, Pod } from "../../../model/kubernetes.generated.ts";
 import { ExtendedResources, extendedRequests, mappedResources, sourceOn } from "./extendedResources.ts";
 
 const classOf = (name: string, resource?: string, created = "2026-01-01T00:00:00Z"): DeviceClass =>
-  ({
+  partly<DeviceClass>({
     metadata: { name, uid: name, creationTimestamp: created },
     spec: { ...(resource && { extendedResourceName: resource }) },
-  }) as unknown as DeviceClass;
+  });
 const gpu = "example.com/gpu";
 const nic = "example.com/nic";
 const known = new ExtendedResources([classOf("gpu", gpu), classOf("nic", nic)]);
@@ -17,7 +18,7 @@ const container = (name: string, requests: Record<string, string>, more: object 
   ...more,
 });
 const pod = (containers: object[], initContainers: object[] = []): Pod =>
-  ({ spec: { containers, initContainers } }) as unknown as Pod;
+  partly<Pod>({ spec: { containers, initContainers } });
 const sidecar = { restartPolicy: "Always" };
 const asked = (each: Pod) => {
   const { requests, mappings } = extendedRequests(each, mappedResources(each, classFor), classFor);
@@ -99,5 +100,5 @@ test.each([
   { name: "extended-resource-name-with-zero-allocatable", allocatable: { [gpu]: "0" }, source: "claims" },
   { name: "extended-resource-name-with-resources", allocatable: {}, source: "claims" },
 ])("$name", ({ allocatable, source }) => {
-  expect(sourceOn({ status: { allocatable } } as unknown as Node, gpu, classFor)).toBe(source);
+  expect(sourceOn(partly<Node>({ status: { allocatable } }), gpu, classFor)).toBe(source);
 });

@@ -1,5 +1,6 @@
 /** Claims from templates, by the names that Kubernetes' own table gives the cases. */
 import { expect, test } from "vitest";
+import { partly } from "../../../../testing/partly.ts";
 import type { Pod, ResourceClaim, ResourceClaimTemplate } from "../../../model/kubernetes.generated.ts";
 import { claimNameBase } from "./claimFromTemplate.ts";
 import { generateClaims } from "./generateClaims.ts";
@@ -14,18 +15,18 @@ const meta = (name: string, more: object = {}) => ({
 });
 
 function pod(more: { status?: object; spec?: object; metadata?: object } = {}): Pod {
-  return {
+  return partly<Pod>({
     apiVersion: "v1",
     kind: "Pod",
     metadata: meta("p", more.metadata),
     spec: { containers: [], resourceClaims: [{ name: "gpu", resourceClaimTemplateName: "t" }], ...more.spec },
     ...(more.status !== undefined && { status: more.status }),
-  } as unknown as Pod;
+  });
 }
 
 function claim(name: string, more: { owner?: string; entry?: string; status?: object } = {}): ResourceClaim {
   const { owner = "uid-p", entry = "gpu" } = more;
-  return {
+  return partly<ResourceClaim>({
     apiVersion: "resource.k8s.io/v1",
     kind: "ResourceClaim",
     metadata: meta(name, {
@@ -34,13 +35,13 @@ function claim(name: string, more: { owner?: string; entry?: string; status?: ob
     }),
     spec: {},
     ...(more.status !== undefined && { status: more.status }),
-  } as unknown as ResourceClaim;
+  });
 }
 
-const template = {
+const template = partly<ResourceClaimTemplate>({
   metadata: meta("t"),
   spec: { metadata: { labels: { a: "b" }, annotations: { c: "d" } }, spec: { devices: { requests: [] } } },
-} as unknown as ResourceClaimTemplate;
+});
 
 const named = (name: string) => ({ resourceClaimStatuses: [{ name: "gpu", resourceClaimName: name }] });
 const allocated = { allocation: { devices: {} } };

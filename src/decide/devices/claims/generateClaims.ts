@@ -7,8 +7,7 @@ import type {
   ResourceClaim,
   ResourceClaimTemplate,
 } from "../../../model/kubernetes.generated.ts";
-import { equalFields, type JsonObject } from "../../../model/objects/json.ts";
-import type { KubeObject } from "../../../model/objects/object.ts";
+import { equalFields } from "../../../model/objects/json.ts";
 import type { Revision } from "../../../model/revision.ts";
 import { claimKind } from "../claimTracker.ts";
 import { podReference } from "./bindClaim.ts";
@@ -90,12 +89,12 @@ function statusOf(pod: Pod, statuses: ReadonlyMap<string, PodResourceClaimStatus
   const wanted = [...statuses.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   const before = [...(pod.status?.resourceClaimStatuses ?? [])].sort((a, b) => (a.name < b.name ? -1 : 1));
   if (equalFields(wanted, before)) return undefined;
-  const fields = { apiVersion: "v1", kind: "Pod", status: { resourceClaimStatuses: wanted } } as unknown as JsonObject;
+  const fields = { apiVersion: "v1", kind: "Pod", status: { resourceClaimStatuses: wanted } };
   const { namespace = "", name } = pod.metadata;
   return {
     type: "apply",
     target: { group: "", version: "v1", plural: "pods", namespace, name },
-    expected: expectedOf(pod as unknown as KubeObject),
+    expected: expectedOf(pod),
     fields,
     force: true,
     subresource: "status",
@@ -117,8 +116,8 @@ function reservesOf(pod: Pod, claims: readonly PodClaim[]): Intent[] {
     intents.push({
       type: "status",
       target: { ...claimKind, namespace, name },
-      expected: expectedOf(claim as unknown as KubeObject),
-      object: object as unknown as KubeObject,
+      expected: expectedOf(claim),
+      object: object,
       why: `pod ${pod.metadata.name} uses it on node ${pod.spec.nodeName}`,
     });
   }

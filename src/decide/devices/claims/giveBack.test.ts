@@ -4,8 +4,8 @@ import type { Pod, PodGroup, ResourceClaim } from "../../../model/kubernetes.gen
 import { type GiveBackInput, type StuckPod, whatToGiveBack } from "./giveBack.ts";
 
 const meta = (name: string) => ({ name, namespace: "default", uid: `uid-${name}`, resourceVersion: "1" });
-const pod = (name: string): Pod => ({ kind: "Pod", metadata: meta(name), spec: {} }) as unknown as Pod;
-const group = { kind: "PodGroup", metadata: meta("g"), spec: { schedulingPolicy: {} } } as unknown as PodGroup;
+const pod = (name: string): Pod => ({ kind: "Pod", metadata: meta(name), spec: {} }) as Pod;
+const group = { kind: "PodGroup", metadata: meta("g"), spec: { schedulingPolicy: {} } } as PodGroup;
 const spread = {
   ...group,
   spec: { ...group.spec, schedulingConstraints: { topology: [{ key: "rack" }] } },
@@ -13,7 +13,7 @@ const spread = {
 const forGroup = { apiGroup: "scheduling.k8s.io", resource: "podgroups", name: "g", uid: "uid-g" };
 const forPod = (name: string) => ({ resource: "pods", name, uid: `uid-${name}` });
 const claim = (name: string, ...reservedFor: object[]): ResourceClaim =>
-  ({ metadata: meta(name), spec: {}, status: { allocation: {}, reservedFor } }) as unknown as ResourceClaim;
+  ({ metadata: meta(name), spec: {}, status: { allocation: {}, reservedFor } }) as ResourceClaim;
 
 interface Uses {
   readonly own?: ResourceClaim;

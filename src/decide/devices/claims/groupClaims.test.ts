@@ -1,5 +1,6 @@
 /** Claims of PodGroups, by the names that Kubernetes' own table gives the cases. */
 import { describe, expect, test } from "vitest";
+import { partly } from "../../../../testing/partly.ts";
 import type { Pod, PodGroup, ResourceClaim, ResourceClaimTemplate } from "../../../model/kubernetes.generated.ts";
 import { generateClaims } from "./generateClaims.ts";
 import { generateForGroup } from "./groupClaims.ts";
@@ -13,38 +14,38 @@ const meta = (name: string, more: object = {}) => ({
   creationTimestamp: "2026-01-01T00:00:00Z",
   ...more,
 });
-const template = {
+const template = partly<ResourceClaimTemplate>({
   metadata: meta("t"),
   spec: { spec: { devices: { requests: [] } } },
-} as unknown as ResourceClaimTemplate;
+});
 const named = (name: string) => ({ resourceClaimStatuses: [{ name: "gpu", resourceClaimName: name }] });
 const entries = [{ name: "gpu", resourceClaimTemplateName: "t" }];
 
 function group(more: { status?: object; claims?: object[]; metadata?: object } = {}): PodGroup {
-  return {
+  return partly<PodGroup>({
     apiVersion: "scheduling.k8s.io/v1alpha2",
     kind: "PodGroup",
     metadata: meta("g", more.metadata),
     spec: { schedulingPolicy: {}, resourceClaims: more.claims ?? entries },
     ...(more.status !== undefined && { status: more.status }),
-  } as unknown as PodGroup;
+  });
 }
 
 function pod(more: { status?: object; claims?: object[]; spec?: object } = {}): Pod {
   const resourceClaims = more.claims ?? entries;
   const spec = { containers: [], schedulingGroup: { podGroupName: "g" }, resourceClaims, ...more.spec };
-  return {
+  return partly<Pod>({
     apiVersion: "v1",
     kind: "Pod",
     metadata: meta("p"),
     spec,
     ...(more.status !== undefined && { status: more.status }),
-  } as unknown as Pod;
+  });
 }
 
 function claim(name: string, more: { owner?: string; status?: object } = {}): ResourceClaim {
   const uid = more.owner ?? "uid-g";
-  return {
+  return partly<ResourceClaim>({
     apiVersion: "resource.k8s.io/v1",
     kind: "ResourceClaim",
     metadata: meta(name, {
@@ -55,7 +56,7 @@ function claim(name: string, more: { owner?: string; status?: object } = {}): Re
     }),
     spec: {},
     ...(more.status !== undefined && { status: more.status }),
-  } as unknown as ResourceClaim;
+  });
 }
 
 interface GroupCase {

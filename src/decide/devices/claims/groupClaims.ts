@@ -1,8 +1,7 @@
 /** Claims that a PodGroup gets from templates, one for all of its pods; made like those of a pod, with the group as their owner. */
 import { type CreateIntent, expectedOf, type Intent } from "../../../model/intent.ts";
 import type { PodGroup, ResourceClaim, ResourceClaimTemplate } from "../../../model/kubernetes.generated.ts";
-import { equalFields, type JsonObject } from "../../../model/objects/json.ts";
-import type { KubeObject } from "../../../model/objects/object.ts";
+import { equalFields } from "../../../model/objects/json.ts";
 import type { Revision } from "../../../model/revision.ts";
 import { claimFromTemplate } from "./claimFromTemplate.ts";
 import { claimForEntry, isOwnedBy } from "./podClaims.ts";
@@ -58,11 +57,11 @@ function statusOf(group: PodGroup, statuses: { name: string; resourceClaimName?:
     apiVersion: `${podGroupKind.group}/${podGroupKind.version}`,
     kind: "PodGroup",
     status: { resourceClaimStatuses: wanted },
-  } as unknown as JsonObject;
+  };
   return {
     type: "apply",
     target: { ...podGroupKind, namespace, name },
-    expected: expectedOf(group as unknown as KubeObject),
+    expected: expectedOf(group),
     fields,
     force: true,
     subresource: "status",

@@ -8,8 +8,9 @@ import type {
   PodResourceClaim,
   ResourceClaimConsumerReference,
 } from "../../../model/kubernetes.generated.ts";
+import { builtin } from "../../../model/resources.generated.ts";
 
-export const podGroupKind = { group: "scheduling.k8s.io", version: "v1alpha2", plural: "podgroups" } as const;
+export const podGroupKind = builtin.PodGroup;
 
 /** The group of a pod: none, or group claims are off; one that is named and not there yet; or itself. */
 export type PodsGroup = PodGroup | "none" | "missing";

@@ -45,7 +45,7 @@ export function useKey({ device, shareId }: DeviceUse): string {
 
 /** For a picture: what a claim of the watch holds. */
 export function deviceEffects(claim: KubeObject): readonly Effect<DeviceUse>[] {
-  return usesOf(claim as unknown as ResourceClaim).map((value) => ({ key: useKey(value), value }));
+  return usesOf(claim as ResourceClaim).map((value) => ({ key: useKey(value), value }));
 }
 
 /** How much capacity the uses take together: by name, in billionths. */

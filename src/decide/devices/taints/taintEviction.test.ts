@@ -1,5 +1,6 @@
 /** Who must leave a tainted device, and when, by the names that Kubernetes' own table gives the cases. */
 import { describe, expect, test } from "vitest";
+import { partly } from "../../../../testing/partly.ts";
 import type {
   DeviceTaintRule,
   DeviceToleration,
@@ -20,11 +21,11 @@ const meta = (name: string, more: object = {}) => ({
   ...more,
 });
 const pod = (more: { metadata?: object; spec?: object } = {}): Pod =>
-  ({ metadata: meta("p", more.metadata), spec: { nodeName: "n1", ...more.spec } }) as unknown as Pod;
+  partly<Pod>({ metadata: meta("p", more.metadata), spec: { nodeName: "n1", ...more.spec } });
 const claim = (
   more: { tolerations?: DeviceToleration[]; users?: string[]; device?: string; isAllocated?: boolean } = {},
 ): ResourceClaim =>
-  ({
+  partly<ResourceClaim>({
     metadata: meta("c"),
     spec: {},
     status: {
@@ -45,7 +46,7 @@ const claim = (
       }),
       reservedFor: (more.users ?? ["uid-p"]).map((uid) => ({ resource: "pods", name: "p", uid })),
     },
-  }) as unknown as ResourceClaim;
+  });
 const taint = (effect = "NoExecute", value = "v", sinceSeconds = 0) => ({
   key: "k",
   value,
@@ -53,19 +54,19 @@ const taint = (effect = "NoExecute", value = "v", sinceSeconds = 0) => ({
   timeAdded: formatTime(at(sinceSeconds)),
 });
 const slice = (taints: object[], more: { generation?: number; device?: string } = {}): ResourceSlice =>
-  ({
+  partly<ResourceSlice>({
     metadata: meta("s"),
     spec: {
       driver: "d",
       pool: { name: "pool", generation: more.generation ?? 1, resourceSliceCount: 1 },
       devices: [{ name: more.device ?? "x", taints }],
     },
-  }) as unknown as ResourceSlice;
+  });
 const rule = (deviceSelector: object | undefined, effect = "NoExecute"): DeviceTaintRule =>
-  ({
+  partly<DeviceTaintRule>({
     metadata: meta("rule"),
     spec: { ...(deviceSelector && { deviceSelector }), taint: taint(effect) },
-  }) as unknown as DeviceTaintRule;
+  });
 const tolerates = (more: Partial<DeviceToleration> = {}): DeviceToleration => ({
   key: "k",
   operator: "Exists",

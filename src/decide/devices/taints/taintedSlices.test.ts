@@ -1,13 +1,14 @@
 import { expect, test } from "vitest";
 import { device, driverB, slice, taint } from "../../../../testing/decide/deviceCluster.ts";
+import { partly } from "../../../../testing/partly.ts";
 import type { DeviceTaintRule } from "../../../model/kubernetes.generated.ts";
 import { TaintedSlices } from "./taintedSlices.ts";
 
 const rule = (name: string, deviceSelector: object | undefined, value = "r"): DeviceTaintRule =>
-  ({
+  partly<DeviceTaintRule>({
     metadata: { name },
     spec: { ...(deviceSelector && { deviceSelector }), taint: { key: "k", value, effect: "NoSchedule" } },
-  }) as unknown as DeviceTaintRule;
+  });
 const a = slice("a", { devices: ["d1", "d2"] });
 const b = slice("b", { driver: driverB, pool: "pool-2", devices: [device("d1", { taints: [taint.none] })] });
 

@@ -1,9 +1,9 @@
 /** When the update of a clique begins, and which pods it takes: one look, from what is stored. */
 import { describe, expect, test } from "vitest";
+import { partly } from "../../../../testing/partly.ts";
 import { labels } from "../../../model/gang/keys.ts";
 import type { PodClique, PodCliqueSet, PodCliqueStatus } from "../../../model/gang/types.ts";
 import type { Pod } from "../../../model/kubernetes.generated.ts";
-import { partly } from "../../../model/testing/partly.ts";
 import { cliqueUpdate } from "./cliqueUpdate.ts";
 
 const nowMs = Date.UTC(2026, 0, 1);

@@ -3,11 +3,11 @@
  * whole. And that a pod which has ended is replaced.
  */
 import { expect, test } from "vitest";
+import { partly } from "../../../../testing/partly.ts";
 import { finalizers, gangGate, labels } from "../../../model/gang/keys.ts";
 import { defaultGangSettings } from "../../../model/gang/settings.ts";
 import type { PodClique, PodCliqueSet, PodGang } from "../../../model/gang/types.ts";
 import type { Pod } from "../../../model/kubernetes.generated.ts";
-import { partly } from "../../../model/testing/partly.ts";
 import { type CliqueSnapshot, decideClique, rankForRemoval } from "./decideClique.ts";
 
 const template = { name: "c", spec: { roleName: "c", replicas: 1, minAvailable: 1, podSpec: { containers: [] } } };

@@ -2,13 +2,13 @@
  * When the update of a scaling group begins again: what was made late from an older template is found, and only then.
  */
 import { expect, test } from "vitest";
+import { partly } from "../../../../testing/partly.ts";
 import type {
   PodCliqueScalingGroup,
   PodCliqueScalingGroupStatus,
   PodCliqueSet,
   UpdateStrategyType,
 } from "../../../model/gang/types.ts";
-import { partly } from "../../../model/testing/partly.ts";
 import { generationHash } from "../sets/hashes.ts";
 import type { GroupReplica } from "./groupFacts.ts";
 import { groupUpdate } from "./groupUpdate.ts";

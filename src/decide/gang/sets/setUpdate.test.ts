@@ -1,7 +1,7 @@
 /** Which replica of a set is updated next: one at a time, and where least is lost first. */
 import { expect, test } from "vitest";
+import { partly } from "../../../../testing/partly.ts";
 import type { PodClique, PodCliqueSet } from "../../../model/gang/types.ts";
-import { partly } from "../../../model/testing/partly.ts";
 import { nextProgress } from "./setUpdate.ts";
 
 const nowMs = Date.UTC(2026, 0, 1);

@@ -1,16 +1,17 @@
 import { describe, expect, test } from "vitest";
+import { partly } from "../../../../testing/partly.ts";
 import type { ResourceClaim } from "../../../model/kubernetes.generated.ts";
 import { gpusOfClaim } from "./claimDevices.ts";
 
 type Request = NonNullable<NonNullable<ResourceClaim["spec"]["devices"]>["requests"]>[number];
 
 const claim = (requests: readonly Request[], results?: readonly string[]): ResourceClaim =>
-  ({
+  partly<ResourceClaim>({
     spec: { devices: { requests } },
     ...(results !== undefined && {
       status: { allocation: { devices: { results: results.map((request) => ({ request })) } } },
     }),
-  }) as unknown as ResourceClaim;
+  });
 const exactly = (deviceClassName: string, more: object = {}): Request =>
   ({ name: "r", exactly: { deviceClassName, ...more } }) as Request;
 const oneOf = (...classes: readonly [name: string, count: number][]): Request =>

@@ -103,10 +103,10 @@ export class JobIndex {
     const job = this.jobs.get(id);
     if (job === undefined) {
       this.touched();
-      this.addJob(new Job(id, group as unknown as PodGroup, false, spec, group.spec.priority ?? 0));
+      this.addJob(new Job(id, group, false, spec, group.spec.priority ?? 0));
       return;
     }
-    job.setOwner(group as unknown as PodGroup);
+    job.setOwner(group);
     if (job.priority === (group.spec.priority ?? 0) && equalFields(job.spec, spec)) return;
     this.touched();
     job.priority = group.spec.priority ?? 0;

@@ -4,55 +4,54 @@ import type { Pod } from "../../../model/kubernetes.generated.ts";
 import { leanPod } from "./leanPod.ts";
 
 const bulk = "x".repeat(1000);
-const full = (more: object = {}, status: object = {}): Pod =>
-  ({
-    apiVersion: "v1",
-    kind: "Pod",
-    metadata: {
-      name: "p",
-      namespace: "default",
-      uid: "u",
-      resourceVersion: "7",
-      creationTimestamp: "2026-01-01T00:00:00Z",
-      ownerReferences: [{ apiVersion: "batch/v1", kind: "Job", name: "j", uid: "uj" }],
-      finalizers: ["batch.kubernetes.io/job-tracking"],
-      labels: { "kai.scheduler/subgroup-name": "workers" },
-      annotations: { "pod-group-name": "g", "kubectl.kubernetes.io/last-applied-configuration": bulk },
-      managedFields: [{ manager: bulk }],
-    },
-    spec: {
-      schedulerName: "kai-scheduler",
-      nodeName: "n1",
-      priorityClassName: "train",
-      nodeSelector: { zone: "a" },
-      resourceClaims: [{ name: "gpu", resourceClaimName: "c" }],
-      volumes: [
-        { name: "v", persistentVolumeClaim: { claimName: "data" } },
-        { name: "m", configMap: { name: "mounted" } },
-      ],
-      initContainers: [{ name: "i", image: bulk, args: ["--wait"], restartPolicy: "Always" }],
-      containers: [
-        {
-          name: "c",
-          image: bulk,
-          command: [bulk],
-          args: [bulk],
-          ports: [{ containerPort: 80, hostPort: 80 }],
-          resources: { requests: { cpu: "1" }, limits: { "nvidia.com/gpu": "1" } },
-          env: [
-            { name: "PLAIN", value: bulk },
-            { name: "FROM", valueFrom: { configMapKeyRef: { name: "keyed", key: "k" } } },
-            { name: "AZUREML_NODE_COUNT", value: "4" },
-          ],
-          envFrom: [{ configMapRef: { name: "whole" } }],
-          volumeMounts: [{ name: "v", mountPath: bulk }],
-          livenessProbe: { exec: { command: [bulk] } },
-        },
-      ],
-      ...more,
-    },
-    status: { phase: "Running", ...status },
-  }) as unknown as Pod;
+const full = (more: object = {}, status: object = {}): Pod => ({
+  apiVersion: "v1",
+  kind: "Pod",
+  metadata: {
+    name: "p",
+    namespace: "default",
+    uid: "u",
+    resourceVersion: "7",
+    creationTimestamp: "2026-01-01T00:00:00Z",
+    ownerReferences: [{ apiVersion: "batch/v1", kind: "Job", name: "j", uid: "uj" }],
+    finalizers: ["batch.kubernetes.io/job-tracking"],
+    labels: { "kai.scheduler/subgroup-name": "workers" },
+    annotations: { "pod-group-name": "g", "kubectl.kubernetes.io/last-applied-configuration": bulk },
+    managedFields: [{ manager: bulk }],
+  },
+  spec: {
+    schedulerName: "kai-scheduler",
+    nodeName: "n1",
+    priorityClassName: "train",
+    nodeSelector: { zone: "a" },
+    resourceClaims: [{ name: "gpu", resourceClaimName: "c" }],
+    volumes: [
+      { name: "v", persistentVolumeClaim: { claimName: "data" } },
+      { name: "m", configMap: { name: "mounted" } },
+    ],
+    initContainers: [{ name: "i", image: bulk, args: ["--wait"], restartPolicy: "Always" }],
+    containers: [
+      {
+        name: "c",
+        image: bulk,
+        command: [bulk],
+        args: [bulk],
+        ports: [{ containerPort: 80, hostPort: 80 }],
+        resources: { requests: { cpu: "1" }, limits: { "nvidia.com/gpu": "1" } },
+        env: [
+          { name: "PLAIN", value: bulk },
+          { name: "FROM", valueFrom: { configMapKeyRef: { name: "keyed", key: "k" } } },
+          { name: "AZUREML_NODE_COUNT", value: "4" },
+        ],
+        envFrom: [{ configMapRef: { name: "whole" } }],
+        volumeMounts: [{ name: "v", mountPath: bulk }],
+        livenessProbe: { exec: { command: [bulk] } },
+      },
+    ],
+    ...more,
+  },
+  status: { phase: "Running", ...status },
+});
 
 describe("of a pod that is kept in memory", () => {
   test("values of variables, commands, mounts, probes and who wrote what are left out", () => {

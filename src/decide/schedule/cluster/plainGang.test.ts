@@ -14,13 +14,12 @@ import { cycle } from "../cycle.ts";
 import { explain } from "../explain/explain.ts";
 import type { Cluster } from "./cluster.ts";
 
-const group = (name: string, minCount: number, more: object = {}): PlainGroup =>
-  ({
-    apiVersion: "scheduling.k8s.io/v1alpha2",
-    kind: "PodGroup",
-    metadata: { name, namespace: "default", uid: `plain-${name}`, resourceVersion: "1", creationTimestamp: "" },
-    spec: { schedulingPolicy: { gang: { minCount } }, ...more },
-  }) as unknown as PlainGroup;
+const group = (name: string, minCount: number, more: object = {}): PlainGroup => ({
+  apiVersion: "scheduling.k8s.io/v1alpha2",
+  kind: "PodGroup",
+  metadata: { name, namespace: "default", uid: `plain-${name}`, resourceVersion: "1", creationTimestamp: "" },
+  spec: { schedulingPolicy: { gang: { minCount } }, ...more },
+});
 
 function addMembers(cluster: Cluster, name: string, count: number, gpus = 8): void {
   for (let at = 0; at < count; at++) {

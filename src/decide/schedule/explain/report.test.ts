@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { gang, group, node, pod, queue, startMs, together } from "../../../../testing/decide/scheduleCluster.ts";
+import { partly } from "../../../../testing/partly.ts";
 import type { Pod } from "../../../model/kubernetes.generated.ts";
 import type { PodGroup } from "../../../model/scheduling/podGroup.ts";
 import { newReservation, reservationDefaults } from "../../bind/reservation.ts";
@@ -109,7 +110,7 @@ describe("questions about a cluster", () => {
 
   test("a GPU is not free that a reservation is going to hold", () => {
     const made = { ...newReservation({ node: "n1", group: "g", users: [], options: reservationDefaults }) };
-    const pods = [{ ...made, metadata: { ...made.metadata, uid: "r" } } as unknown as Pod];
+    const pods = [partly<Pod>({ ...made, metadata: { ...made.metadata, uid: "r" } })];
     const rows = nodeRows(clusterOf({ ...none, nodes: [node("n1")], queues: [], groups: [], pods }), nowMs);
     expect(rows.map(({ total, free }) => [total, free])).toEqual([[8, 7]]);
   });

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { pod } from "../../../../testing/decide/scheduleCluster.ts";
+import { partly } from "../../../../testing/partly.ts";
 import type { Pod } from "../../../model/kubernetes.generated.ts";
 import type { PodGroup } from "../../../model/scheduling/podGroup.ts";
 import { hasLabels, noKindPriorities, readGrouperSettings, readKindPriorities } from "./grouperSettings.ts";
@@ -541,7 +542,7 @@ describe("for every kind", () => {
 });
 
 describe("a group that exists", () => {
-  const group = (spec: object) => ({ ...newGroup(wanted([owner("batch/v1", "Job")])), spec }) as unknown as PodGroup;
+  const group = (spec: object) => partly<PodGroup>({ ...newGroup(wanted([owner("batch/v1", "Job")])), spec });
 
   test("keeps its queue and what the scheduler's users set", () => {
     const mine = group({

@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
+import { partly } from "../../../../testing/partly.ts";
 import type { ObjectMeta } from "../../../model/objects/object.ts";
 import { chosenLabels, metricLabelsOf } from "./queueMetricLabels.ts";
 
-const meta = (labels?: Record<string, string>) => ({ name: "q", ...(labels && { labels }) }) as unknown as ObjectMeta;
+const meta = (labels?: Record<string, string>) => partly<ObjectMeta>({ name: "q", ...(labels && { labels }) });
 const queueController = {
   queueLabelToMetricLabel: "team=queue_team, example.com/tier=tier",
   queueLabelToDefaultMetricValue: "example.com/tier=none",

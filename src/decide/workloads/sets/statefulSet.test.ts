@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { TestWorld } from "../../../../testing/decide/workloadObjects.ts";
+import { partly } from "../../../../testing/partly.ts";
 import type {
   ControllerRevision,
   PersistentVolumeClaim,
@@ -9,7 +10,6 @@ import type {
   StatefulSetSpec,
 } from "../../../model/kubernetes.generated.ts";
 import { isActive, isAvailable } from "../../../model/objects/podFacts.ts";
-import { partly } from "../../../model/testing/partly.ts";
 import { decideStatefulSet } from "./statefulSet.ts";
 
 const template = (image: string) => ({

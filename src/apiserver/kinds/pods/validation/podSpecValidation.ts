@@ -49,11 +49,6 @@ export function checkPodSpec(spec: PodSpec, path: string, errors: FieldError[], 
     const detail = "ShareProcessNamespace and HostPID cannot both be enabled";
     errors.push(invalid(`${path}.shareProcessNamespace`, true, detail));
   }
-  if (spec.imagePullSecrets !== undefined) {
-    for (const [i, secret] of spec.imagePullSecrets.entries()) {
-      if (!secret.name) errors.push(required(`${path}.imagePullSecrets[${i}].name`));
-    }
-  }
   if (spec.affinity !== undefined) checkAffinity(spec.affinity, `${path}.affinity`, errors);
   if (spec.dnsConfig !== undefined) checkDnsConfig(spec, `${path}.dnsConfig`, errors);
   else if (spec.dnsPolicy === "None") {

@@ -28,7 +28,7 @@ const most: readonly (readonly [folder: string, lines: number])[] = [
   ["src/control/schedule", 47],
   ["src/decide/devices", 20],
   ["src/control/devices", 2],
-  ["src/apiserver", 92],
+  ["src/apiserver", 90],
   ["src/sim/devices", 7],
   ["src/sim/schedule", 13],
 ];

@@ -19,7 +19,9 @@ import type { KubeApi } from "../src/ports/kubeApi.ts";
 export const podsRef = { group: "", version: "v1", plural: "pods" };
 export const nodesRef = { group: "", version: "v1", plural: "nodes" };
 
-/** A whole cluster in this process, everything on the disk before it is seen: what the end-to-end figures are taken on. */
+/**
+ * A whole cluster in this process, everything on the disk before it is seen: what the end-to-end figures are taken on.
+ */
 export interface BenchCluster {
   readonly kube: KubeApi;
   readonly store: ApiServer["core"]["store"];

@@ -25,7 +25,9 @@ import type { Figure } from "./figure.ts";
 const size = { pods: 1_000, gpus: 125, gpusPerNode: 8 };
 const podsRef = { group: "", version: "v1", plural: "pods" };
 
-/** 1,000 eighths of 125 GPUs, from BindRequest to bound, on a durable server with simulated nodes in the same process. */
+/**
+ * 1,000 eighths of 125 GPUs, from BindRequest to bound, on a durable server with simulated nodes in the same process.
+ */
 export async function* benchBinder(say: (text: string) => void): AsyncGenerator<Figure> {
   const directory = await mkdtemp(join(tmpdir(), "muster-bench-binder-"));
   try {

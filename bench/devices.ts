@@ -36,7 +36,10 @@ const devicesPerNode = 10;
 const driver = "gpu.example.com";
 const upstream = { name: "upstream, 6 cores", value: 306 };
 
-/** The DRA workloads of Kubernetes' scheduler_perf: 500 nodes with ten devices each, 13 attributes and 2 capacities a device. */
+/**
+ * The DRA workloads of Kubernetes' scheduler_perf: 500 nodes with ten devices each, 13 attributes and 2 capacities a
+ * device.
+ */
 export async function* benchDevices(say: (text: string) => void): AsyncGenerator<Figure> {
   say("decisions: 500 nodes x 10 devices");
   const seen = { at: "least", value: 20_000 } as const;
@@ -121,7 +124,10 @@ const gpuClass = {
   },
 };
 
-/** Decides claims one after the other until the devices, or the claims, are used up; a steady state gives the oldest back. */
+/**
+ * Decides claims one after the other until the devices, or the claims, are used up; a steady state gives the oldest
+ * back.
+ */
 function decide(nodeCount: number, taken: number, specOf: (i: number) => ResourceClaimSpec, limit = 20_000): number {
   const nodes = Array.from({ length: nodeCount }, (_, i) => nodeAt(i));
   const book = new SliceBook(

@@ -131,7 +131,7 @@ interface DisksRun {
   readonly cpuSeconds: number;
 }
 
-/** A run as an operator starts it: a process of its own, whose memory can be looked at. */
+/** A run as an operator starts it: a process of its own, whose memory can be measured. */
 function disksRun(url: string, endpoint: string, more: readonly string[]): Promise<DisksRun> {
   return new Promise((done, fail) => {
     const args = [

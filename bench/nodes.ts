@@ -16,7 +16,10 @@ const renewals = {
   target: { at: "most", value: 20 },
 } as const;
 
-/** 5,000 simulated nodes with 50,000 pods on a durable server, in one process. KWOK's own gate stands beside the figures. */
+/**
+ * 5,000 simulated nodes with 50,000 pods on a durable server, in one process. KWOK's own gate stands beside the
+ * figures.
+ */
 export async function* benchNodes(say: (text: string) => void): AsyncGenerator<Figure> {
   const dataDir = await mkdtemp(join(tmpdir(), "muster-bench-nodes-"));
   try {

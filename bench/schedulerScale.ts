@@ -138,7 +138,7 @@ export async function* scaleRun(say: (text: string) => void): AsyncGenerator<Fig
 async function gpuCluster(nodes: number): Promise<BenchCluster> {
   const pool = parsePool(`h100=${nodes}`, profilesWith());
   const pools = [{ ...pool, profile: { ...pool.profile, topology: { scheme: "topograph" as const } } }];
-  // What a Job does takes longer than a story.
+  // A Job runs longer than any of the workloads.
   const delays = { ...fastDelays, jobRun: { minMs: 3_600_000, maxMs: 3_600_000 } };
   const { component } = nodesComponent({ pools, delays, events: "none", leases: false, dra: undefined });
   const cluster = await startBenchCluster({

@@ -18,7 +18,7 @@ import type { Figure } from "./figure.ts";
 const replicas = 1_000;
 const pods = { group: "", version: "v1", plural: "pods" };
 const deployments = { group: "apps", version: "v1", plural: "deployments" };
-/** As many writes at once as a controller has on its way. */
+/** As many writes at once as a controller has in flight. */
 const width = 64;
 
 /** How fast the cluster's own controllers write, beside the same creates without a controller. */

@@ -42,7 +42,9 @@ export interface BuggyVariant extends Variant {
   readonly schedule: readonly Drawn[];
 }
 
-/** What the scenes of the museum have in common. Late writes land within eight seconds, so silence is longer than that. */
+/**
+ * What the scenes of the museum have in common. Late writes land within eight seconds, so silence is longer than that.
+ */
 export function scene(options: {
   slug: string;
   variant: string;

@@ -1,6 +1,6 @@
 /**
- * The smallest client that can say anything, well formed or not: plain HTTP with a token, requests by hand, watches line
- * by line. Tests that ask what a server does with odd input must not have a library between them and the wire.
+ * The smallest client that can say anything, well formed or not: plain HTTP with a token, requests by hand, watches
+ * line by line. Tests that ask what a server does with odd input must not have a library between them and the wire.
  */
 import { Agent, type ClientRequest, type IncomingMessage, request } from "node:http";
 

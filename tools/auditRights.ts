@@ -36,5 +36,7 @@ for (const line of readFileSync(file, "utf8").split("\n")) {
   if (responseStatus?.code === 403) forbidden.add(word);
 }
 const compared = compareRights(manifestsOf(await readValues(undefined), "muster-system"), used);
-process.stdout.write(`${JSON.stringify({ used: used.size, forbidden: [...forbidden].sort(), ...compared }, null, 2)}\n`);
+process.stdout.write(
+  `${JSON.stringify({ used: used.size, forbidden: [...forbidden].sort(), ...compared }, null, 2)}\n`,
+);
 process.exitCode = forbidden.size + compared.missing.length + compared.unused.length > 0 ? 1 : 0;

@@ -89,7 +89,7 @@ export const lostReservation: Exhibit = {
     },
     {
       name: "no-touch",
-      about: "a fresh read and the version as precondition, but who relies on it does not write to it",
+      about: "a fresh read and the version as precondition, but pods that rely on it do not write to it",
       scenario: playLost("no-touch", (controllers) => addRacingBinder(controllers, "fresh-read")),
       firstSeeds: 200,
       // The delete was decided on a fresh read, timed out, and lands a second later.

@@ -97,7 +97,7 @@ const sharedPlay = (variant: string, about: string, make: (table: KindTable) => 
           // Two pods of a gang share a claim whose allocation is decided and not written yet.
           const decided = on(shared, "d0");
           for (const holder of ["a", "b"]) tracker.signalClaimPendingAllocation(decided, holder);
-          // Pod a cannot be bound: it lets go where it failed, and again where it cleans up.
+          // Pod a cannot be bound: its claim is released at the failure, and again at the clean-up.
           for (let time = 0; time < 2; time++) tracker.removeClaimPendingAllocation(shared.metadata.uid, "a");
           // Another pod's claim gets the first device that is free, while b is still at it.
           const device = tracker.isTaken("gpu.example.com/n0/d0") ? "d1" : "d0";

@@ -16,8 +16,8 @@ import { type Exhibit, scene } from "../exhibit.ts";
 type Assumed = ReturnType<ClaimTracker["assumeClaimAfterApiCall"]>;
 
 /**
- * A tracker as upstream had it: an index of the claims that the watch has shown, and apart from it what is in flight. No write shows how
- * the two miss each other, so it says in the timeline what it does.
+ * A tracker as upstream had it: an index of the claims that the watch has shown, and apart from it what is in flight.
+ * No write shows how the two miss each other, so it says in the timeline what it does.
  */
 abstract class TwoMaps extends ClaimTracker {
   protected readonly ports: ActorPorts;
@@ -30,7 +30,7 @@ abstract class TwoMaps extends ClaimTracker {
     this.ports = ports;
   }
 
-  /** What it says of a device; where that is wrong, the timeline says so once. */
+  /** The answer about a device; a wrong one is noted in the timeline once. */
   protected said(device: string, isTaken: boolean, where: string): boolean {
     if (!isTaken && super.isTaken(device) && !this.missed.has(device)) {
       this.missed.add(device);

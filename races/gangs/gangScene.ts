@@ -81,7 +81,10 @@ export function pairSet(name: string): Unstored<PodCliqueSet> {
   });
 }
 
-/** The machine is gone, and a person strikes its pods off with force. It is tried until it has happened: nodes do not ask. */
+/**
+ * The machine is gone, and a person strikes its pods off with force. It is tried until it has happened: nodes do not
+ * ask.
+ */
 export async function loseNode(ports: ActorPorts, name: string): Promise<void> {
   const body = { spec: { unschedulable: true } };
   while (!(await ports.kube.patch(at(kinds.nodes, name), { type: "merge", body })).ok) await ports.sleep(100);
@@ -100,8 +103,8 @@ export async function loseNode(ports: ActorPorts, name: string): Promise<void> {
 }
 
 /**
- * The kubelet has fallen silent and the cluster has noticed: the node is unreachable, and where others still answer its pods are evicted. They stay
- * Terminating, because nothing finishes them.
+ * The kubelet has fallen silent and the cluster has noticed: the node is unreachable, and where others still answer its
+ * pods are evicted. They stay Terminating, because nothing finishes them.
  */
 export async function silenceNode(ports: ActorPorts, name: string, { isLast }: { isLast: boolean }): Promise<void> {
   for (;;) {

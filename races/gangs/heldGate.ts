@@ -26,7 +26,9 @@ const gatesOpen: Invariant = {
   }),
 };
 
-/** Pods first, then their gang. A gate is looked at when its pod changes: by then the gang will be there, it is hoped. */
+/**
+ * Pods first, then their gang. A gate is checked only when its pod changes, in the hope that the gang exists by then.
+ */
 function podsFirst(controllers: Controllers): void {
   const sets = controllers.cache(places.PodCliqueSet);
   const gangs = controllers.cache(places.PodGang);

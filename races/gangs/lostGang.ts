@@ -37,7 +37,7 @@ type Change = (kube: KubeApi, ports: ActorPorts) => KubeApi;
 
 const asItIs: Change = (kube) => kube;
 
-/** The story is about one Event; without the others of the operator its deaths fall where the story is. */
+/** The race is about one Event; without the operator's other Events its crashes fall where the race is. */
 const silentAboutTheRest: Change = (kube) => ({
   ...delegateKube(kube),
   create: <T extends KubeObject>(ref: Resource<T>, object: Unstored<T>, options?: WriteOptions) =>
@@ -163,7 +163,7 @@ export const lostGang: Exhibit = {
   status says that it was. However often the operator dies, it is recorded once.`,
   fixed: {
     name: "fixed",
-    about: "the loss is counted by the write that records it, and told once",
+    about: "the loss is counted by the write that records it, and announced once",
     scenario: play("fixed", () => changedOperator(asItIs), [regressionsAreFlagged("Suppress")]),
   },
   buggy: [
@@ -176,7 +176,7 @@ export const lostGang: Exhibit = {
     },
     {
       name: "founding-fix",
-      about: "the breach shows, and the Event is told from memory after the status is written",
+      about: "the breach shows, and the Event is written from memory after the status",
       invariant: "I19",
       scenario: play("founding-fix", () => changedOperator(toldFromMemory)),
       firstSeeds: 60,

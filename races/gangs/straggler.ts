@@ -130,7 +130,7 @@ export const straggler: Exhibit = {
   buggy: [
     {
       name: "by-label",
-      about: "a lost worker is told by its label",
+      about: "a lost worker is identified by its label",
       scenario: play("by-label", () => controllersProcess("operator", restartByName)),
       firstSeeds: 50,
       schedule: [],

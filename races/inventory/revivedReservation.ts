@@ -78,7 +78,7 @@ const put: Start = async (ports, seen) => {
   return outcome.ok;
 };
 
-/** The write carries what was read, and a refusal means: look again. */
+/** The write carries its precondition, and a conflict means: read again. */
 const startIfPending: Start = async (ports, seen) => {
   const target = at(kinds.configMaps, seen.metadata.name);
   const found = await ports.kube.get(target);

@@ -65,7 +65,7 @@ const lostUpdate: BooksOf = (controllers) => {
   };
 };
 
-/** The usage as the cache shows it, and what is on its way. */
+/** The usage as the cache shows it, plus binds in flight. */
 function seen(controllers: Controllers): Pick<Books, "used" | "give"> {
   const pods = controllers.cache(kinds.pods);
   const onTheWay = new Map<string, number>();

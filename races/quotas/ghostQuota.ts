@@ -93,7 +93,7 @@ const failoverScene = (isBuggy: boolean): Scenario => {
 export const followersGhosts: Exhibit = {
   number: 29,
   slug: "followers-ghosts",
-  title: "A follower does not forget who was deleted, and leads with ghosts",
+  title: "A follower does not drop deleted pods, and leads with ghosts",
   source: "kubernetes-sigs/kueue#10495, #10518",
   invariant: "I10",
   story: `
@@ -111,7 +111,7 @@ export const followersGhosts: Exhibit = {
   buggy: [
     {
       name: "uncleaned",
-      about: "only who leads forgets who was deleted",
+      about: "only the leader drops deleted pods",
       scenario: failoverScene(true),
       firstSeeds: 10,
       schedule: [],

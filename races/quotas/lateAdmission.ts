@@ -146,7 +146,8 @@ function hastyNominator(controllers: Controllers, ports: ActorPorts): void {
       const chosen = [...nodes.view().objects].map(([, node]) => node).find((node) => !isCordoned(node));
       if (chosen === undefined) return { requeueAfterMs: 100 };
       const node = chosen.metadata.name;
-      // The mistake: the request exists before the place that it names is agreed on. If there is one already, all the better.
+      // The mistake: the request exists before the place that it names is agreed on. If there is one already, all the
+      // better.
       const metadata = { ownerReferences: [{ apiVersion: "v1", kind: "Pod", name, uid }] };
       const spec = { podName: name, selectedNode: node, receivedResourceType: "Regular" as const };
       await ports.kube.create(

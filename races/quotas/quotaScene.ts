@@ -12,7 +12,10 @@ import type { Invariant } from "../../src/sim/invariant.ts";
 import { at, kinds, plain } from "../../src/sim/sceneKit.ts";
 import { gpuPod, gpusOf, makeNode, nodeOf } from "../scheduling/schedulerScene.ts";
 
-/** What the races about quota share: a queue with a limit, a node with more GPUs than that, and a scheduler in miniature that keeps books. */
+/**
+ * What the races about quota share: a queue with a limit, a node with more GPUs than that, and a scheduler in miniature
+ * that keeps books.
+ */
 
 export const team = "team";
 

@@ -54,7 +54,7 @@ function countsWhatItAsked(): ActorSpec {
   });
 }
 
-/** One definition: as many nodes as there are pods. What is coming is that less what is there, and is kept nowhere. */
+/** One definition: as many nodes as pods. Nodes in flight are that less the existing ones, and are stored nowhere. */
 function addSizing(controllers: Controllers): void {
   const pods = controllers.cache(kinds.pods);
   const maps = controllers.cache(kinds.configMaps);

@@ -13,7 +13,10 @@ import { noGpuTwice } from "../../src/sim/schedule/invariants.ts";
 import type { Exhibit } from "../exhibit.ts";
 import { capacityOf, gpuPod, makeNode, nodeOf, nothingIsLost, placementScene, scheduler } from "./schedulerScene.ts";
 
-/** Races in which one GPU is given to two pods, or is lost to all of them, because of when a scheduler counts what it gave. */
+/**
+ * Races in which one GPU is given to two pods, or is lost to all of them, because of when a scheduler counts what it
+ * gave.
+ */
 
 /** How a scheduler remembers what it has given before the watch shows it. */
 type Memory =

@@ -38,7 +38,7 @@ const wholeOrNothing = (id: string): Invariant => ({
 
 type Mistake = "one-by-one" | "permit";
 
-/** Places pods one by one; or holds a place for each in memory until its gang is whole. */
+/** Places pods one by one; or holds a place for each in memory until its gang is complete. */
 function naiveScheduler(controllers: Controllers, ports: ActorPorts, mistake: Mistake): void {
   const pods = controllers.cache(kinds.pods);
   const nodes = controllers.cache(kinds.nodes);

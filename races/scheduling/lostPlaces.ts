@@ -38,7 +38,7 @@ function isWaiting(found: KubeObject | undefined): found is KubeObject {
   return found !== undefined && nodeOf(found) === "" && found.metadata.deletionTimestamp === undefined;
 }
 
-/** Keeps a picture of its own, made anew when a flag says that something has changed. */
+/** Keeps a copy of the cluster, rebuilt when a flag says that something has changed. */
 function flaggedScheduler(controllers: Controllers, ports: ActorPorts): void {
   const pods = controllers.cache(kinds.pods);
   const nodes = controllers.cache(kinds.nodes);
@@ -52,7 +52,7 @@ function flaggedScheduler(controllers: Controllers, ports: ActorPorts): void {
     for (const [, each] of pods.view().objects) now.set(nodeOf(each), (now.get(nodeOf(each)) ?? 0) + gpusOf(each));
     await ports.sleep(30);
     used = now;
-    // The mistake: what happened during the 30 ms is not in the picture, and the flag that says so is cleared.
+    // The mistake: events during the 30 ms are not in the copy, and the flag for them is cleared.
     isDirty = false;
   };
   controllers.add({
@@ -72,7 +72,7 @@ function flaggedScheduler(controllers: Controllers, ports: ActorPorts): void {
   });
 }
 
-/** Looks at a pod once: if its claim is not known by then, the pod is dropped. */
+/** Tries a pod once: if its claim is not known by then, the pod is dropped. */
 function droppingScheduler(controllers: Controllers, ports: ActorPorts): void {
   const pods = controllers.cache(kinds.pods);
   const known = controllers.cache(claims);
@@ -168,7 +168,7 @@ const flagScene = (isBuggy: boolean): Scenario =>
   placementScene({
     slug: "cleared-flag",
     variant: isBuggy ? "flag" : "fixed",
-    about: "pods come and go while a scheduler makes its picture anew",
+    about: "pods are created and deleted while a scheduler rebuilds its copy of the cluster",
     faults: ["watch-delay", "slow-call"],
     invariants: [nothingIsLost("I10")],
     setUp: twoNodes,
@@ -221,7 +221,7 @@ const claimScene = (isBuggy: boolean): Scenario =>
   placementScene({
     slug: "late-claim",
     variant: isBuggy ? "dropped" : "fixed",
-    about: "pods are told of before the claims that they use",
+    about: "events of pods arrive before those of the claims that they use",
     faults: ["watch-delay", "watch-reorder"],
     invariants: [nothingIsLost("I17")],
     setUp: (kube) => makeNode(kube, "n1", 8),
@@ -262,7 +262,7 @@ const claimScene = (isBuggy: boolean): Scenario =>
 export const lateClaim: Exhibit = {
   number: 44,
   slug: "late-claim",
-  title: "A pod is told of before its claim, and dropped for ever",
+  title: "A pod's event arrives before its claim's, and the pod is dropped for ever",
   source: "volcano-sh/volcano#5596",
   invariant: "I17",
   story: `
@@ -289,7 +289,7 @@ export const lateClaim: Exhibit = {
 };
 
 /** v1 runs on a node that is too small for the preemptor, even when empty. */
-const nobodyForNothing: Invariant = {
+const noNeedlessEviction: Invariant = {
   id: "I16",
   fact: "no pod is evicted from a node that the preemptor does not get",
   begin: () => ({
@@ -308,7 +308,7 @@ const victimScene = (isBuggy: boolean): Scenario =>
     variant: isBuggy ? "leftover" : "fixed",
     about: "a pod of high priority needs two GPUs of one node, and every node is full",
     faults: ["watch-delay", "slow-call", "conflict"],
-    invariants: [nobodyForNothing],
+    invariants: [noNeedlessEviction],
     setUp: async (kube) => {
       await makeNode(kube, "n1", 1);
       await makeNode(kube, "n2", 2);
@@ -401,7 +401,7 @@ const flapScene = (isBuggy: boolean): Scenario =>
 export const adoptedPhantom: Exhibit = {
   number: 37,
   slug: "adopted-phantom",
-  title: "A node comes back, and who was only assumed on it stays for ever",
+  title: "A node comes back, and a pod that was only assumed on it stays for ever",
   source: "apache/yunikorn-k8shim#1068",
   invariant: "I15",
   story: `

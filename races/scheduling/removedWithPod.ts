@@ -39,7 +39,10 @@ function hasHolders({ metadata }: KubeObject): boolean {
   return Object.keys(metadata.annotations ?? {}).some((key) => key.startsWith("holder.example.com/"));
 }
 
-/** Puts pods on the spare node while it is there and open. With `holds` it says so on the node before it binds. */
+/**
+ * Places pods on the spare node while it exists and is schedulable. With `holds` it is recorded on the node before the
+ * bind.
+ */
 const scheduler = (holds: boolean) =>
   repeating("scheduler", 40, [kinds.nodes, kinds.pods], async ({ outside: kube }, [nodes, pods]) => {
     for (const [, each] of pods?.view().objects ?? []) {
@@ -65,7 +68,7 @@ const removesHastily = repeating("remover", 60, [kinds.nodes, kinds.pods], async
   await kube.delete(at(kinds.nodes, spare), { preconditions: { uid: node.metadata.uid } });
 });
 
-/** Closes it, looks again at the node and at its pods, and removes the very version that was looked at. */
+/** Cordons it, reads the node and its pods again, and deletes the very version that was read. */
 const removesAfterLooking = repeating("remover", 60, [kinds.nodes], async ({ outside: kube }, [nodes]) => {
   const node = nodes?.get(spare);
   if (node?.metadata.annotations?.[removal] === undefined) return;

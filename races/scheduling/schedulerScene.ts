@@ -11,7 +11,10 @@ import type { Scenario } from "../../src/sim/scenario.ts";
 import { at, every, kinds, plain, pod, process } from "../../src/sim/sceneKit.ts";
 import { scene } from "../exhibit.ts";
 
-/** What the races about placement share: nodes with GPUs, pods that want them, and the product's own scheduler and binder. */
+/**
+ * What the races about placement share: nodes with GPUs, pods that want them, and the product's own scheduler and
+ * binder.
+ */
 
 export const gpuName = "nvidia.com/gpu";
 export const scheduler: Component = schedulerComponent();

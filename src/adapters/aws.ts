@@ -1,6 +1,6 @@
 /**
- * AWS by its own SDK, read only. The clients are large and loaded when they are first used. Retries are ours and not the
- * SDK's, so that each is counted, waits by our clock, and slows down everything else that asks for the same.
+ * AWS by its own SDK, read only. The clients are large and loaded when they are first used. Retries are ours and not
+ * the SDK's, so that each is counted, waits by our clock, and slows down everything else that asks for the same.
  */
 import type { AutoScalingClient } from "@aws-sdk/client-auto-scaling";
 import type { EC2Client } from "@aws-sdk/client-ec2";
@@ -234,7 +234,7 @@ class AwsCloud implements Aws {
     return { ok: true, value: undefined };
   }
 
-  /** Every page until there is no token. An empty page is a page; a page that is not there ends the list as failed. */
+  /** Every page until there is no token. An empty page is a page; a missing one ends the list as failed. */
   private async pages(
     operation: string,
     options: CloudCallOptions,
@@ -293,7 +293,7 @@ class AwsCloud implements Aws {
     }
   }
 
-  /** A run that must stop does not wait for an answer that is on its way, or never comes. */
+  /** A run that must stop does not wait for an answer that is in flight, or never comes. */
   private unlessCancelled<T>(answer: Promise<T>, { cancel }: CloudCallOptions): Promise<T | typeof stopped> {
     if (cancel === undefined) return answer;
     return new Promise((done, fail) => {
@@ -333,7 +333,8 @@ class AwsCloud implements Aws {
     const { region, endpoint, credentials, requestMs = 60_000 } = this.options;
     return {
       region,
-      // One attempt: we repeat, not the SDK. What it learns of the cloud's clock from a refusal holds for the repetition.
+      // One attempt: we repeat, not the SDK. What it learns of the cloud's clock from a refusal holds for the
+      // repetition.
       maxAttempts: 1,
       requestHandler: { requestTimeout: requestMs, connectionTimeout: 10_000 },
       ...(endpoint === undefined ? {} : { endpoint }),
@@ -353,7 +354,7 @@ class AwsCloud implements Aws {
 
 const stopped = Symbol("stopped");
 
-const cancelled = { ok: false, reason: "Cancelled", why: "the run was told to stop" } as const;
+const cancelled = { ok: false, reason: "Cancelled", why: "the run was stopped" } as const;
 
 interface Clients {
   readonly ec2: EC2Client;

@@ -37,7 +37,9 @@ export function pinoLog(options: PinoLogOptions = {}): Log {
   };
 }
 
-/** What an error says. Whole objects that libraries hang on their errors (a database client, with its keys) stay out. */
+/**
+ * What an error says. Whole objects that libraries hang on their errors (a database client, with its keys) stay out.
+ */
 function readableError(error: unknown): unknown {
   if (!(error instanceof Error)) return error;
   const { type, message, stack, ...rest } = stdSerializers.err(error);

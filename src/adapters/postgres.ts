@@ -141,7 +141,8 @@ class PostgresDatabase implements Postgres {
       const fence = Number(rows[0]?.fence);
       const runId = randomUUID();
       const updatedBy = start.updatedBy.slice(0, 100);
-      // This run holds the lock, so no other is under way: what still says so was killed, or lost its connection.
+      // This run holds the lock, so no other is running: a row that claims otherwise is of a run that was killed, or
+      // lost its connection.
       await client.query(
         `update reconcile_runs set finished_at = now(), status = 'failed', error = 'abandoned: the run ended without a record'
          where status = 'running'`,
@@ -178,7 +179,7 @@ class PostgresDatabase implements Postgres {
     }
   }
 
-  /** A connection that has just answered. One that died, or fell mute, while it lay idle is closed, not lent. */
+  /** A connection that has just answered. One that broke, or hung, while it was idle is closed, not lent. */
   private async connect(timeLeft: TimeLeft): Promise<TimedClient> {
     for (let attempt = 1; ; attempt++) {
       const client = new TimedClient(await connectWithin(() => this.pool.connect(), timeLeft), timeLeft);

@@ -36,7 +36,7 @@ describe("metrics for Prometheus", () => {
     expect(text).toContain('muster_reconcile_seconds_bucket{le="+Inf"} 3');
   });
 
-  test("a label that comes later is left out and told once", async () => {
+  test("a label of a later use is left out and reported once", async () => {
     const { metrics, problems } = begin();
     metrics.count("muster_a_total", { one: "1" });
     metrics.count("muster_a_total", { one: "1", two: "2" });
@@ -68,7 +68,7 @@ describe("metrics for Prometheus", () => {
     expect(await other.text()).not.toContain("muster_a_total");
   });
 
-  test("the process counts itself unless told not to", async () => {
+  test("metrics of the process are on by default", async () => {
     expect(await prometheus().text()).toContain("process_cpu_seconds_total");
     expect(await begin().metrics.text()).not.toContain("process_");
   });

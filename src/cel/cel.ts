@@ -28,7 +28,7 @@ export type CompileResult = { ok: true; program: CelProgram } | { ok: false; err
 
 export interface CompileOptions {
   readonly variables: Readonly<Record<string, CelType>> | ReadonlyMap<string, CelType>;
-  /** What the expression must yield; dyn is taken on trust and looked at when it runs. */
+  /** What the expression must yield; dyn is accepted and checked when it runs. */
   readonly result?: CelType;
 }
 

@@ -1,6 +1,7 @@
 /**
  * What a device selector may say: the variable `device` with its driver, its attributes and capacities by domain, and
- * whether it may be shared. The API server judges expressions against it when they are written, the allocator runs them.
+ * whether it may be shared. The API server judges expressions against it when they are written, the allocator runs
+ * them.
  */
 import type { Device, DeviceAttribute } from "../model/kubernetes.generated.ts";
 import { parseQuantity } from "../model/values/quantity.ts";
@@ -34,7 +35,9 @@ export const deviceVariables: Readonly<Record<string, CelType>> = {
   }),
 };
 
-/** What an expression reads of a device, if it reads single values only; then devices with equal values are one to it. */
+/**
+ * What an expression reads of a device, if it reads single values only; then devices with equal values are one to it.
+ */
 export interface DeviceReads {
   readonly driver: boolean;
   readonly sharing: boolean;
@@ -172,7 +175,10 @@ function collect(expr: Expr, into: Collected): boolean {
   }
 }
 
-/** `device.attributes["a"].b` is ["attributes", "a", "b"]; anything else that begins with `device` is cut where it goes on. */
+/**
+ * `device.attributes["a"].b` is ["attributes", "a", "b"]; anything else that begins with `device` is cut where it goes
+ * on.
+ */
 function pathOf(expr: Expr): string[] | undefined {
   if (expr.op === "select") {
     if (expr.target.op === "ident" && expr.target.name === "device") return [expr.field];

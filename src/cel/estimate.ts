@@ -15,7 +15,7 @@ export function estimateCost(expr: Expr, checked: Checked): number {
 /** What a value without a declared limit may be as long as. */
 const unlimited = Number.POSITIVE_INFINITY;
 
-/** They look at every item of a list. Kubernetes adds the characters of items that are texts. */
+/** They read every item of a list. Kubernetes adds the characters of items that are texts. */
 const listWalks: ReadonlySet<string> = new Set(["isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"]);
 
 class Estimator {
@@ -93,7 +93,10 @@ class Estimator {
     return inner + fn.cost(a, b, c, isText);
   }
 
-  /** The characters of an item that is a text; 0 for all others. A limit is known only of lists that are part of the data. */
+  /**
+   * The characters of an item that is a text; 0 for all others. A limit is known only of lists that are part of the
+   * data.
+   */
   private textSize(list: Expr, elem: CelType): number {
     if (elem.kind !== "string" && elem.kind !== "bytes") return 0;
     return this.isData(list) ? sizeOfType(elem) : unlimited;

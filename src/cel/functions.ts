@@ -48,7 +48,7 @@ export function define(
   return { name: first.name, member, signatures: parsed, run, runAll, cost, resultSize, resultCost };
 }
 
-/** A tenth of a unit for each character that is looked at. */
+/** A tenth of a unit for each character that is read. */
 export function traversal(size: number): number {
   return Math.ceil(size * 0.1);
 }

@@ -204,7 +204,9 @@ class Parser {
     }
   }
 
-  /** Objects cannot be built in these environments; the checker says so, here the text only has to be well formed. */
+  /**
+   * Objects cannot be built in these environments; the checker reports it, here the text only has to be well formed.
+   */
   private skipFields(): void {
     this.expect("{");
     while (!this.accept("}")) {

@@ -86,7 +86,7 @@ export function typeText(type: CelType): string {
 /** What type parameters stand for in one call. */
 export type Bindings = Map<string, CelType>;
 
-/** Whether a value of type `from` may stand where `to` is asked for; learns type parameters of `to` on the way. */
+/** Whether a value of type `from` is assignable to `to`; binds type parameters of `to`. */
 export function assignable(to: CelType, from: CelType, bindings: Bindings): boolean {
   if (to.kind === "param") {
     const bound = bindings.get(to.name);
@@ -205,7 +205,9 @@ const named: Readonly<Record<string, CelType>> = {
 export const quantityType = named["Quantity"] as CelType;
 export const semverType = named["Semver"] as CelType;
 
-/** Reads `list<A>.indexOf(A): int`; a receiver stands before the name in angle brackets of its own: `<string>.trim()`. */
+/**
+ * Reads `list<A>.indexOf(A): int`; a receiver stands before the name in angle brackets of its own: `<string>.trim()`.
+ */
 export function parseSignature(text: string): Signature {
   const match = /^(?:<(.+)>\.)?([^(]+)\((.*)\): (.+)$/.exec(text);
   if (match === null) throw new Error(`bad signature: ${text}`);

@@ -12,7 +12,9 @@ export interface Component {
   readonly isProvidedByCluster?: boolean;
   /** The CustomResourceDefinitions that it works on. */
   readonly definitions?: readonly NewObject<CustomResourceDefinition>[];
-  /** Objects that a cluster with this component has from its first moment; created when they are missing, never changed. */
+  /**
+   * Objects that a cluster with this component has from its first moment; created when they are missing, never changed.
+   */
   readonly startObjects?: readonly NewObject[];
   /** Rules about writes. The embedded server calls them in process, a real one by webhook. */
   readonly hooks?: readonly AdmissionHook[];

@@ -38,8 +38,9 @@ export async function missingDefinitions(kube: KubeApi, components: readonly Com
 }
 
 /**
- * Makes the cluster know the kinds of these components: defines what is missing, updates what is older, and waits until all of it is
- * served. The server tries every write first: what it refuses ends the installation before anything was made.
+ * Makes the cluster know the kinds of these components: defines what is missing, updates what is older, and waits until
+ * all of it is served. The server tries every write first: what it refuses ends the installation before anything was
+ * made.
  */
 export async function ensureDefinitions(
   ports: { readonly kube: KubeApi; readonly clock: Clock },
@@ -70,7 +71,7 @@ function about(refusal: Refusal, state: string): Refusal {
   return { ...refusal, message: `${refusal.message}; ${state}` };
 }
 
-/** Creates the objects that the components want to be there from the first moment. What exists is left as it is. */
+/** Creates the start objects of the components. Existing ones are left as they are. */
 export async function ensureStartObjects(kube: KubeApi, components: readonly Component[]): Promise<Outcome<undefined>> {
   const plurals = new Map(definitionsOf(components).map(({ spec }) => [spec.names.kind, spec.names.plural]));
   for (const object of components.flatMap(({ startObjects = [] }) => startObjects)) {

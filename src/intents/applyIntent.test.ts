@@ -137,7 +137,7 @@ describe("the difference between two states", () => {
     expect(mergeFrom(state(before), state(after))).toEqual(patch);
   });
 
-  test("leaves out whom and when it is about, which is the precondition's", () => {
+  test("leaves out identity and revision, which are the precondition's", () => {
     const after = state({});
     after.metadata = { ...after.metadata, resourceVersion: "2", labels: { a: "b" } };
     expect(mergeFrom(state({}), after)).toEqual({ metadata: { labels: { a: "b" } } });

@@ -72,8 +72,9 @@ export async function applyIntent<T extends KubeObject>(
         ...(propagationPolicy !== undefined && { propagationPolicy }),
       };
       const outcome = await kube.delete(target, { preconditions: { ...expected }, ...more, ...cancelOf(options) });
-      // What a deletion answers with may be the last state before it, so its revision says nothing. It counts as a change: what timed
-      // out on the same state must not go on counting for what is gone (sim replay --scenario pod-sets --seed 4231).
+      // What a deletion answers with may be the last state before it, so its revision says nothing. It counts as a
+      // change: what timed out on the same state must not go on counting for what is gone (sim replay --scenario
+      // pod-sets --seed 4231).
       if (!outcome.ok) return outcome;
       return succeeded(outcome.value === undefined ? { isChange: true } : { object: outcome.value, isChange: true });
     }

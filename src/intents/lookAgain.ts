@@ -68,8 +68,8 @@ export type Recheck<T extends KubeObject = KubeObject> =
   | { readonly notAnyMore: string };
 
 /**
- * Reads the victim again and asks whether it should still go; only then the write leaves, with the state that was just read as
- * its precondition. The recheck is pure and sees the fresh object. What it relies on beyond the victim must
+ * Reads the victim again and asks whether it should still go; only then the write leaves, with the state that was just
+ * read as its precondition. The recheck is pure and sees the fresh object. What it relies on beyond the victim must
  * have written to the victim (its holders), or it may change unseen.
  */
 export async function destroyAfterLooking<T extends KubeObject>(

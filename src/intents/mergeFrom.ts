@@ -2,8 +2,8 @@ import { equalFields, isObject, type Json, type JsonObject } from "../model/obje
 import type { KubeObject } from "../model/objects/object.ts";
 
 /**
- * The merge patch that turns one state of an object into another; undefined when they are the same. A list is replaced as a
- * whole. Identity and revision are left out: they are the intent's precondition.
+ * The merge patch that turns one state of an object into another; undefined when they are the same. A list is replaced
+ * as a whole. Identity and revision are left out: they are the intent's precondition.
  */
 export function mergeFrom(before: KubeObject, after: KubeObject): JsonObject | undefined {
   return difference(withoutState(before), withoutState(after));

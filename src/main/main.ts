@@ -171,7 +171,7 @@ withCluster(nodes.command("sim"))
   )
   .option("--taint", "give new nodes KWOK's taint")
   .option("--install", "define KWOK's Stage, where the cluster lacks it")
-  .option("--holder <name>", "who holds the leases; must be unique (default: the host's name and a random word)")
+  .option("--holder <name>", "identity in the leases; must be unique (default: the host's name and a random word)")
   .option("--lease-seconds <number>", "how long a lease lasts", "40")
   .addOption(logLevelOption("warn"))
   .action(async (_, command) => (await import("../cli/cluster/nodesSim.ts")).runNodesSim(command.optsWithGlobals()));
@@ -190,7 +190,7 @@ sim
   .action(async (options) => (await import("../cli/simulator/sim.ts")).runSim(options));
 sim
   .command("replay")
-  .description("play one seed again and tell what happened")
+  .description("replay one seed and print its history")
   .option("--scenario <name>", "what is played", "pod-sets")
   .requiredOption("--seed <number>", "which seed")
   .addOption(outputOption())
@@ -211,7 +211,7 @@ withControlPlane(withCluster(program.command("run")))
   .option("--leader-elect", "act only while holding a Lease, so that many may run")
   .option("--lease-namespace <name>", "where the Lease is", "kube-system")
   .option("--lease-name <name>", "what it is called", "muster")
-  .option("--identity <name>", "who we are; must be unique (default: the host's name and a random word)")
+  .option("--identity <name>", "identity of this process; must be unique (default: the host's name and a random word)")
   .option(
     "--status-address <host:port>",
     "where /healthz, /readyz, /metrics and /debug/devices are served",

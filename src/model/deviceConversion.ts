@@ -1,6 +1,6 @@
 /**
- * resource.k8s.io is decided on, and stored, as v1. v1beta2 says the same in the same words; v1beta1 wrote a request's details beside
- * its name instead of under `exactly`, and a device's under `basic`.
+ * resource.k8s.io is decided on, and stored, as v1. v1beta2 says the same in the same words; v1beta1 wrote a request's
+ * details beside its name instead of under `exactly`, and a device's under `basic`.
  */
 import type { DeviceRequest, ExactDeviceRequest, V1beta1DeviceRequest } from "./kubernetes.generated.ts";
 import type { Unstored } from "./objects/object.ts";

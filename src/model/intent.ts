@@ -3,8 +3,8 @@ import type { Resource } from "./objects/resource.ts";
 import type { Revision } from "./revision.ts";
 
 /**
- * What was decided and should now happen: one write to one object. Every intent names the state of the object that it was
- * decided on, and the types leave no way to forget it: if the object has changed since, the write is refused and
+ * What was decided and should now happen: one write to one object. Every intent names the state of the object that it
+ * was decided on, and the types leave no way to forget it: if the object has changed since, the write is refused and
  * the decision is taken again.
  */
 export type Intent<T extends KubeObject = KubeObject> =
@@ -24,7 +24,7 @@ export interface IntentTarget<T extends KubeObject = KubeObject> extends Resourc
   readonly name: string;
 }
 
-/** The object that was looked at, and when: a namesake or a later state of it is another one. */
+/** The object that was read, and its version: a new object of that name or a later state is another one. */
 export interface Expected {
   readonly uid: string;
   readonly resourceVersion: Revision;
@@ -96,14 +96,14 @@ export interface BindIntent<T extends KubeObject = KubeObject> extends Decided<T
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
-/** Destructive: look again before it is sent. */
+/** Destructive: read again before it is sent. */
 export interface EvictIntent<T extends KubeObject = KubeObject> extends Decided<T> {
   readonly type: "evict";
   readonly expected: Expected;
   readonly gracePeriodSeconds?: number;
 }
 
-/** Destructive: look again before it is sent. */
+/** Destructive: read again before it is sent. */
 export interface DeleteIntent<T extends KubeObject = KubeObject> extends Decided<T> {
   readonly type: "delete";
   readonly expected: Expected;
@@ -117,7 +117,9 @@ export function isDestructive<T extends KubeObject>(intent: Intent<T>): intent i
   return intent.type === "evict" || intent.type === "delete";
 }
 
-/** Group and plural: `apps/deployments`, `/pods` for the core group. A kind is watched, and its revision kept, under it. */
+/**
+ * Group and plural: `apps/deployments`, `/pods` for the core group. A kind is watched, and its revision kept, under it.
+ */
 export function kindOf(target: { readonly group: string; readonly plural: string }): string {
   return `${target.group}/${target.plural}`;
 }

@@ -13,7 +13,7 @@ export interface Refusal {
 }
 
 export type RefusalReason =
-  /** The object, its namespace or its kind is not there now. */
+  /** The object, its namespace or its kind does not exist now. */
   | "NotFound"
   /** Another write was first, or a precondition does not hold: read again before deciding again. */
   | "Conflict"

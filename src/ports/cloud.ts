@@ -8,8 +8,8 @@ import type {
 import type { Cancel } from "./cancel.ts";
 
 /**
- * A cloud, read only: there is no way to change anything in it. A listing is whole or it has failed; pages are handed
- * over as they arrive, and what was handed over before a failure must be thrown away.
+ * A cloud, read only: there is no way to change anything in it. A listing is complete or it has failed; pages are
+ * delivered as they arrive, and pages delivered before a failure must be discarded.
  */
 export interface Cloud {
   identity(options?: CloudCallOptions): Promise<CloudRead<CloudIdentity>>;
@@ -35,7 +35,7 @@ export interface Cloud {
   usage(): CloudUsage;
 }
 
-/** `tagged`: everything that carries our tag. The others are the questions that are asked again before acting on absence. */
+/** `tagged`: everything that carries our tag. The others are the reads that are repeated before acting on absence. */
 export type VolumeFilter =
   | { readonly type: "tagged" }
   | { readonly type: "ids"; readonly ids: readonly string[] }

@@ -79,13 +79,19 @@ export interface SnapshotMemory {
 export interface InventoryRun extends InventoryReads {
   readonly runId: string;
   readonly fence: number;
-  /** Keeps a listing that was believed, before anything is done because of it: a run that is killed has read it all the same. */
+  /**
+   * Keeps a listing that was believed, before anything is done because of it: a run that is killed has read it all the
+   * same.
+   */
   recordReading(reading: VolumesReading): Promise<Answer<undefined>>;
   /** All types in one transaction. */
   writeTypes(types: readonly TypeWrite[], drift: readonly DriftEvent[]): Promise<Answer<TypesWritten>>;
   /** One batch is one transaction: whole or absent. A row that cannot be written fails alone. */
   writeDisks(writes: readonly DiskWrite[]): Promise<Answer<readonly WriteOutcome[]>>;
-  /** What was found and not changed. A report that is already open is not written again; one that is not made again ends. */
+  /**
+   * What was found and not changed. A report that is already open is not written again; one that is not made again
+   * ends.
+   */
   report(
     phase: "gpu" | "disks",
     reports: readonly DriftEvent[],

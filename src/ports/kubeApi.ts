@@ -13,7 +13,9 @@ export interface KubeReads {
   watch<T extends KubeObject>(resource: Resource<T>, options: WatchOptions, sink: WatchSink<NoInfer<T>>): Watch;
 }
 
-/** A Kubernetes API, wherever it is: a real cluster over HTTP, the embedded server in this process, or the simulator. */
+/**
+ * A Kubernetes API, wherever it is: a real cluster over HTTP, the embedded server in this process, or the simulator.
+ */
 export interface KubeApi extends KubeReads {
   create<T extends KubeObject>(
     resource: Resource<T>,

@@ -2,9 +2,9 @@
 export interface Log {
   debug(fields: LogFields, message: string): void;
   info(fields: LogFields, message: string): void;
-  /** To be looked at tomorrow. */
+  /** To be investigated tomorrow. */
   warn(fields: LogFields, message: string): void;
-  /** To be looked at now. */
+  /** To be investigated now. */
   error(fields: LogFields, message: string): void;
 }
 

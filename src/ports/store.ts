@@ -7,7 +7,10 @@ export interface Store {
   open(replay: Replay): Promise<OpenReport>;
   /** Queues changes of one commit; they reach the disk in order and together or not at all. */
   append(changes: readonly StoredChange[]): void;
-  /** Resolves when everything appended before this call is on the disk; rejects if the disk failed (nothing after it is accepted). */
+  /**
+   * Resolves when everything appended before this call is on the disk; rejects if the disk failed (nothing after it is
+   * accepted).
+   */
   synced(): Promise<void>;
   /** Whether the log has grown enough that a snapshot is worth its price. */
   wantsSnapshot(): boolean;

@@ -1,4 +1,7 @@
-/** For GitHub Actions: annotations, which it reads from the output, and a summary, which it shows on the page of the run. */
+/**
+ * For GitHub Actions: annotations, which it reads from the output, and a summary, which it shows on the page of the
+ * run.
+ */
 
 import type { VerifyResult } from "../decide/verify/verifyResult.ts";
 import { secondsText } from "../model/values/duration.ts";

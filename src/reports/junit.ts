@@ -45,7 +45,9 @@ function attributes(values: Readonly<Record<string, string>>): string {
     .join("");
 }
 
-/** Characters that XML 1.0 cannot say at all are replaced: one stray byte in a pod's message must not break the report. */
+/**
+ * Characters that XML 1.0 cannot say at all are replaced: one stray byte in a pod's message must not break the report.
+ */
 function escaped(text: string): string {
   return text
     .replace(/(?![\t\n\r])[\p{Cc}\p{Cs}\uFFFE\uFFFF]/gu, "\uFFFD")

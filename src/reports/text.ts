@@ -4,7 +4,7 @@ import type { PodCounts } from "../decide/verify/podTally.ts";
 import type { AttemptLine, FailedPod, UnscheduledPod, VerifyResult } from "../decide/verify/verifyResult.ts";
 import { secondsText } from "../model/values/duration.ts";
 
-/** Longer lists are cut and say so; JSON has them whole. */
+/** Longer lists are cut, with a note; JSON has all of it. */
 const listedMax = 100;
 
 /** One look that was not the last. */

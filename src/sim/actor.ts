@@ -36,7 +36,7 @@ export interface ActorPorts {
   note(text: string): void;
 }
 
-/** A process while it lives, dies and stands still. */
+/** A process that runs, crashes and pauses. */
 export class Actor {
   readonly spec: ActorSpec;
   /** Counts restarts. Whatever was meant for an earlier life is never delivered. */

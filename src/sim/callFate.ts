@@ -22,7 +22,7 @@ export const timeoutUs = 1_000_000;
 /** A landing is this late at most, so that a run can come to rest. */
 export const lateMsMax = 8_000;
 
-/** Draws the fate of a call as one number; each kind of fault has its own say, and the first one that strikes decides. */
+/** Draws the fault of a call as one number; each kind of fault is drawn, and the first one that strikes decides. */
 export function drawFate(world: World, key: string, write: boolean): number {
   const strikes = (kind: string, perMille: number, code: (delayMs: number) => number): number =>
     world.decide(kind, key, (dice, strength) =>

@@ -61,7 +61,9 @@ export interface Decision {
   readonly value: number;
 }
 
-/** A short stream of numbers from one key (splitmix32). Whole numbers only: floating point is not needed to be unfair. */
+/**
+ * A short stream of numbers from one key (splitmix32). Whole numbers only: floating point is not needed to be unfair.
+ */
 export class Dice implements Random {
   private state: number;
 

@@ -1,6 +1,9 @@
 import type { KubeApi } from "../ports/kubeApi.ts";
 
-/** The same API as an object whose methods are its own, so that some can be put in place of others: spreading an instance of a class would lose them. */
+/**
+ * The same API as an object whose methods are its own, so that some can be put in place of others: spreading an
+ * instance of a class would lose them.
+ */
 export function delegateKube(kube: KubeApi): KubeApi {
   return {
     get: (...args) => kube.get(...args),

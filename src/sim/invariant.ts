@@ -27,7 +27,10 @@ export interface Checks {
   sent?(call: CallRecord): string | undefined;
   /** An answer or an event reached a process. */
   learned?(actor: string, life: number, told: Told): void;
-  /** Nothing comes of a call any more that has not come by now: the server has decided about it, or it was lost on its way. */
+  /**
+   * Nothing comes of a call any more that has not come by now: the server has decided about it, or it was lost on its
+   * way.
+   */
   over?(call: CallRecord): void;
   /** A process says what it believes. */
   observe?(actor: string, what: string, value: unknown): string | undefined;

@@ -1,7 +1,7 @@
 import type { Actor } from "./actor.ts";
 import type { World } from "./world.ts";
 
-/** A process may die, stand still, or find its clock moved, this many times in a run at most. */
+/** A process may crash, pause, or find its clock moved, this many times in a run at most. */
 const timesMax = 3;
 
 /** Puts the misfortunes of processes on the schedule: each is decided once, by the moment at which it strikes. */

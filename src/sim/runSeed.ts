@@ -76,7 +76,7 @@ function restartCrashed(world: World): void {
   world.later(restartUs, 0, () => restartCrashed(world));
 }
 
-/** The faults stop. Whatever was on its way still arrives. */
+/** The faults stop. Whatever is in flight still arrives. */
 function calmDown(world: World): void {
   world.chance.calm = true;
   for (const actor of world.actors) while (actor.paused > 0) world.resume(actor);

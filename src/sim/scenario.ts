@@ -10,25 +10,30 @@ import type { World } from "./world.ts";
 export interface Scenario {
   readonly name: string;
   readonly about: string;
-  /** Parts whose definitions are served, whose hooks are asked, and whose start objects exist. Processes are apart from that. */
+  /**
+   * Parts whose definitions are served, whose hooks are asked, and whose start objects exist. Processes are apart from
+   * that.
+   */
   readonly components?: readonly Component[];
   /** CustomResourceDefinitions that are served from the first moment, besides those of the components. */
   readonly definitions?: readonly NewObject<CustomResourceDefinition>[];
-  /** Whether the server's own loops run (garbage collection, namespaces, disruption budgets), as they do in a real one. */
+  /**
+   * Whether the server's own loops run (garbage collection, namespaces, disruption budgets), as they do in a real one.
+   */
   readonly serverLoops?: boolean;
   /**
-   * How long, at most, the garbage collector takes for a dependent of a deleted owner, as on a server with much to do: pods, and what
-   * is made when the owner has gone already, go over this time, everything else at once.
+   * How long, at most, the garbage collector takes for a dependent of a deleted owner, as on a busy server: pods, and
+   * objects created after the owner was deleted, are collected within this time, everything else at once.
    */
   readonly collectMsMax?: number;
   /** Creates the initial objects. No faults yet. */
   setUp?(kube: KubeApi): Promise<void>;
-  /** Called anew for every run, so that no two runs share state. */
+  /** Called again for every run, so that no two runs share state. */
   actors(): ActorSpec[];
   readonly invariants: readonly Invariant[];
   /** Puts faults of its own kinds on the schedule, besides those of processes. */
   planFaults?(world: World): void;
-  /** The kinds of fault that this story is about; all when left out. */
+  /** The kinds of fault of this scenario; all when left out. */
   readonly faults?: readonly string[];
   /** Simulated time with faults. */
   readonly faultPhaseMs: number;

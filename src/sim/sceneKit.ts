@@ -52,7 +52,7 @@ export function person(name: string, run: (ports: ActorPorts) => Promise<void>):
   return { name, run, finite: true, isExemptFromFaults: true };
 }
 
-/** A person tries again until it is done: what is left undone would be the story's own flaw. */
+/** Retries until it is done: a step left undone would be a flaw of the scenario. */
 export async function insist(ports: ActorPorts, call: () => Promise<{ ok: boolean; reason?: string }>): Promise<void> {
   for (let tries = 0; tries < 40; tries++) {
     const outcome = await call();
@@ -80,7 +80,10 @@ export function pictureOf<V = never>(
   return picture;
 }
 
-/** Carries out one decision as the product does: what is in doubt is looked at first, and sent again if that proves nothing. */
+/**
+ * Carries out one decision as the product does: an unknown outcome is resolved first, and sent again if that proves
+ * nothing.
+ */
 export async function carryOut<V>(
   picture: Picture<V>,
   kube: KubeApi,

@@ -1,4 +1,7 @@
-/** What is going to happen, on a virtual clock of whole microseconds. The earliest comes first; ties go by a key, then by order. */
+/**
+ * The event queue of a run, on a virtual clock of whole microseconds. The earliest is first; ties go by a key, then by
+ * order.
+ */
 export class Schedule {
   nowUs = 0;
   private readonly heap: Entry[] = [];

@@ -13,12 +13,13 @@ export interface Shrunk {
 }
 
 /**
- * Finds a short history that breaks the same fact. Draws are keyed, so taking one decision out leaves the others as they
- * are; what is left out means that nothing unusual happens there. What is made small is what a person reads: the steps of the
- * history, and what chance has to decide for it.
+ * Finds a short history that breaks the same fact. Draws are keyed, so taking one decision out leaves the others as
+ * they are; what is left out means that nothing unusual happens there. What is made small is what a person reads: the
+ * steps of the history, and what chance has to decide for it.
  *
- * First one fault alone is tried in an otherwise calm run. Then whole kinds of decision go, then halves, quarters and so on (delta
- * debugging), until no single one can go; then what is left is tried earlier, where less has happened before it.
+ * First one fault alone is tried in an otherwise calm run. Then whole kinds of decision go, then halves, quarters and
+ * so on (delta debugging), until no single one can go; then what is left is tried earlier, where less has happened
+ * before it.
  */
 export async function shrink(scenario: Scenario, failing: SeedResult, runsMax = 1_500): Promise<Shrunk> {
   const { violation, seed } = failing;
@@ -66,7 +67,10 @@ interface Played {
 
 type Play = (decisions: readonly Decision[]) => Promise<Played | undefined>;
 
-/** Objects that a list of decisions names may exist only after a long story. One of its faults, at the first chance, may do. */
+/**
+ * Objects that a list of decisions names may exist only after a long history. One of its faults, at the first chance,
+ * may do.
+ */
 const aloneMax = 25;
 
 async function strikeAlone(

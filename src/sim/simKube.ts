@@ -27,16 +27,19 @@ import type { World } from "./world.ts";
 const pageSize = 2;
 
 /**
- * The API as one process sees it: the server's own verbs behind a network that is slow and loses answers, and in
- * some runs behind replicas that lag. A write may first wait in its client; then every call is two steps on the schedule, its arrival at
- * the server and the arrival of the answer.
+ * The API as one process sees it: the server's own verbs behind a network that is slow and loses answers, and in some
+ * runs behind replicas that lag. A write may first wait in its client; then every call is two steps on the schedule,
+ * its arrival at the server and the arrival of the answer.
  */
 export class SimKube implements KubeApi {
   private readonly world: World;
   private readonly actor: Actor;
   private readonly life: number;
   private readonly server: KubeApi;
-  /** What the pages so far had of lists that are not whole yet, by what is listed and the token of the next page: kinds with the same names share tokens. */
+  /**
+   * What the pages so far had of lists that are not whole yet, by what is listed and the token of the next page: kinds
+   * with the same names share tokens.
+   */
   private readonly pages = new Map<string, KubeObject[]>();
   /** Whether the server can begin a watch with what exists. */
   private canStream: boolean | undefined;
@@ -283,7 +286,9 @@ export class SimKube implements KubeApi {
     return this.server.list(kind, { ...asked, resourceVersion: revision, resourceVersionMatch: "Exact" });
   }
 
-  /** A list is known when its last page is there: what is known of half of it is not known to be the state of anything. */
+  /**
+   * A list is known when its last page is there: what is known of half of it is not known to be the state of anything.
+   */
   private learnList(resource: string, list: KubeList, asked: ListOptions): void {
     const { continueToken: continued, namespace = "", labelSelector = "", fieldSelector = "" } = asked;
     const keyOfPage = (token: string): string => [resource, namespace, labelSelector, fieldSelector, token].join(" ");

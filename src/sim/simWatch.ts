@@ -20,8 +20,8 @@ export interface SimWatchOptions {
 }
 
 /**
- * A stream of events on its way to one process. Within the stream order is kept, as TCP keeps it: an event that is late
- * holds up those behind it. Two streams know nothing of each other, so kinds overtake each other freely.
+ * A stream of events to one process. Within the stream order is kept, as TCP keeps it: a late event delays those behind
+ * it. Two streams are independent, so kinds overtake each other freely.
  */
 export class SimWatch implements Watch {
   private readonly about: SimWatchOptions;
@@ -34,9 +34,9 @@ export class SimWatch implements Watch {
   private open = true;
   /** What was delivered of an initial set that is not whole yet. */
   private initialSet: Told[] | undefined;
-  /** What happens from here on is lost; the end of the stream is on its way. */
+  /** Events from here on are lost; the end of the stream is in flight. */
   private deaf = false;
-  /** The end is on its way, and the server sends nothing more. */
+  /** The end is in flight, and the server sends nothing more. */
   private isEnding = false;
 
   constructor(about: SimWatchOptions) {
@@ -186,7 +186,7 @@ export class SimWatch implements Watch {
     }
   }
 
-  /** Of an initial set nothing is known until it is whole. */
+  /** Nothing of an initial list is observed until it is complete. */
   private learn(told: Told): void {
     const { world, actor } = this.about;
     if (this.initialSet === undefined) world.learned(actor, told);

@@ -192,7 +192,7 @@ export class World {
     return this.schedule.at(this.schedule.nowUs + delayUs, tie, run);
   }
 
-  /** Something reaches a process, unless it died in between; a process that stands still finds it later, in order. */
+  /** Delivers something to a process, unless it crashed in between; a paused process receives it later, in order. */
   post(to: { actor: Actor; life: number }, delayUs: number, tie: number, run: () => void): () => void {
     const { actor, life } = to;
     return this.later(delayUs, tie, () => {
@@ -202,7 +202,7 @@ export class World {
     });
   }
 
-  /** Plays until the story is over. Each step is run to its end: every promise that can go on has gone on. */
+  /** Plays until the scenario is over. Each step is run to its end: every promise that can settle has settled. */
   play(): Promise<void> {
     return new Promise<void>((resolve) => {
       const step = (): void => {
@@ -398,7 +398,7 @@ export class World {
     }
   }
 
-  /** The loops try again by themselves; what they report is only a mistake when it is an exception of ours. */
+  /** The loops retry by themselves; what they report is only a mistake when it is an exception. */
   private loopFailed(what: string, error: unknown): void {
     this.history.add({ what: "note", atUs: this.nowUs, actor: "server", text: `${what}: ${describe(error)}` });
   }

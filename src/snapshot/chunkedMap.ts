@@ -101,7 +101,7 @@ export function* walkBoth<A, B>(
 
 export class ChunkedMap<V> {
   private chunks: Chunk<V>[] = [];
-  /** Whether the list of chunks itself has been handed out. */
+  /** Whether the list of chunks itself is shared with a view. */
   private isShared = false;
   private epoch = 0;
   private current: View<V> | undefined;

@@ -7,7 +7,7 @@ import { ChunkedMap, type OrderedView, walkBoth } from "./chunkedMap.ts";
 export type KindEvent<T extends KubeObject = KubeObject> =
   | { readonly type: "relistBegins" }
   | { readonly type: "put" | "removed"; readonly object: T }
-  /** The list is whole: nothing that is not in it existed at this revision. */
+  /** The list is complete: nothing that is not in it existed at this revision. */
   | { readonly type: "relistDone"; readonly revision: Revision }
   /** Everything up to this revision has been delivered. */
   | { readonly type: "bookmark"; readonly revision: Revision };
@@ -29,7 +29,7 @@ export type KindChange<T extends KubeObject = KubeObject> =
 export interface KindView<T extends KubeObject = KubeObject> {
   /** Everything that happened to this kind up to here is in it. */
   readonly revision: Revision;
-  /** False until the first list is whole. */
+  /** False until the first list is complete. */
   readonly isComplete: boolean;
   readonly objects: OrderedView<T>;
 }
@@ -50,12 +50,12 @@ export interface KindTableOptions<T extends KubeObject> {
 const unchanged: Applied<never> = { changes: [] };
 
 /**
- * Everything known of one kind, folded from its watch. A new list replaces the old one in one piece: readers see the whole
- * old one until the new one is whole, and what vanished in between is reported as deleted.
+ * Everything known of one kind, folded from its watch. A new list replaces the old one at once: readers see the old one
+ * until the new one is complete, and what vanished in between is reported as deleted.
  *
- * It never goes back in time. A server that lags behind may answer a relist with an older state than we have
- * shown already (deleted pods return, a device is free again); such a list is refused (kubernetes#59848). Since everything
- * up to our revision is known, an event at or below it is a repetition and changes nothing.
+ * It never goes back in time. A lagging server may answer a relist with an older state than we have delivered already
+ * (deleted pods return, a device is free again); such a list is refused (kubernetes#59848). Since everything up to our
+ * revision is known, an event at or below it is a repetition and changes nothing.
  */
 export class KindTable<T extends KubeObject = KubeObject> {
   private objects = new ChunkedMap<T>();
@@ -127,7 +127,8 @@ export class KindTable<T extends KubeObject = KubeObject> {
     const isNews = isLater(resourceVersion, this.knownRevision);
     if (isNews) this.advance(resourceVersion);
     if (before === undefined) return unchanged;
-    // Some servers send a deletion under the last state's own revision. No two changes share one, so it is not a repetition.
+    // Some servers send a deletion under the last state's own revision. No two changes share one, so it is not a
+    // repetition.
     const isLastState = before.metadata.resourceVersion === resourceVersion;
     if (!isNews && !isLastState) return unchanged;
     this.objects.delete(key);

@@ -131,7 +131,7 @@ export interface Attempt {
   readonly id: string;
 }
 
-/** What came of a write, as far as the ledger cares. */
+/** The result of a write, as far as the ledger needs it. */
 export interface Answer {
   /** The revision that the write got, where the API returns it. */
   readonly revision?: Revision;
@@ -180,7 +180,10 @@ export class Ledger<V> {
     return ids.sort();
   }
 
-  /** From now on it counts. `counted`: it does already. `stale`: another write took effect on the state it was decided on. */
+  /**
+   * From now on it counts. `counted`: it does already. `stale`: another write took effect on the state it was decided
+   * on.
+   */
   decide(intent: CountedIntent<V>): "entered" | "counted" | "stale" {
     return this.enter(intent, "decided");
   }
@@ -190,7 +193,7 @@ export class Ledger<V> {
     return this.enter(intent, "unknown");
   }
 
-  /** Undefined when it must not be sent: its object has moved on since it was decided, or it is on its way. */
+  /** Undefined when it must not be sent: its object has changed since it was decided, or it is in flight. */
   send(id: string): Attempt | undefined {
     const entry = this.entries.get(id);
     if (entry === undefined || transitions[entry.state].send === undefined) return undefined;
@@ -219,7 +222,8 @@ export class Ledger<V> {
   }
 
   /**
-   * A consistent read of the object (undefined: it is not there). A state that the intent was decided on proves nothing: the write may still land.
+   * A consistent read of the object (undefined: it does not exist). A state that the intent was decided on proves
+   * nothing: the write may still land.
    */
   read(id: string, fresh: { readonly object: Expected | undefined; readonly revision: Revision }): readonly Ended[] {
     const entry = this.entries.get(id);
@@ -246,7 +250,10 @@ export class Ledger<V> {
     return ended;
   }
 
-  /** A whole new list was shown: what is not in it is gone, and nothing else says so of an object that we never saw. */
+  /**
+   * A new list was delivered: an object that is not in it is gone, and for one that was never observed there is no
+   * other sign.
+   */
   compare(kind: string, revision: Revision, get: (key: string) => KubeObject | undefined): readonly Ended[] {
     const ended: Ended[] = [];
     for (const [key, entries] of [...(this.kinds.get(kind)?.byKey ?? [])].sort(byKey)) {
@@ -297,8 +304,8 @@ export class Ledger<V> {
   }
 
   /**
-   * A create ended because the watch showed its name, and now the API says that it was made later than that: the watch had shown a
-   * namesake, which is gone. It counts again until the watch has passed what we made.
+   * A create ended because the watch showed its name, and now the API says that it was made later than that: the watch
+   * had shown a namesake, which is gone. It counts again until the watch has passed what we made.
    */
   private countAgain(attempt: Entry<V>, { revision }: Answer, shown: Revision): void {
     if (attempt.state !== "observed" || "uid" in attempt.basis) return;
@@ -415,12 +422,15 @@ export function holderOf(kind: string, key: string): string {
   return `${kind} ${key}`;
 }
 
-/** Whether the object, as it was at a revision, is no longer what was decided on, so that the write can no longer take effect. */
+/**
+ * Whether the object, as it was at a revision, is no longer what was decided on, so that the write can no longer take
+ * effect.
+ */
 export function hasMovedOn(basis: Basis, object: Expected | undefined, atRevision: Revision): boolean {
   // The name of a create is ours alone, so what has it since is what we made.
   if (!("uid" in basis)) return object !== undefined && isLater(object.resourceVersion, basis.absentAt);
   if (object?.uid === basis.uid) return isLater(object.resourceVersion, basis.resourceVersion);
-  // A UID never returns: not being there ends it, unless we look at a time before it was made.
+  // A UID never returns: absence ends it, unless the read is of a time before it was created.
   return isAtLeast(atRevision, basis.resourceVersion);
 }
 
@@ -431,8 +441,8 @@ function isBefore(revision: Revision, { basis, state, untilRevision }: Entry<unk
 }
 
 /**
- * Whether a write that succeeded changed its object. A write of what is there already succeeds and changes nothing: whatever else was
- * decided on the same state can still land after it.
+ * Whether a write that succeeded changed its object. A write without a difference succeeds and changes nothing:
+ * whatever else was decided on the same state can still land after it.
  */
 function leavesItsState(basis: Basis, { revision, isChange }: Answer): boolean {
   return isChange === true || (revision !== undefined && "uid" in basis && isLater(revision, basis.resourceVersion));

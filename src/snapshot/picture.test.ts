@@ -73,7 +73,9 @@ class World {
   /** What the watch has shown so far, kept the simple way. */
   shown = new Map<string, Thing>();
   shownRevision: Record<string, number> = { [pods]: 0, [requests]: 0 };
-  /** The newest state or deletion of each request that the watch has shown; a new list jumps over what came and went. */
+  /**
+   * The newest state or deletion of each request that the watch has shown; a new list jumps over what came and went.
+   */
   lastShown = new Map<string, number>();
   writes: Write[] = [];
   lives = 0;

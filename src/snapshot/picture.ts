@@ -40,12 +40,12 @@ export interface PictureOptions<V> {
 }
 
 /**
- * One picture of several kinds, with what we decided and have not seen yet. Events and intents go in; what comes out
- * is a snapshot: one object that never changes, says up to which revision it is complete, and cost a reference to take.
- * It is the only source that a decision reads.
+ * One picture of several kinds, with what is decided and not observed yet. Events and intents go in; the output is a
+ * snapshot: one immutable object that knows up to which revision it is complete, and costs a reference to take. It is
+ * the only source that a decision reads.
  *
- * Usage is never counted up and down. A key has holders, each an object that the watch shows or an intent; when a holder
- * changes, the key's holders are looked at again.
+ * Usage is never counted up and down. A key has holders, each an observed object or an intent; when a holder changes,
+ * the key's holders are evaluated again.
  */
 export class Picture<V = never> {
   private readonly kinds: ReadonlyMap<string, PictureKind<V>>;
@@ -95,8 +95,8 @@ export class Picture<V = never> {
   }
 
   /**
-   * The intent counts from now on. `counted` before: it counts already, and nothing changes. `stale`: its object is no longer
-   * what it was decided on, and it must not be sent.
+   * The intent counts from now on. `counted` before: it counts already, and nothing changes. `stale`: its object is no
+   * longer what it was decided on, and it must not be sent.
    */
   decide(intent: Intent, effects: readonly Effect<V>[] = []): "decided" | "counted" | "stale" {
     const counted = countedIntent(intent, effects);
@@ -115,13 +115,13 @@ export class Picture<V = never> {
     return verdict === "entered" ? "unknown" : verdict;
   }
 
-  /** Asked just before the write leaves. Undefined: do not send it; it is stale, or on its way already. */
+  /** Called just before the write is sent. Undefined: do not send it; it is stale, or in flight already. */
   send(intent: Intent): Attempt | undefined {
     this.current = undefined;
     return this.ledger.send(intentId(intent));
   }
 
-  /** What came of an attempt; without one, of the attempt that is on its way. */
+  /** The outcome of an attempt; without one, of the attempt that is in flight. */
   answer(intent: Intent, outcome: Outcome<Answer>, attempt?: Attempt): readonly Ended[] {
     this.current = undefined;
     const kind = kindOf(intent.target);

@@ -59,8 +59,8 @@ export function createSnapshot<V>({ kinds, held, overlay, isSame }: SnapshotPart
 }
 
 /**
- * Brings together what the watch shows and what the ledger knows for one key. An acknowledged intent replaces what the watch
- * still shows of the same object; one that may or may not have happened stands beside it.
+ * Brings together what the watch shows and what the ledger knows for one key. An acknowledged intent replaces what the
+ * watch still shows of the same object; one that may or may not have happened stands beside it.
  */
 export function countedValues<V>(
   held: readonly Held<V>[] | undefined,

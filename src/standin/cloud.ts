@@ -111,7 +111,7 @@ export class StandInCloud {
     this.buckets.clear();
   }
 
-  /** Counts the call, and fails it if a knob says so. */
+  /** Counts the call, and fails it if a fault is set. */
   enter(operation: string): CallVerdict {
     this.calls.set(operation, (this.calls.get(operation) ?? 0) + 1);
     const nth = (this.sinceFaults.get(operation) ?? 0) + 1;
@@ -341,7 +341,7 @@ export class StandInCloud {
   }
 }
 
-/** What an id that is not there is answered with: one that is no id at all has an error of its own. */
+/** The answer for an unknown id: a malformed one has an error of its own. */
 function idsOf(prefix: string, code: string, what: string): (id: string) => CloudError {
   const wellFormed = new RegExp(`^${prefix}-([0-9a-f]{8}|[0-9a-f]{17})$`);
   const bare = code.replace(/ID$/, "");

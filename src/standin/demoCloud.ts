@@ -1,4 +1,4 @@
-/** A small cloud to look at: machines of ten types, volumes, snapshots, and something wrong in each of the usual ways. */
+/** A small cloud for the demo: machines of ten types, volumes, snapshots, and each of the usual kinds of drift. */
 import type { StandInCloud } from "./cloud.ts";
 
 export interface DemoMachine {

@@ -1,4 +1,6 @@
-/** What the documented filters of each listing look at. A filter that is not here is refused, as AWS does. */
+/**
+ * The fields that the documented filters of each listing compare. A filter that is not here is refused, as AWS does.
+ */
 import type { GroupInstance, VolumeModification } from "../model/inventory/cloud.ts";
 import type { StandInSnapshot, StandInVolume } from "./cloud.ts";
 import { tagFields } from "./filters.ts";

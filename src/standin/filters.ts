@@ -1,4 +1,6 @@
-/** The cloud's filters: every filter must hold, one of its values is enough, `*` and `?` stand for anything and for one. */
+/**
+ * The cloud's filters: every filter must hold, one of its values is enough, `*` and `?` stand for anything and for one.
+ */
 export interface Filter {
   readonly name: string;
   readonly values: readonly string[];

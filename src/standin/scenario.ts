@@ -1,4 +1,6 @@
-/** A cloud from a file: what it has, and what is wrong with it. A field that makes no sense is named, with what would. */
+/**
+ * A cloud from a file: what it has, and what is wrong with it. A field that makes no sense is named, with what would.
+ */
 import { parseDuration } from "../cel/time.ts";
 import { UsageError, type UserError } from "../model/userError.ts";
 import type { StandInCloud } from "./cloud.ts";

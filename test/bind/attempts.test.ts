@@ -204,7 +204,7 @@ describe("an attempt", () => {
     expect(cluster.reservations()).toHaveLength(1);
   });
 
-  test("that throws is recorded as failed, and the binder goes on with others", async () => {
+  test("that throws is recorded as failed, and the binder continues with others", async () => {
     const { cluster, pod } = await withPod();
     await cluster.request(pod, onNode);
     cluster.kube.faults = {

@@ -1,4 +1,6 @@
-/** What becomes of reservations when reads fail, caches lag and others interfere: the rows S, Y and H of the catalogue. */
+/**
+ * What becomes of reservations when reads fail, caches lag and others interfere: the rows S, Y and H of the catalogue.
+ */
 import { describe, expect, test } from "vitest";
 import { readGroup } from "../../src/control/bind/readGroup.ts";
 import { deviceOf, holdersOf, newReservation, reservationDefaults } from "../../src/decide/bind/reservation.ts";

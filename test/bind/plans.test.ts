@@ -1,6 +1,6 @@
 /**
- * The three plans of the binder's founding document, and the fourth that it never got to run. The binder is the real one with ten workers;
- * a reservation is lost if it was deleted at any moment, not only if it is missing in the end.
+ * The three plans of the binder's founding document, and the fourth that it never got to run. The binder is the real
+ * one with ten workers; a reservation is lost if it was deleted at any moment, not only if it is missing in the end.
  */
 import { describe, expect, test } from "vitest";
 import { deviceOf } from "../../src/decide/bind/reservation.ts";

@@ -179,7 +179,8 @@ describe("a reservation", () => {
     await cluster.startBinder();
     await cluster.run(3);
     expect(cluster.requestOf("f")?.status).toMatchObject({ phase: "Failed", reason: "no labels" });
-    // Its pod must be written to before the hold ends: a label may still be on its way. It goes with the pod at the latest.
+    // Its pod must be written to before the hold ends: a label may still be on its way. It goes with the pod at the
+    // latest.
     cluster.kube.faults = {};
     await cluster.run(10);
     expect(cluster.reservations()).toEqual([]);

@@ -18,8 +18,8 @@ import { labelGpuNodes } from "../../src/sim/example/labelGpuNodes.ts";
 import { seededRandom } from "../../testing/apiserver/seededRandom.ts";
 
 /**
- * The crank against a real connection: TLS, a kubeconfig from a file, and a server that cuts watches, forgets the past and
- * refuses requests at random while nodes come, change and go. When the churn ends, no node may have been missed.
+ * The crank against a real connection: TLS, a kubeconfig from a file, and a server that cuts watches, forgets the past
+ * and refuses requests at random while nodes come, change and go. When the churn ends, no node may have been missed.
  */
 const long = process.env["MUSTER_LONG"] === "1";
 const churnMs = long ? 600_000 : 20_000;

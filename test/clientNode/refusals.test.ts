@@ -59,7 +59,7 @@ test("metrics are absent as they are in a cluster without a metrics server", asy
   await expect(new Metrics(running.config).getPodMetrics("default")).rejects.toMatchObject({ code: 404 });
 });
 
-test("a user without rights is told what it may not do", async () => {
+test("a user without rights gets the reason of the refusal", async () => {
   const config = new KubeConfig();
   config.loadFromString(running.server.kubeconfigFor("nobody", ["guests"]));
   const refused = await refusalOf(config.makeApiClient(CoreV1Api).listNamespacedPod({ namespace: "default" }));
@@ -74,7 +74,7 @@ test("a user without rights is told what it may not do", async () => {
   expect(review.status?.allowed).toBe(false);
 });
 
-test("a server that the client does not trust is not spoken to", async () => {
+test("a client sends nothing to an untrusted server", async () => {
   const other = await serverForClients();
   const config = new KubeConfig();
   config.loadFromString(running.server.kubeconfig.replace(running.server.url, other.server.url));

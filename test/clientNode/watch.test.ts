@@ -82,7 +82,7 @@ test("a watch tells of every change after its revision, filtered, and ends when 
   await red.ended;
 });
 
-test("a watch from a forgotten revision hears ERROR 410 and nothing else", async () => {
+test("a watch from a compacted revision receives ERROR 410 and nothing else", async () => {
   const { config, server } = running;
   const core = await makeNamespace(config, "forgotten");
   const created = await core.createNamespacedConfigMap({ namespace: "forgotten", body: { metadata: { name: "x" } } });
@@ -188,7 +188,7 @@ test("an informer whose watches end all the time, some of them with 410, ends up
   await informer.stop();
 });
 
-test("a watch goes on across a restart of the server on its data directory", async () => {
+test("a watch resumes across a restart of the server on its data directory", async () => {
   const directory = mkdtempSync(join(tmpdir(), "watch-restart-"));
   try {
     const start = (port: number) =>

@@ -12,7 +12,9 @@ import { deleteObject } from "../../src/apiserver/verbs/delete.ts";
 import { patchObject } from "../../src/apiserver/verbs/patch.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
 
-/** An object as a test writes it down; strings like `$uid(apps/deployments/web)` stand for what only the server knows. */
+/**
+ * An object as a test writes it down; strings like `$uid(apps/deployments/web)` stand for what only the server knows.
+ */
 export interface Manifest {
   apiVersion: string;
   kind: string;

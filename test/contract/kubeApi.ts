@@ -1,6 +1,7 @@
 /**
- * What every implementation of the KubeApi port owes its callers, as facts. Controllers are written against these facts,
- * tested against the embedded server and run against other people's clusters; here is why that is the same thing.
+ * What every implementation of the KubeApi port owes its callers, as facts. Controllers are written against these
+ * facts, tested against the embedded server and run against other people's clusters; here is why that is the same
+ * thing.
  */
 import { afterAll, beforeAll, describe } from "vitest";
 import type { ContractWorld } from "./contractWorld.ts";
@@ -9,7 +10,9 @@ import { objectFacts } from "./objectFacts.ts";
 import { podFacts } from "./podFacts.ts";
 import { watchFacts } from "./watchFacts.ts";
 
-/** Registers the whole suite for one implementation. One world serves all facts; each works in a namespace of its own. */
+/**
+ * Registers the whole suite for one implementation. One world serves all facts; each works in a namespace of its own.
+ */
 export function kubeApiContract(name: string, makeWorld: () => Promise<ContractWorld>): void {
   describe(`a KubeApi ${name}`, () => {
     let world: ContractWorld | undefined;

@@ -1,4 +1,7 @@
-/** Allocation, by the names that Kubernetes' own table gives the cases: basics, pools, node selection, mode All, admin access. */
+/**
+ * Allocation, by the names that Kubernetes' own table gives the cases: basics, pools, node selection, mode All, admin
+ * access.
+ */
 import { expect, test } from "vitest";
 import {
   type AllocationCase,

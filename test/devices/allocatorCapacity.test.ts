@@ -1,4 +1,7 @@
-/** Allocation, by the names that Kubernetes' own table gives the cases: devices that are shared, and how much of them is left. */
+/**
+ * Allocation, by the names that Kubernetes' own table gives the cases: devices that are shared, and how much of them is
+ * left.
+ */
 import { test } from "vitest";
 import {
   type AllocationCase,

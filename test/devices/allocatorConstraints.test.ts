@@ -1,4 +1,7 @@
-/** Allocation, by the names that Kubernetes' own table gives the cases: constraints, configuration, expressions, limits, alternatives. */
+/**
+ * Allocation, by the names that Kubernetes' own table gives the cases: constraints, configuration, expressions, limits,
+ * alternatives.
+ */
 import { test } from "vitest";
 import {
   type AllocationCase,

@@ -1,4 +1,7 @@
-/** Allocation, by the names that Kubernetes' own table gives the cases: partitions with counters, taints, binding conditions. */
+/**
+ * Allocation, by the names that Kubernetes' own table gives the cases: partitions with counters, taints, binding
+ * conditions.
+ */
 import { test } from "vitest";
 import {
   type AllocationCase,

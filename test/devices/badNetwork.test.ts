@@ -1,4 +1,7 @@
-/** Claims on a bad network: answers that are lost, writes that land late, a watch that is behind. No device is allocated twice, and no pod waits for ever. */
+/**
+ * Claims on a bad network: answers that are lost, writes that land late, a watch that is behind. No device is allocated
+ * twice, and no pod waits for ever.
+ */
 
 import { expect, test } from "vitest";
 import { claimKind } from "../../src/decide/devices/claimTracker.ts";
@@ -36,7 +39,7 @@ test("a device whose allocation may still land is not allocated again", async ()
   expect(new Set(cluster.given().map((each) => each.split(" ")[1])).size).toBe(2);
 });
 
-test("who waits for the last device gets it when a decision for another pod is dropped, of which no watch tells", async () => {
+test("a pod that waits for the last device gets it when a decision for another pod is dropped without an event", async () => {
   const cluster = await DevicesCluster.start();
   await cluster.template("one");
   for (let i = 0; i < 8; i++) await cluster.pod(`p${i}`, { template: "one" });
@@ -75,7 +78,7 @@ test("an allocation that a predecessor has sent misses when it lands late", asyn
   expect(await cluster.kube.update(ref, late)).toMatchObject({ ok: false, reason: "Conflict" });
 });
 
-test("who begins to lead gives nothing away before its watch has shown what was given before", async () => {
+test("a new leader allocates nothing before its watch has shown earlier allocations", async () => {
   const cluster = await DevicesCluster.start();
   await cluster.claim("ours");
   await cluster.claim("theirs");
@@ -145,7 +148,7 @@ test("a pod that the watch has not shown yet keeps its claim", async () => {
   expect(cluster.claims()[0]?.status?.reservedFor).toContainEqual(user);
 });
 
-test("a pod stays on its device when the taint goes while its eviction is under way", async () => {
+test("a pod keeps its device when the taint is removed while its eviction is in flight", async () => {
   const cluster = await DevicesCluster.start();
   await cluster.claim("c");
   await cluster.pod("a", { claim: "c" });

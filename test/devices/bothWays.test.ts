@@ -1,4 +1,7 @@
-/** A simulated node has the last word: whatever a scheduler decides, one of its GPUs is with a pod of the device plugin or prepared for a claim. */
+/**
+ * A simulated node has the last word: whatever a scheduler decides, one of its GPUs is with a pod of the device plugin
+ * or prepared for a claim.
+ */
 import { expect, test } from "vitest";
 import type { ResourceSlice } from "../../src/model/kubernetes.generated.ts";
 import { DevicesCluster } from "./devicesCluster.ts";

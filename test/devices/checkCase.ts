@@ -1,7 +1,9 @@
 import { expect } from "vitest";
 import { type AllocationCase, linesOf, nameSelector, node1, runCase } from "../../testing/decide/deviceCluster.ts";
 
-/** Runs a case three times: as a user gets it, without aids and with aids from the start. All three must say the same. */
+/**
+ * Runs a case three times: as a user gets it, without aids and with aids from the start. All three must say the same.
+ */
 export function checkCase(each: AllocationCase): void {
   const before = JSON.stringify([each.claims, each.slices, each.classes]);
   for (const aids of [undefined, "never", "always"] as const) {

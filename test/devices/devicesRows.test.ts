@@ -308,7 +308,7 @@ describe("eviction", () => {
     expect(message(cluster)).toBe("with NoExecute 3 pods in 1 namespace would be evicted");
   });
 
-  test("evict-pod-after-scheduling, evict-pod-resourceclaim-again: who comes for a while leaves when it is over, again and again", async () => {
+  test("evict-pod-after-scheduling, evict-pod-resourceclaim-again: a pod with a limited toleration is evicted when it is over, again and again", async () => {
     const cluster = await DevicesCluster.start();
     await cluster.template("patient", patient(20));
     await cluster.api.create(rules, rule("r", { driver: "gpu.nvidia.com" }));
@@ -455,7 +455,7 @@ describe("claims of PodGroups", () => {
     expect(cluster.claims()).toEqual([]);
   });
 
-  test("a pod with a claim by name goes on when its group appears, of which neither pod nor claim tells", async () => {
+  test("a pod with a claim by name is scheduled when its group appears, without an event of pod or claim", async () => {
     const cluster = await DevicesCluster.start({ devices: { groupClaims: true } });
     await cluster.claim("c");
     await cluster.pod("a", { claim: "c" }, grouped);

@@ -1,4 +1,7 @@
-/** The examples about claims as a person applies them: the real kubectl, the embedded server, simulated nodes, all components of `up`. */
+/**
+ * The examples about claims as a person applies them: the real kubectl, the embedded server, simulated nodes, all
+ * components of `up`.
+ */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { controlPlane, usualComponents } from "../../src/control/controlPlane.ts";

@@ -1,4 +1,7 @@
-/** Claims from birth to release on the embedded server, with simulated nodes: everything is seen from outside, through the API. */
+/**
+ * Claims from birth to release on the embedded server, with simulated nodes: everything is seen from outside, through
+ * the API.
+ */
 import { expect, test } from "vitest";
 import type { ResourceSlice } from "../../src/model/kubernetes.generated.ts";
 import { DevicesCluster, oneGpu } from "./devicesCluster.ts";
@@ -45,7 +48,7 @@ test("two pods share one claim, and the device is given back when both are gone"
   expect(cluster.log.errors).toEqual([]);
 });
 
-test("ten pods for eight devices: eight run, two say why they wait, and get their turn", async () => {
+test("ten pods for eight devices: eight run, two report why they wait, and run later", async () => {
   const cluster = await DevicesCluster.start();
   await cluster.template("one");
   for (let i = 0; i < 10; i++) await cluster.pod(`p${i}`, { template: "one" });
@@ -171,7 +174,7 @@ test("an extended resource is served by a claim where no device plugin offers it
   expect(cluster.log.errors).toEqual([]);
 });
 
-test("a missing template is reported, and the pod goes on when it appears", async () => {
+test("a missing template is reported, and the pod is scheduled when it appears", async () => {
   const cluster = await DevicesCluster.start();
   await cluster.pod("a", { template: "later" });
   await cluster.run(2);
@@ -286,7 +289,7 @@ test("a claim that was allocated where its pod cannot go is given back and alloc
   expect(cluster.log.errors).toEqual([]);
 });
 
-test("a claim that is deleted while a pod uses it goes when the pod has gone", async () => {
+test("a claim that is deleted while a pod uses it is removed when the pod is gone", async () => {
   const cluster = await DevicesCluster.start();
   await cluster.claim("c");
   await cluster.pod("a", { claim: "c" });
@@ -327,7 +330,7 @@ test("of three nodes the one that offers the earlier alternative is taken, which
   expect(cluster.given()).toEqual(["on-h100-0 h100-0/gpu-0", "on-h100-1 h100-1/gpu-0", "on-h100-2 h100-2/gpu-0"]);
 });
 
-test("a pod that is one too many for its claim says so, and gets its turn when another leaves it", async () => {
+test("a pod that is one too many for its claim reports it, and runs when another releases the claim", async () => {
   const cluster = await DevicesCluster.start();
   await cluster.claim("c");
   await cluster.pod("a", { claim: "c" });

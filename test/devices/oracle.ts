@@ -1,6 +1,6 @@
 /**
- * The allocator told again in the simplest way: write down every assignment in the order of exploration, and look at each whole
- * one. It knows nothing of undoing, budgets or aids, and takes as long as it takes.
+ * The allocator told again in the simplest way: write down every assignment in the order of exploration, and look at
+ * each whole one. It knows nothing of undoing, budgets or aids, and takes as long as it takes.
  */
 import type { Device, ResourceClaim, ResourceSlice } from "../../src/model/kubernetes.generated.ts";
 import { parseQuantity } from "../../src/model/values/quantity.ts";

@@ -3,7 +3,9 @@ import { runCase } from "../../testing/decide/deviceCluster.ts";
 import { oracle } from "./oracle.ts";
 import { oracleCase } from "./oracleCases.ts";
 
-/** The allocator, in all three ways of searching, finds what the oracle finds first, and nothing where there is nothing. */
+/**
+ * The allocator, in all three ways of searching, finds what the oracle finds first, and nothing where there is nothing.
+ */
 export function agrees(seed: number): void {
   const { forAllocator, forOracle } = oracleCase(seed);
   const expected = oracle(forOracle);

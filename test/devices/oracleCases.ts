@@ -19,7 +19,10 @@ import {
 } from "../../testing/decide/deviceCluster.ts";
 import type { OracleInput } from "./oracle.ts";
 
-/** A small cluster and a few claims that follow from a number; no case is so large that every assignment cannot be listed. */
+/**
+ * A small cluster and a few claims that follow from a number; no case is so large that every assignment cannot be
+ * listed.
+ */
 export function oracleCase(seed: number): { forAllocator: AllocationCase; forOracle: OracleInput } {
   let calls = 0;
   const below = (bound: number): number => seededBelow(bound, "oracle", seed, calls++);

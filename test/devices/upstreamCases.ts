@@ -233,7 +233,10 @@ export const upstreamCases: readonly string[] = [
   "lexicographical-sorting-slices-with-binding-conditions",
 ];
 
-/** Those that need a feature which is alpha there: compatibility groups, lists of attributes, derived attributes, optional node operations. */
+/**
+ * Those that need a feature which is alpha there: compatibility groups, lists of attributes, derived attributes,
+ * optional node operations.
+ */
 export const upstreamAlphaCases: readonly string[] = [
   "compatibility-groups-compatible",
   "compatibility-groups-incompatible",

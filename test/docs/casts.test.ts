@@ -1,6 +1,6 @@
 /**
- * A double cast (`as unknown as`) says to the compiler: believe me. What needs one is an exception, and a comment at it says why. The
- * number may only fall: lower it here when it does.
+ * A double cast (`as unknown as`) says to the compiler: believe me. What needs one is an exception, and a comment at it
+ * says why. The number may only fall: lower it here when it does.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
 /**
- * Runs what the pages tell their readers to type. A block is run when `<!-- tested -->` stands before it; its commands run
- * in one shell, with KUBECONFIG of a server of its own, in a folder that links to `examples/`.
+ * Runs what the pages tell their readers to type. A block is run when `<!-- tested -->` stands before it; its commands
+ * run in one shell, with KUBECONFIG of a server of its own, in a folder that links to `examples/`.
  */
 import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";

@@ -918,7 +918,7 @@ describe("broken HTTP", () => {
     await expectWell(before);
   });
 
-  test("a client that vanishes after a whole body has its write, and the server goes on", async () => {
+  test("a client that vanishes after a whole body has its write, and the server continues", async () => {
     const body = JSON.stringify({ metadata: { name: "orphan" } });
     await abandon(`${head}content-length: ${body.length}\r\n\r\n${body}`);
     const answer = await caller.get("/readyz");

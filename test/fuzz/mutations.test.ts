@@ -146,7 +146,9 @@ async function judge(sample: Sample, send: (manager: string) => Promise<Answer>)
   await remove(path);
 }
 
-/** The object reads as it was answered, and writing it back changes nothing; controllers may have been there meanwhile. */
+/**
+ * The object reads as it was answered, and writing it back changes nothing; controllers may have been there meanwhile.
+ */
 async function expectStable(path: string, answered: KubeJson): Promise<void> {
   const read = await caller.get(path);
   if (read.code === 404) {

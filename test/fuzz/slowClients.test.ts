@@ -128,7 +128,7 @@ test("a read of a revision that does not come is refused after three seconds, wi
   }
 });
 
-test("a watch outlives every deadline, is told how far it is about once a minute, and ends at its own time", async () => {
+test("a watch outlives every deadline, gets a bookmark about once a minute, and ends at its own time", async () => {
   const since = server.core.store.revision;
   const watch = await caller.watch(
     `${maps}?watch=1&resourceVersion=${since}&allowWatchBookmarks=true&timeoutSeconds=600`,

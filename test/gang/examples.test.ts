@@ -229,7 +229,7 @@ describe("which cliques wait for which", () => {
 });
 
 describe("what the guides do next", () => {
-  test("a group is scaled to two: two cliques, four pods, and a gang that counts from nought", async () => {
+  test("a group is scaled to two: two cliques, four pods, and a gang that counts from zero", async () => {
     const cluster = await GangCluster.start({ nodes: 2, podsPerNode: 20 });
     await cluster.applyExample("simple1.yaml");
     await cluster.scale("PodCliqueScalingGroup", "simple1-0-sga", 2);
@@ -243,7 +243,7 @@ describe("what the guides do next", () => {
     expect(cluster.pods()).toHaveLength(9);
   });
 
-  test("a set is scaled to two and back: a whole second tree comes and goes, its Service too", async () => {
+  test("a set is scaled to two and back: a whole second tree is created and deleted, its Service too", async () => {
     const cluster = await GangCluster.start({ nodes: 2, podsPerNode: 20 });
     await cluster.applyExample("simple1.yaml");
     await cluster.scale("PodCliqueSet", "simple1", 2);

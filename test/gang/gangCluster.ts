@@ -1,4 +1,7 @@
-/** A whole cluster in memory for gangs: API server with the rules, the operator, simulated nodes, a scheduler, and a clock that the test moves. */
+/**
+ * A whole cluster in memory for gangs: API server with the rules, the operator, simulated nodes, a scheduler, and a
+ * clock that the test moves.
+ */
 import { readFileSync } from "node:fs";
 import { parseAllDocuments } from "yaml";
 import { createAdmission } from "../../src/apiserver/admission/createAdmission.ts";
@@ -272,7 +275,10 @@ export class GangCluster {
     await this.settle();
   }
 
-  /** The kubelets of these nodes fall silent, as when the machines are cut off: nothing finishes on them, and no delete is carried out. */
+  /**
+   * The kubelets of these nodes fall silent, as when the machines are cut off: nothing finishes on them, and no delete
+   * is carried out.
+   */
   async silence(...nodes: readonly string[]): Promise<void> {
     const nowMs = this.api.clock.nowMs();
     const faults = nodes.map((node) =>

@@ -1,6 +1,7 @@
 /**
- * Gangs whose nodes are lost as nodes are lost: the kubelet falls silent, the node becomes unreachable, its pods are asked to go and stay Terminating
- * because no kubelet carries that out. When every node is silent nothing is evicted, and only the nodes tell of the loss.
+ * Gangs whose nodes are lost as nodes are lost: the kubelet falls silent, the node becomes unreachable, its pods are
+ * asked to go and stay Terminating because no kubelet carries that out. When every node is silent nothing is evicted,
+ * and only the nodes tell of the loss.
  */
 import { describe, expect, test } from "vitest";
 import type { FullLossPolicy } from "../../src/model/gang/settings.ts";

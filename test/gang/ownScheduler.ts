@@ -1,4 +1,7 @@
-/** A cluster whose gangs are placed by this project's own scheduler and binder: the operator's PodGroups are what they read. */
+/**
+ * A cluster whose gangs are placed by this project's own scheduler and binder: the operator's PodGroups are what they
+ * read.
+ */
 import { binderComponent } from "../../src/control/bind/binderComponent.ts";
 import { schedulerComponent } from "../../src/control/schedule/schedulerComponent.ts";
 import { GangCluster, type GangClusterOptions } from "./gangCluster.ts";

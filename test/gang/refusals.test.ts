@@ -1,4 +1,7 @@
-/** What people see when the API refuses what a gang needs: its status goes on, says why, and is clean again when it is over. */
+/**
+ * What people see when the API refuses what a gang needs: its status goes on, says why, and is clean again when it is
+ * over.
+ */
 import { expect, test } from "vitest";
 import { builtin } from "../../src/model/resources.generated.ts";
 import { conditionOf, GangCluster } from "./gangCluster.ts";

@@ -1,4 +1,6 @@
-/** Gang scheduling: the base minimum first, then the minimums of scaled gangs, then the rest; never a part of a base. */
+/**
+ * Gang scheduling: the base minimum first, then the minimums of scaled gangs, then the rest; never a part of a base.
+ */
 import { describe, expect, test } from "vitest";
 import type { PodCliqueSet } from "../../src/model/gang/types.ts";
 import { GangCluster } from "./gangCluster.ts";

@@ -1,4 +1,7 @@
-/** Each write of the operator in one story meets each misfortune: its author dies before it or after it, or it lands late. */
+/**
+ * Each write of the operator in one story meets each misfortune: its author dies before it or after it, or it lands
+ * late.
+ */
 import { expect, test } from "vitest";
 import { gangScenario } from "../../src/sim/gang/scenario.ts";
 import { playEachWrite } from "../sim/eachWrite.ts";

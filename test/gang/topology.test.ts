@@ -329,7 +329,7 @@ test("a reference to a missing topology is drift; changed levels create the topo
   expect(topology?.spec?.levels.map(({ nodeLabel }) => nodeLabel)).toEqual(Object.values(keys).slice(1));
 });
 
-test("a binding deleted under a live set is reported, the set goes on without it, and the binding comes back", async () => {
+test("a binding deleted under a live set is reported, the set continues without it, and the binding comes back", async () => {
   const world = await cluster(28);
   await world.apply(set([part("a", 2)], { template: { topologyConstraint: pack("rack") } }));
   const condition = () => conditionOf(world.set("tas") as never, "TopologyLevelsUnavailable");

@@ -1,6 +1,7 @@
 /**
- * A scheduler small enough to read, for tests: a node has room for one pod. Gangs of `kai-scheduler` are placed by their PodGroups, the minimum
- * of every subgroup at once or nothing, base gangs first, extras last; pods of `default-scheduler` are placed one by one.
+ * A scheduler small enough to read, for tests: a node has room for one pod. Gangs of `kai-scheduler` are placed by
+ * their PodGroups, the minimum of every subgroup at once or nothing, base gangs first, extras last; pods of
+ * `default-scheduler` are placed one by one.
  */
 import { labels } from "../../src/model/gang/keys.ts";
 import type { Node, Pod } from "../../src/model/kubernetes.generated.ts";

@@ -51,7 +51,7 @@ test("a pod that is stored and whose status is too large to store does no harm, 
   await up.stillReady();
 });
 
-test("a start on the same folder goes on, and all of them can be deleted", async () => {
+test("a start on the same folder succeeds, and all of them can be deleted", async () => {
   await up.stop("SIGKILL");
   await up.start();
   await up.stillReady();

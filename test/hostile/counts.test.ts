@@ -1,4 +1,7 @@
-/** The largest number there is, in every field that says how many: one object must not end the process, nor the next start. */
+/**
+ * The largest number there is, in every field that says how many: one object must not end the process, nor the next
+ * start.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { BoundedUp } from "./boundedUp.ts";
 
@@ -214,7 +217,7 @@ async function ordinaryWorkRuns(name: string): Promise<void> {
   await up.call("DELETE", `${apps}/deployments/${name}?propagationPolicy=Background`);
 }
 
-test.each(hostile)("the server goes on with the largest count: $name", async (each) => {
+test.each(hostile)("the server survives the largest count: $name", async (each) => {
   const { code, message } = await create(each);
   if (each.refused !== undefined) {
     expect(code).toBe(422);

@@ -1,6 +1,7 @@
 /**
- * One request must not cost the square of what is in it. Each row is sent with some items and with four times as many: linear
- * work then takes about four times the processor time, quadratic work sixteen times. The bound lies between, far from both.
+ * One request must not cost the square of what is in it. Each row is sent with some items and with four times as many:
+ * linear work then takes about four times the processor time, quadratic work sixteen times. The bound lies between, far
+ * from both.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { systemClock } from "../../src/adapters/systemClock.ts";

@@ -8,8 +8,8 @@ import { systemRandom } from "../../src/adapters/systemRandom.ts";
 import { type ApiServer, startApiServer } from "../../src/apiserver/startApiServer.ts";
 
 /**
- * What a kubelet may do with its own credentials, and what a stolen kubelet credential may not: node n1 runs the pod `mine`,
- * node n2 runs the pod `theirs`, and each pod refers to objects of its own.
+ * What a kubelet may do with its own credentials, and what a stolen kubelet credential may not: node n1 runs the pod
+ * `mine`, node n2 runs the pod `theirs`, and each pod refers to objects of its own.
  */
 let server: ApiServer;
 const uids = { mine: "", theirs: "", n1: "" };

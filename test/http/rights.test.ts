@@ -46,7 +46,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-describe("who may update but not create", () => {
+describe("a user who may update but not create", () => {
   test("cannot create by applying", async () => {
     const config = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "c" }, data: {} };
     const path = "/api/v1/namespaces/default/configmaps/c?fieldManager=x";
@@ -71,7 +71,7 @@ describe("who may update but not create", () => {
   });
 });
 
-describe("who may write roles but holds none of their rights", () => {
+describe("a user who may write roles but holds none of their rights", () => {
   const merge = "application/merge-patch+json";
 
   test("cannot make a role be gathered into another by labelling it", async () => {

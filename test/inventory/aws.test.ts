@@ -100,7 +100,7 @@ describe("the SDK reads from the stand-in", () => {
     expect(cloud.calls.get("DescribeVolumes")).toBe(3);
   });
 
-  test("modifications, who we are, and a cluster", async () => {
+  test("modifications, the caller's identity, and a cluster", async () => {
     cloud.modifications.set("vol-1", { volumeId: "vol-1", state: "optimizing", targetSizeGb: 200 });
     cloud.clusters.set("dev/1", {
       name: "dev/1",

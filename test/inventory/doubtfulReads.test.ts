@@ -268,7 +268,7 @@ describe("the guard against a listing that is suddenly empty", () => {
     expect(await world.run({ kind: "disks" })).toMatchObject({ status: "refused", exitCode: 5 });
   });
 
-  test("a person who has looked says so once: then the smaller number is the one to compare with", async () => {
+  test("an override by a person counts once: then the smaller number is the one to compare with", async () => {
     await many(56);
     world.cloud.setFaults({ fail: [{ operation: "DescribeSnapshots", how: "denied" }] });
     await world.run({ kind: "disks" });

@@ -71,7 +71,7 @@ describe("history older than it is kept", () => {
     return row ?? {};
   };
 
-  test("goes: all but the newest thousand runs, the last good one, and reports that still hold", async () => {
+  test("is deleted, all but the newest thousand runs, the last good one, and reports that still hold", async () => {
     await age(200, 1, "ok");
     await age(100, 1_100);
     await age(1, 900);

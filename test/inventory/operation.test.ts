@@ -6,7 +6,9 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { InventoryWorld } from "./inventoryWorld.ts";
 
-/** The program as an operator runs it: what `grep ERROR` finds, and what a long-lived process does about a bad start. */
+/**
+ * The program as an operator runs it: what `grep ERROR` finds, and what a long-lived process does about a bad start.
+ */
 const world = new InventoryWorld();
 const folder = mkdtempSync(join(tmpdir(), "muster-operation-"));
 const children = new Set<ChildProcess>();

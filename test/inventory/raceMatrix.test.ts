@@ -35,7 +35,7 @@ describe("the race matrix of the inventory", () => {
   );
 });
 
-describe("a world that answers wrongly without an error, or not at all", () => {
+describe("sources that answer wrongly without an error, or not at all", () => {
   test("breaks no invariant on a fixed slice of seeds, and on one that is new each time", async () => {
     const from = 10_000 + (Date.now() % 1_000_000);
     process.stdout.write(`inventory-doubts: seeds 1 to ${slice}, and ${from} to ${from + slice - 1}\n`);

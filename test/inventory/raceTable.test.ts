@@ -186,7 +186,7 @@ describe("the race matrix", () => {
     expect(await world.disk("d")).toMatchObject({ in_use: false, reservation_id: null, snapshot_count: 1 });
   });
 
-  test("a disk is renamed between t0 and t2: the version refuses, the next run goes by id", async () => {
+  test("a disk is renamed between t0 and t2: the version refuses, the next run matches by id", async () => {
     await world.addDisk("d", { ebs_volume_id: "v1", size_gb: 1 });
     create("v1", "d");
     const report = await runWhile({
@@ -198,7 +198,7 @@ describe("the race matrix", () => {
     expect(await world.sql("select * from disks")).toHaveLength(1);
   });
 
-  test("a disk is restored into a new volume: linked, and a volume from another disk's snapshot is told", async () => {
+  test("a disk is restored into a new volume: linked, and a volume from another disk's snapshot is reported", async () => {
     await world.addDisk("d", { ebs_volume_id: "v0", missing_since: past });
     world.cloud.putSnapshot({ id: "s-other", volumeId: "v9", tags: tags("other") });
     create("v1", "d", { snapshotId: "s-other" });

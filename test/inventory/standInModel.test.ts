@@ -12,7 +12,10 @@ import { EKSClient, ListClustersCommand } from "@aws-sdk/client-eks";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { CloudForTests } from "./cloudForTests.ts";
 
-/** The stand-in answers filters, owners, ids and limits as AWS's service model says, also where the inventory asks for none. */
+/**
+ * The stand-in answers filters, owners, ids and limits as AWS's service model says, also where the inventory asks for
+ * none.
+ */
 const world = new CloudForTests();
 const { cloud } = world;
 let ec2: EC2Client;

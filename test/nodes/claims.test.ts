@@ -1,4 +1,6 @@
-/** Claims on simulated nodes: prepared before containers start, given back after they stop, stale when a device goes. */
+/**
+ * Claims on simulated nodes: prepared before containers start, given back after they stop, stale when a device goes.
+ */
 import { expect, test } from "vitest";
 import { claimsHold } from "../../src/decide/verify/checks/claimsHold.ts";
 import { clusterSnapshot, type SnapshotKind } from "../../src/decide/verify/clusterSnapshot.ts";

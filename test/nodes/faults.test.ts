@@ -1,4 +1,6 @@
-/** Each fault, as it shows on the running part: by the node's annotation or by command, from outside through the API. */
+/**
+ * Each fault, as it shows on the running part: by the node's annotation or by command, from outside through the API.
+ */
 import { expect, test } from "vitest";
 import { workloads } from "../../src/control/workloads/workloads.ts";
 import { readFault } from "../../src/kubelet/node/faults.ts";
@@ -28,7 +30,7 @@ const onNode = { node: "h100-0" };
 const gpusOf = (node: Node | undefined) => node?.status?.allocatable?.["nvidia.com/gpu"];
 const stateOf = (pod: Pod | undefined) => pod?.status?.containerStatuses?.[0]?.state;
 
-test("heartbeat-stop: the lease is no longer renewed and pods are left alone; when it ends all goes on", async () => {
+test("heartbeat-stop: the lease is no longer renewed and pods are left alone; when it ends both continue", async () => {
   const { cluster } = await struck({ kind: "heartbeat-stop", ...onNode, for: "60s" });
   await cluster.pod("late");
   await cluster.run(50);
@@ -108,7 +110,7 @@ test("heartbeat-stop, beside the cluster's own controllers: Unknown, taints, pod
   expect(log.errors).toEqual([]);
 });
 
-test("not-ready, beside the cluster's own controllers: the node is tainted as not ready, and the taint goes with the fault", async () => {
+test("not-ready, beside the cluster's own controllers: the node is tainted as not ready, and the taint ends with the fault", async () => {
   const cluster = await NodesCluster.create();
   await cluster.start();
   await cluster.startParts(workloads);
@@ -291,7 +293,7 @@ test.each([
   expect(is).toBe(expected);
 });
 
-test("a fault in the node's annotation lasts as long as it stands there, and one that cannot be read is told", async () => {
+test("a fault in the node's annotation lasts as long as the annotation, and an unreadable one is reported", async () => {
   const cluster = await NodesCluster.create();
   await cluster.start();
   const annotate = (text: string | undefined) =>

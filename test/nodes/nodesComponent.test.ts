@@ -56,7 +56,7 @@ test("two pods that together request more than the node has: one fails, and the 
   expect(process.metrics.value(admissionFailures, { reason: "UnexpectedAdmissionError" })).toBe(1);
 });
 
-test("a process that starts again goes on where the last one stopped", async () => {
+test("a restarted process continues where the last one stopped", async () => {
   const cluster = await NodesCluster.create();
   const first = await cluster.start();
   await cluster.pod("a", withGpus(3));

@@ -1,4 +1,6 @@
-/** Nodes that more than one process could simulate: a lease decides, and a node without the annotation is left alone. */
+/**
+ * Nodes that more than one process could simulate: a lease decides, and a node without the annotation is left alone.
+ */
 import { expect, test } from "vitest";
 import type { Lease } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";

@@ -114,7 +114,7 @@ test.each(["pod-fast", "pod-general"])("with %s, too, a node refuses what does n
   expect(cluster.phases()).toEqual(["c Running"]);
 });
 
-test("a node that stages play falls silent by fault, too, and speaks again when it is over", async () => {
+test("a node that stages play falls silent by fault, too, and reports again when it is over", async () => {
   const cluster = await withStages("node-fast", "node-heartbeat-with-lease");
   await cluster.start();
   await cluster.run(30);
@@ -147,7 +147,7 @@ test("the chaos sets: a label makes a node not ready, and a running pod fail wit
   expect([cluster.look("a")?.status?.phase, readyOf(cluster.node("bare"))]).toEqual(["Failed", "False"]);
 });
 
-test("stages of another kind are played too, and a stage that cannot be read is told on the stage", async () => {
+test("stages of another kind are played too, and an unreadable stage is reported on the stage", async () => {
   const cluster = await NodesCluster.create();
   const bind = {
     apiVersion: "kwok.x-k8s.io/v1alpha1",

@@ -1,4 +1,6 @@
-/** All processes of an installation with webhooks have died: what the cluster may still do, and how the next start goes. */
+/**
+ * All processes of an installation with webhooks have died: what the cluster may still do, and how the next start goes.
+ */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";

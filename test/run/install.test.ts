@@ -37,7 +37,9 @@ function kubeAs(fieldManager: string): KubeApi {
   return inProcessKube(server.core, { user: { username: "admin", groups: ["system:masters"] }, fieldManager });
 }
 
-/** Every object of a kind that an installation may have, by name. What the server makes in every namespace is its own. */
+/**
+ * Every object of a kind that an installation may have, by name. What the server makes in every namespace is its own.
+ */
 async function world(): Promise<string[]> {
   const names: string[] = [];
   for (const kind of installKinds.filter(({ isOptional }) => isOptional !== true)) {

@@ -89,7 +89,7 @@ function deployment(replicas: number): Unstored {
 }
 
 describe("muster run", () => {
-  test("turns what a user asks for into pods, says that it is well, counts, and ends when it is asked to", async () => {
+  test("creates the pods of a workload, reports healthy, serves metrics, and ends on a signal", async () => {
     const { child, ready, ended } = await run("--controllers", "workloads");
     expect(ready).toMatchObject({ api: server.url, controllers: ["workloads"] });
     expect(server.url.startsWith("https://")).toBe(true);
@@ -109,7 +109,7 @@ describe("muster run", () => {
     expect(await ended).toBe(0);
   });
 
-  test("of two that elect a leader one acts, and when it goes the other one goes on", async () => {
+  test("of two processes with leader election one acts, and when it ends the other one takes over", async () => {
     const flags = ["--controllers", "workloads", "--leader-elect"];
     const first = await run(...flags, "--identity", "first");
     await kube.create(deployments, deployment(2));
@@ -148,7 +148,8 @@ describe("muster run", () => {
     const all = ["run", "--kubeconfig", join(folder, "kubeconfig"), "--status-address", "127.0.0.1:0", ...flags];
     const kubeconfigGiven = flags.includes("--kubeconfig");
     const env = { ...process.env, NODE_NO_WARNINGS: "1" };
-    // The server runs in this process, so it must be let to answer: a child that asks it is waited for without blocking.
+    // The server runs in this process, so it must be let to answer: a child that asks it is waited for without
+    // blocking.
     if (problem !== "definitions-missing") {
       const { status, stderr } = spawnSync(process.execPath, [program, ...all], { encoding: "utf8", env });
       expect(stderr).toContain(`(${problem})`);

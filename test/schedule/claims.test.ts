@@ -197,7 +197,7 @@ test("a queue reclaims its quota of devices: one victim is evicted, its devices 
   expect(new Set(devicesOf(cluster)).size).toBe(devicesOf(cluster).length);
 });
 
-test("a pod that was not bound after all gives its devices back and goes where it fits", async () => {
+test("a pod that was not bound after all releases its devices and is placed where it fits", async () => {
   const cluster = await start(["h100=2"]);
   await template(cluster, "one", 1);
   // It keeps what it has got on the first node, and the first node accepts no more pods.

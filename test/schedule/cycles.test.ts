@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { holdCalls, ScheduleCluster } from "./scheduleCluster.ts";
 
-test("what is told of those who wait holds up no decision", async () => {
+test("status writes of pending pods delay no decision", async () => {
   const cluster = await ScheduleCluster.create(["h100=1"]);
   const { held, open } = holdCalls(cluster, (call) => /^patch (pods huge|podgroups pg-huge.*)\/status$/.test(call));
   await cluster.pod("huge", { gpus: 9 });
@@ -17,7 +17,7 @@ test("what is told of those who wait holds up no decision", async () => {
   expect(cluster.pod1("huge").status?.conditions).toMatchObject([{ type: "PodScheduled", reason: "Unschedulable" }]);
 });
 
-test("no more than sixteen of those who wait are told at the same time", async () => {
+test("no more than sixteen status writes of pending pods are in flight", async () => {
   const cluster = await ScheduleCluster.create(["h100=1"]);
   const { held, open } = holdCalls(cluster, (call) => /^patch pods huge-.*\/status$/.test(call));
   for (let at = 0; at < 40; at++) await cluster.pod(`huge-${at}`, { gpus: 9 });

@@ -1,4 +1,7 @@
-/** A plan that evicts rests on what was read just before; what it leaves behind is finished or dropped by the next leader. */
+/**
+ * A plan that evicts rests on what was read just before; what it leaves behind is finished or dropped by the next
+ * leader.
+ */
 import { describe, expect, test } from "vitest";
 import type { KubeObject } from "../../src/model/objects/object.ts";
 import { refused } from "../../src/model/outcome.ts";
@@ -133,7 +136,7 @@ describe("a victim that the API does not let go", () => {
     ]);
   });
 
-  test("is no reason for others not to go: who can go instead does", async () => {
+  test("does not block other evictions: another victim is chosen", async () => {
     const cluster = await ScheduleCluster.create(["h100=2"]);
     for (const name of ["a", "v"]) await cluster.pod(name, { gpus: 8 });
     await cluster.run(2);
@@ -144,7 +147,7 @@ describe("a victim that the API does not let go", () => {
     expect(cluster.pod1("vip").status?.phase).toBe("Running");
   });
 
-  test("at first is told of when it goes, as any other", async () => {
+  test("at first gets its Event when it is evicted, as any other", async () => {
     const cluster = await ScheduleCluster.create(["h100=1"]);
     await cluster.group("g", { minMember: 1 });
     await cluster.pod("v", { gpus: 8, annotations: { "pod-group-name": "g" } });

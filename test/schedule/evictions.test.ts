@@ -17,7 +17,7 @@ const running = (pods: readonly Pod[]): string[] =>
     .sort();
 
 describe("queues on a running cluster", () => {
-  test("a queue takes back its quota: a victim goes, the newcomer runs in its place, and both are told", async () => {
+  test("a queue reclaims its quota: a victim is evicted, the preemptor runs in its place, and both get Events", async () => {
     const cluster = await ScheduleCluster.create(["h100=1"]);
     await cluster.queue("mine", gpus(4));
     await cluster.queue("theirs", gpus(4));
@@ -33,7 +33,7 @@ describe("queues on a running cluster", () => {
     expect(evictions[0]?.note ?? evictions[0]?.message).toContain("of queue mine");
   });
 
-  test("what queues and groups have is on their status, and goes with their pods", async () => {
+  test("the allocation of queues and groups is in their status, and is removed with their pods", async () => {
     const cluster = await ScheduleCluster.create(["h100=1"]);
     await cluster.pod("a", { gpus: 2 });
     await cluster.pod("b", { gpus: 8 });
@@ -118,7 +118,7 @@ describe("queues on a running cluster", () => {
       expect(cluster.pods()).toEqual([]);
     });
 
-    test("a mark that the gang no longer deserves is taken off when it is heard of", async () => {
+    test("a stale mark of a gang that is complete again is removed when it is observed", async () => {
       const cluster = await gangOfTwo();
       await say(cluster, "2026-01-01T00:00:00Z");
       await cluster.run(2);
@@ -126,7 +126,7 @@ describe("queues on a running cluster", () => {
       expect(running(cluster.pods())).toEqual(["g-0", "g-1"]);
     });
 
-    test("a mark that is gone while the gang is too small is made again, and the gang goes", async () => {
+    test("a stale mark that is deleted while the gang is too small is written again, and the gang is evicted", async () => {
       const cluster = await gangOfTwo();
       await takeOne(cluster);
       await cluster.run(2);
@@ -165,7 +165,7 @@ describe("queues on a running cluster", () => {
     });
   });
 
-  test("what is left of a subgroup that a gang can do without goes after its own grace, and the gang after its own", async () => {
+  test("the rest of an optional subgroup is evicted after its own grace, and the gang after its own", async () => {
     const cluster = await ScheduleCluster.create(["h100=1"]);
     const subGroups = ["x", "y"].map((name) => ({ name, minMember: 2 }));
     await cluster.group("g", { minSubGroup: 1, subGroups, stalenessGracePeriod: "10s" });
@@ -191,7 +191,7 @@ describe("queues on a running cluster", () => {
     expect(running(cluster.pods())).toEqual([]);
   });
 
-  test("the wait for a pod that no node can take is told once and costs no more writes", async () => {
+  test("the reason of a pod that no node can take is written once and costs no more writes", async () => {
     const cluster = await ScheduleCluster.create(["h100=1"]);
     await cluster.pod("huge", { gpus: 64 });
     await cluster.run(3);

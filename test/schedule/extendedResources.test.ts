@@ -112,7 +112,7 @@ test("a pod for which there are too few devices says so, and runs when some are 
   expect(claims(cluster)).toHaveLength(1);
 });
 
-test("a class that comes later serves pods that wait; one that goes serves no more", async () => {
+test("a class created later serves pending pods; a deleted one serves no more", async () => {
   const cluster = await begin();
   await cluster.pod("early", { spec: asking(1) });
   await cluster.run(3);

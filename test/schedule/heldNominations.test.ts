@@ -30,7 +30,7 @@ class Gate {
   }
 }
 
-test("a promise that was broken and is made again stays, while those go who go for it", async () => {
+test("a nomination that was withdrawn and made again stays, while its victims terminate", async () => {
   const takingBack = new Gate();
   const evicting = new Gate();
   const between = (kube: KubeApi): KubeApi => ({

@@ -117,7 +117,7 @@ describe("of the metrics there is", () => {
     expect(cluster.metrics.value("kai_queue_gpu_usage", mine)).toBe(8);
   });
 
-  test("who was evicted and by which action", () => {
+  test("evicted pods by action", () => {
     expect(text).toMatch(
       /kai_pod_group_evicted_pods_total\{action="reclaim",namespace="default",nodepool="default",podgroup="pg-a-[^"]+",uid="[^"]+"\} 1/,
     );

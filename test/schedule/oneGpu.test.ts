@@ -1,4 +1,7 @@
-/** One physical GPU has one holder, whichever way it is given out: device plugin, claim, MIG partition, share with a reservation. */
+/**
+ * One physical GPU has one holder, whichever way it is given out: device plugin, claim, MIG partition, share with a
+ * reservation.
+ */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { devicesComponent } from "../../src/control/devices/devicesComponent.ts";

@@ -54,7 +54,7 @@ describe("events", () => {
     );
   });
 
-  test("a pod that waits for what is being released is told so, and nothing of its place is written", async () => {
+  test("a pod that waits for resources being released reports that, and no nomination is written", async () => {
     const cluster = await ScheduleCluster.create(["h100=1"]);
     await cluster.pod("old", { gpus: 8 });
     await cluster.run(3);
@@ -72,7 +72,7 @@ describe("events", () => {
     expect(cluster.requests()).toEqual([]);
   });
 
-  test("a pod whose owner is another one than it says is told of, and waits", async () => {
+  test("a pod whose owner reference is wrong is reported, and waits", async () => {
     const cluster = await ScheduleCluster.create();
     await cluster.create("batch/jobs", {
       apiVersion: "batch/v1",
@@ -94,7 +94,7 @@ describe("events", () => {
   });
 });
 
-describe("what is told of a bind that is refused", () => {
+describe("the reason of a refused bind", () => {
   test("an event and a condition say so, and that is no word to an autoscaler", async () => {
     const cluster = await ScheduleCluster.create(["h100=1"]);
     cluster.kube.faults = {

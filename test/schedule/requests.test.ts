@@ -52,7 +52,7 @@ test("a request for a node that is not there is taken away, and its pod is place
   expect(cluster.pod1("p").status?.phase).toBe("Running");
 });
 
-test("a request for a node that we have not heard of yet stays", async () => {
+test("a BindRequest for a node that is not observed yet stays", async () => {
   const news = lateNews("nodes");
   const cluster = await ScheduleCluster.create(["h100=1"], {}, { between: news.between });
   await cluster.pod("p", { gpus: 1, spec: { schedulingGates: [{ name: "wait" }] } });

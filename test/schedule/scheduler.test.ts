@@ -83,7 +83,7 @@ describe("on a cluster with simulated nodes", () => {
     expect([...users.values()]).toEqual(Array(8).fill(2));
   });
 
-  test("a reason goes when its cause goes", async () => {
+  test("a reason is removed with its cause", async () => {
     const cluster = await ScheduleCluster.create(["h100=1"]);
     await cluster.pod("p", { gpus: 1, labels: { "kai.scheduler/queue": "team" } });
     await cluster.run(1);

@@ -36,7 +36,7 @@ async function left(cluster: ScheduleCluster, pod: string, commit?: { id: string
   return metadata.uid;
 }
 
-test("who takes over marks every pod that waits, and none that is on its way", async () => {
+test("a new leader marks every pending pod, and none that is being bound", async () => {
   const cluster = await ScheduleCluster.create(["h100=1"], {}, { isLate: true });
   const { open } = holdCalls(cluster, (call) => call === "bind pods sent");
   for (const name of ["sent", "waits"]) await cluster.pod(name, { gpus: 1 });
@@ -55,7 +55,7 @@ test("who takes over marks every pod that waits, and none that is on its way", a
   expect(cluster.pod1("sent").status?.phase).toBe("Running");
 });
 
-test("a set that was never whole and has not begun goes when another leads, and its pods are marked", async () => {
+test("a set that was never complete and has not begun is deleted by the next leader, and its pods are marked", async () => {
   const cluster = await ScheduleCluster.create(["h100=1"], {}, { isLate: true });
   await cluster.group("g", { minMember: 2 });
   for (const name of ["g-0", "g-1"]) {

@@ -1,4 +1,7 @@
-/** One misfortune at a time: a calm story is played again and again, and each time something else happens to one of its writes. */
+/**
+ * One misfortune at a time: a calm story is played again and again, and each time something else happens to one of its
+ * writes.
+ */
 import type { Decision } from "../../src/sim/chance.ts";
 import { runSeed, withTripwires } from "../../src/sim/runSeed.ts";
 import type { Scenario } from "../../src/sim/scenario.ts";

@@ -1,4 +1,7 @@
-/** The command as people run it: a process of its own against a server, with its exit code, its two outputs and its files. */
+/**
+ * The command as people run it: a process of its own against a server, with its exit code, its two outputs and its
+ * files.
+ */
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type RequestListener, type Server } from "node:http";
@@ -214,7 +217,7 @@ describe("reports", () => {
     expect(readFileSync(join(folder, "r.md"), "utf8")).toContain("## muster verify: pass");
   });
 
-  test("have standard output for themselves when it is theirs: what people read goes to standard error", async () => {
+  test("have standard output for themselves: lines for people are on standard error", async () => {
     await without("team/alone", async () => {
       const { code, out, err } = await verify(["--settle", "5s", "--interval", "1s", "--report", "ctrf=-"]);
       expect(code).toBe(1);
@@ -361,7 +364,7 @@ describe("an API that does not answer as it should ends in 3, with the cause, wi
     },
     {
       name: "a pod that cannot be",
-      cause: "verify itself failed, or was told what cannot be",
+      cause: "verify itself failed",
       atOnce: true,
       answer: ({ url = "" }, response) => {
         const metadata = { name: "p", namespace: "team", uid: "p", ownerReferences: {} };

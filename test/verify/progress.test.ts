@@ -26,7 +26,7 @@ function drawn(terminal: { isTTY?: boolean; columns?: number }, wanted = true): 
   return { written, isLive: progress.isLive };
 }
 
-test("on a terminal one line says what is missing and how much time is left, and goes away at the end", () => {
+test("on a terminal one line says what is missing and how much time is left, and is cleared at the end", () => {
   const { written } = drawn({ isTTY: true, columns: 200 });
   expect(written).toMatch(
     /^\r.*(59|60)s left: 20 total, 19 running, 1 pending \(1 unscheduled\), 0 failed; team\/late/,

@@ -15,7 +15,7 @@ async function quiet(cluster: LiveCluster, ms = 60_000): Promise<void> {
 }
 
 describe("Deployments", () => {
-  test("twenty pods are Running within seconds, tell what happened, and then nothing is written", async () => {
+  test("twenty pods are Running within seconds, have Events, and then nothing is written", async () => {
     const cluster = await LiveCluster.start();
     await cluster.test.create("apps/deployments", deployment({ replicas: 20 }));
     await cluster.pass(3_000);
@@ -118,7 +118,7 @@ describe("Deployments", () => {
 });
 
 describe("StatefulSets and DaemonSets", () => {
-  test("a StatefulSet comes up in order with its claims and goes down from the top", async () => {
+  test("a StatefulSet is created in order with its claims and deleted from the highest ordinal", async () => {
     const cluster = await LiveCluster.start();
     const volumeClaimTemplates = [
       {

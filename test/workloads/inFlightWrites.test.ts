@@ -73,7 +73,7 @@ describe("what a ReplicaSet has written", () => {
 });
 
 describe("what a ReplicaSet has deleted", () => {
-  test("is looked at again before it goes: a set that grew meanwhile loses nothing", async () => {
+  test("is read again before the delete: a set that grew meanwhile loses nothing", async () => {
     const cluster = await LiveCluster.start({ components: [workloads] });
     await cluster.test.create("apps/replicasets", set(4));
     await cluster.pass(1_000);
@@ -92,7 +92,7 @@ describe("what a ReplicaSet has deleted", () => {
     expect(cluster.all("/pods")).toHaveLength(4);
   });
 
-  test("goes once, though the answer was lost", async () => {
+  test("is deleted once, though the answer was lost", async () => {
     const cluster = await LiveCluster.start({ components: [workloads] });
     await cluster.test.create("apps/replicasets", set(3));
     await cluster.pass(1_000);

@@ -1,4 +1,7 @@
-/** An API server in memory with the cluster's own controllers, the default scheduler and nodes, on a clock that the test moves. */
+/**
+ * An API server in memory with the cluster's own controllers, the default scheduler and nodes, on a clock that the test
+ * moves.
+ */
 import { createAdmission } from "../../src/apiserver/admission/createAdmission.ts";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import type { Component } from "../../src/control/component.ts";

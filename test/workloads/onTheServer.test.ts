@@ -1,6 +1,6 @@
 /**
- * The cluster's own controllers against the real API server: what they write is valid, what the server makes of it is what
- * they wanted, and then there is nothing left to write.
+ * The cluster's own controllers against the real API server: what they write is valid, what the server makes of it is
+ * what they wanted, and then there is nothing left to write.
  */
 import { describe, expect, test } from "vitest";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";

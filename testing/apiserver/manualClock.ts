@@ -1,6 +1,6 @@
 import type { Clock } from "../../src/ports/clock.ts";
 
-/** Time that moves only when a test says so. */
+/** Time that only a test moves. */
 export class ManualClock implements Clock {
   private timeMs: number;
   private timers: { atMs: number; order: number; run: () => void }[] = [];

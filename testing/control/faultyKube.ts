@@ -6,7 +6,7 @@ import type { KubeApi, KubeList, ListOptions, Watch, WatchOptions, WriteOptions 
 export interface Faults {
   /** Instead of sending: the server never receives it. */
   before?: (verb: string, what: string) => Refusal | undefined;
-  /** The call waits in its client until this is over; undefined: it does not wait. */
+  /** The call waits in its client until this resolves; undefined: it does not wait. */
   hold?: (verb: string, what: string) => Promise<void> | undefined;
   /** The server has done it, and the caller receives another answer. */
   after?: (verb: string, what: string) => Refusal | undefined;

@@ -1,6 +1,6 @@
 import type { Log, LogFields } from "../../src/ports/log.ts";
 
-/** A log that keeps what a test may want to see. */
+/** A log whose lines a test can read. */
 export class KeptLog implements Log {
   readonly lines: { readonly level: string; readonly message: string; readonly fields: LogFields }[] = [];
 

@@ -1,10 +1,13 @@
 import type { Clock } from "../../src/ports/clock.ts";
 
-/** The clock of one process among several: it may be set wrong, which timers do not notice, and the process may stand still. */
+/**
+ * The clock of one process among several: it may be set wrong, which timers do not notice, and the process may stand
+ * still.
+ */
 export class SteppedClock implements Clock {
   private readonly clock: Clock;
   private offsetMs = 0;
-  /** Timers that are due while the process stands still; undefined while it runs. */
+  /** Timers that are due while the process is paused; undefined while it runs. */
   private due: (() => void)[] | undefined;
 
   constructor(clock: Clock) {

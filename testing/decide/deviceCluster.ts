@@ -1,4 +1,7 @@
-/** Builders for tests: slices, classes and claims that say only what a case is about, and an allocation read back as short lines. */
+/**
+ * Builders for tests: slices, classes and claims that say only what a case is about, and an allocation read back as
+ * short lines.
+ */
 
 import { type Allocation, allocate } from "../../src/decide/devices/search/allocate.ts";
 import { AllocatedSets } from "../../src/decide/devices/search/allocatedState.ts";

@@ -197,7 +197,10 @@ export interface WorldWords {
   readonly settings?: Partial<Settings>;
 }
 
-/** A cluster with these objects and the priority classes that come with the product; a queue `q` unless queues are given. */
+/**
+ * A cluster with these objects and the priority classes that come with the product; a queue `q` unless queues are
+ * given.
+ */
 export function world(words: WorldWords = {}): Cluster {
   const cluster = new Cluster({ ...defaultSettings, ...words.settings });
   for (const { name, value } of shippedPriorityClasses) {

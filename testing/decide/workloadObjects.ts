@@ -116,7 +116,7 @@ export class TestWorld {
     });
   }
 
-  /** Decides and applies until a round changes nothing; each round is looked at. */
+  /** Decides and applies until a round changes nothing; each round is checked. */
   settle(round: (world: TestWorld) => void, stepMs = 1000): number {
     const rounds = 200;
     for (let i = 1; i <= rounds; i++) {

@@ -32,7 +32,7 @@ export interface TestWorld {
   ghosts: Ghost[];
   add(pod: Pod): void;
   remove(name: string, graceSeconds: number): void;
-  /** Lets time pass; every wake-up on the way is kept. */
+  /** Lets time pass; every wake-up in between is kept. */
   run(forMs: number): void;
   pod(name: string): Pod;
 }

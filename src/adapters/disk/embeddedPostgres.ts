@@ -23,7 +23,7 @@ export interface EmbeddedPostgres {
 export interface EmbeddedPostgresOptions {
   /** False for tests, which lose nothing worth keeping when the machine does; default true. */
   readonly durable?: boolean;
-  /** Aborted when the caller gives up: what is being made is left, and the next start makes it anew. */
+  /** Aborted when the caller gives up: what is being created is left, and the next start creates it again. */
   readonly signal?: AbortSignal;
 }
 
@@ -47,7 +47,7 @@ export async function openEmbeddedPostgres(
     const started = await start(home, options);
     if ("url" in started) return started;
     problem = started.problem;
-    // Another process may be starting it, or one that died may still be on its way down.
+    // Another process may be starting it, or the server of one that ended may still be shutting down.
     if (!started.again) break;
     await pause(200);
   }
@@ -58,7 +58,7 @@ export async function openEmbeddedPostgres(
   );
 }
 
-/** A server that another process of ours runs in this directory, if it answers. */
+/** A server that another process of the program runs in this directory, if it answers. */
 async function findRunning(home: string): Promise<string | undefined> {
   try {
     const { url } = JSON.parse(await readFile(join(home, "connection.json"), "utf8")) as { url: string };
@@ -150,7 +150,9 @@ interface Making {
   readonly signal: AbortSignal | undefined;
 }
 
-/** Makes the folder beside its place and moves it there whole: one that an interrupted start left behind is no database. */
+/**
+ * Makes the folder beside its place and moves it there whole: one that an interrupted start left behind is no database.
+ */
 async function makeDatabase(native: string, data: string, { password, owner, signal }: Making): Promise<Ran> {
   const beside = dirname(data);
   const half = join(beside, `data.${process.pid}`);
@@ -169,7 +171,7 @@ async function makeDatabase(native: string, data: string, { password, owner, sig
   const made = await run(join(native, "bin/initdb"), [...args, "-E", "UTF8", "--locale=C", "--no-sync"], owner, signal);
   await rm(passwordFile, { force: true });
   if (made.code === 0) {
-    // What is there without a version was left by older starts; a whole one was made by another process meanwhile.
+    // A folder without a version was left by older starts; a complete one was created by another process meanwhile.
     if (!existsSync(join(data, "PG_VERSION"))) {
       await rm(data, { recursive: true, force: true });
       await rename(half, data).catch(unlessExists);

@@ -95,7 +95,7 @@ describe("a store that was closed", () => {
     expect(report).toEqual({ revision: 7, snapshotRevision: 6, cutBytes: 0 });
   });
 
-  test("goes on where it stopped", async () => {
+  test("continues where it stopped", async () => {
     const disk = new CrashDisk(await filesOf(few));
     const { store } = await openOn(disk);
     expect(() => store.append([put(6, "late")])).toThrow("revision 6 appended behind revision 6");
@@ -248,7 +248,7 @@ describe("a failing disk", () => {
     },
   );
 
-  test("during a snapshot ends the snapshot; the log goes on and nothing is lost", async () => {
+  test("during a snapshot ends the snapshot; the log continues and nothing is lost", async () => {
     let ended = 0;
     for (let step = 7; step < 20; step++) {
       const disk = new CrashDisk(new Map(), { step, kind: "ENOSPC", part: 0.3 });
@@ -281,7 +281,7 @@ describe("group commit", () => {
     await store.close();
   });
 
-  test("a caller is told only when its own change is on the platter", async () => {
+  test("a write is acknowledged only when its own change is on the disk", async () => {
     const disk = new CrashDisk();
     const { store } = await openOn(disk);
     for (let i = 1; i <= 5; i++) {
@@ -316,7 +316,7 @@ describe("group commit", () => {
 });
 
 describe("the wish for a snapshot", () => {
-  test("comes with a long log and goes with the snapshot, until the log is twice as long as that", async () => {
+  test("is due with a long log and not after a snapshot, until the log is twice as long as that", async () => {
     const disk = new CrashDisk();
     const store = new FileStore({ directory: "/data", disk, snapshotLogBytesMin: 1000 });
     await store.open(into(new Map()));

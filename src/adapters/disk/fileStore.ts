@@ -1,13 +1,14 @@
 /**
- * The API server's memory on a disk: an append-only log with group commit, and now and then a snapshot that lets the
- * log before it go.
+ * The API server's memory on a disk: an append-only log with group commit, and now and then a snapshot that replaces
+ * the log before it.
  *
  *   append --> gathering batch --> one write, one sync --> waiters of synced()
- *                     ^ the next batch gathers while this one is on its way
+ *                     ^ the next batch gathers while this one is in flight
  *
  *   snapshot:  end the segment | write a draft, sync it | rename, sync the directory | remove what it replaces
  *
- * A crash between any two steps leaves either the old snapshot with all its segments or the new one with those behind it.
+ * A crash between any two steps leaves either the old snapshot with all its segments or the new one with those behind
+ * it.
  */
 import { UserError } from "../../model/userError.ts";
 import type { Clock } from "../../ports/clock.ts";
@@ -86,7 +87,7 @@ export class FileStore implements Store {
       await this.#file?.close();
       this.#unlock?.();
       this.#state = "closed";
-      // Only what the system refused is the user's to mend; the rest is a mistake of ours or of the replay.
+      // Only a refusal of the system is the user's to fix; the rest is a bug of ours or of the replay.
       const isSystem = error instanceof Error && "syscall" in error;
       throw isSystem ? unusable(this.#directory, error) : error;
     }

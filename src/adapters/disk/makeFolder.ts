@@ -2,8 +2,8 @@ import { mkdir, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 
 /**
- * Makes a folder and those above it; one that is there already is left as it is. Node's own recursive mkdir tries for ever
- * where the parent is there and the system says that it is not, as under /proc.
+ * Makes a folder and those above it; one that is there already is left as it is. Node's own recursive mkdir tries for
+ * ever where the parent is there and the system says that it is not, as under /proc.
  */
 export async function makeFolder(path: string, mode?: number): Promise<void> {
   try {

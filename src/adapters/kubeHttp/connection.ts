@@ -10,7 +10,7 @@ export interface KubeConnection {
   readonly insecure?: boolean;
   /** The name that the server's certificate must bear, when it is not the host of the address. */
   readonly serverName?: string;
-  /** An HTTP proxy on the way: `http://user:password@proxy:3128`. */
+  /** An HTTP proxy in between: `http://user:password@proxy:3128`. */
   readonly proxy?: string;
   /** Sent with every request: impersonation. */
   readonly headers?: Readonly<Record<string, string | string[]>>;
@@ -22,7 +22,7 @@ export interface Credentials {
   readonly certificate?: string;
   readonly key?: string;
   readonly authorization?: string;
-  /** Ask again when they are older; never when left out. */
+  /** Refresh when they are older; never when left out. */
   readonly goodForMs?: number;
 }
 

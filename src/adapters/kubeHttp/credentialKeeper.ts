@@ -46,7 +46,7 @@ export class CredentialKeeper {
   /** The server refused these. Others may have noticed before us; then theirs are good enough. */
   afterRefusal(refused: HeldCredentials): HeldCredentials | Promise<HeldCredentials> {
     if (this.held !== undefined && this.held.edition !== refused.edition) return this.held;
-    // A source that has nothing better may be a program that takes a second to say so; many calls may be refused.
+    // A source without newer credentials may be a program that takes a second to answer; many calls may be refused.
     if (this.held !== undefined && this.clock.nowMs() < this.notAgainBeforeMs) return this.held;
     return this.ask(true).finally(() => {
       this.notAgainBeforeMs = this.clock.nowMs() + refusalEveryMs;

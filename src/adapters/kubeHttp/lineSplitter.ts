@@ -1,8 +1,8 @@
 import { Buffer } from "node:buffer";
 
 /**
- * Cuts a stream of bytes into lines. Bytes become text only when a line is whole, so a character that two chunks share
- * survives; a line longer than the bound is refused before it fills the memory.
+ * Cuts a stream of bytes into lines. Bytes become text only when a line is complete, so a character that two chunks
+ * share survives; a line longer than the bound is refused before it fills the memory.
  */
 export class LineSplitter {
   private readonly bytesMax: number;

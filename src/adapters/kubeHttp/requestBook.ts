@@ -35,8 +35,8 @@ interface Refusals {
 }
 
 /**
- * What became of requests: counted by verb, resource and code, and logged by the outage and not by the request. An API server
- * that is away fails hundreds of requests a second.
+ * What became of requests: counted by verb, resource and code, and logged by the outage and not by the request. An API
+ * server that is away fails hundreds of requests a second.
  */
 export class RequestBook {
   private readonly clock: Clock;
@@ -98,8 +98,8 @@ export class RequestBook {
   }
 
   /**
-   * Rights that the process needs and lacks, by the last refusal of each. Not a `get`, as a pod's owner may be of any kind, and not
-   * Events, without which everything still works.
+   * Rights that the process needs and lacks, by the last refusal of each. Not a `get`, as a pod's owner may be of any
+   * kind, and not Events, without which everything still works.
    */
   get missingRights(): string | undefined {
     const sinceMs = this.clock.monotonicMs() - missingMs;

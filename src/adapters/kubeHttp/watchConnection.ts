@@ -30,7 +30,7 @@ export interface WatchLimits {
 export interface WatchHandler {
   opened(response: IncomingMessage): void;
   event(event: WatchEvent): void;
-  /** Once, and last. A refusal before the stream began says so by `code`. */
+  /** Once, and last. A refusal before the stream began has a `code`. */
   ended(why: Outcome<never> | undefined, code?: number): void;
 }
 

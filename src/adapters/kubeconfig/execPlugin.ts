@@ -5,7 +5,7 @@ import { UserError } from "../../model/userError.ts";
 import type { CredentialSource, Credentials } from "../kubeHttp/connection.ts";
 import { type Entry, invalidKubeconfig } from "./document.ts";
 
-/** Credentials are asked for again this long before they end, so that none ends on its way to the server. */
+/** Credentials are refreshed this long before they expire, so that none expires in flight. */
 const earlyMs = 10_000;
 
 /** A plug-in that waits for input that never comes must not hold the process for ever. */

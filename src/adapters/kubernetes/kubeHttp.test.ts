@@ -95,7 +95,7 @@ test("a write that waited for a free connection longer than it may leave is Fenc
 });
 
 describe("a request", () => {
-  test("says who asks, and what it can read", async () => {
+  test("carries its user agent and the formats it accepts", async () => {
     const { kube, server } = await scene([json(200, object)], {}, { userAgent: "muster/1 (test)" });
     await kube.get(map);
     expect(server.requests[0]).toMatchObject({ method: "GET", url: "/api/v1/namespaces/default/configmaps/a" });
@@ -238,7 +238,7 @@ describe("an answer", () => {
     }
   });
 
-  test("with warnings is told to the log, each warning once", async () => {
+  test("with warnings is logged, each warning once", async () => {
     const warning = ['299 - "spec.a is deprecated"', '299 - "say \\"b\\" instead"'];
     const { kube, logged } = await scene([json(200, object, { warning })]);
     await kube.get(map);
@@ -398,7 +398,7 @@ describe("a read", () => {
     expect(await patient.kube.get(map)).toMatchObject({ reason: "TooManyRequests", retryAfterMs: 60_000 });
   });
 
-  test("on a kept connection that the server gave up goes out again at once", async () => {
+  test("on a kept connection that the server closed is sent again at once", async () => {
     const { kube, server } = await scene([json(200, object), cut, json(200, object)]);
     await kube.get(map);
     expect(reason(await kube.get(map))).toBe("ok");
@@ -422,7 +422,7 @@ describe("credentials", () => {
     return { source, asked };
   };
 
-  test("that are refused are asked for again, and the same request goes out with the new ones", async () => {
+  test("that are refused are renewed, and the same request is sent with the new ones", async () => {
     const { source, asked } = rotating("old", "new");
     const { kube, server } = await scene([onlyFor("new", json(201, object))], { credentials: source });
     expect(reason(await kube.create(maps, object))).toBe("ok");
@@ -665,7 +665,7 @@ describe("a watch", () => {
     expect(server.requests.map(({ headers }) => headers.authorization)).toEqual(["Bearer 0", "Bearer 1"]);
   });
 
-  test("that allows bookmarks and hears nothing at all is broken off", async () => {
+  test("that allows bookmarks and receives nothing is closed", async () => {
     const responses: { write(text: string): void }[] = [];
     const slow: Answer = (response) => {
       response.writeHead(200);

@@ -49,7 +49,9 @@ export interface KubeHttp extends KubeApi {
   close(): void;
 }
 
-/** Reads that the server asks to repeat later are repeated this often, if it does not ask for more patience than that. */
+/**
+ * Reads that the server asks to repeat later are repeated this often, if it does not ask for more patience than that.
+ */
 const repeatsMax = 3;
 const patienceMs = 5_000;
 const patienceMsMin = 100;

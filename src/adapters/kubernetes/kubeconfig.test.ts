@@ -181,7 +181,7 @@ describe("a credential plug-in", () => {
     expect(await credentialsOf(config({}, exec()))).toEqual({ certificate: "CERT", key: "KEY" });
   });
 
-  test("is told its arguments, its environment and, if it asks, its cluster", async () => {
+  test("gets its arguments, its environment and, if it asks, its cluster", async () => {
     plugin(
       answer(
         "{ token: [process.argv[2], process.env.REGION, process.env.FROM, process.env.KUBERNETES_EXEC_INFO].join() }",

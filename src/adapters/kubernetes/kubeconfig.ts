@@ -102,7 +102,7 @@ function serverOf(cluster: Entry, where: string): string {
 function proxyOf(cluster: Entry, where: string): string | undefined {
   const proxy = textIn(cluster, "proxy-url", where);
   if (proxy === undefined || /^https?:\/\//.test(proxy)) return proxy;
-  const message = `the kubeconfig ${where} names a proxy that is not spoken to by HTTP: ${proxy}`;
+  const message = `the kubeconfig ${where} names a proxy that does not use HTTP: ${proxy}`;
   throw new UserError("kubeconfig-unsupported", message, "use a proxy-url that begins with http:// or https://");
 }
 

@@ -8,7 +8,7 @@ const stretchMsMax = 5;
  * event loop the next call waits for the next turn.
  *
  *   controllers   call, answer, call, answer, call, ...        each answer is there before anything else may run
- *   timers                                               ...   leases are renewed and requests are read when all is done
+ *   timers                                               ...   leases renewed, requests read when all is done
  *
  * A store on a disk yields at every write; a store in memory does not. With fifty thousand pods to reconcile, nodes
  * would miss their heartbeats and be marked NotReady by the very process that simulates them.

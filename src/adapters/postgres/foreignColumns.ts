@@ -1,4 +1,7 @@
-/** Columns of tables that another service made: those that are there must be of a type that the inventory can read and write. */
+/**
+ * Columns of tables that another service made: those that are there must be of a type that the inventory can read and
+ * write.
+ */
 import type { Queries } from "./timedClient.ts";
 
 const texts = ["text", "character varying", "character"];

@@ -487,7 +487,9 @@ values
   ('cpu-arm', 'c7g.8xlarge', 0, 32, 64, 0, 0, 1, 'ARM without GPUs')
 on conflict (gpu_type) do nothing`;
 
-/** What the reconciler may do, and nothing else: it changes its own columns, adds disks, and deletes only old history. */
+/**
+ * What the reconciler may do, and nothing else: it changes its own columns, adds disks, and deletes only old history.
+ */
 export function grantsFor(role: string): string {
   const name = `"${role.replaceAll('"', '""')}"`;
   return `

@@ -75,7 +75,7 @@ export class TimedClient implements Queries {
       const limit = { query_timeout: left + graceMs };
       return await this.client.query<R>({ text, ...(values === undefined ? {} : { values }), ...limit });
     } catch (error) {
-      // The client's own time-out: the statement is still under way, and nothing else can be sent.
+      // The client's own time-out: the statement is still running, and nothing else can be sent.
       if (error instanceof Error && error.message === "Query read timeout") {
         this.failed = new Error(`the database did not answer within ${Math.round(left + graceMs)} ms`);
         throw this.failed;

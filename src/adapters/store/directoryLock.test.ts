@@ -47,7 +47,8 @@ describe("the lock of a data directory", () => {
   });
 
   test.skipIf(!existsSync("/proc/self/stat"))("of a zombie is stale", async () => {
-    // What a shell was exec'ed over reaps no child: one that ends after that, and not before, stays a zombie as long as it lives.
+    // What a shell was exec'ed over reaps no child: one that ends after that, and not before, stays a zombie as long as
+    // it lives.
     const child = "sh -c 'until grep -q sleep /proc/$PPID/comm; do :; done'";
     const parent = spawn("sh", ["-c", `${child} & echo $!; exec sleep 60`], { stdio: ["ignore", "pipe", "ignore"] });
     try {

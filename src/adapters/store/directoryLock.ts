@@ -1,6 +1,6 @@
 /**
  * Keeps two processes out of one data directory. Node has no flock, so the lock is a file that names its holder by
- * process id, start time and boot: a process that is gone, a zombie, or a stranger that got the same id holds nothing.
+ * process id, start time and boot: a process that is gone, a zombie, or another process with the same id holds nothing.
  */
 import * as fs from "node:fs";
 import { join } from "node:path";

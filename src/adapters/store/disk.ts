@@ -6,7 +6,7 @@ export interface Disk {
   /** Makes the directory (and its parents) and sees to it that it survives a power cut. */
   makeDirectory(directory: string): Promise<void>;
   list(directory: string): Promise<string[]>;
-  /** Opens for reading and writing; `create` empties what is there or makes it. */
+  /** Opens for reading and writing; `create` truncates or creates. */
   open(path: string, mode: "existing" | "create"): Promise<DiskFile>;
   rename(from: string, to: string): Promise<void>;
   remove(path: string): Promise<void>;

@@ -69,7 +69,10 @@ export function sealFrame(bytes: Buffer, start: number, end: number, kind: numbe
   bytes.writeUInt32LE(headerSum(bytes, start), start + 20);
 }
 
-/** Every step is reversible, so no change within one word goes unseen. A call into zlib for 16 bytes costs five times this. */
+/**
+ * Every step is reversible, so no change within one word goes unseen. A call into zlib for 16 bytes costs five times
+ * this.
+ */
 function headerSum(bytes: Buffer, start: number): number {
   let sum = 0x4d46;
   for (let at = start + 4; at < start + 20; at += 4) {
@@ -141,7 +144,10 @@ export class ChangeReader {
   #slab = Buffer.alloc(0);
   #slabUsed = 0;
 
-  /** Calls back for every change; throws when a payload with a good checksum does not hold changes (a bug of the writer). */
+  /**
+   * Calls back for every change; throws when a payload with a good checksum does not hold changes (a bug of the
+   * writer).
+   */
   read(bytes: Buffer, start: number, end: number, each: (change: StoredChange) => void): void {
     let at = start;
     while (at < end) {

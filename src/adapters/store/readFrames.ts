@@ -102,7 +102,7 @@ async function judge(file: DiskFile, offset: number, size: number): Promise<Fram
   const header = decodeFrameHeader(rest, 0);
   const marked = hasMarker(rest, 0);
   if (header === undefined) {
-    // Neither marker nor checksum: nothing of ours ever began here.
+    // Neither marker nor checksum: no frame ever began here.
     return marked ? corrupt("its header does not match its checksum") : torn;
   }
   if (!marked) return corrupt("its marker is damaged");

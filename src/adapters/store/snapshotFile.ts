@@ -1,6 +1,6 @@
 /**
- * A snapshot: every live object in frames of a moderate size, closed by a frame that says how many there are. It gets
- * its final name only when it is whole on the disk, so an incomplete one is damage, never a crash.
+ * A snapshot: every live object in frames of a moderate size, closed by a frame with their number. It gets its final
+ * name only when it is completely on the disk, so an incomplete one is damage, never a crash.
  */
 import type { Replay, StoredChange } from "../../ports/store.ts";
 import type { Disk } from "./disk.ts";

@@ -31,8 +31,8 @@ const shareable: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Makes a cluster have these objects, all or none: the API server tries every write first, and when a later one is refused all the same, what was
- * made is removed and what was changed is put back.
+ * Makes a cluster have these objects, all or none: the API server tries every write first, and when a later one is
+ * refused all the same, what was made is removed and what was changed is put back.
  */
 export async function applyInstallation(kube: KubeApi, objects: readonly NewObject[]): Promise<Installed> {
   const before = await lookAt(kube, objects);

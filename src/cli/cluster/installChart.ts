@@ -45,7 +45,10 @@ appVersion: "${installVersion}"
 kubeVersion: ">=1.32.0-0"
 `;
 
-/** As templates and not in Helm's folder \`crds\`: Helm would never upgrade those, and would overwrite those of another owner. */
+/**
+ * As templates and not in Helm's folder \`crds\`: Helm would never upgrade those, and would overwrite those of another
+ * owner.
+ */
 const definitionsTemplate = `{{- /* ${generated} */ -}}
 {{- if .Values.crds.install }}
 {{- range $path, $_ := .Files.Glob "files/crds/*.yaml" }}

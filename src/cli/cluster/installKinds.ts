@@ -11,7 +11,10 @@ export interface InstallKind {
   readonly isOptional?: boolean;
 }
 
-/** In the order in which an uninstallation removes them: first what others wait for, then what acts, then what it needed. */
+/**
+ * In the order in which an uninstallation removes them: first what others wait for, then what acts, then what it
+ * needed.
+ */
 export const installKinds: readonly InstallKind[] = [
   kind("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),
   kind("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"),

@@ -1,6 +1,6 @@
 /**
- * What each component may do in a cluster, and why. The roles of the chart, of `muster install` and of deploy/ are made from these lists;
- * test/run/rights.test.ts runs the components with them and compares them with what is asked for.
+ * What each component may do in a cluster, and why. The roles of the chart, of `muster install` and of deploy/ are made
+ * from these lists; test/run/rights.test.ts runs the components with them and compares them with what is asked for.
  */
 export interface Right {
   /** For what; shown in the role. */

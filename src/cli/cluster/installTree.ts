@@ -1,9 +1,10 @@
 /**
- * A manifest with settings in it. One tree has two readers: `evaluate` makes the objects that `muster install` applies, and
- * `templateOf` writes the template of the Helm chart. So the two cannot differ.
+ * A manifest with settings in it. One tree has two readers: `evaluate` makes the objects that `muster install` applies,
+ * and `templateOf` writes the template of the Helm chart. So the two cannot differ.
  *
- * A setting is named inside a string: `«image.repository»:«image.tag»`. A string that is one setting and nothing else has the setting's
- * value, of whatever type. What depends on a setting is a `When`, as a field of an object or an item of a list.
+ * A setting is named inside a string: `«image.repository»:«image.tag»`. A string that is one setting and nothing else
+ * has the setting's value, of whatever type. What depends on a setting is a `When`, as a field of an object or an item
+ * of a list.
  */
 export type Tree = string | number | boolean | When | Each | readonly Tree[] | { readonly [field: string]: Tree };
 

@@ -39,7 +39,10 @@ const delaysByName: Readonly<Record<NodesSimFlags["delays"], Delays>> = {
   general: generalDelays,
 };
 
-/** Simulated nodes against any API server, until a signal. Only nodes with KWOK's annotation are touched, under their leases. */
+/**
+ * Simulated nodes against any API server, until a signal. Only nodes with KWOK's annotation are touched, under their
+ * leases.
+ */
 export async function runNodesSim(flags: NodesSimFlags): Promise<void> {
   const profiles = profilesWith(await readProfiles(flags.profileFile));
   const pools = parsePools(flags.pool, profiles);

@@ -186,8 +186,8 @@ async function requireDefinitions(
 const tryAgainMs = 1_000;
 
 /**
- * A server asks webhooks by the configuration that it has seen, and reaches a Service only when the pod behind it is ready:
- * for a while it may not find this process yet. Only a refusal for good ends the start.
+ * A server asks webhooks by the configuration that it has seen, and reaches a Service only when the pod behind it is
+ * ready: for a while it may not find this process yet. Only a refusal for good ends the start.
  */
 async function makeStartObjects(
   { kube, clock, log }: { kube: KubeApi; clock: Clock; log: Log },

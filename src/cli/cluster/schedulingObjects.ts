@@ -68,7 +68,10 @@ function movingObjects(
   };
 }
 
-/** Which of the ConfigMaps that waiting pods name are there; they may be large, so each is asked for by its name. Undefined when that is not allowed. */
+/**
+ * Which of the ConfigMaps that waiting pods name are there; they may be large, so each is asked for by its name.
+ * Undefined when that is not allowed.
+ */
 async function configMapsFor(pods: readonly Pod[], kube: KubeApi): Promise<ReadonlySet<string> | undefined> {
   const named = new Map<string, { namespace: string; name: string }>();
   for (const pod of pods) {

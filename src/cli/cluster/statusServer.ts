@@ -10,7 +10,7 @@ export interface StatusPages {
   /** Whether we can do our work. */
   readonly readiness: Health;
   readonly metrics: { readonly contentType: string; text(): Promise<string> };
-  /** What the process counts as given away; undefined where nothing here deals with devices. */
+  /** The devices that the process counts as allocated; undefined without the devices component. */
   readonly devices?: () => object | undefined;
 }
 
@@ -67,7 +67,8 @@ async function answer(pages: StatusPages, request: IncomingMessage, response: Se
     case "/metrics":
       return send(200, await pages.metrics.text(), pages.metrics.contentType);
     case "/debug/devices": {
-      // It names claims of all namespaces: for clients that can reach the process itself, as `kubectl port-forward` does.
+      // It names claims of all namespaces: for clients that can reach the process itself, as `kubectl port-forward`
+      // does.
       if (!isLoopback(request.socket.remoteAddress)) return send(403, "only served to this machine\n");
       const devices = pages.devices?.();
       if (devices === undefined) return send(404, "no component of this process deals with devices\n");

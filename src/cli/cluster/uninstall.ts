@@ -13,7 +13,10 @@ export interface UninstallFlags extends ClusterFlags {
   readonly output: "text" | "json";
 }
 
-/** `muster uninstall`: what `muster install` and `muster run --install` made, in an order in which nothing waits for what is gone. */
+/**
+ * `muster uninstall`: what `muster install` and `muster run --install` made, in an order in which nothing waits for
+ * what is gone.
+ */
 export async function runUninstall(flags: UninstallFlags): Promise<void> {
   const clock = systemClock();
   const connection = await findCluster(flags);

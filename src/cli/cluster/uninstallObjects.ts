@@ -33,8 +33,9 @@ const lookEveryMs = 500;
 const leaseMs = 15_000;
 
 /**
- * Removes an installation: first the webhooks, so that no write waits for a process that is going, then the processes, then their finalizers, so
- * that nothing waits for them for ever, then the rest. What cannot be removed is named at the end, and does not stop the others.
+ * Removes an installation: first the webhooks, so that no write waits for a process that is going, then the processes,
+ * then their finalizers, so that nothing waits for them for ever, then the rest. What cannot be removed is named at the
+ * end, and does not stop the others.
  */
 export async function removeInstallation(
   { kube, clock }: { readonly kube: KubeApi; readonly clock: Clock },

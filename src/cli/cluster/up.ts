@@ -34,7 +34,10 @@ export interface UpFlags extends EmbeddedServerFlags, ControlPlaneFlags {
   readonly output: "text" | "json";
 }
 
-/** Everything in one process: API server, simulated nodes, all controllers. Runs until a signal; the data folder survives. */
+/**
+ * Everything in one process: API server, simulated nodes, all controllers. Runs until a signal; the data folder
+ * survives.
+ */
 export async function runUp(flags: UpFlags): Promise<void> {
   const clock = systemClock();
   const random = systemRandom();

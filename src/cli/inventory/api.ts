@@ -1,6 +1,6 @@
 /**
- * The inventory over HTTP. A function from a request to an answer: tests need no port. Everything but `/health` wants the
- * token; numbers are the real columns with their age, and all numbers of one answer are of one statement.
+ * The inventory over HTTP. A function from a request to an answer: tests need no port. Everything but `/health` wants
+ * the token; numbers are the real columns with their age, and all numbers of one answer are of one statement.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { type Context, Hono } from "hono";

@@ -1,4 +1,4 @@
-/** `muster avail` and `muster disks`: what users look at before they ask for a machine. */
+/** `muster avail` and `muster disks`: what users check before they request a machine. */
 import { UserError } from "../../model/userError.ts";
 import type { AvailabilityView } from "../../ports/database.ts";
 import type { Log } from "../../ports/log.ts";

@@ -1,4 +1,4 @@
-/** `muster inventory`: run it, look at what it did, hold it. */
+/** `muster inventory`: run it, see its runs, pause it. */
 import { userInfo } from "node:os";
 import { pinoLog } from "../../adapters/pinoLog.ts";
 import { prometheus } from "../../adapters/prometheus.ts";

@@ -156,8 +156,8 @@ const awsSettings =
   /^AWS_(ENDPOINT_URL.*|ACCESS_KEY_ID|PROFILE|DEFAULT_PROFILE|ROLE_ARN|WEB_IDENTITY_TOKEN_FILE|SHARED_CREDENTIALS_FILE|CONFIG_FILE|CONTAINER_CREDENTIALS_.*)$/;
 
 /**
- * The demo's cloud, for the demo's database alone: its volumes are made up. Settings of AWS, or a database that the demo
- * does not use, mean another cloud.
+ * The demo's cloud, for the demo's database alone: its volumes are made up. Settings of AWS, or a database that the
+ * demo does not use, mean another cloud.
  */
 export function playedCloud(
   flags: DatabaseFlags,

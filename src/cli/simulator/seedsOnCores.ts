@@ -13,7 +13,7 @@ export interface SeedOrder {
   readonly count: number;
 }
 
-/** What came of a seed, without its history: that stays in the thread, and the seed gives it again. */
+/** The result of a seed, without its history: that stays in the thread, and the seed replays it. */
 export type PlayedSeed = Pick<SeedResult, "seed" | "hash" | "events" | "simulatedUs" | "violation">;
 
 /** What many seeds came to. */

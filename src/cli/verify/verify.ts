@@ -155,7 +155,7 @@ function errorOfRun(error: unknown): VerifyError {
   }
   process.stderr.write(`muster: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
   const why = error instanceof Error ? error.message : String(error);
-  return { class: "internal", message: `verify itself failed, or was told what cannot be: ${why}` };
+  return { class: "internal", message: `verify itself failed: ${why}` };
 }
 
 async function proveBarrier(

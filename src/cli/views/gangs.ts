@@ -47,7 +47,10 @@ export async function showGangs(flags: GangsFlags): Promise<void> {
 
 type GangObjects = Parameters<typeof gangTree>[0];
 
-/** Cliques as they are now, then sets and groups exactly as they were at that revision; begun again if that is forgotten. */
+/**
+ * Cliques as they are now, then sets and groups exactly as they were at that revision; begun again if that is
+ * forgotten.
+ */
 async function readGangs(
   kube: KubeApi,
   namespace: string | undefined,

@@ -160,7 +160,7 @@ function viewsOf(objects: ClusterObjects, shards: readonly SchedulingShard[]): V
   return { all: clusterOf(objects), pools: poolClusters(objects, shards) };
 }
 
-/** What an answer may look at besides the scheduler's picture. */
+/** What an answer may read besides the scheduler's cluster. */
 interface Sources {
   readonly objects: ShareView;
   /** Undefined for a file. */

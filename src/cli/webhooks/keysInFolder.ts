@@ -4,7 +4,10 @@ import { join } from "node:path";
 import { type Outcome, refused, succeeded } from "../../model/outcome.ts";
 import type { WebhookKeys } from "./keysInSecret.ts";
 
-/** The keys that another program, such as cert-manager, keeps in a mounted Secret: `tls.crt`, `tls.key`, `ca.crt` where there is one. */
+/**
+ * The keys that another program, such as cert-manager, keeps in a mounted Secret: `tls.crt`, `tls.key`, `ca.crt` where
+ * there is one.
+ */
 export async function readKeysInFolder(folder: string): Promise<Outcome<WebhookKeys>> {
   const text = (name: string): Promise<string> => readFile(join(folder, name), "utf8");
   try {

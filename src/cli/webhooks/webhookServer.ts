@@ -74,7 +74,7 @@ async function answer(
   try {
     said = answerReview(hook, body, lookup);
   } catch (cause) {
-    // A mistake of ours must not look like a verdict; the server's failure policy decides.
+    // A bug must not look like a verdict; the server's failure policy decides.
     log.error({ hook: hook.name, cause: String(cause) }, "a rule about writes failed");
     return refuse(500, "the rule failed");
   }

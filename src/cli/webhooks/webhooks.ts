@@ -63,7 +63,10 @@ export interface WebhookPorts {
   readonly log: Log;
 }
 
-/** The rules of components about writes, as webhooks of a cluster: keys, the server that answers, and the word to the API server. */
+/**
+ * The rules of components about writes, as webhooks of a cluster: keys, the server that answers, and the word to the
+ * API server.
+ */
 export class Webhooks {
   private readonly ports: WebhookPorts;
   private readonly components: readonly Component[];
@@ -100,7 +103,7 @@ export class Webhooks {
     controllers.readiness.add("webhooks", () => (this.server === undefined ? "not served yet" : undefined));
   }
 
-  /** When caches are whole: from here on the API server asks us. */
+  /** When caches have synced: from here on the API server calls the webhooks. */
   async start(listen: { readonly host: string; readonly port: number }): Promise<void> {
     const keys = mustSucceed(await this.keys(), problem);
     const { hooks, lookup } = this;

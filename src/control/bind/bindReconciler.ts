@@ -29,7 +29,7 @@ import { takeBack } from "./takeBack.ts";
 export interface BinderOptions extends BindOptions {
   /** How long volumes may take. */
   readonly volumeTimeoutMs: number;
-  /** Binds that are under way at once, and groups. */
+  /** Binds that run at once, and groups. */
   readonly workers: number;
 }
 
@@ -57,39 +57,39 @@ interface Look<T extends KubeObject> {
   readonly kind: NewestOf<T>;
 }
 
-/** Carries out BindRequests, one step after the other, each decided from what is there. */
+/** Carries out BindRequests, one step after the other, each decided from what is observed. */
 export class BindReconciler {
   private readonly controllers: Controllers;
-  private readonly world: BinderCaches;
+  private readonly caches: BinderCaches;
   private readonly recorder: EventRecorder;
   private readonly options: BinderOptions;
-  private readonly patience = new Map<string, RetryTimers>();
+  private readonly timers = new Map<string, RetryTimers>();
 
-  constructor(controllers: Controllers, world: BinderCaches, recorder: EventRecorder, options: BinderOptions) {
+  constructor(controllers: Controllers, caches: BinderCaches, recorder: EventRecorder, options: BinderOptions) {
     this.controllers = controllers;
-    this.world = world;
+    this.caches = caches;
     this.recorder = recorder;
     this.options = options;
   }
 
   async reconcile(key: string, { cancel }: ReconcileContext): Promise<ReconcileResult> {
-    const found = this.world.requests.get(key);
+    const found = this.caches.requests.get(key);
     if (found === undefined) {
-      this.patience.delete(key);
+      this.timers.delete(key);
       return undefined;
     }
     if (found.metadata.deletionTimestamp !== undefined) return this.release(found, cancel);
     const { nowMs } = this;
-    const patience = this.patienceOf(key, found.metadata.uid);
-    if (found.status?.phase === "Failed" && patience.retryAtMs !== undefined && nowMs < patience.retryAtMs) {
-      return { requeueAfterMs: patience.retryAtMs - nowMs };
+    const timers = this.timersOf(key, found.metadata.uid);
+    if (found.status?.phase === "Failed" && timers.retryAtMs !== undefined && nowMs < timers.retryAtMs) {
+      return { requeueAfterMs: timers.retryAtMs - nowMs };
     }
-    const attempt = new Attempt(key, found, patience);
+    const attempt = new Attempt(key, found, timers);
     try {
       return await this.attempt(attempt, cancel);
     } catch (error) {
       // A bug of the binder, but the BindRequest must not hang: it ends as failed, and the scheduler decides again.
-      this.controllers.ports.log.error({ bindRequest: key, error }, "a bind failed by a mistake of ours");
+      this.controllers.ports.log.error({ bindRequest: key, error }, "the bind threw an exception");
       return this.fail(attempt, `internal error: ${error instanceof Error ? error.message : String(error)}`, cancel);
     }
   }
@@ -113,7 +113,7 @@ export class BindReconciler {
   }
 
   private async attempt(attempt: Attempt, cancel: Cancel): Promise<ReconcileResult> {
-    const { boundTo } = attempt.patience;
+    const { boundTo } = attempt.timers;
     if (boundTo !== undefined && attempt.request.status?.phase !== "Succeeded") {
       return this.succeed(attempt, `bound to ${boundTo}`, cancel);
     }
@@ -128,12 +128,12 @@ export class BindReconciler {
   /** Takes one step; "next" when there is another one. */
   private async take(attempt: Attempt, step: BindStep, cancel: Cancel): Promise<ReconcileResult | "next"> {
     const { kube, writer } = this.controllers;
-    const { request, patience } = attempt;
+    const { request, timers } = attempt;
     switch (step.type) {
       case "done":
         return undefined;
       case "wait":
-        if (step.forDevice === true) patience.deviceSinceMs ??= this.nowMs;
+        if (step.forDevice === true) timers.deviceSinceMs ??= this.nowMs;
         this.controllers.ports.log.debug({ bindRequest: attempt.key, why: step.why }, "a bind waits");
         return step.untilMs === undefined ? undefined : { requeueAfterMs: Math.max(0, step.untilMs - this.nowMs) };
       case "look":
@@ -174,11 +174,11 @@ export class BindReconciler {
   private async count(attempt: Attempt, cancel: Cancel): Promise<ReconcileResult | "next"> {
     const { request, node } = { request: attempt.request, node: this.view(attempt).node };
     const selection = { fieldSelector: `spec.nodeName=${request.spec?.selectedNode ?? ""}` };
-    const atLeast = laterOf(this.world.pods.cache.revision, request.metadata.resourceVersion);
+    const atLeast = laterOf(this.caches.pods.cache.revision, request.metadata.resourceVersion);
     const fresh = await lookAgainAtAll(this.controllers.kube, podsRef, selection, { atLeast, cancel });
     if (!fresh.ok) return reconcileResultOf(fresh);
     attempt.looked.add("gpus");
-    const reserved = this.world.onTheirWay(request.spec?.selectedNode ?? "");
+    const reserved = this.caches.onTheirWay(request.spec?.selectedNode ?? "");
     attempt.freeGpus = node === undefined ? 0 : freeGpusOf(node, [...fresh.value.items, ...reserved]);
     return "next";
   }
@@ -186,13 +186,13 @@ export class BindReconciler {
   /** Whether what is asked for is still asked for, by a look that is not older than what rests on it. */
   private async confirm(attempt: Attempt, since: Revision, cancel: Cancel): Promise<ReconcileResult | "next"> {
     const { request } = attempt;
-    const atLeast = laterOf(this.world.requests.cache.revision, since);
+    const atLeast = laterOf(this.caches.requests.cache.revision, since);
     const fresh = await lookAgain(this.controllers.kube, this.on(request).target, { atLeast, cancel });
     if (!fresh.ok) return reconcileResultOf(fresh);
     const { object, revision } = fresh.value;
     if (object === undefined) return undefined;
     if (object.metadata.resourceVersion !== request.metadata.resourceVersion) {
-      this.world.requests.learn(object);
+      this.caches.requests.learn(object);
       return { again: "the request has changed" };
     }
     attempt.confirmedAt = revision;
@@ -207,7 +207,7 @@ export class BindReconciler {
       return outcome.reason === "NotFound" ? { again: outcome.message } : this.refused(attempt, outcome, cancel);
     const bound = await kube.get(intent.target, { cancel });
     if (!bound.ok) return reconcileResultOf(bound);
-    this.world.pods.learn(bound.value);
+    this.caches.pods.learn(bound.value);
     return "next";
   }
 
@@ -219,7 +219,7 @@ export class BindReconciler {
   ): Promise<ReconcileResult | "next"> {
     const { podName = "", selectedNode = "" } = attempt.request.spec ?? {};
     const namespace = attempt.request.metadata.namespace ?? "";
-    const { pods, nodes } = this.world;
+    const { pods, nodes } = this.caches;
     if (what === "pod") {
       const target = { ...podsRef, namespace, name: podName };
       return this.lookAt({ attempt, what, since, target, kind: pods }, cancel, (pod) => {
@@ -254,24 +254,25 @@ export class BindReconciler {
     if (outcome.ok) {
       if (intent.type === "bind") {
         // A gang runs when the last of its pods is bound: the other pods are bound before this one's status is written.
-        attempt.patience.boundTo = intent.node;
+        attempt.timers.boundTo = intent.node;
         return { requeueAfterMs: 0 };
       }
       if (outcome.value.object !== undefined) this.learn(attempt, outcome.value.object);
       return "next";
     }
-    // A reservation of that name is there and will be seen: another write came first, or an earlier try of ours landed.
+    // A reservation of that name exists and will be observed: another write came first, or an earlier try of ours
+    // landed.
     if (intent.type === "create" && outcome.reason === "AlreadyExists") return { again: outcome.message };
     return this.refused(attempt, outcome, cancel);
   }
 
   private learn(attempt: Attempt, object: KubeObject): void {
-    this.world.pods.learn(object);
+    this.caches.pods.learn(object);
     if (object.metadata.uid === attempt.pod?.metadata.uid) attempt.pod = object;
   }
 
   private async volumes(attempt: Attempt, cancel: Cancel): Promise<ReconcileResult | "next"> {
-    const { request, patience } = attempt;
+    const { request, timers } = attempt;
     const pod = this.podOf(request, attempt) as Pod;
     const outcome = await askForVolumes(this.callOf(cancel), pod, request.spec?.selectedNode ?? "");
     if (!outcome.ok) return this.refused(attempt, outcome, cancel);
@@ -280,9 +281,9 @@ export class BindReconciler {
       attempt.done.add("volumes");
       return "next";
     }
-    patience.volumesSinceMs ??= this.nowMs;
+    timers.volumesSinceMs ??= this.nowMs;
     const { volumeTimeoutMs } = this.options;
-    if (this.nowMs >= patience.volumesSinceMs + volumeTimeoutMs) {
+    if (this.nowMs >= timers.volumesSinceMs + volumeTimeoutMs) {
       return this.fail(attempt, `${waiting} after ${volumeTimeoutMs / 1000} s`, cancel);
     }
     return { requeueAfterMs: volumesEveryMs };
@@ -308,7 +309,9 @@ export class BindReconciler {
     return "next";
   }
 
-  /** A driver may have to attach devices first; the claim's status says when they are ready, or that they never will be. */
+  /**
+   * A driver may have to attach devices first; the claim's status says when they are ready, or that they never will be.
+   */
   private async devicesReady(
     attempt: Attempt,
     binding: BindingVerdict,
@@ -336,7 +339,7 @@ export class BindReconciler {
     }
   }
 
-  /** What the API will refuse again and again ends the attempt; everything else is tried again from what is there then. */
+  /** A permanent refusal ends the attempt; everything else is retried from the state then. */
   private refused(attempt: Attempt, refusal: Refusal, cancel: Cancel): Promise<ReconcileResult> | ReconcileResult {
     switch (refusal.reason) {
       case "Invalid":
@@ -368,7 +371,7 @@ export class BindReconciler {
    * binder finds the rest.
    */
   private async fail(attempt: Attempt, why: string, cancel: Cancel): Promise<ReconcileResult> {
-    const { request, patience } = attempt;
+    const { request, timers } = attempt;
     const before = request.status?.failedAttempts ?? 0;
     // Without a limit there is nothing to count against, and KAI counts nothing.
     const failedAttempts = (request.spec?.backoffLimit ?? null) === null ? before : before + 1;
@@ -384,14 +387,14 @@ export class BindReconciler {
     if (pod !== undefined && isFor(request, pod) && pod.spec?.nodeName === undefined) {
       const call = this.callOf(cancel);
       const learn = (object: KubeObject): void => this.learn(attempt, object);
-      const problems = await takeBack(call, { request, pod, why }, { world: this.world, learn });
+      const problems = await takeBack(call, { request, pod, why }, { caches: this.caches, learn });
       if (problems.length > 0) log.warn({ bindRequest: attempt.key, problems }, "not all could be taken back");
     }
-    delete patience.deviceSinceMs;
-    delete patience.volumesSinceMs;
+    delete timers.deviceSinceMs;
+    delete timers.volumesSinceMs;
     if (isFinallyFailed({ ...request, status })) return undefined;
     const delayMs = 1000 * 2 ** before;
-    patience.retryAtMs = this.nowMs + delayMs;
+    timers.retryAtMs = this.nowMs + delayMs;
     return { requeueAfterMs: delayMs };
   }
 
@@ -405,7 +408,7 @@ export class BindReconciler {
     const object = { ...request, status } as KubeObject;
     const why = status?.reason ?? status?.phase ?? "";
     const outcome = await this.controllers.writer.apply({ type: "status", target, expected, object, why }, { cancel });
-    if (outcome.ok && outcome.value.object !== undefined) this.world.requests.learn(outcome.value.object);
+    if (outcome.ok && outcome.value.object !== undefined) this.caches.requests.learn(outcome.value.object);
     return outcome;
   }
 
@@ -427,41 +430,41 @@ export class BindReconciler {
 
   private view(attempt: Attempt): BindView {
     const { request, key } = attempt;
-    const { world } = this;
+    const { caches } = this;
     const { selectedNode = "" } = request.spec ?? {};
-    const node = world.nodes.get(keyOf("", selectedNode)) ?? attempt.node;
-    const otherDevices = world.devices(selectedNode);
+    const node = caches.nodes.get(keyOf("", selectedNode)) ?? attempt.node;
+    const otherDevices = caches.devices(selectedNode);
     return {
       request,
       pod: this.podOf(request, attempt),
       node,
-      commitSize: world.commitSize(request),
-      reservations: (group) => world.reservations(group),
-      sharers: (group, on) => world.sharers(group, on, request),
-      freeGpus: attempt.freeGpus ?? (node === undefined ? 0 : world.freeGpus(node)),
-      isScalingUp: world.isScalingUp,
+      commitSize: caches.commitSize(request),
+      reservations: (group) => caches.reservations(group),
+      sharers: (group, on) => caches.sharers(group, on, request),
+      freeGpus: attempt.freeGpus ?? (node === undefined ? 0 : caches.freeGpus(node)),
+      isScalingUp: caches.isScalingUp,
       otherDevices,
       done: attempt.done,
       hasLooked: attempt.looked.has("pod"),
       confirmedAt: attempt.confirmedAt,
       hasCounted: attempt.looked.has("gpus"),
-      waitingSinceMs: this.patience.get(key)?.deviceSinceMs,
-      podsRevision: world.pods.cache.revision,
+      waitingSinceMs: this.timers.get(key)?.deviceSinceMs,
+      podsRevision: caches.pods.cache.revision,
       nowMs: this.nowMs,
     };
   }
 
   /** The pod as the cache or our own writes have it; where neither does, as we last looked. */
   private podOf({ metadata, spec }: BindRequest, attempt?: Attempt): Pod | undefined {
-    const found = this.world.pods.get(keyOf(metadata.namespace, spec?.podName ?? ""));
+    const found = this.caches.pods.get(keyOf(metadata.namespace, spec?.podName ?? ""));
     return found === undefined ? attempt?.pod : found;
   }
 
-  private patienceOf(key: string, uid: string): RetryTimers {
-    const known = this.patience.get(key);
+  private timersOf(key: string, uid: string): RetryTimers {
+    const known = this.timers.get(key);
     if (known?.uid === uid) return known;
     const fresh: RetryTimers = { uid };
-    this.patience.set(key, fresh);
+    this.timers.set(key, fresh);
     return fresh;
   }
 
@@ -479,7 +482,7 @@ export class BindReconciler {
 class Attempt {
   readonly key: string;
   readonly request: BindRequest;
-  readonly patience: RetryTimers;
+  readonly timers: RetryTimers;
   readonly done = new Set<"configured" | "claimed" | "volumes">();
   readonly looked = new Set<"pod" | "node" | "gpus">();
   /** Read from the API because the cache did not have it. */
@@ -487,12 +490,12 @@ class Attempt {
   node: Node | undefined;
   /** When request and pod were last seen as they are here. */
   confirmedAt: Revision | undefined;
-  /** What is left of the node by a look at the API. */
+  /** The free GPUs of the node by a consistent read. */
   freeGpus: number | undefined;
 
-  constructor(key: string, request: BindRequest, patience: RetryTimers) {
+  constructor(key: string, request: BindRequest, timers: RetryTimers) {
     this.key = key;
     this.request = request;
-    this.patience = patience;
+    this.timers = timers;
   }
 }

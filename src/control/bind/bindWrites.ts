@@ -81,7 +81,7 @@ export async function writeConfigMaps(
   return done;
 }
 
-/** The ConfigMaps of this very pod, as the API has them. Those of another owner are not looked at. */
+/** The ConfigMaps of this very pod, as the API has them. Those of another owner are skipped. */
 export async function findConfigMaps({ kube, cancel }: BindCall, pod: Pod): Promise<Outcome<readonly KubeObject[]>> {
   const names = configMapNames(pod);
   const maps: KubeObject[] = [];
@@ -112,7 +112,10 @@ export async function deleteConfigMaps(
 
 /** What a bind brings to the claims of its pod. */
 export interface ClaimsAbout {
-  /** Told of a claim as the API answers a write to it: where devices are counted in this process, they are counted from there on. */
+  /**
+   * Told of a claim as the API answers a write to it: where devices are counted in this process, they are counted from
+   * there on.
+   */
   readonly onClaim: (claim: KubeObject) => void;
   readonly request: BindRequest;
   readonly pod: Pod;
@@ -120,7 +123,9 @@ export interface ClaimsAbout {
   readonly nowMs: number;
 }
 
-/** The pod as it is then, and whether its devices are ready: some have to be attached before a pod may be bound to them. */
+/**
+ * The pod as it is then, and whether its devices are ready: some have to be attached before a pod may be bound to them.
+ */
 export interface WrittenClaims {
   readonly pod: Pod;
   readonly binding: BindingVerdict;
@@ -159,7 +164,10 @@ function laterVerdict(a: BindingVerdict, b: BindingVerdict): BindingVerdict {
   return rank[b.kind] > rank[a.kind] ? b : a;
 }
 
-/** Write after write until the pod has the claim. Others write to a claim that is shared, so a conflict means: look again. */
+/**
+ * Write after write until the pod has the claim. Others write to a claim that is shared, so a conflict means: look
+ * again.
+ */
 async function takeClaim(
   { kube, writer, cancel }: BindCall,
   { pod, node, group, nowMs, onClaim }: ClaimsAbout & { readonly group?: GroupName | undefined },
@@ -199,8 +207,8 @@ async function takeExtendedClaim(
       ? await createClaim(call, extendedClaim(pod, extended, attempt))
       : await markClaim(call, found.value, attempt);
   if (!ours.ok) return ours;
-  // The scheduler gives the devices to others when the request is over and no claim is there. The claim is there now: either the scheduler
-  // finds it and changes it, or the request was over before.
+  // The scheduler allocates the devices again when the request has ended and no claim exists. The claim exists now:
+  // either the scheduler finds it and changes it, or the request had ended before.
   const counts = await stillRequested(call, request, ours.value.metadata.resourceVersion);
   if (!counts.ok) return counts;
   const claimed = await takeClaim(call, about, ours.value, extended.allocation);
@@ -280,8 +288,8 @@ async function writeExtendedStatus(
 }
 
 /**
- * Takes back the claim that stands for extended resources of this very pod. First the pod is written to, so that a bind that is still on its
- * way conflicts; then the devices are given back, and only a claim that holds nothing is deleted.
+ * Takes back the claim that stands for extended resources of this very pod. First the pod is written, so that a bind in
+ * flight conflicts; then the devices are released, and only a claim that holds nothing is deleted.
  */
 export async function deleteExtendedClaim(call: BindCall, pod: Pod): Promise<Outcome<Pod>> {
   const { writer, cancel } = call;

@@ -71,7 +71,10 @@ export class BinderCaches {
     return this.requestsByCommit.get(commit).some(hasStarted) ? Number.POSITIVE_INFINITY : count;
   }
 
-  /** The requests of a gang that an event lets go on: its last one has come, or one of a set that is not whole has started all the same. */
+  /**
+   * The requests of a gang that an event lets start: its last one was created, or one of an incomplete set has started
+   * all the same.
+   */
   released(event: KindChange<BindRequest>): readonly BindRequest[] {
     const commit = commitOf(event.object);
     if (commit === undefined || event.type === "deleted") return [];
@@ -90,7 +93,7 @@ export class BinderCaches {
     return [...new Set(all)].sort();
   }
 
-  /** The nodes on which something of the group is or is going to be. */
+  /** The nodes that have, or will have, pods or requests of the group. */
   nodesOf(group: string): string[] {
     const nodes = new Set<string>();
     for (const pod of [...this.reservations(group), ...this.users(group)])
@@ -154,7 +157,7 @@ export class BinderCaches {
 
   get isScalingUp(): boolean {
     return this.scalingPods.get("").some((pod) => {
-      // One that is stuck on its way out brings no machine any more.
+      // One that is stuck terminating brings no machine any more.
       return !isGoing(pod) && pod.spec?.nodeName === undefined;
     });
   }

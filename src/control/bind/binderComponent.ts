@@ -17,11 +17,14 @@ export const binderDefaults: BinderOptions = {
   reservation: reservationDefaults,
   cdi: false,
   volumeTimeoutMs: 120_000,
-  // Each bind is a handful of writes one after the other, which wait for the disk of the API server, together. KAI has ten.
+  // Each bind is a handful of writes one after the other, which wait for the disk of the API server, together. KAI has
+  // ten.
   workers: 64,
 };
 
-/** Whatever has failed before: a bind that can go on now must not wait for minutes because the API was away for some. */
+/**
+ * Whatever has failed before: a bind that can go on now must not wait for minutes because the API was away for some.
+ */
 const backoff = { baseMs: 5, maxMs: 5_000 };
 /** Events drive the binder; the sweep is a safety net. */
 const sweepMs = 60_000;
@@ -60,16 +63,16 @@ function binderOptions(base: BinderOptions, settings: BinderSettings): BinderOpt
 
 function addBinder(controllers: Controllers, options: BinderOptions): void {
   const { ports } = controllers;
-  const world = new BinderCaches(controllers);
+  const caches = new BinderCaches(controllers);
   const recorder = new EventRecorder({
     ...ports,
     controller: "muster.dev/binder",
     instance: "binder",
   });
-  const binds = new BindReconciler(controllers, world, recorder, options);
-  const groups = new GroupReconciler(controllers, world, recorder, options.reservation);
-  const { cache: pods } = world.pods;
-  const { cache: requests } = world.requests;
+  const binds = new BindReconciler(controllers, caches, recorder, options);
+  const groups = new GroupReconciler(controllers, caches, recorder, options.reservation);
+  const { cache: pods } = caches.pods;
+  const { cache: requests } = caches.requests;
   const keyOfObject = ({ metadata }: KubeObject): string => keyOf(metadata.namespace, metadata.name);
   const groupsOfPod = ({ metadata }: KubeObject): string[] => gpuGroupsOfLabels(metadata.labels);
   controllers.add({
@@ -78,17 +81,17 @@ function addBinder(controllers: Controllers, options: BinderOptions): void {
     backoff,
     sources: [
       kindSource(requests, forObject()),
-      kindSource(requests, (event) => world.released(event).map(keyOfObject)),
+      kindSource(requests, (event) => caches.released(event).map(keyOfObject)),
       kindSource(
         pods,
-        forMapped((pod) => world.requestsByPod.get(keyOfObject(pod)).map(keyOfObject)),
+        forMapped((pod) => caches.requestsByPod.get(keyOfObject(pod)).map(keyOfObject)),
       ),
       kindSource(
         pods,
-        forMapped((pod) => groupsOfPod(pod).flatMap((group) => world.requestsByGroup.get(group).map(keyOfObject))),
+        forMapped((pod) => groupsOfPod(pod).flatMap((group) => caches.requestsByGroup.get(group).map(keyOfObject))),
       ),
     ],
-    reconcile: (key, turn) => binds.reconcile(key, turn),
+    reconcile: (key, context) => binds.reconcile(key, context),
   });
   controllers.add({
     name: "gpu-groups",
@@ -103,11 +106,11 @@ function addBinder(controllers: Controllers, options: BinderOptions): void {
       // A pod that holds a reservation may go before it was labelled.
       kindSource(
         pods,
-        forMapped((pod) => world.requestsByPod.get(keyOfObject(pod)).flatMap((object) => groupsOf(object))),
+        forMapped((pod) => caches.requestsByPod.get(keyOfObject(pod)).flatMap((object) => groupsOf(object))),
       ),
-      timerSource(ports, sweepMs, () => world.groups()),
+      timerSource(ports, sweepMs, () => caches.groups()),
       { start: () => () => recorder.stop() },
     ],
-    reconcile: (group, turn) => groups.reconcile(group, turn),
+    reconcile: (group, context) => groups.reconcile(group, context),
   });
 }

@@ -14,7 +14,10 @@ export interface PodBound {
 
 const triesMax = 4;
 
-/** Writes the condition where it is not there yet, and returns the pod as it is then. Whether it arrives changes nothing about the bind. */
+/**
+ * Writes the condition where it is missing, and returns the pod as it is then. A failure changes nothing about the
+ * bind.
+ */
 export async function writePodBound(
   { kube, writer, cancel }: BindCall,
   regarded: Pod,

@@ -29,7 +29,7 @@ import { readGroup } from "./readGroup.ts";
  */
 export class GroupReconciler {
   private readonly controllers: Controllers;
-  private readonly world: BinderCaches;
+  private readonly caches: BinderCaches;
   private readonly recorder: EventRecorder;
   private readonly options: ReservationOptions;
   /** By group, how a node refuses the device of a lost reservation. May be lost: it only makes us patient. */
@@ -40,38 +40,38 @@ export class GroupReconciler {
   /** By group and node, the BindRequest that alone keeps the reservation, as it was last logged. */
   private readonly keepers = new Map<string, Map<string, string>>();
 
-  constructor(controllers: Controllers, world: BinderCaches, recorder: EventRecorder, options: ReservationOptions) {
+  constructor(controllers: Controllers, caches: BinderCaches, recorder: EventRecorder, options: ReservationOptions) {
     this.controllers = controllers;
-    this.world = world;
+    this.caches = caches;
     this.recorder = recorder;
     this.options = options;
   }
 
-  async reconcile(group: string, turn: ReconcileContext): Promise<ReconcileResult> {
-    const nodes = this.world.nodesOf(group);
+  async reconcile(group: string, context: ReconcileContext): Promise<ReconcileResult> {
+    const nodes = this.caches.nodesOf(group);
     if (nodes.length === 0) {
       this.refusals.delete(group);
       this.keepers.delete(group);
     }
     for (const node of nodes) {
-      const view = this.world.view(group, node);
+      const view = this.caches.view(group, node);
       const verdict = judgeGroup(view);
       if (verdict.type === "keep") {
         this.logKeeper(verdict, { group, node });
         if (view.reservations.some((pod) => deviceOf(pod) !== undefined)) this.refusals.delete(group);
         continue;
       }
-      const result = await this.lookAgain(group, node, turn);
+      const result = await this.lookAgain(group, node, context);
       if (result !== undefined) return result;
     }
     // An object known only from our own writes may be gone before a cache has ever seen it, and then no event names the
     // group.
-    return this.world.isAhead(group) ? { requeueAfterMs: lagMs } : undefined;
+    return this.caches.isAhead(group) ? { requeueAfterMs: lagMs } : undefined;
   }
 
   private async lookAgain(group: string, node: string, { cancel }: ReconcileContext): Promise<ReconcileResult> {
     const { kube, writer, ports } = this.controllers;
-    const atLeast = this.world.pods.cache.revision;
+    const atLeast = this.caches.pods.cache.revision;
     const fresh = await readGroup(kube, { group, node }, { atLeast, cancel });
     if (!fresh.ok) return reconcileResultOf(fresh);
     const verdict = judgeGroup({ ...fresh.value, refusal: this.refusalOf(fresh.value) });
@@ -88,7 +88,7 @@ export class GroupReconciler {
         "reservation",
       );
       if (!outcome.ok) return outcome.reason === "NotFound" ? { again: "it is gone" } : reconcileResultOf(outcome);
-      if (outcome.value.object !== undefined && intent.type !== "delete") this.world.pods.learn(outcome.value.object);
+      if (outcome.value.object !== undefined && intent.type !== "delete") this.caches.pods.learn(outcome.value.object);
     }
     // One step may be followed by another: a holder that was dropped was perhaps the last one.
     return { requeueAfterMs: 0 };
@@ -166,7 +166,7 @@ export class GroupReconciler {
   }
 }
 
-/** How long a cache may lag behind an answer before we ask again. */
+/** How long a cache may lag behind an answer before the group is read again. */
 const lagMs = 2_000;
 
 function on(pod: Pod): { target: Intent["target"]; expected: ReturnType<typeof expectedOf> } {
@@ -175,7 +175,8 @@ function on(pod: Pod): { target: Intent["target"]; expected: ReturnType<typeof e
 }
 
 /**
- * A device is free when its node says so. KAI deletes reservations by force, and the next pod on the GPU is refused by a node that still
- * holds it. Where no node runs the reservation the API server deletes it at once, as every such pod.
+ * A device is free when its node has released it. KAI deletes reservations by force, and the next pod on the GPU is
+ * refused by a node that still holds it. Where no node runs the reservation the API server deletes it at once, as every
+ * such pod.
  */
 const graceSeconds = 1;

@@ -9,7 +9,7 @@ import { gpuGroupsOfLabels } from "../../model/scheduling/keys.ts";
 import { type BinderCaches, groupsOf } from "./binderCaches.ts";
 import { type BindCall, deleteConfigMaps, deleteExtendedClaim, findConfigMaps } from "./bindWrites.ts";
 
-/** An attempt that is over without success. */
+/** An attempt that has failed. */
 export interface FailedAttempt {
   readonly request: BindRequest;
   /** Its pod, which has no node. */
@@ -18,7 +18,7 @@ export interface FailedAttempt {
 }
 
 interface Memory {
-  readonly world: BinderCaches;
+  readonly caches: BinderCaches;
   /** Receives every object that was written. */
   readonly learn: (object: KubeObject) => void;
 }
@@ -27,7 +27,7 @@ interface Memory {
  * Takes back what an attempt has written, and returns what could not be. Each write is tried, whatever becomes of the
  * others: the groups' own reconciles find the rest.
  */
-export async function takeBack(call: BindCall, failed: FailedAttempt, { world, learn }: Memory): Promise<string[]> {
+export async function takeBack(call: BindCall, failed: FailedAttempt, { caches, learn }: Memory): Promise<string[]> {
   const { request, pod, why } = failed;
   const problems: string[] = [];
   const note = (outcome: Outcome<unknown>): void => {
@@ -37,24 +37,24 @@ export async function takeBack(call: BindCall, failed: FailedAttempt, { world, l
   if (groups.length > 0 && !hasEnded(pod)) {
     const carried = gpuGroupsOfLabels(pod.metadata.labels).filter((group) => groups.includes(group));
     const held = groups.filter((group) =>
-      world.reservations(group).some((each) => holdersOf(each).has(pod.metadata.uid)),
+      caches.reservations(group).some((each) => holdersOf(each).has(pod.metadata.uid)),
     );
     const maps = await findConfigMaps(call, pod);
     note(maps);
     const found = maps.ok ? maps.value : [];
     if (carried.length > 0 || held.length > 0 || found.length > 0) {
-      // A bind of this attempt may still be on its way. Only when the pod was written to it finds nothing to rely on.
+      // A bind of this attempt may still be in flight. After the pod was written it conflicts.
       const released = await call.writer.apply(releasePod(pod, groups, why), { cancel: call.cancel });
       note(released);
       if (released.ok) {
         if (released.value.object !== undefined) learn(released.value.object);
         note(await deleteConfigMaps(call, found));
-        for (const group of held) note(await letGo(call, world, { group, uid: pod.metadata.uid }));
+        for (const group of held) note(await letGo(call, caches, { group, uid: pod.metadata.uid }));
       }
     }
   }
   if ((request.spec?.extendedResourceClaimAllocation ?? null) !== null) {
-    const found = world.pods.get(keyOf(pod.metadata.namespace, pod.metadata.name));
+    const found = caches.pods.get(keyOf(pod.metadata.namespace, pod.metadata.name));
     const outcome = await deleteExtendedClaim(call, found === undefined ? pod : found);
     note(outcome);
     if (outcome.ok) learn(outcome.value);
@@ -64,10 +64,10 @@ export async function takeBack(call: BindCall, failed: FailedAttempt, { world, l
 
 async function letGo(
   { writer, cancel }: BindCall,
-  world: BinderCaches,
+  caches: BinderCaches,
   holder: { readonly group: string; readonly uid: string },
 ): Promise<Outcome<unknown>> {
-  for (const reservation of world.reservations(holder.group)) {
+  for (const reservation of caches.reservations(holder.group)) {
     const holders = new Map(holdersOf(reservation));
     if (!holders.delete(holder.uid)) continue;
     const { namespace = "", name } = reservation.metadata;
@@ -79,7 +79,7 @@ async function letGo(
       { cancel },
     );
     if (!outcome.ok) return outcome;
-    if (outcome.value.object !== undefined) world.pods.learn(outcome.value.object);
+    if (outcome.value.object !== undefined) caches.pods.learn(outcome.value.object);
   }
   return succeeded(undefined);
 }

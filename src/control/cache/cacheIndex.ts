@@ -5,8 +5,8 @@ import type { KindChange } from "../../snapshot/kindTable.ts";
 export type IndexKeys<T extends KubeObject> = (object: T) => readonly string[];
 
 /**
- * How a cache keeps a function that it calls with its own objects and nothing else. Written as a method, so that to the compiler a cache of
- * pods is a cache of objects: a property that holds a function would forbid it.
+ * How a cache keeps a function that it calls with its own objects and nothing else. Written as a method, so that to the
+ * compiler a cache of pods is a cache of objects: a property that holds a function would forbid it.
  */
 export type Kept<G, R = void> = { call(given: G): R }["call"];
 

@@ -36,7 +36,7 @@ export class NewestOf<T extends KubeObject = KubeObject> {
     return this.ourOwn(keyOfObject(seen), seen) ?? seen;
   }
 
-  /** These as they are now, and those of ours that the cache does not show yet, as far as they belong. */
+  /** These as they are now, plus our own writes that the cache does not show yet, as far as they belong. */
   among(seen: readonly T[], belongs: (object: T) => boolean): T[] {
     if (this.ours.size === 0) return [...seen];
     const found = new Map(seen.map((object) => [keyOfObject(object), this.newest(object)]));

@@ -78,7 +78,7 @@ describe("a cache", () => {
     expect(told).toEqual(["added old a/x", "added old a/y", "added a/z", "updated a/x", "deleted a/y"]);
   });
 
-  test("what happens while handlers are told is told after it, to all, in one order", async () => {
+  test("an event during a delivery is delivered after it, to all handlers, in one order", async () => {
     const { api } = await started();
     let sink: WatchSink | undefined;
     const kube = {
@@ -106,7 +106,7 @@ describe("a cache", () => {
     cache.stop();
   });
 
-  test("a handler that comes late hears of what exists first, in order", async () => {
+  test("a late handler receives existing objects first, in order", async () => {
     const { cache, put } = await started();
     for (const name of ["c", "a", "b"]) await put(name, "1");
     cache.start();
@@ -119,7 +119,7 @@ describe("a cache", () => {
     expect(late).toEqual(["a/a true", "a/b true", "a/c true", "a/d false"]);
   });
 
-  test("a watch that breaks goes on where it was, and nothing is missed or told twice", async () => {
+  test("a broken watch resumes where it was, and nothing is missed or delivered twice", async () => {
     const { cache, told, put, kube, clock } = await started();
     cache.start();
     await settle();
@@ -203,7 +203,7 @@ describe("a cache", () => {
     expect(told).toEqual(["added a/x"]);
   });
 
-  test("a handler that throws is reported, and the others are told", async () => {
+  test("a handler that throws is reported, and the others are called", async () => {
     const { cache, put, log, told, metrics } = await started();
     cache.onEvent(() => {
       throw new Error("a mistake");
@@ -219,7 +219,7 @@ describe("a cache", () => {
     expect(metrics.value("muster_handler_failures_total", { kind: "/configmaps" })).toBe(1);
   });
 
-  test("a transform or an index that fails on one object is reported, and the cache goes on", async () => {
+  test("a transform or an index that fails on one object is reported, and the cache continues", async () => {
     const { cache, log, put, api } = await started({
       transform: (object) => {
         if (object.metadata.name === "odd") throw new Error("cannot be read");
@@ -285,7 +285,7 @@ describe("a cache", () => {
     expect(told).toEqual(["added old a/x", "updated old a/x"]);
   });
 
-  test("after a stop nothing is told, no timer is left and no watch is open", async () => {
+  test("after a stop nothing is delivered, no timer is left and no watch is open", async () => {
     const { cache, put, told, kube, clock } = await started({ resyncMs: 60_000 });
     cache.start();
     await settle();
@@ -299,7 +299,7 @@ describe("a cache", () => {
     expect(await wait).toBe(false);
   });
 
-  test("whatever breaks, it ends up with what the server has, and its handlers were told exactly that", async () => {
+  test("whatever breaks, the cache ends with the server's state, and its handlers received exactly that", async () => {
     const step = fc.record({
       do: fc.constantFrom("put", "change", "drop", "recreate", "cut", "expire", "compact", "wait", "noStream", "calm"),
       name: fc.constantFrom("x", "y", "z"),

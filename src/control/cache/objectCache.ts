@@ -102,8 +102,9 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
   }
 
   /**
-   * Why what is here cannot be believed any more, if so: every list is older than what is known. The server was restored from a backup; its
-   * revisions mean something else now, and with them everything that was decided. Only a restart forgets.
+   * Why what is here cannot be believed any more, if so: every list is older than what is known. The server was
+   * restored from a backup; its revisions mean something else now, and with them everything that was decided. Only a
+   * restart forgets.
    */
   get lostTrust(): string | undefined {
     if (this.reflector.refusals < refusalsMax) return undefined;
@@ -112,7 +113,7 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
   }
 
   /** Whether the first list has been delivered completely. */
-  /** Whether what is here is kept up to date now. Between two watches it is not, and objects may have gone unseen. */
+  /** Whether a watch is open now. Between two watches objects may change unobserved. */
   get isFollowed(): boolean {
     return this.reflector.isFollowing;
   }
@@ -186,8 +187,8 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
   }
 
   /**
-   * Resolves true when everything up to the revision is in the cache, false when the wait was given up. After a write of this
-   * kind, its revision is what to wait for.
+   * Resolves true when everything up to the revision is in the cache, false when the wait was given up. After a write
+   * of this kind, its revision is what to wait for.
    */
   waitForRevision(revision: Revision, options: { timeoutMs?: number; cancel?: Cancel } = {}): Promise<boolean> {
     return this.waitFor(() => this.hasSynced && isAtLeast(this.table.revision, revision), options);

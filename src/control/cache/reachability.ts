@@ -6,8 +6,8 @@ import type { KubeApi } from "../../ports/kubeApi.ts";
 const scoutMs = 1_000;
 
 /**
- * Whether the API server answers. Every kind that is followed waits on its own after a failure, up to a minute; what one call learns
- * about the server holds for all of them, so the first answer after a silence ends every wait.
+ * Whether the API server answers. Every kind that is followed waits on its own after a failure, up to a minute; what
+ * one call learns about the server holds for all of them, so the first answer after a silence ends every wait.
  */
 export class Reachability {
   private readonly clock: Clock;

@@ -39,7 +39,7 @@ const pageSize = 500;
 const relistBackoff = { baseMs: 800, maxMs: 30_000 };
 /** A wait lasts this long at least, however well the server answers others: one kind alone may be what fails. */
 const hastyMs = 500;
-/** A server ends a watch after this time, drawn anew for each, so that many do not return at once. */
+/** A server ends a watch after this time, drawn for each watch, so that many do not reconnect at once. */
 const watchSecondsMin = 300;
 /**
  * A server sends a bookmark about every minute: a watch without any for this long is of a server that is behind this
@@ -101,7 +101,10 @@ export class Reflector {
     return this.failedWaits;
   }
 
-  /** The server answers others: a wait that was meant for a server that does not is over, or soon if it has just begun. */
+  /**
+   * The server answers other kinds: a back-off that was meant for an unavailable server ends, or soon if it has just
+   * begun.
+   */
   hurry(): void {
     if (this.hastyFromMs === undefined) return;
     const { clock } = this.options;
@@ -151,7 +154,7 @@ export class Reflector {
     this.state = state;
     for (const action of actions) {
       this.act(action);
-      // What an action emitted was refused: the machine has gone on, and the rest of this step is of the past.
+      // An emitted action was refused: the machine has moved on, and the rest of this step is stale.
       if (this.state !== state) return;
     }
     if (state.phase === "live" && state.refusals > 0) this.state = stepReflector(state, { type: "accepted" }).state;
@@ -227,7 +230,7 @@ export class Reflector {
       this.input({ type: "page", outcome });
     };
     kube.list(resource, { ...selection, ...page, cancel }).then(answered, (error: unknown) => {
-      this.options.log.error({ kind: this.kind, error }, "list failed by a mistake of ours");
+      this.options.log.error({ kind: this.kind, error }, "the list threw an exception");
       answered({ ok: false, reason: "Unknown", message: String(error) });
     });
   }

@@ -52,7 +52,7 @@ export type ReflectorInput =
   | { readonly type: "accepted" }
   /** The watch has been open for so long that an event, a bookmark or the end of the initial list is overdue. */
   | { readonly type: "silent" }
-  /** The wait is over. */
+  /** The back-off has ended. */
   | { readonly type: "due" }
   | { readonly type: "stop" };
 

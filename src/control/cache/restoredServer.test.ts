@@ -25,7 +25,7 @@ async function writeMore(api: TestApi, writes: number, prefix: string): Promise<
   for (let n = 0; n < writes; n++) await api.create("/configmaps", configMapNamed(`a/${prefix}-${n}`));
 }
 
-test("a server that was restored to lower revisions makes us unwell and stops all turns, until it has caught up", async () => {
+test("a server restored to lower revisions makes the process unhealthy and stops all reconciles, until it has caught up", async () => {
   const lost = await serverWith(20);
   const restored = await serverWith(2);
   const as = (api: TestApi): KubeApi =>

@@ -36,55 +36,55 @@ export interface GangReconcile {
   };
 }
 
-/** How many writes of one decision are on their way at once at most; it begins with one. */
+/** How many writes of one decision are in flight at most; it begins with one. */
 const parallelMax = 16;
 
 export async function carryOut(
-  world: GangCaches,
+  caches: GangCaches,
   decision: GangDecision,
-  turn: GangReconcile,
+  context: GangReconcile,
 ): Promise<ReconcileResult> {
-  const unsaid = await announceAll(world, decision.announcements, turn);
+  const unsaid = await announceAll(caches, decision.announcements, context);
   const done: Done[] = [];
   const noted = async (intent: Intent, outcome: Promise<Refusal | undefined>): Promise<Refusal | undefined> => {
     const refusal = await outcome;
-    const deed = deedOf(intent, turn);
+    const deed = deedOf(intent, context);
     if (deed !== undefined) done.push({ ...deed, ...(refusal && { refusal }) });
     return refusal;
   };
   const isStatus = ({ type }: Intent): boolean => type === "status";
   const doing = await inBatches(
-    decision.intents.filter((intent) => !isStatus(intent) && !isUnderWay(world, intent)),
-    (intent) => noted(intent, write(world, intent, turn)),
+    decision.intents.filter((intent) => !isStatus(intent) && !isUnderWay(caches, intent)),
+    (intent) => noted(intent, write(caches, intent, context)),
   );
   // The status is written also where creates are refused: a clique whose new pods are refused is below its minimum all
   // the same. But not before the Event that the status records as written.
   const saying =
     unsaid ??
     (await inBatches(
-      decision.intents.filter((intent) => isStatus(intent) && !isUnderWay(world, intent)),
-      (intent) => write(world, intent, turn),
+      decision.intents.filter((intent) => isStatus(intent) && !isUnderWay(caches, intent)),
+      (intent) => write(caches, intent, context),
     ));
   // Deletes may be recorded in the status: they follow that write, or wait for the next reconcile.
   const removing =
     saying ??
-    (await inBatches(await grounded(world, decision.removals, turn), (removal) =>
-      noted(removal.intent, takeAway(world, removal, turn)),
+    (await inBatches(await grounded(caches, decision.removals, context), (removal) =>
+      noted(removal.intent, takeAway(caches, removal, context)),
     ));
-  for (const { regarding, ...note } of [...decision.notes, ...told(world, turn, done)]) {
-    world.recorder.record(regarding as KubeObject, note);
+  for (const { regarding, ...note } of [...decision.notes, ...told(caches, context, done)]) {
+    caches.recorder.record(regarding as KubeObject, note);
   }
   // What is to be tried again is, also beside something that is not.
   const results = [doing, removing].flatMap((refusal) => (refusal && reconcileResultOf(refusal)) ?? []);
   const result = results.find((each) => !("giveUp" in each)) ?? results[0];
   if (result !== undefined || decision.wakeAtMs === undefined) return result;
-  return { requeueAfterMs: Math.max(1, decision.wakeAtMs - world.nowMs) };
+  return { requeueAfterMs: Math.max(1, decision.wakeAtMs - caches.nowMs) };
 }
 
-function told(world: GangCaches, { key, about }: GangReconcile, done: readonly Done[]): readonly Announcement[] {
+function told(caches: GangCaches, { key, about }: GangReconcile, done: readonly Done[]): readonly Announcement[] {
   if (about === undefined) return [];
   const { of, object, wakeStatus } = about;
-  if (world.noteFailures(object.metadata.uid, key, reconcileFailures(of, done))) wakeStatus();
+  if (caches.noteFailures(object.metadata.uid, key, reconcileFailures(of, done))) wakeStatus();
   return reconcileEvents(of, object, done);
 }
 
@@ -119,22 +119,22 @@ async function inBatches<T>(
   return undefined;
 }
 
-async function write(world: GangCaches, intent: Intent, turn: GangReconcile): Promise<Refusal | undefined> {
+async function write(caches: GangCaches, intent: Intent, context: GangReconcile): Promise<Refusal | undefined> {
   const effects = effectsOf(intent);
   const id = intentId(intent);
-  if (effects.length > 0) world.expect(id, turn.wake);
-  const [committed] = await commit(world.picture, world.controllers.writer, [{ intent, effects }], {
-    cancel: turn.cancel,
+  if (effects.length > 0) caches.expect(id, context.wake);
+  const [committed] = await commit(caches.picture, caches.controllers.writer, [{ intent, effects }], {
+    cancel: context.cancel,
   });
   const outcome = committed?.outcome;
   if (outcome === undefined || outcome.ok) return undefined;
-  if (outcome.reason === "Unknown") world.doubt(turn.key, intent);
+  if (outcome.reason === "Unknown") caches.doubt(context.key, intent);
   return outcome;
 }
 
 /** In flight, or done and not observed yet: the watch will enqueue the keys concerned. */
-function isUnderWay(world: GangCaches, intent: Intent): boolean {
-  const state = world.picture.stateOf(intent);
+function isUnderWay(caches: GangCaches, intent: Intent): boolean {
+  const state = caches.picture.stateOf(intent);
   return state === "sent" || state === "sentAgain" || state === "acknowledged" || state === "settling";
 }
 
@@ -144,7 +144,7 @@ function effectsOf(intent: Intent): readonly Effect<Presence>[] {
 }
 
 /** Leaves out what rests on something that no longer holds. */
-async function grounded(world: GangCaches, removals: readonly Removal[], turn: GangReconcile): Promise<Removal[]> {
+async function grounded(caches: GangCaches, removals: readonly Removal[], context: GangReconcile): Promise<Removal[]> {
   const holds = new Map<Removal["ground"], boolean>();
   const kept: Removal[] = [];
   for (const removal of removals) {
@@ -155,12 +155,12 @@ async function grounded(world: GangCaches, removals: readonly Removal[], turn: G
     }
     let isStill = holds.get(ground);
     if (isStill === undefined) {
-      const fresh = await lookAgain(world.controllers.kube, ground.target, {
-        atLeast: world.picture.snapshot().kind(kindOf(ground.target)).revision,
-        cancel: turn.cancel,
+      const fresh = await lookAgain(caches.controllers.kube, ground.target, {
+        atLeast: caches.picture.snapshot().kind(kindOf(ground.target)).revision,
+        cancel: context.cancel,
       });
       // An error is no answer; the next reconcile reads again.
-      if (!fresh.ok) turn.wake();
+      if (!fresh.ok) context.wake();
       isStill = fresh.ok && ground.holds(fresh.value.object);
       holds.set(ground, isStill);
     }
@@ -169,15 +169,15 @@ async function grounded(world: GangCaches, removals: readonly Removal[], turn: G
   return kept;
 }
 
-/** Looks at the victim again and deletes exactly what it looked at. */
+/** Reads the victim again and deletes exactly the version that was read. */
 async function takeAway(
-  world: GangCaches,
+  caches: GangCaches,
   { intent, stillRight }: Removal,
-  turn: GangReconcile,
+  context: GangReconcile,
 ): Promise<Refusal | undefined> {
-  const { kube } = world.controllers;
-  const atLeast = world.picture.snapshot().kind(kindOf(intent.target)).revision;
-  const fresh = await lookAgain(kube, intent.target, { atLeast, cancel: turn.cancel });
+  const { kube } = caches.controllers;
+  const atLeast = caches.picture.snapshot().kind(kindOf(intent.target)).revision;
+  const fresh = await lookAgain(kube, intent.target, { atLeast, cancel: context.cancel });
   if (!fresh.ok) return fresh;
   const victim = fresh.value.object;
   if (victim?.metadata.uid !== intent.expected.uid || victim.metadata.deletionTimestamp !== undefined) return undefined;
@@ -185,39 +185,42 @@ async function takeAway(
   const now: Intent = { ...intent, expected: expectedOf(victim) };
   const gone = kindOf(intent.target) === kindOf(places.Pod) ? presenceOf(victim) : [];
   const effects = gone.map(({ key }): Effect<Presence> => ({ key, value: "gone" }));
-  if (effects.length > 0) world.expect(intentId(now), turn.wake);
-  const [committed] = await commit(world.picture, world.controllers.writer, [{ intent: now, effects }], {
-    cancel: turn.cancel,
+  if (effects.length > 0) caches.expect(intentId(now), context.wake);
+  const [committed] = await commit(caches.picture, caches.controllers.writer, [{ intent: now, effects }], {
+    cancel: context.cancel,
   });
   const outcome = committed?.outcome;
   if (outcome === undefined || outcome.ok) return undefined;
   if (outcome.reason === "NotFound") return undefined;
-  if (outcome.reason === "Unknown") world.doubt(turn.key, now);
+  if (outcome.reason === "Unknown") caches.doubt(context.key, now);
   return outcome;
 }
 
-/** Permanent refusals: the Event cannot be created, and the reconcile goes on without it. */
+/** Permanent refusals: the Event cannot be created, and the reconcile continues without it. */
 const permanentEventErrors: readonly string[] = ["Forbidden", "Invalid", "Unauthorized", "NotFound"];
 
 async function announceAll(
-  world: GangCaches,
+  caches: GangCaches,
   announcements: readonly NamedAnnouncement[],
-  turn: GangReconcile,
+  context: GangReconcile,
 ): Promise<Refusal | undefined> {
   for (const announcement of announcements) {
-    const refusal = await announce(world, announcement, turn);
+    const refusal = await announce(caches, announcement, context);
     if (refusal === undefined) continue;
     if (!permanentEventErrors.includes(refusal.reason)) return refusal;
-    world.controllers.ports.log.warn({ event: announcement.name, why: refusal.message }, "an Event may not be written");
+    caches.controllers.ports.log.warn(
+      { event: announcement.name, why: refusal.message },
+      "an Event may not be written",
+    );
   }
   return undefined;
 }
 
 /** Writes an Event whose name is derived from its content: AlreadyExists means that it is written. */
 async function announce(
-  world: GangCaches,
+  caches: GangCaches,
   { name, regarding, type, reason, action, note }: NamedAnnouncement,
-  turn: GangReconcile,
+  context: GangReconcile,
 ): Promise<Refusal | undefined> {
   const { apiVersion, kind, metadata } = regarding;
   const namespace = metadata.namespace ?? "default";
@@ -225,7 +228,7 @@ async function announce(
     apiVersion: "events.k8s.io/v1",
     kind: "Event",
     metadata: { name, namespace },
-    eventTime: formatMicroTime(world.nowMs),
+    eventTime: formatMicroTime(caches.nowMs),
     reportingController: "muster.dev/gang",
     reportingInstance: "muster",
     type,
@@ -235,9 +238,9 @@ async function announce(
     regarding: { apiVersion, kind, namespace, name: metadata.name, uid: metadata.uid },
   };
   const target = { ...places.Event, namespace, name };
-  const outcome = await world.controllers.writer.apply(
+  const outcome = await caches.controllers.writer.apply(
     { type: "create", target, absentAt: firstRevision, object: event, why: note },
-    { cancel: turn.cancel },
+    { cancel: context.cancel },
   );
   return outcome.ok || outcome.reason === "AlreadyExists" ? undefined : outcome;
 }
@@ -247,15 +250,15 @@ async function announce(
  * precondition, so what is decided again instead can happen once at most; if the old write lands after all, the watch
  * shows it. False: an outcome could not be resolved.
  */
-export async function settleDoubts(world: GangCaches, turn: GangReconcile): Promise<boolean> {
-  for (const intent of world.takeDoubts(turn.key)) {
-    if (world.picture.stateOf(intent) !== "unknown") continue;
-    const outcome = await resolveUnknown(world.picture, world.controllers.kube, intent, { cancel: turn.cancel });
+export async function settleDoubts(caches: GangCaches, context: GangReconcile): Promise<boolean> {
+  for (const intent of caches.takeDoubts(context.key)) {
+    if (caches.picture.stateOf(intent) !== "unknown") continue;
+    const outcome = await resolveUnknown(caches.picture, caches.controllers.kube, intent, { cancel: context.cancel });
     if (!outcome.ok) {
-      world.doubt(turn.key, intent);
+      caches.doubt(context.key, intent);
       return false;
     }
-    if (!outcome.value) for (const { id } of world.picture.abandon(intent)) world.ended(id);
+    if (!outcome.value) for (const { id } of caches.picture.abandon(intent)) caches.ended(id);
   }
   return true;
 }

@@ -12,8 +12,8 @@ import { carryOut, settleDoubts } from "./carryOut.ts";
 import { controllerRef, type GangCaches, lossOfNode, presenceKey, setKeyOf } from "./gangCaches.ts";
 import { setSources } from "./setSources.ts";
 
-export function addCliqueReconciler(world: GangCaches): void {
-  const { picture, settings } = world;
+export function addCliqueReconciler(caches: GangCaches): void {
+  const { picture, settings } = caches;
   const again = new Channel();
   const cliquesOfGang = (gang: PodGang): string[] =>
     gang.spec.podgroups.map(({ name }) => keyOf(gang.metadata.namespace, name));
@@ -21,25 +21,25 @@ export function addCliqueReconciler(world: GangCaches): void {
   const waitingForBase = (clique: KubeObject): string[] => {
     const gang = clique.metadata.labels?.[labels.podGang];
     if (gang === undefined || clique.metadata.labels?.[labels.basePodGang] !== undefined) return [];
-    return world.cliquesByBase.get(keyOf(clique.metadata.namespace, gang)).map(keyOfObject);
+    return caches.cliquesByBase.get(keyOf(clique.metadata.namespace, gang)).map(keyOfObject);
   };
   const cliquesOnNode = (node: string): Set<string> =>
     new Set(
-      world.podsByNode.get(node).flatMap((pod) => {
+      caches.podsByNode.get(node).flatMap((pod) => {
         const owner = controllerRef(pod);
         return owner?.kind === "PodClique" ? [keyOf(pod.metadata.namespace, owner.name)] : [];
       }),
     );
-  world.controllers.add({
+  caches.controllers.add({
     name: "gang-cliques",
     concurrency: settings.concurrency.podClique,
     sources: [
       again,
-      kindSource(world.cliques, forObject()),
-      kindSource(world.pods, forOwner({ group: groveGroup, kind: "PodClique" })),
-      kindSource(world.nodes, ({ key }) => cliquesOnNode(key), fieldChanged(lossOfNode)),
+      kindSource(caches.cliques, forObject()),
+      kindSource(caches.pods, forOwner({ group: groveGroup, kind: "PodClique" })),
+      kindSource(caches.nodes, ({ key }) => cliquesOnNode(key), fieldChanged(lossOfNode)),
       kindSource(
-        world.podGangs,
+        caches.podGangs,
         forMapped(cliquesOfGang),
         fieldChanged((gang) => [
           gang.spec,
@@ -47,62 +47,62 @@ export function addCliqueReconciler(world: GangCaches): void {
         ]),
       ),
       kindSource(
-        world.cliques,
+        caches.cliques,
         forMapped(waitingForBase),
         fieldChanged((clique) => clique.status?.scheduledReplicas),
       ),
-      ...setSources(world, {
-        ofSet: (key) => world.cliquesBySet.get(key),
-        ofReplica: (key) => world.cliquesByReplica.get(key),
+      ...setSources(caches, {
+        ofSet: (key) => caches.cliquesBySet.get(key),
+        ofReplica: (key) => caches.cliquesByReplica.get(key),
       }),
       kindSource(
-        world.claims,
+        caches.claims,
         forOwner({ group: groveGroup, kind: "PodClique" }),
         fieldChanged(() => 0),
       ),
       kindSource(
-        world.accounts["Secret"] as never,
+        caches.accounts["Secret"] as never,
         forMapped((secret: KubeObject) => {
           const setKey = setKeyOf(secret);
-          return setKey === undefined ? [] : world.cliquesBySet.get(setKey).map(keyOfObject);
+          return setKey === undefined ? [] : caches.cliquesBySet.get(setKey).map(keyOfObject);
         }),
         fieldChanged((secret) => (secret["data"] as { token?: string } | undefined)?.token !== undefined),
       ),
     ],
     reconcile: async (key, { cancel }) => {
       const wake = (): void => again.push(key);
-      const turn = { key: `cliques ${key}`, cancel, wake };
-      if (!(await settleDoubts(world, turn))) return { again: "what was sent before is in doubt" };
-      const clique = world.cliques.get(key);
+      const context = { key: `cliques ${key}`, cancel, wake };
+      if (!(await settleDoubts(caches, context))) return { again: "what was sent before is in doubt" };
+      const clique = caches.cliques.get(key);
       if (clique === undefined) return undefined;
       const { namespace, uid } = clique.metadata;
-      const set = world.setOf(clique);
-      const pods = world.podsByOwner.get(uid);
-      const found = await world.findNodes(pods, cancel);
+      const set = caches.setOf(clique);
+      const pods = caches.podsByOwner.get(uid);
+      const found = await caches.findNodes(pods, cancel);
       if (!found.ok) return reconcileResultOf(found) ?? { again: found.message };
       const valuesOf = (pod: string) => picture.values(presenceKey(uid, pod));
       const decision = decideClique(
         {
-          absentAt: world.absentAt(),
+          absentAt: caches.absentAt(),
           settings,
           clique,
           set,
           pods,
-          nodeOf: world.nodeOf,
-          replica: () => world.replicaOf(clique, set),
-          isComing: (pod) => valuesOf(pod).includes("live") && world.pods.get(keyOf(namespace, pod)) === undefined,
+          nodeOf: caches.nodeOf,
+          replica: () => caches.replicaOf(clique, set),
+          isComing: (pod) => valuesOf(pod).includes("live") && caches.pods.get(keyOf(namespace, pod)) === undefined,
           isGone: (pod) => valuesOf(pod).length > 0 && !valuesOf(pod).includes("live"),
-          isTaken: (pod) => world.pods.get(keyOf(namespace, pod)) !== undefined,
-          podGangNamed: (name) => world.podGangs.get(keyOf(namespace, name)),
-          cliqueNamed: (name) => world.cliques.get(keyOf(namespace, name)),
-          claims: world.claimsByOwner.get(uid),
-          templateNamed: world.templateNamed,
-          failures: world.failuresOf(uid),
-          tokenSecret: set === undefined ? undefined : world.tokenOf(set, tokenSecretName(set.metadata.name)),
+          isTaken: (pod) => caches.pods.get(keyOf(namespace, pod)) !== undefined,
+          podGangNamed: (name) => caches.podGangs.get(keyOf(namespace, name)),
+          cliqueNamed: (name) => caches.cliques.get(keyOf(namespace, name)),
+          claims: caches.claimsByOwner.get(uid),
+          templateNamed: caches.templateNamed,
+          failures: caches.failuresOf(uid),
+          tokenSecret: set === undefined ? undefined : caches.tokenOf(set, tokenSecretName(set.metadata.name)),
         },
-        world.nowMs,
+        caches.nowMs,
       );
-      return carryOut(world, decision, { ...turn, about: { of: "clique", object: clique, wakeStatus: wake } });
+      return carryOut(caches, decision, { ...context, about: { of: "clique", object: clique, wakeStatus: wake } });
     },
   });
 }

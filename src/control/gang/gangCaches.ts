@@ -1,4 +1,7 @@
-/** What the gang operator looks at: the caches, how objects are found in them, and the picture with what it decided and has not seen yet. */
+/**
+ * What the gang operator reads: the caches, their indexes, and the picture with what it decided and has not observed
+ * yet.
+ */
 
 import type { NodeOf } from "../../decide/gang/cliques/lostPods.ts";
 import type { AbsentAt } from "../../decide/gang/gangDraft.ts";
@@ -85,7 +88,7 @@ export class GangCaches {
   readonly podGangs: ObjectCache<PodGang>;
   readonly bindings: ObjectCache<ClusterTopologyBinding>;
   readonly pods: ObjectCache<Pod>;
-  /** Looked at, never written: a pod on a node that is gone or silent is lost. */
+  /** Read, never written: a pod on a node that is gone or silent is lost. */
   readonly nodes: ObjectCache<Node>;
   readonly services: ObjectCache<Service>;
   readonly autoscalers: ObjectCache<HorizontalPodAutoscaler>;
@@ -123,7 +126,10 @@ export class GangCaches {
   private readonly doubts = new Map<string, readonly Intent[]>();
   /** By the UID of an object, then by reconcile key: what could not be done for it. */
   private readonly failures = new Map<string, Map<string, readonly ReconcileFailure[]>>();
-  /** Names of nodes that pods are bound to and that are known not to exist: deleted before our eyes, or absent by a fresh read. */
+  /**
+   * Names of nodes that pods are bound to and that are known not to exist: deleted before our eyes, or absent by a
+   * fresh read.
+   */
   private readonly goneNodes = new Set<string>();
 
   constructor(controllers: Controllers, settings: GangSettings) {
@@ -236,7 +242,9 @@ export class GangCaches {
     return { cliques: this.ownCliques(set, this.cliquesByReplica.get(key)), groups };
   }
 
-  /** The node of a pod, as far as it is known. That the cache lacks it proves nothing: it may be newer than the cache. */
+  /**
+   * The node of a pod, as far as it is known. That the cache lacks it proves nothing: it may be newer than the cache.
+   */
   nodeOf: NodeOf = ({ spec }) => {
     const name = spec?.nodeName ?? "";
     if (name === "") return undefined;
@@ -269,11 +277,11 @@ export class GangCaches {
   }
 
   /** Records what a reconcile could not do for an object. True if that has changed. */
-  noteFailures(uid: string, turnKey: string, failures: readonly ReconcileFailure[]): boolean {
+  noteFailures(uid: string, reconcileKey: string, failures: readonly ReconcileFailure[]): boolean {
     const ofObject = this.failures.get(uid) ?? new Map<string, readonly ReconcileFailure[]>();
-    if (equalFields(ofObject.get(turnKey) ?? [], failures)) return false;
-    if (failures.length > 0) ofObject.set(turnKey, failures);
-    else ofObject.delete(turnKey);
+    if (equalFields(ofObject.get(reconcileKey) ?? [], failures)) return false;
+    if (failures.length > 0) ofObject.set(reconcileKey, failures);
+    else ofObject.delete(reconcileKey);
     if (ofObject.size > 0) this.failures.set(uid, ofObject);
     else this.failures.delete(uid);
     return true;
@@ -295,13 +303,13 @@ export class GangCaches {
   }
 
   /** An intent of this key whose outcome is unknown. */
-  doubt(turnKey: string, intent: Intent): void {
-    this.doubts.set(turnKey, [...(this.doubts.get(turnKey) ?? []), intent]);
+  doubt(reconcileKey: string, intent: Intent): void {
+    this.doubts.set(reconcileKey, [...(this.doubts.get(reconcileKey) ?? []), intent]);
   }
 
-  takeDoubts(turnKey: string): readonly Intent[] {
-    const found = this.doubts.get(turnKey) ?? [];
-    this.doubts.delete(turnKey);
+  takeDoubts(reconcileKey: string): readonly Intent[] {
+    const found = this.doubts.get(reconcileKey) ?? [];
+    this.doubts.delete(reconcileKey);
     return found;
   }
 
@@ -333,7 +341,7 @@ export function presenceKey(cliqueUid: string, podName: string): string {
   return `${cliqueUid}/${podName}`;
 }
 
-/** A pod that is not on its way out counts for the clique that controls it. */
+/** A pod that is not terminating counts for the clique that controls it. */
 export function presenceOf(pod: Pod | NewObject): readonly Effect<Presence>[] {
   const { metadata } = pod;
   const owner = metadata.ownerReferences?.find(({ controller }) => controller === true);

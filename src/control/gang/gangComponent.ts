@@ -24,13 +24,13 @@ export function gangComponent(settings: GangSettings = defaultGangSettings): Com
 }
 
 export function addGangReconcilers(controllers: Controllers, settings: GangSettings = defaultGangSettings): GangCaches {
-  const world = new GangCaches(controllers, settings);
-  addSetReconciler(world);
-  addReplicaReconciler(world);
-  addGroupReconciler(world);
-  addCliqueReconciler(world);
-  addPodGroupReconciler(world);
-  addBindingReconciler(world);
-  addStartReconciler(world);
-  return world;
+  const caches = new GangCaches(controllers, settings);
+  addSetReconciler(caches);
+  addReplicaReconciler(caches);
+  addGroupReconciler(caches);
+  addCliqueReconciler(caches);
+  addPodGroupReconciler(caches);
+  addBindingReconciler(caches);
+  addStartReconciler(caches);
+  return caches;
 }

@@ -24,13 +24,14 @@ import type { GangReconcile } from "./carryOut.ts";
 import { controllerRef, type GangCaches, nodePlace } from "./gangCaches.ts";
 
 export async function readReplica(
-  world: GangCaches,
+  caches: GangCaches,
   { set, setReplica, cancel }: { readonly set: PodCliqueSet; readonly setReplica: number; readonly cancel: Cancel },
 ): Promise<Outcome<FreshReplica>> {
-  const { kube } = world.controllers;
+  const { kube } = caches.controllers;
   const { name, namespace = "default", uid } = set.metadata;
   const labelSelector = `${labels.managedBy}=${managedByValue},${labels.partOf}=${name},${labels.setReplica}=${setReplica}`;
-  const atLeastOf = (place: { group: string; plural: string }) => world.picture.snapshot().kind(kindOf(place)).revision;
+  const atLeastOf = (place: { group: string; plural: string }) =>
+    caches.picture.snapshot().kind(kindOf(place)).revision;
   const freshSet = await lookAgain(kube, targetOf("PodCliqueSet", set.metadata), {
     atLeast: atLeastOf(places.PodCliqueSet),
     cancel,
@@ -47,7 +48,7 @@ export async function readReplica(
   if (!cliques.ok) return cliques;
   const pods = await read(places.Pod, cliques.value.revision);
   if (!pods.ok) return pods;
-  const nodeOf = await readLostNodes(world, pods.value.items, cancel);
+  const nodeOf = await readLostNodes(caches, pods.value.items, cancel);
   if (!nodeOf.ok) return nodeOf;
   const own = groups.value.items.filter((group) => controllerRef(group)?.uid === uid);
   const owners = new Set([uid, ...own.map(({ metadata }) => metadata.uid)]);
@@ -64,26 +65,29 @@ export async function readReplica(
   };
 }
 
-/** Nodes that look lost are read again, after their pods. One that only looks well makes the gang look better than it is, and nothing ends. */
-async function readLostNodes(world: GangCaches, pods: readonly Pod[], cancel: Cancel): Promise<Outcome<NodeOf>> {
+/**
+ * Nodes that look lost are read again, after their pods. One that only looks well makes the gang look better than it
+ * is, and nothing ends.
+ */
+async function readLostNodes(caches: GangCaches, pods: readonly Pod[], cancel: Cancel): Promise<Outcome<NodeOf>> {
   const fresh = new Map<string, Node | "gone">();
   for (const pod of pods) {
     const name = pod.spec?.nodeName ?? "";
-    if (fresh.has(name) || !isLostWithNode(pod, world.nodeOf, world.nowMs)) continue;
+    if (fresh.has(name) || !isLostWithNode(pod, caches.nodeOf, caches.nowMs)) continue;
     const target = { ...nodePlace, namespace: "", name };
-    const found = await lookAgain(world.controllers.kube, target, { atLeast: world.nodes.revision, cancel });
+    const found = await lookAgain(caches.controllers.kube, target, { atLeast: caches.nodes.revision, cancel });
     if (!found.ok) return found;
     fresh.set(name, found.value.object ?? "gone");
   }
-  return succeeded((pod: Pod) => fresh.get(pod.spec?.nodeName ?? "") ?? world.nodeOf(pod));
+  return succeeded((pod: Pod) => fresh.get(pod.spec?.nodeName ?? "") ?? caches.nodeOf(pod));
 }
 
 /** Puts a termination on record, on the set or the group as it was just read. */
 export async function recordTermination(
-  world: GangCaches,
+  caches: GangCaches,
   object: KubeObject,
   termination: GangTermination,
-  turn: GangReconcile,
+  context: GangReconcile,
 ): Promise<ReconcileResult> {
   const status = (object["status"] ?? {}) as { gangTerminations?: GangTermination[] };
   const others = (status.gangTerminations ?? []).filter(
@@ -96,8 +100,8 @@ export async function recordTermination(
     object: { ...object, status: { ...status, gangTerminations: [...others, termination] } },
     why: termination.because,
   };
-  const [committed] = await commit(world.picture, world.controllers.writer, [{ intent, effects: [] }], {
-    cancel: turn.cancel,
+  const [committed] = await commit(caches.picture, caches.controllers.writer, [{ intent, effects: [] }], {
+    cancel: context.cancel,
   });
   if (committed === undefined || committed.outcome.ok) return undefined;
   return reconcileResultOf(committed.outcome) ?? { again: committed.outcome.message };

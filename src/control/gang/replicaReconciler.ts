@@ -18,8 +18,8 @@ import { carryOut, type GangReconcile, settleDoubts } from "./carryOut.ts";
 import { type GangCaches, replicaKey, setKeyOf, setReplicaKeyOf, splitReplicaKey } from "./gangCaches.ts";
 import { readReplica, recordTermination } from "./readReplica.ts";
 
-export function addReplicaReconciler(world: GangCaches): void {
-  const { settings } = world;
+export function addReplicaReconciler(caches: GangCaches): void {
+  const { settings } = caches;
   const again = new Channel();
   const ownReplica = forMapped((object) => {
     const key = setReplicaKeyOf(object);
@@ -28,16 +28,16 @@ export function addReplicaReconciler(world: GangCaches): void {
   const allReplicas = (set: PodCliqueSet): string[] =>
     Array.from({ length: replicasInReach(set) }, (_, index) => replicaKey(keyOfObject(set), index));
   const ofSet = (object: KubeObject): string[] => {
-    const set = world.sets.get(setKeyOf(object) ?? "");
+    const set = caches.sets.get(setKeyOf(object) ?? "");
     return set === undefined ? [] : allReplicas(set);
   };
-  world.controllers.add({
+  caches.controllers.add({
     name: "gang-replicas",
     concurrency: settings.concurrency.podCliqueSet,
     sources: [
       again,
       kindSource(
-        world.sets,
+        caches.sets,
         forMapped(allReplicas),
         fieldChanged(({ metadata, status }) => [
           metadata.generation,
@@ -47,32 +47,32 @@ export function addReplicaReconciler(world: GangCaches): void {
           (status?.gangTerminations ?? []).map(({ replicaIndex, startedAt }) => `${replicaIndex} ${startedAt}`),
         ]),
       ),
-      kindSource(world.cliques, ownReplica, fieldChanged(whatReplicasReadOfCliques)),
-      kindSource(world.groups, ownReplica, fieldChanged(whatReplicasReadOfCliques)),
+      kindSource(caches.cliques, ownReplica, fieldChanged(whatReplicasReadOfCliques)),
+      kindSource(caches.groups, ownReplica, fieldChanged(whatReplicasReadOfCliques)),
       kindSource(
-        world.pods,
+        caches.pods,
         ownReplica,
         fieldChanged(({ metadata, status }) => {
           const hasEnded = status?.phase === "Failed" || status?.phase === "Succeeded";
           return [metadata.deletionTimestamp !== undefined, hasEnded, metadata.labels];
         }),
       ),
-      kindSource(world.podGangs, ownReplica),
-      kindSource(world.services, ownReplica),
+      kindSource(caches.podGangs, ownReplica),
+      kindSource(caches.services, ownReplica),
       kindSource(
-        world.autoscalers,
+        caches.autoscalers,
         forMapped(ofSet),
         fieldChanged(({ metadata }) => metadata.generation),
       ),
       kindSource(
-        world.claims,
+        caches.claims,
         forMapped(ofSet),
         fieldChanged(() => 0),
       ),
       kindSource(
-        world.bindings,
+        caches.bindings,
         forMapped((binding) =>
-          [...world.sets.view().objects].flatMap(([, set]) =>
+          [...caches.sets.view().objects].flatMap(([, set]) =>
             topologyNameOf(set) === binding.metadata.name ? allReplicas(set) : [],
           ),
         ),
@@ -80,34 +80,34 @@ export function addReplicaReconciler(world: GangCaches): void {
       ),
     ],
     reconcile: async (key, { cancel }) => {
-      const turn = { key: `replicas ${key}`, cancel, wake: () => again.push(key) };
-      if (!(await settleDoubts(world, turn))) return { again: "what was sent before is in doubt" };
+      const context = { key: `replicas ${key}`, cancel, wake: () => again.push(key) };
+      if (!(await settleDoubts(caches, context))) return { again: "what was sent before is in doubt" };
       const { setKey, replica } = splitReplicaKey(key);
-      const set = world.sets.get(setKey);
+      const set = caches.sets.get(setKey);
       if (set === undefined) return undefined;
       const { namespace, name, uid } = set.metadata;
       const topology = topologyNameOf(set);
       const { verdict, ...decision } = decideReplica(
         {
-          absentAt: world.absentAt(),
+          absentAt: caches.absentAt(),
           settings,
           set,
           setReplica: replica,
-          cliques: world.ownCliques(set, world.cliquesByReplica.get(key)),
-          groups: world.groupsByReplica.get(key).filter((group) => world.setOf(group)?.metadata.uid === uid),
-          podGangs: world.podGangsByReplica.get(key),
-          podGangNamed: (gang) => world.podGangs.get(keyOf(namespace, gang)),
-          pods: world.podsByReplica.get(key),
-          service: world.services.get(keyOf(namespace, setReplicaName(name, replica))),
-          autoscalerNamed: (scaler) => world.autoscalers.get(keyOf(namespace, scaler)),
-          claims: world.claimsByOwner.get(uid),
-          binding: topology === undefined ? undefined : world.bindings.get(topology),
+          cliques: caches.ownCliques(set, caches.cliquesByReplica.get(key)),
+          groups: caches.groupsByReplica.get(key).filter((group) => caches.setOf(group)?.metadata.uid === uid),
+          podGangs: caches.podGangsByReplica.get(key),
+          podGangNamed: (gang) => caches.podGangs.get(keyOf(namespace, gang)),
+          pods: caches.podsByReplica.get(key),
+          service: caches.services.get(keyOf(namespace, setReplicaName(name, replica))),
+          autoscalerNamed: (scaler) => caches.autoscalers.get(keyOf(namespace, scaler)),
+          claims: caches.claimsByOwner.get(uid),
+          binding: topology === undefined ? undefined : caches.bindings.get(topology),
         },
-        world.nowMs,
+        caches.nowMs,
       );
-      if (verdict.verdict === "end") return endReplica(world, set, replica, turn);
-      const about = { of: "replica", object: set, wakeStatus: () => world.setsAgain.push(setKey) } as const;
-      return carryOut(world, decision, { ...turn, about });
+      if (verdict.verdict === "end") return endReplica(caches, set, replica, context);
+      const about = { of: "replica", object: set, wakeStatus: () => caches.setsAgain.push(setKey) } as const;
+      return carryOut(caches, decision, { ...context, about });
     },
   });
 }
@@ -126,14 +126,14 @@ function whatReplicasReadOfCliques({ metadata, spec, status }: PodClique | PodCl
 }
 
 async function endReplica(
-  world: GangCaches,
+  caches: GangCaches,
   set: PodCliqueSet,
   setReplica: number,
-  turn: GangReconcile,
+  context: GangReconcile,
 ): Promise<ReconcileResult> {
-  const fresh = await readReplica(world, { set, setReplica, cancel: turn.cancel });
+  const fresh = await readReplica(caches, { set, setReplica, cancel: context.cancel });
   if (!fresh.ok) return reconcileResultOf(fresh) ?? { again: fresh.message };
-  const verdict = recheckSetReplica(fresh.value, world.settings.fullLossPolicy, world.nowMs);
+  const verdict = recheckSetReplica(fresh.value, caches.settings.fullLossPolicy, caches.nowMs);
   if ("notAnyMore" in verdict) return { again: verdict.notAnyMore };
-  return recordTermination(world, fresh.value.set, verdict, turn);
+  return recordTermination(caches, fresh.value.set, verdict, context);
 }

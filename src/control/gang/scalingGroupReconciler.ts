@@ -13,72 +13,72 @@ import type { GangCaches } from "./gangCaches.ts";
 import { readReplica, recordTermination } from "./readReplica.ts";
 import { setSources } from "./setSources.ts";
 
-export function addGroupReconciler(world: GangCaches): void {
-  const { settings } = world;
+export function addGroupReconciler(caches: GangCaches): void {
+  const { settings } = caches;
   const again = new Channel();
-  world.controllers.add({
+  caches.controllers.add({
     name: "gang-groups",
     concurrency: settings.concurrency.podCliqueScalingGroup,
     sources: [
       again,
-      kindSource(world.groups, forObject()),
-      kindSource(world.cliques, forOwner({ group: groveGroup, kind: "PodCliqueScalingGroup" })),
-      ...setSources(world, {
-        ofSet: (key) => world.groupsBySet.get(key),
-        ofReplica: (key) => world.groupsByReplica.get(key),
+      kindSource(caches.groups, forObject()),
+      kindSource(caches.cliques, forOwner({ group: groveGroup, kind: "PodCliqueScalingGroup" })),
+      ...setSources(caches, {
+        ofSet: (key) => caches.groupsBySet.get(key),
+        ofReplica: (key) => caches.groupsByReplica.get(key),
       }),
       kindSource(
-        world.claims,
+        caches.claims,
         forOwner({ group: groveGroup, kind: "PodCliqueScalingGroup" }),
         fieldChanged(() => 0),
       ),
     ],
     reconcile: async (key, { cancel }) => {
       const wake = (): void => again.push(key);
-      const turn = { key: `groups ${key}`, cancel, wake };
-      if (!(await settleDoubts(world, turn))) return { again: "what was sent before is in doubt" };
-      const group = world.groups.get(key);
+      const context = { key: `groups ${key}`, cancel, wake };
+      if (!(await settleDoubts(caches, context))) return { again: "what was sent before is in doubt" };
+      const group = caches.groups.get(key);
       if (group === undefined) return undefined;
       const { namespace, uid } = group.metadata;
-      const set = world.setOf(group);
+      const set = caches.setOf(group);
       const { ends, ...decision } = decideGroup(
         {
-          absentAt: world.absentAt(),
+          absentAt: caches.absentAt(),
           settings,
           group,
           set,
-          cliques: world.cliquesByOwner.get(uid),
-          replica: () => world.replicaOf(group, set),
-          isTaken: (name) => world.cliques.get(keyOf(namespace, name)) !== undefined,
-          claims: world.claimsByOwner.get(uid),
-          templateNamed: world.templateNamed,
-          failures: world.failuresOf(uid),
+          cliques: caches.cliquesByOwner.get(uid),
+          replica: () => caches.replicaOf(group, set),
+          isTaken: (name) => caches.cliques.get(keyOf(namespace, name)) !== undefined,
+          claims: caches.claimsByOwner.get(uid),
+          templateNamed: caches.templateNamed,
+          failures: caches.failuresOf(uid),
         },
-        world.nowMs,
+        caches.nowMs,
       );
       const [index] = ends;
-      if (index !== undefined && set !== undefined) return endReplica(world, { set, group, index }, turn);
-      return carryOut(world, decision, { ...turn, about: { of: "group", object: group, wakeStatus: wake } });
+      if (index !== undefined && set !== undefined) return endReplica(caches, { set, group, index }, context);
+      return carryOut(caches, decision, { ...context, about: { of: "group", object: group, wakeStatus: wake } });
     },
   });
 }
 
 /** Reads everything again, and records what has to be deleted. The next reconcile acts on the record. */
 async function endReplica(
-  world: GangCaches,
+  caches: GangCaches,
   { set, group, index }: { set: PodCliqueSet; group: PodCliqueScalingGroup; index: number },
-  turn: GangReconcile,
+  context: GangReconcile,
 ): Promise<ReconcileResult> {
-  const fresh = await readReplica(world, { set, setReplica: setReplicaOf(group) ?? 0, cancel: turn.cancel });
+  const fresh = await readReplica(caches, { set, setReplica: setReplicaOf(group) ?? 0, cancel: context.cancel });
   if (!fresh.ok) return reconcileResultOf(fresh) ?? { again: fresh.message };
   const verdict = recheckGroupReplica(
     fresh.value,
-    { groupName: group.metadata.name, index, policy: world.settings.fullLossPolicy },
-    world.nowMs,
+    { groupName: group.metadata.name, index, policy: caches.settings.fullLossPolicy },
+    caches.nowMs,
   );
-  // It has recovered, and the conditions will say so: they are what woke us.
+  // It has recovered, and its conditions will show it: their event enqueues the group.
   if ("notAnyMore" in verdict) return { again: verdict.notAnyMore };
   const object = fresh.value.groups.find(({ metadata }) => metadata.uid === group.metadata.uid);
   if (object === undefined) return undefined;
-  return recordTermination(world, object, verdict, turn);
+  return recordTermination(caches, object, verdict, context);
 }

@@ -11,66 +11,66 @@ import { forMapped, forObject, kindSource, type Source } from "../runtime/source
 import { carryOut, settleDoubts } from "./carryOut.ts";
 import { type GangCaches, setKeyOf } from "./gangCaches.ts";
 
-/** What many children say at once is looked at once. */
+/** Events of many children at once are reconciled once. */
 const gatherMs = 10;
 
-export function addSetReconciler(world: GangCaches): void {
-  const { settings, setsAgain: again } = world;
+export function addSetReconciler(caches: GangCaches): void {
+  const { settings, setsAgain: again } = caches;
   const ofSet = (object: KubeObject): string[] => {
     const key = setKeyOf(object);
     return key === undefined ? [] : [key];
   };
   const appears = fieldChanged(({ metadata }: KubeObject) => metadata.deletionTimestamp !== undefined);
-  world.controllers.add({
+  caches.controllers.add({
     name: "gang-sets",
     concurrency: settings.concurrency.podCliqueSet,
     sources: [
       again,
-      kindSource(world.sets, forObject()),
-      gathered(world.cliques, ofSet, fieldChanged(whatSetsReadOfCliques)),
-      gathered(world.groups, ofSet, fieldChanged(whatSetsReadOfGroups)),
-      gathered(world.podGangs, ofSet, appears),
-      gathered(world.services, ofSet, appears),
-      gathered(world.autoscalers, ofSet, appears),
-      gathered(world.claims, ofSet, appears),
-      ...Object.values(world.accounts).map((cache) => kindSource(cache, forMapped(ofSet), appears)),
+      kindSource(caches.sets, forObject()),
+      gathered(caches.cliques, ofSet, fieldChanged(whatSetsReadOfCliques)),
+      gathered(caches.groups, ofSet, fieldChanged(whatSetsReadOfGroups)),
+      gathered(caches.podGangs, ofSet, appears),
+      gathered(caches.services, ofSet, appears),
+      gathered(caches.autoscalers, ofSet, appears),
+      gathered(caches.claims, ofSet, appears),
+      ...Object.values(caches.accounts).map((cache) => kindSource(cache, forMapped(ofSet), appears)),
       kindSource(
-        world.bindings,
+        caches.bindings,
         forMapped((binding) =>
-          [...world.sets.view().objects].flatMap(([key, set]) =>
+          [...caches.sets.view().objects].flatMap(([key, set]) =>
             constraintsOf(set).some(({ constraint }) => constraint.topologyName === binding.metadata.name) ? [key] : [],
           ),
         ),
         fieldChanged(({ metadata }) => metadata.generation),
       ),
-      { start: () => () => world.recorder.stop() },
+      { start: () => () => caches.recorder.stop() },
     ],
     reconcile: async (key, { cancel }) => {
       const wake = (): void => again.push(key);
-      const turn = { key: `sets ${key}`, cancel, wake };
-      if (!(await settleDoubts(world, turn))) return { again: "what was sent before is in doubt" };
-      const set = world.sets.get(key);
+      const context = { key: `sets ${key}`, cancel, wake };
+      if (!(await settleDoubts(caches, context))) return { again: "what was sent before is in doubt" };
+      const set = caches.sets.get(key);
       if (set === undefined) return undefined;
       const { namespace, uid } = set.metadata;
       const decision = decideSet(
         {
-          absentAt: world.absentAt(),
+          absentAt: caches.absentAt(),
           settings,
           set,
-          cliques: world.ownCliques(set, world.cliquesBySet.get(key)),
-          groups: world.groupsBySet.get(key).filter((group) => world.setOf(group)?.metadata.uid === uid),
-          podGangs: world.podGangsBySet.get(key),
-          services: world.servicesBySet.get(key),
-          autoscalers: world.autoscalersBySet.get(key),
-          claims: world.claimsByOwner.get(uid),
-          templateNamed: world.templateNamed,
-          accountNamed: (kind, name) => world.accounts[kind]?.get(keyOf(namespace, name)),
-          bindingNamed: (name) => world.bindings.get(name),
-          failures: world.failuresOf(uid),
+          cliques: caches.ownCliques(set, caches.cliquesBySet.get(key)),
+          groups: caches.groupsBySet.get(key).filter((group) => caches.setOf(group)?.metadata.uid === uid),
+          podGangs: caches.podGangsBySet.get(key),
+          services: caches.servicesBySet.get(key),
+          autoscalers: caches.autoscalersBySet.get(key),
+          claims: caches.claimsByOwner.get(uid),
+          templateNamed: caches.templateNamed,
+          accountNamed: (kind, name) => caches.accounts[kind]?.get(keyOf(namespace, name)),
+          bindingNamed: (name) => caches.bindings.get(name),
+          failures: caches.failuresOf(uid),
         },
-        world.nowMs,
+        caches.nowMs,
       );
-      return carryOut(world, decision, { ...turn, about: { of: "set", object: set, wakeStatus: wake } });
+      return carryOut(caches, decision, { ...context, about: { of: "set", object: set, wakeStatus: wake } });
     },
   });
 }

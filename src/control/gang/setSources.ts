@@ -15,14 +15,14 @@ export interface KeysOfSet {
   ofReplica(replicaKey: string): readonly KubeObject[];
 }
 
-export function setSources(world: GangCaches, { ofSet, ofReplica }: KeysOfSet): Source[] {
+export function setSources(caches: GangCaches, { ofSet, ofReplica }: KeysOfSet): Source[] {
   return [
     kindSource(
-      world.sets,
+      caches.sets,
       forMapped((set) => ofSet(keyOfObject(set)).map(keyOfObject)),
       fieldChanged((set) => whatAllRead(set)),
     ),
-    kindSource(world.sets, (event) =>
+    kindSource(caches.sets, (event) =>
       turnedReplicas(event).flatMap((replica) => ofReplica(replicaKey(event.key, replica)).map(keyOfObject)),
     ),
   ];

@@ -13,16 +13,16 @@ import { Channel, forMapped, forObject, forOwner, kindSource } from "../runtime/
 import { carryOut } from "./carryOut.ts";
 import { type GangCaches, lossOfNode } from "./gangCaches.ts";
 
-export function addPodGroupReconciler(world: GangCaches): void {
-  const { podGroups } = world;
+export function addPodGroupReconciler(caches: GangCaches): void {
+  const { podGroups } = caches;
   if (podGroups === undefined) return;
   const again = new Channel();
-  world.controllers.add({
+  caches.controllers.add({
     name: "gang-podgroups",
-    concurrency: world.settings.concurrency.podGang,
+    concurrency: caches.settings.concurrency.podGang,
     sources: [
       again,
-      kindSource(world.podGangs, forObject()),
+      kindSource(caches.podGangs, forObject()),
       kindSource(
         podGroups,
         forOwner({ group: schedulerGroveGroup, kind: "PodGang" }),
@@ -30,72 +30,72 @@ export function addPodGroupReconciler(world: GangCaches): void {
       ),
     ],
     reconcile: async (key, { cancel }) => {
-      const podGang = world.podGangs.get(key);
+      const podGang = caches.podGangs.get(key);
       if (podGang === undefined) return undefined;
-      const set: PodCliqueSet | undefined = world.setOf(podGang);
-      const decision = decidePodGroup({ absentAt: world.absentAt(), podGang, set, podGroup: podGroups.get(key) });
-      return carryOut(world, decision, { key: `podgroups ${key}`, cancel, wake: () => again.push(key) });
+      const set: PodCliqueSet | undefined = caches.setOf(podGang);
+      const decision = decidePodGroup({ absentAt: caches.absentAt(), podGang, set, podGroup: podGroups.get(key) });
+      return carryOut(caches, decision, { key: `podgroups ${key}`, cancel, wake: () => again.push(key) });
     },
   });
 }
 
-export function addBindingReconciler(world: GangCaches): void {
-  const { topologies, settings } = world;
+export function addBindingReconciler(caches: GangCaches): void {
+  const { topologies, settings } = caches;
   if (topologies === undefined) return;
   const again = new Channel();
   const bindingsOf = ({ metadata }: KubeObject): string[] => {
     const owners = (metadata.ownerReferences ?? []).flatMap(({ kind, name }) =>
       kind === "ClusterTopologyBinding" ? [name] : [],
     );
-    const referring = [...world.bindings.view().objects].flatMap(([key, { spec }]) =>
+    const referring = [...caches.bindings.view().objects].flatMap(([key, { spec }]) =>
       (spec.schedulerTopologyBindings ?? []).some(({ topologyReference }) => topologyReference === metadata.name)
         ? [key]
         : [],
     );
     return [...owners, ...referring];
   };
-  world.controllers.add({
+  caches.controllers.add({
     name: "gang-topologies",
-    sources: [again, kindSource(world.bindings, forObject()), kindSource(topologies, forMapped(bindingsOf))],
+    sources: [again, kindSource(caches.bindings, forObject()), kindSource(topologies, forMapped(bindingsOf))],
     reconcile: async (key, { cancel }) => {
-      const binding = world.bindings.get(key);
+      const binding = caches.bindings.get(key);
       if (binding === undefined) return undefined;
       const topologyNamed = (name: string) => topologies.get(name);
-      const decision = decideBinding({ absentAt: world.absentAt(), binding, topologyNamed, settings }, world.nowMs);
-      return carryOut(world, decision, { key: `topologies ${key}`, cancel, wake: () => again.push(key) });
+      const decision = decideBinding({ absentAt: caches.absentAt(), binding, topologyNamed, settings }, caches.nowMs);
+      return carryOut(caches, decision, { key: `topologies ${key}`, cancel, wake: () => again.push(key) });
     },
   });
 }
 
-/** Where nodes are simulated the wait of a start-up order ends when the operator says so; elsewhere its container looks itself. */
-export function addStartReconciler(world: GangCaches): void {
-  if (world.settings.startOrder.by !== "simulated-node") return;
+/** On simulated nodes the operator ends the wait of a start-up order; elsewhere the init container checks itself. */
+export function addStartReconciler(caches: GangCaches): void {
+  if (caches.settings.startOrder.by !== "simulated-node") return;
   const again = new Channel();
   const gangOf = ({ metadata }: KubeObject): string | undefined => {
     const gang = metadata.labels?.[labels.podGang];
     return gang === undefined ? undefined : keyOf(metadata.namespace, gang);
   };
   const isReadyNow = (object: Pod): unknown => object.status?.conditions?.find(({ type }) => type === "Ready")?.status;
-  world.controllers.add({
+  caches.controllers.add({
     name: "gang-start-order",
-    concurrency: world.settings.concurrency.podGang,
+    concurrency: caches.settings.concurrency.podGang,
     sources: [
       again,
       kindSource(
-        world.pods,
+        caches.pods,
         forMapped((pod) => (gangOf(pod) === undefined ? [] : [gangOf(pod) as string])),
         fieldChanged(isReadyNow),
       ),
       kindSource(
-        world.nodes,
-        ({ key }) => new Set(world.podsByNode.get(key).flatMap((pod) => gangOf(pod) ?? [])),
+        caches.nodes,
+        ({ key }) => new Set(caches.podsByNode.get(key).flatMap((pod) => gangOf(pod) ?? [])),
         fieldChanged(lossOfNode),
       ),
     ],
     reconcile: async (key, { cancel }) => {
-      const pods = world.podsByGang.get(key);
-      const decision = decideStart({ absentAt: world.absentAt(), pods, nodeOf: world.nodeOf }, world.nowMs);
-      return carryOut(world, decision, { key: `start ${key}`, cancel, wake: () => again.push(key) });
+      const pods = caches.podsByGang.get(key);
+      const decision = decideStart({ absentAt: caches.absentAt(), pods, nodeOf: caches.nodeOf }, caches.nowMs);
+      return carryOut(caches, decision, { key: `start ${key}`, cancel, wake: () => again.push(key) });
     },
   });
 }

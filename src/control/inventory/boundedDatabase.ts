@@ -1,7 +1,7 @@
 /**
- * A database that may never answer: a server that stands still, a lock that is not given back. Once the run gives up,
- * what is still asked counts as unanswered, and nothing more is asked. A statement that was under way may take effect
- * later; the fence and the versions of rows are there for that.
+ * A database that may never answer: a server that hangs, a lock that is not released. Once the run gives up, open calls
+ * count as unanswered, and no more are made. A statement that was running may take effect later; the fence and the
+ * versions of rows are there for that.
  */
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Answer, InventoryDatabase, InventoryReads, InventoryRun } from "../../ports/database.ts";

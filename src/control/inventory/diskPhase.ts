@@ -1,6 +1,7 @@
 /**
- * Phase 2. The order of the reads is the heart of it: the database first, with the versions of its rows, then the cloud.
- * What the application does in between is simply not in our view, and the versions refuse what we decided without it:
+ * Phase 2. The order of the reads is the heart of it: the database first, with the versions of its rows, then the
+ * cloud. What the application does in between is simply not in our view, and the versions refuse what we decided
+ * without it:
  *
  *   reconciler                 application               cloud
  *   t0  read rows, versions
@@ -172,7 +173,7 @@ function settleRest(plan: DiskPlan, outcomes: readonly WriteOutcome[]): Readonly
   return settleCounters(plan.tally, [...outcomes, ...rest]);
 }
 
-/** Asks again for exactly what seems to be gone. A question that fails confirms nothing. */
+/** Reads exactly the volumes that seem to be gone again. A read that fails confirms nothing. */
 async function confirmAbsence(
   cloud: Cloud,
   matches: DiskMatches,
@@ -207,7 +208,10 @@ async function confirmAbsence(
   return { volumeIds, users };
 }
 
-/** Only volumes whose size is news are asked about. Not knowing, no new size is written; not being allowed to know, it is. */
+/**
+ * Only volumes whose size is news are asked about. Not knowing, no new size is written; not being allowed to know, it
+ * is.
+ */
 async function readModifications(
   cloud: Cloud,
   matches: DiskMatches,

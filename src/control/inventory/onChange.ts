@@ -1,4 +1,6 @@
-/** Wakes a run soon after something changed in the cluster: the first change starts a short wait, the others join it. */
+/**
+ * Wakes a run soon after something changed in the cluster: the first change starts a short wait, the others join it.
+ */
 
 import type { Resource } from "../../model/objects/resource.ts";
 import { builtin } from "../../model/resources.generated.ts";
@@ -35,7 +37,7 @@ export function wakeOnChange(
     });
   };
   const follow = (kind: Resource): void => {
-    // From now on: what is there already is read by the first run. A stream that broke may have lost something.
+    // From now on: existing objects are read by the first run. A stream that broke may have lost something.
     const sink = {
       event: ({ type }: { readonly type: string }) => {
         if (type !== "BOOKMARK") changed();

@@ -1,6 +1,6 @@
 /**
- * Nodes, pods and claims at one revision: pods first, whose list takes longest, then the others as they were at that very
- * revision. A list that is refused, or breaks off between two pages, makes the cluster unknown.
+ * Nodes, pods and claims at one revision: pods first, whose list takes longest, then the others as they were at that
+ * very revision. A list that is refused, or breaks off between two pages, makes the cluster unknown.
  */
 import { type InventorySnapshot, inventorySnapshot } from "../../decide/inventory/inventorySnapshot.ts";
 import type { Read } from "../../decide/inventory/planAvailability.ts";

@@ -10,7 +10,7 @@ import { Writer } from "./writer.ts";
 
 const pods = builtin.Pod;
 
-test("a write that ended by a mistake of ours may have left, and counts until the object has moved on", async () => {
+test("a write whose call threw may have been sent, and counts until the object has changed", async () => {
   const picture = new Picture<string>({ "/pods": { table: new KindTable() } });
   const metadata = { name: "p", namespace: "a", uid: "u1", creationTimestamp: "2026-01-01T00:00:00Z" };
   const pod = (resourceVersion: string) => ({

@@ -39,8 +39,8 @@ export async function commit<V>(
 }
 
 /**
- * Finds out what came of an intent whose outcome is unknown, by a consistent read of its object. False when that proves nothing: the
- * object is as it was, the write may still land, and only sending it again (or any other write to the object) ends it.
+ * Resolves an intent of unknown outcome, by a consistent read of its object. False when that proves nothing: the object
+ * is as it was, the write may still land, and only sending it again (or any other write to the object) ends it.
  */
 export async function resolveUnknown<V>(
   picture: Picture<V>,
@@ -64,7 +64,7 @@ async function send<V>(
   // Another reconcile may be sending the same, or the watch has shown that the object has changed.
   const attempt = picture.send(intent);
   if (attempt === undefined) return movedOn(intent);
-  let outcome: Outcome<Written> = refused("Unknown", "the call ended by a mistake of ours");
+  let outcome: Outcome<Written> = refused("Unknown", "the call threw an exception");
   try {
     outcome = await writer.apply(intent, options);
   } finally {

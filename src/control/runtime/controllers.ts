@@ -67,7 +67,7 @@ export class Controllers {
   readonly lease: Lease | undefined;
   /** Whether we should be restarted. */
   readonly health = new Health();
-  /** Whether the caches are whole. */
+  /** Whether the caches have synced. */
   readonly readiness = new Health();
   /** What controllers may use of the outside; its API is the one of a leader. */
   readonly ports: ComponentPorts;
@@ -136,7 +136,7 @@ export class Controllers {
       cache = new ObjectCache<T>({
         ...this.ports,
         ...(transform !== undefined && { transform }),
-        onTrust: () => this.turnOrPause(),
+        onTrust: () => this.reconcileOrPause(),
         resource,
         selection,
         ...options,
@@ -220,16 +220,16 @@ export class Controllers {
 
   private lead(): void {
     this.isLeading = true;
-    this.turnOrPause();
+    this.reconcileOrPause();
   }
 
   private unlead(): void {
     this.isLeading = false;
-    this.turnOrPause();
+    this.reconcileOrPause();
   }
 
   /** Only a leader whose caches are current reconciles. */
-  private turnOrPause(): void {
+  private reconcileOrPause(): void {
     if (this.mayReconcile()) {
       // Reconciles of an earlier epoch end first: they were cancelled, and their writes are refused.
       void this.pausing.then(() => {

@@ -95,7 +95,7 @@ describe("events", () => {
     recorder.stop();
   });
 
-  test("are written sixteen at a time, the others in turn; when too many wait, the oldest go unheard", async () => {
+  test("are written sixteen at a time; when too many wait, the oldest are dropped", async () => {
     const { recorder, pod, kube, events, metrics } = await started();
     let release = (): void => {};
     const gate = new Promise<void>((resolve) => {

@@ -142,7 +142,7 @@ export class EventRecorder {
     const refilled = Math.max(0, Math.floor((nowMs - before.sinceMs) / refillMs));
     const tokens = Math.min(burst, before.tokens + refilled);
     const sinceMs = before.sinceMs + refilled * refillMs;
-    // Set anew, so that the first in the map is the one that was quiet for longest.
+    // Inserted again, so that the first in the map is the one that was quiet for longest.
     this.allowances.delete(uid);
     this.allowances.set(uid, { tokens: Math.max(0, tokens - 1), sinceMs });
     if (this.allowances.size > seriesMax) this.forgetQuietest();
@@ -218,7 +218,7 @@ export class EventRecorder {
     try {
       const { written } = series;
       let outcome = written === undefined ? await this.create(series) : await this.refresh(series, written);
-      // The Event was cleaned up meanwhile: the series goes on in a new one.
+      // The Event was deleted meanwhile: the series continues in a new one.
       if (!outcome.ok && outcome.reason === "NotFound" && written !== undefined) outcome = await this.create(series);
       series.writtenCount = count;
       series.writtenMs = this.options.clock.nowMs();
@@ -228,7 +228,7 @@ export class EventRecorder {
         log.debug({ reason: outcome.reason, why: outcome.message, event: series.note.reason }, "event not written");
       }
     } catch (error) {
-      log.error({ error, event: series.note.reason }, "an event failed by a mistake of ours");
+      log.error({ error, event: series.note.reason }, "writing an Event threw an exception");
     }
     this.writes--;
     series.isWriting = false;

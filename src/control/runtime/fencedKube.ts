@@ -10,13 +10,14 @@ export const epochAnnotation = "muster.dev/epoch";
 const fieldManagerLengthMax = 128;
 
 /**
- * The API as a leader may use it. From the moment that the lease can no longer be proven no write leaves; one that left before has
- * the preconditions of its intent. Reads are free. The proof is asked for twice: here, and by the client when the bytes are about
- * to leave, because a write may wait in between for a free connection or for new credentials, longer than a proof lasts.
+ * The API as a leader may use it. From the moment that the lease can no longer be proven no write leaves; one that left
+ * before has the preconditions of its intent. Reads are free. The proof is asked for twice: here, and by the client
+ * when the bytes are about to leave, because a write may wait in between for a free connection or for new credentials,
+ * longer than a proof lasts.
  *
- * Every write says in which epoch it was decided: in the name of the field manager (`muster-scheduler/7.host-a`), which ends up in the
- * object's managedFields; in the annotation `muster.dev/epoch` for an apply, where the manager's name is an identity and
- * must not change with the leader. Deletes and evictions leave nothing to write it on.
+ * Every write says in which epoch it was decided: in the name of the field manager (`muster-scheduler/7.host-a`), which
+ * ends up in the object's managedFields; in the annotation `muster.dev/epoch` for an apply, where the manager's name is
+ * an identity and must not change with the leader. Deletes and evictions leave nothing to write it on.
  */
 export function fencedKube(kube: KubeApi, lease: Pick<Lease, "isProven" | "epoch">, fieldManager: string): KubeApi {
   const guarded = <T>(send: (epoch: Epoch) => Promise<Outcome<T>>): Promise<Outcome<T>> => {

@@ -88,7 +88,7 @@ describe("a lease", () => {
     expect(history).toEqual(["a leads in 0", "a lost it", "b leads in 1"]);
   });
 
-  test("a renewal that landed unheard is no reason to stop leading", async () => {
+  test("a renewal that landed without an answer is no reason to stop leading", async () => {
     const { candidates, pass, proven, history } = await started(["a"]);
     candidates[0]?.start();
     await pass(3000);
@@ -102,7 +102,7 @@ describe("a lease", () => {
     expect(history).toEqual(["a leads in 0"]);
   });
 
-  test("a taking that landed unheard is taken up in a new epoch", async () => {
+  test("a take-over that landed without an answer continues in a new epoch", async () => {
     const { candidates, pass, history } = await started(["a"]);
     const [a] = candidates;
     if (a !== undefined)
@@ -183,7 +183,7 @@ describe("a lease", () => {
     expect(proven()).toEqual(["b"]);
   });
 
-  test("that is deleted and made again goes on counting its epochs", async () => {
+  test("that is deleted and created again continues its epochs", async () => {
     const { candidates, pass, api, history } = await started(["a"]);
     candidates[0]?.start();
     await pass(5000);
@@ -244,7 +244,7 @@ describe("a lease", () => {
     ).toThrow("must grow");
   });
 
-  test("never has two who can prove it, whatever the network and the clocks do", async () => {
+  test("never has two proven holders, whatever the network and the clocks do", async () => {
     const fault = fc.record({
       who: fc.nat(2),
       do: fc.constantFrom("lose", "unheard", "heal", "stepBack", "stepAhead", "standStill", "goOn", "wait"),

@@ -108,7 +108,9 @@ export class Lease {
     return this.current;
   }
 
-  /** The revision of the write by which we took it. What was written before is in every list that is at least as new. */
+  /**
+   * The revision of the write by which we took it. What was written before is in every list that is at least as new.
+   */
   get takenAt(): Revision | undefined {
     return this.current === undefined ? undefined : this.takenRevision;
   }
@@ -155,7 +157,7 @@ export class Lease {
       else if (this.state === "following") await this.follow();
     } catch (error) {
       this.seen = undefined;
-      this.options.log.error({ lease: this.options.name, error }, "a turn of the lease failed by a mistake of ours");
+      this.options.log.error({ lease: this.options.name, error }, "the lease loop threw an exception");
     }
     if (this.state === "stopped") return;
     const { clock, random } = this.options;

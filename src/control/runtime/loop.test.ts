@@ -17,7 +17,7 @@ function newLoop(reconcile: Reconcile, options: Partial<LoopOptions> = {}) {
 }
 
 /** Turns that end when the test says so. */
-function heldTurns() {
+function heldReconciles() {
   const open: { key: string; end: () => void }[] = [];
   const begun: string[] = [];
   const reconcile: Reconcile = (key) => {
@@ -33,8 +33,8 @@ function heldTurns() {
 }
 
 describe("a loop", () => {
-  test("gives as many turns at once as it may, and never two to one key", async () => {
-    const { reconcile, begun, end } = heldTurns();
+  test("runs as many reconciles at once as it may, and never two of one key", async () => {
+    const { reconcile, begun, end } = heldReconciles();
     const { queue, loop } = newLoop(reconcile, { concurrency: 2 });
     for (const key of ["a", "b", "c"]) queue.add(key);
     expect(begun).toEqual([]);
@@ -50,7 +50,7 @@ describe("a loop", () => {
     expect(begun).toEqual(["a", "b", "c", "a"]);
   });
 
-  test("comes back when a turn asks for it", async () => {
+  test("requeues when a reconcile asks for it", async () => {
     const turns: number[] = [];
     const { clock, queue, loop } = newLoop(() => {
       turns.push(clock.nowMs());
@@ -95,7 +95,7 @@ describe("a loop", () => {
     expect(turns).toBe(2);
   });
 
-  test("an assertion that fails ends that turn alone, is reported, and the key gets a fresh one", async () => {
+  test("a failed assertion ends that reconcile alone, is reported, and the key is reconciled again", async () => {
     let turns = 0;
     const { clock, queue, loop, log, metrics } = newLoop((key) => {
       turns++;
@@ -108,7 +108,7 @@ describe("a loop", () => {
     await settle(2);
     await clock.advance(1000);
     expect(turns).toBe(3);
-    expect(log.errors).toEqual(["a turn failed by a mistake of ours"]);
+    expect(log.errors).toEqual(["reconcile threw an exception"]);
     expect(metrics.value("muster_reconcile_exceptions_total", { controller: "test", kind: "assertion" })).toBe(1);
     expect(queue.failures("bad")).toBe(0);
   });
@@ -131,7 +131,7 @@ describe("a loop", () => {
     expect(turns).toBe(2);
   });
 
-  test("a turn that takes too long is told to give up, and keeps its key until it has", async () => {
+  test("a reconcile that takes too long is cancelled, and keeps its key until it has ended", async () => {
     let isTold = false;
     let finish = (): void => {};
     const { clock, queue, loop } = newLoop(
@@ -160,7 +160,7 @@ describe("a loop", () => {
   });
 
   test("a pause begins nothing, waits for what runs, and tells it to give up after the grace", async () => {
-    const { reconcile, begun, end } = heldTurns();
+    const { reconcile, begun, end } = heldReconciles();
     const { clock, queue, loop } = newLoop(reconcile);
     loop.resume();
     queue.add("a");
@@ -180,8 +180,8 @@ describe("a loop", () => {
     expect(begun).toEqual(["a", "b"]);
   });
 
-  test("a stop leaves a turn behind that does not give up, and says which", async () => {
-    const { reconcile } = heldTurns();
+  test("a stop leaves a reconcile behind that does not end, and names it", async () => {
+    const { reconcile } = heldReconciles();
     const { clock, queue, loop, log } = newLoop(reconcile);
     loop.resume();
     queue.add("a");

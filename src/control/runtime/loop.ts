@@ -8,7 +8,7 @@ import { CancelSource } from "./cancelSource.ts";
 import type { WorkQueue } from "./workQueue.ts";
 
 /** One reconcile of one key: read, decide, write, and record the outcome. */
-export type Reconcile = (key: string, turn: ReconcileContext) => Promise<ReconcileResult> | ReconcileResult;
+export type Reconcile = (key: string, context: ReconcileContext) => Promise<ReconcileResult> | ReconcileResult;
 
 export interface ReconcileContext {
   /** Cancelled when the reconcile has taken too long, or at a stop. Pass it to every call. */
@@ -20,7 +20,7 @@ export interface ReconcileContext {
 /** Undefined: done, until something happens. */
 export type ReconcileResult =
   | undefined
-  /** Done, and to be looked at again after a time. */
+  /** Done, and requeued after a time. */
   | { readonly requeueAfterMs: number }
   /** Not done: again, later with every failure. */
   | { readonly again: string; readonly atLeastMs?: number }
@@ -90,7 +90,7 @@ export class Loop {
       const stopTimer = clock.after(graceMs + cancelGraceMs, () => {
         log.warn(
           { controller: name, keys: [...this.running.keys()].sort() },
-          "turns do not give up and are left behind",
+          "reconciles did not end and are left behind",
         );
         resolve();
       });
@@ -128,7 +128,7 @@ export class Loop {
       if (key === undefined) return;
       const cancel = new CancelSource();
       this.running.set(key, cancel);
-      void this.turn(key, cancel);
+      void this.reconcileKey(key, cancel);
     }
   }
 
@@ -136,11 +136,11 @@ export class Loop {
    * Never rejects. A reconcile that does not end keeps its key and its worker: two reconciles of one key would be
    * worse.
    */
-  private async turn(key: string, cancel: CancelSource): Promise<void> {
+  private async reconcileKey(key: string, cancel: CancelSource): Promise<void> {
     const { name, queue, clock, metrics, log, reconcile, deadlineMs = defaultDeadlineMs } = this.options;
     const startedMs = clock.monotonicMs();
     const stopTimer = clock.after(deadlineMs, () => {
-      log.warn({ controller: name, key, deadlineMs }, "a turn takes too long and is told to give up");
+      log.warn({ controller: name, key, deadlineMs }, "reconcile takes too long and is cancelled");
       cancel.cancel();
     });
     let result: ReconcileResult;
@@ -167,7 +167,7 @@ export class Loop {
     const { name, log, metrics } = this.options;
     const kind = error instanceof AssertionFailure ? "assertion" : "exception";
     metrics.count("muster_reconcile_exceptions_total", { controller: name, kind });
-    log.error({ controller: name, key, error }, "a turn failed by a mistake of ours");
+    log.error({ controller: name, key, error }, "reconcile threw an exception");
     return { again: error instanceof Error ? error.message : String(error) };
   }
 

@@ -33,7 +33,7 @@ function ready(status: string, reason = "Because", message = ""): KubeObject {
 const ownerOf = (name: string, more: object = {}) =>
   object({ ownerReferences: [{ apiVersion: "apps/v1", kind: "ReplicaSet", name, uid: "r", ...more }] });
 
-describe("what is worth a turn", () => {
+describe("an event is worth a reconcile", () => {
   const same = update(object(), object());
   const news: { name: string; is: Predicate; yes: CacheEvent; no: CacheEvent }[] = [
     {
@@ -108,7 +108,7 @@ describe("what is worth a turn", () => {
     expect([is(yes), is(no)]).toEqual([true, false]);
   });
 
-  test("what comes and what goes always is", () => {
+  test("additions and deletions always are", () => {
     const added: CacheEvent = { type: "added", key: "a/p", object: object(), isOld: false };
     const base = { key: "a/p", before: object(), object: object(), isOld: false, isFinalStateUnknown: false };
     const deleted: CacheEvent = { type: "deleted", ...base };
@@ -118,7 +118,7 @@ describe("what is worth a turn", () => {
   });
 });
 
-describe("whose turn it is", () => {
+describe("the keys of an event", () => {
   const replicaSet = { group: "apps", kind: "ReplicaSet" };
 
   test("the object's own", () => {

@@ -28,7 +28,7 @@ describe("a work queue", () => {
     expect(drain()).toEqual(["a", "b"]);
   });
 
-  test("does not give a key out while it has its turn, and gives it out again if it was added meanwhile", () => {
+  test("does not give out a key that is being reconciled, and gives it out again if it was added meanwhile", () => {
     const { queue } = newQueue();
     queue.add("a");
     expect(queue.next()).toBe("a");
@@ -167,7 +167,7 @@ describe("a work queue", () => {
     expect(metrics.value("workqueue_depth", { name: "test" })).toBe(2);
   });
 
-  test("whatever the order of steps, no key has two turns at once and none that was added is forgotten", () => {
+  test("whatever the order of steps, no key has two reconciles at once and no added key is lost", () => {
     const step = fc.record({
       do: fc.constantFrom("add", "low", "next", "done"),
       key: fc.constantFrom("a", "b", "c", "d"),

@@ -129,7 +129,7 @@ export class WorkQueue {
     this.delayed.set(key, { dueMs, priority: highest, cancel });
   }
 
-  /** Comes back after a time that doubles with every failure. */
+  /** Requeues with a back-off that doubles with every failure. */
   addFailed(key: string, options: AddOptions & { readonly atLeastMs?: number } = {}): void {
     const failures = this.failures(key) + 1;
     this.failureCounts.set(key, failures);
@@ -176,7 +176,7 @@ export class WorkQueue {
 
   done(key: string): void {
     const active = this.active.get(key);
-    assert(active !== undefined, () => `${key} did not have its turn`);
+    assert(active !== undefined, () => `${key} is not being reconciled`);
     this.active.delete(key);
     if (active.again === undefined || this.isClosed) return;
     this.undelay(key);

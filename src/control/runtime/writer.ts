@@ -6,9 +6,9 @@ import type { Outcome } from "../../model/outcome.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 
 /**
- * The one way in which controllers change the cluster. What is written is an intent, so it carries its precondition; the
- * API behind it is fenced, so nothing leaves once the lease cannot be proven. Controllers read by `KubeReads`, which has
- * no verb that writes.
+ * The one way in which controllers change the cluster. What is written is an intent, so it carries its precondition;
+ * the API behind it is fenced, so nothing leaves once the lease cannot be proven. Controllers read by `KubeReads`,
+ * which has no verb that writes.
  */
 export class Writer {
   private readonly kube: KubeApi;

@@ -1,4 +1,7 @@
-/** Looks, judges, and looks again while that may help: the driver of `muster verify`. All rules are in decide/verify. */
+/**
+ * The driver of `muster verify`: takes a snapshot, judges it, and repeats while that may help. All rules are in
+ * decide/verify.
+ */
 import { kindsFor } from "../../decide/verify/checks.ts";
 import { classify } from "../../decide/verify/classify.ts";
 import { type ClusterSnapshot, isServed, objectsOf } from "../../decide/verify/clusterSnapshot.ts";
@@ -32,8 +35,8 @@ export interface RunOptions {
   /** When the window began, by the monotonic clock: what was spent on finding the cluster is part of it. */
   readonly startedMs?: number;
   /**
-   * All looks together, the one at events included, may end this much after the window; one that never ends must not take the
-   * report with it. A single call has its own limit, which is the client's.
+   * All looks together, the one at events included, may end this much after the window; one that never ends must not
+   * take the report with it. A single call has its own limit, which is the client's.
    */
   readonly overrunMs?: number;
   /** Called for every attempt that was not the last. */
@@ -110,7 +113,10 @@ class Run {
     return judge(snapshot, this.config, (pod) => this.newcomers.isYoung(pod, this.lookedAtMs));
   }
 
-  /** The last word. Events are read only now, and only when there is a pod to explain; at the revision of everything else. */
+  /**
+   * The last word. Events are read only now, and only when there is a pod to explain; at the revision of everything
+   * else.
+   */
   private async tell(snapshot: ClusterSnapshot, judgement: Judgement): Promise<VerifyResult> {
     const { unscheduled, settling } = judgement.tally;
     if (unscheduled.length + settling.length === 0 || isServed(snapshot, "events")) {
@@ -157,9 +163,9 @@ class Run {
   }
 
   /**
-   * Gives up a look when the window is over and the API is mute, when it takes far longer than the window, and on a signal. An API
-   * is mute when an answer takes three times as long as its slowest one so far. The look is left behind then, whatever its client
-   * does: a credential plug-in, say, cannot be cancelled.
+   * Gives up an attempt when the window is over and the API hangs, when it takes far longer than the window, and on a
+   * signal. An API hangs when an answer takes three times as long as its slowest one so far. The attempt is left behind
+   * then, whatever its client does: a credential plug-in, say, cannot be cancelled.
    */
   private async inTime(look: (options: TakeOptions) => Promise<Taken>): Promise<Taken> {
     const { clock } = this.ports;

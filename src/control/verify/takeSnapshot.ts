@@ -1,12 +1,14 @@
 /**
- * Reads a cluster at one revision: pods as they are now, then every other kind exactly as it was at the revision of that list.
+ * Reads a cluster at one revision: pods as they are now, then every other kind exactly as it was at the revision of
+ * that list.
  *
  *   us                       API                            a controller
  *   list pods         -->    revision 70, p has no node
  *                            revision 71, p is on n1   <--  bind p
  *   list nodes at 70  -->    as of revision 70              (a plain list would be of revision 71: n1 full, p nowhere)
  *
- * One list a kind; a list that comes in pages is read to its end at its own revision or begun again, never patched together.
+ * One list a kind; a list that comes in pages is read to its end at its own revision or begun again, never patched
+ * together.
  */
 import { type ClusterSnapshot, clusterSnapshot, type SnapshotKind } from "../../decide/verify/clusterSnapshot.ts";
 import { type KindName, readKind } from "../../decide/verify/readKinds.ts";
@@ -21,7 +23,7 @@ export interface TakeOptions {
   readonly cancel?: Cancel;
   /** The kinds whose lists have not come yet, kept up to date. */
   readonly pending?: Set<KindName>;
-  /** Called for every list that came: an API that gives them is slow at worst, and not mute. */
+  /** Called for every list that came: an API that answers is slow at worst, and does not hang. */
   readonly answered?: () => void;
 }
 

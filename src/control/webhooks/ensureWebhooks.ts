@@ -10,8 +10,8 @@ import type { KubeApi, ObjectRef } from "../../ports/kubeApi.ts";
 const attemptsMax = 5;
 
 /**
- * Makes the webhook configurations of the cluster those that are wanted. Several processes of one installation may do it at once:
- * they want the same, and what is as wanted is not written.
+ * Makes the webhook configurations of the cluster those that are wanted. Several processes of one installation may do
+ * it at once: they want the same, and what is as wanted is not written.
  */
 export async function ensureWebhooks(kube: KubeApi, wanted: readonly NewObject[]): Promise<Outcome<undefined>> {
   for (const each of wanted) {
@@ -38,8 +38,8 @@ async function ensure(kube: KubeApi, wanted: NewObject): Promise<Outcome<unknown
 }
 
 /**
- * Writes into configurations that the installation made how the API server reaches us and whom it trusts, and changes nothing else of them.
- * Says which of them are not there: they are made after the processes, and removed before them.
+ * Writes the address and the CA of this process into the webhook configurations of the installation, and changes
+ * nothing else in them. Returns the missing ones: they are created after the processes, and deleted before them.
  */
 export async function ensureWebhookClients(
   kube: KubeApi,

@@ -10,14 +10,14 @@ import { isTelling, normal, warning } from "./podOwner.ts";
 import type { WorkloadCaches } from "./workloadCaches.ts";
 
 /** Makes the Jobs of CronJobs when they are due. */
-export function addCronJobs(controllers: Controllers, room: WorkloadCaches): void {
-  const { desk, jobs, cronJobs } = room;
-  const recorder = room.recorder("cronjob-controller");
+export function addCronJobs(controllers: Controllers, caches: WorkloadCaches): void {
+  const { inFlight, jobs, cronJobs } = caches;
+  const recorder = caches.recorder("cronjob-controller");
   const byNamespace = jobs.cache.index(({ metadata }) => [metadata.namespace ?? ""]);
 
   const decide = (cronJob: CronJob, nowMs: number): Told => {
     const inNamespace = byNamespace.get(cronJob.metadata.namespace ?? "");
-    const decision = decideCronJob({ revision: desk.revisionOf([jobKind]), cronJob, jobs: inNamespace }, nowMs);
+    const decision = decideCronJob({ revision: inFlight.revisionOf([jobKind]), cronJob, jobs: inNamespace }, nowMs);
     return { ...decision, tell: (committed) => tell(cronJob, committed) };
   };
 
@@ -49,7 +49,7 @@ export function addCronJobs(controllers: Controllers, room: WorkloadCaches): voi
     }
   };
 
-  addOwnerController(controllers, desk, {
+  addOwnerController(controllers, inFlight, {
     name: "cronjob-controller",
     kind: cronJobKind,
     sources: [

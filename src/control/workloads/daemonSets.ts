@@ -14,20 +14,20 @@ import type { WorkloadCaches } from "./workloadCaches.ts";
 const owner = { group: "apps", kind: "DaemonSet" };
 
 /** Keeps one pod of each DaemonSet on every node that it is meant for. */
-export function addDaemonSets(controllers: Controllers, room: WorkloadCaches): void {
-  const { desk, pods, nodes, daemonSets, revisions } = room;
-  const recorder = room.recorder("daemonset-controller");
+export function addDaemonSets(controllers: Controllers, caches: WorkloadCaches): void {
+  const { inFlight, pods, nodes, daemonSets, revisions } = caches;
+  const recorder = caches.recorder("daemonset-controller");
 
   const decide = (daemonSet: DaemonSet, nowMs: number): Told => {
     const hash = templateHash(daemonSet.spec?.template, daemonSet.status?.collisionCount);
     const decision = decideDaemonSet(
       {
-        revision: desk.revisionOf([podKind, controllerRevisionKind]),
+        revision: inFlight.revisionOf([podKind, controllerRevisionKind]),
         daemonSet,
         nodes: [...nodes.cache.view().objects].map(([, node]) => node),
         pods: pods.candidatesOf(daemonSet),
         isTaken: (name) => pods.has(daemonSet.metadata.namespace, name),
-        revisions: revisionsFor(room, daemonSet, hash),
+        revisions: revisionsFor(caches, daemonSet, hash),
       },
       nowMs,
     );
@@ -35,7 +35,7 @@ export function addDaemonSets(controllers: Controllers, room: WorkloadCaches): v
   };
 
   const everySet = (): string[] => [...daemonSets.cache.view().objects].map(([key]) => key);
-  addOwnerController(controllers, desk, {
+  addOwnerController(controllers, inFlight, {
     name: "daemonset-controller",
     kind: daemonSetKind,
     sources: [

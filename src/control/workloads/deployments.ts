@@ -16,9 +16,9 @@ import { dependentSource, isTelling, normal, warning } from "./podOwner.ts";
 import type { WorkloadCaches } from "./workloadCaches.ts";
 
 /** Reconciles Deployments into ReplicaSets. */
-export function addDeployments(controllers: Controllers, room: WorkloadCaches): void {
-  const { desk, pods, deployments, replicaSets } = room;
-  const recorder = room.recorder("deployment-controller");
+export function addDeployments(controllers: Controllers, caches: WorkloadCaches): void {
+  const { inFlight, pods, deployments, replicaSets } = caches;
+  const recorder = caches.recorder("deployment-controller");
 
   const decide = (deployment: Deployment, nowMs: number): Told => {
     const sets = replicaSets.candidatesOf(deployment);
@@ -27,7 +27,7 @@ export function addDeployments(controllers: Controllers, room: WorkloadCaches): 
     const isRecreate = deployment.spec?.strategy?.type === "Recreate";
     const decision = decideDeployment(
       {
-        revision: desk.revisionOf([replicaSetKind]),
+        revision: inFlight.revisionOf([replicaSetKind]),
         deployment,
         replicaSets: sets,
         pods: isRecreate ? sets.flatMap((set) => pods.ownedBy(set)) : [],
@@ -42,7 +42,7 @@ export function addDeployments(controllers: Controllers, room: WorkloadCaches): 
   const namesakeOf = ({ metadata, spec, status }: Deployment): ReplicaSet | undefined =>
     replicaSets.get(metadata.namespace, `${metadata.name}-${templateHash(spec?.template, status?.collisionCount)}`);
 
-  /** Recreate goes on when the last old pod is gone; no other strategy waits for pods. */
+  /** Recreate continues when the last old pod is gone; no other strategy waits for pods. */
   const waiting = ({ object }: CacheEvent<Pod>): string[] => {
     const owner = controllerOf(object.metadata);
     if (owner?.kind !== "ReplicaSet") return [];
@@ -53,7 +53,7 @@ export function addDeployments(controllers: Controllers, room: WorkloadCaches): 
     return [keyOf(object.metadata.namespace, deployment.metadata.name)];
   };
 
-  addOwnerController(controllers, desk, {
+  addOwnerController(controllers, inFlight, {
     name: "deployment-controller",
     kind: deploymentKind,
     sources: [

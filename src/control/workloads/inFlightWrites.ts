@@ -57,7 +57,7 @@ export class InFlightWrites {
 
   cache<T extends KubeObject>(kind: Resource<T>): ObjectCache<T> {
     const cache = this.caches.get(kindOf(kind));
-    assert(cache !== undefined, () => `${kindOf(kind)} is not on this desk`);
+    assert(cache !== undefined, () => `${kindOf(kind)} is not tracked here`);
     return cache as ObjectCache<T>;
   }
 
@@ -77,8 +77,8 @@ export class InFlightWrites {
   }
 
   /**
-   * Whether the key may decide. `waiting`: the watch will show what it waits for, and wakes it. A refusal: it could not be
-   * found out what came of a write.
+   * Whether the key may decide. `waiting`: the watch will show its writes, and enqueues it. A refusal: the outcome of a
+   * write could not be resolved.
    */
   async settle(author: Author, cancel: Cancel): Promise<"clear" | "waiting" | Refusal> {
     const open = this.byAuthor.get(nameOf(author));
@@ -100,9 +100,9 @@ export class InFlightWrites {
   }
 
   /**
-   * Sends what was decided. All of it counts before the first write leaves. Writes of one sort go side by side, first one,
-   * then twice as many each time, so that a quota that refuses all is asked once and not five hundred times; the sorts go
-   * one after the other.
+   * Sends what was decided. All of it counts before the first write leaves. Writes of one sort go side by side, first
+   * one, then twice as many each time, so that a quota that refuses all is asked once and not five hundred times; the
+   * sorts go one after the other.
    */
   async carryOut(author: Author, intents: readonly Intent[], cancel: Cancel): Promise<Committed[]> {
     const committed: Committed[] = [];
@@ -142,7 +142,7 @@ export class InFlightWrites {
   private async send(intent: Intent, cancel: Cancel): Promise<Outcome<Written>> {
     const attempt = this.picture.send(intent);
     if (attempt === undefined) return movedOn(intent);
-    let outcome: Outcome<Written> = refused("Unknown", "the call ended by a mistake of ours");
+    let outcome: Outcome<Written> = refused("Unknown", "the call threw an exception");
     try {
       outcome = await this.controllers.writer.apply(intent, { cancel });
     } finally {

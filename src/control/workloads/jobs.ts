@@ -24,10 +24,10 @@ interface FreshPods {
 }
 
 /** Runs the pods of Jobs and counts each of them once. */
-export function addJobs(controllers: Controllers, room: WorkloadCaches): void {
-  const { desk, pods, jobs } = room;
+export function addJobs(controllers: Controllers, caches: WorkloadCaches): void {
+  const { inFlight, pods, jobs } = caches;
   const { kube, ports } = controllers;
-  const recorder = room.recorder("job-controller");
+  const recorder = caches.recorder("job-controller");
   const limits = new LimitEvents(recorder, jobs.cache);
   /** Pods that hold the tracking finalizer, by the key of their Job, also when that is gone. */
   const tracked = pods.cache.index((object) => {
@@ -44,7 +44,7 @@ export function addJobs(controllers: Controllers, room: WorkloadCaches): void {
     if (!isNewer) fresh.delete(uid);
     const decision = decideJob(
       {
-        revision: desk.revisionOf([podKind]),
+        revision: inFlight.revisionOf([podKind]),
         job,
         pods: isNewer ? read.pods : pods.candidatesOf(job),
         podsRevision: isNewer ? read.revision : pods.cache.revision,
@@ -61,12 +61,12 @@ export function addJobs(controllers: Controllers, room: WorkloadCaches): void {
     return { ...decision, tell };
   };
 
-  const before = async (key: string, turn: ReconcileContext): Promise<ReconcileResult> => {
-    const released = await releaseOrphans(key, turn);
+  const before = async (key: string, context: ReconcileContext): Promise<ReconcileResult> => {
+    const released = await releaseOrphans(key, context);
     if (released !== undefined) return released;
     const job = jobs.cache.get(key);
     if (job === undefined || !hasMissing(job)) return undefined;
-    return readPods(job, turn);
+    return readPods(job, context);
   };
 
   /** Pods that wait to be counted by a Job that is gone. That our cache lacks the Job proves nothing. */
@@ -83,7 +83,7 @@ export function addJobs(controllers: Controllers, room: WorkloadCaches): void {
     const job = looked.value.object;
     const intents = strays.flatMap((pod) => decideOrphanedJobPod(pod, job).intents);
     if (intents.length === 0) return undefined;
-    const committed = await desk.carryOut({ controller: "job-controller", key }, intents, cancel);
+    const committed = await inFlight.carryOut({ controller: "job-controller", key }, intents, cancel);
     // The watch will show the writes, and then the key is enqueued.
     return resultOf({ intents, wakeAtMs: undefined }, committed, ports.clock.nowMs()) ?? { requeueAfterMs: 1000 };
   };
@@ -111,7 +111,7 @@ export function addJobs(controllers: Controllers, room: WorkloadCaches): void {
   jobs.cache.onEvent((event) => {
     if (event.type === "deleted") fresh.delete(event.object.metadata.uid);
   });
-  addOwnerController(controllers, desk, {
+  addOwnerController(controllers, inFlight, {
     name: "job-controller",
     kind: jobKind,
     sources: [kindSource(jobs.cache, forObject()), dependentSource(pods, jobs.cache, { group: "batch", kind: "Job" })],

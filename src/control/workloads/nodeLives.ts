@@ -28,16 +28,16 @@ export interface NodeLivesTimes extends NodeLifeOptions {
 
 export const nodeLivesTimes: NodeLivesTimes = { ...nodeLifeDefaults, tickMs: 5_000 };
 
-/** Sees which nodes have gone silent, marks and taints them, and evicts what does not tolerate that. */
+/** Finds silent nodes, marks and taints them, and evicts pods that do not tolerate that. */
 export function addNodeLives(
   controllers: Controllers,
-  room: WorkloadCaches,
+  caches: WorkloadCaches,
   podsByNode: CacheIndex<Pod>,
   times: NodeLivesTimes = nodeLivesTimes,
 ): void {
-  const { desk, nodes, pods } = room;
+  const { inFlight, nodes, pods } = caches;
   const { ports, kube } = controllers;
-  const recorder = room.recorder("node-controller");
+  const recorder = caches.recorder("node-controller");
   const leases = controllers.cache(leaseKind);
   const signs = new Signs(times.tickMs);
   const regained = new Channel();
@@ -108,10 +108,10 @@ export function addNodeLives(
     return undefined;
   };
 
-  addOwnerController(controllers, desk, {
+  addOwnerController(controllers, inFlight, {
     name: "node-lifecycle-controller",
     kind: nodeKind,
-    sources: [kindSource(nodes.cache, forObject(), isMoreThanHeartbeat), regained, ticking, room.recordersEnd],
+    sources: [kindSource(nodes.cache, forObject(), isMoreThanHeartbeat), regained, ticking, caches.recordersEnd],
     before: listenAgain,
     decide: decideLife,
   });
@@ -134,7 +134,7 @@ export function addNodeLives(
     const { nodeName = "" } = object.spec ?? {};
     return nodeName !== "" && hasNoExecute(nodes.get(undefined, nodeName)) ? [nodeName] : [];
   };
-  addOwnerController(controllers, desk, {
+  addOwnerController(controllers, inFlight, {
     name: "taint-eviction-controller",
     kind: nodeKind,
     sources: [kindSource(nodes.cache, forObject(), areTaintsChanged), kindSource(pods.cache, nodeOfPod)],

@@ -14,9 +14,9 @@ export class OwnedObjects<T extends KubeObject> {
   private readonly owned: CacheIndex<T>;
   private readonly orphans: CacheIndex<T>;
 
-  constructor(desk: InFlightWrites, kind: Resource<T>) {
+  constructor(inFlight: InFlightWrites, kind: Resource<T>) {
     this.kind = kind;
-    this.cache = desk.cache(kind);
+    this.cache = inFlight.cache(kind);
     this.owned = this.cache.index(({ metadata }) => {
       const owner = controllerOf(metadata);
       return owner === undefined ? nobody : [owner.uid];

@@ -23,7 +23,7 @@ export interface OwnerController<T extends KubeObject> {
   /** Reads the caches and decides, all in one go: nothing else happens in between. */
   decide(owner: T, nowMs: number): Told;
   /** Runs first in every reconcile: what the key needs beyond its owner, which may be gone. */
-  before?(key: string, turn: ReconcileContext): Promise<ReconcileResult>;
+  before?(key: string, context: ReconcileContext): Promise<ReconcileResult>;
 }
 
 /** A decision, and a callback for its outcome. */
@@ -34,7 +34,7 @@ export interface Told extends Decision {
 /** No wake-up is planned further ahead than this: the time zone or the clock may change. */
 const wakeMsMax = 3_600_000;
 const turnsAtOnce = 16;
-/** A quota that is full or a webhook that refuses is asked again at least this often. */
+/** A full quota or a refusing webhook is retried at least this often. */
 const backoff = { baseMs: 5, maxMs: 30_000 };
 
 /**
@@ -43,19 +43,19 @@ const backoff = { baseMs: 5, maxMs: 30_000 };
  */
 export function addOwnerController<T extends KubeObject>(
   controllers: Controllers,
-  desk: InFlightWrites,
+  inFlight: InFlightWrites,
   options: OwnerController<T>,
 ): Controller {
   const { name, kind } = options;
-  const cache = desk.cache(kind);
+  const cache = inFlight.cache(kind);
   const { kube, ports } = controllers;
   const cleared = new Channel();
-  desk.onClear(name, (key) => cleared.push(key));
+  inFlight.onClear(name, (key) => cleared.push(key));
 
-  const turn = async (key: string, given: ReconcileContext): Promise<ReconcileResult> => {
+  const reconcile = async (key: string, given: ReconcileContext): Promise<ReconcileResult> => {
     const { cancel } = given;
     const author: Author = { controller: name, key };
-    const state = await desk.settle(author, cancel);
+    const state = await inFlight.settle(author, cancel);
     if (state === "waiting") return undefined;
     if (state !== "clear") return reconcileResultOf(state) ?? { again: state.message };
     const first = await options.before?.(key, given);
@@ -70,12 +70,12 @@ export function addOwnerController<T extends KubeObject>(
       // The caches have moved on as well: what is done is what is right now.
       decision = options.decide(fresh.value, ports.clock.nowMs());
     }
-    const committed = await desk.carryOut(author, decision.intents, cancel);
+    const committed = await inFlight.carryOut(author, decision.intents, cancel);
     decision.tell?.(committed);
     return resultOf(decision, committed, ports.clock.nowMs());
   };
 
-  /** Without a value: it is gone, and the watch will say so. */
+  /** Without a value: it is gone, and the watch will show it. */
   const freshOwner = async (owner: T, cancel: Cancel): Promise<Outcome<T | undefined>> => {
     const { namespace = "", name: ownerName, uid } = owner.metadata;
     const target = { ...kind, namespace, name: ownerName };
@@ -90,13 +90,13 @@ export function addOwnerController<T extends KubeObject>(
     sources: [...options.sources, cleared],
     concurrency: turnsAtOnce,
     backoff,
-    reconcile: turn,
+    reconcile,
   });
 }
 
 /**
- * What cannot be taken back is not decided on a cache alone: the owner may want more by now, or be another object of the
- * same name, which must neither lose its pods nor adopt those of the one before.
+ * What cannot be taken back is not decided on a cache alone: the owner may want more by now, or be another object of
+ * the same name, which must neither lose its pods nor adopt those of the one before.
  */
 function needsFreshOwner(intent: Intent, owner: KubeObject): boolean {
   if (isDestructive(intent)) return true;

@@ -17,8 +17,8 @@ const only = "pods";
 const everyMs = 20_000;
 
 /** Deletes pods that no other controller deletes: on nodes that are gone, ended long ago, or never placed. */
-export function addPodClearing(controllers: Controllers, room: WorkloadCaches, podsByNode: CacheIndex<Pod>): void {
-  const { desk, pods, nodes } = room;
+export function addPodClearing(controllers: Controllers, caches: WorkloadCaches, podsByNode: CacheIndex<Pod>): void {
+  const { inFlight, pods, nodes } = caches;
   const { kube, ports } = controllers;
   /** By what makes a pod worth a look; a pod that just runs is in none of them. */
   const suspects = pods.cache.index((pod) => {
@@ -39,9 +39,9 @@ export function addPodClearing(controllers: Controllers, room: WorkloadCaches, p
     return found;
   };
 
-  const turn = async (key: string, { cancel }: ReconcileContext): Promise<ReconcileResult> => {
+  const reconcile = async (key: string, { cancel }: ReconcileContext): Promise<ReconcileResult> => {
     const author = { controller: name, key };
-    const state = await desk.settle(author, cancel);
+    const state = await inFlight.settle(author, cancel);
     if (state === "waiting") return undefined;
     if (state !== "clear") return reconcileResultOf(state) ?? { again: state.message };
     const nowMs = ports.clock.nowMs();
@@ -60,12 +60,12 @@ export function addPodClearing(controllers: Controllers, room: WorkloadCaches, p
       if (fresh.value.object !== undefined) present.add(missing);
     }
     const intents = decision.intents.filter(({ target }) => !present.has(nodeOf.get(keyOfPod(target)) ?? ""));
-    const committed = await desk.carryOut(author, intents, cancel);
+    const committed = await inFlight.carryOut(author, intents, cancel);
     return resultOf({ intents, wakeAtMs: decision.wakeAtMs }, committed, ports.clock.nowMs());
   };
 
   const cleared = new Channel();
-  desk.onClear(name, (key) => cleared.push(key));
+  inFlight.onClear(name, (key) => cleared.push(key));
   const one = (): string[] => [only];
   controllers.add({
     name,
@@ -76,7 +76,7 @@ export function addPodClearing(controllers: Controllers, room: WorkloadCaches, p
       cleared,
     ],
     backoff: { baseMs: 100, maxMs: 30_000 },
-    reconcile: turn,
+    reconcile,
   });
 }
 

@@ -11,9 +11,9 @@ import { dependentSource, isTelling, tellPods } from "./podOwner.ts";
 import type { WorkloadCaches } from "./workloadCaches.ts";
 
 /** Keeps as many pods as each ReplicaSet wants. */
-export function addReplicaSets(controllers: Controllers, room: WorkloadCaches): void {
-  const { desk, pods, replicaSets } = room;
-  const recorder = room.recorder("replicaset-controller");
+export function addReplicaSets(controllers: Controllers, caches: WorkloadCaches): void {
+  const { inFlight, pods, replicaSets } = caches;
+  const recorder = caches.recorder("replicaset-controller");
   const limits = new LimitEvents(recorder, replicaSets.cache);
   /** Why the last creates or deletes of a set were refused, until they are not. */
   const failures = new Map<string, NonNullable<ReplicaSetSnapshot["failure"]>>();
@@ -23,7 +23,7 @@ export function addReplicaSets(controllers: Controllers, room: WorkloadCaches): 
     const failure = failures.get(uid);
     const decision = decideReplicaSet(
       {
-        revision: desk.revisionOf([podKind]),
+        revision: inFlight.revisionOf([podKind]),
         replicaSet,
         pods: pods.candidatesOf(replicaSet),
         isTaken: (podName) => pods.has(namespace, podName),
@@ -53,7 +53,7 @@ export function addReplicaSets(controllers: Controllers, room: WorkloadCaches): 
   replicaSets.cache.onEvent((event) => {
     if (event.type === "deleted") failures.delete(event.object.metadata.uid);
   });
-  const controller = addOwnerController(controllers, desk, {
+  const controller = addOwnerController(controllers, inFlight, {
     name: "replicaset-controller",
     kind: replicaSetKind,
     sources: [

@@ -12,7 +12,7 @@ export interface SelectorIndexOptions<S extends KubeObject, O extends KubeObject
   readonly requirementsOf: (selector: S) => LabelRequirements | undefined;
   /** What is selected: pods. */
   readonly objects: ObjectCache<O>;
-  /** Leave out what need not be looked at. Pure. */
+  /** Leaves out objects that need no index. Pure. */
   readonly isEligible?: (object: O) => boolean;
   /**
    * Whether `selectedBy` is used; without it only the selectors of an object are kept, and a new selector costs

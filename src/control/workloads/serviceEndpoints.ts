@@ -19,8 +19,12 @@ const zoneLabel = "topology.kubernetes.io/zone";
 const serviceLabel = "kubernetes.io/service-name";
 
 /** Keeps the EndpointSlices, and the Endpoints as well, of each Service. */
-export function addServiceEndpoints(controllers: Controllers, room: WorkloadCaches, podsByNode: CacheIndex<Pod>): void {
-  const { desk, pods, nodes, services, slices, endpoints } = room;
+export function addServiceEndpoints(
+  controllers: Controllers,
+  caches: WorkloadCaches,
+  podsByNode: CacheIndex<Pod>,
+): void {
+  const { inFlight, pods, nodes, services, slices, endpoints } = caches;
   const behind = new SelectorIndex({
     selectors: services.cache,
     requirementsOf: podSelector,
@@ -38,7 +42,7 @@ export function addServiceEndpoints(controllers: Controllers, room: WorkloadCach
     const selected = podsOf(service);
     const names = new Set(selected.map(({ spec }) => spec?.nodeName ?? ""));
     return decideEndpointSlices({
-      revision: desk.revisionOf([endpointSliceKind]),
+      revision: inFlight.revisionOf([endpointSliceKind]),
       service,
       pods: selected,
       nodes: [...names].flatMap((node): Node | Node[] => nodes.get(undefined, node) ?? []),
@@ -49,7 +53,7 @@ export function addServiceEndpoints(controllers: Controllers, room: WorkloadCach
   const decideOld = (service: Service): Decision => {
     const { namespace, name } = service.metadata;
     return decideEndpoints({
-      revision: desk.revisionOf([endpointsKind]),
+      revision: inFlight.revisionOf([endpointsKind]),
       service,
       pods: podsOf(service),
       endpoints: endpoints.get(namespace, name),
@@ -66,7 +70,7 @@ export function addServiceEndpoints(controllers: Controllers, room: WorkloadCach
     ({ object }) => new Set(podsByNode.get(object.metadata.name).flatMap((pod) => behind.selectorsOf(pod))),
     isZoneChanged,
   );
-  addOwnerController(controllers, desk, {
+  addOwnerController(controllers, inFlight, {
     name: "endpointslice-controller",
     kind: serviceKind,
     sources: [
@@ -77,7 +81,7 @@ export function addServiceEndpoints(controllers: Controllers, room: WorkloadCach
     ],
     decide: decideSlices,
   });
-  addOwnerController(controllers, desk, {
+  addOwnerController(controllers, inFlight, {
     name: "endpoints-controller",
     kind: serviceKind,
     sources: [

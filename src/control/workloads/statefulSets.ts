@@ -17,20 +17,20 @@ import type { WorkloadCaches } from "./workloadCaches.ts";
 const owner = { group: "apps", kind: "StatefulSet" };
 
 /** Keeps the numbered pods of StatefulSets and their claims. */
-export function addStatefulSets(controllers: Controllers, room: WorkloadCaches): void {
-  const { desk, pods, statefulSets, revisions, volumeClaims } = room;
-  const recorder = room.recorder("statefulset-controller");
+export function addStatefulSets(controllers: Controllers, caches: WorkloadCaches): void {
+  const { inFlight, pods, statefulSets, revisions, volumeClaims } = caches;
+  const recorder = caches.recorder("statefulset-controller");
   const limits = new LimitEvents(recorder, statefulSets.cache);
 
   const decide = (statefulSet: StatefulSet, nowMs: number): Told => {
     const decision = decideStatefulSet(
       {
-        revision: desk.revisionOf([podKind, volumeClaimKind, controllerRevisionKind]),
+        revision: inFlight.revisionOf([podKind, volumeClaimKind, controllerRevisionKind]),
         statefulSet,
         pods: pods.candidatesOf(statefulSet),
         isTaken: (name) => pods.has(statefulSet.metadata.namespace, name),
         claimNamed: (name) => volumeClaims.get(statefulSet.metadata.namespace, name),
-        revisions: revisionsFor(room, statefulSet, templateHash(statefulSet.spec?.template, collisions(statefulSet))),
+        revisions: revisionsFor(caches, statefulSet, templateHash(statefulSet.spec?.template, collisions(statefulSet))),
       },
       nowMs,
     );
@@ -59,7 +59,7 @@ export function addStatefulSets(controllers: Controllers, room: WorkloadCaches):
     return statefulSets.has(metadata.namespace, name) ? [keyOf(metadata.namespace, name)] : [];
   };
 
-  addOwnerController(controllers, desk, {
+  addOwnerController(controllers, inFlight, {
     name: "statefulset-controller",
     kind: statefulSetKind,
     sources: [

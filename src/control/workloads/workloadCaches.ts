@@ -36,7 +36,7 @@ import { OwnedObjects } from "./ownedObjects.ts";
 
 /** What the cluster's own controllers share: in-flight writes, and one cache per kind. */
 export class WorkloadCaches {
-  readonly desk: InFlightWrites;
+  readonly inFlight: InFlightWrites;
   readonly pods: OwnedObjects<Pod>;
   readonly nodes: OwnedObjects<Node>;
   readonly deployments: OwnedObjects<Deployment>;
@@ -70,21 +70,21 @@ export class WorkloadCaches {
       endpointSliceKind,
       endpointsKind,
     ];
-    const desk = new InFlightWrites(controllers, kinds);
-    this.desk = desk;
-    this.pods = new OwnedObjects(desk, podKind);
-    this.nodes = new OwnedObjects(desk, nodeKind);
-    this.deployments = new OwnedObjects(desk, deploymentKind);
-    this.replicaSets = new OwnedObjects(desk, replicaSetKind);
-    this.statefulSets = new OwnedObjects(desk, statefulSetKind);
-    this.daemonSets = new OwnedObjects(desk, daemonSetKind);
-    this.revisions = new OwnedObjects(desk, controllerRevisionKind);
-    this.jobs = new OwnedObjects(desk, jobKind);
-    this.cronJobs = new OwnedObjects(desk, cronJobKind);
-    this.volumeClaims = new OwnedObjects(desk, volumeClaimKind);
-    this.services = new OwnedObjects(desk, serviceKind);
-    this.slices = new OwnedObjects(desk, endpointSliceKind);
-    this.endpoints = new OwnedObjects(desk, endpointsKind);
+    const inFlight = new InFlightWrites(controllers, kinds);
+    this.inFlight = inFlight;
+    this.pods = new OwnedObjects(inFlight, podKind);
+    this.nodes = new OwnedObjects(inFlight, nodeKind);
+    this.deployments = new OwnedObjects(inFlight, deploymentKind);
+    this.replicaSets = new OwnedObjects(inFlight, replicaSetKind);
+    this.statefulSets = new OwnedObjects(inFlight, statefulSetKind);
+    this.daemonSets = new OwnedObjects(inFlight, daemonSetKind);
+    this.revisions = new OwnedObjects(inFlight, controllerRevisionKind);
+    this.jobs = new OwnedObjects(inFlight, jobKind);
+    this.cronJobs = new OwnedObjects(inFlight, cronJobKind);
+    this.volumeClaims = new OwnedObjects(inFlight, volumeClaimKind);
+    this.services = new OwnedObjects(inFlight, serviceKind);
+    this.slices = new OwnedObjects(inFlight, endpointSliceKind);
+    this.endpoints = new OwnedObjects(inFlight, endpointsKind);
   }
 
   /** Events in the name of a controller. */

@@ -10,25 +10,28 @@ import { addServiceEndpoints } from "./serviceEndpoints.ts";
 import { addStatefulSets } from "./statefulSets.ts";
 import { WorkloadCaches } from "./workloadCaches.ts";
 
-/** The controllers that a cluster has anyway. Those that the API server runs itself (budgets, clean-up, accounts) are not here. */
+/**
+ * The controllers that a cluster has anyway. Those that the API server runs itself (budgets, clean-up, accounts) are
+ * not here.
+ */
 export const workloads: Component = {
   name: "workloads",
   about: "Deployments, StatefulSets, DaemonSets, Jobs, CronJobs, endpoints, and what becomes of silent nodes",
   isProvidedByCluster: true,
   add(controllers) {
-    const room = new WorkloadCaches(controllers);
-    const podsByNode = room.pods.cache.index((object) => {
+    const caches = new WorkloadCaches(controllers);
+    const podsByNode = caches.pods.cache.index((object) => {
       const { nodeName = "" } = object.spec ?? {};
       return nodeName === "" ? [] : [nodeName];
     });
-    addDeployments(controllers, room);
-    addReplicaSets(controllers, room);
-    addStatefulSets(controllers, room);
-    addDaemonSets(controllers, room);
-    addJobs(controllers, room);
-    addCronJobs(controllers, room);
-    addServiceEndpoints(controllers, room, podsByNode);
-    addNodeLives(controllers, room, podsByNode);
-    addPodClearing(controllers, room, podsByNode);
+    addDeployments(controllers, caches);
+    addReplicaSets(controllers, caches);
+    addStatefulSets(controllers, caches);
+    addDaemonSets(controllers, caches);
+    addJobs(controllers, caches);
+    addCronJobs(controllers, caches);
+    addServiceEndpoints(controllers, caches, podsByNode);
+    addNodeLives(controllers, caches, podsByNode);
+    addPodClearing(controllers, caches, podsByNode);
   },
 };

@@ -107,7 +107,7 @@ describe("a pod that shares", () => {
     expect(long.spec?.volumes?.[0]?.name.length).toBeLessThanOrEqual(63);
   });
 
-  test("an init container is told apart in the name", () => {
+  test("the name distinguishes an init container", () => {
     const spec = { containers: [{ name: "main", image: "i" }], initContainers: [{ name: "init", image: "i" }] };
     const pod = sharedPod(
       asking({ "gpu-fraction": "0.5", "gpu-fraction-container-name": "init" }, spec),

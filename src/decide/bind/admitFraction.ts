@@ -1,6 +1,6 @@
 /**
- * What pods that ask for a share of a GPU may say, and what is added to them: the container learns its devices from ConfigMaps
- * that the binder writes later, and the kubelet waits for those. Adding twice changes nothing.
+ * What pods that ask for a share of a GPU may say, and what is added to them: the container learns its devices from
+ * ConfigMaps that the binder writes later, and the kubelet waits for those. Adding twice changes nothing.
  */
 
 import type { Container, EnvVar, Pod } from "../../model/kubernetes.generated.ts";
@@ -57,7 +57,8 @@ export function fractionHooks(rules: FractionRules = fractionRules): AdmissionHo
       type: "validating",
       resource: podsRef,
       operations: ["CREATE", "UPDATE"],
-      // Finalizers, labels and the like of pods that exist are none of our business, and must be writable while we are away.
+      // Finalizers, labels and the like of pods that exist are none of our business, and must be writable while we are
+      // away.
       sieve: { expression: `${isOurs} && (oldObject == null || ${shareChanges})` },
       review(request) {
         const pod = concerns(request);

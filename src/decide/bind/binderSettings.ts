@@ -1,6 +1,6 @@
 /**
- * What an installation can set about the binder: flags of `muster run` and `muster up`, and `spec.binder` of KAI's Config `kai-config`. A value
- * that makes no sense is refused by the name under which it was given; nothing is guessed.
+ * What an installation can set about the binder: flags of `muster run` and `muster up`, and `spec.binder` of KAI's
+ * Config `kai-config`. A value that makes no sense is refused by the name under which it was given; nothing is guessed.
  */
 import type { AdmissionHook } from "../../model/objects/admissionHook.ts";
 import { type FieldError, invalid } from "../../model/objects/fieldError.ts";
@@ -13,7 +13,7 @@ import { quantityError } from "../../model/values/quantity.ts";
 import { type PullPolicy, pullPolicies, type ReservationOptions, reservationDefaults } from "./reservation.ts";
 
 export interface BinderSettings extends Partial<ReservationOptions> {
-  /** Binds that are under way at once. */
+  /** Binds that run at once. */
   readonly workers?: number;
   readonly volumeTimeoutMs?: number;
   readonly cdi?: boolean;

@@ -44,8 +44,9 @@ export function claimNameOf(pod: Pod, entry: string): string | undefined {
 }
 
 /**
- * The next write that brings a claim to the pod. Devices that the claim has already are kept, whatever was chosen: others may use
- * them. But they must be of use on the node: a claim that an earlier bind took for another node is not taken along.
+ * The next write that brings a claim to the pod. Devices that the claim has already are kept, whatever was chosen:
+ * others may use them. But they must be of use on the node: a claim that an earlier bind took for another node is not
+ * taken along.
  */
 export function nextClaimStep(about: {
   readonly claim: ResourceClaim;
@@ -76,7 +77,10 @@ export function isExtendedClaimOf(claim: ResourceClaim, pod: Pod): boolean {
   return claim.metadata.annotations?.[extendedAnnotation] === "true" && isOwnedBy(claim, pod);
 }
 
-/** The claim that stands for the extended resources that a pod gets from devices. Its name is derived: two tries make one claim. */
+/**
+ * The claim that stands for the extended resources that a pod gets from devices. Its name is derived: two tries make
+ * one claim.
+ */
 export function extendedClaim(
   pod: Pod,
   { deviceRequests = [] }: ExtendedAllocation,

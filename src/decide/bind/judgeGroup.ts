@@ -1,6 +1,6 @@
 /**
- * What should become of a group's reservation, from one look at the group. The same function judges the cache, to find out
- * whether there may be something to do, and a consistent read at one revision, before anything is destroyed.
+ * The verdict about a group's reservation, from one read of the group. The same function judges the cache, to find out
+ * whether there may be something to do, and a consistent read at one revision, before anything is deleted.
  */
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
@@ -25,7 +25,10 @@ export interface GroupView {
   readonly refusal?: Refusal | undefined;
 }
 
-/** A node may hold a device for a moment longer than the API knows of its pod: a pod that was deleted by force still ends there. */
+/**
+ * A node may hold a device for a moment longer than the API knows of its pod: a pod that was deleted by force still
+ * ends there.
+ */
 export interface Refusal {
   /** Since the first one. */
   readonly forMs: number;
@@ -137,8 +140,8 @@ export function judgeGroup(view: GroupView): GroupVerdict {
 }
 
 /**
- * Whether a reservation that is not on its node yet will get the device that pods use already. Of pods that another binder placed it is
- * not known which one that is: whatever the reservation got, it might be another.
+ * Whether a reservation that is not on its node yet will get the device that pods use already. Of pods that another
+ * binder placed it is not known which one that is: whatever the reservation got, it might be another.
  */
 export function standsFor(reservation: Pod, placed: readonly Pod[], group: string): boolean {
   const asked = deviceAskedBy(reservation);
@@ -150,7 +153,10 @@ export function refusedPin({ reservations }: Pick<GroupView, "reservations">): P
   return reservations.find((pod) => hasEnded(pod) && !isGoing(pod) && deviceAskedBy(pod) !== undefined);
 }
 
-/** Whether a BindRequest will still rely on the group's reservation, or has just done so and its pod does not show it yet. */
+/**
+ * Whether a BindRequest will still rely on the group's reservation, or has just done so and its pod does not show it
+ * yet.
+ */
 export function protects(request: BindRequest, view: Pick<GroupView, "group" | "users" | "holders">): boolean {
   const { spec, status } = request;
   if (spec?.receivedResourceType !== "Fraction" || spec.selectedGPUGroups?.includes(view.group) !== true) return false;
@@ -158,7 +164,7 @@ export function protects(request: BindRequest, view: Pick<GroupView, "group" | "
   if (status?.phase !== "Succeeded") return !isFinallyFailed(request);
   const uid = podUidOf(request);
   if (uid === undefined) return false;
-  // Seen with the label, it protects the group by itself; seen without, our look at it is older than the success.
+  // Observed with the label, it protects the group by itself; without, our read of it is older than the success.
   if (view.users.some(({ metadata }) => metadata.uid === uid)) return false;
   return view.holders.some((pod) => pod.metadata.uid === uid && !hasEnded(pod));
 }
@@ -194,7 +200,7 @@ function mayStillBind(request: BindRequest, group: string): boolean {
   return request.metadata.deletionTimestamp === undefined && !isFinallyFailed(request);
 }
 
-/** On a pod: the groups that were taken off it, so that an old bind's writes conflict. */
+/** On a pod: the groups that were removed from it, so that an old bind's writes conflict. */
 export const releasedAnnotation = "muster.dev/released-groups";
 
 export function wasReleased(pod: Pod, group: string): boolean {

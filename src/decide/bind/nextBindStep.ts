@@ -2,7 +2,7 @@
  * The next step of a bind, from what is observed. No state of a bind is kept outside the cluster: the same objects give
  * the same step, so the next binder continues where one that crashed had stopped.
  *
- *   reserve -> hold -> bind the reservation -> wait for the device -> label -> configure -> claims, volumes -> bind -> record
+ *   reserve -> hold -> bind reservation -> wait for device -> label -> configure -> claims, volumes -> bind -> record
  */
 import { type BindIntent, expectedOf, type Intent, type NewObject } from "../../model/intent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
@@ -25,7 +25,7 @@ import {
 } from "./reservation.ts";
 import { sharedGpuConfig } from "./sharedGpuConfig.ts";
 
-/** What a bind looks at. */
+/** What a bind is decided from. */
 export interface BindView {
   readonly request: BindRequest;
   /** The pod of that name; undefined when there is none as far as we know. */
@@ -53,7 +53,7 @@ export interface BindView {
   readonly hasCounted: boolean;
   /** Since when we wait for the node to say which device it gave. */
   readonly waitingSinceMs: number | undefined;
-  /** Of the look at pods: what is not there was not there at this revision. */
+  /** Of the pods: one that is missing did not exist at this revision. */
   readonly podsRevision: Revision;
   readonly nowMs: number;
 }
@@ -74,7 +74,7 @@ export type BindStep =
   | { readonly type: "claim" }
   | { readonly type: "volumes" }
   | { readonly type: "succeeded"; readonly why: string }
-  /** This attempt is over. */
+  /** This attempt has failed. */
   | { readonly type: "failed"; readonly why: string }
   /** A request of an old form: its author makes a new one. */
   | { readonly type: "discard"; readonly why: string };
@@ -84,7 +84,10 @@ export interface BindOptions {
   readonly cdi: boolean;
 }
 
-/** What an earlier leader sent may come late, when its place was given away: the pod names the epoch since when nothing else counts. */
+/**
+ * A request of an earlier leader may arrive late, when its node was given to another pod: the pod names the epoch since
+ * when nothing else counts.
+ */
 function isOfAnotherEpoch({ metadata }: BindRequest, pod: Pod): boolean {
   const decidedIn = metadata.annotations?.[annotationKeys.decidedIn];
   return decidedIn !== undefined && decidedIn !== epochOf(pod);
@@ -258,7 +261,10 @@ function shareAnnotations(groups: readonly string[], devices: readonly string[])
   return { [devicesAnnotation]: JSON.stringify(deviceOfGroup), [releasedAnnotation]: null };
 }
 
-/** What the pod must carry before anything else is written for it, and must not: labels of other groups. Undefined when it is so. */
+/**
+ * What the pod must carry before anything else is written for it, and must not: labels of other groups. Undefined when
+ * it is so.
+ */
 function lackingMarks(
   pod: Pod,
   groups: readonly string[],

@@ -5,12 +5,12 @@ import { gpuGroupsOfLabels, labelKeys } from "../../model/scheduling/keys.ts";
 import { releasedAnnotation } from "./judgeGroup.ts";
 import { devicesAnnotation, podsRef } from "./reservation.ts";
 
-/** On a pod: how often groups were taken off it. */
+/** On a pod: how often groups were removed from it. */
 const releasesAnnotation = "muster.dev/releases";
 
 /**
- * Takes groups off a pod that is not bound. It is a write even where nothing is to be taken off: labels and binds of an earlier
- * attempt may still be on their way, and from here on they conflict.
+ * Removes groups from a pod that is not bound. It is a write even where nothing is to be removed: labels and binds of
+ * an earlier attempt may still be in flight, and from here on they conflict.
  */
 export function releasePod(pod: Pod, groups: readonly string[], why: string): PatchIntent {
   const labels: JsonObject = {};

@@ -1,6 +1,6 @@
 /**
- * The two ConfigMaps through which the container of a pod that shares GPUs learns which ones. Their names stand in the pod's
- * annotation since it was admitted; the kubelet waits for them.
+ * The two ConfigMaps through which the container of a pod that shares GPUs learns which ones. Their names stand in the
+ * pod's annotation since it was admitted; the kubelet waits for them.
  */
 import type { NewObject } from "../../model/intent.ts";
 import type { Container, Pod } from "../../model/kubernetes.generated.ts";
@@ -77,8 +77,8 @@ export function sharedGpuConfig(
 }
 
 /**
- * What becomes of one that exists: of the same pod, its values are brought up to date and other keys stay; of another owner,
- * it is replaced. Undefined when it is right already and of this attempt.
+ * What becomes of one that exists: of the same pod, its values are brought up to date and other keys stay; of another
+ * owner, it is replaced. Undefined when it is right already and of this attempt.
  */
 export function mergedConfigMap(existing: KubeObject, wanted: NewObject): KubeObject | undefined {
   const data = (existing["data"] ?? {}) as Record<string, string>;

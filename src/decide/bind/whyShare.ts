@@ -18,7 +18,7 @@ export interface ShareAnswer {
   readonly cure: string;
 }
 
-/** What is looked at, all of one revision. */
+/** The input, all of one revision. */
 export interface ShareView {
   readonly pods: readonly Pod[];
   readonly requests: readonly BindRequest[];

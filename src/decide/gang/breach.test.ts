@@ -1,6 +1,7 @@
 /**
- * The founding document's test plan, row by row, for cliques and groups, under both policies. Every row says type, status, reason and message.
- * The rows of groups are filled with cliques in breach, so that a row which is asked in another order gives another answer.
+ * The founding document's test plan, row by row, for cliques and groups, under both policies. Every row says type,
+ * status, reason and message. The rows of groups are filled with cliques in breach, so that a row which is asked in
+ * another order gives another answer.
  */
 import { describe, expect, test } from "vitest";
 import { partly } from "../../../testing/partly.ts";
@@ -306,7 +307,10 @@ function member(replica: number, name: string, facts: GroupReplicaFacts): PodCli
   });
 }
 
-/** What a group writes about itself when its cliques are what the row says: two for each replica, one where it is incomplete. */
+/**
+ * What a group writes about itself when its cliques are what the row says: two for each replica, one where it is
+ * incomplete.
+ */
 function saidByGroup(row: GroupRow, policy: FullLossPolicy): unknown {
   const cliques = row.replicas.flatMap((facts, replica) =>
     (facts.isComplete ? ["lead", "work"] : facts.isBreached ? ["work"] : []).map((name) =>

@@ -93,7 +93,8 @@ export function groupBreach({ minAvailable, isUpdating, replicas }: GroupFacts, 
     };
   }
   if (scheduled > 0 && scheduled < minAvailable) return below(scheduled, minAvailable);
-  // Under Suppress only those that are scheduled can be missing by their health; the others are not counted in the first place.
+  // Under Suppress only those that are scheduled can be missing by their health; the others are not counted in the
+  // first place.
   const isCounted = (replica: GroupReplicaFacts): boolean =>
     policy === "Suppress" ? replica.isScheduled : replica.isComplete;
   return available(replicas.filter((replica) => isCounted(replica) && !replica.isBreached).length, minAvailable);

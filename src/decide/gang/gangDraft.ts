@@ -26,7 +26,7 @@ export interface Removal<T extends KubeObject = KubeObject> {
   readonly intent: DeleteIntent<T>;
   /** Pure. Asked with the victim as it is then. */
   stillRight(fresh: T): boolean;
-  /** What the removal rests on beside the victim: looked at first, once for all removals that name it. */
+  /** What the removal rests on beside the victim: read first, once for all removals that name it. */
   readonly ground?: Ground;
 }
 

@@ -1,4 +1,7 @@
-/** The tree that `muster gangs` prints: each set, its replicas, groups and cliques, with what each needs and has, and how long it still has. */
+/**
+ * The tree that `muster gangs` prints: each set, its replicas, groups and cliques, with what each needs and has, and
+ * how long it still has.
+ */
 import { gangCliquesMax, groupReplicasInReach, replicasInReach } from "../../model/gang/reach.ts";
 import {
   groupMinAvailable,
@@ -110,7 +113,10 @@ function inReplica<T extends PodClique | PodCliqueScalingGroup>(objects: readonl
   return objects.filter((object) => setReplicaOf(object) === index);
 }
 
-/** What the operator says; where the API keeps no such field, only `Terminate` calls a clique without any scheduled replica a breach. */
+/**
+ * What the operator says; where the API keeps no such field, only `Terminate` calls a clique without any scheduled
+ * replica a breach.
+ */
 function policyOf({ status }: PodCliqueSet, cliques: readonly PodClique[]): FullLossPolicy {
   if (status?.fullLossPolicy !== undefined) return status.fullLossPolicy;
   const isLossBreached = (clique: PodClique): boolean =>

@@ -1,4 +1,7 @@
-/** The names of what a set is made of. A name is always built from its parts and never taken apart: `a-b` may end in `b` and be no `b`. */
+/**
+ * The names of what a set is made of. A name is always built from its parts and never taken apart: `a-b` may end in `b`
+ * and be no `b`.
+ */
 export const setReplicaName = (set: string, index: number): string => `${set}-${index}`;
 
 export const cliqueName = (set: string, index: number, clique: string): string => `${set}-${index}-${clique}`;

@@ -13,7 +13,7 @@ import type { Announcement } from "./gangDraft.ts";
 export type ReconcilerKind = "set" | "replica" | "group" | "clique";
 export type Deed = "create" | "patch" | "delete";
 
-/** A write that is over: refused, or done. */
+/** A write that has ended: refused, or done. */
 export interface Done {
   readonly kind: GangKind;
   readonly deed: Deed;

@@ -48,7 +48,10 @@ export interface Breach {
   readonly sinceMs: number;
 }
 
-/** Whether a clique's breach may end anything. One that was never scheduled has not started, under the policy that calls that a breach. */
+/**
+ * Whether a clique's breach may end anything. One that was never scheduled has not started, under the policy that calls
+ * that a breach.
+ */
 export function cliqueCandidate(clique: PodClique, policy: FullLossPolicy): Breach | undefined {
   if (isLeaving(clique) || !isBreached(clique)) return undefined;
   if (policy === "Terminate" && !wasEverScheduled(clique)) return undefined;
@@ -97,7 +100,7 @@ export function judgeSetReplica(
   for (const { name } of standaloneCliques(set)) {
     const whole = cliqueName(set.metadata.name, setReplica, name);
     const clique = cliques.find(({ metadata }) => metadata.name === whole);
-    // What is not there yet cannot be judged, and the replica not without it.
+    // A missing clique cannot be judged, and the replica not without it.
     if (clique === undefined || isLeaving(clique)) return { verdict: "calm" };
     standalone.push(clique);
   }
@@ -168,8 +171,8 @@ function groupSaid(
 }
 
 /**
- * Whether a replica of the set is on course to be ended, or is being ended. Groups are judged by their cliques: what a clique has just lost may
- * not have reached the condition of its group.
+ * Whether a replica of the set is on course to be ended, or is being ended. Groups are judged by their cliques: what a
+ * clique has just lost may not have reached the condition of its group.
  */
 export function isReplicaEnding(replica: ReplicaGangs, policy: FullLossPolicy, nowMs: number): boolean {
   const { set, setReplica, cliques } = replica;
@@ -201,8 +204,9 @@ export function isCliqueEnding(
 }
 
 /**
- * Only the status is taken over: what it says is new, when it began is old. So a breach that is not on record yet does not count: its
- * condition's time is that of the last recovery, and the gang would end at once for a breach of this moment.
+ * Only the status is taken over: what it says is new, when it began is old. So a breach that is not on record yet does
+ * not count: its condition's time is that of the last recovery, and the gang would end at once for a breach of this
+ * moment.
  */
 function withSaid<T extends PodClique | PodCliqueScalingGroup>(
   object: T,

@@ -1,15 +1,16 @@
 /**
- * Whether a listing of nodes can be believed. An API that answers for another cluster, one that was restored without its
- * nodes, and a clock that is wrong all give a well-formed answer by which nothing is free. Nodes have two witnesses that
- * are not the API: the machines that the cloud has in service, and the time.
+ * Whether a listing of nodes can be believed. An API that answers for another cluster, one that was restored without
+ * its nodes, and a clock that is wrong all give a well-formed answer by which nothing is free. Nodes have two witnesses
+ * that are not the API: the machines that the cloud has in service, and the time.
  */
 import type { Node } from "../../model/kubernetes.generated.ts";
 import { timeToMs } from "../../model/values/time.ts";
 import { instanceIdOf, type NodeRules } from "./schedulableNode.ts";
 
 /**
- * The time that heartbeats are compared with. The newest heartbeat is the cluster's own clock, so a database whose clock
- * is ahead makes no node look silent; a kubelet whose clock is ahead of the database's makes no other node look silent.
+ * The time that heartbeats are compared with. The newest heartbeat is the cluster's own clock, so a database whose
+ * clock is ahead makes no node look silent; a kubelet whose clock is ahead of the database's makes no other node look
+ * silent.
  */
 export function heartbeatClockMs(nodes: readonly Node[], nowMs: number): number {
   const newest = newestHeartbeatMs(nodes);

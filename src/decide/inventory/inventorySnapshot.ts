@@ -1,4 +1,7 @@
-/** Nodes, pods and claims of one cluster, read together: every number of a run is counted from this and from nothing else. */
+/**
+ * Nodes, pods and claims of one cluster, read together: every number of a run is counted from this and from nothing
+ * else.
+ */
 import type { Node, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
 import { claimedDevices } from "./podUse.ts";
 
@@ -40,7 +43,7 @@ export function inventorySnapshot(
   for (const { spec } of lists.slices) {
     const { driver, nodeName, pool, devices = [] } = spec;
     if (nodeName === undefined || !drivers.includes(driver)) continue;
-    // Slices of an older generation of their pool are on their way out.
+    // Slices of an older generation of their pool are obsolete.
     if (pool.generation !== newest.get(`${driver}/${pool.name}`)) continue;
     devicesByNode.set(nodeName, (devicesByNode.get(nodeName) ?? 0) + devices.length);
   }

@@ -1,6 +1,6 @@
 /**
- * Which volume belongs to which row. By id first: a disk that was renamed keeps its volume, whatever the tags say. Volumes
- * that no row names are matched by user and name, and of several only one can be the disk.
+ * Which volume belongs to which row. By id first: a disk that was renamed keeps its volume, whatever the tags say.
+ * Volumes that no row names are matched by user and name, and of several only one can be the disk.
  */
 import type { CloudVolume } from "../../model/inventory/cloud.ts";
 import type { DiskRow } from "../../model/inventory/rows.ts";
@@ -175,7 +175,7 @@ export function snapshotOwners(matches: DiskMatches, bases: ReadonlyMap<string, 
   const ofRow = (row: DiskRow, volumeId: string | undefined): void => {
     const base = bases.get(row.diskId);
     const owner = { key: row.diskId, name: { user: row.userId, disk: row.diskName }, volumeId };
-    // A base was counted with the volume that the row names; with another one everything is counted anew.
+    // A base was counted with the volume that the row names; with another one everything is counted again.
     const isSame = volumeId === undefined || volumeId === row.volumeId;
     owners.push(base === undefined || !isSame ? owner : { ...owner, base });
   };

@@ -1,6 +1,6 @@
 /**
- * Which type a node belongs to where no cloud says so: its label `GpuType`, else the one type that has its kind of
- * machine. A node with GPUs and neither could be of any type: what is free is then unknown, not zero.
+ * Which type a node belongs to where there is no cloud: its label `GpuType`, else the one type that has its machine
+ * type. A node with GPUs and neither could be of any type: what is free is then unknown, not zero.
  */
 import type { GpuTypeRow } from "../../model/inventory/rows.ts";
 import type { Node } from "../../model/kubernetes.generated.ts";

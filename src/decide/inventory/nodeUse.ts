@@ -1,4 +1,6 @@
-/** One node as capacity: what it has of a resource, what is taken, what is free, and whether anything may start there. */
+/**
+ * One node as capacity: what it has of a resource, what is taken, what is free, and whether anything may start there.
+ */
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import { parseQuantity, QuantityError, unitsOf } from "../../model/values/quantity.ts";
 import type { InventorySnapshot } from "./inventorySnapshot.ts";
@@ -86,7 +88,7 @@ export class ClusterIndex {
   private amount(node: Node, list: Readonly<Record<string, string>> | undefined, resource: string): number {
     const text = list?.[resource];
     if (text !== undefined) return Number(unitsOf(parseQuantity(text)));
-    // A node whose GPUs are handed out by claims alone lists none of them.
+    // A node whose GPUs are allocated by claims alone lists none of them.
     return resource === wholeGpu ? (this.published.get(node.metadata.name) ?? 0) : 0;
   }
 
@@ -103,7 +105,7 @@ export class ClusterIndex {
   }
 }
 
-/** Claims hand out whole GPUs; slices are asked for by their own resource. */
+/** Claims allocate whole GPUs; slices are requested by their own resource. */
 const wholeGpu = "nvidia.com/gpu";
 
 function keyOf(pod: Pod): string {

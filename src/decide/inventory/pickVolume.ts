@@ -1,6 +1,6 @@
 /**
- * Which of several volumes of one disk is the disk. The cloud lists them in any order, so "the first" must not depend on
- * it: held before free, marked active before not, newest, then the smallest id.
+ * Which of several volumes of one disk is the disk. The cloud lists them in any order, so "the first" must not depend
+ * on it: held before free, marked active before not, newest, then the smallest id.
  */
 import type { CloudVolume } from "../../model/inventory/cloud.ts";
 import { holdOf } from "./readVolume.ts";

@@ -17,7 +17,9 @@ interface World {
   reservations?: ReservationRow[];
 }
 
-/** One h100 type; a group that has every node's instance, unless the test says otherwise. A text is why a read failed. */
+/**
+ * One h100 type; a group that has every node's instance, unless the test says otherwise. A text is why a read failed.
+ */
 function input(world: World): AvailabilityInput {
   const { types = [gpuType("h100", 8)], nodes = [], pods = [], claims = [], slices = [], reservations = [] } = world;
   const ids = typeof nodes === "string" ? ["i-n1", "i-n2"] : nodes.map(({ metadata }) => `i-${metadata.name}`);

@@ -1,6 +1,6 @@
 /**
  * How much of each type is free. From one read of the cloud and one of the cluster; a read that failed is unknown, and
- * leaves the numbers that it would have given as they were. A wrong zero turns users away from an idle cluster.
+ * leaves the numbers that it would have given as they were. A wrong zero keeps users off an idle cluster.
  */
 import type { ScalingGroup } from "../../model/inventory/cloud.ts";
 import type { AvailabilityNumbers, DriftEvent, GpuTypeRow, ReservationRow } from "../../model/inventory/rows.ts";

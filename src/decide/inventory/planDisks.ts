@@ -1,7 +1,8 @@
 /**
- * What to write about disks: one decision for every volume and every row, from one read of the database, then one of the
- * cloud. Nothing is cleared because something was not found: absence is asked for twice and remembered from an earlier
- * run, a claim that is still good is never dropped, and each write carries the version of the row that it was decided on.
+ * What to write about disks: one decision for every volume and every row, from one read of the database, then one of
+ * the cloud. Nothing is cleared because something was not found: absence is asked for twice and remembered from an
+ * earlier run, a claim that is still good is never dropped, and each write carries the version of the row that it was
+ * decided on.
  */
 import type { CloudVolume, VolumeModification } from "../../model/inventory/cloud.ts";
 import {
@@ -38,7 +39,7 @@ export interface DiskInput {
 export interface DiskRules {
   /** How long a claim without an attached volume is believed, when the row does not say. */
   readonly leaseMs: number;
-  /** A claim on a disk without a volume is looked at only when the row has been still for so long. */
+  /** A claim on a disk without a volume is checked only when the row has been unchanged for so long. */
   readonly staleClaimMs: number;
   readonly operationMsMax: number;
   /** How long ago an earlier run must have found the volume missing. */
@@ -94,7 +95,7 @@ class Planner {
       else if (taken) continue;
       else if (row.volumeId === null) unlinked++;
       else active++;
-      // A row that a successor waits for was looked at together with it.
+      // A row that a successor waits for was decided together with it.
       if (successor === undefined) this.decideLoose(row);
     }
     const tally: DiskTally = {

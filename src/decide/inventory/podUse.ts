@@ -1,7 +1,7 @@
 /**
  * What pods take from a node: Kubernetes' effective request (init containers, sidecars and overhead included), and the
- * devices that claims have been given there. A pod counts from the moment it has a node until it has ended for good; one
- * that is terminating, or on a lost node, still holds its GPUs.
+ * devices that claims have been given there. A pod counts from the moment it has a node until it has ended for good;
+ * one that is terminating, or on a lost node, still holds its GPUs.
  */
 import type { Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import { podRequests } from "../../model/objects/podRequests.ts";
@@ -19,7 +19,7 @@ export function unitsRequested(pod: Pod, resource: string): number {
   return Number((nano + nanoPerUnit - 1n) / nanoPerUnit);
 }
 
-/** A pod that waits, warmed up, to be handed to the next user: it is given away or evicted at once. */
+/** A warm pod that waits for the next user: it is assigned or evicted at once. */
 export function isWarm(pod: Pod): boolean {
   const labels = pod.metadata.labels;
   return labels?.["app"] === "gpu-dev-warm" && labels["warm-state"] === "ready";

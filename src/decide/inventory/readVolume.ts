@@ -12,7 +12,10 @@ export function diskNameOf(tags: Tags): string {
   return tags["disk-name"] || tags["disk_name"] || "";
 }
 
-/** Undefined when a required tag is missing or empty. The tag `Name` is for people, and counts only where it was asked for. */
+/**
+ * Undefined when a required tag is missing or empty. The tag `Name` is for people, and counts only where it was asked
+ * for.
+ */
 export function tagsOf({ tags }: CloudVolume, nameFallback: boolean): VolumeTags | undefined {
   const user = tags["gpu-dev-user"] ?? "";
   const disk = diskNameOf(tags) || (nameFallback ? (tags["Name"] ?? "") : "");

@@ -1,6 +1,6 @@
 /**
- * When how many GPUs will be free, from the ends of the reservations that hold them. What has no known end never ends
- * here: a node with such a pod is never promised as a whole.
+ * When how many GPUs will be free, from the ends of the reservations that hold them. A reservation without a known end
+ * never ends here: a node with such a pod is never offered as a whole.
  */
 
 import type { SizeEtas } from "../../model/inventory/rows.ts";

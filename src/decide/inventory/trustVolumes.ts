@@ -38,12 +38,13 @@ export function whyNotTrusted(
   if (last !== undefined && last.identity.region !== identity.region) {
     return `this is region ${identity.region}; the last reading was of ${last.identity.region}`;
   }
-  // Disks rest without a volume, so none at all can be true; but a person has to say so once.
+  // Disks at rest have no volume, so none at all can be true; but a person has to confirm it once.
   if (volumes === 0 && liveLinkedRows > 0 && last?.volumes !== 0) {
     return `the cloud lists no volume, and ${liveLinkedRows} disks have one`;
   }
   if (last === undefined) {
-    // The first reading over tables that exist has only the rows to be compared with. Disks at rest have no volume; disks in use have.
+    // The first reading over tables that exist has only the rows to be compared with. Disks at rest have no volume;
+    // disks in use have.
     return isDrop(inUse.rows, inUse.listed, rules)
       ? `${inUse.rows} disks are in use, and the cloud lists the volumes of ${inUse.listed} of them`
       : undefined;

@@ -28,7 +28,7 @@ export interface Check {
   /** The fact that must hold. */
   readonly title: string;
   readonly byDefault: boolean;
-  /** What it finds may pass by itself, so it is asked again while the window is open. */
+  /** Its findings may pass by themselves, so it is repeated while the window is open. */
   readonly settles: boolean;
   readonly needs: readonly KindName[];
   run(input: CheckInput): CheckFinding;

@@ -6,7 +6,7 @@ import { gangOfPod, isMet, shortfall } from "./gangs.ts";
 import type { PodEvent } from "./podEvents.ts";
 
 export type UnscheduledClass =
-  /** No scheduler has looked at it yet: latency, not a refusal. */
+  /** No scheduler has tried it yet: latency, not a refusal. */
   "never tried" | "refused" | "gated" | "waiting for claim" | "waiting for gang" | "nominated";
 
 export interface Classified {
@@ -70,7 +70,7 @@ function isAlive({ metadata, status }: Pod): boolean {
   return metadata.deletionTimestamp === undefined && status?.phase !== "Failed";
 }
 
-/** A claim that the pod names and that is not there. One that is there and not allocated is the scheduler's own business. */
+/** A claim that the pod names and that does not exist. One that exists and is not allocated is the scheduler's task. */
 function missingClaim(snapshot: ClusterSnapshot, pod: Pod): string | undefined {
   const entries = pod.spec?.resourceClaims ?? [];
   if (entries.length === 0 || !isServed(snapshot, "resourceclaims")) return undefined;
@@ -85,7 +85,9 @@ function missingClaim(snapshot: ClusterSnapshot, pod: Pod): string | undefined {
   return undefined;
 }
 
-/** `0/6 nodes are available: 2 Insufficient cpu, 4 node(s) had ...`, or our own `fits 0 of 6 nodes: ...`, in numbers. */
+/**
+ * `0/6 nodes are available: 2 Insufficient cpu, 4 node(s) had ...`, or our own `fits 0 of 6 nodes: ...`, in numbers.
+ */
 export function countedReasons(message: string): readonly CountedReason[] {
   const start = /nodes are available:|fits [0-9]+ of [0-9]+ nodes:/.exec(message);
   if (start === null) return [];

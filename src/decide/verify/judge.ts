@@ -1,4 +1,4 @@
-/** One snapshot in, one judgement out: whether to look again, and what to say if this was the last look. */
+/** One snapshot in, one judgement out: whether to retry, and the result if this was the last attempt. */
 
 import type { ContainerStatus, Pod } from "../../model/kubernetes.generated.ts";
 import { podRequests } from "../../model/objects/podRequests.ts";
@@ -63,7 +63,7 @@ export function judge(
   const tooFew = counts.total < config.expectMin;
   const notRunning = config.requireRunning ? tally.starting.length : 0;
   const asksAboutPods = config.checks.includes("S1");
-  // Many a pod that is deleted passes through Failed on its way out. The harness did not wait for it to be gone.
+  // Many a deleted pod passes through Failed before it is gone. The harness did not wait for that.
   const leaving = config.compat === "aicr" ? 0 : tally.failed.filter(isLeaving).length;
   const podsFailed = asksAboutPods && counts.failed > leaving;
 

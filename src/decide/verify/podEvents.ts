@@ -71,7 +71,9 @@ function lastSeen(event: CoreEvent): string | undefined {
   return event.series?.lastObservedTime || event.lastTimestamp || event.eventTime || event.firstTimestamp || undefined;
 }
 
-/** Events that say nothing about time come last; equal times are ordered by name, so that the order is always the same. */
+/**
+ * Events that say nothing about time come last; equal times are ordered by name, so that the order is always the same.
+ */
 function newestFirst(a: CoreEvent, b: CoreEvent): number {
   const [left, right] = [timeToMs(lastSeen(a)) ?? 0, timeToMs(lastSeen(b)) ?? 0];
   if (left !== right) return right - left;

@@ -1,6 +1,6 @@
 /**
- * Every pod in scope, put in exactly one place in one pass over one snapshot. All numbers, lists and the distribution come from here, so
- * that they cannot contradict each other.
+ * Every pod in scope, put in exactly one place in one pass over one snapshot. All numbers, lists and the distribution
+ * come from here, so that they cannot contradict each other.
  */
 import { assert } from "../../model/assert.ts";
 import type { Job, Pod } from "../../model/kubernetes.generated.ts";
@@ -147,7 +147,7 @@ interface KnownJob {
 
 const hookAnnotations = ["helm.sh/hook", "argocd.argoproj.io/hook"];
 
-/** Most clusters have pods of Jobs in few places, so Jobs are looked at only when one is asked for. */
+/** Most clusters have pods of Jobs in few places, so Jobs are read only when needed. */
 class JobsByUid {
   private readonly snapshot: ClusterSnapshot;
   private byUid: Map<string, KnownJob> | undefined;
@@ -176,8 +176,8 @@ function known({ metadata, status }: Job): KnownJob {
 }
 
 /**
- * Evicted pods whose controller has made another one since. Each replacement makes up for one eviction: one new pod does not excuse
- * three lost ones.
+ * Evicted pods whose controller has made another one since. Each replacement makes up for one eviction: one new pod
+ * does not excuse three lost ones.
  */
 function replacedEvictions(failures: readonly Pod[], pods: readonly Pod[]): ReadonlySet<Pod> {
   const evicted = failures.filter(({ status }) => status?.reason === "Evicted");

@@ -1,6 +1,6 @@
 /**
- * The kinds that a snapshot may hold. Which of them are read follows from the checks that are asked for; a file has all of them, so that the
- * scheduler can decide on it again.
+ * The kinds that a snapshot may hold. Which of them are read follows from the checks that are asked for; a file has all
+ * of them, so that the scheduler can decide on it again.
  */
 export type KindName = keyof typeof readKinds;
 

@@ -33,8 +33,9 @@ export const reserveMs = 30_000;
 export const floorMs = 5_000;
 
 /**
- * Remembers which pods were there from the first look on. Pods that came later have not had the whole window; each of those has its own
- * grace from the moment it was first seen. Ages are not taken from timestamps: the cluster's clock is not ours.
+ * Remembers which pods were there from the first look on. Pods that came later have not had the whole window; each of
+ * those has its own grace from the moment it was first seen. Ages are not taken from timestamps: the cluster's clock is
+ * not ours.
  */
 export class Newcomers {
   private readonly graceMs: number;

@@ -1,4 +1,7 @@
-/** A snapshot as a file: one JSON object, one line for each object of the cluster, so that two files can be compared line by line. */
+/**
+ * A snapshot as a file: one JSON object, one line for each object of the cluster, so that two files can be compared
+ * line by line.
+ */
 import { isObject } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { UserError } from "../../model/userError.ts";

@@ -6,7 +6,9 @@ export interface VerifyConfig {
   /** The window in which pods may settle; 0 is one snapshot. */
   readonly settleMs: number;
   readonly intervalMs: number;
-  /** A pod that appeared while we were looking and that no scheduler has tried has this long before it fails the run. */
+  /**
+   * A pod that appeared while we were looking and that no scheduler has tried has this long before it fails the run.
+   */
   readonly graceMs: number;
   /** Namespaces that are out of scope, by their whole name. */
   readonly excluded: readonly string[];
@@ -44,7 +46,10 @@ export const intervalMsDefault = 5_000;
 /** The largest part of the window that a new pod may spend without being tried. */
 const gracePartMax = 1 / 4;
 
-/** The defaults, with what is given on top. The grace follows the interval, within the window, unless it is given itself. */
+/**
+ * The defaults, with what is given on top. The grace follows the interval, within the window, unless it is given
+ * itself.
+ */
 export function verifyConfig(given: Partial<VerifyConfig> & { readonly checks: readonly CheckId[] }): VerifyConfig {
   const intervalMs = given.intervalMs ?? intervalMsDefault;
   const settleMs = given.settleMs ?? settleMsDefault;

@@ -1,4 +1,6 @@
-/** The answer as an object. Every number, list and sentence of every report comes from here, and this from one snapshot. */
+/**
+ * The answer as an object. Every number, list and sentence of every report comes from here, and this from one snapshot.
+ */
 import type { CheckId, CheckStatus, Evidence } from "./check.ts";
 import type { CountedReason, UnscheduledClass } from "./classify.ts";
 import type { PodEvent } from "./podEvents.ts";
@@ -96,7 +98,10 @@ export interface CheckResult {
   readonly details: readonly Evidence[];
 }
 
-/** What is asked besides the numbered checks: whether there is a run, a snapshot, a verdict, pods at all, enough of them, in good health. */
+/**
+ * What is asked besides the numbered checks: whether there is a run, a snapshot, a verdict, pods at all, enough of
+ * them, in good health.
+ */
 export type ExtraId =
   | "setup"
   | "snapshot"

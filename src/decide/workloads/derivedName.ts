@@ -50,7 +50,10 @@ export type IsTaken = (name: string) => boolean;
 export class TakenNames {
   readonly #names = new Set<string>();
   readonly #more: IsTaken | undefined;
-  /** Below these slots all names of a source are taken; five hundred pods would otherwise try the first ones five hundred times. */
+  /**
+   * Below these slots all names of a source are taken; five hundred pods would otherwise try the first ones five
+   * hundred times.
+   */
   readonly #slots = new Map<string, number>();
 
   constructor(

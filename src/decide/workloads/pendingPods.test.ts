@@ -103,7 +103,7 @@ function schedule(world: TestWorld, count: number): void {
 }
 
 describe.each(kinds)("a $kind that asks for two thousand million pods", (kind) => {
-  test("waits with so many that have no node, says so, and goes on as they are scheduled", () => {
+  test("waits with so many pods without a node, reports it, and continues as they are scheduled", () => {
     const world = new TestWorld();
     kind.add(world);
     expect(fill(world, kind).limit).toContain("wait for a node");

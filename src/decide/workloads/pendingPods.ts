@@ -1,6 +1,7 @@
 /**
- * How far an owner may run ahead of the schedulers. A Deployment of two thousand million replicas would otherwise fill the
- * disk and the memory with pods that no node can take; so the next pods are made when earlier ones have found a node.
+ * How far an owner may run ahead of the schedulers. A Deployment of two thousand million replicas would otherwise fill
+ * the disk and the memory with pods that no node can take; so the next pods are made when earlier ones have found a
+ * node.
  */
 import type { Pod } from "../../model/kubernetes.generated.ts";
 

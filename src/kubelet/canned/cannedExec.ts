@@ -1,6 +1,7 @@
 /**
- * Answers of commands in simulated containers. Nothing runs anywhere: a few commands that people type are answered from the
- * pod and its node, the user's own answers go first, and everything else is "not found", which says that it is simulated.
+ * Answers of commands in simulated containers. Nothing runs anywhere: a few commands that people type are answered from
+ * the pod and its node, the user's own answers go first, and everything else is "not found", which says that it is
+ * simulated.
  */
 
 import type { Container, Pod } from "../../model/kubernetes.generated.ts";

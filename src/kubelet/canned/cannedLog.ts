@@ -1,6 +1,6 @@
 /**
- * What a simulated container would have written: a line when it starts, one now and then while it runs, one when it ends. The
- * lines follow from the pod alone, so that asking twice gives the same text and nothing has to be kept.
+ * What a simulated container would have written: a line when it starts, one now and then while it runs, one when it
+ * ends. The lines follow from the pod alone, so that asking twice gives the same text and nothing has to be kept.
  */
 import type { ContainerStatus, Pod } from "../../model/kubernetes.generated.ts";
 import { marks } from "../../model/profiles/marks.ts";

@@ -1,4 +1,7 @@
-/** How much simulated pods and nodes use: by KWOK's annotations, or a share of what was asked for that wanders with time. */
+/**
+ * How much simulated pods and nodes use: by KWOK's annotations, or a share of what was asked for that wanders with
+ * time.
+ */
 import type { Container, Node, Pod } from "../../model/kubernetes.generated.ts";
 import { nanoOf } from "../../model/objects/podRequests.ts";
 import { marks } from "../../model/profiles/marks.ts";

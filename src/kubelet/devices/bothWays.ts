@@ -11,8 +11,8 @@ export interface NodeView {
 }
 
 /**
- * Ids of GPUs and partitions that the device plugin must not give: a claim has them, by the API or by what is prepared here. `prepared` are names of
- * devices.
+ * Ids of GPUs and partitions that the device plugin must not give: a claim has them, by the API or by what is prepared
+ * here. `prepared` are names of devices.
  */
 export function gpusOfClaims(
   { node, slices, driver }: NodeView,

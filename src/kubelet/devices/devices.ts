@@ -199,8 +199,9 @@ export type AssignResult =
   | { readonly ok: false; readonly resource: string; readonly wanted: number; readonly free: number };
 
 /**
- * Gives each container its devices, lowest free index first; a pod that names a device gets that one or nothing. Init containers run before the others, so what they had
- * is given again to those that come after; sidecars run along and keep theirs.
+ * Gives each container its devices, lowest free index first; a pod that names a device gets that one or nothing. Init
+ * containers run before the others, so what they had is given again to those that come after; sidecars run along and
+ * keep theirs.
  */
 export function assignDevices(pod: Pod, units: DeviceUnits, held: ReadonlyMap<string, string>): AssignResult {
   const assignment: Record<string, Record<string, string[]>> = {};

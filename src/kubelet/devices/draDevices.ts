@@ -31,7 +31,7 @@ export interface DraInventory {
   readonly counterSets: readonly CounterSet[];
 }
 
-/** Key of the taint on a device that is broken, and of the one on a device whose last user has not let go yet. */
+/** Key of the taint on an unhealthy device, and of the one on a device that its last user has not released yet. */
 export const unhealthyTaint = "gpu.nvidia.com/unhealthy";
 export const heldTaint = "sim.muster.dev/held";
 

@@ -55,7 +55,7 @@ describe("slices", () => {
     expect(publish(slices, [], startMs)).toBe(slices);
   });
 
-  test("a device says who it is, with and without prefix", () => {
+  test("a device publishes its identity, with and without prefix", () => {
     const [device] = devicesOf(publish([], [], startMs));
     const { uuid } = sim.devices[0]!;
     expect(device).toMatchObject({
@@ -383,7 +383,7 @@ describe("claims", () => {
     expect(world.prepared.get("uid-c")?.state).toBe("prepared");
   });
 
-  test("no device is prepared for two claims, whatever comes and goes", () => {
+  test("no device is prepared for two claims, whatever is created and deleted", () => {
     const steps = fc.array(
       fc.record({
         claim: fc.integer({ min: 0, max: 2 }),

@@ -23,8 +23,8 @@ const richDevicesMax = 64;
 const counterSetsMax = 8;
 
 /**
- * Brings the slices of a node in line with what it has. A pool whose set of devices changes gets a new generation, which
- * every slice of it carries; a change within a device (a taint) is written in place.
+ * Brings the slices of a node in line with what it has. A pool whose set of devices changes gets a new generation,
+ * which every slice of it carries; a change within a device (a taint) is written in place.
  */
 export function nextForSlices(input: SlicesInput): Next<ResourceSlice> {
   const { node, sim, state, options } = input;

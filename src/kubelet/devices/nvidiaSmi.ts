@@ -1,4 +1,6 @@
-/** What `nvidia-smi` prints in a container of a simulated node: the GPUs that the container was given, and nothing else. */
+/**
+ * What `nvidia-smi` prints in a container of a simulated node: the GPUs that the container was given, and nothing else.
+ */
 import type { SimNode } from "../node/simNode.ts";
 
 export interface SmiGpu {

@@ -172,7 +172,7 @@ export interface Fault {
   readonly id: string;
   readonly kind: FaultKind;
   readonly fromMs: number;
-  /** Undefined is for ever. Meaningless for what is over in a moment. */
+  /** Undefined is for ever. Meaningless for an instantaneous fault. */
   readonly untilMs?: number;
   readonly node?: string;
   /** Pods it is about: by namespace, name and labels, all of which must fit; absent is every pod of the node. */

@@ -17,8 +17,8 @@ export interface LeaseOptions {
 export const leaseDefaults = { leaseSeconds: 40 };
 
 /**
- * Each node has its own moment within the renew interval, by its name, so that 5,000 nodes that were made in one instant do
- * not renew in one. The first interval is shorter for that; all others are a quarter of the duration.
+ * Each node has its own moment within the renew interval, by its name, so that 5,000 nodes that were made in one
+ * instant do not renew in one. The first interval is shorter for that; all others are a quarter of the duration.
  */
 function nextRenewMs(renewedMs: number, node: string, options: LeaseOptions): number {
   const quarter = (options.leaseSeconds * 1000) / 4;

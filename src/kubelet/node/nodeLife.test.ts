@@ -312,7 +312,7 @@ describe("faults", () => {
     }
   });
 
-  test("an annotation asks for faults of its own node, and what cannot be read is told", () => {
+  test("an annotation sets faults of its own node, and an unreadable one is reported", () => {
     const metadata = (text: string) => ({
       name: "n",
       creationTimestamp: "2027-01-15T08:00:00Z",

@@ -39,7 +39,7 @@ export interface NodeInput {
 export interface NodeNext extends Next {
   /** Whether the pods of this node may be written: the node is alive and ours. */
   readonly held: boolean;
-  /** The two halves of `wakeAtMs`: a driver that keeps them apart renews a lease without looking at the whole node. */
+  /** The two halves of `wakeAtMs`: a driver that keeps them apart renews a lease without reconciling the whole node. */
   readonly leaseWakeMs: number | undefined;
   readonly lifeWakeMs: number | undefined;
   readonly state: NodeState;
@@ -143,8 +143,8 @@ function gpuTroubleOf({ gpuFaults }: NodeState): Trouble | undefined {
 }
 
 /**
- * Each node has its own moment within the interval, so that nodes that were made together do not report together. In whole
- * seconds, which is all that conditions keep: a finer moment would be due again as soon as it was written.
+ * Each node has its own moment within the interval, so that nodes that were made together do not report together. In
+ * whole seconds, which is all that conditions keep: a finer moment would be due again as soon as it was written.
  */
 function nextHeartbeatMs(node: Node, { heartbeatMs, clusterSeed }: NodeLifeOptions): number {
   const every = Math.max(1, Math.ceil(heartbeatMs / 1000));

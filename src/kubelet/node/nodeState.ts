@@ -17,7 +17,7 @@ export interface NodeState {
   /** The kubelet runs and reaches the API. */
   readonly alive: boolean;
   readonly notReady: { readonly reason: string; readonly message: string } | undefined;
-  /** Reboots that are over, and when the last one was. */
+  /** Finished reboots, and when the last one was. */
   readonly boots: number;
   readonly bootMs: number | undefined;
   readonly gpuFaults: readonly GpuFault[];

@@ -11,7 +11,7 @@ import type { ObjectRef, Patch } from "../../ports/kubeApi.ts";
  */
 export type NodeWrite<T extends KubeObject = KubeObject> =
   | { readonly kind: "create"; readonly ref: ObjectRef<T>; readonly object: NewObject<T> }
-  /** Carries the resourceVersion it was computed from: a Conflict means look again. */
+  /** Carries the resourceVersion it was computed from: a Conflict means read again. */
   | { readonly kind: "update"; readonly ref: ObjectRef<T>; readonly object: T }
   /** Where `expected` is given, it is sent in the metadata of the body as a precondition. */
   | { readonly kind: "patch"; readonly ref: ObjectRef<T>; readonly patch: Patch<T>; readonly expected?: Expected }
@@ -45,7 +45,7 @@ export interface EventTarget {
   readonly uid: string;
 }
 
-/** What to write now and when to ask again; undefined means: when the object changes. */
+/** What to write now and when to reconcile again; undefined means: when the object changes. */
 export interface Next<T extends KubeObject = KubeObject> {
   readonly writes: readonly NodeWrite<T>[];
   readonly wakeAtMs: number | undefined;

@@ -212,7 +212,7 @@ function gpuLabels(node: SimNode, now: Presentation): Record<string, string> {
   };
   if (gpu.family !== undefined) labels["nvidia.com/gpu.family"] = labelValue(gpu.family);
   if (gpu.migCapable === true) labels["nvidia.com/mig.config.state"] = migStateLabel(now.migPending === true);
-  // With one kind of partition a plain GPU request means a partition, and the product says so.
+  // With one kind of partition a plain GPU request means a partition, and the product label shows it.
   if (strategy === "single") {
     const [partition = ""] = Object.keys(mig?.partitions ?? {});
     labels["nvidia.com/gpu.product"] = labelValue(`${gpu.product}-MIG-${partition}`);

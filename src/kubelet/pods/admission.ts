@@ -1,6 +1,6 @@
 /**
- * What a kubelet refuses. A scheduler that places more than fits finds out here, and only here: the pod fails with the
- * kubelet's own reason, and the count of such pods is what scheduler tests want to see at zero.
+ * What a kubelet refuses. A scheduler that places more than fits is caught here, and only here: the pod fails with the
+ * kubelet's own reason, and scheduler tests want the count of such pods to be zero.
  */
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import { matchesNode } from "../../model/objects/nodeMatch.ts";

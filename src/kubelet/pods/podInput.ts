@@ -24,8 +24,8 @@ export interface PodInput {
   readonly state: NodeState;
   readonly faults: readonly Fault[];
   /**
-   * The pods bound to the node, this one included or not. It must show every write of ours that was acknowledged, or
-   * a device or an address is given twice.
+   * The pods bound to the node, this one included or not. It must show every acknowledged write of ours, or a device or
+   * an address is allocated twice.
    */
   readonly pods: () => Iterable<Pod>;
   /** Devices whose pods are gone from the API while their processes still run. */

@@ -711,7 +711,7 @@ describe("a pod with very many containers", () => {
     expect(world.pods.has("p")).toBe(false);
   });
 
-  test("comes through more init containers than one turn plays, in several turns", () => {
+  test("runs more init containers than one reconcile plays, in several reconciles", () => {
     const world = testWorld();
     world.add(testPod({ spec: { initContainers: named(1500, "i"), containers: named(1) } }));
     world.run(0);

@@ -46,8 +46,8 @@ export function nextForPod(input: PodInput): PodNext {
     if (first === undefined || first.atMs > nowMs) return step.result(first?.atMs);
     // A pod that has just become Running is shown so before anything in it ends.
     if (first.ends === true && step.hasMoved()) return step.result(nowMs);
-    // Containers of a pod may be thousands: what is due for each of them is done in one round, in order. An end comes in a round
-    // with other ends, since the phase that follows from the others is asked for first.
+    // Containers of a pod may be thousands: what is due for each of them is done in one round, in order. An end comes
+    // in a round with other ends, since the phase that follows from the others is asked for first.
     for (const due of dues) {
       if (due.atMs > nowMs || due.ends !== first.ends || step.isOver()) break;
       due.act();
@@ -78,7 +78,9 @@ interface Rule {
   due(step: PodStep): Due | undefined;
 }
 
-/** The life of a pod but for its main containers, in the order in which rules that are due at one moment are applied. */
+/**
+ * The life of a pod but for its main containers, in the order in which rules that are due at one moment are applied.
+ */
 const rules: readonly Rule[] = [
   {
     name: "the pod has run longer than it may",
@@ -183,7 +185,7 @@ function removal(pod: Pod): NodeWrite<Pod>[] {
   return [{ kind: "delete", ref: podRef(pod.metadata), expected: identityOf(pod.metadata), graceSeconds: 0 }];
 }
 
-/** Deletion: containers are asked to stop, killed when the grace is over, and only then is the object let go. */
+/** Deletion: containers are asked to stop, killed when the grace is over, and only then is the object deleted. */
 function stopPod(input: PodInput): PodNext {
   const { pod, nowMs } = input;
   const view = viewPod(pod, input.memory ?? {});

@@ -178,7 +178,9 @@ export function isInitialised({ inits, mains }: PodView): boolean {
   return mains.some(hasStarted) || inits.every(lightIsGreen);
 }
 
-/** Whether a container that ended so is started again; container rules come before its policy, that before the pod's. */
+/**
+ * Whether a container that ended so is started again; container rules come before its policy, that before the pod's.
+ */
 export function mayRestart(pod: Pod, { container, role }: ContainerView, exitCode: number): boolean {
   for (const { action, exitCodes } of container.restartPolicyRules ?? []) {
     const listed = exitCodes?.values?.includes(exitCode) === true;

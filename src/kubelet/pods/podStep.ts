@@ -326,7 +326,7 @@ export class PodStep {
     }
   }
 
-  /** The pod is over, whatever its containers say. */
+  /** The pod has ended, whatever the state of its containers. */
   failAll(reason: string, message: string | undefined): void {
     for (const each of this.containers()) {
       if (isRunning(each)) endContainer(this.view, each, { exitCode: 137, reason: "Error" }, this.nowMs);

@@ -1,6 +1,6 @@
 /**
- * Faults by command: entries of one ConfigMap that every simulator of the cluster reads. Adding and clearing are patches on
- * the version that was read, so two people at once lose nothing.
+ * Faults by command: entries of one ConfigMap that every simulator of the cluster reads. Adding and clearing are
+ * patches on the version that was read, so two people at once lose nothing.
  */
 
 import type { ConfigMap } from "../../model/kubernetes.generated.ts";
@@ -43,7 +43,7 @@ export async function listFaults(kube: KubeApi): Promise<Outcome<ReturnType<type
 }
 
 function isForgotten({ kind, untilMs }: Fault, nowMs: number): boolean {
-  // What is over in a moment leaves its mark for ever: a reboot counts, a driver stays.
+  // An instantaneous fault leaves its mark for ever: a reboot counts, a driver stays.
   return faultKinds[kind].lasts === "while" && untilMs !== undefined && untilMs + keptMs < nowMs;
 }
 

@@ -20,8 +20,13 @@ import { sendWrite } from "./sendWrite.ts";
 
 const retryMs = 500;
 
-export async function turnSlices(world: KubeletContext, agent: NodeAgent, node: Node, cancel: Cancel): Promise<void> {
-  const { dra, ports, options } = world;
+export async function reconcileSlices(
+  context: KubeletContext,
+  agent: NodeAgent,
+  node: Node,
+  cancel: Cancel,
+): Promise<void> {
+  const { dra, ports, options } = context;
   const { state, sim } = agent;
   agent.slicesAreDirty = false;
   if (dra === undefined || options.dra === undefined || state === undefined) return;
@@ -34,15 +39,20 @@ export async function turnSlices(world: KubeletContext, agent: NodeAgent, node: 
   const next = nextForSlices({ node, sim, state, slices, lingering, options: options.dra });
   agent.slicesWakeMs = next.wakeAtMs;
   for (const write of next.writes) {
-    const isDone = await sendDevice<ResourceSlice>(world, write, (object) => dra.slices.learn(object), cancel);
+    const isDone = await sendDevice<ResourceSlice>(context, write, (object) => dra.slices.learn(object), cancel);
     if (isDone) continue;
     agent.slicesWakeMs = earliest(next.wakeAtMs, ports.clock.nowMs() + retryMs);
     return;
   }
 }
 
-export async function turnClaims(world: KubeletContext, agent: NodeAgent, node: Node, cancel: Cancel): Promise<void> {
-  const { dra } = world;
+export async function reconcileClaims(
+  context: KubeletContext,
+  agent: NodeAgent,
+  node: Node,
+  cancel: Cancel,
+): Promise<void> {
+  const { dra } = context;
   agent.claimsAreDirty = false;
   if (dra === undefined) return;
   const known = new Map<string, ResourceClaim | undefined>();
@@ -53,11 +63,14 @@ export async function turnClaims(world: KubeletContext, agent: NodeAgent, node: 
     agent.claimsWakeMs = undefined;
     return;
   }
-  if (!agent.hasRemembered) remember(world, dra, agent);
+  if (!agent.hasRemembered) remember(context, dra, agent);
   let wakeAtMs: number | undefined;
   const before = preparedText(agent);
   for (const uid of [...known.keys()].sort()) {
-    wakeAtMs = earliest(wakeAtMs, await turnClaim(world, dra, agent, { uid, claim: known.get(uid), node, cancel }));
+    wakeAtMs = earliest(
+      wakeAtMs,
+      await reconcileClaim(context, dra, agent, { uid, claim: known.get(uid), node, cancel }),
+    );
   }
   agent.claimsWakeMs = wakeAtMs;
   if (before === preparedText(agent)) return;
@@ -73,14 +86,14 @@ function preparedText({ prepared }: NodeAgent): string {
 }
 
 /** The first look of a life: what the claims say was prepared here. */
-function remember(world: KubeletContext, dra: DraContext, agent: NodeAgent): void {
-  const { options, ports } = world;
+function remember(context: KubeletContext, dra: DraContext, agent: NodeAgent): void {
+  const { options, ports } = context;
   agent.hasRemembered = true;
   const driver = options.dra?.driver ?? "";
   for (const claim of dra.claimsOf(agent.name)) {
     const users = usersOf(agent, claim.metadata, ports.clock.nowMs());
     const prepared = rememberPrepared(claim, users, { name: agent.name, driver });
-    if (prepared !== undefined) setPrepared(world, agent, prepared.claimUid, prepared);
+    if (prepared !== undefined) setPrepared(context, agent, prepared.claimUid, prepared);
   }
 }
 
@@ -98,13 +111,13 @@ function usersOf(
   return users;
 }
 
-async function turnClaim(
-  world: KubeletContext,
+async function reconcileClaim(
+  context: KubeletContext,
   dra: DraContext,
   agent: NodeAgent,
   { uid, claim, node, cancel }: { uid: string; claim: ResourceClaim | undefined; node: Node; cancel: Cancel },
 ): Promise<number | undefined> {
-  const { options, ports } = world;
+  const { options, ports } = context;
   const { state, sim } = agent;
   if (state === undefined) return undefined;
   let latest = claim;
@@ -118,17 +131,17 @@ async function turnClaim(
       prepared,
       others: othersOf(agent, uid),
       users: usersOf(agent, place, nowMs),
-      plugged: pluggedDevices(world, dra, agent, node),
+      plugged: pluggedDevices(context, dra, agent, node),
       sim,
       state,
-      faults: world.faults.of(node).faults,
+      faults: context.faults.of(node).faults,
       options: { driver: options.dra?.driver ?? "", prepareMs: options.prepareMs, unprepareMs: options.unprepareMs },
       nowMs,
     });
     let hasWritten = false;
     for (const write of next.writes) {
       const isDone = await sendDevice<ResourceClaim>(
-        world,
+        context,
         write,
         (object) => {
           dra.claims.learn(object);
@@ -140,7 +153,7 @@ async function turnClaim(
       // What was not written has not happened, except that a device is never released by a failure.
       if (!isDone) return earliest(next.wakeAtMs, nowMs + retryMs);
     }
-    setPrepared(world, agent, uid, next.prepared);
+    setPrepared(context, agent, uid, next.prepared);
     if (!hasWritten || step >= 4) return next.wakeAtMs;
   }
 }
@@ -177,18 +190,21 @@ function othersOf({ prepared }: NodeAgent, uid: string): PreparedClaim[] {
   return [...prepared.values()].filter(({ claimUid }) => claimUid !== uid);
 }
 
-/** True when it happened. After a refusal the object is read again, so that the next look is not at what was refused. */
+/**
+ * True when it happened. After a refusal the object is read again, so that the next reconcile does not see the stale
+ * version.
+ */
 async function sendDevice<T extends KubeObject>(
-  world: KubeletContext,
+  context: KubeletContext,
   write: NodeWrite<T>,
   answered: (object: T) => void,
   cancel: Cancel,
 ): Promise<boolean> {
   if (write.kind === "event") {
-    tell(world, write);
+    tell(context, write);
     return true;
   }
-  const { kube } = world.ports;
+  const { kube } = context.ports;
   const outcome = await sendWrite(kube, write, { absentAt: "0", why: "the driver reports", cancel });
   if (outcome.ok) {
     if (outcome.value.object !== undefined && write.kind !== "delete") answered(outcome.value.object);

@@ -1,6 +1,7 @@
 /**
- * The faults that hold now: those that a node's own annotation asks for, and those of the whole cluster, which `muster fault`
- * writes into one ConfigMap. Both are objects of the API, so a fault outlives the process and works on any cluster.
+ * The faults that hold now: those that a node's own annotation asks for, and those of the whole cluster, which `muster
+ * fault` writes into one ConfigMap. Both are objects of the API, so a fault outlives the process and works on any
+ * cluster.
  */
 
 import type { Node } from "../../model/kubernetes.generated.ts";

@@ -47,7 +47,7 @@ export class NodeAgent {
     this.pods = pods;
   }
 
-  /** The next moment at which something is due; now when something wants to be looked at. */
+  /** The next moment at which something is due; now when something is dirty. */
   nextMs(nowMs: number): number | undefined {
     const next = this.dueMs(nowMs);
     return next === undefined ? undefined : Math.max(next, this.stillUntilMs);
@@ -67,7 +67,7 @@ export class NodeAgent {
     return next;
   }
 
-  /** Everything on the node is looked at again. */
+  /** Everything on the node is reconciled again. */
   stirAll(): void {
     this.slicesAreDirty = true;
     this.claimsAreDirty = true;

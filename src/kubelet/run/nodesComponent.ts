@@ -27,7 +27,9 @@ export interface Nodes {
   readonly agent: PodAgent;
   /** How the API should misbehave now; the embedded server obeys. */
   pressure(): ApiPressure | undefined;
-  /** Gives the leases back after everything has stopped, so that the next simulator need not wait until they run out. */
+  /**
+   * Gives the leases back after everything has stopped, so that the next simulator need not wait until they run out.
+   */
   release(kube: KubeApi): Promise<void>;
 }
 
@@ -35,7 +37,7 @@ export interface Nodes {
 export function nodesComponent(given: Partial<NodesOptions> = {}): Nodes {
   const options: NodesOptions = { ...nodesDefaults, ...given };
   const agent = new SimPodAgent();
-  let added: { readonly world: KubeletContext; readonly sim: SimNodes } | undefined;
+  let added: { readonly context: KubeletContext; readonly sim: SimNodes } | undefined;
   const component: Component = {
     name: "nodes",
     about: "simulated nodes: they run pods like kubelets with GPUs, and run nothing",
@@ -48,10 +50,10 @@ export function nodesComponent(given: Partial<NodesOptions> = {}): Nodes {
     component,
     agent,
     pressure: () => {
-      const faults = added?.world.faults.ofCluster.faults ?? [];
+      const faults = added?.context.faults.ofCluster.faults ?? [];
       return faults.length === 0 || added === undefined
         ? undefined
-        : apiPressureAt(faults, added.world.ports.clock.nowMs());
+        : apiPressureAt(faults, added.context.ports.clock.nowMs());
     },
     release: async (kube) => added?.sim.release(kube),
   };
@@ -61,7 +63,7 @@ function addNodes(
   controllers: Controllers,
   options: NodesOptions,
   agent: SimPodAgent,
-): { world: KubeletContext; sim: SimNodes } {
+): { context: KubeletContext; sim: SimNodes } {
   // Kubelets are played: what they write, real ones write without a precondition.
   const ports = { ...controllers.ports, kube: controllers.outside };
   const nodes = controllers.cache<Node>(kinds.nodes);
@@ -72,7 +74,7 @@ function addNodes(
   const recorder = new EventRecorder({ ...ports, controller: "kubelet", instance: options.holder });
   const stages = new StageBook();
   const faults = new FaultBook();
-  const world: KubeletContext = {
+  const context: KubeletContext = {
     ports,
     options,
     nodes: new NewestOf(nodes),
@@ -85,7 +87,7 @@ function addNodes(
     podCache: pods,
     startMs: ports.clock.nowMs(),
   };
-  const sim = new SimNodes(world);
+  const sim = new SimNodes(context);
   agent.bind({
     clock: ports.clock,
     dra: options.dra,
@@ -107,14 +109,14 @@ function addNodes(
     }),
     quiet(() => () => recorder.stop()),
   ];
-  if (options.dra !== undefined) sources.push(...deviceSources(controllers, world, sim));
+  if (options.dra !== undefined) sources.push(...deviceSources(controllers, context, sim));
   if (options.stages) {
-    const others = new StageObjects(controllers, world, new Wakes(ports.clock));
+    const others = new StageObjects(controllers, context, new Wakes(ports.clock));
     controllers.add({
       name: "stages",
       sources: [others.channel, others.wakes],
       concurrency: options.concurrency,
-      reconcile: (key, turn) => others.reconcile(key, turn),
+      reconcile: (key, run) => others.reconcile(key, run),
     });
     sources.push(
       follows(controllers.cache(kinds.stages), (event) => {
@@ -123,7 +125,7 @@ function addNodes(
           ports.log.warn({ stage: event.key, problem: message }, "a stage cannot be read");
           const { apiVersion, kind, metadata } = event.object;
           const regarding = { apiVersion, kind, namespace: "", name: metadata.name, uid: metadata.uid };
-          tell(world, { kind: "event", regarding, type: "Warning", reason: "InvalidStage", message });
+          tell(context, { kind: "event", regarding, type: "Warning", reason: "InvalidStage", message });
         }
         others.stagesChanged();
         sim.everythingChanged();
@@ -134,7 +136,7 @@ function addNodes(
     name: "nodes",
     sources,
     concurrency: options.concurrency,
-    reconcile: (key, turn) => sim.reconcile(key, turn),
+    reconcile: (key, run) => sim.reconcile(key, run),
   });
   const register = new RegisterNodes(options, ports, nodes);
   controllers.add({
@@ -143,7 +145,7 @@ function addNodes(
     concurrency: options.concurrency,
     reconcile: (key) => register.reconcile(key),
   });
-  return { world, sim };
+  return { context, sim };
 }
 
 /** A source without keys of its own: the handler decides which keys to enqueue. */
@@ -188,8 +190,8 @@ function draWorld(controllers: Controllers, driver: string): DraContext {
   };
 }
 
-function deviceSources(controllers: Controllers, world: KubeletContext, sim: SimNodes): Source[] {
-  const driver = world.options.dra?.driver ?? "";
+function deviceSources(controllers: Controllers, context: KubeletContext, sim: SimNodes): Source[] {
+  const driver = context.options.dra?.driver ?? "";
   const pods = controllers.cache<Pod>(kinds.pods);
   return [
     follows(controllers.cache<ResourceSlice>(kinds.slices), ({ object: { spec } }) => {
@@ -199,7 +201,7 @@ function deviceSources(controllers: Controllers, world: KubeletContext, sim: Sim
       const { object } = event;
       const concerned = new Set([
         ...nodesOfClaim(object, driver),
-        ...(world.preparedOn.get(object.metadata.uid) ?? []),
+        ...(context.preparedOn.get(object.metadata.uid) ?? []),
       ]);
       if (event.type === "updated") for (const node of nodesOfClaim(event.before, driver)) concerned.add(node);
       for (const { resource, name } of object.status?.reservedFor ?? []) {

@@ -26,32 +26,37 @@ const stepsMax = 8;
 
 /**
  * The pods of a node that are due. Each is decided on what all the others have decided so far, so no two get one
- * device; their writes are then on their way side by side.
+ * device; their writes are then in flight side by side.
  */
-export async function turnPods(world: KubeletContext, agent: NodeAgent, node: Node, cancel: Cancel): Promise<void> {
-  const nowMs = world.ports.clock.nowMs();
+export async function reconcilePods(
+  context: KubeletContext,
+  agent: NodeAgent,
+  node: Node,
+  cancel: Cancel,
+): Promise<void> {
+  const nowMs = context.ports.clock.nowMs();
   const due: PodRecord[] = [];
   for (const record of agent.pods.values()) {
     if (record.isDirty || (record.wakeAtMs !== undefined && record.wakeAtMs <= nowMs)) due.push(record);
   }
   if (due.length === 0) return;
   if (due.length > 1) due.sort((a, b) => (a.key < b.key ? -1 : 1));
-  const mayGive = await fencePods(world, agent, cancel);
-  const { faults } = world.faults.of(node);
+  const mayGive = await fencePods(context, agent, cancel);
+  const { faults } = context.faults.of(node);
   let next = 0;
   const work = async (): Promise<void> => {
     for (let record = due[next++]; record !== undefined; record = due[next++]) {
       // The lease may have run out while we waited for an answer: others may be at work here by now.
-      if (cancel.cancelled || !holdsNode(world, agent)) return;
+      if (cancel.cancelled || !holdsNode(context, agent)) return;
       if (!mayGive && isWaiting(record.pod)) {
         record.isDirty = false;
-        record.wakeAtMs = world.ports.clock.nowMs() + fenceAgainMs;
+        record.wakeAtMs = context.ports.clock.nowMs() + fenceAgainMs;
         continue;
       }
-      await turnPod(world, agent, record, { node, faults, cancel });
+      await reconcilePod(context, agent, record, { node, faults, cancel });
     }
   };
-  const workers = Math.min(due.length, world.options.writesPerNode);
+  const workers = Math.min(due.length, context.options.writesPerNode);
   if (workers === 1) await work();
   else await Promise.all(Array.from({ length: workers }, work));
 }
@@ -68,18 +73,18 @@ function holdsNode({ options, leases, ports }: KubeletContext, { name, isHeld }:
 }
 
 /** True when nothing that a predecessor has sent can give anything any more; see podFence. */
-async function fencePods(world: KubeletContext, agent: NodeAgent, cancel: Cancel): Promise<boolean> {
+async function fencePods(context: KubeletContext, agent: NodeAgent, cancel: Cancel): Promise<boolean> {
   const { fence } = agent;
   if (fence === undefined || ![...agent.pods.values()].some(({ pod }) => isWaiting(pod))) return true;
-  if (!agent.isWholeAtFence && !(await learnPods(world, agent, cancel))) return false;
+  if (!agent.isWholeAtFence && !(await learnPods(context, agent, cancel))) return false;
   let isDone = true;
   for (const record of [...agent.pods.values()].sort((a, b) => (a.key < b.key ? -1 : 1))) {
     if (!mayBeGivenByOthers(record.pod, fence)) continue;
-    if (!holdsNode(world, agent) || agent.fence !== fence) return false;
+    if (!holdsNode(context, agent) || agent.fence !== fence) return false;
     const write = fenceWrite(record.pod, fence);
     if (write.kind === "event") continue;
-    const turn = { cancel };
-    if (!(await send(world, agent, record, write, { turn, refusals: 0 }))) isDone = false;
+    const run = { cancel };
+    if (!(await send(context, agent, record, write, { run, refusals: 0 }))) isDone = false;
     // It may have been added while the others were written; it is not reconciled yet.
     record.isDirty = true;
   }
@@ -107,12 +112,17 @@ interface PodReconcile {
   readonly cancel: Cancel;
 }
 
-async function turnPod(world: KubeletContext, agent: NodeAgent, record: PodRecord, turn: PodReconcile): Promise<void> {
+async function reconcilePod(
+  context: KubeletContext,
+  agent: NodeAgent,
+  record: PodRecord,
+  run: PodReconcile,
+): Promise<void> {
   if (record.unknown !== undefined) {
     const { write, refusals } = record.unknown;
-    if (!(await send(world, agent, record, write, { turn, refusals }))) return;
+    if (!(await send(context, agent, record, write, { run, refusals }))) return;
   }
-  const stages = podStages(world);
+  const stages = podStages(context);
   for (let step = 0; step < stepsMax; step++) {
     // Gone, or bound elsewhere under the same name.
     if (agent.pods.get(record.key) !== record) return;
@@ -120,22 +130,22 @@ async function turnPod(world: KubeletContext, agent: NodeAgent, record: PodRecor
     // Admission by the node does not depend on whether stages play the rest of a pod's life.
     const isAdmittedOnly = stages !== undefined && isWaiting(record.pod) && !isGoing(record.pod);
     if (stages !== undefined && !isAdmittedOnly) {
-      if (!(await stagePod(world, agent, record, { ...turn, stages }))) return;
+      if (!(await stagePod(context, agent, record, { ...run, stages }))) return;
       continue;
     }
-    const next = decideOrWait(world, agent, record, turn, isAdmittedOnly);
+    const next = decideOrWait(context, agent, record, run, isAdmittedOnly);
     if (next === undefined) return;
     record.wakeAtMs = next.wakeAtMs;
     const writes = next.writes.filter(isApiWrite);
     if (writes.length === 0) record.memory = next.memory;
     for (const write of writes) {
-      if (!(await send(world, agent, record, write, { turn, refusals: next.refusals }))) return;
+      if (!(await send(context, agent, record, write, { run, refusals: next.refusals }))) return;
       // What it remembers is of the state that it has just written.
       record.memory = next.memory;
     }
-    for (const write of next.writes) if (write.kind === "event") tell(world, write);
+    for (const write of next.writes) if (write.kind === "event") tell(context, write);
     if (isAdmittedOnly) continue;
-    const isDueAgain = next.wakeAtMs !== undefined && next.wakeAtMs <= world.ports.clock.nowMs();
+    const isDueAgain = next.wakeAtMs !== undefined && next.wakeAtMs <= context.ports.clock.nowMs();
     if (writes.length === 0 || (!isDueAgain && !record.isDirty)) return;
   }
   record.isDirty = true;
@@ -149,19 +159,19 @@ function isGoing({ metadata }: Pod): boolean {
   return metadata.deletionTimestamp !== undefined;
 }
 
-/** A mistake of ours about one pod is that pod's alone: the others of the node go on, and it is looked at again later. */
+/** A bug that one pod triggers affects that pod alone: the others of the node continue, and it is retried later. */
 function decideOrWait(...about: Parameters<typeof decide>): PodNext | undefined {
   try {
     return decide(...about);
   } catch (error) {
-    const [world, agent, record] = about;
-    const { ports } = world;
+    const [context, agent, record] = about;
+    const { ports } = context;
     record.failures++;
     record.wakeAtMs = ports.clock.nowMs() + patienceMs(record.failures);
-    ports.log.error({ node: agent.name, pod: record.key, error }, "a pod could not be looked at by a mistake of ours");
+    ports.log.error({ node: agent.name, pod: record.key, error }, "reconciling a pod threw an exception");
     if (record.failures === 1) {
       const message = `the node failed to sync this pod and tries again with back-off: ${error instanceof Error ? error.message : String(error)}`;
-      tell(world, {
+      tell(context, {
         kind: "event",
         regarding: eventTarget(record.pod),
         type: "Warning",
@@ -174,13 +184,13 @@ function decideOrWait(...about: Parameters<typeof decide>): PodNext | undefined 
 }
 
 function decide(
-  world: KubeletContext,
+  context: KubeletContext,
   agent: NodeAgent,
   record: PodRecord,
   { node, faults }: PodReconcile,
   isAdmittedOnly: boolean,
 ): PodNext {
-  const { options, ports } = world;
+  const { options, ports } = context;
   const { pod, memory } = record;
   const { sim, state, ghosts } = agent;
   if (state === undefined) throw new Error("a pod is looked at before its node");
@@ -199,8 +209,8 @@ function decide(
     faults,
     pods: () => agent.podsNow(),
     ghosts,
-    claimedGpus: () => claimedGpus(world, agent, node),
-    claimsPrepared: areClaimsPrepared(world, agent, pod),
+    claimedGpus: () => claimedGpus(context, agent, node),
+    claimsPrepared: areClaimsPrepared(context, agent, pod),
     memory,
     options: life,
     nowMs,
@@ -208,7 +218,7 @@ function decide(
   if (isAdmittedOnly) return admitOnly(input);
   const next = nextForPod(input);
   if (!isReservationPod(pod, options.reservation)) return next;
-  // What runs inside it looks at the state that these writes make.
+  // Its agent reads the state that these writes make.
   if (next.writes.some(isApiWrite)) return { ...next, wakeAtMs: nowMs };
   const agentNext = nextForReservation({ pod, sim, state, faults, memory, options: options.reservation, nowMs });
   const wakeAtMs = agentNext.writes.length > 0 ? nowMs : earliest(next.wakeAtMs, agentNext.wakeAtMs);
@@ -234,30 +244,30 @@ function areClaimsPrepared({ dra, options }: KubeletContext, agent: NodeAgent, p
 
 /** True when it happened. What was decided counts from before the write leaves. */
 async function send(
-  world: KubeletContext,
+  context: KubeletContext,
   agent: NodeAgent,
   record: PodRecord,
   write: ApiWrite,
-  { turn, refusals }: { turn: Pick<PodReconcile, "cancel">; refusals: number },
+  { run, refusals }: { run: Pick<PodReconcile, "cancel">; refusals: number },
 ): Promise<boolean> {
-  const { ports } = world;
+  const { ports } = context;
   if (write.kind === "update") record.decided(write.object);
-  const absentAt = world.podCache.revision;
+  const absentAt = context.podCache.revision;
   const outcome = await sendWrite(ports.kube, write, {
     absentAt,
     why: "the node reports",
-    cancel: turn.cancel,
+    cancel: run.cancel,
   });
   if (outcome.ok) {
     record.unknown = undefined;
     record.failures = 0;
     const { object } = outcome.value;
     if (object !== undefined && write.kind !== "delete") record.answered(object);
-    if (refusals > 0) countRefusal(world, agent, object);
+    if (refusals > 0) countRefusal(context, agent, object);
     if (hasClaims(record.pod)) agent.claimsAreDirty = true;
     return true;
   }
-  await refused(world, record, write, { outcome, refusals, cancel: turn.cancel });
+  await refused(context, record, write, { outcome, refusals, cancel: run.cancel });
   return false;
 }
 
@@ -269,12 +279,12 @@ function countRefusal({ ports }: KubeletContext, { name }: NodeAgent, pod: Pod |
 }
 
 async function refused(
-  world: KubeletContext,
+  context: KubeletContext,
   record: PodRecord,
   write: ApiWrite,
   { outcome, refusals, cancel }: { outcome: Refusal; refusals: number; cancel: Cancel },
 ): Promise<void> {
-  const { ports } = world;
+  const { ports } = context;
   record.failures++;
   const waitMs = Math.max(outcome.retryAfterMs ?? 0, patienceMs(record.failures));
   record.wakeAtMs = ports.clock.nowMs() + waitMs;
@@ -286,14 +296,15 @@ async function refused(
     case "TooManyRequests":
     case "Unavailable":
     case "Fenced":
-      // This attempt did nothing, but an earlier one of unknown fate may still land.
+      // This attempt did nothing, but an earlier one of unknown outcome may still land.
       if (record.unknown === undefined) record.undecide();
       return;
     case "Conflict":
     case "Expired":
     case "AlreadyExists":
     case "NotFound": {
-      // The object has moved on, perhaps by our own write of unknown fate: what it says now counts before others decide.
+      // The object has changed, perhaps by our own write of unknown outcome: its state counts before other pods are
+      // decided.
       const { metadata } = record.pod;
       const fresh = await ports.kube.get(podRef(metadata), { cancel });
       if (!fresh.ok && fresh.reason !== "NotFound") {
@@ -320,7 +331,7 @@ async function refused(
       );
       if (record.failures === 1) {
         const message = `the node cannot report the status of this pod: ${outcome.message}`;
-        tell(world, {
+        tell(context, {
           kind: "event",
           regarding: eventTarget(record.pod),
           type: "Warning",

@@ -14,7 +14,7 @@ export class PodRecord {
   private own: { readonly pod: Pod; readonly isAnswered: boolean; readonly before?: Pod } | undefined;
   memory: PodMemory = {};
   job: StageJob | undefined;
-  /** Wants to be looked at now. */
+  /** To be reconciled now. */
   isDirty = true;
   wakeAtMs: number | undefined;
   /** A write of unknown outcome. It is sent again as it is: another one could give its devices away. */

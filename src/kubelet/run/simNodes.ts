@@ -13,10 +13,10 @@ import { earliest, eventTarget, leaseRef, type NodeWrite } from "../node/nodeWri
 import { isSimulated, simNodeOf } from "../node/simNode.ts";
 import { hasClaims } from "../pods/claimLife.ts";
 import { ghostOf } from "../pods/podGhost.ts";
-import { turnClaims, turnSlices } from "./deviceReconciler.ts";
+import { reconcileClaims, reconcileSlices } from "./deviceReconciler.ts";
 import { type KubeletContext, patienceMs, placeOf, tell } from "./kubeletContext.ts";
 import { NodeAgent } from "./nodeAgent.ts";
-import { turnPods } from "./podReconciler.ts";
+import { reconcilePods } from "./podReconciler.ts";
 import { PodRecord } from "./podRecord.ts";
 import { type ApiWrite, sendWrite } from "./sendWrite.ts";
 import { nodeStages, stageNode } from "./stageReconciler.ts";
@@ -39,13 +39,13 @@ export class SimNodes {
    * renewal that waits in line would lose its node.
    */
   readonly renewals: Wakes;
-  private readonly world: KubeletContext;
+  private readonly context: KubeletContext;
   private readonly agents = new Map<string, NodeAgent>();
   private readonly pods = new Map<string, Map<string, PodRecord>>();
 
-  constructor(world: KubeletContext) {
-    const { clock } = world.ports;
-    this.world = world;
+  constructor(context: KubeletContext) {
+    const { clock } = context.ports;
+    this.context = context;
     this.wakes = new Wakes(clock);
     this.renewals = new Wakes(clock, renewalPriority);
   }
@@ -73,7 +73,7 @@ export class SimNodes {
     if (namespace !== "kube-node-lease") return;
     const agent = this.agents.get(name);
     // Our own renewals are no news.
-    if (agent === undefined || (agent.isHeld && object.spec?.holderIdentity === this.world.options.holder)) return;
+    if (agent === undefined || (agent.isHeld && object.spec?.holderIdentity === this.context.options.holder)) return;
     agent.leaseWakeMs = 0;
     this.stir(name, agent);
   }
@@ -105,7 +105,7 @@ export class SimNodes {
       if (records.size === 0) this.pods.delete(node);
       return;
     }
-    const { options, ports } = this.world;
+    const { options, ports } = this.context;
     const ghost = ghostOf({
       // A missed deletion shows the last delivered state; our own writes may be ahead of it.
       pod: newerOf(record.podForOthers, pod),
@@ -122,7 +122,7 @@ export class SimNodes {
     const agent = this.agents.get(node);
     if (agent === undefined) return;
     if (hasClaims(pod)) agent.claimsAreDirty = true;
-    // Some faults look at the pods of the node: partitions are not changed under one, a drain waits for them.
+    // Some faults depend on the pods of the node: partitions are not changed under one, a drain waits for them.
     if (this.faultsOf(agent).length > 0) agent.nodeIsDirty = true;
     this.stir(node, agent);
   }
@@ -156,11 +156,11 @@ export class SimNodes {
 
   /** Gives back the leases that are ours, many at a time. */
   async release(kube: KubeApi): Promise<void> {
-    const { holder } = this.world.options;
+    const { holder } = this.context.options;
     const names = [...this.agents.values()].filter(({ isHeld }) => isHeld).map(({ name }) => name);
     const lane = async (): Promise<void> => {
       for (let name = names.pop(); name !== undefined; name = names.pop()) {
-        const lease = this.world.leases.get(`kube-node-lease/${name}`);
+        const lease = this.context.leases.get(`kube-node-lease/${name}`);
         if (lease?.spec?.holderIdentity !== holder) continue;
         const { uid, resourceVersion } = lease.metadata;
         const body = { metadata: { uid, resourceVersion }, spec: { holderIdentity: null } };
@@ -178,24 +178,24 @@ export class SimNodes {
   // --- reconciles
 
   async reconcile(name: string, { cancel }: ReconcileContext): Promise<undefined> {
-    const node = this.world.nodes.get(name);
+    const node = this.context.nodes.get(name);
     if (node === undefined || !isSimulated(node)) {
       this.forget(name);
       return undefined;
     }
     const agent = this.agentOf(node);
-    if (this.world.ports.clock.nowMs() < agent.stillUntilMs) {
+    if (this.context.ports.clock.nowMs() < agent.stillUntilMs) {
       this.wakes.set(name, agent.stillUntilMs);
       return undefined;
     }
     agent.isBusy = true;
     try {
-      await this.turn(agent, cancel);
+      await this.reconcileAgent(agent, cancel);
     } finally {
       agent.isBusy = false;
     }
     if (this.agents.get(name) !== agent) return undefined;
-    const nextMs = agent.nextMs(this.world.ports.clock.nowMs());
+    const nextMs = agent.nextMs(this.context.ports.clock.nowMs());
     const renewMs = agent.leaseWakeMs === undefined ? undefined : Math.max(agent.leaseWakeMs, agent.stillUntilMs);
     this.renewals.set(name, renewMs);
     this.wakes.set(name, nextMs === renewMs ? undefined : nextMs);
@@ -208,7 +208,7 @@ export class SimNodes {
     if (known?.uid === uid) return known;
     const records = this.pods.get(name) ?? new Map<string, PodRecord>();
     this.pods.set(name, records);
-    const { options } = this.world;
+    const { options } = this.context;
     const agent = new NodeAgent(name, uid, simNodeOf(node, options.seed, options.profiles), records);
     this.agents.set(name, agent);
     agent.stirAll();
@@ -217,35 +217,37 @@ export class SimNodes {
 
   private forget(name: string): void {
     this.agents.delete(name);
-    this.world.faults.forget(name);
+    this.context.faults.forget(name);
     this.wakes.set(name, undefined);
     this.renewals.set(name, undefined);
     if (this.pods.get(name)?.size === 0) this.pods.delete(name);
   }
 
   private faultsOf({ name }: NodeAgent): readonly Fault[] {
-    const node = this.world.nodes.get(name);
-    return node === undefined ? [] : this.world.faults.of(node).faults;
+    const node = this.context.nodes.get(name);
+    return node === undefined ? [] : this.context.faults.of(node).faults;
   }
 
-  private async turn(agent: NodeAgent, cancel: Cancel): Promise<void> {
-    const { world } = this;
-    const { clock } = world.ports;
+  private async reconcileAgent(agent: NodeAgent, cancel: Cancel): Promise<void> {
+    const { context } = this;
+    const { clock } = context.ports;
     for (let round = 0; round < roundsMax && !cancel.cancelled; round++) {
-      const node = world.nodes.get(agent.name);
+      const node = context.nodes.get(agent.name);
       if (node === undefined || node.metadata.uid !== agent.uid) return;
       const nowMs = clock.nowMs();
       const isRenewal = agent.isHeld && isDue(agent.leaseWakeMs, nowMs);
-      if (!(await this.turnNode(agent, node, nowMs, cancel))) return;
+      if (!(await this.reconcileNode(agent, node, nowMs, cancel))) return;
       // The rest waits in line like that of other nodes: reconciles that renew must be short, or there are too few of
       // them.
       if (isRenewal) return;
-      const latest = world.nodes.get(agent.name);
+      const latest = context.nodes.get(agent.name);
       if (!agent.isHeld || latest === undefined) return;
       this.dropGhosts(agent, nowMs);
-      if (agent.claimsAreDirty || isDue(agent.claimsWakeMs, nowMs)) await turnClaims(world, agent, latest, cancel);
-      if (agent.slicesAreDirty || isDue(agent.slicesWakeMs, nowMs)) await turnSlices(world, agent, latest, cancel);
-      await turnPods(world, agent, latest, cancel);
+      if (agent.claimsAreDirty || isDue(agent.claimsWakeMs, nowMs))
+        await reconcileClaims(context, agent, latest, cancel);
+      if (agent.slicesAreDirty || isDue(agent.slicesWakeMs, nowMs))
+        await reconcileSlices(context, agent, latest, cancel);
+      await reconcilePods(context, agent, latest, cancel);
       const nextMs = agent.nextMs(clock.nowMs());
       if (nextMs === undefined || nextMs > clock.nowMs()) return;
     }
@@ -260,14 +262,14 @@ export class SimNodes {
   }
 
   /** The lease and the node itself. False when a write was refused: the reconcile ends here. */
-  private async turnNode(agent: NodeAgent, node: Node, nowMs: number, cancel: Cancel): Promise<boolean> {
-    const { options } = this.world;
+  private async reconcileNode(agent: NodeAgent, node: Node, nowMs: number, cancel: Cancel): Promise<boolean> {
+    const { options } = this.context;
     const isNodeDue = agent.nodeIsDirty || agent.state === undefined || isDue(agent.nodeWakeMs, nowMs);
     if (!isNodeDue && !(options.leases && isDue(agent.leaseWakeMs, nowMs))) return true;
     const wasHeld = agent.isHeld;
     const isDone = isNodeDue
-      ? await this.turnWholeNode(agent, node, nowMs, cancel)
-      : await this.turnLease(agent, nowMs, cancel);
+      ? await this.reconcileWholeNode(agent, node, nowMs, cancel)
+      : await this.reconcileLease(agent, nowMs, cancel);
     if (agent.isHeld && !wasHeld) {
       agent.stirAll();
       // The status that the previous holder should have written is written now.
@@ -277,18 +279,18 @@ export class SimNodes {
   }
 
   private lifeOptions(): NodeLifeOptions {
-    const { holder, leaseSeconds, seed, heartbeatMs, leases } = this.world.options;
+    const { holder, leaseSeconds, seed, heartbeatMs, leases } = this.context.options;
     return { holder, leaseSeconds, clusterSeed: seed, heartbeatMs, leases };
   }
 
   /** The common case of a quiet cluster: nothing but a renewal. */
-  private async turnLease(agent: NodeAgent, nowMs: number, cancel: Cancel): Promise<boolean> {
+  private async reconcileLease(agent: NodeAgent, nowMs: number, cancel: Cancel): Promise<boolean> {
     if (agent.state?.alive === false) {
       agent.leaseWakeMs = undefined;
       agent.isHeld = false;
       return true;
     }
-    const lease = this.world.leases.get(`kube-node-lease/${agent.name}`);
+    const lease = this.context.leases.get(`kube-node-lease/${agent.name}`);
     const isTaken = agent.fence !== undefined;
     const next = nextForLease({ name: agent.name, uid: agent.uid, isTaken }, lease, this.lifeOptions(), nowMs);
     agent.isHeld = next.held;
@@ -297,20 +299,20 @@ export class SimNodes {
     return true;
   }
 
-  private async turnWholeNode(agent: NodeAgent, node: Node, nowMs: number, cancel: Cancel): Promise<boolean> {
-    const { world } = this;
-    const { faults, problems } = world.faults.of(node);
-    const stages = nodeStages(world);
+  private async reconcileWholeNode(agent: NodeAgent, node: Node, nowMs: number, cancel: Cancel): Promise<boolean> {
+    const { context } = this;
+    const { faults, problems } = context.faults.of(node);
+    const stages = nodeStages(context);
     if (stages !== undefined) {
       agent.state = nodeStateAt(faults, agent.name, nowMs);
       agent.nodeIsDirty = false;
       agent.nodeWakeMs = agent.state.nextMs;
-      if (world.options.leases && !(await this.turnLease(agent, nowMs, cancel))) return false;
-      if (!world.options.leases) agent.isHeld = true;
-      if (agent.isHeld) await stageNode(world, agent, { node, stages, cancel });
+      if (context.options.leases && !(await this.reconcileLease(agent, nowMs, cancel))) return false;
+      if (!context.options.leases) agent.isHeld = true;
+      if (agent.isHeld) await stageNode(context, agent, { node, stages, cancel });
       return true;
     }
-    const lease = world.leases.get(`kube-node-lease/${agent.name}`);
+    const lease = context.leases.get(`kube-node-lease/${agent.name}`);
     const next = nextForNode({
       node,
       sim: agent.sim,
@@ -331,7 +333,7 @@ export class SimNodes {
     let hasWritten = false;
     for (const write of next.writes) {
       if (write.kind === "event") {
-        tell(world, write);
+        tell(context, write);
         continue;
       }
       if (write.kind === "evict") {
@@ -352,14 +354,14 @@ export class SimNodes {
     agent.toldProblems = message;
     const regarding = eventTarget(node);
     if (message !== "")
-      tell(this.world, { kind: "event", regarding, type: "Warning", reason: "InvalidFault", message });
+      tell(this.context, { kind: "event", regarding, type: "Warning", reason: "InvalidFault", message });
   }
 
   /**
    * A disruption budget may forbid it: it is retried after a while, as `kubectl drain` does, and the node continues.
    */
   private async evict(agent: NodeAgent, write: ApiWrite, cancel: Cancel): Promise<void> {
-    const { ports } = this.world;
+    const { ports } = this.context;
     const outcome = await sendWrite(ports.kube, write, { absentAt: "0", why: "the node is drained", cancel });
     if (!outcome.ok) agent.nodeWakeMs = earliest(agent.nodeWakeMs, ports.clock.nowMs() + evictAgainMs);
   }
@@ -367,7 +369,7 @@ export class SimNodes {
   /** True when it happened. After a refusal the object is read again, and the node keeps still for a moment. */
   private async send(agent: NodeAgent, write: NodeWrite, cancel: Cancel): Promise<boolean> {
     if (write.kind === "event") return true;
-    const { ports, nodes, leases } = this.world;
+    const { ports, nodes, leases } = this.context;
     const why = write.ref.plural === "leases" ? "the node lives" : "the node reports";
     const key = placeOf(write.ref);
     const holderBefore = write.ref.plural === "leases" ? leases.get(key)?.spec?.holderIdentity : undefined;
@@ -381,7 +383,7 @@ export class SimNodes {
       const { object } = outcome.value;
       if (write.kind !== "delete" && object !== undefined) learn(object);
       if (write.ref.plural === "leases" && !agent.isHeld) {
-        agent.taken(object?.metadata.resourceVersion, { isFromOther: holderBefore !== this.world.options.holder });
+        agent.taken(object?.metadata.resourceVersion, { isFromOther: holderBefore !== this.context.options.holder });
       }
       return true;
     }

@@ -24,15 +24,15 @@ export interface AgentContext {
  * machine.
  */
 export class SimPodAgent implements PodAgent {
-  private world: AgentContext | undefined;
+  private context: AgentContext | undefined;
 
-  bind(world: AgentContext): void {
-    this.world = world;
+  bind(context: AgentContext): void {
+    this.context = context;
   }
 
   async *log(pod: Pod, options: LogOptions, stopped: Cancel): AsyncGenerator<string> {
-    const world = this.started();
-    const { clock } = world;
+    const context = this.started();
+    const { clock } = context;
     const answer = logRunOf(pod, options.container, options.previous);
     if ("refused" in answer) throw badRequest(answer.refused);
     const { timestamps, sinceSeconds, tailLines, limitBytes } = options;
@@ -41,12 +41,12 @@ export class SimPodAgent implements PodAgent {
     const text = logText(logLines(pod, answer.run, nowMs), { timestamps, sinceMs, tailLines, limitBytes });
     yield text;
     if (!options.follow || options.previous) return;
-    yield* this.follow(world, pod, options, { fromMs: nowMs, stopped });
+    yield* this.follow(context, pod, options, { fromMs: nowMs, stopped });
   }
 
   /** Line by line as they come, until the container has ended or the pod is gone. */
   private async *follow(
-    world: AgentContext,
+    context: AgentContext,
     pod: Pod,
     { container, timestamps }: LogOptions,
     { fromMs, stopped }: { fromMs: number; stopped: Cancel },
@@ -55,20 +55,20 @@ export class SimPodAgent implements PodAgent {
     let toldMs = fromMs;
     const wish = { timestamps, sinceMs: undefined, tailLines: undefined, limitBytes: undefined };
     while (!stopped.cancelled) {
-      const current = world.pod(key);
+      const current = context.pod(key);
       const answer =
         current?.metadata.uid === pod.metadata.uid
           ? logRunOf(current, container, false)
           : { refused: "the pod is gone" };
       if ("refused" in answer || current === undefined) return;
-      const nowMs = world.clock.nowMs();
+      const nowMs = context.clock.nowMs();
       const lines: LogLine[] = [...logLines(current, answer.run, nowMs)].filter(({ atMs }) => atMs > toldMs);
       if (lines.length > 0) yield logText(lines, wish);
       toldMs = Math.max(toldMs, nowMs);
       if (answer.run.untilMs !== undefined) return;
       const nextMs = nextLogMs(current, answer.run, nowMs) ?? nowMs + 1000;
       // An end shows in the object; it is looked for more often than lines come.
-      await pause(world.clock, Math.min(1000, Math.max(1, nextMs - nowMs)), stopped);
+      await pause(context.clock, Math.min(1000, Math.max(1, nextMs - nowMs)), stopped);
     }
   }
 
@@ -114,22 +114,22 @@ export class SimPodAgent implements PodAgent {
   }
 
   nodeUsage(node: Node): Usage | undefined {
-    const world = this.started();
-    const agent = world.nodeAgent(node.metadata.name);
+    const context = this.started();
+    const agent = context.nodeAgent(node.metadata.name);
     if (agent?.state === undefined || !agent.state.alive) return undefined;
-    return asUsage(nodeUsage(node, agent.podsNow(), world.clock.nowMs()));
+    return asUsage(nodeUsage(node, agent.podsNow(), context.clock.nowMs()));
   }
 
   private started(): AgentContext {
-    if (this.world === undefined) throw badRequest("the simulated nodes have not started yet");
-    return this.world;
+    if (this.context === undefined) throw badRequest("the simulated nodes have not started yet");
+    return this.context;
   }
 
   private execInput(pod: Pod, container: string): ExecInput {
-    const world = this.started();
-    const agent = world.nodeAgent(pod.spec?.nodeName ?? "");
+    const context = this.started();
+    const agent = context.nodeAgent(pod.spec?.nodeName ?? "");
     const claimed = agent === undefined ? [] : this.claimed(agent, pod, container);
-    return { pod, container, claimed, sim: agent?.sim, driver: agent?.state?.driver, nowMs: world.clock.nowMs() };
+    return { pod, container, claimed, sim: agent?.sim, driver: agent?.state?.driver, nowMs: context.clock.nowMs() };
   }
 
   private claimed({ prepared, sim, state }: NodeAgent, pod: Pod, container: string): string[] {

@@ -21,18 +21,18 @@ export class StageObjects {
   readonly channel = new Channel();
   readonly wakes: Wakes;
   private readonly controllers: Controllers;
-  private readonly world: KubeletContext;
+  private readonly context: KubeletContext;
   private readonly kinds = new Map<string, StagedKind>();
 
-  constructor(controllers: Controllers, world: KubeletContext, wakes: Wakes) {
+  constructor(controllers: Controllers, context: KubeletContext, wakes: Wakes) {
     this.controllers = controllers;
-    this.world = world;
+    this.context = context;
     this.wakes = wakes;
   }
 
-  /** A kind that has stages for the first time is followed from now on; every object is looked at again. */
+  /** A kind that has stages for the first time is followed from now on; every object is reconciled again. */
   stagesChanged(): void {
-    for (const [name] of this.world.stages) if (isOther(name)) this.follow(name);
+    for (const [name] of this.context.stages) if (isOther(name)) this.follow(name);
     for (const [name, { cache, jobs }] of this.kinds) {
       jobs.clear();
       for (const [key] of cache.view().objects) this.channel.push(`${name} ${key}`);
@@ -43,19 +43,19 @@ export class StageObjects {
     const [name = "", key = ""] = place.split(" ");
     const kind = this.kinds.get(name);
     const object = kind?.own.get(key);
-    const stages: readonly Stage[] = this.world.stages.get(name) ?? [];
+    const stages: readonly Stage[] = this.context.stages.get(name) ?? [];
     if (kind === undefined) return undefined;
     if (object === undefined || stages.length === 0) {
       kind.jobs.delete(key);
       this.wakes.set(place, undefined);
       return undefined;
     }
-    const templates = templateWorld(this.world, undefined, undefined);
-    const played = await playStages(this.world, { object, job: kind.jobs.get(key), stages, templates, cancel });
+    const templates = templateWorld(this.context, undefined, undefined);
+    const played = await playStages(this.context, { object, job: kind.jobs.get(key), stages, templates, cancel });
     if (played.job === undefined) kind.jobs.delete(key);
     else kind.jobs.set(key, played.job);
     if (played.written !== undefined) kind.own.learn(played.written);
-    this.wakes.set(place, played.again ? this.world.ports.clock.nowMs() : played.wakeAtMs);
+    this.wakes.set(place, played.again ? this.context.ports.clock.nowMs() : played.wakeAtMs);
     return undefined;
   }
 

@@ -1,4 +1,7 @@
-/** Plays KWOK's stages on a node and its pods, where a user has made some; they then take the place of the built-in life. */
+/**
+ * Plays KWOK's stages on a node and its pods, where a user has made some; they then take the place of the built-in
+ * life.
+ */
 
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
@@ -26,17 +29,17 @@ export function nodeStages({ stages }: KubeletContext): readonly Stage[] | undef
 
 /** What templates may ask about a node and its pods. */
 export function templateWorld(
-  world: KubeletContext,
+  context: KubeletContext,
   agent: NodeAgent | undefined,
   node: Node | undefined,
 ): TemplateContext {
   const nodeIps = (name: string): string[] =>
-    (world.nodes.get(name)?.status?.addresses ?? [])
+    (context.nodes.get(name)?.status?.addresses ?? [])
       .filter(({ type }) => type === "InternalIP")
       .map(({ address }) => address);
   return {
-    nowMs: world.ports.clock.nowMs(),
-    startMs: world.startMs,
+    nowMs: context.ports.clock.nowMs(),
+    startMs: context.startMs,
     nodeName: node?.metadata.name ?? "",
     nodePort: 10250,
     version: defaultKubeletVersion,
@@ -64,24 +67,24 @@ export interface StagePlayed {
   readonly wakeAtMs: number | undefined;
   /** The state that the API answered with last. */
   readonly written: KubeObject | undefined;
-  /** Something was refused; look again at the wake-up. */
+  /** A write was refused; retry at the wake-up. */
   readonly failed: boolean;
   readonly again: boolean;
 }
 
-/** One look at an object: waits, or plays the stage that is due and sends its writes in order. */
-export async function playStages(world: KubeletContext, play: StagePlay): Promise<StagePlayed> {
+/** One reconcile of an object: waits, or plays the stage that is due and sends its writes in order. */
+export async function playStages(context: KubeletContext, play: StagePlay): Promise<StagePlayed> {
   const { object, stages, job, templates, cancel } = play;
-  const { ports, options } = world;
+  const { ports, options } = context;
   const next = nextForObject({ object, stages, job, clusterSeed: options.seed, world: templates });
   let written: KubeObject | undefined;
   for (const { step, write } of next.writes) {
     if (write.kind === "event") {
-      tell(world, write);
+      tell(context, write);
       continue;
     }
     const why = `stage ${next.playing?.stage?.name ?? ""}`;
-    const outcome = await sendWrite(ports.kube, write, { absentAt: world.podCache.revision, why, cancel });
+    const outcome = await sendWrite(ports.kube, write, { absentAt: context.podCache.revision, why, cancel });
     if (outcome.ok) {
       const isItself = outcome.value.object?.metadata.uid === object.metadata.uid;
       if (write.kind === "patch" && isItself) written = outcome.value.object;
@@ -105,16 +108,16 @@ export async function playStages(world: KubeletContext, play: StagePlay): Promis
   return { job: next.job, wakeAtMs: next.wakeAtMs, written, failed: false, again: next.again };
 }
 
-/** True when the pod should be looked at again at once. */
+/** True when the pod should be reconciled again at once. */
 export async function stagePod(
-  world: KubeletContext,
+  context: KubeletContext,
   agent: NodeAgent,
   record: PodRecord,
   { node, stages, cancel }: { node: Node; stages: readonly Stage[]; cancel: Cancel; faults: readonly Fault[] },
 ): Promise<boolean> {
   const object = record.pod;
-  const templates = templateWorld(world, agent, node);
-  const played = await playStages(world, {
+  const templates = templateWorld(context, agent, node);
+  const played = await playStages(context, {
     object,
     job: record.job,
     stages: stagesForPod(record.pod, stages),
@@ -129,15 +132,15 @@ export async function stagePod(
 
 /** The node itself; its lease stays ours to renew. */
 export async function stageNode(
-  world: KubeletContext,
+  context: KubeletContext,
   agent: NodeAgent,
   { node, stages, cancel }: { node: Node; stages: readonly Stage[]; cancel: Cancel },
 ): Promise<void> {
-  const templates = templateWorld(world, agent, node);
+  const templates = templateWorld(context, agent, node);
   const object = node;
-  const played = await playStages(world, { object, job: agent.job, stages, templates, cancel });
+  const played = await playStages(context, { object, job: agent.job, stages, templates, cancel });
   agent.job = played.job;
   agent.nodeWakeMs = earliest(played.wakeAtMs, agent.state?.nextMs);
-  if (played.written !== undefined) world.nodes.learn(played.written);
+  if (played.written !== undefined) context.nodes.learn(played.written);
   agent.nodeIsDirty = !played.failed && played.written !== undefined;
 }

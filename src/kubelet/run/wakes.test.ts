@@ -69,7 +69,7 @@ test("nothing is woken before the start and after the end", async () => {
   expect([woken, clock.pending]).toEqual([["early"], 0]);
 });
 
-test("a key with a priority overtakes those that wait for their turn, also when it waits among them", async () => {
+test("a key with a priority overtakes queued keys, also when it is queued itself", async () => {
   const clock = new ManualClock();
   const queue = new WorkQueue({ name: "test", clock, metrics: new MetricsBook() });
   const wakes = new Wakes(clock, 1);

@@ -10,9 +10,9 @@ interface Wake {
 }
 
 /**
- * Wake-ups of many keys with one timer: thousands of nodes renew a lease every ten seconds, and a timer for each would be most
- * of their cost. A key has one wake-up, the one that was set last. Moments are of the wall clock, which decisions read too;
- * a step of that clock is noticed after a bounded time.
+ * Wake-ups of many keys with one timer: thousands of nodes renew a lease every ten seconds, and a timer for each would
+ * be most of their cost. A key has one wake-up, the one that was set last. Moments are of the wall clock, which
+ * decisions read too; a step of that clock is noticed after a bounded time.
  */
 export class Wakes implements Source {
   private readonly clock: Clock;

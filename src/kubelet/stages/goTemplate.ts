@@ -11,7 +11,7 @@ export class TemplateError extends Error {
   }
 }
 
-/** Anything JSON, and undefined for what is not there. */
+/** Anything JSON, and undefined for a missing value. */
 export type TemplateValue = unknown;
 export type TemplateFunctions = Readonly<Record<string, (...args: TemplateValue[]) => TemplateValue>>;
 
@@ -230,7 +230,7 @@ class TemplateParser {
   }
 
   #call(name: string, args: readonly Expr[]): Expr {
-    // These two stop at the first answer, so what follows may ask about what is not there.
+    // These two stop at the first answer, so what follows may read missing values.
     if (name === "and") return (scope) => shortCircuit(args, scope, (value) => !isTruthy(value));
     if (name === "or") return (scope) => shortCircuit(args, scope, isTruthy);
     const builtin = builtins.get(name);

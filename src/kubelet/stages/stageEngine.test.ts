@@ -416,7 +416,7 @@ describe("selectors", () => {
     expect(matches(expression)).toBe(expected);
   });
 
-  test("an expression that fails passes over its own stage and is told", () => {
+  test("an expression that fails skips its own stage and is reported", () => {
     const bad = stage({ selector: { matchExpressions: [{ cel: { expression: "self.status.none.at == 1" } }] } }, "bad");
     const { stage: picked, problems } = chosen([bad, stage({}, "good")], 1);
     expect([picked?.name, problems.map(({ reason }) => reason)]).toEqual(["good", ["StageExpressionFailed"]]);

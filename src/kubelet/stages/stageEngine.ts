@@ -50,7 +50,7 @@ export interface StageNext {
   readonly playing: StageJob | undefined;
   readonly writes: readonly StageWrite[];
   readonly wakeAtMs: number | undefined;
-  /** Ask again with the object that the API answered with, without waiting for the watch. */
+  /** Continue with the object that the API answered with, without waiting for the watch. */
   readonly again: boolean;
 }
 

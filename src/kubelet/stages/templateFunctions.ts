@@ -7,7 +7,7 @@ export interface TemplateContext {
   readonly nowMs: number;
   /** When the simulator began. */
   readonly startMs: number;
-  /** The object that is looked at has a name; nodes are known by theirs. */
+  /** The name of the node of the object; a node has its own. */
   readonly nodeName: string;
   readonly nodePort: number;
   readonly version: string;

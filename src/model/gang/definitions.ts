@@ -1,6 +1,6 @@
 /**
- * The definitions of the gang kinds: Grove's groups, fields, defaults, rules, columns and short names. A pod spec is kept as it is
- * written; the API server checks it where it becomes a pod.
+ * The definitions of the gang kinds: Grove's groups, fields, defaults, rules, columns and short names. A pod spec is
+ * kept as it is written; the API server checks it where it becomes a pod.
  */
 import type { NewObject } from "../intent.ts";
 import type { CustomResourceDefinition, JSONSchemaProps } from "../kubernetes.generated.ts";

@@ -1,4 +1,7 @@
-/** What Grove's webhooks do, as functions: defaults and checks of PodCliqueSets, checks of topology bindings, the authorizer. */
+/**
+ * What Grove's webhooks do, as functions: defaults and checks of PodCliqueSets, checks of topology bindings, the
+ * authorizer.
+ */
 import type { AdmissionHook, AdmissionLookup, AdmissionRequest, AdmissionVerdict } from "../objects/admissionHook.ts";
 import { describeFieldError } from "../objects/fieldError.ts";
 import { authorizeChild } from "./authorizeChild.ts";
@@ -51,7 +54,7 @@ function reviewSet(
   settings: GangSettings,
 ): AdmissionVerdict<never> {
   const set = object as PodCliqueSet;
-  // A set on its way out only loses its finalizer.
+  // A terminating set only loses its finalizer.
   if (set.metadata.deletionTimestamp !== undefined) return { allowed: true };
   const isCreate = operation === "CREATE";
   const always = validateSet(set, settings, isCreate);

@@ -3,7 +3,10 @@ import { builtin } from "../resources.generated.ts";
 import { podGroupRef } from "../scheduling/podGroup.ts";
 import { topologyRef } from "../scheduling/topology.ts";
 import type { ClusterTopologyBinding, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang } from "./types.ts";
-/** The words of the gang API on objects: labels, annotations, finalizers, gates, variables. They are Grove's, letter by letter. */
+/**
+ * The words of the gang API on objects: labels, annotations, finalizers, gates, variables. They are Grove's, letter by
+ * letter.
+ */
 export const labels = {
   managedBy: "app.kubernetes.io/managed-by",
   partOf: "app.kubernetes.io/part-of",

@@ -61,7 +61,7 @@ export function strategyOf({ spec }: PodCliqueSet): UpdateStrategyType {
   return spec.updateStrategy?.type ?? "RollingRecreate";
 }
 
-/** Whose pods these are: the first clique that says so, else the default profile. */
+/** The scheduler of a set: that of the first clique that names one, else the default profile. */
 export function schedulerOf(set: PodCliqueSet, defaultProfile: SchedulerName): SchedulerName {
   for (const { spec } of cliquesOf(set)) {
     const name = spec.podSpec.schedulerName ?? "";

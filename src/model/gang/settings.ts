@@ -1,13 +1,13 @@
 /**
- * How the gang operator behaves: the fields of Grove's OperatorConfiguration that have a meaning here, their defaults and checks,
- * and the settings that only we have (`gangTermination`).
+ * How the gang operator behaves: the fields of Grove's OperatorConfiguration that have a meaning here, their defaults
+ * and checks, and the settings that only we have (`gangTermination`).
  */
 import { duplicate, type FieldError, invalid, notSupported, required } from "../objects/fieldError.ts";
 import { isObject } from "../objects/json.ts";
 
 /**
- * What happens to a clique or group that has lost every scheduled replica. `Suppress`: it is not a breach, an Event is the signal.
- * `Terminate`: it is a breach if it was ever scheduled.
+ * What happens to a clique or group that has lost every scheduled replica. `Suppress`: it is not a breach, an Event is
+ * the signal. `Terminate`: it is a breach if it was ever scheduled.
  */
 export type FullLossPolicy = "Suppress" | "Terminate";
 
@@ -56,7 +56,10 @@ export const waitIsOver = "0s";
 
 export const configurationApiVersion = "operator.config.grove.io/v1alpha1";
 
-/** Reads an OperatorConfiguration. Fields about servers, certificates and logs are accepted and have no effect in this process. */
+/**
+ * Reads an OperatorConfiguration. Fields about servers, certificates and logs are accepted and have no effect in this
+ * process.
+ */
 export function readGangConfiguration(
   document: unknown,
 ): { readonly settings: GangSettings } | { readonly errors: readonly FieldError[] } {

@@ -111,7 +111,9 @@ export type PodCliqueSetStatus = {
   hpaPodSelector?: string;
   currentGenerationHash?: string;
   updateProgress?: SetUpdateProgress;
-  /** The policy under which its operator judges it: what a reader cannot see from the conditions alone. Not in Grove. */
+  /**
+   * The policy under which its operator judges it: what a reader cannot see from the conditions alone. Not in Grove.
+   */
   fullLossPolicy?: FullLossPolicy;
   gangTerminations?: GangTermination[];
 };

@@ -110,7 +110,7 @@ function isAllowedChange(now: TopologyConstraint, then: TopologyConstraint): boo
   return now.topologyName === then.topologyName || then.topologyName === undefined;
 }
 
-/** Whether an old object was given the name of its topology, after which it is looked at as if it were new. */
+/** Whether an old object was given the name of its topology, after which it is validated as if it were new. */
 export function isTopologyRepair(set: PodCliqueSet, before: PodCliqueSet): boolean {
   const hadNone = constraintsOf(before).every(({ constraint }) => constraint.topologyName === undefined);
   const isOld = constraintsOf(before).some(({ constraint }) => constraint.packDomain !== undefined);

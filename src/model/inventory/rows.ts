@@ -1,11 +1,15 @@
-/** The rows of the inventory's tables, as decisions read them. Times are milliseconds since 1970, cut to milliseconds. */
+/**
+ * The rows of the inventory's tables, as decisions read them. Times are milliseconds since 1970, cut to milliseconds.
+ */
 
 /** One kind of machine that users can ask for. */
 export interface GpuTypeRow {
   readonly gpuType: string;
   readonly instanceType: string;
   readonly maxGpus: number;
-  /** GPUs of one node; 0 means a type without GPUs; null means `maxGpus`. The seed's: the reconciler never writes it. */
+  /**
+   * GPUs of one node; 0 means a type without GPUs; null means `maxGpus`. The seed's: the reconciler never writes it.
+   */
   readonly maxPerNode: number | null;
   readonly isActive: boolean;
   /** What pods ask for: `nvidia.com/gpu`, or a slice of one. */

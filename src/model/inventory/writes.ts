@@ -1,4 +1,7 @@
-/** What a run has decided to write, before it is written: the plan that a dry run prints is the plan that a run carries out. */
+/**
+ * What a run has decided to write, before it is written: the plan that a dry run prints is the plan that a run carries
+ * out.
+ */
 import type { AvailabilityNumbers, DiskChange, DiskImport, DriftEvent } from "./rows.ts";
 
 /** What one type should say. Numbers that could not be learned are the old ones. */

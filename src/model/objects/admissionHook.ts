@@ -56,8 +56,8 @@ export interface AdmissionHook<T extends KubeObject = KubeObject> {
   /** The kinds that `review` looks up: a caller outside the server keeps a cache of each. */
   readonly reads?: readonly Resource[];
   /**
-   * What the API server can see without a call: a webhook that does not answer must not stop writes that are none of its
-   * business. A first sieve only: `review` looks again.
+   * What the API server can check without a call: a webhook that does not answer must not stop writes that do not
+   * concern it. A first filter only: `review` checks again.
    */
   readonly sieve?: HookSieve;
   review(request: AdmissionRequest<T>, lookup: AdmissionLookup): AdmissionVerdict<T>;

@@ -5,7 +5,7 @@ import type { Revision } from "../revision.ts";
 import { equalFields, type JsonObject } from "./json.ts";
 import type { KubeObject, MergePatch } from "./object.ts";
 
-/** What a controller wants done now, in this order, and when it wants to be asked again though nothing has changed. */
+/** The writes of a controller, in this order, and when to requeue though nothing has changed. */
 export interface Decision {
   readonly intents: readonly Intent[];
   readonly wakeAtMs: number | undefined;
@@ -96,8 +96,9 @@ export class Draft {
   /**
    * An object was adopted with the intents so far. Whether it is ours is known when the API has agreed: two owners may
    * want one orphan, and the one that does not get it must not have deleted a pod of its own to make room. So nothing
-   * that comes after it in this draft is decided now; the next reconcile counts again. Found by: muster sim replay
-   * --scenario workloads --seed 794753571
+   * that comes after it in this draft is decided now; the next reconcile counts again.
+   *
+   * Found by: muster sim replay --scenario workloads --seed 794753571
    */
   adopted(): void {
     this.#claims = this.intents.length;

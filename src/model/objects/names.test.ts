@@ -42,7 +42,7 @@ describe("good names draw no complaint", () => {
   });
 });
 
-describe("bad names are told why", () => {
+describe("invalid names are refused with the reason", () => {
   test("a subdomain in capitals gets Kubernetes' own sentence", () => {
     expect(dnsSubdomainErrors("Web")).toEqual([
       "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",

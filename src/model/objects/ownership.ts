@@ -1,6 +1,6 @@
 /**
- * Whose an object is: the controller reference, by UID. A namesake of the owner that came later owns nothing of what the
- * first one left.
+ * Whose an object is: the controller reference, by UID. A namesake of the owner that came later owns nothing of what
+ * the first one left.
  */
 
 import type { PodTemplateSpec } from "../kubernetes.generated.ts";
@@ -21,8 +21,8 @@ export function ownerReference({ apiVersion, kind, metadata }: KubeObject): Owne
 }
 
 /**
- * The candidates that are the owner's: those it controls and selects, and orphans that it selects, which it adopts. What
- * it controls and no longer selects it releases. An owner on its way out neither adopts nor releases.
+ * The candidates that are the owner's: those it controls and selects, and orphans that it selects, which it adopts.
+ * What it controls and no longer selects it releases. A terminating owner neither adopts nor releases.
  */
 export function claim<T extends KubeObject>(
   draft: Draft,

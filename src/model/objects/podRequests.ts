@@ -19,7 +19,9 @@ export function nanoOf(text: string): bigint {
 /** Summing a node means asking every pod on it; objects never change, so each is added up once. */
 const known = new WeakMap<PodSpec, Amounts>();
 
-/** Containers together, or the largest moment of initialisation if that is more; a pod-level request replaces the sum. */
+/**
+ * Containers together, or the largest moment of initialisation if that is more; a pod-level request replaces the sum.
+ */
 export function podRequests(pod: Pod): Amounts {
   const { spec } = pod;
   if (spec === undefined) return new Map();

@@ -1,9 +1,10 @@
 import type { KubeObject } from "./object.ts";
 
 /**
- * A resource in one version, `{ group: "apps", version: "v1", plural: "deployments" }`, and the type of its objects. Everything that
- * reads or writes objects takes one: what comes back from `kube.get({ ...builtin.Pod, namespace, name })` is a Pod. Built-in
- * resources are in `resources.generated.ts`; those of custom kinds are beside the types of their objects.
+ * A resource in one version, `{ group: "apps", version: "v1", plural: "deployments" }`, and the type of its objects.
+ * Everything that reads or writes objects takes one: what comes back from `kube.get({ ...builtin.Pod, namespace, name
+ * })` is a Pod. Built-in resources are in `resources.generated.ts`; those of custom kinds are beside the types of their
+ * objects.
  */
 export interface Resource<T extends KubeObject = KubeObject> {
   readonly group: string;

@@ -3,8 +3,8 @@ import type { CustomResourceDefinition, JSONSchemaProps } from "../kubernetes.ge
 import { kaiGroup, schedulingGroup } from "./keys.ts";
 
 /**
- * The definitions of the kinds that queues and gangs are written in: the same groups, versions, fields and defaults as KAI's, so
- * that manifests move between the two. What only we understand is optional and marked.
+ * The definitions of the kinds that queues and gangs are written in: the same groups, versions, fields and defaults as
+ * KAI's, so that manifests move between the two. What only we understand is optional and marked.
  */
 
 type Schema = JSONSchemaProps;
@@ -266,7 +266,8 @@ export const topologyDefinition = definition({
             message: "the node labels and their order cannot change; make another Topology",
           },
           {
-            // Not by index: Kubernetes has no bound for the cost of a search in a computed list, and refuses the definition.
+            // Not by index: Kubernetes has no bound for the cost of a search in a computed list, and refuses the
+            // definition.
             rule: "self.all(x, x.nodeLabel != 'kubernetes.io/hostname') || self[self.size() - 1].nodeLabel == 'kubernetes.io/hostname'",
             message: "kubernetes.io/hostname can only be the last level",
           },

@@ -52,7 +52,7 @@ describe("a queue", () => {
     expect(review("queues", { operation: "DELETE", oldObject: object({ spec: {} }) }).allowed).toBe(true);
   });
 
-  test("stays while it has a child that its status has not heard of", () => {
+  test("stays while it has a child that its status does not list yet", () => {
     const child = named("new", { spec: { parentQueue: "x" } });
     const removed = { operation: "DELETE", oldObject: object({ spec: {} }) } as const;
     expect(review("queues", removed, false, [child])).toMatchObject({

@@ -70,7 +70,9 @@ export const annotationKeys = {
   commitSize: "muster.dev/commit-size",
   /** On a pod that waits: which epoch of the scheduler began last while it did. */
   schedulerEpoch: "muster.dev/scheduler-epoch",
-  /** On a BindRequest: the epoch that its pod named when it was decided, or `none`. On any other it is not carried out. */
+  /**
+   * On a BindRequest: the epoch that its pod named when it was decided, or `none`. On any other it is not carried out.
+   */
   decidedIn: "muster.dev/decided-in",
   /** On a victim: the plan that it is evicted for, and the pod that shows whether the plan stands. */
   evictedFor: "muster.dev/evicted-for",
@@ -88,7 +90,9 @@ export const reservationAppLabel = "kai-resource-reservation";
 export const reservationSchedulerName = "muster-binder";
 export const scalingNamespace = "kai-scale-adjust";
 
-/** A reservation pod is known by its namespace and its app label, both: a user can have the one or the other by chance. */
+/**
+ * A reservation pod is known by its namespace and its app label, both: a user can have the one or the other by chance.
+ */
 export function isReservationPod(pod: { metadata: { namespace?: string; labels?: Record<string, string> } }): boolean {
   return (
     pod.metadata.namespace === reservationNamespace && pod.metadata.labels?.[labelKeys.app] === reservationAppLabel

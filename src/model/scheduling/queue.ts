@@ -6,7 +6,10 @@ import { resource } from "../objects/resource.ts";
 import { schedulingGroup } from "./keys.ts";
 import { wrongDuration } from "./wrongDuration.ts";
 
-/** Where workloads wait in line: a tree whose leaves take workloads and whose nodes divide what they get among their children. */
+/**
+ * Where workloads wait in line: a tree whose leaves take workloads and whose nodes divide what they get among their
+ * children.
+ */
 export type Queue = {
   apiVersion: string;
   kind: string;

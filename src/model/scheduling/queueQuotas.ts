@@ -1,7 +1,7 @@
 import { type FieldError, fieldNotFound } from "../objects/fieldError.ts";
 import { type Queue, type QueueSpec, unlimited } from "./queue.ts";
 
-/** Quotas that cannot all be kept: a queue was promised more than the one above it. */
+/** Quotas that cannot all be met: a queue is guaranteed more than its parent. */
 
 export interface QuotaVerdict {
   readonly errors: FieldError[];

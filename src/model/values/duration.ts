@@ -1,6 +1,9 @@
 /** Durations as people write them on the command line and in variables. */
 
-/** Seconds as a whole number (`08` is eight), or amounts with units: `90s`, `1m30s`, `500ms`, `1h`. Undefined when it is neither. */
+/**
+ * Seconds as a whole number (`08` is eight), or amounts with units: `90s`, `1m30s`, `500ms`, `1h`. Undefined when it is
+ * neither.
+ */
 export function durationMs(text: string): number | undefined {
   if (/^[0-9]{1,9}$/.test(text)) return Number.parseInt(text, 10) * 1000;
   if (!/^(?:[0-9]{1,9}(?:h|ms|m|s))+$/.test(text)) return undefined;

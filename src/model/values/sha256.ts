@@ -1,6 +1,7 @@
 /**
- * SHA-256 of a text in UTF-8, as bytes. Names that other programs derive too (reservation pods) need this very hash, and the
- * pure rooms have no crypto library. For names and identities, not for secrets; half a surrogate pair has no UTF-8 and throws.
+ * SHA-256 of a text in UTF-8, as bytes. Names that other programs derive too (reservation pods) need this very hash,
+ * and the pure rooms have no crypto library. For names and identities, not for secrets; half a surrogate pair has no
+ * UTF-8 and throws.
  */
 export function sha256(text: string): Uint8Array {
   const message = padded(utf8(text));
@@ -83,7 +84,10 @@ function utf8(text: string): Uint8Array {
   return Uint8Array.from(bytes);
 }
 
-/** The first 32 bits of the fractions of roots of the first primes: square roots to begin with, cube roots for the rounds. */
+/**
+ * The first 32 bits of the fractions of roots of the first primes: square roots to begin with, cube roots for the
+ * rounds.
+ */
 const primes = firstPrimes(64);
 const initial = primes.slice(0, 8).map((prime) => fractionBits(Math.sqrt(prime)));
 const rounds = primes.map((prime) => fractionBits(Math.cbrt(prime)));

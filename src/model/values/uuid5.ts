@@ -1,4 +1,6 @@
-/** A UUID that is derived from another one and a name (version 5, RFC 9562): the same two always give the same third. */
+/**
+ * A UUID that is derived from another one and a name (version 5, RFC 9562): the same two always give the same third.
+ */
 export function uuid5(namespace: string, name: string): string {
   const space = hexBytes(namespace);
   // What is no UUID is taken by its letters, so that every identity has derived ones.

@@ -108,7 +108,8 @@ export const reservationsOutliveTheirUsers: Invariant = {
           if (device === undefined)
             return `${now.metadata.name} was bound before the node had said which device ${group} has`;
           const told = devicesOf(now)[group];
-          if (told !== device) return `${now.metadata.name} was told device ${told} of ${group}, which has ${device}`;
+          if (told !== device)
+            return `${now.metadata.name} has recorded device ${told} of ${group}, which has ${device}`;
         }
         return undefined;
       },

@@ -32,8 +32,8 @@ export function meddler(): ActorSpec {
 }
 
 /**
- * Groups whose reservation a person has deleted, and whose pods have not got it back yet. Nothing keeps their device meanwhile, and nothing can:
- * what is asked of the binder is that it gives the device back to them, or ends them.
+ * Groups whose reservation a person has deleted, and whose pods have not got it back yet. Nothing keeps their device
+ * meanwhile, and nothing can: what is asked of the binder is that it gives the device back to them, or ends them.
  */
 export class RobbedGroups {
   private readonly store: ObjectStore;
@@ -57,7 +57,10 @@ export class RobbedGroups {
     return this.robbed.has(`${node}/${group}`);
   }
 
-  /** No bind that may rest on the old reservation is under way, and nothing of the group is left or all of it has one device. */
+  /**
+   * No bind that may rest on the old reservation is in flight, and nothing of the group is left or all of it has one
+   * device.
+   */
   private isMended(group: string, node: string): boolean {
     for (const version of this.store.collection("scheduling.run.ai/bindrequests").all()) {
       const request = version.object() as BindRequest;

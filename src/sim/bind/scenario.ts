@@ -104,7 +104,7 @@ export function bindWith(mistake?: Mistake): Scenario {
   };
 }
 
-/** What a pod of the story asks for, and where it is placed: for good, so that a group is never asked for more than it has. */
+/** What a pod of the scenario requests, and its node: fixed, so that a group is never asked for more than it has. */
 interface Wish {
   readonly name: string;
   readonly node: string;
@@ -127,7 +127,10 @@ const wishes: readonly Wish[] = [
   { name: "w1", node: "t4-1", groups: [], share: "" },
 ];
 
-/** Submits pods and places them, takes some away, and gives a failed one another try. It dies too; what it has done it reads again. */
+/**
+ * Submits pods and places them, takes some away, and gives a failed one another try. It dies too; what it has done it
+ * reads again.
+ */
 const scheduler = (): ActorSpec => {
   let turn = 0;
   return {

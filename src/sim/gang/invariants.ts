@@ -43,7 +43,7 @@ function all<T>(store: ObjectStore, resource: string): T[] {
 const hasGate = ({ spec }: Pod): boolean => (spec?.schedulingGates ?? []).some(({ name }) => name === gangGate);
 const isLeaving = ({ metadata }: { metadata: { deletionTimestamp?: string } }): boolean =>
   metadata.deletionTimestamp !== undefined;
-/** Has a node that runs it. Asked at rest, when every toleration is over. */
+/** Has a node that runs it. Checked at rest, when every toleration is over. */
 const isScheduled = (store: ObjectStore, pod: Pod): boolean =>
   !isFinished(pod) && !isLeaving(pod) && isNodeUp(store, pod.spec?.nodeName ?? "");
 
@@ -52,7 +52,7 @@ function isNodeUp(store: ObjectStore, name: string): boolean {
   return node?.status?.conditions?.find(({ type }) => type === "Ready")?.status === "True";
 }
 
-/** Asked to go, and its kubelet is not there to do it. */
+/** Terminating, without a kubelet to confirm it. */
 const isStranded = (store: ObjectStore, pod: Pod): boolean =>
   isLeaving(pod) && (pod.spec?.nodeName ?? "") !== "" && !isNodeUp(store, pod.spec?.nodeName ?? "");
 
@@ -196,7 +196,7 @@ function saidText(clique: PodClique): string {
 /** I19: an announcement is not repeated, and none is left out. */
 export const lossesAreToldOnce: Invariant = {
   id: "I19",
-  fact: "every loss of all scheduled replicas is told by exactly one Event; what an update takes away may be none",
+  fact: "every loss of all scheduled replicas has exactly one Event; pods deleted by an update may have none",
   begin: ({ store }) => {
     const losses = new Map<string, number>();
     /** Those during an update. */
@@ -223,14 +223,14 @@ export const lossesAreToldOnce: Invariant = {
         told.set(uid, count);
         const happened = (losses.get(uid) ?? 0) + (doubtful.get(uid) ?? 0);
         if (count <= happened) return undefined;
-        return `${name} (${short(uid)}) lost everything ${happened} times, and that was told ${count} times`;
+        return `${name} (${short(uid)}) lost everything ${happened} times, and that was announced ${count} times`;
       },
       atRest: () => {
         for (const object of [...all<PodClique>(store, cliques), ...all<PodClique>(store, groups)]) {
           const { uid, name } = object.metadata;
           const [happened, announced] = [losses.get(uid) ?? 0, told.get(uid) ?? 0];
           if (announced < happened || announced > happened + (doubtful.get(uid) ?? 0))
-            return `${name} lost everything ${happened} times, and that was told ${announced} times`;
+            return `${name} lost everything ${happened} times, and that was announced ${announced} times`;
         }
         return undefined;
       },
@@ -304,7 +304,10 @@ interface SeenBreach {
   lastUs: number;
 }
 
-/** I13: no end without a breach that has lasted. A condition that was true a moment ago may have been read before it changed. */
+/**
+ * I13: no end without a breach that has lasted. A condition that was true a moment ago may have been read before it
+ * changed.
+ */
 export const endsHaveACause = (held: Held): Invariant => ({
   id: "I13",
   fact: "the end of a gang is put on record only while something of it has been in breach for the delay, or its template has changed",

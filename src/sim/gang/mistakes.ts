@@ -31,7 +31,7 @@ export const countsWhateverIsBound: Mistake = {
 export const gangMistakes: readonly Mistake[] = [
   countsWhateverIsBound,
   {
-    // When every node is silent no pod is evicted: an operator that looks at pods alone never sees the loss.
+    // When every node is silent no pod is evicted: an operator that reads pods alone never sees the loss.
     name: "waits-for-evictions",
     invariant: "I4",
     kube: ({ kube }) => ({

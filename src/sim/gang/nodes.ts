@@ -1,6 +1,6 @@
 /**
- * Nodes that fail as nodes fail. A kubelet that has fallen silent renews no lease and carries nothing out; that its node is unreachable, tainted and
- * rid of its pods is the work of the cluster's own controllers, with times that are as short as the story.
+ * Nodes that fail as nodes fail. A silent kubelet renews no lease and does nothing; its node is marked unreachable and
+ * tainted, and its pods are evicted, by the cluster's own controllers, with times that are as short as the scenario.
  */
 import type { Controllers } from "../../control/runtime/controllers.ts";
 import { addNodeLives, type NodeLivesTimes } from "../../control/workloads/nodeLives.ts";

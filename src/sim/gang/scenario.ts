@@ -42,8 +42,8 @@ export const simGangSettings = (fullLossPolicy: FullLossPolicy): GangSettings =>
 });
 
 /**
- * Two operators of which one leads, gangs that are made, scaled, changed and remade, and nodes that fall silent, or go with all their pods.
- * `gang/<mistake>`: one classic mistake at a time.
+ * Two operators of which one leads, gangs that are made, scaled, changed and remade, and nodes that fall silent, or go
+ * with all their pods. `gang/<mistake>`: one classic mistake at a time.
  */
 export function gangScenario(policy: FullLossPolicy = "Suppress", mistake?: Mistake): Scenario {
   const settings = simGangSettings(policy);

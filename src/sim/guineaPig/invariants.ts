@@ -89,7 +89,7 @@ export const ownWritesCount = (held: Held): Invariant => ({
     return {
       learned: (actor, life, told) => {
         const key = `${actor}|${life}|${told.object.metadata.uid}`;
-        // What others made counts when it is in the picture: a look at one object does not put it there.
+        // Objects of other actors count when a watch has delivered them: a read of one object does not.
         const counts = told.resource === pods && (told.via === "stream" || own.has(key));
         if (counts && !toldPods.has(key)) toldPods.set(key, nowUs());
         toldReplicas.learned(`${actor}|${life}`, told, nowUs());
@@ -190,7 +190,7 @@ function whoOf({ actor, life }: CallRecord): string {
 /** I10: usage is what there is. An intent that lost to another one no longer counts, in doubt or not. */
 export const removedIsRemoved: Invariant = {
   id: "I10",
-  fact: "a pod that a process removed, and was told so, does not count for it",
+  fact: "a pod whose removal was acknowledged does not count for the process that removed it",
   begin: () => {
     /** By actor and life: the keys that are gone, until it observes another pod of that name. */
     const removed = new Map<string, Set<string>>();

@@ -3,7 +3,7 @@ import { Lease } from "../../control/runtime/lease.ts";
 import type { ActorPorts } from "../actor.ts";
 import { noMetrics, observeCache, simLeaseTimes } from "../controllersProcess.ts";
 
-/** For the mutant that once led and does not ask again: no fence, and nothing happens when the lease is lost. */
+/** For the mutant that once led and does not check again: no fence, and nothing happens when the lease is lost. */
 export async function leadsForEver(
   ports: ActorPorts,
   add: (controllers: Controllers, ports: ActorPorts) => void,

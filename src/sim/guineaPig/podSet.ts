@@ -121,7 +121,7 @@ export class PodSets {
     if (ended !== undefined) return this.remove(ended, (now) => hasEnded(now) && !isClaimed(now), turn);
     const shown = mine.filter((pod) => !hasEnded(pod));
     if (this.count(set, shown) < replicasOf(set)) return this.grow(set, turn);
-    // What may yet come is no reason to remove what is there.
+    // A create in flight is no reason to delete an existing pod.
     const live = [...shown, ...this.madeUnseen(key)];
     if (live.length > replicasOf(set)) return this.shrink(set, live, turn);
     const marked = await this.mark(shown, turn);
@@ -298,7 +298,9 @@ export class PodSets {
     return this.remove(victim, (pod) => !isClaimed(pod), turn);
   }
 
-  /** A pod whose set is gone. That our picture lacks the set proves nothing: pods and sets arrive by different streams. */
+  /**
+   * A pod whose set is gone. That our picture lacks the set proves nothing: pods and sets arrive by different streams.
+   */
   private async removeOrphan(pod: KubeObject, turn: SetReconcile): Promise<ReconcileResult> {
     const { uid, name } = controllerOf(pod) as OwnerReference;
     if (this.mistake !== "acts-on-cache-absence") {
@@ -310,7 +312,7 @@ export class PodSets {
     return this.remove(pod, (now) => !isClaimed(now) && controllerOf(now)?.uid === uid, turn);
   }
 
-  /** Looks again, then deletes exactly what it looked at. */
+  /** Reads again, then deletes exactly the version that was read. */
   private async remove(
     pod: KubeObject,
     stillRight: (now: KubeObject) => boolean,

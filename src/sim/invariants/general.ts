@@ -38,7 +38,10 @@ export const destroysWhatItLookedAt = (held: Held, { withGrace = false } = {}): 
   id: "I13",
   fact: "a delete hits the very version that its author had looked at",
   begin: () => {
-    /** A pod that goes at once is marked first: one call, two revisions, and the first one is what the author looked at. */
+    /**
+     * A pod that is deleted at once is marked first: one call, two revisions, and the first one is what the author
+     * read.
+     */
     const beforeMark = new WeakMap<CallRecord, number>();
     return {
       commit: ({ type, call, key, event }) => {

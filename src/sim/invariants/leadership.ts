@@ -45,7 +45,7 @@ export const oneEpochWrites = (held: Held, lease: string): Invariant => ({
         const mine = holders.get(`${call.actor}|${call.life}`);
         const what = `${call.actor} sent ${call.verb} ${call.key}`;
         if (mine === undefined) return `${what} and never led`;
-        if (mine.lost) return `${what} after it was told of another leader`;
+        if (mine.lost) return `${what} after it observed another leader`;
         if (call.sentUs >= mine.untilUs) {
           return `${what} ${(call.sentUs - mine.untilUs) / 1000} ms after its lease had run out`;
         }

@@ -149,7 +149,7 @@ function backups(stage: Stage): ActorSpec {
   };
 }
 
-/** Both nodes are ready all the time, and say so. */
+/** Both nodes are ready all the time, and report it. */
 function kubelets(): ActorSpec {
   return {
     name: "kubelet",
@@ -237,7 +237,7 @@ const trustsTheFilter: Mistake = (ports) => ({
   }),
 });
 
-/** The deadline is looked at between questions, and a question that is never answered has no end. */
+/** The deadline is checked between calls, and a call without an answer has no end. */
 const waitsForEver: Mistake = (ports) => ({
   ...ports,
   clock: { nowMs: () => ports.clock.nowMs(), monotonicMs: () => ports.clock.monotonicMs(), after: () => () => {} },

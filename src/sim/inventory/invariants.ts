@@ -68,7 +68,9 @@ export const unknownIsNotZero: Invariant = {
   fact: "an error while reading is unknown: never zero, never gone",
   begin: () => {
     let stage: Stage | undefined;
-    /** With which volume each disk's snapshots were counted; a run that could not read them links a volume all the same. */
+    /**
+     * With which volume each disk's snapshots were counted; a run that could not read them links a volume all the same.
+     */
     const countedWith = new Map<string, string | null>();
     return {
       observe: (_, what, value) => {

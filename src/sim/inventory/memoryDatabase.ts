@@ -1,4 +1,7 @@
-/** The database port over tables in memory: held to the same contract as PostgreSQL, with answers that can be late or lost. */
+/**
+ * The database port over tables in memory: held to the same contract as PostgreSQL, with answers that can be late or
+ * lost.
+ */
 import { type DriftEvent, liveReservationStatuses } from "../../model/inventory/rows.ts";
 import type { DiskWrite, TypeWrite, WriteOutcome } from "../../model/inventory/writes.ts";
 import type {
@@ -18,12 +21,12 @@ import type {
 import { ConstraintError, type MemoryTables } from "./memoryTables.ts";
 
 /**
- * What becomes of a question: it is answered, it never arrives, or its answer is lost after it was carried out. A mute
- * connection stays open and gives no answer, as that of a server that stands still.
+ * The fault of a call: it is answered, it never arrives, or its answer is lost after it was carried out. A hanging
+ * connection stays open and gives no answer, as that of a server that hangs.
  */
 export type CallFate = "answered" | "lostBefore" | "lostAfter" | "muteBefore" | "muteAfter";
 
-/** Waits as long as a question takes on its way, then says what becomes of it. */
+/** Waits for the latency of a call, then returns its fault. */
 export type Hop = (what: string) => Promise<CallFate>;
 
 const atOnce: Hop = async () => "answered";
@@ -72,7 +75,7 @@ export class MemoryDatabase implements InventoryDatabase {
         return { status: "locked" };
       }
       const fence = ++tables.fence;
-      // The lock is ours, so a run that still says that it is under way was killed.
+      // The lock is ours, so a run that is still recorded as running was killed.
       for (const [at, run] of tables.runs.entries()) {
         if (run.status !== "running") continue;
         const error = "abandoned: the run ended without a record";

@@ -13,7 +13,7 @@ import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { SimCloud } from "./simCloud.ts";
 import { leaseMs, prefix, type Stage, told } from "./stage.ts";
 
-/** A run that fails says so in its report; that is no mistake of the program. */
+/** A failed run is in its report; it is no mistake of the program. */
 const silent: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 const uncounted: Metrics = { count: () => {}, gauge: () => {}, observe: () => {} };
 

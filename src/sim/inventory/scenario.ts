@@ -82,7 +82,9 @@ function sessionsOf(stage: Stage, name: string, client: string): ActorSpec {
   };
 }
 
-/** Everything else that the application, operators and the cloud do meanwhile; each by chance, each at its own moment. */
+/**
+ * Everything else that the application, operators and the cloud do meanwhile; each by chance, each at its own moment.
+ */
 function mutator(stage: Stage): ActorSpec {
   return {
     name: "mutator",
@@ -199,7 +201,7 @@ const onlyFirstPage: Mistake = (ports) => ({
   }),
 });
 
-/** A database that cannot be read looks empty, and everything is written without a look at versions. */
+/** A database that cannot be read looks empty, and everything is written without a check of versions. */
 const failedReadIsEmpty: Mistake = (ports, stage) => ({
   ...ports,
   database: wrapRuns(ports.database, (run) => ({
@@ -253,7 +255,7 @@ const snapshotErrorIsZero: Mistake = (ports, _stage, actor) => ({
   }),
 });
 
-/** The cloud first, then the database, and what is not there is freed at once by name. */
+/** The cloud first, then the database, and a missing volume frees its disk at once by name. */
 const cloudBeforeDatabase: Mistake = (ports, stage, actor) => ({
   ...ports,
   database: {

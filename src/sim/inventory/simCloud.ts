@@ -1,4 +1,7 @@
-/** The cloud port over the stand-in's model, without any wire: answers come late, pages break off, and all of it by chance. */
+/**
+ * The cloud port over the stand-in's model, without any wire: answers come late, pages break off, and all of it by
+ * chance.
+ */
 import type {
   CloudIdentity,
   CloudSnapshot,
@@ -84,7 +87,7 @@ export class SimCloud implements Cloud {
     return { ok: true, value: undefined };
   }
 
-  /** On the way there and back. Says what went wrong, if anything did. */
+  /** The latency of request and answer. Returns the fault, if any. */
   private async hop(what: string): Promise<string | undefined> {
     const trouble = this.ports.choose(`cloud ${what}`, (dice) => (dice.perMille(40) ? dice.between(1, 2_500) : 0));
     await this.ports.sleep(2 + (this.ports.random.uint32() % 40) + (trouble > 500 ? trouble - 500 : 0));

@@ -1,6 +1,6 @@
 /**
- * A small GPU cloud: users' sessions that claim a disk, make its volume, attach, work, detach, snapshot and delete; and
- * the tables and the cloud that they do it to. The reconciler looks at all of it while it happens.
+ * A small GPU cloud: users' sessions that claim a disk, create its volume, attach, work, detach, snapshot and delete;
+ * and the tables and the cloud that they change. The reconciler reads all of it meanwhile.
  */
 
 import type { DiskRow } from "../../model/inventory/rows.ts";
@@ -153,7 +153,7 @@ export class Stage {
     if (row !== undefined) this.tables.reservations.set(reservationId, { ...row, status });
   }
 
-  /** The session has let go: its machine no longer writes. */
+  /** The session has released the disk: its machine no longer writes. */
   letGo(diskId: string, reservationId: string): void {
     this.ports?.observe(told.releases, { diskId, session: reservationId });
   }
@@ -189,7 +189,7 @@ export interface SessionPace {
 
 export const usualPace: SessionPace = { createMs: 300, attachMs: 400, workMs: 900, detachMs: 500, snapshotMs: 400 };
 
-/** One session from its claim to its end. Chance may cancel it, keep its volume, or rename its disk on the way. */
+/** One session from its claim to its end. Chance may cancel it, keep its volume, or rename its disk. */
 export async function session(
   stage: Stage,
   ports: ActorPorts,

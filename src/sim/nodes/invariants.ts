@@ -61,8 +61,8 @@ interface Lingering {
 }
 
 /**
- * I14, as the machine would show it: what the API has forgotten by force still runs for as long as its containers take to stop.
- * A process that has died since, or a lease that has changed hands, is a machine that was fenced.
+ * I14, as the machine would show it: what the API has forgotten by force still runs for as long as its containers take
+ * to stop. A process that has died since, or a lease that has changed hands, is a machine that was fenced.
  */
 export const heldUntilStopped = (held: Held, stopMs: number): Invariant => ({
   id: "I14",

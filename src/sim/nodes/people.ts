@@ -73,7 +73,9 @@ async function place(ports: ActorPorts, dice: Dice, { nodes, gpus }: Where): Pro
   await ports.kube.create(podsKind, podNamed(name, node, { resources: { limits } }));
 }
 
-/** As a scheduler does it, one after the other: a claim, its allocation, a pod. Devices that a claim has are not free. */
+/**
+ * As a scheduler does it, one after the other: a claim, its allocation, a pod. Devices that a claim has are not free.
+ */
 async function placeWithClaim(ports: ActorPorts, dice: Dice, { nodes, gpus }: Where): Promise<void> {
   const node = nodes[dice.below(nodes.length)] ?? "";
   const name = `c${dice.below(6)}`;

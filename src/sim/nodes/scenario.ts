@@ -64,8 +64,8 @@ function nodeNamed(name: string, nowMs: number): NewObject<Node> {
 }
 
 /**
- * Two processes share the nodes by their leases while nodes fall silent, disappear, break and let go slowly. Clocks do not
- * jump: a node's lease is compared with the wall clock, as kubelets and KWOK do it.
+ * Two processes share the nodes by their leases while nodes fall silent, disappear, break and release devices slowly.
+ * Clocks do not jump: a node's lease is compared with the wall clock, as kubelets and KWOK do it.
  */
 export const nodesScenario: Scenario = {
   name: "nodes",

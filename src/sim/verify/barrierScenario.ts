@@ -26,7 +26,10 @@ const gangsWait: Invariant = {
   }),
 };
 
-/** The active proof of `muster verify --check gang-barrier` against the scheduler and the binder, while calls and watches are late. */
+/**
+ * The active proof of `muster verify --check gang-barrier` against the scheduler and the binder, while calls and
+ * watches are late.
+ */
 export function barrierScenario(): Scenario {
   return {
     name: "gang-barrier",

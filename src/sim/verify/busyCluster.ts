@@ -18,7 +18,7 @@ export function busyCluster({ pods, everyMs, paceMs }: Rollout): ActorSpec[] {
   return [
     person("owner", async (ports) => {
       for (let index = 0; index < pods; index++) {
-        // A create whose fate is unknown is sent again: its name is taken if it happened.
+        // A create of unknown outcome is sent again: its name is taken if it happened.
         for (;;) {
           const made = await ports.kube.create(kinds.pods, pod(podName(index)));
           if (made.ok || made.reason === "AlreadyExists") break;

@@ -4,7 +4,7 @@ import type { Mistake } from "../mistake.ts";
 
 export const verifyMistakes: readonly Mistake[] = [
   {
-    // A pod that appeared a moment ago is excused by its age alone, as if no scheduler had looked at it.
+    // A new pod is excused by its age alone, as if no scheduler had tried it.
     name: "excuses-by-age",
     invariant: "I18",
     kube: ({ kube }) => ({

@@ -1,4 +1,7 @@
-/** What a verifier says, held against what was: the numbers of a line are of one revision, and an error is never a number. */
+/**
+ * What a verifier says, held against what was: the numbers of a line are of one revision, and an error is never a
+ * number.
+ */
 import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
 import type { VerifyResult } from "../../decide/verify/verifyResult.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";

@@ -17,9 +17,9 @@ const pods = 200;
 const tooLarge = 10;
 
 /**
- * Two hundred pods are made, bound and started while verify looks again and again; in the end it must pass. A second verifier, a gate that
- * only asks for nodes, passes and fails all the while, because pods come that the scheduler refuses. `verify/<mistake>`: one classic
- * mistake of that one.
+ * Two hundred pods are created, bound and started while verify runs in a loop; in the end it must pass. A second
+ * verifier, a gate that only asks for nodes, passes and fails all the while, because some pods are refused by the
+ * scheduler. `verify/<mistake>`: one classic mistake of that one.
  */
 export function verifyScenario(mistake?: Mistake): Scenario {
   return {

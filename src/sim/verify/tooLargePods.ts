@@ -1,4 +1,4 @@
-/** Pods that no node can hold: the scheduler refuses each of them, and says so on the pod or in an event. */
+/** Pods that no node can hold: the scheduler refuses each of them, with a condition on the pod or an event. */
 import type { KubeObject } from "../../model/objects/object.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";

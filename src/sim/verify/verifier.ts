@@ -34,8 +34,8 @@ export async function verifyOnce(
 }
 
 /**
- * How many lists of the last look failed, counted at the API and not by verify itself: an error that it swallows must be seen. A kind
- * that is not served and a past that is forgotten are answers; events decide nothing.
+ * How many lists of the last look failed, counted at the API and not by verify itself: an error that it swallows must
+ * be seen. A kind that is not served and a past that is forgotten are answers; events decide nothing.
  */
 function overheard(kube: KubeApi): { kube: KubeApi; readErrors: () => number } {
   let failed = 0;

@@ -54,7 +54,7 @@ export const ownPodsCount = (held: Held): Invariant => ({
         const selector = selectorRequirements(set?.spec?.selector);
         let known = 0;
         for (const pod of activePods(store, owner.uid)) {
-          // What is no longer selected is being let go.
+          // A pod that is no longer selected is being released.
           if (!matchesLabels(selector, pod.metadata.labels)) continue;
           const toldUs = toldPods.get(`${who}|${pod.metadata.uid}`) ?? Number.POSITIVE_INFINITY;
           if (toldUs < call.sentUs && pod.metadata.name !== event.current.name) known++;

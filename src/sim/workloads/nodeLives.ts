@@ -28,13 +28,13 @@ const beatMs = 5_000;
 /** How long a node may be silent before it is given up. */
 const graceUs = 40_000_000;
 const faultPhaseMs = 150_000;
-/** How long the answer to a second look may be under way. */
+/** How long the answer to a second read may be in flight. */
 const freshUs = 5_000_000;
 
 /** I21: silence is measured, not guessed: no watch that lags and no clock that jumps makes a node NotReady. */
 const speakersAreNotGivenUp: Invariant = {
   id: "I21",
-  fact: "no node is given up that has spoken within its grace",
+  fact: "no node is marked Unknown that has reported within its grace",
   begin: ({ nowUs }) => {
     const spokeUs = new Map<string, number[]>();
     return {
@@ -48,10 +48,10 @@ const speakersAreNotGivenUp: Invariant = {
         if (!isNode || !held(call.actor)) return undefined;
         const [before, after] = [readyOf(previous?.object()), readyOf(current.object())];
         if (after !== "Unknown" || before === "Unknown") return undefined;
-        // The lease is read just before; what the node says while the answer is under way cannot be known.
+        // The lease is read just before; a renewal while the answer is in flight cannot be known.
         const known = (spokeUs.get(name) ?? []).findLast((atUs) => atUs <= call.sentUs - freshUs);
         if (known === undefined || call.sentUs - known >= graceUs - freshUs) return undefined;
-        return `${call.actor} gave up ${name}, which had spoken ${(call.sentUs - known) / 1e6} s before`;
+        return `${call.actor} gave up ${name}, which had reported ${(call.sentUs - known) / 1e6} s before`;
       },
     };
   },

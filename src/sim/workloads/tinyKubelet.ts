@@ -23,7 +23,10 @@ export interface TinyLife {
 /** Says by a pod what becomes of it. Pure, so that a restart of the kubelet changes nothing. */
 export type LifeOf = (pod: Pod) => TinyLife;
 
-/** The least that nodes must do for other controllers to be tried: pods become ready, end, and go when they are asked to. */
+/**
+ * The least that nodes must do for other controllers to be tried: pods become ready, end, and go when they are asked
+ * to.
+ */
 export function tinyKubelet(
   controllers: Controllers,
   lifeOf: LifeOf = () => ({ startMs: 50 }),
@@ -48,7 +51,7 @@ export function tinyKubelet(
     reconcile: async (key, { cancel }): Promise<ReconcileResult> => {
       const object = cache.get(key);
       if (object === undefined || !isBound(object)) return undefined;
-      // The kubelet of a node that has gone silent, or is gone, does nothing.
+      // The kubelet of a node that is silent, or gone, does nothing.
       if (!isReady(nodeCache.get(nodeNameOf(object)))) return undefined;
       // The cluster has not noticed yet, and may never.
       if (isSilent(nodeNameOf(object))) return { requeueAfterMs: silenceMs };

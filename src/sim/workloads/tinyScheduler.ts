@@ -12,8 +12,9 @@ const nodes = builtin.Node;
 const retryMs = 50;
 
 /**
- * The least that a scheduler must do for other controllers to be tried: each pod that may be scheduled is bound to the open node
- * that it accepts, that has room for one more and the fewest pods. What it has sent counts until the watch shows the pod bound or gone.
+ * The least that a scheduler must do for other controllers to be tried: each pod that may be scheduled is bound to the
+ * open node that it accepts, that has room for one more and the fewest pods. What it has sent counts until the watch
+ * shows the pod bound or gone.
  */
 export function tinyScheduler(controllers: Controllers): void {
   const podCache = controllers.cache(pods);

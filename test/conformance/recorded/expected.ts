@@ -1,7 +1,7 @@
 /**
  * What the server must answer to the recorded requests, by the behaviour that Kubernetes 1.36 has: for each row its
- * requests in order, as method, resource, code, kind and reason, with the fields that matter. A watch is followed by the
- * events that must come before the row ends. What controllers do is awaited, so that reads say how things end.
+ * requests in order, as method, resource, code, kind and reason, with the fields that matter. A watch is followed by
+ * the events that must come before the row ends. What controllers do is awaited, so that reads say how things end.
  */
 export type Expected = string | readonly [line: string, fields: object | readonly string[]];
 

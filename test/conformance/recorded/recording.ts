@@ -1,6 +1,6 @@
 /**
- * What kubectl sent in a row of the conformance table, in an order that can be played again without kubectl. Values that
- * only the server of that day knew are replaced by words which a replay fills in from its own server.
+ * What kubectl sent in a row of the conformance table, in an order that can be played again without kubectl. Values
+ * that only the server of that day knew are replaced by words which a replay fills in from its own server.
  */
 import { Buffer } from "node:buffer";
 import type { Core } from "../../../src/apiserver/verbs/core.ts";

@@ -1,4 +1,7 @@
-/** Plays a recorded row against a server and hears its answers, as kubectl did: patiently where something else must happen first. */
+/**
+ * Plays a recorded row against a server and hears its answers, as kubectl did: patiently where something else must
+ * happen first.
+ */
 import { Buffer } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import { Agent, request as httpsRequest } from "node:https";
@@ -63,7 +66,10 @@ export async function replayRow(
   }
 }
 
-/** Reads see the work of controllers a little later, and a budget allows when its controller has counted: ask again after each commit. */
+/**
+ * Reads see the work of controllers a little later, and a budget allows when its controller has counted: ask again
+ * after each commit.
+ */
 async function untilWanted(
   server: ApiServer,
   ask: () => Promise<Answer>,

@@ -86,8 +86,8 @@ export function podSelector(set: PodCliqueSet, { metadata }: PodClique): string 
 const firstWordMs = 5_000;
 
 /**
- * Whether the minimum was ever scheduled. It is remembered in the status; for a clique that another operator has kept, which has no such
- * memory, it is guessed from when its condition last changed.
+ * Whether the minimum was ever scheduled. It is remembered in the status; for a clique that another operator has kept,
+ * which has no such memory, it is guessed from when its condition last changed.
  */
 export function wasEverScheduled(clique: PodClique): boolean {
   if (clique.status?.everScheduled !== undefined) return clique.status.everScheduled;

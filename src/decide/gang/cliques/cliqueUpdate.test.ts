@@ -43,14 +43,14 @@ const look = (status: PodCliqueStatus, pods: Pod[], of = set(0), isNoted = true)
   return { next, victims: victims.map(({ metadata }) => metadata.name) };
 };
 
-test("a clique whose turn it is begins, and what is not ready goes at once", () => {
+test("a clique whose replica is being updated begins, and pods that are not ready are deleted at once", () => {
   expect(look(realised, [pod("a", "mu-old", true), pod("b", "mu-old", false)])).toEqual({
     next: progress,
     victims: ["b"],
   });
 });
 
-test("a clique whose turn it is not waits", () => {
+test("a clique whose replica is not being updated waits", () => {
   expect(look(realised, [pod("a", "mu-old", true)], set(1))).toEqual({ next: undefined, victims: [] });
 });
 
@@ -67,7 +67,7 @@ test("a foreign hash is no older template", () => {
   expect(look({}, [pod("a", "7d9f5c", true)])).toEqual({ next: undefined, victims: [] });
 });
 
-test("the chosen pod is on record before it goes, and the next one waits for its successor", () => {
+test("the chosen pod is recorded before it is deleted, and the next one waits for its successor", () => {
   const chosen = { ...progress, readyPodsSelectedToUpdate: { current: "a" } };
   const status = { ...realised, updateProgress: chosen };
   expect(look(status, [pod("a", "mu-old", true), pod("b", "mu-old", true)])).toEqual({ next: chosen, victims: ["a"] });
@@ -132,7 +132,7 @@ describe.each<[string, PodCliqueStatus]>([
     expect(look(status, [pod("b", "7d9f5c", false)])).toEqual({ next: updateProgress, victims: [] });
   });
 
-  test("waits for its turn, and until set and clique have taken note of the template", () => {
+  test("waits for its replica, and until set and clique have recorded the template", () => {
     const { updateProgress } = status;
     const late = [pod("a", "mu-old", false)];
     expect(look(status, late, set(1))).toEqual({ next: updateProgress, victims: [] });

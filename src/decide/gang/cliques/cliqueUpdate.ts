@@ -67,7 +67,7 @@ function beginUpdate(
   const template = metadata.labels?.[labels.templateHash];
   const realised = status?.currentPodCliqueSetGenerationHash;
   if (generation === undefined || template === undefined) return progress;
-  // A new clique is what it is, unless its template was changed while its first pods were on their way.
+  // A new clique is up to date, unless its template was changed while its first pods were in flight.
   const isOld = (pod: Pod): boolean => !isLeaving(pod) && hashOf(pod) !== template && !isForeignHash(hashOf(pod));
   const hasOld = pods.some(isOld);
   if (realised === undefined && progress === undefined && !hasOld) return progress;

@@ -1,6 +1,6 @@
 /**
- * When the gate of a pod goes: not before its gang is there, names this very pod and, with the default scheduler, is whole. And that a pod
- * which has ended is replaced.
+ * When the gate of a pod goes: not before its gang is there, names this very pod and, with the default scheduler, is
+ * whole. And that a pod which has ended is replaced.
  */
 import { expect, test } from "vitest";
 import { partly } from "../../../../testing/partly.ts";
@@ -88,7 +88,7 @@ function decide({ scheduler = "kai-scheduler", replica = 0, gang = "names it", .
   const own = gangOf(clique.metadata.labels?.[labels.podGang] ?? "", clique.metadata.name, references, isWhole);
   const base = gangOf("s-0", "s-0-g-0-c", [], true);
   const gangs = gang === "missing" ? [] : replica === 0 ? [own] : [own, base];
-  const picture: CliqueSnapshot = {
+  const snapshot: CliqueSnapshot = {
     absentAt: () => "1",
     settings: defaultGangSettings,
     clique,
@@ -106,7 +106,7 @@ function decide({ scheduler = "kai-scheduler", replica = 0, gang = "names it", .
     tokenSecret: undefined,
     failures: [],
   };
-  return decideClique(picture, Date.UTC(2026, 0, 1));
+  return decideClique(snapshot, Date.UTC(2026, 0, 1));
 }
 
 function gatesLeft(around: Around): unknown {

@@ -46,9 +46,9 @@ export interface CliqueSnapshot {
   readonly failures: readonly ReconcileFailure[];
 }
 
-export function decideClique(picture: CliqueSnapshot, nowMs: number): GangDecision {
-  const { clique, set } = picture;
-  const draft = new GangDraft(picture.absentAt);
+export function decideClique(snapshot: CliqueSnapshot, nowMs: number): GangDecision {
+  const { clique, set } = snapshot;
+  const draft = new GangDraft(snapshot.absentAt);
   if (isLeaving(clique)) {
     dropFinalizer(draft, clique, finalizers.PodClique);
     return draft.decision();
@@ -57,12 +57,12 @@ export function decideClique(picture: CliqueSnapshot, nowMs: number): GangDecisi
   // Its owner is terminating, or the set no longer has it: its owner deletes it.
   if (set === undefined || place === undefined || isLeaving(set)) return draft.decision();
   keepFinalizer(draft, clique, finalizers.PodClique);
-  const problem = syncClaims(draft, cliqueClaims(set, clique, place.clique), picture.claims, picture.templateNamed);
+  const problem = syncClaims(draft, cliqueClaims(set, clique, place.clique), snapshot.claims, snapshot.templateNamed);
   if (problem !== undefined) draft.wait(problem);
-  const pods = picture.pods.filter(({ metadata }) => !picture.isGone(metadata.name));
+  const pods = snapshot.pods.filter(({ metadata }) => !snapshot.isGone(metadata.name));
   const isNoted =
     set.status?.currentGenerationHash === generationHash(set) && hashOf(clique) === templateHash(set, place.clique);
-  const isGoneFor = (pod: Pod): boolean => isLost(pod, picture.nodeOf, nowMs);
+  const isGoneFor = (pod: Pod): boolean => isLost(pod, snapshot.nodeOf, nowMs);
   const { setReplica } = place;
   const update = cliqueUpdate({ set, clique, setReplica, pods, isLost: isGoneFor, isNoted }, nowMs);
   adoptForeign(draft, clique, pods);
@@ -71,8 +71,8 @@ export function decideClique(picture: CliqueSnapshot, nowMs: number): GangDecisi
   for (const pod of update.victims) {
     draft.remove(pod, "it is of an older template", { stillRight: (fresh) => hashOf(fresh) !== stillHash });
   }
-  if (problem === undefined) scale(draft, picture, { set, place, pods, isLost: isGoneFor });
-  removeGates(draft, picture, { set, pods });
+  if (problem === undefined) scale(draft, snapshot, { set, place, pods, isLost: isGoneFor });
+  removeGates(draft, snapshot, { set, pods });
   cliqueStatus(
     draft,
     {
@@ -80,13 +80,13 @@ export function decideClique(picture: CliqueSnapshot, nowMs: number): GangDecisi
       set,
       place,
       pods,
-      nodeOf: picture.nodeOf,
+      nodeOf: snapshot.nodeOf,
       isEnding: () =>
-        isCliqueEnding(clique, { set, setReplica, ...picture.replica() }, picture.settings.fullLossPolicy, nowMs),
+        isCliqueEnding(clique, { set, setReplica, ...snapshot.replica() }, snapshot.settings.fullLossPolicy, nowMs),
       progress: update.progress,
-      settings: picture.settings,
+      settings: snapshot.settings,
       problem,
-      failures: picture.failures,
+      failures: snapshot.failures,
     },
     nowMs,
   );
@@ -149,11 +149,11 @@ interface Scaling {
 }
 
 /**
- * As many pods as are asked for, each with the lowest number that is free. A pod on a silent node holds its number until the cluster asks it to go:
- * its containers may still run, and a second pod of that number would run beside them.
+ * As many pods as are asked for, each with the lowest number that is free. A pod on a silent node holds its number
+ * until the cluster asks it to go: its containers may still run, and a second pod of that number would run beside them.
  */
-function scale(draft: GangDraft, picture: CliqueSnapshot, { set, place, pods, isLost: isGoneFor }: Scaling): void {
-  const { clique } = picture;
+function scale(draft: GangDraft, snapshot: CliqueSnapshot, { set, place, pods, isLost: isGoneFor }: Scaling): void {
+  const { clique } = snapshot;
   const wanted = podsInReach(set, clique.spec);
   const active = pods.filter((pod) => !isLeaving(pod) && !isFinished(pod));
   const numbers = new Set<number>();
@@ -175,7 +175,7 @@ function scale(draft: GangDraft, picture: CliqueSnapshot, { set, place, pods, is
     );
     return;
   }
-  if (isTokenMissing(picture, set)) {
+  if (isTokenMissing(snapshot, set)) {
     draft.wait("the token of its pods is not there yet");
     return;
   }
@@ -183,11 +183,11 @@ function scale(draft: GangDraft, picture: CliqueSnapshot, { set, place, pods, is
   const made = new Set<string>();
   for (let number = 0; missing > 0 && made.size < createsMax; number++) {
     if (numbers.has(number)) continue;
-    const name = freeName(picture, number, made);
+    const name = freeName(snapshot, number, made);
     missing--;
-    if (picture.isComing(name)) continue;
+    if (snapshot.isComing(name)) continue;
     made.add(name);
-    const wish = { set, clique, name, settings: picture.settings };
+    const wish = { set, clique, name, settings: snapshot.settings };
     const pod = podObject({ ...wish, place: { ...place, cliqueName: clique.metadata.name, podIndex: number } });
     draft.create(pod, `clique ${clique.metadata.name} asks for ${wanted} pods`);
   }
@@ -197,7 +197,7 @@ function scale(draft: GangDraft, picture: CliqueSnapshot, { set, place, pods, is
 /** No more creates than this in one reconcile; their events start the next one. */
 const createsMax = 500;
 
-/** More attempts than that are never on their way for one number. */
+/** More attempts than that are never in flight for one number. */
 const attemptsMax = 8;
 
 /**
@@ -235,7 +235,9 @@ function shrink(draft: GangDraft, clique: PodClique, victims: readonly Pod[]): v
 
 const phases: Readonly<Record<string, number>> = { Pending: 0, Unknown: 1, Running: 2 };
 
-/** In the order of removal: lost with its node, without a node, not running, not ready, of an older template, youngest. */
+/**
+ * In the order of removal: lost with its node, without a node, not running, not ready, of an older template, youngest.
+ */
 export function rankForRemoval(
   pods: readonly Pod[],
   clique: PodClique,
@@ -266,12 +268,12 @@ function compare(a: string, b: string): number {
 }
 
 /** A pod may be scheduled when its gang names it, and, beyond a group's minimum, when the base gang has its own. */
-function removeGates(draft: GangDraft, picture: CliqueSnapshot, { set, pods }: Pick<Scaling, "set" | "pods">): void {
-  const { clique, settings } = picture;
+function removeGates(draft: GangDraft, snapshot: CliqueSnapshot, { set, pods }: Pick<Scaling, "set" | "pods">): void {
+  const { clique, settings } = snapshot;
   const gated = pods.filter((pod) => !isLeaving(pod) && hasGate(pod) && !draft.has(pod));
   if (gated.length === 0) return;
   const gangName = clique.metadata.labels?.[labels.podGang] ?? "";
-  const gang = picture.podGangNamed(gangName);
+  const gang = snapshot.podGangNamed(gangName);
   if (gang === undefined) {
     draft.wait(`gang ${gangName} does not exist yet`);
     return;
@@ -283,7 +285,7 @@ function removeGates(draft: GangDraft, picture: CliqueSnapshot, { set, pods }: P
     return;
   }
   const base = clique.metadata.labels?.[labels.basePodGang];
-  const missing = base === undefined ? undefined : missingInBase(picture, base);
+  const missing = base === undefined ? undefined : missingInBase(snapshot, base);
   if (missing !== undefined) {
     draft.wait(missing);
     return;

@@ -1,7 +1,7 @@
 /**
- * Pods that a clique no longer has, although their objects are there. A pod on a node that is gone or silent stays Terminating for ever, because no
- * kubelet carries its deletion out; and when every node is silent the cluster stops evicting, so that such pods are not even asked to go. So
- * the nodes are looked at as well:
+ * Pods that a clique no longer has, although their objects exist. A pod on a node that is gone or silent stays
+ * Terminating for ever, because no kubelet confirms its deletion; and when every node is silent the cluster stops
+ * evicting, so that such pods are not even deleted. So the nodes count as well:
  *
  *   kubelet        node                      pod                               counts
  *   silent         Ready is Unknown          tolerates that for a while        as before
@@ -36,7 +36,7 @@ export function isLostWithNode(pod: Pod, nodeOf: NodeOf, nowMs: number): boolean
   return atMs !== undefined && atMs <= nowMs;
 }
 
-/** Whether a pod counts for nothing any more: it is on its way out, or lost with its node. */
+/** Whether a pod no longer counts: it is terminating, or lost with its node. */
 export function isLost(pod: Pod, nodeOf: NodeOf, nowMs: number): boolean {
   return isLeaving(pod) || isLostWithNode(pod, nodeOf, nowMs);
 }

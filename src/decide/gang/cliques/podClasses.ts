@@ -37,7 +37,7 @@ export interface PodCounts {
   /** Not asked to go. */
   readonly live: number;
   readonly ready: number;
-  /** Have a node that runs them: neither on their way out nor lost with their node. */
+  /** Have a node that runs them: neither terminating nor lost with their node. */
   readonly scheduled: number;
   readonly gated: number;
   /** Scheduled, and ready or still starting. */

@@ -26,7 +26,10 @@ const facts = (scheduled: number, policy: FullLossPolicy) => ({
   isEnding: () => false,
 });
 
-/** One look after the other at the same object, as an operator takes them; a null is its death before the status is written. */
+/**
+ * One look after the other at the same object, as an operator takes them; a null is its death before the status is
+ * written.
+ */
 function play(counts: readonly (number | null)[], policy: FullLossPolicy, kind: Kind): string[] {
   const told: string[] = [];
   let stored = object(undefined, kind);

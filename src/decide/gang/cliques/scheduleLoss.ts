@@ -1,10 +1,10 @@
 /**
- * The moment in which the last scheduled replica is lost. It is recorded by the very status write that says "none", and announced by an
- * Event whose name follows from the record:
+ * The moment in which the last scheduled replica is lost. It is recorded by the very status write that says "none", and
+ * announced by an Event whose name follows from the record:
  *
  *   operator                        API
  *   write status: scheduled 0  -->  loss 1 recorded, announced 0      dies here: the next one reads "1, announced 0"
- *   create Event of loss 1     -->  one Event                         dies here: the next one meets the Event it would make
+ *   create Event of loss 1     -->  one Event                         crash here: the next operator finds the Event
  *   write status: announced 1  -->  loss 1 announced                  it is not announced again
  */
 import type { FullLossPolicy } from "../../../model/gang/settings.ts";
@@ -31,8 +31,8 @@ export interface LossFacts {
 }
 
 /**
- * The record to write with a status in which so many are scheduled. A loss that is on record and not announced is announced before
- * that, so what is written says that it was.
+ * The record to write with a status in which so many are scheduled. A loss that is on record and not announced is
+ * announced before that, so what is written says that it was.
  */
 export function recordLoss(
   draft: GangDraft,
@@ -54,7 +54,10 @@ export function recordLoss(
   return { count, replicas: previous, at: formatTime(nowMs), announced: count - 1 };
 }
 
-/** What follows from a loss. The gang may end for another reason than this loss, also where the loss itself ends nothing. */
+/**
+ * What follows from a loss. The gang may end for another reason than this loss, also where the loss itself ends
+ * nothing.
+ */
 function consequence(policy: FullLossPolicy, isEnding: boolean): string {
   if (isEnding) return "Gang termination follows after the termination delay unless the gang recovers.";
   return policy === "Suppress"
@@ -73,7 +76,7 @@ function announceLoss(object: KubeObject, loss: ScheduleLoss, then: string) {
   };
 }
 
-/** The same for every operator that looks at the same loss of the same object. */
+/** The same for every operator that sees the same loss of the same object. */
 export function lossEventName({ metadata }: KubeObject, loss: ScheduleLoss): string {
   return `${metadata.name.slice(0, 200)}.${hashText(`${metadata.uid} ${lossReason} ${loss.count}`)}`;
 }

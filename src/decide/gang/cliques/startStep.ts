@@ -1,4 +1,7 @@
-/** Lets the pods of a gang start whose predecessors are ready: the simulated node reads the end of the wait from an annotation. */
+/**
+ * Lets the pods of a gang start whose predecessors are ready: the simulated node reads the end of the wait from an
+ * annotation.
+ */
 import { initContainerName } from "../../../model/gang/keys.ts";
 import { startWaitAnnotation, waitIsOver, waitsForEver } from "../../../model/gang/settings.ts";
 import type { Pod } from "../../../model/kubernetes.generated.ts";

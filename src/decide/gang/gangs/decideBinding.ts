@@ -23,8 +23,8 @@ export interface BindingSnapshot {
 
 type TopologyStatus = NonNullable<NonNullable<ClusterTopologyBinding["status"]>["schedulerTopologyStatuses"]>[number];
 
-export function decideBinding(picture: BindingSnapshot, nowMs: number): GangDecision {
-  const { absentAt, binding, settings } = picture;
+export function decideBinding(snapshot: BindingSnapshot, nowMs: number): GangDecision {
+  const { absentAt, binding, settings } = snapshot;
   const draft = new GangDraft(absentAt);
   if (isLeaving(binding)) return draft.decision();
   const references = binding.spec.schedulerTopologyBindings ?? [];
@@ -35,8 +35,8 @@ export function decideBinding(picture: BindingSnapshot, nowMs: number): GangDeci
     const reference = references.find(({ schedulerName }) => schedulerName === scheduler);
     statuses.push(
       reference === undefined
-        ? keepTopology(draft, picture, scheduler)
-        : compareTopology(picture, scheduler, reference.topologyReference),
+        ? keepTopology(draft, snapshot, scheduler)
+        : compareTopology(snapshot, scheduler, reference.topologyReference),
     );
   }
   // The status follows when the created object is observed.

@@ -104,7 +104,10 @@ export function gangShapes(set: PodCliqueSet, index: number, groups: readonly Po
   return [{ name: setReplicaName(name, index), setReplica: index, members, constraint: own, parts }, ...scaled];
 }
 
-/** Domains become the keys of node labels; a domain that the topology lacks is left out, and so is a constraint without any. */
+/**
+ * Domains become the keys of node labels; a domain that the topology lacks is left out, and so is a constraint without
+ * any.
+ */
 export function translate(
   constraint: TopologyConstraint | undefined,
   binding: ClusterTopologyBinding | undefined,
@@ -119,7 +122,7 @@ export function translate(
   };
 }
 
-/** The pods that a gang may name: not on their way out, not ended, and labelled with this gang. */
+/** The pods that a gang may name: not terminating, not ended, and labelled with this gang. */
 export function referablePods(pods: readonly Pod[], member: string, gang: string): Pod[] {
   return pods.filter(
     (pod) =>

@@ -1,4 +1,7 @@
-/** What a PodCliqueScalingGroup wants done: its claims, the cliques of each replica, its update, and the end of replicas that are broken. */
+/**
+ * What a PodCliqueScalingGroup wants done: its claims, the cliques of each replica, its update, and the end of replicas
+ * that are broken.
+ */
 import { finalizers, labels } from "../../../model/gang/keys.ts";
 import { groupReplicasInReach } from "../../../model/gang/reach.ts";
 import {
@@ -52,13 +55,13 @@ export interface GroupSnapshot {
 }
 
 export interface GroupDecision extends GangDecision {
-  /** Replicas whose time has run out: to be looked at again, then put on record. */
+  /** Replicas whose delay has passed: to be read again, then recorded. */
   readonly ends: readonly number[];
 }
 
-export function decideGroup(picture: GroupSnapshot, nowMs: number): GroupDecision {
-  const { group, set, cliques } = picture;
-  const draft = new GangDraft(picture.absentAt);
+export function decideGroup(snapshot: GroupSnapshot, nowMs: number): GroupDecision {
+  const { group, set, cliques } = snapshot;
+  const draft = new GangDraft(snapshot.absentAt);
   const nothing = (): GroupDecision => ({ ...draft.decision(), ends: [] });
   if (isLeaving(group)) {
     dropFinalizer(draft, group, finalizers.PodCliqueScalingGroup);
@@ -67,16 +70,16 @@ export function decideGroup(picture: GroupSnapshot, nowMs: number): GroupDecisio
   const home = set === undefined ? undefined : homeOfGroup(set, group);
   if (set === undefined || home === undefined || isLeaving(set)) return nothing();
   keepFinalizer(draft, group, finalizers.PodCliqueScalingGroup);
-  const problem = syncClaims(draft, groupClaims(set, group, home.template), picture.claims, picture.templateNamed);
+  const problem = syncClaims(draft, groupClaims(set, group, home.template), snapshot.claims, snapshot.templateNamed);
   if (problem !== undefined) draft.wait(problem);
   const replicas = groupReplicasOf(group, home, cliques);
   const open = finishTerminations(draft, group, home, cliques);
   removeExcess(draft, group, cliques);
-  if (problem === undefined) syncMembers(draft, picture, home);
+  if (problem === undefined) syncMembers(draft, snapshot, home);
   const update = groupUpdate(group, home, replicas, nowMs);
   const ends: number[] = [];
   if (open.length === 0 && !isRunning(update.progress)) {
-    for (const { index, verdict } of judgeGroupReplicas(group, replicas, policyOf(picture, set), nowMs)) {
+    for (const { index, verdict } of judgeGroupReplicas(group, replicas, policyOf(snapshot, set), nowMs)) {
       // The record is part of the status, so the rest of the status must be of the same generation. This reconcile
       // writes it, the next one terminates.
       if (verdict.verdict === "end" && isStatusCurrent(group)) ends.push(index);
@@ -87,7 +90,7 @@ export function decideGroup(picture: GroupSnapshot, nowMs: number): GroupDecisio
     }
   }
   const terminations = [...open, ...update.terminations];
-  groupStatus(draft, picture, { home, replicas, update, terminations, problem }, nowMs);
+  groupStatus(draft, snapshot, { home, replicas, update, terminations, problem }, nowMs);
   return { ...draft.decision(), ends };
 }
 
@@ -147,7 +150,7 @@ function removeExcess(draft: GangDraft, group: PodCliqueScalingGroup, cliques: r
   }
 }
 
-/** Cliques that are missing are made. Those that exist change only where nothing is rolled: elsewhere they are made anew. */
+/** Creates missing cliques. Existing ones are patched only where nothing is rolled: elsewhere they are replaced. */
 function syncMembers(draft: GangDraft, { group, cliques, isTaken }: GroupSnapshot, home: GroupHome): void {
   const { set, setReplica, template } = home;
   const byName = new Map(cliques.map((clique) => [clique.metadata.name, clique]));

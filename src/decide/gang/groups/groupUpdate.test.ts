@@ -1,4 +1,6 @@
-/** When the update of a scaling group begins again: what was made late from an older template is found, and only then. */
+/**
+ * When the update of a scaling group begins again: what was made late from an older template is found, and only then.
+ */
 import { expect, test } from "vitest";
 import { partly } from "../../../../testing/partly.ts";
 import type {

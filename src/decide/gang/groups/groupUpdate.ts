@@ -30,7 +30,8 @@ export function groupUpdate(
   const progress = status?.updateProgress;
   const idle = { progress, realised, terminations: [] };
   if (generation === undefined) return idle;
-  // A group that is new, or was another operator's, is what it is; unless its template was changed before its first look.
+  // A group that is new, or was another operator's, is what it is; unless its template was changed before its first
+  // look.
   const isNew = realised === undefined && progress === undefined && !replicas.some(({ isOld }) => isOld);
   if (isNew || isForeignHash(realised)) return { ...idle, realised: generation };
   // A clique may be observed, or its create may land, after the update was recorded as complete.

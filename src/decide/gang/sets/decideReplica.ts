@@ -1,4 +1,7 @@
-/** What one replica of a PodCliqueSet wants done: its Service, autoscalers, claims, cliques, groups and gangs, and its end. */
+/**
+ * What one replica of a PodCliqueSet wants done: its Service, autoscalers, claims, cliques, groups and gangs, and its
+ * end.
+ */
 import { podsInReach, replicasInReach } from "../../../model/gang/reach.ts";
 import { groupsOf, standaloneCliques } from "../../../model/gang/setFacts.ts";
 import type { GangSettings } from "../../../model/gang/settings.ts";
@@ -56,24 +59,24 @@ export interface ReplicaDecision extends GangDecision {
   readonly verdict: Verdict;
 }
 
-export function decideReplica(picture: ReplicaSnapshot, nowMs: number): ReplicaDecision {
-  const { set, setReplica, settings } = picture;
-  const draft = new GangDraft(picture.absentAt);
+export function decideReplica(snapshot: ReplicaSnapshot, nowMs: number): ReplicaDecision {
+  const { set, setReplica, settings } = snapshot;
+  const draft = new GangDraft(snapshot.absentAt);
   const calm: Verdict = { verdict: "calm" };
   if (isLeaving(set) || setReplica >= replicasInReach(set)) return { ...draft.decision(), verdict: calm };
-  syncService(draft, picture);
-  syncAutoscalers(draft, picture);
-  const problem = missingClaim(setClaims(set, [setReplica]), picture.claims);
+  syncService(draft, snapshot);
+  syncAutoscalers(draft, snapshot);
+  const problem = missingClaim(setClaims(set, [setReplica]), snapshot.claims);
   if (problem !== undefined) draft.wait(problem);
   const record = (set.status?.gangTerminations ?? []).filter(({ replicaIndex }) => replicaIndex === setReplica);
-  removeRecorded(draft, record, picture.cliques, () => {});
+  removeRecorded(draft, record, snapshot.cliques, () => {});
   // Users of a claim are created after it.
   if (problem === undefined) {
-    syncCliques(draft, picture);
-    syncGroups(draft, picture);
+    syncCliques(draft, snapshot);
+    syncGroups(draft, snapshot);
   }
-  syncGangs(draft, picture, nowMs);
-  const verdict = record.length > 0 ? calm : judgeSetReplica(picture, settings.fullLossPolicy, nowMs);
+  syncGangs(draft, snapshot, nowMs);
+  const verdict = record.length > 0 ? calm : judgeSetReplica(snapshot, settings.fullLossPolicy, nowMs);
   if (verdict.verdict === "wait") {
     draft.wakeAt(verdict.untilMs);
     draft.wait(`${verdict.because}: replica ${setReplica} ends at ${formatTime(verdict.untilMs)}`);
@@ -144,17 +147,17 @@ function syncGroups(draft: GangDraft, { set, setReplica, groups }: ReplicaSnapsh
 /**
  * A gang exists before its pods may be scheduled, names them as they are created, and is initialized when all exist.
  */
-function syncGangs(draft: GangDraft, picture: ReplicaSnapshot, nowMs: number): void {
-  const { set, setReplica, groups, pods, binding, settings } = picture;
+function syncGangs(draft: GangDraft, snapshot: ReplicaSnapshot, nowMs: number): void {
+  const { set, setReplica, groups, pods, binding, settings } = snapshot;
   const shapes = gangShapes(set, setReplica, groups);
   const wanted = new Set(shapes.map(({ name }) => name));
-  for (const gang of picture.podGangs) if (!wanted.has(gang.metadata.name)) removeGang(draft, set, gang);
+  for (const gang of snapshot.podGangs) if (!wanted.has(gang.metadata.name)) removeGang(draft, set, gang);
   const around: GangSurroundings = { set, pods, binding, settings };
   for (const shape of shapes) {
     const stored =
-      picture.podGangs.find(({ metadata }) => metadata.name === shape.name) ?? picture.podGangNamed(shape.name);
+      snapshot.podGangs.find(({ metadata }) => metadata.name === shape.name) ?? snapshot.podGangNamed(shape.name);
     const object = podGangObject(shape, around, stored);
-    const missing = missingOf(shape, picture);
+    const missing = missingOf(shape, snapshot);
     if (missing !== undefined) draft.wait(missing);
     if (stored === undefined) {
       draft.create(object, `replica ${setReplica} is scheduled as one`);

@@ -57,28 +57,28 @@ export interface SetSnapshot {
   readonly failures: readonly ReconcileFailure[];
 }
 
-export function decideSet(picture: SetSnapshot, nowMs: number): GangDecision {
-  const { set } = picture;
-  const draft = new GangDraft(picture.absentAt);
+export function decideSet(snapshot: SetSnapshot, nowMs: number): GangDecision {
+  const { set } = snapshot;
+  const draft = new GangDraft(snapshot.absentAt);
   if (isLeaving(set)) {
     dropFinalizer(draft, set, finalizers.PodCliqueSet);
     return draft.decision();
   }
   keepFinalizer(draft, set, finalizers.PodCliqueSet);
-  const conflict = syncAccount(draft, picture);
+  const conflict = syncAccount(draft, snapshot);
   if (conflict !== undefined) draft.wait(conflict.description);
-  const problem = syncClaims(draft, setClaims(set), picture.claims, picture.templateNamed);
+  const problem = syncClaims(draft, setClaims(set), snapshot.claims, snapshot.templateNamed);
   if (problem !== undefined) draft.wait(problem);
-  removeExcess(draft, picture);
+  removeExcess(draft, snapshot);
   const limit = limitOf(set);
   if (limit !== undefined) sayLimit(draft, set, limit);
   const errors = [
     ...(limit === undefined ? [] : [{ code: limitCode, description: limit }]),
     ...(conflict === undefined ? [] : [conflict]),
     ...(problem === undefined ? [] : [{ code: "ERR_SYNC_PCS_RESOURCE_CLAIM", description: problem }]),
-    ...picture.failures,
+    ...snapshot.failures,
   ];
-  setStatus(draft, picture, errors, nowMs);
+  setStatus(draft, snapshot, errors, nowMs);
   return draft.decision();
 }
 
@@ -112,8 +112,8 @@ function syncAccount(
 }
 
 /** Everything of replicas that are no longer wanted, Services included, and autoscalers that are no longer wanted. */
-function removeExcess(draft: GangDraft, picture: SetSnapshot): void {
-  const { set } = picture;
+function removeExcess(draft: GangDraft, snapshot: SetSnapshot): void {
+  const { set } = snapshot;
   const asked = replicasOf(set);
   const ground = {
     target: targetOf("PodCliqueSet", set.metadata),
@@ -123,18 +123,18 @@ function removeExcess(draft: GangDraft, picture: SetSnapshot): void {
   const why = `the set has ${asked} replicas`;
   const isOurs = (object: KubeObject): boolean => isOwnedBy(object, set);
   // Cliques of groups go with their group.
-  for (const object of [...picture.groups, ...picture.cliques, ...picture.podGangs, ...picture.services]) {
+  for (const object of [...snapshot.groups, ...snapshot.cliques, ...snapshot.podGangs, ...snapshot.services]) {
     const index = setReplicaOf(object);
     if (index !== undefined && index >= asked && isOurs(object)) draft.remove(object, why, { ground });
   }
-  const unnumbered = picture.podGangs.filter((gang) => setReplicaOf(gang) === undefined);
-  if (unnumbered.length > 0) removeUnexpectedGangs(draft, picture, unnumbered);
-  if (picture.autoscalers.length === 0) return;
+  const unnumbered = snapshot.podGangs.filter((gang) => setReplicaOf(gang) === undefined);
+  if (unnumbered.length > 0) removeUnexpectedGangs(draft, snapshot, unnumbered);
+  if (snapshot.autoscalers.length === 0) return;
   const scalers = new Set<string>();
   for (let index = 0; index < replicasInReach(set); index++) {
     for (const { metadata } of autoscalerObjects(set, index)) scalers.add(metadata.name);
   }
-  for (const scaler of picture.autoscalers) {
+  for (const scaler of snapshot.autoscalers) {
     if (!scalers.has(scaler.metadata.name) && isOurs(scaler))
       draft.remove(scaler, "nothing is scaled by it", { ground });
   }
@@ -179,13 +179,13 @@ export function isReplicaAvailable(set: PodCliqueSet, { cliques, groups }: SetRe
 
 function setStatus(
   draft: GangDraft,
-  picture: SetSnapshot,
+  snapshot: SetSnapshot,
   errors: readonly Pick<LastError, "code" | "description">[],
   nowMs: number,
 ): void {
-  const { set, settings } = picture;
+  const { set, settings } = snapshot;
   const { lastErrors, gangTerminations, ...before } = set.status ?? {};
-  const replicas = childrenByReplica(picture);
+  const replicas = childrenByReplica(snapshot);
   const { hash, progress: begun } = beginUpdate(set, nowMs);
   // Judged by the hash that is stored: what children say about a newer one is not known yet.
   const isNew = hash !== set.status?.currentGenerationHash;
@@ -200,12 +200,12 @@ function setStatus(
   };
   const available = replicas.filter((replica) => isReplicaAvailable(set, replica));
   const updated = isNew ? 0 : available.filter((replica) => isReplicaUpdated(set, replica)).length;
-  const topology = topologyCondition(set, settings, picture.bindingNamed);
+  const topology = topologyCondition(set, settings, snapshot.bindingNamed);
   const conditions =
     topology === undefined
       ? withoutCondition(before.conditions, "TopologyLevelsUnavailable")
       : withCondition(before.conditions, topology, nowMs);
-  const terminations = openTerminations(draft, picture, gangTerminations, settings);
+  const terminations = openTerminations(draft, snapshot, gangTerminations, settings);
   const isSettled = available.length === replicas.length && terminations.length === 0 && !isRunningUpdate(progress);
   const { generation } = set.metadata;
   const status: PodCliqueSetStatus = {
@@ -240,7 +240,7 @@ function beginUpdate(set: PodCliqueSet, nowMs: number): { hash: string; progress
   return { hash, progress: { updateStartedAt: now, ...(strategyOf(set) === "OnDelete" && { updateEndedAt: now }) } };
 }
 
-/** A record is over when its cliques are gone and every group of the replica knows of it, where that matters. */
+/** A record is over when its cliques are gone and every group of the replica has observed it, where that matters. */
 function openTerminations(
   draft: GangDraft,
   { set, cliques, groups }: SetSnapshot,

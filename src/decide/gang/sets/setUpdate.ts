@@ -62,7 +62,7 @@ export function isReplicaUpdated(set: PodCliqueSet, replica: SetReplicaChildren)
   return [...cliqueStates(set, replica), ...groupStates(set, replica)].every(({ isDone }) => isDone);
 }
 
-/** The progress of an update that runs, after a look at the replicas. */
+/** The progress of a running update, from the replicas. */
 export function nextProgress(
   set: PodCliqueSet,
   progress: SetUpdateProgress,

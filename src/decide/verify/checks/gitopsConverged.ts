@@ -1,6 +1,6 @@
 /**
- * The gate in front of a verdict: what is to be deployed has been handed over. All of it, and there is something: a gate that
- * opens for one good object out of many, or for none, verifies an empty cluster.
+ * The gate in front of a verdict: what is to be deployed has been handed over. All of it, and there is something: a
+ * gate that opens for one good object out of many, or for none, verifies an empty cluster.
  */
 import type { KubeObject } from "../../../model/objects/object.ts";
 import { type Check, type CheckFinding, type Evidence, judged } from "../check.ts";
@@ -37,7 +37,10 @@ export const gitopsConverged: Check = {
   },
 };
 
-/** Sync and health that count as arrived. A simulator never makes every workload healthy, and operators change their own objects. */
+/**
+ * Sync and health that count as arrived. A simulator never makes every workload healthy, and operators change their own
+ * objects.
+ */
 const arms = new Set(["Synced/Healthy", "Synced/Progressing", "OutOfSync/Healthy", "Synced/Degraded"]);
 
 function argoProblems(applications: readonly KubeObject[], { gitopsRoot }: VerifyConfig): Evidence[] {

@@ -1,4 +1,7 @@
-/** A physical GPU is with one holder: a pod that got it from the device plugin, a reservation that keeps it for shares, or claims. */
+/**
+ * A physical GPU is with one holder: a pod that got it from the device plugin, a reservation that keeps it for shares,
+ * or claims.
+ */
 import type { Pod, ResourceClaim, ResourceSlice } from "../../../model/kubernetes.generated.ts";
 import { nanoOf, podRequests } from "../../../model/objects/podRequests.ts";
 import { isPluginGpu, NodeGpus, reportedGpus } from "../../devices/physicalGpus.ts";

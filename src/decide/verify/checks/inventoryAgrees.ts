@@ -9,7 +9,7 @@ const gpuDriver = "gpu.nvidia.com";
 
 export const inventoryAgrees: Check = {
   id: "S10",
-  title: "a node's labels, its allocatable GPUs and its resource slices tell of the same GPUs",
+  title: "a node's labels, its allocatable GPUs and its resource slices describe the same GPUs",
   byDefault: true,
   settles: true,
   needs: ["nodes", "resourceslices"],

@@ -29,7 +29,10 @@ export const nodesFit: Check = {
 /** A node's static pods come from its disk and are not scheduled. */
 const mirrorAnnotation = "kubernetes.io/config.mirror";
 
-/** What the cluster and its autoscalers put on a node after pods are there: it says nothing about how they came to be there. */
+/**
+ * What the cluster and its autoscalers put on a node after pods are there: it says nothing about how they came to be
+ * there.
+ */
 const laterTaints =
   /^node\.(?:cloudprovider\.)?kubernetes\.io\/|^ToBeDeletedByClusterAutoscaler$|^karpenter\.sh\/disrupt/;
 

@@ -8,7 +8,7 @@ import { isFinished, placementOf, podName } from "../placement.ts";
 
 /** A bind, its reservation and the retries of both take less than this. */
 const bindMsMax = 120_000;
-/** Clocks differ, and a node needs a moment to say that a pod has gone. */
+/** Clocks differ, and a node needs a moment to report that a pod is gone. */
 const slackMs = 30_000;
 
 export const nothingStale: Check = {

@@ -47,7 +47,9 @@ function declaredWorkloads(snapshot: ClusterSnapshot): { object: string; metadat
 
 const nameLabels = ["app.kubernetes.io/instance", "app.kubernetes.io/name", "app.kubernetes.io/component", "app"];
 
-/** Whose pods there are: by the UIDs of their owners and of the owners of those, and by the names people use for them. */
+/**
+ * Whose pods there are: by the UIDs of their owners and of the owners of those, and by the names people use for them.
+ */
 class Families {
   private readonly uids = new Set<string>();
   private readonly names = new Set<string>();

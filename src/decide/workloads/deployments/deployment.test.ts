@@ -280,10 +280,10 @@ describe("in a rolling update", () => {
         }
         const [revision, replicaSets, pods] = [String(world.revision), sets(world), world.all<Pod>("Pod")];
         const shuffled = order.flatMap((i) => replicaSets[i] ?? []);
-        const picture = { revision, deployment: deployment(world) };
-        expect(decideDeployment({ ...picture, replicaSets: shuffled, pods: [...pods].reverse() }, world.nowMs)).toEqual(
-          decideDeployment({ ...picture, replicaSets, pods }, world.nowMs),
-        );
+        const snapshot = { revision, deployment: deployment(world) };
+        expect(
+          decideDeployment({ ...snapshot, replicaSets: shuffled, pods: [...pods].reverse() }, world.nowMs),
+        ).toEqual(decideDeployment({ ...snapshot, replicaSets, pods }, world.nowMs));
       }),
       { numRuns: 50 },
     );

@@ -24,51 +24,51 @@ import { deploymentStatus, isComplete, nextDeadlineMs, type StatusCause } from "
 export interface DeploymentSnapshot {
   readonly revision: Revision;
   readonly deployment: Deployment;
-  /** All ReplicaSets of the namespace: also a stranger may have the name that we would give. */
+  /** All ReplicaSets of the namespace: one of another owner may have the name that we would give. */
   readonly replicaSets: readonly ReplicaSet[];
   /** The pods of those sets; needed for Recreate, which waits until the old ones are really gone. */
   readonly pods: readonly Pod[];
 }
 
-export function decideDeployment(picture: DeploymentSnapshot, nowMs: number): Decision {
+export function decideDeployment(snapshot: DeploymentSnapshot, nowMs: number): Decision {
   const draft = new Draft();
-  const { deployment } = picture;
+  const { deployment } = snapshot;
   const { spec, metadata } = deployment;
   if (spec === undefined) return draft.decision();
   const requirements = selectorRequirements(spec.selector);
-  // A selector for everything would take over the namespace; such a Deployment is looked at and left alone.
+  // A selector for everything would take over the namespace; such a Deployment is observed and left alone.
   if (requirements.length === 0) {
     const status = { ...deployment.status, observedGeneration: metadata.generation ?? 0 };
     draft.status(deployment, status, `Deployment ${metadata.name} selects every pod, so it is left alone`);
     return draft.decision();
   }
-  const candidates = [...picture.replicaSets].sort(byAge);
+  const candidates = [...snapshot.replicaSets].sort(byAge);
   const claimed = claim(draft, deployment, requirements, candidates);
   // Adopted objects are reconciled after the adoption: their next state is another one.
   if (draft.intents.length > 0) return draft.decision();
-  new Rollout(draft, picture, claimed, nowMs).decide();
+  new Rollout(draft, snapshot, claimed, nowMs).decide();
   return draft.decision();
 }
 
 class Rollout {
   readonly draft: Draft;
-  readonly picture: DeploymentSnapshot;
+  readonly snapshot: DeploymentSnapshot;
   readonly sets: readonly ReplicaSet[];
   readonly present: ReplicaSet | undefined;
   readonly old: readonly ReplicaSet[];
   readonly nowMs: number;
 
-  constructor(draft: Draft, picture: DeploymentSnapshot, sets: readonly ReplicaSet[], nowMs: number) {
+  constructor(draft: Draft, snapshot: DeploymentSnapshot, sets: readonly ReplicaSet[], nowMs: number) {
     this.draft = draft;
-    this.picture = picture;
+    this.snapshot = snapshot;
     this.sets = sets;
-    this.present = presentSet(picture.deployment, sets);
+    this.present = presentSet(snapshot.deployment, sets);
     this.old = sets.filter((set) => set !== this.present);
     this.nowMs = nowMs;
   }
 
   decide(): void {
-    const { deployment } = this.picture;
+    const { deployment } = this.snapshot;
     const { spec, metadata } = deployment;
     if (metadata.deletionTimestamp !== undefined) {
       this.status("watch");
@@ -92,7 +92,7 @@ class Rollout {
 
   /** Annotations, revision and minReadySeconds follow the Deployment; true if that is all for this reconcile. */
   alignPresent(present: ReplicaSet): boolean {
-    const { deployment } = this.picture;
+    const { deployment } = this.snapshot;
     const { name } = deployment.metadata;
     const revision = nextRevision(this.old);
     const annotations = missingAnnotations(present, presentAnnotations(deployment, present, revision));
@@ -118,13 +118,13 @@ class Rollout {
       this.createPresent();
       return;
     }
-    this.setSizes(rollingSizes(this.picture.deployment, this.present, this.old));
+    this.setSizes(rollingSizes(this.snapshot.deployment, this.present, this.old));
     this.cleanUpWhenComplete();
     this.status("rollout");
   }
 
   recreate(): void {
-    const { deployment } = this.picture;
+    const { deployment } = this.snapshot;
     const sizes: Sizes = new Map();
     for (const set of this.old) if (sizeOf(set) > 0) sizes.set(set.metadata.uid, 0);
     if (sizes.size > 0) {
@@ -150,11 +150,11 @@ class Rollout {
   oldPodsLive(): boolean {
     if (this.old.some(({ status }) => (status?.replicas ?? 0) > 0)) return true;
     const old = new Set(this.old.map(({ metadata }) => metadata.uid));
-    return this.picture.pods.some((pod) => old.has(controllerOf(pod.metadata)?.uid ?? "") && !isFinished(pod));
+    return this.snapshot.pods.some((pod) => old.has(controllerOf(pod.metadata)?.uid ?? "") && !isFinished(pod));
   }
 
   createPresent(): void {
-    const { deployment, revision, replicaSets } = this.picture;
+    const { deployment, revision, replicaSets } = this.snapshot;
     const { metadata, spec } = deployment;
     const hash = templateHash(spec?.template, deployment.status?.collisionCount);
     const name = `${metadata.name}-${hash}`;
@@ -193,13 +193,13 @@ class Rollout {
   }
 
   resize(): void {
-    const { deployment } = this.picture;
+    const { deployment } = this.snapshot;
     const { sizes, tells } = resizedSizes(deployment, this.present, this.old);
     this.setSizes(sizes, tells);
   }
 
   setSizes(sizes: Sizes, tells: readonly ReplicaSet[] = []): void {
-    const { deployment } = this.picture;
+    const { deployment } = this.snapshot;
     for (const set of this.sets) {
       const size = sizes.get(set.metadata.uid);
       const isChanged = size !== undefined && size !== sizeOf(set);
@@ -215,14 +215,14 @@ class Rollout {
   }
 
   cleanUpWhenComplete(): void {
-    const { deployment } = this.picture;
+    const { deployment } = this.snapshot;
     const { status } = deploymentStatus({ deployment, present: this.present, sets: this.sets }, "watch", this.nowMs);
     if (isComplete(deployment, status)) this.cleanUp();
   }
 
   /** Old sets beyond the history are of no use to an undo. */
   cleanUp(): void {
-    const { deployment } = this.picture;
+    const { deployment } = this.snapshot;
     const limit = deployment.spec?.revisionHistoryLimit ?? 10;
     const old = this.old.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
     const surplus = old.length - limit;
@@ -239,7 +239,7 @@ class Rollout {
   }
 
   status(cause: StatusCause): void {
-    const { deployment } = this.picture;
+    const { deployment } = this.snapshot;
     if (this.draft.has(deployment)) return;
     const { status, why } = deploymentStatus({ deployment, present: this.present, sets: this.sets }, cause, this.nowMs);
     this.draft.status(deployment, status, why);

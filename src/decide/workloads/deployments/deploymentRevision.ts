@@ -1,4 +1,7 @@
-/** Which ReplicaSet is the Deployment's present one, and the numbers by which `kubectl rollout history` finds the others. */
+/**
+ * Which ReplicaSet is the Deployment's present one, and the numbers by which `kubectl rollout history` finds the
+ * others.
+ */
 
 import type { Deployment, ReplicaSet } from "../../../model/kubernetes.generated.ts";
 import type { JsonObject } from "../../../model/objects/json.ts";
@@ -71,7 +74,9 @@ export function sizeAnnotations(deployment: Deployment): Record<string, string> 
   return { [desiredAnnotation]: String(replicas), [maxAnnotation]: String(replicas + maxSurge) };
 }
 
-/** The Deployment's annotations for its present set, with the revision; a revision that is left behind is remembered. */
+/**
+ * The Deployment's annotations for its present set, with the revision; a revision that is left behind is remembered.
+ */
 export function presentAnnotations(
   deployment: Deployment,
   set: ReplicaSet | undefined,

@@ -76,8 +76,8 @@ export function isResized(deployment: Deployment, sets: readonly ReplicaSet[]): 
 }
 
 /**
- * A change of size. One set takes all of it; in the middle of a rolling update it is shared among the sets by their size,
- * so that a rollout gone bad does not get all the new pods.
+ * A change of size. One set takes all of it; in the middle of a rolling update it is shared among the sets by their
+ * size, so that a rollout gone bad does not get all the new pods.
  */
 export function resizedSizes(
   deployment: Deployment,

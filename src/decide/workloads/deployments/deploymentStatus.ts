@@ -99,7 +99,7 @@ function progress(
     return say("True", "FoundNewReplicaSet", `ReplicaSet "${name}" has the template already.`);
   }
   if (hasProgressed(deployment.status ?? {}, status)) {
-    // Every step counts from anew, so the condition is written although its reason stays.
+    // Every step restarts the deadline, so the condition is written although its reason stays.
     const now = formatTime(nowMs);
     const since = old?.status === "True" ? (old.lastTransitionTime ?? now) : now;
     const message = `ReplicaSet "${name}" is progressing.`;
@@ -162,7 +162,7 @@ function deadlineMsOf({ spec }: Deployment): number | undefined {
   return seconds === noDeadline ? undefined : seconds * 1000;
 }
 
-/** When a rollout that makes no progress has to be looked at. */
+/** When a rollout without progress has to be reconciled. */
 export function nextDeadlineMs(deployment: Deployment, status: DeploymentStatus, nowMs: number): number | undefined {
   const deadlineMs = deadlineMsOf(deployment);
   const condition = findCondition(status.conditions, "Progressing");

@@ -168,7 +168,7 @@ describe("a ReplicaSet", () => {
   });
 });
 
-describe("of two pods the one that goes first", () => {
+describe("of two pods the one that is deleted first", () => {
   const at = (seconds: number) => formatTime(startMs - seconds * 1000);
   const pod = (
     name: string,
@@ -216,7 +216,7 @@ describe("of two pods the one that goes first", () => {
 describe("whatever happens to its pods, a ReplicaSet", () => {
   const mishap = fc.record({ pod: fc.nat(9), kind: fc.constantFrom("delete", "fail", "relabel", "none") });
 
-  test("ends with exactly the pods it wants, and a settled world yields no intent", () => {
+  test("ends with exactly the wanted pods, and a settled cluster yields no intent", () => {
     fc.assert(
       fc.property(fc.nat(8), fc.nat(8), fc.array(mishap, { maxLength: 12 }), (before, after, mishaps) => {
         const world = new TestWorld();
@@ -259,9 +259,9 @@ describe("whatever happens to its pods, a ReplicaSet", () => {
         for (let i = 0; i < 7; i++) podOf(world, `p${i}`, { phase: i % 2 === 0 ? "Running" : "Pending" });
         const pods = world.all<Pod>("Pod");
         const shuffled = order.map((i) => pods[i]!);
-        const picture = { revision: "1", replicaSet };
-        expect(decideReplicaSet({ ...picture, pods: shuffled }, startMs)).toEqual(
-          decideReplicaSet({ ...picture, pods }, startMs),
+        const snapshot = { revision: "1", replicaSet };
+        expect(decideReplicaSet({ ...snapshot, pods: shuffled }, startMs)).toEqual(
+          decideReplicaSet({ ...snapshot, pods }, startMs),
         );
       }),
       { numRuns: 50 },

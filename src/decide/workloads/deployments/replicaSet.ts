@@ -17,8 +17,8 @@ export interface ReplicaSetSnapshot {
   /** All pods of the namespace, or at least those that are controlled by the set or match its selector. */
   readonly pods: readonly Pod[];
   /**
-   * Whether any pod of the namespace has a name. Needed where `pods` are not all: a pod that was released by a change of
-   * its labels still has the name that it was given.
+   * Whether any pod of the namespace has a name. Needed where `pods` are not all: a pod that was released by a change
+   * of its labels still has the name that it was given.
    */
   readonly isTaken?: IsTaken;
   /** Pods of sibling sets under the same Deployment: a node that holds many of them is relieved first. */
@@ -30,17 +30,17 @@ export interface ReplicaSetSnapshot {
 /** No more creates or deletes than this in one reconcile. */
 export const burstReplicas = 500;
 
-export function decideReplicaSet(picture: ReplicaSetSnapshot, nowMs: number): Decision {
-  const { replicaSet } = picture;
+export function decideReplicaSet(snapshot: ReplicaSetSnapshot, nowMs: number): Decision {
+  const { replicaSet } = snapshot;
   const { spec, metadata } = replicaSet;
   const draft = new Draft();
   if (spec === undefined) return draft.decision();
-  const all = [...picture.pods].sort(byAge);
+  const all = [...snapshot.pods].sort(byAge);
   const requirements = selectorRequirements(spec.selector);
   const claimed = claim(draft, replicaSet, requirements, all, { adopts: isActive });
   const active = claimed.filter(isActive);
-  let failure: Failure | undefined = picture.failure;
-  if (metadata.deletionTimestamp === undefined && !manageReplicas(draft, picture, active, all, nowMs)) {
+  let failure: Failure | undefined = snapshot.failure;
+  if (metadata.deletionTimestamp === undefined && !manageReplicas(draft, snapshot, active, all, nowMs)) {
     const message = pendingPodsMessage("ReplicaSet");
     draft.limitedBy(message);
     failure ??= { reason: pendingPodsReason, message };
@@ -59,26 +59,26 @@ interface Failure {
 /** False when pods are missing and none may be made, because too many wait for a node. */
 function manageReplicas(
   draft: Draft,
-  picture: ReplicaSetSnapshot,
+  snapshot: ReplicaSetSnapshot,
   active: readonly Pod[],
   all: readonly Pod[],
   nowMs: number,
 ): boolean {
-  const { replicaSet } = picture;
+  const { replicaSet } = snapshot;
   const { name, namespace, uid } = replicaSet.metadata;
   const wanted = replicaSet.spec?.replicas ?? 1;
   if (wanted > active.length) {
     const missing = Math.min(wanted - active.length, burstReplicas, pendingPodsRoom(active));
-    const taken = new TakenNames(namespace, all, picture.isTaken);
+    const taken = new TakenNames(namespace, all, snapshot.isTaken);
     for (const podName of freeNames({ base: `${name}-`, uid }, missing, (each) => taken.has(each))) {
       const pod = podFromTemplate(replicaSet, replicaSet.spec?.template, podName);
-      draft.create(picture.revision, pod, `ReplicaSet ${name} has ${active.length} of ${wanted} pods`);
+      draft.create(snapshot.revision, pod, `ReplicaSet ${name} has ${active.length} of ${wanted} pods`);
     }
     return missing > 0;
   }
   const surplus = Math.min(active.length - wanted, burstReplicas);
   if (surplus <= 0) return true;
-  const related = [...active, ...(picture.relatedPods ?? []).filter(isActive)];
+  const related = [...active, ...(snapshot.relatedPods ?? []).filter(isActive)];
   const ranked = rankForDeletion(active, related, nowMs);
   for (const pod of ranked.slice(0, surplus)) {
     // A pod that is being adopted is reconciled after the adoption.
@@ -132,8 +132,8 @@ function failureCondition(
 }
 
 /**
- * How many of a run of creates may be under way at once: one, then twice as many each time, so that a quota that refuses
- * all of them is asked once and not five hundred times. A batch with a refusal is the last one.
+ * How many of a run of creates may be in flight at once: one, then twice as many each time, so that a quota that
+ * refuses all of them is asked once and not five hundred times. A batch with a refusal is the last one.
  */
 export function slowStartBatches(count: number): number[] {
   const batches: number[] = [];

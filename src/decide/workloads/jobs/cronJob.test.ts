@@ -179,9 +179,9 @@ describe("a CronJob", () => {
     }
     tick(world, 1);
     expect(jobs(world)).toHaveLength(3);
-    const picture = { revision: "1", cronJob: cronJob(world), jobs: jobs(world) };
-    expect(decideCronJob({ ...picture, jobs: [...picture.jobs].reverse() }, world.nowMs)).toEqual(
-      decideCronJob(picture, world.nowMs),
+    const snapshot = { revision: "1", cronJob: cronJob(world), jobs: jobs(world) };
+    expect(decideCronJob({ ...snapshot, jobs: [...snapshot.jobs].reverse() }, world.nowMs)).toEqual(
+      decideCronJob(snapshot, world.nowMs),
     );
   });
 });

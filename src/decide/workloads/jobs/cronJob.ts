@@ -19,20 +19,25 @@ export interface CronJobSnapshot {
 
 const scheduledAnnotation = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
-export function decideCronJob(picture: CronJobSnapshot, nowMs: number): Decision {
+export function decideCronJob(snapshot: CronJobSnapshot, nowMs: number): Decision {
   const draft = new Draft();
-  const { cronJob } = picture;
+  const { cronJob } = snapshot;
   if (cronJob.metadata.deletionTimestamp !== undefined) return draft.decision();
-  const jobs = picture.jobs.filter((job) => isOwnedBy(job, cronJob)).sort(byName);
+  const jobs = snapshot.jobs.filter((job) => isOwnedBy(job, cronJob)).sort(byName);
   forgetJobs(draft, cronJob, jobs);
-  const lastScheduleTime = scheduleNext(draft, picture, jobs, nowMs);
+  const lastScheduleTime = scheduleNext(draft, snapshot, jobs, nowMs);
   writeStatus(draft, cronJob, jobs, lastScheduleTime);
   return draft.decision();
 }
 
 /** Creates the Job that is due, if one is, and returns its scheduled time. */
-function scheduleNext(draft: Draft, picture: CronJobSnapshot, jobs: readonly Job[], nowMs: number): string | undefined {
-  const { cronJob } = picture;
+function scheduleNext(
+  draft: Draft,
+  snapshot: CronJobSnapshot,
+  jobs: readonly Job[],
+  nowMs: number,
+): string | undefined {
+  const { cronJob } = snapshot;
   const { spec, metadata, status } = cronJob;
   const schedule = parseSchedule(spec.schedule);
   const zone = spec.timeZone ?? "UTC";
@@ -45,8 +50,8 @@ function scheduleNext(draft: Draft, picture: CronJobSnapshot, jobs: readonly Job
   if (dueMs === undefined) return undefined;
   const name = `${metadata.name}-${Math.floor(dueMs / 60_000)}`;
   const due = formatTime(dueMs);
-  // The Job was made and the status that says so was not written.
-  if (picture.jobs.some((job) => job.metadata.name === name && job.metadata.namespace === metadata.namespace))
+  // The Job was created and the status that records it was not written.
+  if (snapshot.jobs.some((job) => job.metadata.name === name && job.metadata.namespace === metadata.namespace))
     return due;
   const active = jobs.filter((job) => !isOver(job));
   if (active.length > 0 && spec.concurrencyPolicy === "Forbid") return undefined;
@@ -56,7 +61,11 @@ function scheduleNext(draft: Draft, picture: CronJobSnapshot, jobs: readonly Job
       draft.remove(job, `CronJob ${metadata.name} replaces it`, { propagationPolicy: "Background" });
     }
   }
-  draft.create(picture.revision, jobOf(cronJob, { name, dueMs, zone }), `CronJob ${metadata.name} is due since ${due}`);
+  draft.create(
+    snapshot.revision,
+    jobOf(cronJob, { name, dueMs, zone }),
+    `CronJob ${metadata.name} is due since ${due}`,
+  );
   return due;
 }
 
@@ -114,7 +123,7 @@ function writeStatus(draft: Draft, cronJob: CronJob, jobs: readonly Job[], sched
   draft.status(cronJob, status, `CronJob ${cronJob.metadata.name} has ${active.length} active jobs`);
 }
 
-/** Of Jobs that are over the newest are kept, of each kind as many as wanted. */
+/** Of finished Jobs the newest are kept, of each kind as many as wanted. */
 function forgetJobs(draft: Draft, cronJob: CronJob, jobs: readonly Job[]): void {
   const { successfulJobsHistoryLimit = 3, failedJobsHistoryLimit = 1 } = cronJob.spec;
   for (const [type, limit] of [

@@ -1,6 +1,7 @@
 /**
- * When a cron schedule is due: five fields or a macro, in a time zone. Days are walked in local time, so a schedule means
- * what the clock on the wall says: a time that the clock skips in spring is not due, one that it shows twice is due twice.
+ * When a cron schedule is due: five fields or a macro, in a time zone. Days are walked in local time, so a schedule
+ * means what the clock on the wall says: a time that the clock skips in spring is not due, one that it shows twice is
+ * due twice.
  */
 export type Schedule =
   | {

@@ -155,11 +155,11 @@ describe("a Job", () => {
     world.change<Job>("Job", "work", (each) => {
       each.status = { startTime: formatTime(startMs), uncountedTerminatedPods: { succeeded: ["p"] } };
     });
-    const picture = { revision: "1", job: job(world), pods: [] };
-    const old = decideJob({ ...picture, podsRevision: given.metadata.resourceVersion }, startMs);
+    const snapshot = { revision: "1", job: job(world), pods: [] };
+    const old = decideJob({ ...snapshot, podsRevision: given.metadata.resourceVersion }, startMs);
     const status = old.intents.find(({ type }) => type === "status");
     expect(status).toMatchObject({ object: { status: { uncountedTerminatedPods: { succeeded: ["p"] } } } });
-    const fresh = decideJob({ ...picture, podsRevision: String(world.revision) }, startMs);
+    const fresh = decideJob({ ...snapshot, podsRevision: String(world.revision) }, startMs);
     expect(fresh.intents.find(({ type }) => type === "status")).toMatchObject({ object: { status: { succeeded: 1 } } });
   });
 
@@ -251,7 +251,7 @@ describe("a Job", () => {
     expect(pods(world)).toHaveLength(0);
   });
 
-  test("that is suspended has no pods and no failures, and starts its clock anew when it goes on", () => {
+  test("that is suspended has no pods and no failures, and restarts its clock when it is resumed", () => {
     const world = new TestWorld();
     jobOf(world, { parallelism: 2, completions: 2 });
     const settle = () =>
@@ -427,7 +427,7 @@ test("a replacement waits for the end of a leaving pod only where the policy say
   }
 });
 
-test("a Job never counts a pod twice and counts every one, whatever order the world moves in", () => {
+test("a Job never counts a pod twice and counts every one, whatever the order of events", () => {
   const step = fc.record({
     kind: fc.constantFrom("turn", "succeed", "fail", "delete", "kubelet", "time"),
     at: fc.nat(9),
@@ -501,9 +501,9 @@ test("a Job decides the same in whatever order its pods are listed", () => {
         world.kubelet();
         for (const [i, pod] of pods(world).entries()) if (codes[i] !== undefined) end(world, pod, codes[i] ?? 0);
         for (let i = 0; i < turns; i++) turn(world);
-        const picture = { revision: "1", job: job(world) };
-        const forth = decideJob({ ...picture, pods: pods(world) }, world.nowMs);
-        expect(decideJob({ ...picture, pods: pods(world).reverse() }, world.nowMs)).toEqual(forth);
+        const snapshot = { revision: "1", job: job(world) };
+        const forth = decideJob({ ...snapshot, pods: pods(world) }, world.nowMs);
+        expect(decideJob({ ...snapshot, pods: pods(world).reverse() }, world.nowMs)).toEqual(forth);
       },
     ),
     { numRuns: 50 },

@@ -24,8 +24,8 @@ export interface JobSnapshot {
   /** All pods of the namespace, or at least those that the Job controls or selects. */
   readonly pods: readonly Pod[];
   /**
-   * Whether any pod of the namespace has a name. Needed where `pods` are not all: a pod that was released by a change of
-   * its labels still has the name that it was given.
+   * Whether any pod of the namespace has a name. Needed where `pods` are not all: a pod that was released by a change
+   * of its labels still has the name that it was given.
    */
   readonly isTaken?: IsTaken;
   /**
@@ -38,12 +38,12 @@ export interface JobSnapshot {
 const writesMax = 500;
 const ownManager = "kubernetes.io/job-controller";
 
-export function decideJob(picture: JobSnapshot, nowMs: number): Decision {
-  const { job } = picture;
+export function decideJob(snapshot: JobSnapshot, nowMs: number): Decision {
+  const { job } = snapshot;
   const { spec, metadata } = job;
   const draft = new Draft();
   if (spec === undefined || (spec.managedBy ?? ownManager) !== ownManager) return draft.decision();
-  const candidates = [...picture.pods].sort(byAge);
+  const candidates = [...snapshot.pods].sort(byAge);
   const pods = claim(draft, job, selectorRequirements(spec.selector), candidates, {
     finalizer: trackingFinalizer,
   });
@@ -52,7 +52,7 @@ export function decideJob(picture: JobSnapshot, nowMs: number): Decision {
     if (metadata.deletionTimestamp === undefined) expire(draft, job, nowMs);
     return draft.decision();
   }
-  new Run(draft, picture, pods, nowMs).decide();
+  new Run(draft, snapshot, pods, nowMs).decide();
   return draft.decision();
 }
 
@@ -91,7 +91,7 @@ function expire(draft: Draft, job: Job, nowMs: number): void {
 
 class Run {
   readonly draft: Draft;
-  readonly picture: JobSnapshot;
+  readonly snapshot: JobSnapshot;
   readonly job: Job;
   readonly pods: readonly Pod[];
   readonly active: readonly Pod[];
@@ -100,16 +100,16 @@ class Run {
   readonly stored: Verdict | undefined;
   readonly nowMs: number;
 
-  constructor(draft: Draft, picture: JobSnapshot, pods: readonly Pod[], nowMs: number) {
+  constructor(draft: Draft, snapshot: JobSnapshot, pods: readonly Pod[], nowMs: number) {
     this.draft = draft;
-    this.picture = picture;
-    this.job = picture.job;
+    this.snapshot = snapshot;
+    this.job = snapshot.job;
     this.pods = pods;
     this.active = pods.filter(isActive);
     this.terminating = pods.filter(isTerminating);
-    this.stored = storedVerdict(picture.job);
-    const { podsRevision } = picture;
-    this.tally = tallyPods(picture.job, pods, { verdict: this.stored?.type, podsRevision });
+    this.stored = storedVerdict(snapshot.job);
+    const { podsRevision } = snapshot;
+    this.tally = tallyPods(snapshot.job, pods, { verdict: this.stored?.type, podsRevision });
     this.nowMs = nowMs;
   }
 
@@ -185,8 +185,8 @@ class Run {
   }
 
   makePods(count: number): void {
-    const { draft, job, picture, tally } = this;
-    const pods = new JobPods(job, new TakenNames(job.metadata.namespace, picture.pods, picture.isTaken));
+    const { draft, job, snapshot, tally } = this;
+    const pods = new JobPods(job, new TakenNames(job.metadata.namespace, snapshot.pods, snapshot.isTaken));
     const why = `Job ${job.metadata.name} has ${this.active.length} pods running, ${tally.succeededTotal} succeeded`;
     const perIndex = job.spec?.backoffLimitPerIndex !== undefined;
     const retryMs = perIndex ? 0 : retryAtMs(job, this.pods);
@@ -195,7 +195,7 @@ class Run {
       return;
     }
     if (!isIndexed(job)) {
-      for (let i = 0; i < count; i++) draft.create(picture.revision, pods.make(undefined), why);
+      for (let i = 0; i < count; i++) draft.create(snapshot.revision, pods.make(undefined), why);
       return;
     }
     const busy = new Set<number>();
@@ -213,7 +213,7 @@ class Run {
         continue;
       }
       const failures = perIndex ? this.failuresOf(failed) : undefined;
-      draft.create(picture.revision, pods.make({ index, failures }), why);
+      draft.create(snapshot.revision, pods.make({ index, failures }), why);
       left--;
     }
   }
@@ -253,7 +253,7 @@ class Run {
     draft.status(job, shown, why);
   }
 
-  /** Suspension stops the clock of the deadline: the start is forgotten and set anew. */
+  /** Suspension stops the clock of the deadline: the start time is cleared and set again. */
   suspension(status: JobStatus): JobCondition[] {
     const { spec } = this.job;
     const conditions = status.conditions ?? [];

@@ -26,13 +26,13 @@ export interface Tally {
   /** With everything that has ended, counted or not. */
   readonly succeededTotal: number;
   readonly failedTotal: number;
-  /** Pods that are counted for good as soon as they let go. */
+  /** Pods that are counted for good as soon as their finalizer is removed. */
   readonly release: readonly Pod[];
   /** The newest failed pod of each index that is to be tried again: its annotation says how often it failed. */
   readonly retries: ReadonlyMap<number, Pod>;
   /** Whether every pod that has ended is counted. */
   readonly isSettled: boolean;
-  /** Some pods are missing from a picture that is older than the Job: look again. */
+  /** Some pods are missing from a cache that is older than the Job: read again. */
   readonly isStale: boolean;
 }
 
@@ -172,7 +172,7 @@ function sortEnded(
   return ended;
 }
 
-/** An index has failed for good when it has failed too often, or the policy says so. */
+/** An index has failed for good when it has failed too often, or by the policy. */
 function judgeIndexes(job: Job, failedPods: readonly Pod[], ended: Ended, stored: IndexSet): void {
   const limit = job.spec?.backoffLimitPerIndex ?? 0;
   for (const pod of failedPods) {

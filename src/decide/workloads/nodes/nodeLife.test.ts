@@ -95,7 +95,7 @@ describe("a node", () => {
     expect(isReady(world.get("Pod", "elsewhere"))).toBe(true);
   });
 
-  test("that was never heard of has a minute", () => {
+  test("that has never reported has a minute", () => {
     const world = new TestWorld();
     world.add<Node>({ apiVersion: "v1", kind: "Node", metadata: { name: "n1" }, spec: {} });
     expect(decideNodeLife(pictureOf(world), startMs + 59_000)).toEqual({ intents: [], wakeAtMs: startMs + 60_000 });
@@ -108,8 +108,8 @@ describe("a node", () => {
     const world = new TestWorld();
     nodeOf(world);
     const lease = leaseAt(startMs - 3_600_000);
-    const picture = { ...pictureOf(world, lease), seenMs: startMs + 70_000 };
-    expect(decideNodeLife(picture, startMs + 80_000).intents).toEqual([]);
+    const snapshot = { ...pictureOf(world, lease), seenMs: startMs + 70_000 };
+    expect(decideNodeLife(snapshot, startMs + 80_000).intents).toEqual([]);
   });
 
   test("that says NotReady itself gets the other taint, and loses it when it is back", () => {
@@ -230,9 +230,9 @@ test("a node settles, and the order of its pods does not matter", () => {
       });
       for (let i = 0; i < pods; i++) podOf(world, `p${i}`);
       world.nowMs = startMs + silentSeconds * 1000;
-      const picture = pictureOf(world, leaseAt(startMs));
-      const reversed = { ...picture, pods: [...picture.pods].reverse() };
-      expect(decideNodeLife(reversed, world.nowMs)).toEqual(decideNodeLife(picture, world.nowMs));
+      const snapshot = pictureOf(world, leaseAt(startMs));
+      const reversed = { ...snapshot, pods: [...snapshot.pods].reverse() };
+      expect(decideNodeLife(reversed, world.nowMs)).toEqual(decideNodeLife(snapshot, world.nowMs));
       settle(world, leaseAt(startMs));
       expect(decideNodeLife(pictureOf(world, leaseAt(startMs)), world.nowMs).intents).toEqual([]);
       const isSilent = silentSeconds >= 40 || ready === "Unknown";

@@ -1,6 +1,6 @@
 /**
- * What the cluster makes of a node's silence: the node's conditions become Unknown, taints say so, its pods are no longer
- * ready, and pods that do not tolerate the taints have to go when their time is up.
+ * What follows from a node's silence: the node's conditions become Unknown, it is tainted, its pods are no longer
+ * ready, and pods that do not tolerate the taints are evicted when their time is up.
  */
 
 import type { Lease, Node, NodeCondition, Pod, PodCondition, Taint } from "../../../model/kubernetes.generated.ts";
@@ -46,22 +46,22 @@ const ownNoSchedule: ReadonlySet<string> = new Set([
   ...Object.values(pressureTaints),
 ]);
 
-export function decideNodeLife(picture: NodeSnapshot, nowMs: number, options = nodeLifeDefaults): Decision {
+export function decideNodeLife(snapshot: NodeSnapshot, nowMs: number, options = nodeLifeDefaults): Decision {
   const draft = new Draft();
-  const { node } = picture;
+  const { node } = snapshot;
   const { name, deletionTimestamp } = node.metadata;
   if (deletionTimestamp !== undefined) return draft.decision();
-  const silentMs = silentAtMs(picture, options);
+  const silentMs = silentAtMs(snapshot, options);
   const ready = node.status?.conditions?.find(({ type }) => type === "Ready");
   if (nowMs < silentMs) {
     if (ready === undefined || ready.status !== "Unknown") draft.wakeAt(silentMs);
   } else {
     const conditions = unknownConditions(node, nowMs);
-    draft.status(node, { ...node.status, conditions }, `node ${name} has not been heard of in time`);
+    draft.status(node, { ...node.status, conditions }, `node ${name} has not reported in time`);
   }
   // A new status is another state of the node; its taints follow in the next reconcile, from that state.
-  if (!draft.has(node)) writeTaints(draft, picture, nowMs);
-  if (ready !== undefined && ready.status !== "True") markPods(draft, picture, nowMs);
+  if (!draft.has(node)) writeTaints(draft, snapshot, nowMs);
+  if (ready !== undefined && ready.status !== "True") markPods(draft, snapshot, nowMs);
   return draft.decision();
 }
 
@@ -96,10 +96,10 @@ function unknownConditions({ status }: Node, nowMs: number): NodeCondition[] {
   return conditions;
 }
 
-function writeTaints(draft: Draft, picture: NodeSnapshot, nowMs: number): void {
-  const { node } = picture;
+function writeTaints(draft: Draft, snapshot: NodeSnapshot, nowMs: number): void {
+  const { node } = snapshot;
   const before = node.spec?.taints ?? [];
-  const wanted = wantedTaints(picture);
+  const wanted = wantedTaints(snapshot);
   const kept = before.filter((taint) => {
     const isOurs =
       (taint.effect === "NoSchedule" && ownNoSchedule.has(taint.key)) ||
@@ -149,7 +149,7 @@ function markPods(draft: Draft, { node, pods }: NodeSnapshot, nowMs: number): vo
   }
 }
 
-/** Evicts what a NoExecute taint does not suffer any longer. Separate, for it looks at every node, not only silent ones. */
+/** Evicts pods that no longer tolerate a NoExecute taint. Separate, for it covers every node, not only silent ones. */
 export function decideTaintEviction({ node, pods }: { node: Node; pods: readonly Pod[] }, nowMs: number): Decision {
   const draft = new Draft();
   const taints = (node.spec?.taints ?? []).filter(({ effect }) => effect === "NoExecute");

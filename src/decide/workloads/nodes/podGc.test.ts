@@ -84,11 +84,11 @@ describe("pod garbage collection", () => {
     for (const name of ["a", "b", "c"]) podOf(world, name, { node: "n", phase: "Succeeded" });
     podOf(world, "evicted", { node: "n", phase: "Failed", reason: "Evicted" });
     podOf(world, "running", { node: "n" });
-    const picture = pictureOf(world);
+    const snapshot = pictureOf(world);
     const options = { ...podGcDefaults, endedMax: 2 };
-    const names = decidePodGc(picture, startMs, options).intents.map(({ target }) => target.name);
+    const names = decidePodGc(snapshot, startMs, options).intents.map(({ target }) => target.name);
     expect(names).toEqual(["evicted", "a"]);
-    const reversed = { ...picture, pods: [...picture.pods].reverse() };
-    expect(decidePodGc(reversed, startMs, options)).toEqual(decidePodGc(picture, startMs, options));
+    const reversed = { ...snapshot, pods: [...snapshot.pods].reverse() };
+    expect(decidePodGc(reversed, startMs, options)).toEqual(decidePodGc(snapshot, startMs, options));
   });
 });

@@ -12,8 +12,8 @@ export interface PodGcSnapshot {
   readonly pods: readonly Pod[];
   readonly nodes: readonly Node[];
   /**
-   * Since when a node with pods has been missing, as the driver keeps it from `missing` of the last decision. A node that
-   * was read before its pods looks gone; so it has to be missing for a while, and still, before its pods are.
+   * Since when a node with pods has been missing, as the driver keeps it from `missing` of the last decision. A node
+   * that was read before its pods looks gone; so it has to be missing for a while, and still, before its pods are.
    */
   readonly missingSinceMs: ReadonlyMap<string, number>;
 }
@@ -33,10 +33,10 @@ export const podGcDefaults: PodGcOptions = { endedMax: 12_500, quarantineMs: 40_
 
 const outOfService = "node.kubernetes.io/out-of-service";
 
-export function decidePodGc(picture: PodGcSnapshot, nowMs: number, options = podGcDefaults): PodGcDecision {
+export function decidePodGc(snapshot: PodGcSnapshot, nowMs: number, options = podGcDefaults): PodGcDecision {
   const draft = new Draft();
-  const pods = [...picture.pods].sort(byAge);
-  const nodes = new Map(picture.nodes.map((node) => [node.metadata.name, node]));
+  const pods = [...snapshot.pods].sort(byAge);
+  const nodes = new Map(snapshot.nodes.map((node) => [node.metadata.name, node]));
   const missing = new Set<string>();
   for (const pod of pods) {
     const nodeName = pod.spec?.nodeName ?? "";
@@ -47,7 +47,7 @@ export function decidePodGc(picture: PodGcSnapshot, nowMs: number, options = pod
     const node = nodes.get(nodeName);
     if (node === undefined) {
       missing.add(nodeName);
-      const sinceMs = picture.missingSinceMs.get(nodeName) ?? nowMs;
+      const sinceMs = snapshot.missingSinceMs.get(nodeName) ?? nowMs;
       const atMs = sinceMs + options.quarantineMs;
       if (atMs > nowMs) draft.wakeAt(atMs);
       else clear(draft, pod, { reason: "DeletionByPodGC", why: `node ${nodeName} of the pod is gone` }, nowMs);

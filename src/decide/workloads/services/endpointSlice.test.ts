@@ -194,8 +194,8 @@ describe("the slices of a Service", () => {
             });
           }
         }
-        const picture = pictureOf(world);
-        const reversed = { ...picture, pods: [...picture.pods].reverse(), slices: [...picture.slices].reverse() };
+        const snapshot = pictureOf(world);
+        const reversed = { ...snapshot, pods: [...snapshot.pods].reverse(), slices: [...snapshot.slices].reverse() };
         expect(decideEndpointSlices(reversed)).toEqual(decide(world));
         settle(world);
         const selected = world.all<Pod>("Pod").filter(({ metadata }) => metadata.labels?.["app"] === "web");

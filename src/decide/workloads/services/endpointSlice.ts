@@ -1,6 +1,6 @@
 /**
- * What the EndpointSlice controller does: the endpoints of a Service in slices of at most a hundred. An endpoint stays in
- * the slice that it is in, so that a change of one pod is the write of one slice.
+ * What the EndpointSlice controller does: the endpoints of a Service in slices of at most a hundred. An endpoint stays
+ * in the slice that it is in, so that a change of one pod is the write of one slice.
  */
 
 import type {
@@ -36,15 +36,15 @@ const managedByLabel = "endpointslice.kubernetes.io/managed-by";
 const manager = "endpointslice-controller.k8s.io";
 const headlessLabel = "service.kubernetes.io/headless";
 
-export function decideEndpointSlices(picture: EndpointSliceSnapshot): Decision {
+export function decideEndpointSlices(snapshot: EndpointSliceSnapshot): Decision {
   const draft = new Draft();
-  const { service } = picture;
+  const { service } = snapshot;
   if (service.metadata.deletionTimestamp !== undefined) return draft.decision();
-  const pods = selectedPods(service, picture.pods);
-  const owned = picture.slices.filter((slice) => isOurs(service, slice)).sort(byAge);
+  const pods = selectedPods(service, snapshot.pods);
+  const owned = snapshot.slices.filter((slice) => isOurs(service, slice)).sort(byAge);
   // Slices of a Service that has lost its selector stay: a user may now keep them by hand.
   if (pods === undefined) return draft.decision();
-  const nodes = new Map(picture.nodes.map((node) => [node.metadata.name, node]));
+  const nodes = new Map(snapshot.nodes.map((node) => [node.metadata.name, node]));
   const families = addressTypes(service);
   for (const slice of owned) {
     if (!families.some((family) => family === slice.addressType)) {
@@ -61,7 +61,7 @@ export function decideEndpointSlices(picture: EndpointSliceSnapshot): Decision {
       groups.set(key, group);
       group.endpoints.set(pod.metadata.uid, backend.endpoint);
     }
-    new Shelf(draft, picture, family, owned).arrange(groups);
+    new Shelf(draft, snapshot, family, owned).arrange(groups);
   }
   return draft.decision();
 }
@@ -84,20 +84,20 @@ interface Group {
 
 class Shelf {
   readonly draft: Draft;
-  readonly picture: EndpointSliceSnapshot;
+  readonly snapshot: EndpointSliceSnapshot;
   readonly family: AddressType;
   readonly owned: readonly EndpointSlice[];
   readonly taken: TakenNames;
 
-  constructor(draft: Draft, picture: EndpointSliceSnapshot, family: AddressType, owned: readonly EndpointSlice[]) {
+  constructor(draft: Draft, snapshot: EndpointSliceSnapshot, family: AddressType, owned: readonly EndpointSlice[]) {
     this.draft = draft;
-    this.picture = picture;
+    this.snapshot = snapshot;
     this.family = family;
     this.owned = owned.filter(
       (slice) => slice.addressType === family && slice.metadata.deletionTimestamp === undefined,
     );
     const planned = new Set(draft.intents.map(({ target }) => target.name));
-    this.taken = new TakenNames(picture.service.metadata.namespace, picture.slices, (name) => planned.has(name));
+    this.taken = new TakenNames(snapshot.service.metadata.namespace, snapshot.slices, (name) => planned.has(name));
   }
 
   arrange(groups: ReadonlyMap<string, Group>): void {
@@ -106,7 +106,7 @@ class Shelf {
       const group = groups.get(key);
       if (group !== undefined) this.fill(group, used);
     }
-    const { name } = this.picture.service.metadata;
+    const { name } = this.snapshot.service.metadata;
     const empty = this.owned.filter((slice) => !used.has(slice));
     // A Service without pods keeps one empty slice: it means "no endpoints", where no slice means "not reconciled yet".
     const [placeholder, ...surplus] = used.size === 0 && groups.size === 0 ? empty : [undefined, ...empty];
@@ -147,7 +147,7 @@ class Shelf {
   }
 
   labels(): Record<string, string> {
-    const { metadata, spec } = this.picture.service;
+    const { metadata, spec } = this.snapshot.service;
     const labels: Record<string, string> = {};
     for (const [key, value] of Object.entries(metadata.labels ?? {})) {
       if (key !== serviceLabel && key !== managedByLabel && key !== headlessLabel) labels[key] = value;
@@ -165,12 +165,12 @@ class Shelf {
       patch["metadata"] = { labels: { ...labels, ...Object.fromEntries(gone.map((key) => [key, null])) } };
     }
     if (Object.keys(patch).length === 0) return;
-    const { name } = this.picture.service.metadata;
+    const { name } = this.snapshot.service.metadata;
     this.draft.patch(slice, patch, `Service ${name} has ${endpoints.length} endpoints in this slice`);
   }
 
   create(endpoints: readonly Endpoint[], ports: readonly DiscoveryEndpointPort[]): void {
-    const { service, revision } = this.picture;
+    const { service, revision } = this.snapshot;
     const { name, namespace, uid } = service.metadata;
     const sliceName = this.taken.take({ base: `${name}-`, uid: `${uid}/${this.family}` });
     const object = {

@@ -16,7 +16,7 @@ export interface EndpointsSnapshot {
   readonly endpoints: Endpoints | undefined;
 }
 
-/** More addresses than this are left out, and the object says so. */
+/** More addresses than this are left out, with an annotation. */
 const addressesMax = 1000;
 const overCapacity = "endpoints.kubernetes.io/over-capacity";
 

@@ -1,4 +1,6 @@
-/** A daemon's pod: pinned to its node by affinity, so that the scheduler binds it, and hard to drive away from there. */
+/**
+ * A daemon's pod: pinned to its node by affinity, so that the scheduler binds it, and hard to drive away from there.
+ */
 import type { DaemonSet, Node, Pod, PodSpec, Toleration } from "../../../model/kubernetes.generated.ts";
 import { matchesNode } from "../../../model/objects/nodeMatch.ts";
 import { podFromTemplate } from "../../../model/objects/ownership.ts";
@@ -71,7 +73,7 @@ export function daemonPod(daemonSet: DaemonSet, nodeName: string, hash: string, 
         ...pod.spec.affinity,
         nodeAffinity: {
           ...pod.spec.affinity?.nodeAffinity,
-          // The set has already looked at what the template asks for; the pin is all that is left.
+          // The set has already matched the template against the node; the pin is all that is left.
           requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchFields: [pin] }] },
         },
       },

@@ -275,9 +275,9 @@ describe("while a DaemonSet rolls", () => {
           world.apply(decide(world));
           if (i % 2 === 1) kubelet(world);
         }
-        const picture = pictureOf(world);
-        const reversed = { ...picture, nodes: [...picture.nodes].reverse(), pods: [...picture.pods].reverse() };
-        expect(decideDaemonSet(reversed, world.nowMs)).toEqual(decideDaemonSet(picture, world.nowMs));
+        const snapshot = pictureOf(world);
+        const reversed = { ...snapshot, nodes: [...snapshot.nodes].reverse(), pods: [...snapshot.pods].reverse() };
+        expect(decideDaemonSet(reversed, world.nowMs)).toEqual(decideDaemonSet(snapshot, world.nowMs));
       }),
       { numRuns: 10 },
     );

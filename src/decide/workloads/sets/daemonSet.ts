@@ -27,8 +27,8 @@ export interface DaemonSetSnapshot {
   /** All pods of the namespace, or at least those that the set controls or selects. */
   readonly pods: readonly Pod[];
   /**
-   * Whether any pod of the namespace has a name. Needed where `pods` are not all: a pod that was released by a change of
-   * its labels still has the name that it was given.
+   * Whether any pod of the namespace has a name. Needed where `pods` are not all: a pod that was released by a change
+   * of its labels still has the name that it was given.
    */
   readonly isTaken?: IsTaken;
   /** All ControllerRevisions of the namespace. */
@@ -39,9 +39,9 @@ const burst = 250;
 /** A pod that ends at once would otherwise be made again without a pause. */
 const replaceAfterMs = 5_000;
 
-export function decideDaemonSet(picture: DaemonSetSnapshot, nowMs: number): Decision {
+export function decideDaemonSet(snapshot: DaemonSetSnapshot, nowMs: number): Decision {
   const draft = new Draft();
-  const { daemonSet } = picture;
+  const { daemonSet } = snapshot;
   const { spec, metadata } = daemonSet;
   if (spec === undefined) return draft.decision();
   const requirements = selectorRequirements(spec.selector);
@@ -50,8 +50,8 @@ export function decideDaemonSet(picture: DaemonSetSnapshot, nowMs: number): Deci
     draft.status(daemonSet, status, `DaemonSet ${metadata.name} selects every pod, so it is left alone`);
     return draft.decision();
   }
-  const pods = claim(draft, daemonSet, requirements, [...picture.pods].sort(byAge));
-  const revisions = claim(draft, daemonSet, requirements, [...picture.revisions].sort(byAge));
+  const pods = claim(draft, daemonSet, requirements, [...snapshot.pods].sort(byAge));
+  const revisions = claim(draft, daemonSet, requirements, [...snapshot.revisions].sort(byAge));
   if (metadata.deletionTimestamp !== undefined) return draft.decision();
   const present = presentRevision(draft, {
     owner: daemonSet,
@@ -59,8 +59,8 @@ export function decideDaemonSet(picture: DaemonSetSnapshot, nowMs: number): Deci
     collisionCount: daemonSet.status?.collisionCount,
     hashLabel: revisionHashLabel,
     revisions,
-    all: picture.revisions,
-    absentAt: picture.revision,
+    all: snapshot.revisions,
+    absentAt: snapshot.revision,
   });
   if (present.collides) {
     const collisionCount = (daemonSet.status?.collisionCount ?? 0) + 1;
@@ -68,7 +68,7 @@ export function decideDaemonSet(picture: DaemonSetSnapshot, nowMs: number): Deci
     draft.status(daemonSet, status, `another revision has the name ${present.name}`);
     return draft.decision();
   }
-  const fleet = new Fleet(draft, picture, pods, present.hash, nowMs);
+  const fleet = new Fleet(draft, snapshot, pods, present.hash, nowMs);
   fleet.manage();
   fleet.update();
   const hashes = new Set(pods.map((pod) => pod.metadata.labels?.[revisionHashLabel]));
@@ -95,7 +95,7 @@ interface Place {
 
 class Fleet {
   readonly draft: Draft;
-  readonly picture: DaemonSetSnapshot;
+  readonly snapshot: DaemonSetSnapshot;
   readonly hash: string;
   readonly nowMs: number;
   readonly places: readonly Place[];
@@ -104,10 +104,10 @@ class Fleet {
   readonly maxSurge: number;
   readonly maxUnavailable: number;
 
-  constructor(draft: Draft, picture: DaemonSetSnapshot, pods: readonly Pod[], hash: string, nowMs: number) {
-    const { daemonSet, nodes } = picture;
+  constructor(draft: Draft, snapshot: DaemonSetSnapshot, pods: readonly Pod[], hash: string, nowMs: number) {
+    const { daemonSet, nodes } = snapshot;
     this.draft = draft;
-    this.picture = picture;
+    this.snapshot = snapshot;
     this.hash = hash;
     this.nowMs = nowMs;
     const byNode = new Map<string, Pod[]>();
@@ -128,7 +128,7 @@ class Fleet {
     const names = new Set(known.map(({ name }) => name));
     for (const [name, onNode] of byNode) if (!names.has(name)) this.dropUnbound(onNode);
     this.places = known;
-    this.taken = new TakenNames(daemonSet.metadata.namespace, picture.pods, picture.isTaken);
+    this.taken = new TakenNames(daemonSet.metadata.namespace, snapshot.pods, snapshot.isTaken);
     const { updateStrategy, minReadySeconds = 0 } = daemonSet.spec ?? {};
     const desired = known.filter(({ fit }) => fit.shouldRun).length;
     const rolling = updateStrategy?.rollingUpdate;
@@ -159,7 +159,7 @@ class Fleet {
   }
 
   create(nodeName: string): void {
-    const { daemonSet, revision } = this.picture;
+    const { daemonSet, revision } = this.snapshot;
     const pod = daemonPod(daemonSet, nodeName, this.hash, this.taken);
     this.draft.create(revision, pod, `DaemonSet ${daemonSet.metadata.name} wants a pod on node ${nodeName}`);
   }
@@ -169,7 +169,7 @@ class Fleet {
     for (const { name, fit, pods } of this.places) {
       if (!fit.shouldContinue) {
         for (const pod of pods)
-          this.remove(pod, `DaemonSet ${this.picture.daemonSet.metadata.name} does not want node ${name}`);
+          this.remove(pod, `DaemonSet ${this.snapshot.daemonSet.metadata.name} does not want node ${name}`);
         continue;
       }
       if (fit.shouldRun && pods.length === 0 && created < burst) {
@@ -205,7 +205,7 @@ class Fleet {
   }
 
   update(): void {
-    const { daemonSet } = this.picture;
+    const { daemonSet } = this.snapshot;
     if ((daemonSet.spec?.updateStrategy?.type ?? "RollingUpdate") !== "RollingUpdate") return;
     if (this.maxSurge > 0) this.surge();
     else this.replace();
@@ -219,7 +219,7 @@ class Fleet {
 
   /** Deletes old pods, as many as may be unavailable; those that are not available already are deleted at once. */
   replace(): void {
-    const why = `DaemonSet ${this.picture.daemonSet.metadata.name} has a new template`;
+    const why = `DaemonSet ${this.snapshot.daemonSet.metadata.name} has a new template`;
     const candidates: Pod[] = [];
     let unavailable = 0;
     for (const place of this.places) {
@@ -237,7 +237,7 @@ class Fleet {
 
   /** Creates new pods beside the old ones, up to maxSurge; an old pod is deleted when its successor is available. */
   surge(): void {
-    const why = `DaemonSet ${this.picture.daemonSet.metadata.name} has a new template`;
+    const why = `DaemonSet ${this.snapshot.daemonSet.metadata.name} has a new template`;
     const atOnce: string[] = [];
     const candidates: string[] = [];
     let surging = 0;
@@ -254,7 +254,7 @@ class Fleet {
   }
 
   writeStatus(): void {
-    const { daemonSet } = this.picture;
+    const { daemonSet } = this.snapshot;
     const status: DaemonSetStatus = {
       ...emptyStatus,
       ...(daemonSet.status?.collisionCount !== undefined && { collisionCount: daemonSet.status.collisionCount }),

@@ -230,9 +230,9 @@ describe("while a StatefulSet rolls", () => {
           }
           settle(world, check);
           expect(Object.values(images(world))).toEqual(Array(replicas).fill("v2"));
-          const picture = pictureOf(world);
+          const snapshot = pictureOf(world);
           expect(decide(world).intents).toEqual([]);
-          expect(decideStatefulSet({ ...picture, pods: [...picture.pods].reverse() }, world.nowMs)).toEqual(
+          expect(decideStatefulSet({ ...snapshot, pods: [...snapshot.pods].reverse() }, world.nowMs)).toEqual(
             decide(world),
           );
           expect(world.conflicts).toBe(0);

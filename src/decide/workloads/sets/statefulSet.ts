@@ -33,11 +33,13 @@ export interface StatefulSetSnapshot {
   /** All pods of the namespace, or at least those that the set controls or selects. */
   readonly pods: readonly Pod[];
   /**
-   * Whether any pod of the namespace has a name. Needed where `pods` are not all: one that is not the set's may have a name
-   * that the set needs.
+   * Whether any pod of the namespace has a name. Needed where `pods` are not all: one that is not the set's may have a
+   * name that the set needs.
    */
   readonly isTaken?: IsTaken;
-  /** The claim of this name in the set's namespace. Asked for by name: a set may want more claims than can be listed. */
+  /**
+   * The claim of this name in the set's namespace. Asked for by name: a set may want more claims than can be listed.
+   */
   readonly claimNamed: (name: string) => PersistentVolumeClaim | undefined;
   /** All ControllerRevisions of the namespace. */
   readonly revisions: readonly ControllerRevision[];
@@ -48,24 +50,24 @@ const burst = 500;
 
 const hashLabel = "controller.kubernetes.io/hash";
 
-export function decideStatefulSet(picture: StatefulSetSnapshot, nowMs: number): Decision {
+export function decideStatefulSet(snapshot: StatefulSetSnapshot, nowMs: number): Decision {
   const draft = new Draft();
-  const { statefulSet } = picture;
+  const { statefulSet } = snapshot;
   const { spec, metadata, status } = statefulSet;
   if (spec === undefined) return draft.decision();
   const requirements = selectorRequirements(spec.selector);
-  const pods = claim(draft, statefulSet, requirements, [...picture.pods].sort(byName), {
+  const pods = claim(draft, statefulSet, requirements, [...snapshot.pods].sort(byName), {
     adopts: (pod) => ordinalOf(statefulSet, pod) !== undefined,
   });
-  const revisions = claim(draft, statefulSet, requirements, [...picture.revisions].sort(byAge));
+  const revisions = claim(draft, statefulSet, requirements, [...snapshot.revisions].sort(byAge));
   const present = presentRevision(draft, {
     owner: statefulSet,
     template: spec.template,
     collisionCount: status?.collisionCount,
     hashLabel,
     revisions,
-    all: picture.revisions,
-    absentAt: picture.revision,
+    all: snapshot.revisions,
+    absentAt: snapshot.revision,
   });
   if (present.collides) {
     const collisionCount = (status?.collisionCount ?? 0) + 1;
@@ -76,7 +78,7 @@ export function decideStatefulSet(picture: StatefulSetSnapshot, nowMs: number): 
     );
     return draft.decision();
   }
-  const roll = new Roll(draft, picture, pods, revisions, present.name, nowMs);
+  const roll = new Roll(draft, snapshot, pods, revisions, present.name, nowMs);
   if (metadata.deletionTimestamp === undefined) roll.manage();
   roll.writeStatus();
   const live = new Set(pods.map((pod) => pod.metadata.labels?.[revisionHashLabel]));
@@ -90,7 +92,7 @@ export function decideStatefulSet(picture: StatefulSetSnapshot, nowMs: number): 
 
 class Roll {
   readonly draft: Draft;
-  readonly picture: StatefulSetSnapshot;
+  readonly snapshot: StatefulSetSnapshot;
   readonly set: StatefulSet;
   readonly nowMs: number;
   /** Names of the revision that the pods come from and of the one they go to. */
@@ -109,15 +111,15 @@ class Roll {
 
   constructor(
     draft: Draft,
-    picture: StatefulSetSnapshot,
+    snapshot: StatefulSetSnapshot,
     pods: readonly Pod[],
     revisions: readonly ControllerRevision[],
     update: string,
     nowMs: number,
   ) {
     this.draft = draft;
-    this.picture = picture;
-    this.set = picture.statefulSet;
+    this.snapshot = snapshot;
+    this.set = snapshot.statefulSet;
     this.nowMs = nowMs;
     this.update = update;
     const { spec, status } = this.set;
@@ -130,7 +132,7 @@ class Roll {
     this.minReadySeconds = spec?.minReadySeconds ?? 0;
     this.isOrdered = spec?.podManagementPolicy !== "Parallel";
     this.pods = pods;
-    this.taken = new TakenNames(this.set.metadata.namespace, picture.pods, picture.isTaken);
+    this.taken = new TakenNames(this.set.metadata.namespace, snapshot.pods, snapshot.isTaken);
     const condemned: { pod: Pod; ordinal: number }[] = [];
     for (const pod of pods) {
       const ordinal = ordinalOf(this.set, pod);
@@ -162,13 +164,13 @@ class Roll {
    * needs the owner reference first.
    */
   alignClaims(): boolean {
-    const { set, draft, picture } = this;
+    const { set, draft, snapshot } = this;
     let isAligned = true;
     for (const pod of [...this.byOrdinal.values(), ...this.condemned]) {
       const ordinal = ordinalOf(set, pod);
       if (ordinal === undefined) continue;
       for (const template of set.spec?.volumeClaimTemplates ?? []) {
-        const found = picture.claimNamed(claimNameOf(set, template, ordinal));
+        const found = snapshot.claimNamed(claimNameOf(set, template, ordinal));
         if (found === undefined || found.metadata.deletionTimestamp !== undefined) continue;
         const before = found.metadata.ownerReferences ?? [];
         const wanted = claimOwners(set, pod, !this.isWanted(ordinal));
@@ -215,15 +217,15 @@ class Roll {
 
   /** True when a pod is made; false when its claim or its name is not free yet. */
   create(ordinal: number): boolean {
-    const { set, draft, picture } = this;
+    const { set, draft, snapshot } = this;
     const { name } = set.metadata;
     for (const template of set.spec?.volumeClaimTemplates ?? []) {
       const claimName = claimNameOf(set, template, ordinal);
-      const found = picture.claimNamed(claimName);
-      // A claim on its way out belongs to the pod before; the new pod waits for its own.
+      const found = snapshot.claimNamed(claimName);
+      // A terminating claim belongs to the pod before; the new pod waits for its own.
       if (found?.metadata.deletionTimestamp !== undefined) return false;
       if (found === undefined)
-        draft.create(picture.revision, newClaim(set, template, ordinal), `pod ${ordinal} of ${name} needs it`);
+        draft.create(snapshot.revision, newClaim(set, template, ordinal), `pod ${ordinal} of ${name} needs it`);
     }
     const podName = podNameOf(set, ordinal);
     // A pod of another owner has the name, or one that is being released; its deletion enqueues the set.
@@ -231,7 +233,7 @@ class Roll {
     const identity = this.usesCurrent(ordinal)
       ? { ordinal, revision: this.current, template: this.currentTemplate }
       : { ordinal, revision: this.update, template: set.spec?.template ?? {} };
-    draft.create(picture.revision, statefulPod(set, identity), `StatefulSet ${name} wants pod ${ordinal}`);
+    draft.create(snapshot.revision, statefulPod(set, identity), `StatefulSet ${name} wants pod ${ordinal}`);
     return true;
   }
 
@@ -263,7 +265,7 @@ class Roll {
     if (type !== "RollingUpdate") return;
     const maxUnavailable = Math.max(1, shareOf(rollingUpdate?.maxUnavailable ?? 1, this.replicas, "up"));
     const from = this.start + (rollingUpdate?.partition ?? 0);
-    // Only pods that exist are looked at: of those that are wanted there may be two thousand million.
+    // Only existing pods are counted: of wanted ones there may be two thousand million.
     let unavailable = this.replicas;
     for (const pod of this.byOrdinal.values()) if (this.isHealthy(pod)) unavailable--;
     for (const [ordinal, pod] of [...this.byOrdinal].sort(([a], [b]) => b - a)) {

@@ -57,6 +57,7 @@ export function decodeAs(
     apiVersion: as.apiVersion,
     fieldValidation,
     duplicateFields: sent.duplicates,
+    positions: sent.positions,
   });
   for (const text of warnings) warn(text);
   object.kind = as.kind;

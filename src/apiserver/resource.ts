@@ -12,6 +12,8 @@ import type { TableKind } from "./table/table.ts";
 export interface Sent {
   readonly value: Json;
   readonly duplicates: readonly string[];
+  /** Where its keys stand in the text, counted; only where one stands twice. */
+  readonly positions?: ReadonlyMap<string, number> | undefined;
 }
 
 /** One resource in one served version, built in or custom, with everything the verbs need to know about it. */

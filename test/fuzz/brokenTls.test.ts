@@ -51,7 +51,7 @@ test("a certificate of another authority is worth nothing, whatever name it bear
 
 test("without a certificate only probes are answered", async () => {
   expect(await codeOf("/readyz")).toBe(200);
-  expect(await codeOf("/api/v1/namespaces")).toBe(401);
+  expect(await codeOf("/api/v1/namespaces")).toBe(403);
 });
 
 function ready(): Promise<number> {

@@ -219,3 +219,28 @@ test("a refused request carries no warnings", async () => {
   });
   expect([answer.code, answer.headers["warning"]]).toEqual([422, undefined]);
 });
+
+describe("fields that are unknown or said twice", () => {
+  const text = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"strict","zz":1},"spec":{"unknownField":"u","replicas":1,"replicas":2,"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"a","image":"b","nope":1,"image":"c"}]}}}}`;
+
+  test("are reported in the order of the text", async () => {
+    const path = `${apps}/deployments?fieldValidation=Strict&dryRun=All`;
+    const answer = await served.api.call("POST", path, undefined, {
+      raw: text,
+      headers: { "content-type": "application/json" },
+    });
+    expect(answer.json.message).toContain(
+      'strict decoding error: unknown field "metadata.zz", unknown field "spec.unknownField", duplicate field "spec.replicas", unknown field "spec.template.spec.containers[0].nope", duplicate field "spec.template.spec.containers[0].image"',
+    );
+  });
+
+  test("cannot be applied", async () => {
+    const config = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "strict" }, nope: 1 };
+    const path = `${namespaced}/configmaps/strict?fieldValidation=Strict&fieldManager=me`;
+    const answer = await served.api.patch(path, "apply", config);
+    expect([answer.code, answer.json.message]).toEqual([
+      500,
+      "failed to create typed patch object (/strict; /v1, Kind=ConfigMap): .nope: field not declared in schema",
+    ]);
+  });
+});

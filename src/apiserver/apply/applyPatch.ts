@@ -69,8 +69,7 @@ export function applyPatch(request: ApplyRequest): Applied {
   const { config, live, manager, apiVersion, subresource, time } = request;
   checkMetadata(request);
   const shape = shapeOf(request.schema);
-  const mistakes = checkApplied(shape, config);
-  if (mistakes.length > 0) throw unappliable("patch", config, mistakes);
+  refuseUnappliable(request.schema, config);
 
   const before = entriesBefore(request, shape);
   const own = before.find((entry) => isApplier(entry, manager, subresource));
@@ -112,6 +111,12 @@ export function applyPatch(request: ApplyRequest): Applied {
   const managedFields = isUnchanged ? live.metadata.managedFields : result.length === 0 ? undefined : result;
   if (managedFields !== undefined) object.metadata.managedFields = managedFields;
   return { object, managedFields, isUnchanged };
+}
+
+/** Throws what upstream says about a configuration that its schema cannot hold, before anything else is looked at. */
+export function refuseUnappliable(schema: SchemaNode, config: KubeObject): void {
+  const mistakes = checkApplied(shapeOf(schema), config);
+  if (mistakes.length > 0) throw unappliable("patch", config, mistakes);
 }
 
 /** The configuration was only parsed, so it may say anything. */

@@ -119,7 +119,7 @@ function decodeCustom(
   try {
     const { object, unknownPaths } = version.decode(copyJson(sent.value) as JsonObject);
     if (fieldValidation !== "Ignore" && unknownPaths.length + sent.duplicates.length > 0) {
-      const complaints = strictComplaints(unknownPaths, sent.duplicates);
+      const complaints = strictComplaints(unknownPaths, sent.duplicates, sent.positions);
       if (fieldValidation === "Strict") throw refuse(strictMessage(complaints));
       for (const text of complaints) warn(text);
     }

@@ -3,6 +3,7 @@ import type { KubeObject } from "../../model/objects/object.ts";
 import { badRequest, type StatusError } from "../../model/objects/status.ts";
 import { QuantityError } from "../../model/values/quantity.ts";
 import { TimeError } from "../../model/values/time.ts";
+import { duplicateAt } from "../wire/json.ts";
 import { type DecodePlan, planFor, zeroOf, zeroOfField } from "./decodePlan.ts";
 import { decodeScalar, ScalarError } from "./decodeScalar.ts";
 import type { SchemaNode, StructNode } from "./schemaNode.ts";
@@ -19,7 +20,7 @@ export function decodeObject<T = KubeObject>(node: StructNode, value: unknown, o
     if (fieldValidation === "Ignore" || (unknownFields.length === 0 && duplicateFields.length === 0)) {
       return { object: object as T, warnings: [] };
     }
-    const complaints = strictComplaints(unknownFields, duplicateFields);
+    const complaints = strictComplaints(unknownFields, duplicateFields, options.positions);
     if (fieldValidation === "Warn") return { object: object as T, warnings: complaints };
     throw cannotHandle(options, strictMessage(complaints));
   } catch (error) {
@@ -37,6 +38,8 @@ export interface DecodeOptions {
   readonly fieldValidation: FieldValidation;
   /** Paths that stood twice in the text; only the parser of the text can know. */
   readonly duplicateFields?: readonly string[];
+  /** Places of keys in the text, for complaints in its order. */
+  readonly positions?: ReadonlyMap<string, number> | undefined;
 }
 
 export interface Decoded<T> {
@@ -77,12 +80,21 @@ export function zeroValue(node: SchemaNode): Json {
   return zeroOf(planFor(node));
 }
 
-/** The list of complaints that `Strict` refuses and `Warn` prints. */
-export function strictComplaints(unknownFields: readonly string[], duplicateFields: readonly string[]): string[] {
-  return [
-    ...duplicateFields.map((path) => `duplicate field ${JSON.stringify(path)}`),
-    ...unknownFields.map((path) => `unknown field ${JSON.stringify(path)}`),
-  ].slice(0, complaintsMax);
+/** The list of complaints that `Strict` refuses and `Warn` prints, in the order of the text where it is known. */
+export function strictComplaints(
+  unknownFields: readonly string[],
+  duplicateFields: readonly string[],
+  positions?: ReadonlyMap<string, number>,
+): string[] {
+  const complaints = [
+    ...duplicateFields.map((path) => ({ text: `duplicate field ${JSON.stringify(path)}`, key: duplicateAt(path) })),
+    ...unknownFields.map((path) => ({ text: `unknown field ${JSON.stringify(path)}`, key: path })),
+  ];
+  if (positions !== undefined) {
+    const last = Number.MAX_SAFE_INTEGER;
+    complaints.sort((a, b) => (positions.get(a.key) ?? last) - (positions.get(b.key) ?? last));
+  }
+  return complaints.slice(0, complaintsMax).map(({ text }) => text);
 }
 
 export function strictMessage(complaints: readonly string[]): string {

@@ -10,7 +10,8 @@ import {
   unsupportedMediaType,
 } from "../../model/objects/status.ts";
 import { formatTime } from "../../model/values/time.ts";
-import { applyPatch } from "../apply/applyPatch.ts";
+import { applyPatch, refuseUnappliable } from "../apply/applyPatch.ts";
+import { checkKind } from "../builtinResource.ts";
 import { jsonPatch } from "../patch/jsonPatch.ts";
 import { mergePatch } from "../patch/mergePatch.ts";
 import { strategicMergePatch } from "../patch/strategicMergePatch.ts";
@@ -128,6 +129,8 @@ async function applyObject(
     );
   }
   if (!body["kind"]) throw badRequest("error decoding patch: the apply configuration names no kind");
+  checkKind({ apiVersion: resource.apiVersion, kind: type.kind }, body);
+  refuseUnappliable(resource.schema, body as unknown as KubeObject);
   const config = resource.decode(sent, call.fieldValidation, call.warn);
   config.metadata.name ||= target.name;
   checkIdentity(target, config);

@@ -15,11 +15,20 @@ export const nestingMax = 1000;
 
 /** Upstream reports no more mistakes than this. */
 const duplicatesMax = 100;
+/** Keys whose places are remembered, so that complaints can stand in the order of the text. */
+const positionsMax = 10_000;
+
+/** Under which name the place of a repeated key is remembered. */
+export function duplicateAt(path: string): string {
+  return `${path} again`;
+}
 
 export type ParsedBody = {
   readonly value: Json;
   /** Paths of keys given more than once (the last one counts); filled only when asked for. */
   readonly duplicates: readonly string[];
+  /** Where keys stand in the text, counted; only where one stands twice. */
+  readonly positions?: ReadonlyMap<string, number>;
 };
 
 /** The body cannot be read. The message has no prefix, so that the caller can say what it was reading. */
@@ -63,19 +72,28 @@ function parseJsonText(text: string, bytes: Uint8Array, findDuplicates: boolean)
     throw new BodyError(describeSyntaxError(text));
   }
   const duplicates: string[] = [];
+  const positions = new Map<string, number>();
+  let keys = 0;
   const hasDuplicates = findDuplicates && countKeys(value) !== colons;
   if (hasDuplicates || mayHoldPrototypeKey.test(text) || mayHoldHugeNumber.test(text)) {
     scanJson(text, {
-      key: refusePrototypeKey,
+      key: (key, path) => {
+        refusePrototypeKey(key, path);
+        if (!hasDuplicates || ++keys > positionsMax) return;
+        const where = path();
+        if (!positions.has(where)) positions.set(where, keys);
+      },
       number: refuseInexactNumber,
       duplicate: (path) => {
         if (!findDuplicates || duplicates.length >= duplicatesMax) return;
         const where = path();
-        if (!duplicates.includes(where)) duplicates.push(where);
+        if (duplicates.includes(where)) return;
+        duplicates.push(where);
+        positions.set(duplicateAt(where), keys);
       },
     });
   }
-  return { value, duplicates };
+  return positions.size === 0 ? { value, duplicates } : { value, duplicates, positions };
 }
 
 /** The key itself, or an escape that could spell one of its letters. */

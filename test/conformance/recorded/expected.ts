@@ -121,7 +121,7 @@ export const expected: Readonly<Record<number, readonly Expected[]>> = {
     ["GET pods 200 PodList", { ...names("b"), metadata: { remainingItemCount: 1 } }],
     ["GET pods 200 PodList", names("c")],
   ],
-  18: ["GET pods 200 Table", ["GET pods 200 Watch", ["MODIFIED a", "ADDED b", "DELETED b"]]],
+  18: ["GET pods 200 Table", ["GET pods 200 Watch", ["MODIFIED a", "ADDED b", "MODIFIED b", "DELETED b"]]],
   19: ["GET configmaps/a 200 ConfigMap", ["GET configmaps 200 Watch", ["ADDED a", "MODIFIED a"]]],
   20: ["GET configmaps 200 Table", ["GET configmaps 200 Watch", ["ADDED b"]]],
   21: [
@@ -522,7 +522,7 @@ export const expected: Readonly<Record<number, readonly Expected[]>> = {
     ["DELETE pods/p 200 Pod", { metadata: { deletionGracePeriodSeconds: 30 } }],
     "GET pods/p 200 Pod",
     "GET pods 200 PodList",
-    ["GET pods 200 Watch", ["DELETED p"]],
+    ["GET pods 200 Watch", ["MODIFIED p", "DELETED p"]],
     "DELETE configmaps/c 404 Status NotFound",
     "DELETE configmaps/c 404 Status NotFound",
     "GET configmaps/c 404 Status NotFound",

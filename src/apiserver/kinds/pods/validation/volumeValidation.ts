@@ -88,7 +88,8 @@ function checkOneSource(volume: Volume, source: string, path: string, errors: Fi
       if (!hostPath?.path) errors.push(required(`${path}.path`));
       else checkNoBacksteps(hostPath.path, `${path}.path`, errors);
       const types = ["BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
-      checkOneOf(hostPath?.type, types, `${path}.type`, errors);
+      // The default is empty: nothing is checked before the mount.
+      checkOneOf(hostPath?.type || undefined, types, `${path}.type`, errors);
       break;
     }
     case "secret":

@@ -75,6 +75,7 @@ export async function removeInstallation(
         notes.push(`Namespace ${reservationNamespace} stays: ${why}. Delete it when they are gone`);
         continue;
       }
+      if (object.metadata.namespace === reservationNamespace && holdsGpus > 0) continue;
       await remove(object);
     }
     // From here on nothing acts any more.
@@ -104,7 +105,9 @@ async function ours(kube: KubeApi, kind: InstallKind, namespace: string): Promis
   if (!found.ok && (found.reason === "NotFound" || kind.isOptional === true)) return [];
   const { items } = mustSucceed(found, "nothing was removed");
   const objects = items.map((item) => ({ ...item, kind: kind.kind, apiVersion: kind.apiVersion }));
-  const mine = objects.filter((object) => isOurs(object) && isInScope(object, namespace));
+  const mine = objects.filter((object) => {
+    return object.metadata.deletionTimestamp === undefined && isOurs(object) && isInScope(object, namespace);
+  });
   for (const object of mine) mustNotBeHelms(object);
   return mine;
 }

@@ -1,6 +1,7 @@
 import type { Component, NewObject } from "../../control/component.ts";
 import { type ControlPlaneOptions, controlPlane } from "../../control/controlPlane.ts";
 import { webhookConfigurations } from "../../control/webhooks/webhookConfigurations.ts";
+import { reservationNamespace } from "../../model/scheduling/keys.ts";
 import {
   componentRights,
   ownNamespaceRights,
@@ -22,7 +23,6 @@ export interface InstallObject {
 }
 
 export const partOf = { "app.kubernetes.io/part-of": "muster" } as const;
-export const reservationNamespace = "kai-resource-reservation";
 export const webhookService = "muster-webhooks";
 export const keysSecret = "muster-webhooks";
 const namespace = "«release.namespace»";

@@ -1,11 +1,12 @@
 import { finalizers as gangFinalizers, places } from "../../model/gang/keys.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { bindRequestFinalizer, bindRequestRef } from "../../model/scheduling/bindRequest.ts";
+import { reservationNamespace } from "../../model/scheduling/keys.ts";
 import { UserError } from "../../model/userError.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { KubeApi, ResourceRef } from "../../ports/kubeApi.ts";
 import { type InstallKind, installKinds, nameOf, refOf, resourceOf } from "./installKinds.ts";
-import { installedComponents, installedDefinitions, partOf, reservationNamespace } from "./installObjects.ts";
+import { installedComponents, installedDefinitions, partOf } from "./installObjects.ts";
 import { mustSucceed } from "./mustSucceed.ts";
 
 export interface UninstallOptions {

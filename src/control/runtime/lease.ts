@@ -81,6 +81,8 @@ export class Lease {
   private takenRevision: Revision | undefined;
   /** The Lease as we last saw or wrote it; undefined when a request left that unclear. */
   private seen: KubeObject | undefined;
+  /** The last leader that the log has named. */
+  private leader = "";
   /** The last state of somebody else's Lease that we saw change, and whether it has run out since. */
   private watched = { resourceVersion: "", isExpired: false, stopTimer: (): void => {} };
   /** Of all epochs that we have seen: a Lease that was deleted and made again does not begin at nought. */
@@ -171,6 +173,10 @@ export class Lease {
     this.highestNumber = Math.max(this.highestNumber, leaseTransitions ?? -1);
     // If it is ours and we do not lead, nobody does: a request of ours landed unheard, or an earlier life of ours had it.
     const isFree = holderIdentity === "" || holderIdentity === this.options.identity;
+    if (!isFree && holderIdentity !== this.leader) {
+      this.leader = holderIdentity;
+      this.options.log.info({ lease: this.options.name, holder: holderIdentity }, "another process leads");
+    }
     if (isFree || this.watched.isExpired) await this.take(lease);
   }
 
@@ -215,6 +221,7 @@ export class Lease {
     this.seen = outcome.value;
     this.takenRevision = outcome.value.metadata.resourceVersion;
     this.state = "leading";
+    this.leader = identity;
     this.highestNumber = number;
     this.proof = proof;
     this.current = { number, holder: identity };

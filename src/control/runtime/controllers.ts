@@ -97,6 +97,9 @@ export class Controllers {
   /** Sets the gauges that grow by time alone; called when metrics are read. */
   measure(): void {
     for (const run of this.measuring) run(this.isLeading);
+    for (const { name: check, problem } of this.readiness.report().checks) {
+      this.ports.metrics.gauge("muster_ready", { check }, problem === undefined ? 1 : 0);
+    }
     const oldestMs = new Map<string, number>();
     for (const { kind, silentForMs = 0 } of this.caches.values()) {
       oldestMs.set(kind, Math.max(oldestMs.get(kind) ?? 0, silentForMs));

@@ -126,6 +126,8 @@ export class Lease {
   start(events: LeaseEvents): void {
     this.events = events;
     this.state = "following";
+    // A process that has never led is counted too: an alert asks whether any leads.
+    this.options.metrics.gauge("muster_lease_held", { lease: this.options.name }, 0);
     void this.tick();
   }
 

@@ -445,6 +445,27 @@ describe("a reservation", () => {
       expect(cluster.eventReasons()).toContain("ReservationRestored");
     });
 
+    test("that cannot be made again, as its namespace is gone, is not called restored: the event says what to do", async () => {
+      const { cluster, pod } = await withPod();
+      await cluster.startBinder();
+      await cluster.run(5);
+      const { remove } = await losing(cluster, pod);
+      cluster.kube.faults = {
+        before: (verb, what) =>
+          verb === "create" && what.startsWith("pods") ? refused("NotFound", 'namespaces "x" not found') : undefined,
+      };
+      await remove();
+      await cluster.run(10);
+      expect(cluster.eventReasons()).not.toContain("ReservationRestored");
+      expect(cluster.eventReasons()).toContain("ReservationRefused");
+      expect(cluster.metrics.value("muster_reservations_refused_total", { reason: "NotFound" })).toBeGreaterThan(0);
+      const [warned] = cluster.log.lines.filter(({ message }) => message === "reservation").reverse();
+      expect(warned).toMatchObject({ level: "warn", fields: { outcome: "NotFound" } });
+      cluster.kube.faults = {};
+      await cluster.run(60);
+      expect(cluster.eventReasons()).toContain("ReservationRestored");
+    });
+
     test("while another bind of its group begins, is created again on the device that its pods use, and the other pod joins", async () => {
       const { cluster, pod } = await withPod();
       // A lower GPU is free by then: a reservation that does not pin the device gets another one.

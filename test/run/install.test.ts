@@ -208,6 +208,30 @@ describe("muster install", () => {
   });
 });
 
+describe("muster install after another one", () => {
+  test("of Helm, which kept the definitions, works with them and names them", async () => {
+    const kept = { "app.kubernetes.io/managed-by": "Helm", "app.kubernetes.io/part-of": "muster" };
+    for (const definition of installedDefinitions()) {
+      const metadata = { ...definition.metadata, labels: kept };
+      await kube.create(resourceOf(definition), { ...definition, metadata } as unknown as KubeObject);
+    }
+    const { left } = await install();
+    expect(left).toHaveLength(installedDefinitions().length);
+  });
+
+  test("that is still being deleted waits for nothing and is refused before anything is written", async () => {
+    const queues = installedDefinitions().find(({ metadata }) => metadata.name === "queues.scheduling.run.ai");
+    const metadata = { name: "queues.scheduling.run.ai", finalizers: ["example.com/slow"] };
+    await kube.create(resourceOf({ kind: "CustomResourceDefinition" }), {
+      ...queues,
+      metadata,
+    } as unknown as KubeObject);
+    await kube.delete({ ...resourceOf({ kind: "CustomResourceDefinition" }), namespace: "", name: metadata.name });
+    await expect(install()).rejects.toThrow(/queues.scheduling.run.ai is being deleted; nothing was installed/);
+    expect(await world()).toEqual(before);
+  });
+});
+
 describe("muster uninstall", () => {
   test("removes everything but the definitions, and says so", async () => {
     await install();

@@ -33,6 +33,7 @@ export class ScheduleCluster {
   readonly metrics = new MetricsBook();
   readonly kube: FaultyKube;
   readonly admin;
+  private readonly processes: Controllers[] = [];
 
   private constructor(api: TestApi) {
     this.api = api;
@@ -108,10 +109,16 @@ export class ScheduleCluster {
     others?: { readonly between?: (kube: KubeApi) => KubeApi; readonly holder?: string },
   ): Promise<void> {
     const controllers = this.controllers(others !== undefined, others?.between, others?.holder);
+    this.processes.push(controllers);
     for (const component of components) component.add(controllers);
     const started = controllers.start();
     await this.run(0.2);
     await started;
+  }
+
+  /** What happens when metrics are read. */
+  measure(): void {
+    for (const controllers of this.processes) controllers.measure();
   }
 
   async create(resource: string, object: unknown): Promise<KubeObject> {

@@ -75,6 +75,11 @@ async function lookAt(
   for (const object of objects) {
     const outcome = await kube.get(refOf(object));
     if (!outcome.ok && outcome.reason !== "NotFound") mustSucceed(outcome, "nothing was installed");
+    if (outcome.ok && outcome.value.metadata.deletionTimestamp !== undefined) {
+      const problem = `${nameOf(object)} is being deleted; nothing was installed`;
+      const cure = "wait until it is gone; if it stays, look at its finalizers and at what is left inside";
+      throw new UserError("install-terminating", problem, cure);
+    }
     found.set(object, outcome.ok ? outcome.value : undefined);
   }
   return found;
@@ -85,12 +90,19 @@ function isLabelled({ metadata }: KubeObject): boolean {
 }
 
 function isLeft(earlier: KubeObject | undefined): boolean {
-  return earlier !== undefined && !isLabelled(earlier) && shareable.has(earlier.kind);
+  if (earlier === undefined || !shareable.has(earlier.kind)) return false;
+  // Helm keeps definitions when it removes a release.
+  const isKept = earlier.kind === "CustomResourceDefinition" && isHelms(earlier);
+  return isKept || !isLabelled(earlier);
+}
+
+function isHelms({ metadata }: KubeObject): boolean {
+  return metadata.labels?.[managedBy] === "Helm";
 }
 
 function mustBeOurs(object: NewObject, earlier: KubeObject | undefined): void {
   if (earlier === undefined) return;
-  if (earlier.metadata.labels?.[managedBy] === "Helm") {
+  if (isHelms(earlier)) {
     const problem = `${nameOf(object)} belongs to a release of Helm; nothing was installed`;
     throw new UserError(
       "install-by-helm",

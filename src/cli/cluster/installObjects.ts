@@ -2,6 +2,7 @@ import type { Component } from "../../control/component.ts";
 import { type ControlPlaneOptions, controlPlane } from "../../control/controlPlane.ts";
 import { webhookConfigurations } from "../../control/webhooks/webhookConfigurations.ts";
 import type { NewObject } from "../../model/intent.ts";
+import { reservationNamespace } from "../../model/scheduling/keys.ts";
 import {
   componentRights,
   ownNamespaceRights,
@@ -23,7 +24,6 @@ export interface InstallObject {
 }
 
 export const partOf = { "app.kubernetes.io/part-of": "muster" } as const;
-export const reservationNamespace = "kai-resource-reservation";
 export const webhookService = "muster-webhooks";
 export const keysSecret = "muster-webhooks";
 const namespace = "«release.namespace»";

@@ -228,6 +228,7 @@ const binder: readonly Right[] = [
     seldom: {
       list: "an extended resource that is served by devices",
       create: "an extended resource that is served by devices",
+      update: "a claim that was made without the finalizer that protects it",
       delete: "an extended resource that is served by devices",
     },
   },

@@ -16,6 +16,7 @@ import { parsePools, profilesWith } from "../../model/profiles/profiles.ts";
 import { UsageError } from "../../model/userError.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import { type ClusterFlags, findCluster } from "./findCluster.ts";
+import { metricWords } from "./metricWords.ts";
 import { mustSucceed } from "./mustSucceed.ts";
 import { readProfiles } from "./readProfiles.ts";
 import { untilSignal } from "./untilSignal.ts";
@@ -50,7 +51,10 @@ export async function runNodesSim(flags: NodesSimFlags): Promise<void> {
   const clock = systemClock();
   const random = systemRandom();
   const log = pinoLog({ level: flags.logLevel });
-  const metrics = prometheus({ onProblem: (problem) => log.warn({ ...problem }, "a metric cannot be counted") });
+  const metrics = prometheus({
+    words: metricWords,
+    onProblem: (problem) => log.warn({ ...problem }, "a metric cannot be counted"),
+  });
   const connection = await findCluster(flags);
   const kube = kubeHttp(connection, { clock, log }, { fieldManager: "muster-nodes" });
   const holder = flags.holder ?? `${hostname()}-${randomUUID().slice(0, 8)}`;

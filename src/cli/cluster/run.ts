@@ -30,6 +30,7 @@ import { withKaiConfig } from "./binderSettings.ts";
 import { type ControlPlaneFlags, controlPlaneOptions } from "./controlPlaneFlags.ts";
 import { type ClusterFlags, findCluster } from "./findCluster.ts";
 import { hostAndPort } from "./hostAndPort.ts";
+import { metricWords } from "./metricWords.ts";
 import { mustSucceed } from "./mustSucceed.ts";
 import { startStatusServer } from "./statusServer.ts";
 import { untilSignal } from "./untilSignal.ts";
@@ -65,6 +66,7 @@ export async function runControllers(flags: RunFlags): Promise<void> {
   const random = systemRandom();
   const log = pinoLog({ level: flags.logLevel });
   const metrics = prometheus({
+    words: metricWords,
     onProblem: (problem) => log.warn({ ...problem }, "a metric cannot be counted"),
   });
   const connection = await findCluster(flags);

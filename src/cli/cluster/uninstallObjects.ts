@@ -2,11 +2,12 @@ import { finalizers as gangFinalizers, places } from "../../model/gang/keys.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Resource } from "../../model/objects/resource.ts";
 import { bindRequestFinalizer, bindRequestRef } from "../../model/scheduling/bindRequest.ts";
+import { reservationNamespace } from "../../model/scheduling/keys.ts";
 import { UserError } from "../../model/userError.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import { type InstallKind, installKinds, nameOf, refOf, resourceOf } from "./installKinds.ts";
-import { installedComponents, installedDefinitions, partOf, reservationNamespace } from "./installObjects.ts";
+import { installedComponents, installedDefinitions, partOf } from "./installObjects.ts";
 import { mustSucceed } from "./mustSucceed.ts";
 
 export interface UninstallOptions {
@@ -77,6 +78,7 @@ export async function removeInstallation(
         notes.push(`Namespace ${reservationNamespace} stays: ${why}. Delete it when they are gone`);
         continue;
       }
+      if (object.metadata.namespace === reservationNamespace && holdsGpus > 0) continue;
       await remove(object);
     }
     // From here on nothing acts any more.
@@ -106,7 +108,9 @@ async function ours(kube: KubeApi, kind: InstallKind, namespace: string): Promis
   if (!found.ok && (found.reason === "NotFound" || kind.isOptional === true)) return [];
   const { items } = mustSucceed(found, "nothing was removed");
   const objects = items.map((item) => ({ ...item, kind: kind.kind, apiVersion: kind.apiVersion }));
-  const mine = objects.filter((object) => isOurs(object) && isInScope(object, namespace));
+  const mine = objects.filter((object) => {
+    return object.metadata.deletionTimestamp === undefined && isOurs(object) && isInScope(object, namespace);
+  });
   for (const object of mine) mustNotBeHelms(object);
   return mine;
 }

@@ -19,6 +19,7 @@ import { withKaiConfig } from "./binderSettings.ts";
 import { type ControlPlaneFlags, controlPlaneOptions } from "./controlPlaneFlags.ts";
 import { type EmbeddedServerFlags, startEmbeddedServer } from "./embeddedServer.ts";
 import { hostAndPort } from "./hostAndPort.ts";
+import { metricWords } from "./metricWords.ts";
 import { readProfiles } from "./readProfiles.ts";
 import { type StatusServer, startStatusServer } from "./statusServer.ts";
 import { untilSignal } from "./untilSignal.ts";
@@ -42,7 +43,10 @@ export async function runUp(flags: UpFlags): Promise<void> {
   const clock = systemClock();
   const random = systemRandom();
   const log = pinoLog({ level: flags.logLevel });
-  const metrics = prometheus({ onProblem: (problem) => log.warn({ ...problem }, "a metric cannot be counted") });
+  const metrics = prometheus({
+    words: metricWords,
+    onProblem: (problem) => log.warn({ ...problem }, "a metric cannot be counted"),
+  });
   const profiles = profilesWith(await readProfiles(flags.profileFile));
   const pools = parsePools(flags.pool, profiles);
   const nodes = nodesComponent({ pools, profiles });

@@ -16,7 +16,9 @@ import {
 } from "../../decide/bind/reservation.ts";
 import { expectedOf, type Intent, keyOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { Outcome } from "../../model/outcome.ts";
 import type { Revision } from "../../model/revision.ts";
+import { reservationNamespace } from "../../model/scheduling/keys.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import type { EventRecorder } from "../runtime/eventRecorder.ts";
 import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
@@ -83,10 +85,10 @@ export class GroupReconciler {
     }
     for (const intent of this.intentsOf(verdict, { group, node, atLeast })) {
       const outcome = await writer.apply(intent, { cancel });
-      ports.log.info(
-        { group, node, what: intent.type, why: intent.why, outcome: outcome.ok ? "ok" : outcome.reason },
-        "reservation",
-      );
+      const { type: what, why } = intent;
+      if (outcome.ok) ports.log.info({ group, node, what, why, outcome: "ok" }, "reservation");
+      else ports.log.warn({ group, node, what, why, outcome: outcome.reason, refusal: outcome.message }, "reservation");
+      if (verdict.type === "restore") this.tellRestore(verdict, group, outcome);
       if (!outcome.ok) return outcome.reason === "NotFound" ? { again: "it is gone" } : reconcileResultOf(outcome);
       if (outcome.value.object !== undefined && intent.type !== "delete") this.caches.pods.learn(outcome.value.object);
     }
@@ -147,7 +149,6 @@ export class GroupReconciler {
           options: this.options,
         });
         const target = { ...podsRef, namespace: object.metadata.namespace ?? "", name: object.metadata.name };
-        this.warn(verdict.users, "ReservationRestored", verdict.why);
         return [{ type: "create", target, absentAt: atLeast, object, why: verdict.why }];
       }
       case "place":
@@ -157,6 +158,27 @@ export class GroupReconciler {
         this.warn(verdict.users, "ReservationLost", verdict.why);
         return verdict.users.map((pod) => ({ type: "evict", ...on(pod), why: verdict.why }));
     }
+  }
+
+  private tellRestore(
+    { users, why }: Extract<GroupVerdict, { type: "restore" }>,
+    group: string,
+    outcome: Outcome<unknown>,
+  ): void {
+    if (outcome.ok) {
+      this.warn(users, "ReservationRestored", why);
+      return;
+    }
+    this.controllers.ports.metrics.count("muster_reservations_refused_total", { reason: outcome.reason });
+    const cure =
+      outcome.reason === "NotFound"
+        ? `create namespace ${reservationNamespace} with its ServiceAccount again, by \`muster install\` or \`helm upgrade\``
+        : `let Muster's binder create pods in namespace ${reservationNamespace}`;
+    this.warn(
+      users,
+      "ReservationRefused",
+      `the reservation of GPU group ${group} cannot be made: ${outcome.message}. To repair: ${cure}`,
+    );
   }
 
   private warn(pods: readonly Pod[], reason: string, note: string): void {

@@ -389,7 +389,8 @@ describe("a person on call", () => {
       controllers.measure();
       return metrics.value("muster_watch_age_seconds", { kind });
     };
-    return { api, kube, controllers, problem, ageS };
+    const ready = (check: string): number => metrics.value("muster_ready", { check });
+    return { api, kube, controllers, problem, ageS, ready };
   }
 
   test("sees how long a watch has been silent, and an event makes it young again", async () => {
@@ -404,7 +405,7 @@ describe("a person on call", () => {
   });
 
   test("finds a process unready whose watch has been refused for a minute, with the reason, and ready when it is back", async () => {
-    const { api, kube, controllers, problem, ageS } = await watched();
+    const { api, kube, controllers, problem, ageS, ready } = await watched();
     const refusal = refused("Forbidden", 'User "a" cannot watch resource "configmaps"');
     kube.faults = { watch: () => refusal, before: (verb) => (verb === "list" ? refusal : undefined) };
     kube.cut();
@@ -413,6 +414,7 @@ describe("a person on call", () => {
     await api.clock.advance(2_000);
     expect(problem("watches")).toMatch(/^\/configmaps was not watched for 61 s \(.*cannot watch resource.*\)$/);
     expect(ageS()).toBe(61);
+    expect([ready("watches"), ready("caches")]).toEqual([0, 1]);
     kube.faults = {};
     await api.clock.advance(120_000);
     expect(problem("watches")).toBeUndefined();

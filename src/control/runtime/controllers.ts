@@ -81,6 +81,7 @@ export class Controllers {
   /** Since when we lead, while reconciles of an earlier epoch may still be ending. */
   private pausing: Promise<void> = Promise.resolve();
   private isLeading = false;
+  private readonly measuring = new Set<(isLeading: boolean) => void>();
 
   constructor(ports: ControlPorts, options: ControllersOptions) {
     this.options = options;
@@ -102,8 +103,18 @@ export class Controllers {
     this.readiness.add("watches", () => this.brokenWatches());
   }
 
+  /** Runs when metrics are read, with whether this process leads; returns what ends it. */
+  onMeasure(run: (isLeading: boolean) => void): () => void {
+    this.measuring.add(run);
+    return () => this.measuring.delete(run);
+  }
+
   /** Sets the gauges that grow by time alone; called when metrics are read. */
   measure(): void {
+    for (const run of this.measuring) run(this.isLeading);
+    for (const { name: check, problem } of this.readiness.report().checks) {
+      this.ports.metrics.gauge("muster_ready", { check }, problem === undefined ? 1 : 0);
+    }
     const oldestMs = new Map<string, number>();
     for (const { kind, silentForMs = 0 } of this.caches.values()) {
       oldestMs.set(kind, Math.max(oldestMs.get(kind) ?? 0, silentForMs));

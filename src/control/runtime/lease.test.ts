@@ -58,6 +58,8 @@ describe("a lease", () => {
     }
     expect(history).toEqual(["a leads in 0"]);
     expect(spec()).toMatchObject({ holderIdentity: "a", leaseDurationSeconds: 15, leaseTransitions: 0 });
+    const named = candidates[1]?.log.lines.map(({ message, fields }) => `${message}: ${fields["holder"]}`);
+    expect(named).toEqual(["another process leads: a"]);
   });
 
   test("is given back on a stop, and the next one leads within two tries", async () => {

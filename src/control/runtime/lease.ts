@@ -84,6 +84,8 @@ export class Lease {
   private takenRevision: Revision | undefined;
   /** The Lease as we last saw or wrote it; undefined when a request left that unclear. */
   private seen: KubeObject | undefined;
+  /** The last leader that the log has named. */
+  private leader = "";
   /** The last state of another holder's Lease that we saw change, and whether it has expired since. */
   private watched = { resourceVersion: "", isExpired: false, stopTimer: (): void => {} };
   /** Of all epochs that we have seen: a Lease that was deleted and created again does not begin at zero. */
@@ -132,6 +134,8 @@ export class Lease {
   start(events: LeaseEvents): void {
     this.events = events;
     this.state = "following";
+    // A process that has never led is counted too: an alert asks whether any leads.
+    this.options.metrics.gauge("muster_lease_held", { lease: this.options.name }, 0);
     void this.tick();
   }
 
@@ -180,6 +184,10 @@ export class Lease {
     // A Lease that names us while we do not lead is free: a request of ours landed without an answer, or an earlier
     // process with our identity held it.
     const isFree = holderIdentity === "" || holderIdentity === this.options.identity;
+    if (!isFree && holderIdentity !== this.leader) {
+      this.leader = holderIdentity;
+      this.options.log.info({ lease: this.options.name, holder: holderIdentity }, "another process leads");
+    }
     if (isFree || this.watched.isExpired) await this.take(lease);
   }
 
@@ -226,6 +234,7 @@ export class Lease {
     this.seen = outcome.value.object;
     this.takenRevision = outcome.value.revision ?? firstRevision;
     this.state = "leading";
+    this.leader = identity;
     this.highestNumber = number;
     this.proof = proof;
     this.current = { number, holder: identity };

@@ -2,6 +2,7 @@ import type { Settings } from "../../decide/schedule/settings.ts";
 import type { PodSpec } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { annotationKeys } from "../../model/scheduling/keys.ts";
+import { poolName } from "../../model/scheduling/podGroup.ts";
 import { kaiConfigRef } from "../../model/scheduling/schedulingShard.ts";
 import { deviceCachesOf } from "../devices/deviceCaches.ts";
 import type { Controller, ControllerOptions } from "../runtime/controller.ts";
@@ -18,6 +19,7 @@ import { SchedulerCaches } from "./schedulerCaches.ts";
 import { SchedulingCycles } from "./schedulingCycles.ts";
 import { StatusReconciler } from "./statusReconciler.ts";
 import { type FindUsageDatabase, UsageReconciler } from "./usageReconciler.ts";
+import { WaitingPods } from "./waitingPods.ts";
 
 /** All pods are decided on together, so there is one key; and all queues are told together. */
 const cycleKey = "cycle";
@@ -167,6 +169,11 @@ export function addShard(
       reconcile: (key, { cancel }) => plain.turn(key, cancel),
     });
   }
+  const waiting = new WaitingPods(ports.metrics, poolName(nodePool));
+  const stopMeasuring = controllers.onMeasure((isLeading) => {
+    if (isLeading) waiting.measure(world.cluster, book, ports.clock.nowMs());
+    else waiting.clear();
+  });
   return {
     world,
     recorder,
@@ -175,6 +182,8 @@ export function addShard(
       again.push(cycleKey);
     },
     remove: async () => {
+      stopMeasuring();
+      waiting.clear();
       for (const controller of added.reverse()) await controllers.remove(controller);
     },
   };

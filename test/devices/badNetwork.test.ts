@@ -39,7 +39,7 @@ test("a device whose allocation may still land is not allocated again", async ()
   expect(new Set(cluster.given().map((each) => each.split(" ")[1])).size).toBe(2);
 });
 
-test("a pod that waits for the last device gets it when a decision for another pod is dropped without an event", async () => {
+test("a device that was chosen for a pod whose claim cannot be written goes to the next pod when that pod is deleted", async () => {
   const cluster = await DevicesCluster.start();
   await cluster.template("one");
   for (let i = 0; i < 8; i++) await cluster.pod(`p${i}`, { template: "one" });
@@ -52,10 +52,13 @@ test("a pod that waits for the last device gets it when a decision for another p
   expect(cluster.phases().slice(-2)).toEqual(["x waits", "y waits"]);
   cluster.kube.faults.before = (verb, what) =>
     verb === "update" && what === "resourceclaims x" ? refused("Unavailable", "too busy") : undefined;
-  // Both are woken; x is first and has the device in mind when y looks.
+  // Both are woken; x is first, and its BindRequest keeps the device while y looks.
   await cluster.api.delete("/pods", "default/p0");
   await cluster.run(60);
-  expect(cluster.phases().slice(-2)).toEqual(["x waits", "y Running"]);
+  expect(cluster.phases().slice(-2)).toEqual(["x waits", "y waits"]);
+  await cluster.api.delete("/pods", "default/x");
+  await cluster.run(10);
+  expect(cluster.phases().slice(-1)).toEqual(["y Running"]);
 });
 
 test("an allocation that a predecessor has sent misses when it lands late", async () => {

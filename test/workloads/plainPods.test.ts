@@ -69,7 +69,7 @@ describe("a pod", () => {
     expect(cluster.events("p")).toContainEqual(expect.stringMatching(event));
   });
 
-  test("of another scheduler, with a gate, or with claims is left alone", async () => {
+  test("of another scheduler or with a gate is left alone; one with claims waits where nothing allocates devices", async () => {
     const cluster = await LiveCluster.start({ components });
     await cluster.test.create("/pods", pod("other", { schedulerName: "kai-scheduler" }));
     await cluster.test.create("/pods", pod("gated", { schedulingGates: [{ name: "example.com/later" }] }));
@@ -80,7 +80,7 @@ describe("a pod", () => {
       undefined,
       undefined,
     ]);
-    expect(scheduled(cluster, "claims")).toBeUndefined();
+    expect(scheduled(cluster, "claims")?.message).toContain("nothing here allocates devices for resource claims");
   });
 });
 
@@ -119,7 +119,7 @@ describe("room", () => {
     const cluster = await LiveCluster.start({ components, nodes: 0 });
     await cluster.test.create("/pods", pod("p"));
     await cluster.pass(1_000);
-    expect(scheduled(cluster, "p")?.message).toContain("no node has any");
+    expect(scheduled(cluster, "p")?.message).toBe("there are no nodes. To run: add nodes");
     await cluster.addNode("n0");
     await cluster.pass(1_000);
     expect(nodeOf(cluster, "p")).toBe("n0");

@@ -130,7 +130,7 @@ async function applyObject(
   }
   if (!body["kind"]) throw badRequest("error decoding patch: the apply configuration names no kind");
   checkKind({ apiVersion: resource.apiVersion, kind: type.kind }, body);
-  refuseUnappliable(resource.schema, body as unknown as KubeObject);
+  refuseUnappliable(resource.schema, body as KubeObject);
   const config = resource.decode(sent, call.fieldValidation, call.warn);
   config.metadata.name ||= target.name;
   checkIdentity(target, config);

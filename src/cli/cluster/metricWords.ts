@@ -1,6 +1,6 @@
 import type { MetricWords } from "../../adapters/prometheus.ts";
 
-/** What each metric of the controllers means, for its HELP line. A test holds this list against the source, the alerts and the board. */
+/** The HELP line of each metric of the controllers. A test compares them with the source, the alerts and the board. */
 export const metricWords: Readonly<Record<string, MetricWords>> = words({
   muster_api_requests_total:
     "Requests to the API server by verb, resource and HTTP code; <error> is a request without an answer.",

@@ -71,7 +71,7 @@ export class Controllers {
   readonly readiness = new Health();
   /** What controllers may use of the outside; its API is the one of a leader. */
   readonly ports: ComponentPorts;
-  /** The fenced API with every verb, for what is played: simulated kubelets, and the mistakes of races. No controller uses it. */
+  /** The fenced API with every verb, for simulated kubelets and the mistakes of races. No controller uses it. */
   readonly outside: KubeApi;
   private readonly options: ControllersOptions;
   private readonly reachability: Reachability;

@@ -6,7 +6,9 @@ import { KeptLog } from "../../../testing/control/keptLog.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
 import { newReservation, reservationDefaults } from "../../decide/bind/reservation.ts";
 import { defaultSettings } from "../../decide/schedule/settings.ts";
+import type { Namespace } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import { schedulingDefinitions } from "../../model/scheduling/definitions.ts";
 import { reservationNamespace } from "../../model/scheduling/keys.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
@@ -116,10 +118,10 @@ test("what we wrote on a pod counts before the watch shows it, and what was befo
 
 test("a reservation that has no node yet holds its GPU on the one that it names", async () => {
   const { kube, world, stop } = await lateWorld();
-  await kube.create(
-    { group: "", version: "v1", plural: "namespaces" },
-    namespaceNamed(reservationNamespace) as KubeObject,
-  );
+  await kube.create(builtin.Namespace, namespaceNamed(reservationNamespace) as Namespace);
+  const { serviceAccountName: name } = reservationDefaults;
+  const metadata = { namespace: reservationNamespace, name };
+  await kube.create(builtin.ServiceAccount, { apiVersion: "v1", kind: "ServiceAccount", metadata });
   const pod = newReservation({ node: "n1", group: "g", users: [], options: reservationDefaults });
   const created = await kube.create(refs.pods, pod);
   if (!created.ok) throw new Error(created.message);

@@ -123,16 +123,32 @@ describe("refusals", () => {
     expect(book.outage).toBeUndefined();
   });
 
-  test("by RBAC make the process unready until the same request is allowed, or is not sent for two minutes", async () => {
+  test("by RBAC for ten seconds make the process unready until the same request is allowed, or is not sent for two minutes", async () => {
     const { book, clock } = scene();
-    book.answered(bind, 403, forbidden);
+    const refuseFor10s = async (): Promise<void> => {
+      book.answered(bind, 403, forbidden);
+      await clock.advance(10_000);
+      book.answered(bind, 403, forbidden);
+    };
+    await refuseFor10s();
     expect(book.missingRights).toMatch(/^no right to create pods\/binding: compare the roles/);
     book.answered(listPods, 200);
     expect(book.missingRights).toBeDefined();
     book.answered(bind, 201);
     expect(book.missingRights).toBeUndefined();
-    book.answered(bind, 403, forbidden);
+    await refuseFor10s();
     await clock.advance(120_000);
+    expect(book.missingRights).toBeUndefined();
+  });
+
+  test("of an API server that has just started and has not read its roles leave the process ready", async () => {
+    const { book, clock } = scene();
+    book.answered(listPods, 403, 'User "muster" cannot list resource "pods" in API group ""');
+    await clock.advance(2_000);
+    expect(book.missingRights).toBeUndefined();
+    book.answered({ verb: "watch", resource: "pods" }, 200);
+    await clock.advance(20_000);
+    book.answered(listPods, 403, 'User "muster" cannot list resource "pods" in API group ""');
     expect(book.missingRights).toBeUndefined();
   });
 
@@ -148,8 +164,10 @@ describe("refusals", () => {
       { verb: "create", resource: "events.events.k8s.io" },
       'cannot create resource "events" in API group "events.k8s.io"',
     ],
-  ])("by %s leave the process ready", (_, request, message) => {
-    const { book } = scene();
+  ])("by %s leave the process ready", async (_, request, message) => {
+    const { book, clock } = scene();
+    book.answered(request, 403, message);
+    await clock.advance(30_000);
     book.answered(request, 403, message);
     expect(book.missingRights).toBeUndefined();
   });

@@ -22,6 +22,8 @@ const refusalLineMs = 60_000;
 const outageMs = 15_000;
 /** A right that was not asked for since then may have been given. */
 const missingMs = 120_000;
+/** An API server that has just started forbids everything until it has read its roles. */
+const settledMs = 10_000;
 /** Owner references name any kind: a tenant must not make a series for each. */
 const resourcesMax = 200;
 
@@ -44,7 +46,7 @@ export class RequestBook {
   private readonly metrics: Metrics | undefined;
   private readonly resources = new Set<string>();
   private readonly refusals = new Map<string, Refusals>();
-  private readonly missing = new Map<string, { readonly atMs: number; readonly message: string }>();
+  private readonly missing = new Map<string, { readonly sinceMs: number; readonly lastMs: number }>();
   private unanswered: { readonly sinceMs: number; failed: number; isSaid: boolean; why: string } | undefined;
   private outageSaidMs = Number.NEGATIVE_INFINITY;
   private unauthorizedSinceMs: number | undefined;
@@ -63,8 +65,9 @@ export class RequestBook {
     const key = `${request.verb} ${request.resource}`;
     if (code === 401) this.unauthorizedSinceMs ??= nowMs;
     else this.unauthorizedSinceMs = undefined;
-    if (code === 403 && isMissingRight(message)) this.missing.set(key, { atMs: nowMs, message });
-    else if (code !== 401 && code !== 429 && code < 500) this.missing.delete(key);
+    if (code === 403 && isMissingRight(message)) {
+      this.missing.set(key, { sinceMs: this.missing.get(key)?.sinceMs ?? nowMs, lastMs: nowMs });
+    } else if (code !== 401 && code !== 403 && code !== 429 && code < 500) this.granted(request);
     if (code === 401 || code === 403 || code === 429) this.refused(request, code, message);
   }
 
@@ -80,7 +83,10 @@ export class RequestBook {
     this.outageSaidMs = nowMs;
     outage.isSaid = true;
     const { failed, why, sinceMs } = outage;
-    this.log.warn({ ...request, why, failed, forMs: nowMs - sinceMs }, "requests get no answer from the API server");
+    this.log.warn(
+      { ...request, why, failed, forMs: Math.round(nowMs - sinceMs) },
+      "requests get no answer from the API server",
+    );
   }
 
   /** Why the API server cannot be worked with now, if so: it is away, or does not know us. */
@@ -102,13 +108,20 @@ export class RequestBook {
    * kind, and not Events, without which everything still works.
    */
   get missingRights(): string | undefined {
-    const sinceMs = this.clock.monotonicMs() - missingMs;
+    const nowMs = this.clock.monotonicMs();
     const lacking = [...this.missing]
-      .filter(([key, { atMs }]) => atMs > sinceMs && !key.startsWith("get ") && !/ events(\.|$)/.test(key))
+      .filter(([, { sinceMs, lastMs }]) => lastMs - sinceMs >= settledMs && nowMs - lastMs < missingMs)
+      .filter(([key]) => !key.startsWith("get ") && !/ events(\.|$)/.test(key))
       .map(([key]) => key)
       .sort();
     if (lacking.length === 0) return undefined;
     return `no right to ${lacking.join(", ")}: compare the roles of this account with those that \`muster install --print\` shows`;
+  }
+
+  /** A kind is listed by a watch that begins with a list, or page by page: either shows it. */
+  private granted({ verb, resource }: RequestKind): void {
+    const verbs = verb === "list" || verb === "watch" ? ["list", "watch"] : [verb];
+    for (const each of verbs) this.missing.delete(`${each} ${resource}`);
   }
 
   private endOutage(): void {
@@ -116,7 +129,7 @@ export class RequestBook {
     if (outage === undefined) return;
     this.unanswered = undefined;
     if (!outage.isSaid) return;
-    const awayMs = this.clock.monotonicMs() - outage.sinceMs;
+    const awayMs = Math.round(this.clock.monotonicMs() - outage.sinceMs);
     this.log.info({ failed: outage.failed, awayMs }, "the API server answers again");
   }
 

@@ -239,8 +239,8 @@ class KubeOverHttp implements KubeHttp {
           else if (!isOpen && why !== undefined) this.requests.broke(asked, new Error(message));
           if (code === 401 && mayAskAgain) void again(held, why);
           else {
-            // How many of them never began is said once for all.
-            if (why !== undefined && isOpen) this.log.info({ path, why }, "a watch broke off");
+            // The reflector says what follows from it, and an outage is reported once for all.
+            if (why !== undefined) this.log.debug({ path, why }, "a watch broke off");
             end(why);
           }
         },

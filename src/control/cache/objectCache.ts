@@ -123,9 +123,9 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
     return this.reflector.silentForMs;
   }
 
-  /** Why it is not followed, as far as that is known. */
-  get problem(): string | undefined {
-    return this.reflector.problem;
+  /** For how long it could not be followed, and why; undefined while it is. */
+  get outage(): { readonly forMs: number; readonly why: string } | undefined {
+    return this.reflector.outage;
   }
 
   /** How often it was not. */

@@ -46,6 +46,8 @@ const watchSecondsMin = 300;
  * cache, or hangs.
  */
 const silentMs = 150_000;
+/** No connection takes longer to be made, or to fail. */
+const quietMs = 70_000;
 /** How long after that we believe that a silent connection is still one. */
 const overdueMs = 30_000;
 
@@ -63,7 +65,8 @@ export class Reflector {
   private openedMs = 0;
   /** When the watch last said something, be it a bookmark; when it was opened, if it has not yet. */
   private heardAtMs: number | undefined;
-  private brokenWhy: string | undefined;
+  /** Since when, and why, the kind is not followed; undefined while it is. */
+  private broken: { readonly sinceMs: number; why: string } | undefined;
   /** Since when a wait may be cut short; undefined while there is none. */
   private hastyFromMs: number | undefined;
   private failedWaits = 0;
@@ -91,9 +94,10 @@ export class Reflector {
     return this.heardAtMs === undefined ? undefined : this.options.clock.monotonicMs() - this.heardAtMs;
   }
 
-  /** Why the kind is not followed now, as far as the API server said. */
-  get problem(): string | undefined {
-    return this.isFollowing ? undefined : this.brokenWhy;
+  /** For how long the kind could not be followed, and why; undefined while it is. */
+  get outage(): { readonly forMs: number; readonly why: string } | undefined {
+    if (this.isFollowing || this.broken === undefined) return undefined;
+    return { forMs: this.options.clock.monotonicMs() - this.broken.sinceMs, why: this.broken.why };
   }
 
   /** How often following broke off. */
@@ -195,6 +199,7 @@ export class Reflector {
       event: (event) => {
         this.hurried = 0;
         this.heardAtMs = clock.monotonicMs();
+        this.broken = undefined;
         this.input({ type: "event", event });
       },
       ended: (why) => this.ended(why),
@@ -213,6 +218,8 @@ export class Reflector {
   private ended(why: Outcome<never> | undefined): void {
     const livedMs = this.options.clock.monotonicMs() - this.openedMs;
     this.forget();
+    // It was a watch, though the kind had nothing to say; a connection that is never made ends earlier.
+    if (why === undefined || livedMs > quietMs) this.broken = undefined;
     if (why !== undefined && !why.ok) {
       this.options.metrics.count("muster_watch_failures_total", { kind: this.kind, reason: why.reason });
     }
@@ -238,8 +245,10 @@ export class Reflector {
   private wait(failures: number, why: string, atLeastMs: number): void {
     const { clock, random, log } = this.options;
     const delayMs = Math.max(atLeastMs, backoffMs(relistBackoff, failures, random));
-    log.info({ kind: this.kind, why, failures, delayMs }, "watch waits");
-    this.brokenWhy = why;
+    // A server that is away is reported once for all kinds, by the connection.
+    const tell = why.includes("Unavailable") ? log.debug.bind(log) : log.info.bind(log);
+    tell({ kind: this.kind, why, failures, delayMs }, "watch waits");
+    this.broken = { sinceMs: this.broken?.sinceMs ?? clock.monotonicMs(), why };
     this.stopTimer?.();
     this.failedWaits++;
     this.hastyFromMs =

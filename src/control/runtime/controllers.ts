@@ -271,12 +271,13 @@ export class Controllers {
   }
 
   private brokenWatches(): string | undefined {
-    const broken = this.sortedCaches().flatMap(({ kind, hasSynced, isFollowed, silentForMs = 0, problem }) => {
-      if (!hasSynced || isFollowed || silentForMs < brokenWatchMs) return [];
-      const forS = Math.floor(silentForMs / 1000);
-      return [`${kind} was not watched for ${forS} s${problem === undefined ? "" : ` (${problem})`}`];
+    const broken = this.sortedCaches().flatMap(({ kind, hasSynced, outage }) => {
+      if (!hasSynced || outage === undefined || outage.forMs < brokenWatchMs) return [];
+      return [`${kind} for ${Math.floor(outage.forMs / 1000)} s (${outage.why})`];
     });
-    return broken.length === 0 ? undefined : broken.join(", ");
+    const [first, ...others] = broken;
+    if (first === undefined) return undefined;
+    return `not watched: ${first}${others.length === 0 ? "" : `, and ${others.length} more kinds`}`;
   }
 
   private unsynced(): string[] {

@@ -1,4 +1,4 @@
-import type { Component } from "../src/control/component.ts";
+import type { Component } from "../src/control/runtime/component.ts";
 import type { KubeApi } from "../src/ports/kubeApi.ts";
 import type { ActorSpec } from "../src/sim/actor.ts";
 import type { Decision as Drawn } from "../src/sim/chance.ts";

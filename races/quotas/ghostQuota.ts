@@ -1,6 +1,6 @@
-import { CancelSource } from "../../src/control/runtime/cancelSource.ts";
 import type { Controllers } from "../../src/control/runtime/controllers.ts";
 import { queueRef } from "../../src/model/scheduling/queue.ts";
+import { CancelSource } from "../../src/ports/cancelSource.ts";
 import type { ActorPorts, ActorSpec } from "../../src/sim/actor.ts";
 import { controllersProcess, runControllers } from "../../src/sim/controllersProcess.ts";
 import type { Scenario } from "../../src/sim/scenario.ts";

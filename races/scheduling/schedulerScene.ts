@@ -1,5 +1,5 @@
 import { binderComponent } from "../../src/control/bind/binderComponent.ts";
-import type { Component } from "../../src/control/component.ts";
+import type { Component } from "../../src/control/runtime/component.ts";
 import { schedulerComponent } from "../../src/control/schedule/schedulerComponent.ts";
 import type { Node, Pod } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";

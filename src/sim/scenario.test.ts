@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Component } from "../control/component.ts";
+import type { Component } from "../control/runtime/component.ts";
 import type { NewObject } from "../model/intent.ts";
 import type { ConfigMap } from "../model/kubernetes.generated.ts";
 import type { KubeObject, NewMeta, Unstored } from "../model/objects/object.ts";

@@ -1,4 +1,4 @@
-import type { Component } from "../control/component.ts";
+import type { Component } from "../control/runtime/component.ts";
 import type { NewObject } from "../model/intent.ts";
 import type { CustomResourceDefinition } from "../model/kubernetes.generated.ts";
 import type { KubeApi } from "../ports/kubeApi.ts";

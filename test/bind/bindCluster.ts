@@ -2,7 +2,7 @@
 import { createAdmission } from "../../src/apiserver/admission/createAdmission.ts";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { type BinderPartOptions, binderComponent } from "../../src/control/bind/binderComponent.ts";
-import type { Component } from "../../src/control/component.ts";
+import type { Component } from "../../src/control/runtime/component.ts";
 import { Controllers } from "../../src/control/runtime/controllers.ts";
 import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
 import { schedulerComponent } from "../../src/control/schedule/schedulerComponent.ts";

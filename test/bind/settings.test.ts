@@ -1,7 +1,7 @@
 /** What an installation says about the binder, by flags and in KAI's Config, as it arrives at reservations. */
 import { expect, test } from "vitest";
 import { binderSettingsOf, withKaiConfig } from "../../src/cli/cluster/binderSettings.ts";
-import { controlPlane } from "../../src/control/controlPlane.ts";
+import { controlPlane } from "../../src/control/assembly/controlPlane.ts";
 import type { BinderFlags } from "../../src/decide/bind/binderSettings.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
 import { refused, succeeded } from "../../src/model/outcome.ts";

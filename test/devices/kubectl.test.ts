@@ -4,7 +4,7 @@
  */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { controlPlane, usualComponents } from "../../src/control/controlPlane.ts";
+import { controlPlane, usualComponents } from "../../src/control/assembly/controlPlane.ts";
 import type { Pod, ResourceClaim } from "../../src/model/kubernetes.generated.ts";
 import { hasKubectl, type LiveCluster, liveCluster } from "../nodes/liveCluster.ts";
 

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { inventoryDefaults } from "../../src/control/inventory/inventoryDefaults.ts";
 import { type InventoryOptions, type RunReport, runInventory } from "../../src/control/inventory/runInventory.ts";
-import { CancelSource } from "../../src/control/runtime/cancelSource.ts";
 import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
 import { inventorySnapshot } from "../../src/decide/inventory/inventorySnapshot.ts";
+import { CancelSource } from "../../src/ports/cancelSource.ts";
 import type { Cloud, CloudRead } from "../../src/ports/cloud.ts";
 import type { Log } from "../../src/ports/log.ts";
 import { disk, gpuType } from "../../src/sim/inventory/builders.ts";

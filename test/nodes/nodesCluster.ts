@@ -1,6 +1,6 @@
 /** A cluster in memory with simulated nodes that run by themselves, and a clock that the test moves. */
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
-import type { Component } from "../../src/control/component.ts";
+import type { Component } from "../../src/control/runtime/component.ts";
 import { Controllers } from "../../src/control/runtime/controllers.ts";
 import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
 import { fastDelays } from "../../src/kubelet/pods/podPlan.ts";

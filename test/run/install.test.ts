@@ -10,7 +10,7 @@ import { manifestsOf } from "../../src/cli/cluster/installManifests.ts";
 import { installedComponents, installedDefinitions } from "../../src/cli/cluster/installObjects.ts";
 import { readValues } from "../../src/cli/cluster/installValues.ts";
 import { removeInstallation, type Uninstalled } from "../../src/cli/cluster/uninstallObjects.ts";
-import { ensureDefinitions, ensureStartObjects } from "../../src/control/ensureObjects.ts";
+import { ensureDefinitions, ensureStartObjects } from "../../src/control/assembly/ensureObjects.ts";
 import { ensureWebhooks } from "../../src/control/webhooks/ensureWebhooks.ts";
 import { webhookConfigurations } from "../../src/control/webhooks/webhookConfigurations.ts";
 import { finalizers, places } from "../../src/model/gang/keys.ts";

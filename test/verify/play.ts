@@ -1,10 +1,10 @@
 /** Plays a script against the command's own parts: flags and variables in, output and exit code out, no real time. */
 
 import { askedFor, type VerifyFlags } from "../../src/cli/verify/verifyFlags.ts";
-import { CancelSource } from "../../src/control/runtime/cancelSource.ts";
 import { runVerify } from "../../src/control/verify/runVerify.ts";
 import { compatCode, exitCodes, type VerifyResult } from "../../src/decide/verify/verifyResult.ts";
 import { UserError } from "../../src/model/userError.ts";
+import { CancelSource } from "../../src/ports/cancelSource.ts";
 import { textReport } from "../../src/reports/text.ts";
 import { ManualClock } from "../../testing/apiserver/manualClock.ts";
 import { startMs } from "./builders.ts";

@@ -1,4 +1,4 @@
-import type { ControlPlaneOptions } from "../../control/controlPlane.ts";
+import type { ControlPlaneOptions } from "../../control/assembly/controlPlane.ts";
 import {
   type BinderFlags,
   type BinderSettings,

@@ -1,5 +1,5 @@
 import { prometheusQueries } from "../../adapters/prometheusQueries.ts";
-import type { ControlPlaneOptions } from "../../control/controlPlane.ts";
+import type { ControlPlaneOptions } from "../../control/assembly/controlPlane.ts";
 import type { BinderFlags } from "../../decide/bind/binderSettings.ts";
 import { binderSettingsOf } from "./binderSettings.ts";
 import { parseFeatureGates } from "./featureGates.ts";

@@ -1,5 +1,5 @@
-import type { Component } from "../../control/component.ts";
-import { type ControlPlaneOptions, controlPlane } from "../../control/controlPlane.ts";
+import { type ControlPlaneOptions, controlPlane } from "../../control/assembly/controlPlane.ts";
+import type { Component } from "../../control/runtime/component.ts";
 import { webhookConfigurations } from "../../control/webhooks/webhookConfigurations.ts";
 import type { NewObject } from "../../model/intent.ts";
 import { reservationNamespace } from "../../model/scheduling/keys.ts";

@@ -5,7 +5,7 @@ import { pinoLog } from "../../adapters/pinoLog.ts";
 import { prometheus } from "../../adapters/prometheus.ts";
 import { systemClock } from "../../adapters/systemClock.ts";
 import { systemRandom } from "../../adapters/systemRandom.ts";
-import { ensureDefinitions } from "../../control/ensureObjects.ts";
+import { ensureDefinitions } from "../../control/assembly/ensureObjects.ts";
 import { Controllers } from "../../control/runtime/controllers.ts";
 import { draDefaults } from "../../kubelet/devices/draDevices.ts";
 import { type Delays, fastDelays, generalDelays, livelyDelays } from "../../kubelet/pods/podPlan.ts";

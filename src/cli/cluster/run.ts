@@ -6,16 +6,16 @@ import { pinoLog } from "../../adapters/pinoLog.ts";
 import { prometheus } from "../../adapters/prometheus.ts";
 import { systemClock } from "../../adapters/systemClock.ts";
 import { systemRandom } from "../../adapters/systemRandom.ts";
-import type { Component } from "../../control/component.ts";
 import {
   type ControlPlaneOptions,
   componentsNamed,
   controlPlane,
   usualComponents,
-} from "../../control/controlPlane.ts";
+} from "../../control/assembly/controlPlane.ts";
+import { ensureDefinitions, ensureStartObjects, missingDefinitions } from "../../control/assembly/ensureObjects.ts";
 import { knownDeviceWorld } from "../../control/devices/deviceCaches.ts";
 import { servedDevices } from "../../control/devices/servedDevices.ts";
-import { ensureDefinitions, ensureStartObjects, missingDefinitions } from "../../control/ensureObjects.ts";
+import type { Component } from "../../control/runtime/component.ts";
 import { Controllers } from "../../control/runtime/controllers.ts";
 import { leanPod } from "../../decide/schedule/cluster/leanPod.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";

@@ -1,6 +1,6 @@
 import { Buffer } from "node:buffer";
 import { isIP } from "node:net";
-import type { Component } from "../../control/component.ts";
+import type { Component } from "../../control/runtime/component.ts";
 import type { Controllers } from "../../control/runtime/controllers.ts";
 import { cachedLookup } from "../../control/webhooks/cachedLookup.ts";
 import { ensureWebhookClients, ensureWebhooks } from "../../control/webhooks/ensureWebhooks.ts";

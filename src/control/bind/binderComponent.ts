@@ -5,7 +5,7 @@ import { keyOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { bindRequestDefinition } from "../../model/scheduling/definitions.ts";
 import { gpuGroupsOfLabels, reservationNamespace } from "../../model/scheduling/keys.ts";
-import type { Component } from "../component.ts";
+import type { Component } from "../runtime/component.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import { EventRecorder } from "../runtime/eventRecorder.ts";
 import { forMapped, forObject, kindSource, timerSource } from "../runtime/sources.ts";

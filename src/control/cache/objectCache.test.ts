@@ -10,8 +10,8 @@ import { keyOfObject } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { refused } from "../../model/outcome.ts";
 import { builtin } from "../../model/resources.generated.ts";
+import { CancelSource } from "../../ports/cancelSource.ts";
 import type { KubeApi, KubeList, WatchSink } from "../../ports/kubeApi.ts";
-import { CancelSource } from "../runtime/cancelSource.ts";
 import { MetricsBook } from "../runtime/metricsBook.ts";
 import { ObjectCache, type ObjectCacheOptions } from "./objectCache.ts";
 

@@ -1,9 +1,9 @@
 import { kindOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { isAtLeast, type Revision } from "../../model/revision.ts";
+import { spread } from "../../ports/backoff.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import { type KindChange, type KindEvent, KindTable, type KindView } from "../../snapshot/kindTable.ts";
-import { spread } from "../runtime/backoff.ts";
 import { CacheIndex, type IndexKeys, type Kept } from "./cacheIndex.ts";
 import { Reflector, type ReflectorOptions, type Selection } from "./reflector.ts";
 

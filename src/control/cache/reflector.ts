@@ -2,14 +2,14 @@ import { kindOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Resource } from "../../model/objects/resource.ts";
 import type { Outcome } from "../../model/outcome.ts";
+import { backoffMs, exponentialMs } from "../../ports/backoff.ts";
+import { CancelSource } from "../../ports/cancelSource.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { KubeList, KubeReads, Watch, WatchSink } from "../../ports/kubeApi.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
 import type { Random } from "../../ports/random.ts";
 import type { KindEvent } from "../../snapshot/kindTable.ts";
-import { backoffMs, exponentialMs } from "../runtime/backoff.ts";
-import { CancelSource } from "../runtime/cancelSource.ts";
 import {
   idleReflector,
   type ReflectorAction,

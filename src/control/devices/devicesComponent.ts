@@ -1,5 +1,5 @@
 import type { DeviceFeatures } from "../../decide/devices/search/features.ts";
-import type { Component } from "../component.ts";
+import type { Component } from "../runtime/component.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import { EventRecorder } from "../runtime/eventRecorder.ts";
 import { addClaimController } from "./claimController.ts";

@@ -3,7 +3,7 @@ import { gangDefinitions } from "../../model/gang/definitions.ts";
 import { gangHooks } from "../../model/gang/hooks.ts";
 import { defaultGangSettings, type GangSettings } from "../../model/gang/settings.ts";
 import { podGroupDefinition, topologyDefinition } from "../../model/scheduling/definitions.ts";
-import type { Component } from "../component.ts";
+import type { Component } from "../runtime/component.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import { addCliqueReconciler } from "./cliqueReconciler.ts";
 import { GangCaches } from "./gangCaches.ts";

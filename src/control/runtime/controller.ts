@@ -1,8 +1,8 @@
+import type { Backoff } from "../../ports/backoff.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
-import type { Backoff } from "./backoff.ts";
 import { Loop, type Reconcile } from "./loop.ts";
 import type { Source } from "./sources.ts";
 import { type RetryBudget, WorkQueue } from "./workQueue.ts";

@@ -6,13 +6,13 @@ import type { Outcome } from "../../model/outcome.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import { firstRevision, type Revision } from "../../model/revision.ts";
 import { formatMicroTime } from "../../model/values/time.ts";
+import { spread } from "../../ports/backoff.ts";
+import { CancelSource } from "../../ports/cancelSource.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { KubeApi, ObjectRef } from "../../ports/kubeApi.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
 import type { Random } from "../../ports/random.ts";
-import { spread } from "./backoff.ts";
-import { CancelSource } from "./cancelSource.ts";
 
 /** Whose writes are these: a number that grows with every change of leader, and the leader's name. */
 export interface Epoch {

@@ -1,10 +1,10 @@
 import { AssertionFailure } from "../../model/assert.ts";
 import type { Refusal } from "../../model/outcome.ts";
 import type { Cancel } from "../../ports/cancel.ts";
+import { CancelSource } from "../../ports/cancelSource.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
-import { CancelSource } from "./cancelSource.ts";
 import type { WorkQueue } from "./workQueue.ts";
 
 /** One reconcile of one key: read, decide, write, and record the outcome. */

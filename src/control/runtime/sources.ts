@@ -1,9 +1,9 @@
 import { keyOf } from "../../model/intent.ts";
 import { type KubeObject, splitApiVersion } from "../../model/objects/object.ts";
+import { spread } from "../../ports/backoff.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Random } from "../../ports/random.ts";
 import type { CacheEvent, ObjectCache } from "../cache/objectCache.ts";
-import { spread } from "./backoff.ts";
 import type { Predicate } from "./predicates.ts";
 import { lowPriority, type WorkQueue } from "./workQueue.ts";
 

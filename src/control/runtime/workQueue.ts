@@ -1,8 +1,8 @@
 import { assert } from "../../model/assert.ts";
+import { type Backoff, exponentialMs } from "../../ports/backoff.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Metrics } from "../../ports/metrics.ts";
 import { Heap } from "../../snapshot/heap.ts";
-import { type Backoff, exponentialMs } from "./backoff.ts";
 
 export interface WorkQueueOptions {
   readonly name: string;

@@ -9,7 +9,7 @@ import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { refused } from "../../model/outcome.ts";
 import { kaiSchedulerName } from "../../model/scheduling/keys.ts";
-import { ensureDefinitions, ensureStartObjects } from "../ensureObjects.ts";
+import { ensureDefinitions, ensureStartObjects } from "../assembly/ensureObjects.ts";
 import { Controllers } from "../runtime/controllers.ts";
 import { MetricsBook } from "../runtime/metricsBook.ts";
 import { addScheduler, schedulerComponent } from "./schedulerComponent.ts";

@@ -1,7 +1,6 @@
 import { groupClaimsAnnotation } from "../../decide/bind/claimStatus.ts";
 import { extendedEntry } from "../../decide/devices/claims/extendedClaim.ts";
 import type { Cluster } from "../../decide/schedule/cluster/cluster.ts";
-import { isShared, portionText } from "../../decide/schedule/cluster/gpuRequest.ts";
 import { type GroupNode, type Job, podSetsOf } from "../../decide/schedule/cluster/job.ts";
 import { bindsInOneWrite } from "../../decide/schedule/cluster/podShape.ts";
 import type { PlannedBind, PlannedJob } from "../../decide/schedule/cycle.ts";
@@ -10,6 +9,7 @@ import type { BindIntent, CreateIntent } from "../../model/intent.ts";
 import { expectedOf } from "../../model/intent.ts";
 import type { Revision } from "../../model/revision.ts";
 import { bindRequestApiVersion, bindRequestFinalizer, bindRequestRef } from "../../model/scheduling/bindRequest.ts";
+import { isShared, portionText } from "../../model/scheduling/gpuRequest.ts";
 import { annotationKeys, epochOf, labelKeys } from "../../model/scheduling/keys.ts";
 import { uuid5 } from "../../model/values/uuid5.ts";
 import type { Decision } from "../runtime/commit.ts";

@@ -6,7 +6,7 @@ import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import { formatTime } from "../../model/values/time.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
-import type { Component } from "../component.ts";
+import type { Component } from "../runtime/component.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import type { ReconcileResult } from "../runtime/loop.ts";
 import { kindSource } from "../runtime/sources.ts";

@@ -3,7 +3,7 @@ import { schedulingDefinitions } from "../../model/scheduling/definitions.ts";
 import { schedulingHooks } from "../../model/scheduling/hooks.ts";
 import { shippedPriorityClasses } from "../../model/scheduling/podGroup.ts";
 import { quickStartQueues } from "../../model/scheduling/queue.ts";
-import type { Component } from "../component.ts";
+import type { Component } from "../runtime/component.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import { forMapped, forObject, kindSource } from "../runtime/sources.ts";
 import { BindRequestReconciler } from "./bindRequestReconciler.ts";

@@ -14,9 +14,9 @@ import { type AttemptLine, exitCodes, type VerifyError, type VerifyResult } from
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { type Refusal, type RefusalReason, refused } from "../../model/outcome.ts";
 import type { Cancel } from "../../ports/cancel.ts";
+import { CancelSource } from "../../ports/cancelSource.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
-import { CancelSource } from "../runtime/cancelSource.ts";
 import { PodWaker } from "./podWaker.ts";
 import { type Taken, type TakeOptions, takeSnapshot, withKind } from "./takeSnapshot.ts";
 

@@ -1,6 +1,6 @@
 import type { NewObject } from "../../model/intent.ts";
 import type { AdmissionHook } from "../../model/objects/admissionHook.ts";
-import type { Component } from "../component.ts";
+import type { Component } from "../runtime/component.ts";
 
 /** How the API server reaches the process that answers. */
 export type WebhookClient =

@@ -1,7 +1,7 @@
 import { decideDaemonSet } from "../../decide/workloads/sets/daemonSet.ts";
-import { templateHash } from "../../decide/workloads/template.ts";
 import type { DaemonSet, Node } from "../../model/kubernetes.generated.ts";
 import { equalFields } from "../../model/objects/json.ts";
+import { templateHash } from "../../model/objects/podTemplate.ts";
 import type { CacheEvent } from "../cache/objectCache.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import { forObject, forOwner, kindSource } from "../runtime/sources.ts";

@@ -1,10 +1,10 @@
 import { decideDeployment } from "../../decide/workloads/deployments/deployment.ts";
 import { sizeOf } from "../../decide/workloads/deployments/deploymentScale.ts";
-import { templateHash } from "../../decide/workloads/template.ts";
 import { keyOf } from "../../model/intent.ts";
 import type { Deployment, Pod, ReplicaSet } from "../../model/kubernetes.generated.ts";
 import { controllerOf } from "../../model/objects/ownership.ts";
 import { isFinished } from "../../model/objects/podFacts.ts";
+import { templateHash } from "../../model/objects/podTemplate.ts";
 import type { CacheEvent } from "../cache/objectCache.ts";
 import type { Committed } from "../runtime/commit.ts";
 import type { Controllers } from "../runtime/controllers.ts";

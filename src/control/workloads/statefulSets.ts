@@ -1,8 +1,8 @@
 import { decideStatefulSet } from "../../decide/workloads/sets/statefulSet.ts";
-import { templateHash } from "../../decide/workloads/template.ts";
 import { keyOf } from "../../model/intent.ts";
 import type { ControllerRevision, StatefulSet } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import { templateHash } from "../../model/objects/podTemplate.ts";
 import type { CacheEvent } from "../cache/objectCache.ts";
 import type { Committed } from "../runtime/commit.ts";
 import type { Controllers } from "../runtime/controllers.ts";

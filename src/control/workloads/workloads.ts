@@ -1,4 +1,4 @@
-import type { Component } from "../component.ts";
+import type { Component } from "../runtime/component.ts";
 import { addCronJobs } from "./cronJobs.ts";
 import { addDaemonSets } from "./daemonSets.ts";
 import { addDeployments } from "./deployments.ts";

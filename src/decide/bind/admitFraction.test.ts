@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { userPod } from "../../../testing/decide/bindCluster.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import { readGpuRequest } from "../schedule/cluster/gpuRequest.ts";
+import { readGpuRequest } from "../../model/scheduling/gpuRequest.ts";
 import { fractionErrors, fractionHooks, fractionRules, sharedPod } from "./admitFraction.ts";
 
 function asking(annotations: Record<string, string>, spec: object = {}, name = "f"): Pod {

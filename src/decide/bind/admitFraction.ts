@@ -6,10 +6,10 @@
 import type { Container, EnvVar, Pod } from "../../model/kubernetes.generated.ts";
 import type { AdmissionHook, AdmissionRequest, AdmissionVerdict } from "../../model/objects/admissionHook.ts";
 import { describeFieldError, type FieldError, forbidden, invalid } from "../../model/objects/fieldError.ts";
+import { decimalNumber } from "../../model/scheduling/gpuRequest.ts";
 import { annotationKeys, kaiSchedulerName } from "../../model/scheduling/keys.ts";
 import { quantityError } from "../../model/values/quantity.ts";
 import { sha256Hex } from "../../model/values/sha256.ts";
-import { decimalNumber } from "../schedule/cluster/gpuRequest.ts";
 import { podsRef } from "./reservation.ts";
 import { type FractionContainer, fractionContainer, variables } from "./sharedGpuConfig.ts";
 

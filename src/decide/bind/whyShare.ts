@@ -4,8 +4,8 @@
  */
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
+import { isShared, readGpuRequest } from "../../model/scheduling/gpuRequest.ts";
 import { annotationKeys, isReservationPod, reservationNamespace } from "../../model/scheduling/keys.ts";
-import { isShared, readGpuRequest } from "../schedule/cluster/gpuRequest.ts";
 import { sharingOff } from "./admitFraction.ts";
 import { deviceNotSaid } from "./nextBindStep.ts";
 import { deviceOf, hasEnded, reservationName } from "./reservation.ts";

@@ -12,10 +12,10 @@ import {
   together,
   world,
 } from "../../../testing/decide/scheduleCluster.ts";
+import { gpuMilliOf, portionText, readGpuRequest } from "../../model/scheduling/gpuRequest.ts";
 import { shippedPriorityClasses } from "../../model/scheduling/podGroup.ts";
 import { durationToMs } from "../../model/values/goDuration.ts";
 import { Cluster } from "./cluster/cluster.ts";
-import { gpuMilliOf, portionText, readGpuRequest } from "./cluster/gpuRequest.ts";
 import { gpuMemoryMiB } from "./cluster/nodeState.ts";
 import { migWeight } from "./cluster/resources.ts";
 

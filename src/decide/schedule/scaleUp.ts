@@ -1,7 +1,7 @@
 import type { NewObject } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
+import { isShared, readGpuRequest } from "../../model/scheduling/gpuRequest.ts";
 import { kaiSchedulerName, labelKeys, scalingNamespace } from "../../model/scheduling/keys.ts";
-import { isShared, readGpuRequest } from "./cluster/gpuRequest.ts";
 import { nvidiaGpu } from "./cluster/resources.ts";
 
 /**

@@ -1,6 +1,6 @@
+import { isShared } from "../../model/scheduling/gpuRequest.ts";
 import { type PodGroup, poolName, unschedulableOnNodePool } from "../../model/scheduling/podGroup.ts";
 import type { Cluster } from "./cluster/cluster.ts";
-import { isShared } from "./cluster/gpuRequest.ts";
 import type { Job } from "./cluster/job.ts";
 import type { PodShape } from "./cluster/podShape.ts";
 import type { Vector } from "./cluster/resources.ts";

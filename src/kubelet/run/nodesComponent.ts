@@ -1,5 +1,5 @@
 import { NewestOf } from "../../control/cache/newestOf.ts";
-import type { Component } from "../../control/component.ts";
+import type { Component } from "../../control/runtime/component.ts";
 import type { Controllers } from "../../control/runtime/controllers.ts";
 import { EventRecorder } from "../../control/runtime/eventRecorder.ts";
 import { kindSource, type Source } from "../../control/runtime/sources.ts";

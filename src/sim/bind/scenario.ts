@@ -1,5 +1,5 @@
 import { binderComponent } from "../../control/bind/binderComponent.ts";
-import type { Component } from "../../control/component.ts";
+import type { Component } from "../../control/runtime/component.ts";
 import { reservationDefaults } from "../../decide/bind/reservation.ts";
 import { fastDelays } from "../../kubelet/pods/podPlan.ts";
 import { nodesComponent } from "../../kubelet/run/nodesComponent.ts";

@@ -1,7 +1,7 @@
 import { binderComponent } from "../../control/bind/binderComponent.ts";
-import type { Component } from "../../control/component.ts";
 import type { DeviceCaches } from "../../control/devices/deviceCaches.ts";
 import { addDevices, type DevicesOptions } from "../../control/devices/devicesComponent.ts";
+import type { Component } from "../../control/runtime/component.ts";
 import type { Controllers } from "../../control/runtime/controllers.ts";
 import { addScheduler, schedulerComponent } from "../../control/schedule/schedulerComponent.ts";
 import { defaultSettings } from "../../decide/schedule/settings.ts";

@@ -1,4 +1,4 @@
-import type { Component } from "../../control/component.ts";
+import type { Component } from "../../control/runtime/component.ts";
 import { nodeObject, simNode } from "../../kubelet/node/simNode.ts";
 import type { Delays } from "../../kubelet/pods/podPlan.ts";
 import { nodesComponent } from "../../kubelet/run/nodesComponent.ts";

@@ -1,7 +1,7 @@
 import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
 import { binderComponent } from "../../control/bind/binderComponent.ts";
-import type { Component } from "../../control/component.ts";
 import { addDevices } from "../../control/devices/devicesComponent.ts";
+import type { Component } from "../../control/runtime/component.ts";
 import { addScheduler, schedulerComponent } from "../../control/schedule/schedulerComponent.ts";
 import { defaultSettings } from "../../decide/schedule/settings.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";

@@ -1,5 +1,5 @@
 import { binderComponent } from "../../control/bind/binderComponent.ts";
-import type { Component } from "../../control/component.ts";
+import type { Component } from "../../control/runtime/component.ts";
 import { addScheduler, schedulerComponent } from "../../control/schedule/schedulerComponent.ts";
 import { reservationDefaults } from "../../decide/bind/reservation.ts";
 import { defaultSettings } from "../../decide/schedule/settings.ts";

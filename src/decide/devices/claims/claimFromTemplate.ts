@@ -1,7 +1,7 @@
 import type { CreateIntent } from "../../../model/intent.ts";
 import type { ResourceClaim, ResourceClaimTemplate } from "../../../model/kubernetes.generated.ts";
+import { suffixOf } from "../../../model/objects/derivedName.ts";
 import type { Revision } from "../../../model/revision.ts";
-import { suffixOf } from "../../workloads/derivedName.ts";
 import { claimKind } from "../claimTracker.ts";
 import { deleteProtection, podClaimNameAnnotation } from "./podClaims.ts";
 

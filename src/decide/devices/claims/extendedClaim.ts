@@ -3,8 +3,8 @@
  * node: a device plugin of the node comes first.
  */
 import type { DeviceClass, DeviceRequest, Node, Pod, ResourceClaim } from "../../../model/kubernetes.generated.ts";
+import { suffixOf } from "../../../model/objects/derivedName.ts";
 import { seededUuid } from "../../../model/values/seeded.ts";
-import { suffixOf } from "../../workloads/derivedName.ts";
 import { claimNameBase } from "./claimFromTemplate.ts";
 import {
   extendedClaimAnnotation,

@@ -17,7 +17,7 @@ import {
 import type { PodClique, PodCliqueSet } from "../../../model/gang/types.ts";
 import type { NewObject } from "../../../model/intent.ts";
 import type { Container, EnvVar, Pod, PodSpec } from "../../../model/kubernetes.generated.ts";
-import { suffixOf } from "../../workloads/derivedName.ts";
+import { suffixOf } from "../../../model/objects/derivedName.ts";
 import { defaultLabels, ownerOf } from "../gangLabels.ts";
 import { serviceDomain, setReplicaName, tokenSecretName } from "../names.ts";
 import { claimsOfPod, type PodPlace } from "../sets/claims.ts";

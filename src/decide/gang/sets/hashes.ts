@@ -5,8 +5,8 @@
  */
 import { cliquesOf } from "../../../model/gang/setFacts.ts";
 import type { CliqueTemplate, PodCliqueSet } from "../../../model/gang/types.ts";
-import { fnv32, safeText } from "../../workloads/derivedName.ts";
-import { canonicalJson } from "../../workloads/template.ts";
+import { fnv32, safeText } from "../../../model/objects/derivedName.ts";
+import { canonicalJson } from "../../../model/objects/podTemplate.ts";
 
 const ours = "mu-";
 

@@ -1,6 +1,6 @@
 import { assert } from "../../../model/assert.ts";
 import type { Node } from "../../../model/kubernetes.generated.ts";
-import { shareMemoryMiB } from "./gpuRequest.ts";
+import { shareMemoryMiB } from "../../../model/scheduling/gpuRequest.ts";
 import { type GroupUse, type Holder, type Holding, type HoldState, NodeState } from "./nodeState.ts";
 import { gpuAt, podsAt, type ResourceNames } from "./resources.ts";
 import type { ServedResources } from "./servedResources.ts";

@@ -7,8 +7,8 @@ import type {
   WeightedPodAffinityTerm,
 } from "../../../model/kubernetes.generated.ts";
 import { podRequests } from "../../../model/objects/podRequests.ts";
+import { type GpuRequest, isShared, readGpuRequest } from "../../../model/scheduling/gpuRequest.ts";
 import { annotationKeys, defaultSchedulerName } from "../../../model/scheduling/keys.ts";
-import { type GpuRequest, isShared, readGpuRequest } from "./gpuRequest.ts";
 import { cpuAt, gpuAt, gpuMaker, memoryAt, migWeight, podsAt, type ResourceNames, wholeAmount } from "./resources.ts";
 import type { ServedResources } from "./servedResources.ts";
 

@@ -1,8 +1,8 @@
 import type { Pod } from "../../../model/kubernetes.generated.ts";
+import { gpuMilliOf } from "../../../model/scheduling/gpuRequest.ts";
 import { annotationKeys, isReservationPod, labelKeys } from "../../../model/scheduling/keys.ts";
 import { timeToMs } from "../../../model/values/time.ts";
 import type { Verdict } from "../explain/verdict.ts";
-import { gpuMilliOf } from "./gpuRequest.ts";
 import type { Job, PodSet } from "./job.ts";
 import type { Holder, Holding } from "./nodeState.ts";
 import type { PodShape } from "./podShape.ts";

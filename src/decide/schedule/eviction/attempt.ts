@@ -1,6 +1,6 @@
+import type { GpuRequest } from "../../../model/scheduling/gpuRequest.ts";
 import type { PodGroupSpec } from "../../../model/scheduling/podGroup.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import type { GpuRequest } from "../cluster/gpuRequest.ts";
 import type { Job, PodSet } from "../cluster/job.ts";
 import type { PodShape } from "../cluster/podShape.ts";
 import { sum } from "../cluster/resources.ts";

@@ -1,5 +1,5 @@
+import { isShared, shareMemoryMiB } from "../../../model/scheduling/gpuRequest.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import { isShared, shareMemoryMiB } from "../cluster/gpuRequest.ts";
 import type { Job } from "../cluster/job.ts";
 import type { Holding, NodeState } from "../cluster/nodeState.ts";
 import type { PodShape } from "../cluster/podShape.ts";

@@ -1,6 +1,6 @@
 import type { Taint } from "../../../model/kubernetes.generated.ts";
 import { isTolerated } from "../../../model/objects/taints.ts";
-import { isShared } from "../cluster/gpuRequest.ts";
+import { isShared } from "../../../model/scheduling/gpuRequest.ts";
 import type { GroupNode, Job } from "../cluster/job.ts";
 import type { NodeState } from "../cluster/nodeState.ts";
 import type { Task } from "../cluster/task.ts";

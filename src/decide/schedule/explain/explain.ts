@@ -1,8 +1,8 @@
 import { nanoOf } from "../../../model/objects/podRequests.ts";
+import { isShared } from "../../../model/scheduling/gpuRequest.ts";
 import { labelKeys } from "../../../model/scheduling/keys.ts";
 import { formatTime } from "../../../model/values/time.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import { isShared } from "../cluster/gpuRequest.ts";
 import { barredTypes, typeBarText } from "../cluster/gpuTypes.ts";
 import { type GroupNode, type Job, podSetsOf } from "../cluster/job.ts";
 import type { NodeState } from "../cluster/nodeState.ts";

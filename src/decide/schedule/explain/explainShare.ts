@@ -1,4 +1,4 @@
-import { type GpuRequest, gpuMilliOf, shareMemoryMiB } from "../cluster/gpuRequest.ts";
+import { type GpuRequest, gpuMilliOf, shareMemoryMiB } from "../../../model/scheduling/gpuRequest.ts";
 import type { NodeState } from "../cluster/nodeState.ts";
 import { gpuAt, podsAt } from "../cluster/resources.ts";
 import type { Task } from "../cluster/task.ts";

@@ -1,4 +1,4 @@
-import { shareMemoryMiB } from "../cluster/gpuRequest.ts";
+import { shareMemoryMiB } from "../../../model/scheduling/gpuRequest.ts";
 import { gpuAt } from "../cluster/resources.ts";
 import type { Task } from "../cluster/task.ts";
 import type { Session } from "../session.ts";

@@ -1,9 +1,9 @@
 import type { Taint } from "../../../model/kubernetes.generated.ts";
 import { matchesNode, matchesTerm } from "../../../model/objects/nodeMatch.ts";
 import { isTolerated } from "../../../model/objects/taints.ts";
+import { isShared, shareMemoryMiB } from "../../../model/scheduling/gpuRequest.ts";
 import { labelKeys } from "../../../model/scheduling/keys.ts";
 import type { NodeFilter } from "../cluster/domainCounter.ts";
-import { isShared, shareMemoryMiB } from "../cluster/gpuRequest.ts";
 import type { NodeState } from "../cluster/nodeState.ts";
 import type { NodeTable } from "../cluster/nodeTable.ts";
 import type { HostPort, NodeChoice, PodShape } from "../cluster/podShape.ts";

@@ -1,7 +1,7 @@
+import { isShared, shareMemoryMiB } from "../../../model/scheduling/gpuRequest.ts";
 import { uuid5 } from "../../../model/values/uuid5.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { DeviceFit } from "../cluster/deviceClaims.ts";
-import { isShared, shareMemoryMiB } from "../cluster/gpuRequest.ts";
 import { barredTypes } from "../cluster/gpuTypes.ts";
 import type { GroupUse, NodeState } from "../cluster/nodeState.ts";
 import type { PodShape } from "../cluster/podShape.ts";

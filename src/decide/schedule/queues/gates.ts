@@ -1,6 +1,6 @@
+import { gpuMilliOf } from "../../../model/scheduling/gpuRequest.ts";
 import { unlimited } from "../../../model/scheduling/queue.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import { gpuMilliOf } from "../cluster/gpuRequest.ts";
 import type { Job } from "../cluster/job.ts";
 import type { NodeState } from "../cluster/nodeState.ts";
 import { addTo, type Vector, zeroVector } from "../cluster/resources.ts";

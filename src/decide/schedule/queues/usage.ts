@@ -1,6 +1,6 @@
+import { latestIn, parseSchedule } from "../../../model/values/cronSchedule.ts";
 import { durationToMs } from "../../../model/values/goDuration.ts";
 import { timeToMs } from "../../../model/values/time.ts";
-import { latestIn, parseSchedule } from "../../workloads/jobs/cronSchedule.ts";
 import type { Vector } from "../cluster/resources.ts";
 
 /** Use in the past: what a queue has had of the cluster over a window of time, lately counting more than long ago. */

@@ -4,7 +4,7 @@ import { TestWorld } from "../../../../testing/decide/workloadObjects.ts";
 import type { Deployment, DeploymentSpec, Pod, ReplicaSet } from "../../../model/kubernetes.generated.ts";
 import { findCondition } from "../../../model/objects/condition.ts";
 import { isActive, isAvailable } from "../../../model/objects/podFacts.ts";
-import { templateHash } from "../template.ts";
+import { templateHash } from "../../../model/objects/podTemplate.ts";
 import { decideDeployment } from "./deployment.ts";
 import { revisionOf, sizeLimits } from "./deploymentRevision.ts";
 import { decideReplicaSet } from "./replicaSet.ts";

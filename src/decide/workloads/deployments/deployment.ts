@@ -6,8 +6,8 @@ import type { JsonObject } from "../../../model/objects/json.ts";
 import { selectorRequirements } from "../../../model/objects/labelSelector.ts";
 import { claim, controllerOf, ownerReference } from "../../../model/objects/ownership.ts";
 import { byAge, isFinished } from "../../../model/objects/podFacts.ts";
+import { templateHash, templateHashLabel } from "../../../model/objects/podTemplate.ts";
 import type { Revision } from "../../../model/revision.ts";
-import { templateHash, templateHashLabel } from "../template.ts";
 import {
   byRevision,
   missingAnnotations,

@@ -6,8 +6,8 @@
 import type { Deployment, ReplicaSet } from "../../../model/kubernetes.generated.ts";
 import type { JsonObject } from "../../../model/objects/json.ts";
 import { byAge } from "../../../model/objects/podFacts.ts";
+import { isSameTemplate } from "../../../model/objects/podTemplate.ts";
 import { shareOf } from "../shareOf.ts";
-import { isSameTemplate } from "../template.ts";
 
 export const revisionAnnotation = "deployment.kubernetes.io/revision";
 const historyAnnotation = "deployment.kubernetes.io/revision-history";

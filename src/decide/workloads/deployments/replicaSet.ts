@@ -1,13 +1,13 @@
 /** What the ReplicaSet controller does: as many active pods as wanted, of its template, chosen by its selector. */
 
 import type { Pod, ReplicaSet, ReplicaSetCondition, ReplicaSetStatus } from "../../../model/kubernetes.generated.ts";
+import { freeNames, type IsTaken, TakenNames } from "../../../model/objects/derivedName.ts";
 import { type Decision, Draft, withoutZeros } from "../../../model/objects/draft.ts";
 import { matchesLabels, selectorRequirements } from "../../../model/objects/labelSelector.ts";
 import { claim, podFromTemplate } from "../../../model/objects/ownership.ts";
 import { byAge, countPods, isActive, isTerminating } from "../../../model/objects/podFacts.ts";
 import type { Revision } from "../../../model/revision.ts";
 import { formatTime } from "../../../model/values/time.ts";
-import { freeNames, type IsTaken, TakenNames } from "../derivedName.ts";
 import { pendingPodsMessage, pendingPodsReason, pendingPodsRoom } from "../pendingPods.ts";
 import { rankForDeletion } from "./scaleDown.ts";
 

@@ -2,9 +2,9 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { TestWorld } from "../../../../testing/decide/workloadObjects.ts";
 import type { CronJob, CronJobSpec, Job } from "../../../model/kubernetes.generated.ts";
+import { latestIn, nextAfter, parseSchedule } from "../../../model/values/cronSchedule.ts";
 import { formatTime } from "../../../model/values/time.ts";
 import { decideCronJob } from "./cronJob.ts";
-import { latestIn, nextAfter, parseSchedule } from "./cronSchedule.ts";
 
 const at = (text: string) => Date.parse(text);
 const next = (schedule: string, after: string, zone?: string) => {

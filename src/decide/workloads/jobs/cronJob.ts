@@ -6,8 +6,8 @@ import { type Decision, Draft } from "../../../model/objects/draft.ts";
 import { isOwnedBy, ownerReference } from "../../../model/objects/ownership.ts";
 import { byAge, byName } from "../../../model/objects/podFacts.ts";
 import type { Revision } from "../../../model/revision.ts";
+import { isTimeZone, latestIn, nextAfter, offsetMs, parseSchedule } from "../../../model/values/cronSchedule.ts";
 import { formatTime, timeToMs } from "../../../model/values/time.ts";
-import { isTimeZone, latestIn, nextAfter, offsetMs, parseSchedule } from "./cronSchedule.ts";
 import { isOver } from "./jobVerdict.ts";
 
 export interface CronJobSnapshot {

@@ -2,6 +2,7 @@
 
 import type { Job, JobCondition, JobStatus, Pod } from "../../../model/kubernetes.generated.ts";
 import { findCondition, isTrue, withoutCondition } from "../../../model/objects/condition.ts";
+import { type IsTaken, TakenNames } from "../../../model/objects/derivedName.ts";
 import { type Decision, Draft, withoutZeros } from "../../../model/objects/draft.ts";
 import type { JsonObject } from "../../../model/objects/json.ts";
 import { selectorRequirements } from "../../../model/objects/labelSelector.ts";
@@ -10,7 +11,6 @@ import { byAge, isActive, isReady, isTerminating } from "../../../model/objects/
 import type { Revision } from "../../../model/revision.ts";
 import { formatTime, timeToMs } from "../../../model/values/time.ts";
 import { rankForDeletion } from "../deployments/scaleDown.ts";
-import { type IsTaken, TakenNames } from "../derivedName.ts";
 import { pendingPodsMessage, pendingPodsRoom } from "../pendingPods.ts";
 import { failureAction, replacesOnlyFailed, retryAtMs, retryIndexAtMs } from "./jobFailure.ts";
 import { countOf, failureCountKey, formatIndexes, indexOf, isIndexed } from "./jobIndexes.ts";

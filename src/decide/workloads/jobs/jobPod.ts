@@ -1,7 +1,7 @@
 /** A pod for a Job: tracked by a finalizer, and in an Indexed Job with its completion index. */
 import type { Container, Job, PodSpec } from "../../../model/kubernetes.generated.ts";
+import type { TakenNames } from "../../../model/objects/derivedName.ts";
 import { podFromTemplate } from "../../../model/objects/ownership.ts";
-import type { TakenNames } from "../derivedName.ts";
 import { failureCountKey, indexKey } from "./jobIndexes.ts";
 import { trackingFinalizer } from "./jobTally.ts";
 

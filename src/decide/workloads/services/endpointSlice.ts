@@ -11,13 +11,13 @@ import type {
   Pod,
   Service,
 } from "../../../model/kubernetes.generated.ts";
+import { TakenNames } from "../../../model/objects/derivedName.ts";
 import { type Decision, Draft } from "../../../model/objects/draft.ts";
 import { equalFields, type JsonObject } from "../../../model/objects/json.ts";
 import { isOwnedBy, ownerReference } from "../../../model/objects/ownership.ts";
 import { byAge } from "../../../model/objects/podFacts.ts";
+import { canonicalJson } from "../../../model/objects/podTemplate.ts";
 import type { Revision } from "../../../model/revision.ts";
-import { TakenNames } from "../derivedName.ts";
-import { canonicalJson } from "../template.ts";
 import { type AddressType, addressTypes, backendOf, selectedPods } from "./serviceBackend.ts";
 
 export interface EndpointSliceSnapshot {

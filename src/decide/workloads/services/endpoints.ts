@@ -4,8 +4,8 @@ import type { EndpointAddress, EndpointSubset, Endpoints, Pod, Service } from ".
 import { type Decision, Draft } from "../../../model/objects/draft.ts";
 import { equalFields, type JsonObject } from "../../../model/objects/json.ts";
 import { isLeaving } from "../../../model/objects/podFacts.ts";
+import { canonicalJson } from "../../../model/objects/podTemplate.ts";
 import type { Revision } from "../../../model/revision.ts";
-import { canonicalJson } from "../template.ts";
 import { addressTypes, backendOf, corePort, selectedPods } from "./serviceBackend.ts";
 
 export interface EndpointsSnapshot {

@@ -9,8 +9,8 @@ import { equalFields } from "../../../model/objects/json.ts";
 import type { KubeObject } from "../../../model/objects/object.ts";
 import { ownerReference } from "../../../model/objects/ownership.ts";
 import { byAge } from "../../../model/objects/podFacts.ts";
+import { templateHash } from "../../../model/objects/podTemplate.ts";
 import type { Revision } from "../../../model/revision.ts";
-import { templateHash } from "../template.ts";
 
 export const revisionHashLabel = "controller-revision-hash";
 

@@ -2,10 +2,10 @@
  * A daemon's pod: pinned to its node by affinity, so that the scheduler binds it, and hard to drive away from there.
  */
 import type { DaemonSet, Node, Pod, PodSpec, Toleration } from "../../../model/kubernetes.generated.ts";
+import type { TakenNames } from "../../../model/objects/derivedName.ts";
 import { matchesNode } from "../../../model/objects/nodeMatch.ts";
 import { podFromTemplate } from "../../../model/objects/ownership.ts";
 import { isTolerated, notReadyTaint, unreachableTaint } from "../../../model/objects/taints.ts";
-import type { TakenNames } from "../derivedName.ts";
 import { revisionHashLabel } from "./controllerRevision.ts";
 
 export interface NodeFit {

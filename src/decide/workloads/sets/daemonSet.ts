@@ -1,6 +1,7 @@
 /** What the DaemonSet controller does: one pod on every node that its template asks for. */
 
 import type { ControllerRevision, DaemonSet, DaemonSetStatus, Node, Pod } from "../../../model/kubernetes.generated.ts";
+import { type IsTaken, TakenNames } from "../../../model/objects/derivedName.ts";
 import { type Decision, Draft, withoutZeros } from "../../../model/objects/draft.ts";
 import { selectorRequirements } from "../../../model/objects/labelSelector.ts";
 import { claim } from "../../../model/objects/ownership.ts";
@@ -14,7 +15,6 @@ import {
   isReady,
 } from "../../../model/objects/podFacts.ts";
 import type { Revision } from "../../../model/revision.ts";
-import { type IsTaken, TakenNames } from "../derivedName.ts";
 import { endedAtMs } from "../jobs/jobFailure.ts";
 import { shareOf } from "../shareOf.ts";
 import { forgetRevisions, presentRevision, revisionHashLabel } from "./controllerRevision.ts";

@@ -8,6 +8,7 @@ import type {
   StatefulSet,
   StatefulSetStatus,
 } from "../../../model/kubernetes.generated.ts";
+import { type IsTaken, TakenNames } from "../../../model/objects/derivedName.ts";
 import { type Decision, Draft, withoutZeros } from "../../../model/objects/draft.ts";
 import { selectorRequirements } from "../../../model/objects/labelSelector.ts";
 import { claim } from "../../../model/objects/ownership.ts";
@@ -21,7 +22,6 @@ import {
   isReady,
 } from "../../../model/objects/podFacts.ts";
 import type { Revision } from "../../../model/revision.ts";
-import { type IsTaken, TakenNames } from "../derivedName.ts";
 import { pendingPodsMessage, pendingPodsRoom } from "../pendingPods.ts";
 import { shareOf } from "../shareOf.ts";
 import { forgetRevisions, presentRevision, revisionHashLabel, templateOf } from "./controllerRevision.ts";

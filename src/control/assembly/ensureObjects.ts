@@ -1,14 +1,14 @@
-import { applyIntent } from "../intents/applyIntent.ts";
-import { expectedOf, type NewObject } from "../model/intent.ts";
-import type { CustomResourceDefinition } from "../model/kubernetes.generated.ts";
-import { equalFields } from "../model/objects/json.ts";
-import { splitApiVersion } from "../model/objects/object.ts";
-import { type Outcome, type Refusal, succeeded } from "../model/outcome.ts";
-import { builtin } from "../model/resources.generated.ts";
-import { firstRevision } from "../model/revision.ts";
-import type { Clock } from "../ports/clock.ts";
-import type { KubeApi, ObjectRef } from "../ports/kubeApi.ts";
-import type { Component } from "./component.ts";
+import { applyIntent } from "../../intents/applyIntent.ts";
+import { expectedOf, type NewObject } from "../../model/intent.ts";
+import type { CustomResourceDefinition } from "../../model/kubernetes.generated.ts";
+import { equalFields } from "../../model/objects/json.ts";
+import { splitApiVersion } from "../../model/objects/object.ts";
+import { type Outcome, type Refusal, succeeded } from "../../model/outcome.ts";
+import { builtin } from "../../model/resources.generated.ts";
+import { firstRevision } from "../../model/revision.ts";
+import type { Clock } from "../../ports/clock.ts";
+import type { KubeApi, ObjectRef } from "../../ports/kubeApi.ts";
+import type { Component } from "../runtime/component.ts";
 
 type NewDefinition = NewObject<CustomResourceDefinition>;
 

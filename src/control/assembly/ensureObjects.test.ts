@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { TestApi } from "../../testing/apiserver/testApi.ts";
-import { FaultyKube } from "../../testing/control/faultyKube.ts";
-import { inProcessKube } from "../apiserver/kubeApi.ts";
-import { refused } from "../model/outcome.ts";
-import { builtin } from "../model/resources.generated.ts";
+import { TestApi } from "../../../testing/apiserver/testApi.ts";
+import { FaultyKube } from "../../../testing/control/faultyKube.ts";
+import { inProcessKube } from "../../apiserver/kubeApi.ts";
+import { refused } from "../../model/outcome.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import { controlPlane, usualComponents } from "./controlPlane.ts";
 import { ensureDefinitions, ensureStartObjects } from "./ensureObjects.ts";
 

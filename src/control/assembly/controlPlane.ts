@@ -1,17 +1,17 @@
-import { allFeatures, type DeviceFeatures } from "../decide/devices/search/features.ts";
-import { defaultSettings, type Settings } from "../decide/schedule/settings.ts";
-import type { GangSettings } from "../model/gang/settings.ts";
-import { schedulingHooks } from "../model/scheduling/hooks.ts";
-import { UsageError } from "../model/userError.ts";
-import { type BinderPartOptions, binderComponent } from "./bind/binderComponent.ts";
-import type { Component } from "./component.ts";
-import { deviceCachesOf } from "./devices/deviceCaches.ts";
-import { devicesComponent } from "./devices/devicesComponent.ts";
-import { gangComponent } from "./gang/gangComponent.ts";
-import { scaleAdjusterComponent } from "./schedule/scaleAdjuster.ts";
-import { schedulerComponent } from "./schedule/schedulerComponent.ts";
-import type { ShardOptions } from "./schedule/shard.ts";
-import { workloads } from "./workloads/workloads.ts";
+import { allFeatures, type DeviceFeatures } from "../../decide/devices/search/features.ts";
+import { defaultSettings, type Settings } from "../../decide/schedule/settings.ts";
+import type { GangSettings } from "../../model/gang/settings.ts";
+import { schedulingHooks } from "../../model/scheduling/hooks.ts";
+import { UsageError } from "../../model/userError.ts";
+import { type BinderPartOptions, binderComponent } from "../bind/binderComponent.ts";
+import { deviceCachesOf } from "../devices/deviceCaches.ts";
+import { devicesComponent } from "../devices/devicesComponent.ts";
+import { gangComponent } from "../gang/gangComponent.ts";
+import type { Component } from "../runtime/component.ts";
+import { scaleAdjusterComponent } from "../schedule/scaleAdjuster.ts";
+import { schedulerComponent } from "../schedule/schedulerComponent.ts";
+import type { ShardOptions } from "../schedule/shard.ts";
+import { workloads } from "../workloads/workloads.ts";
 
 /** What can be chosen about a control plane. Every field has the default of its component. */
 export interface ControlPlaneOptions {

@@ -1,8 +1,8 @@
 /** A pod template as something to compare and to name. */
 
-import type { PodTemplateSpec } from "../../model/kubernetes.generated.ts";
-import { equalFields } from "../../model/objects/json.ts";
+import type { PodTemplateSpec } from "../kubernetes.generated.ts";
 import { fnv32, safeText } from "./derivedName.ts";
+import { equalFields } from "./json.ts";
 
 export const templateHashLabel = "pod-template-hash";
 

@@ -1,5 +1,5 @@
-import type { Pod } from "../../../model/kubernetes.generated.ts";
-import { annotationKeys } from "../../../model/scheduling/keys.ts";
+import type { Pod } from "../kubernetes.generated.ts";
+import { annotationKeys } from "./keys.ts";
 
 /** How a pod asks for GPUs: whole ones, or a share of some, by part or by memory. */
 export type GpuRequest =

@@ -1,7 +1,7 @@
-import type { NewObject } from "../model/intent.ts";
-import type { CustomResourceDefinition } from "../model/kubernetes.generated.ts";
-import type { AdmissionHook } from "../model/objects/admissionHook.ts";
-import type { Controllers } from "./runtime/controllers.ts";
+import type { NewObject } from "../../model/intent.ts";
+import type { CustomResourceDefinition } from "../../model/kubernetes.generated.ts";
+import type { AdmissionHook } from "../../model/objects/admissionHook.ts";
+import type { Controllers } from "./controllers.ts";
 
 /** A component of the control plane, which `muster up` and `muster run --controllers` start by its name. */
 export interface Component {

@@ -1,4 +1,4 @@
-import type { Random } from "../../ports/random.ts";
+import type { Random } from "./random.ts";
 
 /** How long to wait after something failed a number of times in a row. */
 export interface Backoff {

@@ -1,4 +1,4 @@
-import type { Cancel } from "../../ports/cancel.ts";
+import type { Cancel } from "./cancel.ts";
 
 /** The other end of a Cancel: its holder decides when to give up. Callbacks run in the order they were added. */
 export class CancelSource implements Cancel {

@@ -16,6 +16,14 @@ export interface SchedulingObjects {
   readonly revision: string;
   readonly objects: ClusterObjects;
   readonly shards: readonly SchedulingShard[];
+  /** Kinds that could not be listed, and why. Their objects are unknown: an answer that needs them may be wrong. */
+  readonly unknown: readonly UnknownKind[];
+}
+
+export interface UnknownKind {
+  /** `storageclasses.storage.k8s.io`. */
+  readonly resource: string;
+  readonly why: string;
 }
 
 const kinds = ["pods", "nodes", "podgroups", "plaingroups", "bindrequests", "queues", "topologies"] as const;
@@ -29,11 +37,17 @@ export async function schedulingObjects(
   if (!taken.ok) return taken;
   const { snapshot } = taken;
   const kube = servedDevices(given);
+  const unknown: UnknownKind[] = [];
   const list = async <T extends KubeObject>(ref: Resource<T>): Promise<readonly T[]> => {
     const outcome = await kube.list(ref);
-    return outcome.ok ? outcome.value.items : [];
+    if (outcome.ok) return outcome.value.items;
+    // A cluster that does not serve the kind has no objects of it.
+    if (outcome.reason !== "NotFound") unknown.push({ resource: nameOf(ref), why: outcome.message });
+    return [];
   };
   const configMaps = await configMapsFor(objectsOf(snapshot, "pods"), kube);
+  if (configMaps === undefined)
+    unknown.push({ resource: "configmaps", why: "a ConfigMap that a pod names was refused" });
   const objects: ClusterObjects = {
     ...movingObjects(snapshot),
     priorityClasses: await list(builtin.PriorityClass),
@@ -51,7 +65,11 @@ export async function schedulingObjects(
     },
   };
   const shards = await list(schedulingShardRef);
-  return { revision: snapshot.revision, objects, shards };
+  return { revision: snapshot.revision, objects, shards, unknown };
+}
+
+function nameOf({ group, plural }: Resource): string {
+  return group === "" ? plural : `${plural}.${group}`;
 }
 
 function movingObjects(

@@ -27,7 +27,7 @@ import type { SchedulingShard } from "../../model/scheduling/schedulingShard.ts"
 import { UsageError, UserError } from "../../model/userError.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import { type ClusterFlags, findCluster } from "../cluster/findCluster.ts";
-import { schedulingObjects } from "../cluster/schedulingObjects.ts";
+import { schedulingObjects, type UnknownKind } from "../cluster/schedulingObjects.ts";
 
 /** Questions about scheduling, answered from one revision of the cluster by the scheduler's own code. */
 export interface ViewFlags extends ClusterFlags {
@@ -188,8 +188,9 @@ async function withCluster(
       process.exitCode = exitCodes.noSnapshot;
       return;
     }
-    const { objects, shards, revision } = read;
-    say(await answer(viewsOf(objects, shards), clock.nowMs(), revision, { objects, kube }));
+    const { objects, shards, revision, unknown } = read;
+    const said = await answer(viewsOf(objects, shards), clock.nowMs(), revision, { objects, kube });
+    say(typeof said === "string" ? `${said}${unknownText(unknown)}` : { ...said, unknown });
   } finally {
     kube.close();
   }
@@ -211,6 +212,13 @@ async function readSnapshot(file: string): Promise<ClusterSnapshot> {
       },
     );
   }
+}
+
+/** What could not be read is named: an answer without it may be wrong. */
+function unknownText(unknown: readonly UnknownKind[]): string {
+  return unknown
+    .map(({ resource, why }) => `unknown: ${resource} could not be listed (${why}); this answer does not count them\n`)
+    .join("");
 }
 
 function say(result: Answer): void {

@@ -59,7 +59,8 @@ function checkMainContainer(
   errors: FieldError[],
 ): void {
   checkAnyContainer(container, around, path, errors);
-  if (hasName(around.spec.containers, container.name, index)) errors.push(duplicate(`${path}.name`, container.name));
+  if (hasName(around, around.spec.containers, container.name, index))
+    errors.push(duplicate(`${path}.name`, container.name));
   checkRunningParts(container, around, path, errors);
   if (container.restartPolicy !== undefined) checkRestartPolicy(container, path, errors);
   else if (container.restartPolicyRules !== undefined) {
@@ -75,7 +76,10 @@ function checkInitContainer(
   errors: FieldError[],
 ): void {
   checkAnyContainer(container, around, path, errors);
-  if (hasName(around.spec.containers, container.name) || hasName(around.spec.initContainers, container.name, index)) {
+  if (
+    hasName(around, around.spec.containers, container.name) ||
+    hasName(around, around.spec.initContainers, container.name, index)
+  ) {
     errors.push(duplicate(`${path}.name`, container.name));
   }
   const isSidecar = container.restartPolicy === "Always";
@@ -123,14 +127,14 @@ function checkEphemeralContainer(
   checkAnyContainer(container, around, path, errors);
   const { containers, initContainers, ephemeralContainers } = around.spec;
   if (
-    hasName(containers, container.name) ||
-    hasName(initContainers, container.name) ||
-    hasName(ephemeralContainers, container.name, index)
+    hasName(around, containers, container.name) ||
+    hasName(around, initContainers, container.name) ||
+    hasName(around, ephemeralContainers, container.name, index)
   ) {
     errors.push(duplicate(`${path}.name`, container.name));
   }
   const target = container.targetContainerName;
-  if (target && !hasName(containers, target) && !hasName(initContainers, target)) {
+  if (target && !hasName(around, containers, target) && !hasName(around, initContainers, target)) {
     errors.push(fieldNotFound(`${path}.targetContainerName`, target));
   }
   const detail = "cannot be set for an Ephemeral Container";
@@ -148,13 +152,34 @@ function isEmptyObject(value: unknown): boolean {
   return typeof value === "object" && value !== null && Object.keys(value).length === 0;
 }
 
+type Named = readonly { readonly name: string }[];
+
+/**
+ * Where each name is first in a list, for one validation: a pod may have thousands of containers, and each is compared
+ * with all others.
+ */
+const firstPlaces = new WeakMap<ContainerSurroundings, Map<Named, ReadonlyMap<string, number>>>();
+
+function firstPlacesIn(containers: Named, around: ContainerSurroundings): ReadonlyMap<string, number> {
+  const known = firstPlaces.get(around) ?? new Map<Named, ReadonlyMap<string, number>>();
+  firstPlaces.set(around, known);
+  let places = known.get(containers);
+  if (places === undefined) {
+    // From the last one on, so that the first of a name stays.
+    places = new Map(containers.map(({ name }, index) => [name, index] as const).reverse());
+    known.set(containers, places);
+  }
+  return places;
+}
+
+/** Whether a container of this name is in the list, before a place in it. */
 function hasName(
-  containers: readonly { name: string }[] | undefined,
+  around: ContainerSurroundings,
+  containers: Named | undefined,
   name: string,
   before = containers?.length ?? 0,
 ): boolean {
-  for (let i = 0; i < before; i++) if (containers?.[i]?.name === name) return true;
-  return false;
+  return containers !== undefined && (firstPlacesIn(containers, around).get(name) ?? before) < before;
 }
 
 const messagePolicies = ["FallbackToLogsOnError", "File"];

@@ -21,7 +21,7 @@ import { knownDeviceWorld } from "../devices/deviceCaches.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import type { EventRecorder } from "../runtime/eventRecorder.ts";
 import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
-import { type BinderCaches, freeGpusOf, isFor, nodesRef } from "./binderCaches.ts";
+import { type BinderCaches, isFor, nodesRef } from "./binderCaches.ts";
 import { askForVolumes, type BindCall, writeClaims, writeConfigMaps } from "./bindWrites.ts";
 import { type PodBound, writePodBound } from "./podBound.ts";
 import { takeBack } from "./takeBack.ts";
@@ -179,7 +179,7 @@ export class BindReconciler {
     if (!fresh.ok) return reconcileResultOf(fresh);
     attempt.looked.add("gpus");
     const reserved = this.caches.onTheirWay(request.spec?.selectedNode ?? "");
-    attempt.freeGpus = node === undefined ? 0 : freeGpusOf(node, [...fresh.value.items, ...reserved]);
+    attempt.freeGpus = node === undefined ? 0 : this.caches.freeGpus(node, [...fresh.value.items, ...reserved]);
     return "next";
   }
 

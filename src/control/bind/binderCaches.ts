@@ -1,5 +1,6 @@
 import type { GroupView } from "../../decide/bind/judgeGroup.ts";
 import { deviceOf, hasEnded, holdersOf, isBound, isGoing, podsRef } from "../../decide/bind/reservation.ts";
+import { NodeGpus, usesPlugin } from "../../decide/devices/physicalGpus.ts";
 import { keyOf } from "../../model/intent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
@@ -21,6 +22,7 @@ import {
 } from "../../model/scheduling/keys.ts";
 import type { KindChange } from "../../snapshot/kindTable.ts";
 import { NewestOf } from "../cache/newestOf.ts";
+import { knownDeviceWorld } from "../devices/deviceCaches.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 
 export const nodesRef = builtin.Node;
@@ -28,6 +30,7 @@ const gpu = "nvidia.com/gpu";
 
 /** What the binder sees: pods, nodes and BindRequests, found by group, node, gang and UID. */
 export class BinderCaches {
+  private readonly controllers: Controllers;
   readonly pods: NewestOf<Pod>;
   readonly nodes: NewestOf<Node>;
   readonly requests: NewestOf<BindRequest>;
@@ -40,6 +43,7 @@ export class BinderCaches {
   private readonly scalingPods;
 
   constructor(controllers: Controllers) {
+    this.controllers = controllers;
     this.pods = new NewestOf(controllers.cache(podsRef));
     this.nodes = new NewestOf(controllers.cache(nodesRef));
     this.requests = new NewestOf(controllers.cache(bindRequestRef));
@@ -133,9 +137,21 @@ export class BinderCaches {
     );
   }
 
-  /** GPUs of a node that are free: held neither by whole-GPU pods nor by reservations, which are such pods. */
-  freeGpus(node: Node): number {
-    return freeGpusOf(node, this.onNode(node.metadata.name));
+  /** GPUs of a node that are free: held neither by claims nor by whole-GPU pods nor by reservations, which are such pods. */
+  freeGpus(node: Node, pods: readonly Pod[] = this.onNode(node.metadata.name)): number {
+    const taken = pods.reduce((sum, pod) => sum + (hasEnded(pod) ? 0 : gpusOf(pod)), 0);
+    return Number(node.status?.allocatable?.[gpu] ?? 0) - taken - this.claimedGpus(node);
+  }
+
+  /** GPUs of a node that claims have, where this process counts devices. */
+  private claimedGpus(node: Node): number {
+    const devices = knownDeviceWorld(this.controllers);
+    const slices = devices?.slicesByNode.get(node.metadata.name) ?? [];
+    if (devices === undefined || slices.length === 0) return 0;
+    const { tracker } = devices;
+    const gpus = new NodeGpus(node, slices);
+    const taken = [...gpus.keys()].filter((device) => tracker.isTaken(device) || tracker.shareCount(device) > 0);
+    return gpus.unitsOf(taken).get(gpu) ?? 0;
   }
 
   /** Reservations for a node that have not reached it. */
@@ -180,12 +196,6 @@ function hasStarted(request: BindRequest): boolean {
   return request.status?.phase === "Succeeded" || isFinallyFailed(request);
 }
 
-/** GPUs of a node that none of its pods has. */
-export function freeGpusOf(node: Node, pods: readonly Pod[]): number {
-  const taken = pods.reduce((sum, pod) => sum + (hasEnded(pod) ? 0 : gpusOf(pod)), 0);
-  return Number(node.status?.allocatable?.[gpu] ?? 0) - taken;
-}
-
 export function groupsOf({ spec }: BindRequest): string[] {
   return spec?.receivedResourceType === "Fraction" ? (spec.selectedGPUGroups ?? []) : [];
 }
@@ -203,8 +213,10 @@ function nodeOf(pod: Pod): string[] {
   return node === undefined ? [] : [node];
 }
 
-/** Whole GPUs that its containers hold; those that run one after the other share. */
-function gpusOf({ spec }: Pod): number {
+/** Whole GPUs that its containers hold; those that run one after the other share. What a claim serves counts with the claim. */
+function gpusOf(pod: Pod): number {
+  if (!usesPlugin(pod)) return 0;
+  const { spec } = pod;
   const of = (containers: readonly { resources?: { limits?: Record<string, string> } }[]): number[] =>
     containers.map(({ resources }) => Number(resources?.limits?.[gpu] ?? 0));
   const running = of(spec?.containers ?? []).reduce((sum, each) => sum + each, 0);

@@ -61,6 +61,7 @@ export class DeviceCaches {
   /** `namespace/claim` to the pods that name it, also by what was generated for them. */
   readonly podsByClaim: CacheIndex<Pod>;
   readonly podsByNode: CacheIndex<Pod>;
+  readonly slicesByNode: CacheIndex<ResourceSlice>;
   readonly claimsByOwner: CacheIndex<ResourceClaim>;
   /** By the UIDs that they are reserved for: a pod that we know badly may not say what it uses. */
   readonly claimsByUser: CacheIndex<ResourceClaim>;
@@ -127,6 +128,7 @@ export class DeviceCaches {
     });
     this.podsByClaim = this.pods.index(claimKeysOf);
     this.podsByNode = this.pods.index((pod) => (pod.spec?.nodeName ? [pod.spec.nodeName] : []));
+    this.slicesByNode = this.slices.index(({ spec }) => (spec.nodeName ? [spec.nodeName] : []));
     this.podsByTemplate = this.pods.index(templateKeysOf);
     this.podsByGroup = this.pods.index(({ metadata, spec }) => {
       const name = spec?.schedulingGroup?.podGroupName;

@@ -140,7 +140,7 @@ export class PendingClaims {
     const others = (this.lingering.get(uid) ?? []).filter((each) => !now.some((other) => other.uid === each.uid));
     const endedAt = this.requestsRevision();
     const lingering = [...others, ...gone.map((each) => ({ ...each, endedAt }))];
-    if (gone.some((each) => each.isNotCreatedYet)) {
+    if (gone.length > 0) {
       void this.devices.claims.waitForRevision(endedAt).then(() => this.letGoOfShown(uid));
     }
     if (lingering.length === 0) this.lingering.delete(uid);
@@ -158,13 +158,15 @@ export class PendingClaims {
   }
 
   /**
-   * A claim that did not exist may have been created after we last heard of claims. Once they are known up to the end of the request it was not:
-   * the binder looks for its request after it has created the claim, and allocates nothing when that is gone.
+   * Claims are known up to the end of the request. One that did not exist was not created before: the binder looks for its request after it has
+   * created the claim, and allocates nothing when that is gone. One without its finalizer gets no devices by a write that is still on its way. A replica
+   * that does not lead has to find that out by itself: only the leader takes finalizers off.
    */
   private isShown(claim: ResourceClaim | undefined, { uid, isNotCreatedYet: wasUnborn, endedAt }: Counted): boolean {
     if (claim?.status?.allocation !== undefined) return true;
-    if (!wasUnborn) return claim?.metadata.uid !== uid;
-    return claim === undefined && endedAt !== undefined && isAtLeast(this.devices.claims.revision, endedAt);
+    if (!wasUnborn && claim?.metadata.uid !== uid) return true;
+    if (endedAt === undefined || !isAtLeast(this.devices.claims.revision, endedAt)) return false;
+    return claim?.metadata.finalizers?.includes(deleteProtection) !== true;
   }
 
   private letGo(podUid: string, { uid }: Counted): void {

@@ -155,11 +155,13 @@ export class SchedulingCycles {
     return { requeueAfterMs };
   }
 
-  /** Once in each epoch; says why when it could not be done, and nothing may be decided before it is. */
+  /** Once in each epoch; says why when it could not be done, or when nothing may be written now: then nothing is decided. */
   private async takeOver(cancel: Cancel): Promise<string | undefined> {
     const { lease } = this.controllers;
     if (lease === undefined) return undefined;
     if (lease.epoch === undefined) return "we do not lead";
+    // Nothing would be sent, and devices that were chosen for nothing would wake the next turn when they are free again.
+    if (!lease.isProven) return "the lease has to be renewed before anything is written";
     const epoch = JSON.stringify(lease.epoch);
     if (this.tookOverIn === epoch) return undefined;
     const { pendingClaims } = this.world;

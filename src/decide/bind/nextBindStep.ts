@@ -199,7 +199,7 @@ function reserve(view: BindView, pod: Pod, group: string, { reservation: options
       if (!view.hasCounted) return { type: "look", what: "gpus" };
       return {
         type: "failed",
-        why: `node ${node} has no GPU left for group ${group}: all are held by pods and reservations`,
+        why: `node ${node} has no GPU left for group ${group}: all are held by pods, reservations and claims`,
       };
     }
     const object = newReservation({ node, group, users: [pod], options });

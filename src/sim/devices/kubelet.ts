@@ -3,6 +3,7 @@ import type { ReconcileResult } from "../../control/runtime/loop.ts";
 import { kindSource } from "../../control/runtime/sources.ts";
 import { isReservedFor } from "../../decide/devices/claims/podClaims.ts";
 import { deviceKey } from "../../decide/devices/search/poolDevice.ts";
+import { lookAgainAtAll } from "../../intents/lookAgain.ts";
 import type { AllocatedDeviceStatus, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
 import { equalFields } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
@@ -192,7 +193,7 @@ class Agent {
     const { plugged = new Map<string, readonly string[]>() } = this.memory;
     const { uid, namespace = "", name } = pod.metadata;
     if (!plugged.has(uid)) {
-      const fresh = await this.ports.kube.list(claimsRef);
+      const fresh = await lookAgainAtAll(this.ports.kube, claimsRef, {}, { atLeast: pod.metadata.resourceVersion });
       if (!fresh.ok) return { requeueAfterMs: 100 };
       this.unplug();
       const given = this.freeGpus(pod.spec?.nodeName ?? "", fresh.value.items).slice(0, wanted);

@@ -13,7 +13,7 @@ import { type ClaimProblem, type ClaimsFit, ClaimTrial, type DeviceView } from "
 import { isUnreported, reportedGpus } from "../../devices/physicalGpus.ts";
 import { usesOf } from "../../devices/search/deviceUse.ts";
 import type { ClaimedUnits, DeviceClaims, DeviceFit, ExtendedFit, GroupClaims } from "./deviceClaims.ts";
-import type { NodeState } from "./nodeState.ts";
+import type { Holding, NodeState } from "./nodeState.ts";
 import { gpuMaker } from "./resources.ts";
 import type { Task } from "./task.ts";
 
@@ -120,7 +120,9 @@ export class ClaimDevices implements DeviceClaims {
       const why = `have a GPU for pod ${held.unreported} and have not reported which`;
       return { ok: false, why, reason: "NoDevices" };
     }
-    const isFree = chosen.every((device) => gpus?.isAmong(device, held.now) !== true);
+    const isFree = chosen.every((device) => gpus?.isAmong(device, held.now) !== true) && this.isNow(fit);
+    // A pod that is going has its GPU until it is gone, and it may be any of them as well.
+    const leaving = units.size > 0 ? held.leaving : "named";
     const named = fit.claims.filter(({ entry }) => entry !== extendedEntry);
     const allocations = named.map(({ entry, allocation }) => ({ name: entry, allocation }));
     const extended = extendedOf(fit);
@@ -132,7 +134,8 @@ export class ClaimDevices implements DeviceClaims {
       ...(groupClaims !== undefined && { groupClaims }),
       rank: fit.rank,
       units,
-      isNow: isFree && this.isNow(fit),
+      isNow: isFree && leaving === "named",
+      lacksOnlyName: isFree && leaving === "victim",
       fit,
     };
     return fitted;
@@ -202,24 +205,27 @@ export class ClaimDevices implements DeviceClaims {
   }
 }
 
-/** Ids of GPUs that pods of a node have by another way than a claim, and a pod of which that is not known. */
+/** Ids of GPUs that pods of a node have by another way than a claim. */
 interface PluginHeld {
   readonly now: ReadonlySet<string>;
   readonly later: ReadonlySet<string>;
+  /** A pod that keeps its GPU, and it is not known which. */
   readonly unreported: string | undefined;
+  readonly leaving: Leaving;
 }
 
+/** What is known of the GPUs of pods that leave: all of them; not those of a pod that goes by itself; only not those of a pod that is tried as a victim. */
+type Leaving = "named" | "going" | "victim";
+
 const noUnits: ReadonlyMap<string, number> = new Map();
-const nothingHeld: PluginHeld = { now: new Set(), later: new Set(), unreported: undefined };
+const nothingHeld: PluginHeld = { now: new Set(), later: new Set(), unreported: undefined, leaving: "named" };
 
 function heldByPlugin({ holdings, groups }: NodeState): PluginHeld {
   const now = new Set<string>();
   const later = new Set<string>();
   const known = new Set<string>();
-  let unreported: string | undefined;
   for (const { holder, state, groups: of } of holdings) {
-    const { pod, key } = holder as Task;
-    const ids = reportedGpus(pod);
+    const ids = reportedGpus((holder as Task).pod);
     for (const id of ids) {
       now.add(id);
       // A reservation stays as long as a pod shares its GPU.
@@ -229,16 +235,25 @@ function heldByPlugin({ holdings, groups }: NodeState): PluginHeld {
       if (stays) later.add(id);
     }
     if (holder.isReservation && ids.size > 0) for (const group of of) known.add(group);
-    if (state === "used" && isUnreported(pod)) unreported ??= key;
   }
-  for (const { holder, state, groups: of } of holdings) {
-    if (holder.isReservation || state !== "used") continue;
-    // The reservation of a GPU that is shared may still have to be made.
-    if (of.some((group) => !known.has(group)) && (holder as Task).pod.status?.phase !== "Running") {
-      unreported ??= (holder as Task).key;
-    }
+  let unreported: string | undefined;
+  let leaving: Leaving = "named";
+  for (const holding of holdings) {
+    if (holding.state === "pipelined" || !isUnnamed(holding, known)) continue;
+    const { pod, key, isBeingEvicted } = holding.holder as Task;
+    if (holding.state !== "releasing") unreported ??= key;
+    else if (pod.metadata.deletionTimestamp !== undefined || isBeingEvicted) leaving = "going";
+    else if (leaving === "named") leaving = "victim";
   }
-  return { now, later, unreported };
+  return { now, later, unreported, leaving };
+}
+
+/** Whether it is not known which GPU the pod has; of a pod with a share because the reservation may still have to be made. */
+function isUnnamed({ holder, groups }: Holding, known: ReadonlySet<string>): boolean {
+  const { pod } = holder as Task;
+  if (isUnreported(pod)) return true;
+  if (holder.isReservation || pod.status?.phase === "Running") return false;
+  return groups.some((group) => !known.has(group));
 }
 
 function newDevicesOf({ claims }: ClaimsFit & { ok: true }): string[] {

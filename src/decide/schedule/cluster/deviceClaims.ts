@@ -71,6 +71,8 @@ export type DeviceFit =
       readonly units: ReadonlyMap<string, number>;
       /** False: somebody has to let go of one of them first. */
       readonly isNow: boolean;
+      /** All that is missing is that the node names the GPU of a pod: it does so in moments, and no pod is evicted for that. */
+      readonly lacksOnlyName: boolean;
     }
   | { readonly ok: false; readonly why: string; readonly reason: RefusalReason };
 

@@ -201,8 +201,9 @@ function spotAt(cluster: Cluster, task: Task, at: number): Spot | undefined {
   // A GPU that pods have from the device plugin is not there for claims, whichever it is.
   const room = devices === undefined ? "now" : roomForClaims(cluster, node, devices.units);
   if (room === "none") return undefined;
-  const isNow =
-    room === "now" && fit.fitsNow(task.shape, at) && fit.fitsLater(task.shape, at) && devices?.isNow !== false;
+  const hasRoom = room === "now" && fit.fitsNow(task.shape, at) && fit.fitsLater(task.shape, at);
+  if (hasRoom && devices?.lacksOnlyName === true) return undefined;
+  const isNow = hasRoom && devices?.isNow !== false;
   const groups = isShared(task.shape.gpu) ? chooseGroups(cluster, task, node, isNow) : [];
   return groups === undefined ? undefined : { node, groups, isNow, devices };
 }

@@ -15,7 +15,7 @@ import type { Controllers } from "../runtime/controllers.ts";
 import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 
-/** Amounts are told at most this often for one object: a burst of pods is one write, not one for each. */
+/** The status of one object is written at most this often: a burst of pods is one write, not one for each. */
 const tellEveryMs = 1_000;
 
 /** Writes what groups and queues have and ask for on their status, and the same numbers as metrics. */
@@ -23,7 +23,7 @@ export class AccountReconciler {
   private readonly controllers: Controllers;
   private readonly world: SchedulerCaches;
   private readonly dueMs = new Map<string, number>();
-  /** Undefined where nobody installs a Config. */
+  /** Undefined where the Config resource is not read. */
   private readonly configs: ObjectCache | undefined;
   private chosen: readonly ChosenLabel[] | undefined;
 
@@ -68,8 +68,8 @@ export class AccountReconciler {
   }
 
   /**
-   * All queues at once, from one moment. Whose numbers an event changes cannot be told from the event: with the last pod of a group its
-   * group goes, and with that the name of the queue.
+   * All queues at once, from one moment. Whose numbers an event changes cannot be told from the event: with the last
+   * pod of a group its group goes, and with that the name of the queue.
    */
   async queuesTurn(cancel: Cancel): Promise<ReconcileResult> {
     const { cluster, queues } = this.world;

@@ -16,7 +16,7 @@ import { reconcileResultOf } from "../runtime/loop.ts";
 import { holdBack } from "./holdBack.ts";
 import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 
-/** How long a gang's set may be incomplete before somebody who did not write it takes it for abandoned. */
+/** How long a gang's set may be incomplete before a leader that did not write it treats it as abandoned. */
 const abandonedMs = 5_000;
 
 const deletesAtOnce = 16;
@@ -25,8 +25,8 @@ const deletesAtOnce = 16;
 const longestMs = 30_000;
 
 /**
- * Takes away BindRequests that are over: failed for good, for a node that is gone, done and seen done, or part of a gang's set that was never
- * completed. Each is read again first; what is still wanted stays.
+ * Takes away BindRequests that are over: failed for good, for a node that is gone, done and seen done, or part of a
+ * gang's set that was never completed. Each is read again first; what is still wanted stays.
  */
 export class BindRequestReconciler {
   private readonly controllers: Controllers;
@@ -34,9 +34,13 @@ export class BindRequestReconciler {
   private readonly worlds: () => Iterable<SchedulerCaches>;
   private readonly byCommit;
   private readonly incompleteSince = new Map<string, number>();
-  /** Sets that lost a pod before they began. With its request goes what shows that, so the others need it remembered. */
+  /**
+   * Sets that lost a pod before they began. With its request goes what shows that, so the others need it remembered.
+   */
   private readonly voided = new Set<string>();
-  /** Pod UID to the UID of the last of its requests that failed: each counts once, however often we try to take it away. */
+  /**
+   * Pod UID to the UID of the last of its requests that failed: each counts once, however often we try to take it away.
+   */
   private readonly failed = new Map<string, string>();
 
   /** `worlds` are those of all pools: requests are looked at by one of them, and pods wait in each. */
@@ -50,7 +54,10 @@ export class BindRequestReconciler {
     });
   }
 
-  /** One key for all requests of a gang's set, so that what happens to one of them is looked at once and not by each of them. */
+  /**
+   * One key for all requests of a gang's set, so that what happens to one of them is looked at once and not by each of
+   * them.
+   */
   setOf(object: KubeObject): string {
     const id = commitOf(object);
     return id === undefined ? `request ${keyOfObject(object)}` : `set ${id}`;
@@ -168,8 +175,8 @@ export class BindRequestReconciler {
   }
 
   /**
-   * A pod has its groups before it has its node, so what is seen bound is seen with them. They need not be those of the request: one that an
-   * earlier leader sent may land when the pod is bound elsewhere already.
+   * A pod has its groups before it has its node, so what is seen bound is seen with them. They need not be those of the
+   * request: one that an earlier leader sent may land when the pod is bound elsewhere already.
    */
   private isSeenBound(request: BindRequest): boolean {
     const pod = this.world.cluster.tasks.get(podUidOf(request) ?? "")?.pod;

@@ -12,8 +12,8 @@ import { patchObject } from "./patchObject.ts";
 import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 
 /**
- * Moments in the life of a group that decisions need later, kept on the group itself so that a restart knows them: when it last started, when
- * it last lost a pod, and since when it runs below its minimum.
+ * Moments in the life of a group that decisions need later, kept on the group itself so that a restart knows them: when
+ * it last started, when it last lost a pod, and since when it runs below its minimum.
  */
 export class GroupMarks {
   private readonly controllers: Controllers;
@@ -56,8 +56,8 @@ export class GroupMarks {
   }
 
   /**
-   * Whoever led before may have died between the start of a group and the note of it, and then nothing would protect the group's first minutes.
-   * To be asked once by whoever begins to lead.
+   * The previous leader may have crashed between the start of a group and the write that records it, which would leave
+   * the group's first minutes unprotected. A new leader calls this once.
    */
   noteForgottenStarts(): void {
     for (const job of this.world.cluster.jobs.values()) {
@@ -126,8 +126,8 @@ export class GroupMarks {
 }
 
 /**
- * Groups that say they are too small, or have just stopped saying so. That may be heard late: it is held against how the group is now, or nobody would
- * ever take it off, or say it again.
+ * Groups that are marked stale, or have just lost the mark. The event may be late, so the mark is compared with the
+ * current state of the group; otherwise it would never be removed or written again.
  */
 export const forStaleGroups = forMapped(({ metadata: { namespace, name, annotations = {} } }) =>
   [annotationKeys.staleSince, annotationKeys.staleSubGroups].some((key) => annotations[key] !== undefined)

@@ -4,8 +4,9 @@ import type { Cluster } from "../../decide/schedule/cluster/cluster.ts";
 const firstMs = 1_000;
 
 /**
- * Who could not be bound waits, longer each time: placed again at once it would win every cycle, and others would starve behind it. May be
- * lost: it only makes us patient. The same for who could not be evicted: others may go instead.
+ * Who could not be bound waits, longer each time: placed again at once it would win every cycle, and others would
+ * starve behind it. May be lost: it only makes us patient. The same for who could not be evicted: others may go
+ * instead.
  */
 export function holdBack(
   cluster: Cluster,

@@ -10,14 +10,15 @@ import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 const showMs = 5_000;
 
 /**
- * A request for a share of a GPU has ended, and the pod that keeps that GPU may be there and not in our picture: kinds are told of one by one.
+ * A BindRequest for a GPU share has ended, and its reservation pod may exist without being in the cache: each kind has
+ * a watch of its own.
  *
  *   binder                       API                             scheduler
  *   keep a GPU for group g  -->  reservation of g, revision 7    (pods at revision 5)
- *   give up              ----->  request failed, revision 9 -->  the share is free: a GPU for somebody else
+ *   give up              ----->  request failed, revision 9 -->  the share is free: a GPU for another pod
  *                                                                (pods at revision 7) it never was
  *
- * So the share counts until a list has shown what is there, and our picture has that too.
+ * So the share counts until a list has shown which reservations exist, and the cache has caught up with that list.
  */
 export class LingeringReconciler {
   private readonly controllers: Controllers;

@@ -12,7 +12,10 @@ import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 
 const initiallyScheduled = "PodGroupInitiallyScheduled";
 
-/** Tells on PodGroups of Kubernetes' own kind whether enough of their pods got a node. That they did once is true for ever. */
+/**
+ * Tells on PodGroups of Kubernetes' own kind whether enough of their pods got a node. That they did once is true for
+ * ever.
+ */
 export class PlainGroupReconciler {
   private readonly controllers: Controllers;
   private readonly world: SchedulerCaches;

@@ -77,7 +77,7 @@ class ScaleAdjuster {
     this.lastMs = nowMs;
     const made = outcome.value.object;
     if (made === undefined) return undefined;
-    // Autoscalers look at nothing else; whoever schedules the pod would say the same, later.
+    // Autoscalers read only this condition; the scheduler of the pod would write the same one, later.
     const condition = {
       type: "PodScheduled",
       status: "False",

@@ -16,7 +16,9 @@ import { addShardReconciler } from "./shardReconciler.ts";
 /** Turns that write for each pod: enough at once that one sync of the disk carries many of them. */
 const writesAtOnce = 256;
 
-/** Queues, gangs and shares of GPUs for pods of `kai-scheduler`; Kubernetes' own rules for those of `default-scheduler`. */
+/**
+ * Queues, gangs and shares of GPUs for pods of `kai-scheduler`; Kubernetes' own rules for those of `default-scheduler`.
+ */
 export function schedulerComponent(given: Partial<Settings> = {}, options: ShardOptions = {}): Component {
   const settings: Settings = { ...defaultSettings, ...given };
   return {

@@ -28,7 +28,7 @@ import { lookAtNodes, takeOver, voidSet } from "./takeOver.ts";
 
 /** Writes on their way at once: enough that one sync of the disk carries many of them. */
 const writesAtOnce = 256;
-/** The longest wait after a refused bind: it takes somebody who changes what refuses it. */
+/** The longest back-off after a refused bind: only a change of what refuses it helps. */
 const longestMs = 300_000;
 /** The first wait before a turn that failed has its next one; it doubles up to the last. */
 const soonMs = 10;
@@ -50,8 +50,8 @@ export interface CycleListener {
 }
 
 /**
- * Turns of the scheduler: the cluster as it is known now, one cycle on it, and its plan written out. Everything that was decided counts
- * before the first write leaves.
+ * Turns of the scheduler: the cluster as it is known now, one cycle on it, and its plan written out. Everything that
+ * was decided counts before the first write leaves.
  */
 export class SchedulingCycles {
   private readonly controllers: Controllers;
@@ -69,7 +69,7 @@ export class SchedulingCycles {
     epoch: "",
     sinceMs: new Map(),
   };
-  /** The epoch in which starts that nobody had noted were noted; "" before the first. */
+  /** The epoch in which missing starts were recorded; "" before the first. */
   private startsKnownIn: string | undefined = "";
   /** The breaks of watches, and the epoch, after which our nodes were compared with those of the API. */
   private caughtUp = "0 ";
@@ -79,7 +79,7 @@ export class SchedulingCycles {
   private wakeMs: number | undefined;
   /** What was measured last, by queue. */
   private readonly measured = new Map<string, { readonly displayName: string; readonly amounts: readonly number[] }>();
-  /** Writes that nobody knows the outcome of. */
+  /** Writes of unknown outcome. */
   private readonly unknown = new Map<string, Decision<Mark>>();
 
   constructor(
@@ -140,7 +140,8 @@ export class SchedulingCycles {
       log.debug({ revision, jobs: plan.jobs.length, evictions: plan.evictions.length }, "decided");
     }
     if (hasFailed) {
-      // What was refused has to be decided again, also when nothing that decides has changed: a bind may meet our own note on its pod.
+      // What was refused has to be decided again, also when nothing that decides has changed: a bind may meet our own
+      // note on its pod.
       this.decidedVersion = -1;
       return this.soon("a write was refused");
     }
@@ -195,8 +196,8 @@ export class SchedulingCycles {
   }
 
   /**
-   * Nothing is decided while a watch is broken: pods may be fresh, and the nodes that they would go to long gone. After a break the
-   * nodes are compared with what the API has, until ours have caught up; says why when they have not.
+   * Nothing is decided while a watch is broken: pods may be fresh, and the nodes that they would go to long gone. After
+   * a break the nodes are compared with what the API has, until ours have caught up; says why when they have not.
    */
   private async catchUp(cancel: Cancel): Promise<string | undefined> {
     const { world } = this;
@@ -238,7 +239,9 @@ export class SchedulingCycles {
     metrics.gauge("kai_queue_memory_usage", labels, allocated[2] / 1e9);
   }
 
-  /** Pods whose group is nowhere, or in a pool that nobody schedules. Of several schedulers one tells of them. */
+  /**
+   * Pods whose group does not exist, or is in a pool that no scheduler serves. One of several schedulers reports them.
+   */
   private explainStrays(found: Found[]): void {
     const { cluster, groups, servedPools } = this.world;
     if (cluster.settings.nodePool !== "") return;
@@ -274,8 +277,8 @@ export class SchedulingCycles {
     this.running = new Set(plan.jobs.filter(({ job }) => job.allocatedCount > 0).map(({ job }) => job));
     for (const planned of plan.jobs) {
       for (const commit of commitsOf(planned, { cluster: world.cluster, requestsRevision, nodePool })) {
-        // A request of that name is still there, for an earlier pod or an earlier try: it goes first. Its going changes nothing else that
-        // decides, and is what wakes us.
+        // A request of that name is still there, for an earlier pod or an earlier try: it goes first. Its going changes
+        // nothing else that decides, and is what wakes us.
         if (commit.writes.some(({ decision: { intent } }) => intent.type === "create" && this.isTaken(intent)))
           this.decidedVersion = -1;
         else commits.push(commit);
@@ -403,7 +406,7 @@ function explainWaiting(session: Session, found: Found[]): void {
   }
 }
 
-/** Says which pods wait: each of them is told why, also one that came in another's stead. */
+/** Identifies the pods that wait: each of them gets the reason, also a replacement under the same name. */
 function waitingOf(tasks: ReadonlySet<Task>): string {
   if (tasks.size === 1) for (const { uid } of tasks) return uid;
   let count = 0;

@@ -21,7 +21,7 @@ import { StatusReconciler } from "./statusReconciler.ts";
 import { type FindUsageDatabase, UsageReconciler } from "./usageReconciler.ts";
 import { WaitingPods } from "./waitingPods.ts";
 
-/** All pods are decided on together, so there is one key; and all queues are told together. */
+/** One cycle decides on all pods, so there is one key; the status of all queues is written together. */
 const cycleKey = "cycle";
 const queuesKey = "queues";
 const pastKey = "past";

@@ -12,8 +12,8 @@ import { addShard, type Shard, type ShardOptions } from "./shard.ts";
 const shardsKey = "shards";
 
 /**
- * Keeps one scheduler for each pool that a SchedulingShard names, and lets it behave as the shard says. The pool without a name has one always,
- * also without a shard. Answers with what to ask for the worlds of all pools.
+ * Keeps one scheduler for each pool that a SchedulingShard names, and lets it behave as the shard says. The pool
+ * without a name has one always, also without a shard. Answers with what to ask for the worlds of all pools.
  */
 export function addShardReconciler(
   controllers: Controllers,
@@ -32,7 +32,7 @@ export function addShardReconciler(
     wake();
   };
 
-  /** Whoever is in another pool waits for nobody, and is told so by the scheduler of the pool without a name. */
+  /** A pod of an unserved pool has no scheduler to wait for; the scheduler of the pool without a name reports that. */
   const serve = (pools: ReadonlySet<string>): void => {
     const { world, wake } = first;
     if (world.servedPools !== undefined && equalFields([...world.servedPools].sort(), [...pools].sort())) return;

@@ -22,8 +22,8 @@ const allocatedQueries = [
 const totalQueries = [capacity("nvidia_com_gpu|amd_com_gpu"), capacity("cpu"), capacity("memory")] as const;
 
 /**
- * Brings use in the past into the fair shares, again and again. Where it cannot be read, what was read last counts: the past does not
- * change quickly.
+ * Brings use in the past into the fair shares, again and again. Where it cannot be read, what was read last counts: the
+ * past does not change quickly.
  */
 export class UsageReconciler {
   private readonly controllers: Controllers;

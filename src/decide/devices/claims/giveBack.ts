@@ -1,6 +1,7 @@
 /**
- * What is given back when pods fit nowhere: claims that keep their only user from every node. A claim of a group is given back when no
- * pod of the group has a node; where nothing stands in the way, the group lets go of what it holds, so that others may have it.
+ * What is given back when pods fit nowhere: claims that keep their only user from every node. A claim of a group is
+ * given back when no pod of the group has a node; where nothing stands in the way, the group lets go of what it holds,
+ * so that others may have it.
  */
 import type { Pod, PodGroup, ResourceClaim } from "../../../model/kubernetes.generated.ts";
 import { mayDeallocate } from "./bindClaim.ts";

@@ -1,6 +1,6 @@
 /**
- * One attempt to give devices to claims: what has been taken so far, whether a further device can be taken, and how to undo
- * it. Every refusal and every undo gives back exactly what was taken.
+ * One attempt to give devices to claims: what has been taken so far, whether a further device can be taken, and how to
+ * undo it. Every refusal and every undo gives back exactly what was taken.
  */
 import { toleratesAll } from "../../../model/deviceTaints.ts";
 import type { Quantity } from "../../../model/values/quantity.ts";
@@ -29,7 +29,7 @@ export interface AttemptInput {
   readonly features: DeviceFeatures;
 }
 
-/** Ends a search at once; not an Error, because nobody reads its stack. */
+/** Ends a search at once; not an Error, because its stack is never read. */
 export class Failure {
   readonly message: string;
   readonly isNodeLocal: boolean;
@@ -106,7 +106,8 @@ export class Attempt {
     if (holders !== undefined && holders.length > 0) return true;
     const { it } = this.devices[at] as PlacedDevice;
     const { state } = this.input;
-    // Shares outlive the permission to share: a device that became dedicated is not free while somebody has a part of it.
+    // Shares outlive the permission to share: a device that became dedicated is not free while a claim has a part of
+    // it.
     return state.isTaken(it.key) || (!this.isShareable(it) && state.isShared(it.key));
   }
 

@@ -1,6 +1,6 @@
 /**
- * Which pods must leave because a device of theirs was tainted, and when. A pod leaves when a claim that is reserved for it has a device with a
- * NoExecute taint that the claim does not tolerate, or no longer.
+ * Which pods must leave because a device of theirs was tainted, and when. A pod leaves when a claim that is reserved
+ * for it has a device with a NoExecute taint that the claim does not tolerate, or no longer.
  */
 import { selectsDevice, toleratesDeviceTaint } from "../../../model/deviceTaints.ts";
 import type {

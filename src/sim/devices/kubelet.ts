@@ -17,7 +17,10 @@ const slicesRef = builtin.ResourceSlice;
 const gpuResource = "nvidia.com/gpu";
 const startMs = 60;
 
-/** What a node really has, whoever says what: devices by the claim that they are prepared for, and the programs that run. */
+/**
+ * What a node really has, whatever the API shows: devices by the claim that they are prepared for, and running
+ * programs.
+ */
 export interface NodeMemory {
   readonly prepared: Map<string, string>;
   /** Programs by the UID of their pod. */
@@ -42,8 +45,8 @@ export interface KubeletOptions {
 }
 
 /**
- * The nodes of a simulated cluster as far as devices go: a claim is prepared before a pod starts and let go of after its last program has
- * ended, and the claim's status says which. Nothing strikes it but the API's own faults.
+ * The nodes of a simulated cluster as far as devices go: a claim is prepared before a pod starts and let go of after
+ * its last program has ended, and the claim's status says which. Nothing strikes it but the API's own faults.
  */
 export function kubelet(name: string, memory: NodeMemory, options: KubeletOptions): ActorSpec {
   return {
@@ -123,7 +126,7 @@ class Agent {
   private readonly look: Look;
   /** Claims that are being prepared for a program that does not run yet. */
   private readonly starting = new Set<string>();
-  /** Claims that the mistaken node lets go of, though somebody uses them. */
+  /** Claims that the mistaken node unprepares though a pod uses them. */
   private readonly mistaken = new Set<string>();
 
   constructor(ports: ActorPorts, memory: NodeMemory, options: KubeletOptions, look: Look) {
@@ -183,8 +186,9 @@ class Agent {
   }
 
   /**
-   * Gives the pod its GPUs by the device plugin, and says so on the pod. A GPU whose device a claim has, or that is still prepared for one, is
-   * not given; claims are read from the API, because the watch of claims may be behind that of pods.
+   * Gives the pod its GPUs by the device plugin, and says so on the pod. A GPU whose device a claim has, or that is
+   * still prepared for one, is not given; claims are read from the API, because the watch of claims may be behind that
+   * of pods.
    */
   private async plugIn(pod: Pod): Promise<ReconcileResult> {
     const wanted = Number(pod.spec?.containers[0]?.resources?.requests?.[gpuResource] ?? "0");
@@ -331,7 +335,7 @@ class Agent {
     return "done";
   }
 
-  /** Lets go of a claim that nobody uses any more: of the devices first, then the claim says so. */
+  /** Unprepares a claim that no pod uses any more: the devices first, then the claim's status. */
   async claim(key: string): Promise<ReconcileResult> {
     const cached = this.look.claim(key);
     const [namespace = "", name = ""] = key.split("/");
@@ -362,7 +366,7 @@ class Agent {
     return waitMs === undefined ? undefined : { requeueAfterMs: waitMs };
   }
 
-  /** Undefined: nobody uses the claim. Otherwise how long at least, or 0 when that is not known. */
+  /** Undefined: no pod uses the claim. Otherwise how long at least, or 0 when that is not known. */
   private usedFor(claimUid: string): number | undefined {
     if (this.starting.has(claimUid)) return 200;
     const nowMs = this.ports.clock.nowMs();

@@ -126,7 +126,9 @@ export function gpuIdOf(node: string, index: number): string {
   return `GPU-${node}-${index}`;
 }
 
-/** Makes pods, takes some away, some of them by force; at the end there are as many as there are devices, or a few more. */
+/**
+ * Makes pods, takes some away, some of them by force; at the end there are as many as there are devices, or a few more.
+ */
 function user({ nodes, devices, turns, isExact, shared = 0, plugin = false }: DevicesSize): ActorSpec {
   const alone = nodes * devices - shared + (isExact ? 0 : 2);
   const most = alone + 2 * shared;

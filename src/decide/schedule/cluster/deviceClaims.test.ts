@@ -159,12 +159,12 @@ describe("a device", () => {
     ]);
   });
 
-  test("that a claim has is nobody else's", () => {
+  test("that is allocated to a claim is not given to another claim", () => {
     const has: Member = { name: "a", words: { on: "n1" } };
     expect(outcome(decide(cluster([has, { name: "b" }], [claim("a", "d1"), claim("b")], ["d1"]), nowMs))).toEqual({});
   });
 
-  test("of a pod that is going is promised to who waits, and nobody else goes for it", () => {
+  test("of a terminating pod is nominated to the pod that waits, and no other pod is evicted for it", () => {
     const going: Member = { name: "a", words: { on: "n1", deletedMs: startMs + 3_600_000 } };
     const other: Member = { name: "x", words: { on: "n1" } };
     const high: Member = { name: "b", spec: { priorityClassName: "build-preemptible" } };

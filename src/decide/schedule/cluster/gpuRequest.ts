@@ -55,7 +55,10 @@ export function shareMemoryMiB(gpu: GpuRequest, deviceMemoryMiB: number): number
   return gpu.type === "fraction" ? Math.floor((gpu.shareMilli * deviceMemoryMiB) / 1000) : deviceMemoryMiB;
 }
 
-/** How many thousandths of GPUs it is, where a device has this much memory. A request by memory is rounded up to hundredths. */
+/**
+ * How many thousandths of GPUs it is, where a device has this much memory. A request by memory is rounded up to
+ * hundredths.
+ */
 export function gpuMilliOf(gpu: GpuRequest, deviceMemoryMiB: number): number {
   switch (gpu.type) {
     case "none":

@@ -200,7 +200,7 @@ export class Job {
     return durationToMs(this.spec.stalenessGracePeriod);
   }
 
-  /** Until when it evicts nobody. */
+  /** The time before which the job preempts no pod. */
   get preemptsFromMs(): number {
     const delayMs = durationToMs(this.spec.preemptionDelay) ?? 0;
     if (delayMs <= 0) return 0;

@@ -18,7 +18,10 @@ export type HoldState =
   /** Later, when what is being released is free. */
   | "pipelined";
 
-/** A pod on a node, or about to be: its amounts count there. A pod may hold two places while nobody knows which is true. */
+/**
+ * A pod on a node, or about to be: its amounts count there. A pod holds two places while the outcome of a bind is
+ * unknown.
+ */
 export interface Holding {
   readonly holder: Holder;
   readonly node: NodeState;

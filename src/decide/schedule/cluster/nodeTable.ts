@@ -6,8 +6,8 @@ import { gpuAt, podsAt, type ResourceNames } from "./resources.ts";
 import type { ServedResources } from "./servedResources.ts";
 
 /**
- * All nodes, packed: one array per resource in order of name, so that a search is a walk over numbers. What a node has left is
- * recounted from who holds it whenever an event touches it; a decision that is only tried adds and takes away
+ * All nodes, packed: one array per resource in order of name, so that a search is a walk over numbers. What a node has
+ * left is recounted from who holds it whenever an event touches it; a decision that is only tried adds and takes away
  * whole numbers and is undone exactly.
  */
 export class NodeTable {
@@ -43,7 +43,7 @@ export class NodeTable {
     return this.byName.values();
   }
 
-  /** The node of this name; one that nobody has told of yet is there without capacity. */
+  /** The node of this name; one that is not observed yet is there without capacity. */
   named(name: string): NodeState {
     let state = this.byName.get(name);
     if (state === undefined) {
@@ -153,7 +153,8 @@ export class NodeTable {
       for (const group of holding.groups) this.joinGroup(node, group, holding);
     }
     for (const group of node.groups.values()) {
-      // A shared GPU is one device less for whoever wants whole ones. Its reservation, if it is not there yet, will take a pod's slot.
+      // A shared GPU is one device less for pods that want whole ones. Its reservation, if it does not exist yet, will
+      // take a pod's slot.
       if (group.holders > 0) this.take(this.idle, at, group.hasReservation);
       if (group.laterHolders > 0) this.take(this.later, at, group.hasReservation);
     }
@@ -162,8 +163,8 @@ export class NodeTable {
   }
 
   /**
-   * A GPU that a claim has is one less for the device plugin of the node. While a device is chosen and not written, pods get no GPU from the plugin
-   * now: the node does not know yet which one it must not give them.
+   * A GPU that a claim has is one less for the device plugin of the node. While a device is chosen and not written,
+   * pods get no GPU from the plugin now: the node does not know yet which one it must not give them.
    */
   private countClaimed({ claimed, foreign, idleForClaims }: NodeState, at: number): void {
     idleForClaims.clear();

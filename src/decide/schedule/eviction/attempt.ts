@@ -10,8 +10,8 @@ import { isWithin } from "../queues/queueShares.ts";
 import type { EvictingAction } from "./searchBudget.ts";
 
 /**
- * What a job was tried with, to compare others with it: whoever could only succeed where it would have succeeded too need not be tried after
- * it has failed.
+ * What a job was tried with. After it has failed, a job that could only succeed where this one would have succeeded is
+ * not tried.
  */
 export class Attempt {
   private readonly cluster: Cluster;
@@ -22,8 +22,8 @@ export class Attempt {
   /** The one shape of its pods; undefined where they differ. */
   private readonly shape: PodShape | undefined;
   /**
-   * Whether others are as hopeless as it is. A job that runs in part may be bound to where it runs, and for itself it is not moved: for others
-   * that is different.
+   * Whether others are as hopeless as it is. A job that runs in part may be bound to where it runs, and for itself it
+   * is not moved: for others that is different.
    */
   readonly tellsOfOthers: boolean;
   private knownReach: string | undefined;
@@ -69,7 +69,10 @@ export class Attempt {
     return [];
   }
 
-  /** Whose pods reclaim may take depends on what is asked for at all, and on whether the queues would stay within their quotas. */
+  /**
+   * Whose pods reclaim may take depends on what is asked for at all, and on whether the queues would stay within their
+   * quotas.
+   */
   private get reach(): string {
     if (this.action !== "reclaim") return "";
     if (this.knownReach === undefined) {
@@ -84,7 +87,10 @@ export class Attempt {
   }
 }
 
-/** Whether each of the smaller has one of the larger for itself: its like, or any. Where it matters which, the answer is no. */
+/**
+ * Whether each of the smaller has one of the larger for itself: its like, or any. Where it matters which, the answer is
+ * no.
+ */
 function covers(larger: readonly PodShape[], smaller: readonly PodShape[]): boolean {
   const spare = new Map<PodShape, number>();
   for (const shape of larger) spare.set(shape, (spare.get(shape) ?? 0) + 1);

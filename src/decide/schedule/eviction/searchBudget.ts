@@ -1,8 +1,8 @@
 import type { ActionName } from "../settings.ts";
 
 /**
- * How long victims are looked for. KAI stops by the clock; here a second of its budgets is a number of attempts, so that a decision taken
- * again is the same decision.
+ * How long victims are looked for. KAI stops by the clock; here a second of its budgets is a number of attempts, so
+ * that a decision taken again is the same decision.
  */
 export const attemptsPerSecond = 100;
 

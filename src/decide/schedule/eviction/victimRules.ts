@@ -5,7 +5,10 @@ import { elasticRank } from "../placement/gang.ts";
 import { compareJobs, sortedJobs } from "../queues/order.ts";
 import type { EvictionReason } from "../statement.ts";
 
-/** Whom a job may evict, and when that is fair. Nothing of it is worked out for every job that runs: most are never looked at. */
+/**
+ * Which pods a job may evict, and when that is fair. Nothing of it is worked out for every running job: most are never
+ * looked at.
+ */
 export interface VictimRules {
   readonly reason: EvictionReason;
   /** Two rules of one action and one kind have the same victims in the same order, and let them keep the same core. */
@@ -35,7 +38,7 @@ export function compareVictims(rules: VictimRules, a: Job, b: Job, rankOf: (job:
   return rules.overuseOf(b) - rules.overuseOf(a) || compareJobs(b, a, rankOf);
 }
 
-/** Everybody who may lose something, the first to lose first. */
+/** All jobs that may lose pods, the first to lose first. */
 export function victimsUnder(cluster: Cluster, rules: VictimRules): Job[] {
   const jobs: Job[] = [];
   for (const job of cluster.jobs.values()) if (job.allocatedCount > 0 && rules.isVictim(job)) jobs.push(job);

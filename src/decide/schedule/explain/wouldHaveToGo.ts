@@ -5,7 +5,7 @@ import type { Session } from "../session.ts";
 import { liftCost, type TrialBudget } from "./trialBudget.ts";
 import { nodesOf } from "./trialNodes.ts";
 
-/** So many nodes are tried, and so many pods of each: who would have to go is a sentence that somebody reads. */
+/** How many nodes are tried, and how many pods of each: the victims become one sentence of a message. */
 const nodesMax = 8;
 const goersMax = 32;
 /** Finding out whether two pods want to be near each other costs as much as looking at this many nodes. */
@@ -18,7 +18,10 @@ export interface Trial {
   readonly within: Candidates;
 }
 
-/** Pods without which a task would find a place, as few as can be; undefined when no pod is in its way on the nodes that were tried. */
+/**
+ * Pods without which a task would find a place, as few as can be; undefined when no pod is in its way on the nodes that
+ * were tried.
+ */
 export function whoWouldHaveToGo(
   session: Session,
   task: Task,
@@ -39,7 +42,7 @@ export function whoWouldHaveToGo(
     (other.job === undefined || other.job !== task.job) &&
     other.holdings.every((each) => each.node.node !== undefined && !freed.has(each.node));
   for (const node of near) {
-    // In one order, whoever came first: the same objects give the same sentence.
+    // In one order, whichever pod came first: the same objects give the same sentence.
     const inWay = conflicts
       .filter(({ isNear }) => isNear(node))
       .map((each) => each.task)

@@ -265,7 +265,7 @@ describe("gates", () => {
     queue("q", { resources: { gpu: { ...gpu, overQuotaWeight: 1 } } }),
   ];
 
-  test("nobody goes beyond the limit of the queue", () => {
+  test("no job goes beyond the limit of the queue", () => {
     const cluster = world({
       queues: bounded({ quota: 0, limit: 2 }),
       ...together(gang("a", 1, { gpus: 2 }), gang("b", 1, { gpus: 1 })),
@@ -407,7 +407,7 @@ describe("shares of GPUs", () => {
     expect(outcome(decide(alone(2)))).toEqual({ "a-000": "n1" });
   });
 
-  test("a reservation that nobody shares holds its GPU until it has gone, and it is about to go", () => {
+  test("a reservation that no pod shares holds its GPU until it has gone, and it is about to go", () => {
     const reservation = pod("gpu-reservation-1", {
       gpus: 1,
       on: "n1",
@@ -692,7 +692,7 @@ describe("other pods", () => {
       expect(places({ nodes: one, ...spreading(3, hard({ minDomains: 2 })) })).toHaveLength(1);
     });
 
-    test("only zones that the pods may go to, unless it is told not to look", () => {
+    test("only zones that the pods may go to, unless nodeAffinityPolicy is Ignore", () => {
       const nodeSelector = { kind: "good" };
       const nodes = [
         node("n1", { labels: { zone: "a", kind: "good" } }),

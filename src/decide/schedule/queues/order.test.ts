@@ -190,7 +190,7 @@ describe("inside a queue", () => {
     expect(outcome(decide(cluster))).toEqual({ "new-000": "n1" });
   });
 
-  test("queues that are alike are served by age, whichever of them have nobody left", () => {
+  test("queues that are alike are served by age, whichever of them have no job left", () => {
     const names = ["e", "b", "g", "a", "f", "c", "d"];
     const ages = new Map([..."abcdefg"].map((name, at) => [name, startMs + at]));
     const cluster = world({

@@ -90,8 +90,8 @@ class Line {
 }
 
 /**
- * The jobs of all queues in the order in which they are served. The order among queues is looked at again after each job, because
- * serving one changes what its queues have; only the path of that job has to move.
+ * The jobs of all queues in the order in which they are served. The order among queues is looked at again after each
+ * job, because serving one changes what its queues have; only the path of that job has to move.
  */
 export class JobLine {
   private readonly cluster: Cluster;
@@ -121,7 +121,7 @@ export class JobLine {
     this.heapify(this.root);
   }
 
-  /** The next job; undefined when nobody is left. */
+  /** The next job; undefined when no job is left. */
   pop(): Job | undefined {
     this.repair();
     let line = this.root;
@@ -143,7 +143,7 @@ export class JobLine {
     this.insert(line);
   }
 
-  /** Moves the lines of whoever was served to where they belong now. */
+  /** Moves the lines of the queue that was served to where they belong now. */
   private repair(): void {
     for (let line = this.served; line?.parent !== undefined; line = line.parent) {
       const { parent } = line;

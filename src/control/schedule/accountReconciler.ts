@@ -21,15 +21,15 @@ const tellEveryMs = 1_000;
 /** Writes what groups and queues have and ask for on their status, and the same numbers as metrics. */
 export class AccountReconciler {
   private readonly controllers: Controllers;
-  private readonly world: SchedulerCaches;
+  private readonly caches: SchedulerCaches;
   private readonly dueMs = new Map<string, number>();
   /** Undefined where the Config resource is not read. */
   private readonly configs: ObjectCache | undefined;
   private chosen: readonly ChosenLabel[] | undefined;
 
-  constructor(controllers: Controllers, world: SchedulerCaches, configs?: ObjectCache) {
+  constructor(controllers: Controllers, caches: SchedulerCaches, configs?: ObjectCache) {
     this.controllers = controllers;
-    this.world = world;
+    this.caches = caches;
     this.configs = configs;
   }
 
@@ -51,16 +51,16 @@ export class AccountReconciler {
   }
 
   async groupTurn(id: string, cancel: Cancel): Promise<ReconcileResult> {
-    const { cluster } = this.world;
+    const { cluster } = this.caches;
     const job = cluster.jobs.get(id);
-    const group = this.world.groups.get(id);
+    const group = this.caches.groups.get(id);
     if (job === undefined || group === undefined) {
       this.dueMs.delete(`group ${id}`);
       return undefined;
     }
     const waitMs = this.waitMs(`group ${id}`);
     if (waitMs > 0) return { requeueAfterMs: waitMs };
-    this.world.settle();
+    this.caches.settle();
     const wanted = groupResources(cluster, job);
     const known = group.status?.resourcesStatus;
     if (equalFields(known, wanted)) return undefined;
@@ -72,10 +72,10 @@ export class AccountReconciler {
    * pod of a group its group goes, and with that the name of the queue.
    */
   async queuesTurn(cancel: Cancel): Promise<ReconcileResult> {
-    const { cluster, queues } = this.world;
+    const { cluster, queues } = this.caches;
     const waitMs = this.waitMs("queues");
     if (waitMs > 0) return { requeueAfterMs: waitMs };
-    this.world.settle();
+    this.caches.settle();
     cluster.refresh(this.controllers.ports.clock.nowMs());
     const requests = queueRequests(cluster);
     const classes = classesOfQueues(cluster);

@@ -30,8 +30,8 @@ const longestMs = 30_000;
  */
 export class BindRequestReconciler {
   private readonly controllers: Controllers;
-  private readonly world: SchedulerCaches;
-  private readonly worlds: () => Iterable<SchedulerCaches>;
+  private readonly caches: SchedulerCaches;
+  private readonly allCaches: () => Iterable<SchedulerCaches>;
   private readonly byCommit;
   private readonly incompleteSince = new Map<string, number>();
   /**
@@ -43,12 +43,12 @@ export class BindRequestReconciler {
    */
   private readonly failed = new Map<string, string>();
 
-  /** `worlds` are those of all pools: requests are looked at by one of them, and pods wait in each. */
-  constructor(controllers: Controllers, world: SchedulerCaches, worlds: () => Iterable<SchedulerCaches>) {
+  /** `allCaches` are those of all pools: requests are looked at by one of them, and pods wait in each. */
+  constructor(controllers: Controllers, caches: SchedulerCaches, allCaches: () => Iterable<SchedulerCaches>) {
     this.controllers = controllers;
-    this.world = world;
-    this.worlds = worlds;
-    this.byCommit = world.requests.index((object) => {
+    this.caches = caches;
+    this.allCaches = allCaches;
+    this.byCommit = caches.requests.index((object) => {
       const id = commitOf(object);
       return id === undefined ? [] : [id];
     });
@@ -63,7 +63,7 @@ export class BindRequestReconciler {
     return id === undefined ? `request ${keyOfObject(object)}` : `set ${id}`;
   }
 
-  async turn(key: string, cancel: Cancel): Promise<ReconcileResult> {
+  async reconcile(key: string, cancel: Cancel): Promise<ReconcileResult> {
     const doomed: Doomed[] = [];
     let againMs = Number.POSITIVE_INFINITY;
     const set = this.requestsOf(key);
@@ -87,7 +87,7 @@ export class BindRequestReconciler {
     const at = key.indexOf(" ");
     const name = key.slice(at + 1);
     if (key.startsWith("set ")) return this.byCommit.get(name);
-    const object = this.world.requests.get(name);
+    const object = this.caches.requests.get(name);
     return object === undefined ? [] : [object];
   }
 
@@ -109,7 +109,7 @@ export class BindRequestReconciler {
           return { notAnyMore: "it is wanted again" };
         return { still: { ...intent, expected: expectedOf(fresh), why } };
       },
-      { atLeast: laterOf(this.world.requests.revision, this.world.pods.revision), cancel },
+      { atLeast: laterOf(this.caches.requests.revision, this.caches.pods.revision), cancel },
     );
     if (!outcome.ok) return reconcileResultOf(outcome);
     this.controllers.ports.log.debug({ request: keyOfObject(object), why: verdict }, "took a BindRequest away");
@@ -118,13 +118,13 @@ export class BindRequestReconciler {
 
   private holdBack(request: BindRequest): void {
     const uid = podUidOf(request) ?? "";
-    const { tasks } = this.world.cluster;
+    const { tasks } = this.caches.cluster;
     if (!isFinallyFailed(request) || !tasks.has(uid) || this.failed.get(uid) === request.metadata.uid) return;
     for (const other of [...this.failed.keys()]) if (!tasks.has(other)) this.failed.delete(other);
     this.failed.set(uid, request.metadata.uid);
     const nowMs = this.controllers.ports.clock.nowMs();
     const why = `the bind to ${request.spec?.selectedNode} failed: ${request.status?.reason ?? "no reason given"}`;
-    for (const { cluster } of this.worlds()) holdBack(cluster, uid, { why, nowMs, longestMs });
+    for (const { cluster } of this.allCaches()) holdBack(cluster, uid, { why, nowMs, longestMs });
   }
 
   private standingOf(set: readonly KubeObject[]): Standing {
@@ -145,9 +145,9 @@ export class BindRequestReconciler {
     if (request.status?.phase === "Succeeded")
       return hasEnded && this.isSeenBound(request) ? "its pod is bound" : undefined;
     const node = request.spec?.selectedNode ?? "";
-    if (this.world.nodes.get(node) === undefined && this.world.nodes.hasSynced) {
+    if (this.caches.nodes.get(node) === undefined && this.caches.nodes.hasSynced) {
       // The node may only not have come to us yet.
-      if (!isLater(object.metadata.resourceVersion, this.world.nodes.revision)) return `node ${node} is gone`;
+      if (!isLater(object.metadata.resourceVersion, this.caches.nodes.revision)) return `node ${node} is gone`;
     }
     return whyAbandoned;
   }
@@ -156,7 +156,7 @@ export class BindRequestReconciler {
     const [first] = set;
     const size = first === undefined ? 0 : commitSizeOf(first);
     const hasStarted = set.some((each) => isOver(each as BindRequest));
-    const pods = set.map((each) => this.world.cluster.tasks.get(podUidOf(each as BindRequest) ?? ""));
+    const pods = set.map((each) => this.caches.cluster.tasks.get(podUidOf(each as BindRequest) ?? ""));
     const losesPod = pods.some((task) => task?.pod.metadata.deletionTimestamp !== undefined);
     if (!hasStarted && (losesPod || this.voided.has(id))) {
       this.voided.add(id);
@@ -179,7 +179,7 @@ export class BindRequestReconciler {
    * request: one that an earlier leader sent may land when the pod is bound elsewhere already.
    */
   private isSeenBound(request: BindRequest): boolean {
-    const pod = this.world.cluster.tasks.get(podUidOf(request) ?? "")?.pod;
+    const pod = this.caches.cluster.tasks.get(podUidOf(request) ?? "")?.pod;
     return (pod?.spec?.nodeName ?? "") !== "";
   }
 }

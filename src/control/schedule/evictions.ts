@@ -62,7 +62,7 @@ interface VictimMark {
  */
 export class Evictions {
   private readonly controllers: Controllers;
-  private readonly world: SchedulerCaches;
+  private readonly caches: SchedulerCaches;
   private readonly recorder: EventRecorder;
   private readonly marks: GroupMarks;
   private readonly marked;
@@ -73,17 +73,17 @@ export class Evictions {
 
   constructor(
     controllers: Controllers,
-    world: SchedulerCaches,
+    caches: SchedulerCaches,
     recorder: EventRecorder,
     marks: GroupMarks,
     onUnknown: (decision: Decision<Mark>) => void,
   ) {
     this.controllers = controllers;
-    this.world = world;
+    this.caches = caches;
     this.recorder = recorder;
     this.marks = marks;
     this.onUnknown = onUnknown;
-    this.marked = world.pods.index(({ metadata }) =>
+    this.marked = caches.pods.index(({ metadata }) =>
       metadata.annotations?.[annotationKeys.evictedFor] === undefined ? [] : [""],
     );
   }
@@ -142,7 +142,7 @@ export class Evictions {
    */
   async finish(cancel: Cancel): Promise<string | undefined> {
     let problem: string | undefined;
-    for (const uid of this.stuckSinceMs.keys()) if (!this.world.cluster.tasks.has(uid)) this.stuckSinceMs.delete(uid);
+    for (const uid of this.stuckSinceMs.keys()) if (!this.caches.cluster.tasks.has(uid)) this.stuckSinceMs.delete(uid);
     await inParallel(this.marked.get(""), callsAtOnce, async (pod) => {
       problem = (await this.finishOne(pod, cancel)) ?? problem;
     });
@@ -151,7 +151,7 @@ export class Evictions {
 
   private async finishOne(pod: KubeObject, cancel: Cancel): Promise<string | undefined> {
     const { namespace = "", name, uid } = pod.metadata;
-    const { cluster } = this.world;
+    const { cluster } = this.caches;
     if (pod.metadata.deletionTimestamp !== undefined) return undefined;
     if ((cluster.heldBack.get(uid)?.untilMs ?? 0) > this.nowMs) return undefined;
     const fresh = await this.look(namespace, name, cancel);
@@ -199,7 +199,7 @@ export class Evictions {
   /** The pod is exempt from eviction for a back-off that grows each time. */
   private leaveAlone(uid: string, key: string, message: string): void {
     const why = `the eviction was refused: ${message}`;
-    holdBack(this.world.cluster, uid, { why, nowMs: this.nowMs, longestMs: leftAloneMsMax });
+    holdBack(this.caches.cluster, uid, { why, nowMs: this.nowMs, longestMs: leftAloneMsMax });
     this.controllers.ports.log.warn(
       { pod: key, why: message },
       "a pod that others need the place of cannot be evicted",
@@ -243,13 +243,13 @@ export class Evictions {
     const status = { nominatedNodeName: node };
     const why = `others are evicted from ${node} for it`;
     const outcome = await this.patch(pod, { subresource: "status", patch: { status }, why }, cancel);
-    if (outcome.ok && outcome.value.object !== undefined) this.world.wrote(outcome.value.object);
+    if (outcome.ok && outcome.value.object !== undefined) this.caches.wrote(outcome.value.object);
     return outcome.ok;
   }
 
   /** Says on the pod that it goes for another, where a shard wants that. Who could not be told goes all the same. */
   private async markVictim(pod: KubeObject, why: string, cancel: Cancel): Promise<KubeObject> {
-    if (!this.world.cluster.settings.marksVictims) return pod;
+    if (!this.caches.cluster.settings.marksVictims) return pod;
     const others = ((pod as Pod).status?.conditions ?? []).filter(({ type }) => type !== disruptionTarget);
     const condition = {
       type: disruptionTarget,
@@ -279,7 +279,7 @@ export class Evictions {
   }
 
   private async evict(pod: KubeObject, why: string, isAlone: boolean, cancel: Cancel): Promise<Outcome<unknown>> {
-    const { picture } = this.world;
+    const { picture } = this.caches;
     const { namespace = "", name, uid } = pod.metadata;
     const intent: DeleteIntent = {
       type: "delete",
@@ -341,7 +341,7 @@ export class Evictions {
       await this.annotate(victim, { [annotationKeys.evictedFor]: null }, why, cancel);
     });
     for (const { metadata } of pods) {
-      holdBack(this.world.cluster, metadata.uid, { why, nowMs: this.nowMs, longestMs: leftAloneMsMax });
+      holdBack(this.caches.cluster, metadata.uid, { why, nowMs: this.nowMs, longestMs: leftAloneMsMax });
     }
     return true;
   }
@@ -384,10 +384,10 @@ export class Evictions {
     const jobs = new Set(evictions.map(({ task }) => task.job).filter((job) => job !== undefined));
     const still = await allOf([...jobs], async (job) => {
       const target = { ...refs.groups, namespace: job.namespace, name: job.name };
-      const fresh = await lookAgain(this.controllers.kube, target, { atLeast: this.world.groups.revision, cancel });
+      const fresh = await lookAgain(this.controllers.kube, target, { atLeast: this.caches.groups.revision, cancel });
       const now = fresh.ok ? fresh.value.object?.metadata : undefined;
       if (now?.uid !== job.uid) return undefined;
-      const graceMs = job.stalenessGraceMs ?? this.world.cluster.settings.stalenessGraceMs;
+      const graceMs = job.stalenessGraceMs ?? this.caches.cluster.settings.stalenessGraceMs;
       const sinceMs = [
         timeToMs(now.annotations?.[annotationKeys.staleSince]),
         ...staleSubGroupsOf(now.annotations).values(),
@@ -415,9 +415,9 @@ export class Evictions {
     namespace: string,
     name: string,
     cancel: Cancel,
-    atLeast: Revision = this.world.pods.revision,
+    atLeast: Revision = this.caches.pods.revision,
   ): Promise<Outcome<FreshObject>> {
-    const floor = laterOf(this.world.pods.revision, atLeast);
+    const floor = laterOf(this.caches.pods.revision, atLeast);
     return lookAgain(this.controllers.kube, { ...refs.pods, namespace, name }, { atLeast: floor, cancel });
   }
 
@@ -428,7 +428,7 @@ export class Evictions {
       podgroup: job?.name ?? "",
       namespace: task.namespace,
       uid: job?.uid ?? "",
-      nodepool: poolName(this.world.cluster.settings.nodePool),
+      nodepool: poolName(this.caches.cluster.settings.nodePool),
       action: reason.action,
     });
     if (job === undefined) return;

@@ -20,18 +20,18 @@ const gaveBackAnnotation = "muster.dev/gave-back-claim";
  */
 export class GiveBackReconciler {
   private readonly controllers: Controllers;
-  private readonly world: SchedulerCaches;
+  private readonly caches: SchedulerCaches;
   private readonly devices: DeviceCaches;
 
-  constructor(controllers: Controllers, world: SchedulerCaches, devices: DeviceCaches) {
+  constructor(controllers: Controllers, caches: SchedulerCaches, devices: DeviceCaches) {
     this.controllers = controllers;
-    this.world = world;
+    this.caches = caches;
     this.devices = devices;
   }
 
-  async turn(uid: string, cancel: Cancel): Promise<ReconcileResult> {
-    const task = this.world.cluster.tasks.get(uid);
-    if (task?.status !== "pending" || this.world.requests.get(task.key) !== undefined) return undefined;
+  async reconcile(uid: string, cancel: Cancel): Promise<ReconcileResult> {
+    const task = this.caches.cluster.tasks.get(uid);
+    if (task?.status !== "pending" || this.caches.requests.get(task.key) !== undefined) return undefined;
     const { pod } = task;
     const podsGroup = this.devices.groupOf(pod);
     const group = typeof podsGroup === "string" ? undefined : podsGroup;
@@ -139,6 +139,6 @@ export class GiveBackReconciler {
 
   private isPlaced({ metadata, spec }: Pod): boolean {
     if (spec?.nodeName) return true;
-    return (this.world.cluster.tasks.get(metadata.uid)?.places.length ?? 0) > 0;
+    return (this.caches.cluster.tasks.get(metadata.uid)?.places.length ?? 0) > 0;
   }
 }

@@ -17,7 +17,7 @@ import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
  */
 export class GroupMarks {
   private readonly controllers: Controllers;
-  private readonly world: SchedulerCaches;
+  private readonly caches: SchedulerCaches;
   private readonly recorder: EventRecorder;
   private readonly push: (key: string) => void;
   private readonly startedMs = new Map<string, number>();
@@ -25,9 +25,9 @@ export class GroupMarks {
   /** Who runs below its minimum, and which components of it do. */
   private unwell = new Map<string, string>();
 
-  constructor(controllers: Controllers, world: SchedulerCaches, recorder: EventRecorder, push: (key: string) => void) {
+  constructor(controllers: Controllers, caches: SchedulerCaches, recorder: EventRecorder, push: (key: string) => void) {
     this.controllers = controllers;
-    this.world = world;
+    this.caches = caches;
     this.recorder = recorder;
     this.push = push;
   }
@@ -47,7 +47,7 @@ export class GroupMarks {
   /** After each cycle: who has fallen below its minimum since, and who has recovered. */
   noteUnwell(): void {
     const now = new Map<string, string>();
-    for (const { id, root } of this.world.cluster.unwell) {
+    for (const { id, root } of this.caches.cluster.unwell) {
       now.set(id, JSON.stringify(fragmentsOf(root).map((each) => (each === root ? null : each.name))));
     }
     for (const [id, components] of now) if (this.unwell.get(id) !== components) this.push(id);
@@ -60,7 +60,7 @@ export class GroupMarks {
    * the group's first minutes unprotected. A new leader calls this once.
    */
   noteForgottenStarts(): void {
-    for (const job of this.world.cluster.jobs.values()) {
+    for (const job of this.caches.cluster.jobs.values()) {
       if (!job.isGroup || this.startedMs.has(job.id) || !isSatisfied(job.root) || isStarting(job.root)) continue;
       const noted = job.lastStartMs;
       if (noted !== undefined && noted >= (job.annotationMs(annotationKeys.lastEviction) ?? 0)) continue;
@@ -69,9 +69,9 @@ export class GroupMarks {
     }
   }
 
-  async turn(id: string, cancel: Cancel): Promise<ReconcileResult> {
-    const job = this.world.cluster.jobs.get(id);
-    const group = this.world.groups.get(id);
+  async reconcile(id: string, cancel: Cancel): Promise<ReconcileResult> {
+    const job = this.caches.cluster.jobs.get(id);
+    const group = this.caches.groups.get(id);
     if (job === undefined || group === undefined) {
       this.startedMs.delete(id);
       this.evictedMs.delete(id);
@@ -87,7 +87,7 @@ export class GroupMarks {
     };
     want(annotationKeys.lastStart, startedMs);
     want(annotationKeys.lastEviction, evictedMs);
-    const fragments = this.world.cluster.unwell.has(job) ? fragmentsOf(job.root) : [];
+    const fragments = this.caches.cluster.unwell.has(job) ? fragmentsOf(job.root) : [];
     const isUnwell = fragments.includes(job.root);
     const { staleSince, staleSubGroups } = annotationKeys;
     if (isUnwell && known[staleSince] === undefined) patch[staleSince] = formatTime(nowMs);
@@ -103,7 +103,7 @@ export class GroupMarks {
       const outcome = await patchObject(this.controllers.writer, refs.groups, group, change, cancel);
       if (!outcome.ok) return reconcileResultOf(outcome);
     }
-    // What was noted meanwhile has its own turn.
+    // What was noted meanwhile is reconciled on its own.
     if (this.startedMs.get(id) === startedMs) this.startedMs.delete(id);
     if (this.evictedMs.get(id) === evictedMs) this.evictedMs.delete(id);
     return undefined;

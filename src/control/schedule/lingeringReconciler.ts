@@ -22,21 +22,21 @@ const showMs = 5_000;
  */
 export class LingeringReconciler {
   private readonly controllers: Controllers;
-  private readonly world: SchedulerCaches;
+  private readonly caches: SchedulerCaches;
   /** The share of a pod counts no longer: what waits for it is decided again. */
   private readonly onGone: () => void;
 
-  constructor(controllers: Controllers, world: SchedulerCaches, onGone: () => void) {
+  constructor(controllers: Controllers, caches: SchedulerCaches, onGone: () => void) {
     this.controllers = controllers;
-    this.world = world;
+    this.caches = caches;
     this.onGone = onGone;
   }
 
-  async turn(uid: string, cancel: Cancel): Promise<ReconcileResult> {
-    const { world } = this;
-    const groups = world.lingeringGroups(uid);
+  async reconcile(uid: string, cancel: Cancel): Promise<ReconcileResult> {
+    const { caches } = this;
+    const groups = caches.lingeringGroups(uid);
     if (groups.length === 0) return undefined;
-    const atLeast = laterOf(world.requests.revision, world.pods.revision);
+    const atLeast = laterOf(caches.requests.revision, caches.pods.revision);
     const kept = await lookAgainAtAll(
       this.controllers.kube,
       refs.pods,
@@ -49,9 +49,9 @@ export class LingeringReconciler {
       const isOurs = gpuGroupsOfLabels(metadata.labels).some((group) => groups.includes(group));
       if (isOurs) newest = laterOf(newest, metadata.resourceVersion);
     }
-    const isShown = await world.pods.waitForRevision(newest, { cancel, timeoutMs: showMs });
+    const isShown = await caches.pods.waitForRevision(newest, { cancel, timeoutMs: showMs });
     if (!isShown) return { requeueAfterMs: 1 };
-    world.letGo(uid);
+    caches.letGo(uid);
     this.onGone();
     return undefined;
   }

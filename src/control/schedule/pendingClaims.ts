@@ -86,7 +86,7 @@ export class PendingClaims {
   }
 
   /** Finds out what became of the claims of a pod whose request is over. */
-  async turn(podUid: string, requestsRevision: Revision, cancel: Cancel): Promise<ReconcileResult> {
+  async reconcile(podUid: string, requestsRevision: Revision, cancel: Cancel): Promise<ReconcileResult> {
     const { claims, controllers } = this.devices;
     for (const each of this.lingering.get(podUid) ?? []) {
       const target = { ...deviceKinds.claims, namespace: each.namespace, name: each.name };

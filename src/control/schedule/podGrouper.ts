@@ -83,7 +83,7 @@ export class GroupReconciler {
     return readKindPriorities(configMap?.data?.["types"]);
   }
 
-  async turn(key: string, cancel: Cancel): Promise<ReconcileResult> {
+  async reconcile(key: string, cancel: Cancel): Promise<ReconcileResult> {
     const object = this.pods.get(key);
     const pod = object;
     if (object === undefined || pod === undefined || !this.isOurs(pod)) return undefined;

@@ -70,7 +70,7 @@ export class SchedulerCaches {
   readonly groups: ObjectCache<PodGroup>;
   readonly queues: ObjectCache<Queue>;
   /** Every kind that a decision reads. */
-  readonly caches: readonly ObjectCache[];
+  readonly all: readonly ObjectCache[];
   private readonly dirty = new Set<string>();
   /**
    * GPU shares whose BindRequest has ended while the pod cache may be older than that: the binder may have created a
@@ -124,7 +124,7 @@ export class SchedulerCaches {
     this.devices = settings.allocatesDevices ? deviceCachesOf(controllers) : undefined;
     const { devices } = this;
     const ofDevices = devices === undefined ? [] : [devices.claims, devices.slices, devices.classes, devices.rules];
-    this.caches = [
+    this.all = [
       this.pods,
       this.nodes,
       this.requests,

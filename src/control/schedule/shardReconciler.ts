@@ -13,7 +13,7 @@ const shardsKey = "shards";
 
 /**
  * Keeps one scheduler for each pool that a SchedulingShard names, and lets it behave as the shard says. The pool
- * without a name has one always, also without a shard. Answers with what to ask for the worlds of all pools.
+ * without a name has one always, also without a shard. Answers with what to ask for the caches of all pools.
  */
 export function addShardReconciler(
   controllers: Controllers,
@@ -26,22 +26,22 @@ export function addShardReconciler(
   /** Worlds of pools whose shard was deleted: their ledger knows what may still be on its way. */
   const retired = new Map<string, SchedulerCaches>();
 
-  const configure = ({ world, wake }: Shard, settings: Settings): void => {
-    if (equalFields(world.cluster.settings, settings)) return;
-    world.cluster.configure(settings);
+  const configure = ({ caches, wake }: Shard, settings: Settings): void => {
+    if (equalFields(caches.cluster.settings, settings)) return;
+    caches.cluster.configure(settings);
     wake();
   };
 
   /** A pod of an unserved pool has no scheduler to wait for; the scheduler of the pool without a name reports that. */
   const serve = (pools: ReadonlySet<string>): void => {
-    const { world, wake } = first;
-    if (world.servedPools !== undefined && equalFields([...world.servedPools].sort(), [...pools].sort())) return;
-    world.servedPools = pools;
-    world.cluster.touched();
+    const { caches, wake } = first;
+    if (caches.servedPools !== undefined && equalFields([...caches.servedPools].sort(), [...pools].sort())) return;
+    caches.servedPools = pools;
+    caches.cluster.touched();
     wake();
   };
 
-  const turn = async (): Promise<undefined> => {
+  const reconcile = async (): Promise<undefined> => {
     const wanted = new Map([[base.nodePool, base]]);
     for (const { metadata, spec = {} } of byAge(cache.table.view().objects.values())) {
       const { settings, problems } = settingsOfShard(spec, base, options.environment);
@@ -68,17 +68,17 @@ export function addShardReconciler(
     for (const [pool, shard] of shards) {
       if (wanted.has(pool)) continue;
       shards.delete(pool);
-      retired.set(pool, shard.world);
+      retired.set(pool, shard.caches);
       await shard.remove();
       controllers.ports.log.info({ pool }, "a pool has no scheduler any more");
     }
     return undefined;
   };
   const always = new Channel();
-  controllers.add({ name: "shards", sources: [always, kindSource(cache, () => [shardsKey])], reconcile: turn });
+  controllers.add({ name: "shards", sources: [always, kindSource(cache, () => [shardsKey])], reconcile });
   // That there is none is something to know as well.
   always.push(shardsKey);
-  return () => [...shards.values()].map(({ world }) => world);
+  return () => [...shards.values()].map(({ caches }) => caches);
 }
 
 function byAge(objects: Iterable<KubeObject>): SchedulingShard[] {

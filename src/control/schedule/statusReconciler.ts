@@ -32,20 +32,20 @@ const claimsMs = 10_000;
  */
 export class StatusReconciler {
   private readonly controllers: Controllers;
-  private readonly world: SchedulerCaches;
+  private readonly caches: SchedulerCaches;
   private readonly recorder: EventRecorder;
   private readonly book: ReasonBook;
   private readonly writtenMs = new Map<string, number>();
 
-  constructor(controllers: Controllers, world: SchedulerCaches, recorder: EventRecorder, book: ReasonBook) {
+  constructor(controllers: Controllers, caches: SchedulerCaches, recorder: EventRecorder, book: ReasonBook) {
     this.controllers = controllers;
-    this.world = world;
+    this.caches = caches;
     this.recorder = recorder;
     this.book = book;
   }
 
-  async turn(jobId: string, cancel: Cancel): Promise<ReconcileResult> {
-    const job = this.world.cluster.jobs.get(jobId);
+  async reconcile(jobId: string, cancel: Cancel): Promise<ReconcileResult> {
+    const job = this.caches.cluster.jobs.get(jobId);
     const reason = this.book.get(jobId);
     if (job === undefined) {
       this.writtenMs.delete(jobId);
@@ -79,11 +79,11 @@ export class StatusReconciler {
   /** Pods whose group does not exist or is in a pool that no scheduler serves, and that group. */
   private async tellUnserved(id: string, reason: Reason, cancel: Cancel): Promise<ReconcileResult> {
     const nowMs = this.controllers.ports.clock.nowMs();
-    const group = this.world.groups.get(id);
+    const group = this.caches.groups.get(id);
     const isSaid = group !== undefined && this.conditionOf(group)?.message === reason.sentence;
     let result: ReconcileResult =
       group === undefined || isSaid ? undefined : await this.tellGroup(group, reason, true, nowMs, cancel);
-    for (const task of this.world.cluster.withoutGroup.get(id) ?? []) {
+    for (const task of this.caches.cluster.withoutGroup.get(id) ?? []) {
       if (task.status === "pending") result = (await this.tellPod(task, reason, nowMs, cancel)) ?? result;
     }
     return result;
@@ -91,7 +91,7 @@ export class StatusReconciler {
 
   /** A scheduler serves the pool by now and reports its own reasons. */
   private async clearUnserved(id: string, cancel: Cancel): Promise<ReconcileResult> {
-    const group = this.world.groups.get(id);
+    const group = this.caches.groups.get(id);
     const others = group?.status?.schedulingConditions?.filter(({ reason }) => reason !== "NoScheduler") ?? [];
     if (group === undefined || others.length === (group.status?.schedulingConditions ?? []).length) return undefined;
     return this.patchGroup(group, others, "its node pool has a scheduler", cancel);
@@ -154,7 +154,7 @@ export class StatusReconciler {
     cancel: Cancel,
   ): Promise<ReconcileResult> {
     // The newest state that we know: a pod that has got its node since must not be called unschedulable.
-    const pod = this.world.pods.get(task.key);
+    const pod = this.caches.pods.get(task.key);
     if (pod === undefined || pod.metadata.uid !== task.uid || (pod.spec?.nodeName ?? "") !== "") return undefined;
     const known = conditionOf(pod);
     const isDefault = task.job?.isGroup === false;
@@ -185,7 +185,7 @@ export class StatusReconciler {
    * first.
    */
   private async withdrawNomination(task: Task, cancel: Cancel): Promise<ReconcileResult> {
-    const pod = this.world.pods.get(task.key);
+    const pod = this.caches.pods.get(task.key);
     if (pod === undefined || pod.metadata.uid !== task.uid || (pod.spec?.nodeName ?? "") !== "") return undefined;
     const broken = this.unmetNomination(pod);
     if (Object.keys(broken).length === 0) return undefined;

@@ -46,7 +46,7 @@ export interface TakeOver {
  */
 export async function takeOver(
   { kube, writer, ports }: Controllers,
-  world: SchedulerCaches,
+  caches: SchedulerCaches,
   { epoch, since, unmarkedMs }: TakeOver,
   cancel: Cancel,
 ): Promise<string | undefined> {
@@ -68,7 +68,7 @@ export async function takeOver(
     if (!isVoid(request)) onTheirWay.add(podUidOf(request) ?? "");
   }
   for (const pod of pods.value.items) {
-    if (!isWaitingForUs(pod, world.cluster.settings.placesPlainPods) || onTheirWay.has(pod.metadata.uid)) continue;
+    if (!isWaitingForUs(pod, caches.cluster.settings.placesPlainPods) || onTheirWay.has(pod.metadata.uid)) continue;
     const { namespace = "", name } = pod.metadata;
     const patch = { metadata: { annotations: { [annotationKeys.schedulerEpoch]: mark } } };
     const target = { ...refs.pods, namespace, name };
@@ -91,14 +91,14 @@ export async function takeOver(
   }
   if (problem !== undefined) return problem;
   const wait = { cancel, timeoutMs: takeOverMs };
-  if (!(await world.pods.waitForRevision(newest, wait))) return "our picture of the pods is older than our lease";
-  if (!(await world.requests.waitForRevision(newestOf(requests.value.items), wait))) {
+  if (!(await caches.pods.waitForRevision(newest, wait))) return "our picture of the pods is older than our lease";
+  if (!(await caches.requests.waitForRevision(newestOf(requests.value.items), wait))) {
     return "our picture of the BindRequests is older than our lease";
   }
-  if (world.devices !== undefined) {
+  if (caches.devices !== undefined) {
     const claims = await lookAgainAtAll(kube, deviceKinds.claims, {}, look);
     if (!claims.ok) return claims.message;
-    if (!(await world.devices.claims.waitForRevision(newestOf(claims.value.items), wait)))
+    if (!(await caches.devices.claims.waitForRevision(newestOf(claims.value.items), wait)))
       return "our picture of the claims is older than our lease";
   }
   await voidSet(writer, requests.value.items.filter(isVoid), cancel);

@@ -14,7 +14,7 @@
  *   trial.devicesOf(pod, isCounted): number                  devices of such classes that its claims have or ask for
  *
  * Nothing here writes, waits or changes what the view shows. Of a process that has a `DeviceCaches`
- * (`deviceCachesOf(controllers)`) the view is `world.view(nowMs)`: its state is the claim tracker, which counts
+ * (`deviceCachesOf(controllers)`) the view is `caches.view(nowMs)`: its state is the claim tracker, which counts
  * in-flight writes too. A decision that another component writes counts for every reader from
  * `tracker.signalClaimPendingAllocation(claim with allocation, pod UID)` until
  * `tracker.removeClaimPendingAllocation(claim UID, pod UID)`; `nextBindStep` (bindClaim.ts) is how such a decision gets

@@ -322,7 +322,7 @@ class ClaimController {
   ): Promise<Outcome<FreshObject>> {
     const { pods, nodes, groups } = this.world;
     const { revision } = target.plural === "pods" ? pods : target.plural === "nodes" ? nodes : (groups ?? pods);
-    // A reservation was written by who had seen the pod: the read must not be older than the claim.
+    // The writer of a reservation had observed the pod: the read must not be older than the claim.
     const atLeast = laterOf(revision, this.world.claims.revision);
     return lookAgain(this.world.controllers.kube, target, { atLeast, cancel });
   }

@@ -39,7 +39,7 @@ export class AccountReconciler {
     return this.chosen;
   }
 
-  /** How many bursts have begun whose end is still to be told. */
+  /** How many bursts have begun whose last amounts are not written yet. */
   get waits(): number {
     return this.dueMs.size;
   }
@@ -68,8 +68,8 @@ export class AccountReconciler {
   }
 
   /**
-   * All queues at once, from one moment. Whose numbers an event changes cannot be told from the event: with the last
-   * pod of a group its group goes, and with that the name of the queue.
+   * All queues at once, from one moment. An event does not say which queues it changes: with the last pod of a group
+   * its group goes, and with that the name of the queue.
    */
   async queuesTurn(cancel: Cancel): Promise<ReconcileResult> {
     const { cluster, queues } = this.caches;

@@ -70,7 +70,7 @@ export class BindRequestReconciler {
     if (set.length === 0) this.voided.delete(key.slice("set ".length));
     const standing = this.standingOf(set);
     for (const object of set) {
-      // Who is on its way out waits for the binder.
+      // A terminating request waits for the binder.
       if (object.metadata.deletionTimestamp !== undefined) continue;
       const verdict = this.whyOver(object, standing);
       if (typeof verdict === "string") doomed.push({ object, why: verdict });

@@ -210,7 +210,9 @@ export class Evictions {
     return this.controllers.ports.clock.nowMs();
   }
 
-  /** Marks and promises, in this order. The victims as they are after it; undefined when not all could be written. */
+  /**
+   * Marks and nominations, in this order. The victims as they are after it; undefined when not all could be written.
+   */
   private async writeDown(
     action: EvictionReason["action"],
     victims: readonly KubeObject[],
@@ -247,7 +249,10 @@ export class Evictions {
     return outcome.ok;
   }
 
-  /** Says on the pod that it goes for another, where a shard wants that. Who could not be told goes all the same. */
+  /**
+   * Records on the pod which job it is evicted for, where a shard wants that. A failed write does not stop the
+   * eviction.
+   */
   private async markVictim(pod: KubeObject, why: string, cancel: Cancel): Promise<KubeObject> {
     if (!this.caches.cluster.settings.marksVictims) return pod;
     const others = ((pod as Pod).status?.conditions ?? []).filter(({ type }) => type !== disruptionTarget);

@@ -22,7 +22,7 @@ export class GroupMarks {
   private readonly push: (key: string) => void;
   private readonly startedMs = new Map<string, number>();
   private readonly evictedMs = new Map<string, number>();
-  /** Who runs below its minimum, and which components of it do. */
+  /** Groups below their minimum, and which of their subgroups are. */
   private unwell = new Map<string, string>();
 
   constructor(controllers: Controllers, caches: SchedulerCaches, recorder: EventRecorder, push: (key: string) => void) {
@@ -44,7 +44,7 @@ export class GroupMarks {
     this.push(job.id);
   }
 
-  /** After each cycle: who has fallen below its minimum since, and who has recovered. */
+  /** After each cycle: groups that have fallen below their minimum since, and groups that have recovered. */
   noteUnwell(): void {
     const now = new Map<string, string>();
     for (const { id, root } of this.caches.cluster.unwell) {
@@ -135,7 +135,7 @@ export const forStaleGroups = forMapped(({ metadata: { namespace, name, annotati
     : [],
 );
 
-/** When the last of those came who run now, as the API has it. */
+/** When the last of the running pods was bound, as the API has it. */
 function lastBoundMs(job: Job): number | undefined {
   let lastMs: number | undefined;
   for (const { pod } of job.tasks) {

@@ -6,7 +6,7 @@ import type { Controllers } from "../runtime/controllers.ts";
 import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 
-/** How long our picture of the pods may take to show what a list has shown. */
+/** How long the pod cache may take to show what a list has shown. */
 const showMs = 5_000;
 
 /**

@@ -159,9 +159,9 @@ export class PendingClaims {
   }
 
   /**
-   * A claim that did not exist may have been created after we last heard of claims. Once they are known up to the end
-   * of the request it was not: the binder looks for its request after it has created the claim, and allocates nothing
-   * when that is gone.
+   * A claim that did not exist may have been created after the last observed event. Once claims are observed up to the
+   * end of the request it was not: the binder looks for its request after it has created the claim, and allocates
+   * nothing when that is gone.
    */
   private isShown(claim: ResourceClaim | undefined, { uid, isNotCreatedYet: wasUnborn, endedAt }: Counted): boolean {
     if (claim?.status?.allocation !== undefined) return true;

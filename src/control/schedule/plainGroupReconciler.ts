@@ -13,8 +13,7 @@ import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 const initiallyScheduled = "PodGroupInitiallyScheduled";
 
 /**
- * Tells on PodGroups of Kubernetes' own kind whether enough of their pods got a node. That they did once is true for
- * ever.
+ * Writes to PodGroups of Kubernetes' own kind whether enough of their pods got a node. That they did once stays true.
  */
 export class PlainGroupReconciler {
   private readonly controllers: Controllers;

@@ -47,16 +47,16 @@ export class ReasonBook {
   }
 
   /**
-   * Whether the last cycle had no place for a pod that was promised one. That it says nothing about the pod proves
-   * nothing: its bind may have been on its way.
+   * Whether the last cycle had no place for a pod that was nominated. That it says nothing about the pod proves
+   * nothing: its bind may have been in flight.
    */
   isBroken(uid: string): boolean {
     return this.broken.has(uid);
   }
 
   /**
-   * The UIDs of pods that were promised a place and have none, with their jobs. Known before the first write of a
-   * cycle: what that promises anew must not be taken back.
+   * The UIDs of pods that were nominated to a node and have no place, with their jobs. Known before the first write of
+   * a cycle: what that nominates anew must not be cleared.
    */
   noteBroken(broken: ReadonlyMap<string, string>): void {
     for (const [uid, id] of broken) if (!this.broken.has(uid)) this.push(id);

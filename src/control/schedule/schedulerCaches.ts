@@ -86,12 +86,12 @@ export class SchedulerCaches {
   private readonly ghosts = new Map<string, KubeObject>();
   /** Told the UID of each pod that counts somewhere else from now on, perhaps without any event. */
   onMoved: (uid: string) => void = () => {};
-  /** Told the UID of each pod whose share lingers. */
+  /** Called with the UID of each pod whose GPU share lingers. */
   onLingering: (uid: string) => void = () => {};
   /** Pods whose chosen devices may have changed. */
   private readonly dirtyClaims = new Set<string>();
   readonly pendingClaims: PendingClaims | undefined;
-  /** Told the UID of each pod whose chosen devices count though its request is over. */
+  /** Called with the UID of each pod whose chosen devices count though its request has ended. */
   onLingeringClaims: (uid: string) => void = () => {};
   /** A device became free, perhaps without any event. */
   onFreed: () => void = () => {};
@@ -349,7 +349,7 @@ export class SchedulerCaches {
     this.pendingClaims?.settleUnsettled();
   }
 
-  /** A pod as we have just written it. A promise counts from here on, and not when the watch shows it. */
+  /** A pod as this process has just written it. A nomination counts from here on, and not when the watch shows it. */
   wrote(object: KubeObject): void {
     const { uid, resourceVersion } = object.metadata;
     const shown = this.pods.get(keyOf(object.metadata.namespace, object.metadata.name));
@@ -360,8 +360,8 @@ export class SchedulerCaches {
   }
 
   /**
-   * A pod that is gone holds nothing; but while its request for a share is there, the binder may not have heard, and
-   * keep a GPU for it yet.
+   * A pod that is gone holds nothing; but while its request for a GPU share exists, the binder may not have observed
+   * that, and may still reserve a GPU for it.
    */
   private podGone(object: KubeObject): void {
     const { uid } = object.metadata;
@@ -447,7 +447,7 @@ function requestEffects(request: BindRequest): readonly Effect<Mark>[] {
   return [{ key: uid, value: { node: selectedNode, groups, ...(claims.length > 0 && { claims }) } }];
 }
 
-/** A pod that is gone, as far as the request for its share tells of it. */
+/** A pod that is gone, as far as the request for its GPU share describes it. */
 function ghostOf({ metadata, spec }: BindRequest, uid: string): KubeObject {
   const { namespace = "", creationTimestamp } = metadata;
   const name = spec?.podName ?? metadata.name;

@@ -41,9 +41,9 @@ export interface CycleOutcome {
   readonly stuck: readonly string[];
 }
 
-/** Who wants to hear what was decided. */
+/** Gets what a cycle decided. */
 export interface CycleListener {
-  /** Before the first write: UIDs of pods that were promised a node and got no place, and the ids of their jobs. */
+  /** Before the first write: UIDs of pods that were nominated to a node and got no place, and the ids of their jobs. */
   onBroken(broken: ReadonlyMap<string, string>): void;
   /** After the last. */
   onOutcome(outcome: CycleOutcome): void;
@@ -357,7 +357,8 @@ export class SchedulingCycles {
   }
 
   private refused(bind: PlannedBind, refusal: Refusal): void {
-    // Anything else says nothing about the bind: our picture was old, we do not lead any more, or the server is busy.
+    // Anything else says nothing about the bind: the cache was stale, this process does not lead any more, or the
+    // server is busy.
     if (!isForGood(refusal)) return;
     const { message } = refusal;
     const { uid, pod } = bind.task;

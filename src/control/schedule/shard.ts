@@ -37,13 +37,13 @@ export interface ShardOptions {
 export interface Shard {
   readonly caches: SchedulerCaches;
   readonly recorder: EventRecorder;
-  /** Something that no watch tells of has changed. */
+  /** Something that no watch shows has changed. */
   wake(): void;
-  /** It decides nothing more. What it has seen goes on being followed, for who comes back. */
+  /** Stops deciding. Its caches stay up to date, for a shard of the same pool that comes back. */
   remove(): Promise<void>;
 }
 
-/** Adds what decides for one pool and tells of it. `known` is the caches of a shard that was there before. */
+/** Adds what decides for one pool and reports it. `known` is the caches of a shard that was there before. */
 export function addShard(
   controllers: Controllers,
   settings: Settings,

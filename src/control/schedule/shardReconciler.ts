@@ -23,7 +23,7 @@ export function addShardReconciler(
 ): () => SchedulerCaches[] {
   const cache = controllers.cache(schedulingShardRef);
   const shards = new Map<string, Shard>([[base.nodePool, first]]);
-  /** Worlds of pools whose shard was deleted: their ledger knows what may still be on its way. */
+  /** Caches of pools whose shard was deleted: their ledger has the in-flight writes. */
   const retired = new Map<string, SchedulerCaches>();
 
   const configure = ({ caches, wake }: Shard, settings: Settings): void => {

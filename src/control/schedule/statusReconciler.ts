@@ -27,8 +27,8 @@ const refreshMs = 15_000;
 const claimsMs = 10_000;
 
 /**
- * Tells on the objects themselves why they wait. What is written is what the last cycle found, about the object as it
- * is now: a pod that has got a place in the meantime is left alone, and a reason that is gone is taken back.
+ * Writes to pods and groups why they wait. What is written is what the last cycle found, about the object as it is now:
+ * a pod that has got a place in the meantime is left alone, and a reason that is gone is removed.
  */
 export class StatusReconciler {
   private readonly controllers: Controllers;

@@ -137,8 +137,8 @@ export async function voidSet(writer: Writer, requests: readonly KubeObject[], c
 }
 
 /**
- * Requests of gangs' sets that are neither complete nor begun: who wrote them does not lead any more, and will not
- * write the rest.
+ * Requests of gangs' sets that are neither complete nor begun: their writer does not lead any more, and will not write
+ * the rest.
  */
 function unfinishedSets(requests: readonly KubeObject[]): (request: KubeObject) => boolean {
   const sets = new Map<string, KubeObject[]>();

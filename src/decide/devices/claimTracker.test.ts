@@ -193,7 +193,7 @@ describe("an answer of the API", () => {
     expect(tracker.isTaken(d("d1"))).toBe(false);
   });
 
-  test("TestAssumeRace: who assumes what the watch has just shown, and lets go of the decision, leaves no gap in which the device is free", () => {
+  test("TestAssumeRace: a caller that assumes what the watch has just shown, and lets go of the decision, leaves no gap in which the device is free", () => {
     const watched = new Watched(claim("c"));
     const { tracker } = watched;
     const gaps: boolean[] = [];

@@ -25,7 +25,7 @@ import { type DeviceUse, deviceEffects, sumOf, useKey, usesOf } from "./search/d
 
 export const claimKind = builtin.ResourceClaim;
 
-/** A decision that is not written down yet, and who waits for it. */
+/** A decision that is not written yet, and the pods that wait for it. */
 interface Pending {
   readonly claim: ResourceClaim;
   /** UIDs of pods. A set: a pod that is added or removed twice changes nothing. */
@@ -51,7 +51,7 @@ export interface GatheredState {
 }
 
 export interface ClaimTrackerOptions {
-  /** The claims; fed by who follows the watch. */
+  /** The claims; fed by the watch. */
   readonly claims: KindTable;
   /** Further kinds that decisions want to see in the same picture. */
   readonly kinds?: Readonly<Record<string, PictureKind<DeviceUse>>>;
@@ -151,8 +151,8 @@ export class ClaimTracker implements CountedState {
   }
 
   /**
-   * From now on the claim counts as allocated like this. Who comes second joins the first and gets the first's
-   * allocation. `isNotCreatedYet`: the claim is not in the API yet, so the tracker need not know it.
+   * From now on the claim counts as allocated like this. A second pod joins the first and gets the first's allocation.
+   * `isNotCreatedYet`: the claim is not in the API yet, so the tracker need not know it.
    */
   signalClaimPendingAllocation(
     claim: ResourceClaim,
@@ -261,7 +261,7 @@ export class ClaimTracker implements CountedState {
     return [...new Set([...this.taken, ...this.shares.keys()])].sort();
   }
 
-  /** A copy, for who wants to keep it. Decisions read the tracker itself. */
+  /** A copy for callers that keep it. Decisions read the tracker itself. */
   gatherAllocatedState(consumableCapacity = true): GatheredState {
     if (!consumableCapacity) return { devices: this.listAllAllocatedDevices(), sharedIds: [], capacity: new Map() };
     const sharedIds = [...this.shares]

@@ -198,7 +198,9 @@ export class ClaimTrial implements CountedState {
     while (this.undo.length > checkpoint) this.undo.pop()?.();
   }
 
-  /** Devices that its claims have, or ask for at least: who wants all of a kind counts for none before it has them. */
+  /**
+   * Devices that its claims have, or ask for at least: a request for all of a kind counts for none before it has them.
+   */
   devicesOf(pod: Pod, isCounted: (deviceClass: string) => boolean): number {
     let count = 0;
     for (const { claim } of this.claimsOf(pod)) {

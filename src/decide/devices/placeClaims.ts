@@ -30,7 +30,7 @@ export interface ClaimNeeds {
   readonly placed: ReadonlyMap<string, AllocationResult>;
   readonly toAllocate: readonly ResourceClaim[];
   readonly plan: ClaimPlan | undefined;
-  /** Whether a node without a free device need not be searched, and no other claim has to be told apart there. */
+  /** Whether a node without a free device need not be searched, and no other claim has to be distinguished there. */
   readonly isSkippable: boolean;
 }
 

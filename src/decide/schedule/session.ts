@@ -33,10 +33,10 @@ export type Obstacle =
       readonly why: string | undefined;
     };
 
-/** So often a bind may fail before what was promised to its pod is given to others. */
+/** So often a bind may fail before the nominated node of its pod is given to others. */
 const nominationRetriesMax = 5;
 
-/** For who measures: told when something begins and ends. */
+/** For measurements: called when something begins and ends. */
 export interface CycleWatch {
   /** Ended, and began when the last one ended. */
   readonly stage: (stage: ActionName | "open") => void;

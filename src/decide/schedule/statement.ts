@@ -134,7 +134,7 @@ export class Statement {
     this.evictions.delete(task);
   }
 
-  /** What was given now becomes a promise: no part of a gang starts before all of it can. */
+  /** What was allocated now becomes a nomination: no part of a gang starts before all of it can. */
   pipelineAll(tasks: Iterable<Task>): void {
     for (const task of tasks) {
       if (task.status !== "allocated") continue;

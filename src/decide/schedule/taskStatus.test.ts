@@ -83,7 +83,7 @@ describe("what is decided and not done yet", () => {
     expect(cluster.queues.byName.get("q")?.allocated[0]).toBe(600);
   });
 
-  test("is joined by who fits beside it", () => {
+  test("is joined by a pod that fits beside it", () => {
     const cluster = world({
       ...halves(),
       pods: [pod("a", { fraction: "0.6", group: "a" }), pod("b", { fraction: "0.4", group: "b" })],

@@ -191,8 +191,8 @@ export const countsAreTrue: Invariant = {
 };
 
 /**
- * I19: every step may be taken twice, by who was not sure, by a successor, after a late answer. So a pod's entry has
- * one claim, and letting go once more takes nothing from a pod that is on its node and stays there.
+ * I19: every step may be taken twice: after an unknown outcome, by a successor, after a late answer. So a pod's entry
+ * has one claim, and releasing once more takes nothing from a pod that is on its node and stays there.
  */
 export const repeatingChangesNothing: Invariant = {
   id: "I19",

@@ -29,7 +29,7 @@ export interface NodeMemory {
   readonly plugged?: Map<string, readonly string[]>;
 }
 
-/** A program that runs: whose it is, and the claims that it uses. */
+/** A program that runs: its pod, and the claims that it uses. */
 export interface Program {
   readonly podKey: string;
   readonly claimUids: readonly string[];
@@ -293,7 +293,7 @@ class Agent {
     return found;
   }
 
-  /** Who relies on the claim writes to it first; only then the devices are touched. */
+  /** The kubelet writes to the claim first; only then the devices are touched. */
   private async prepare(claim: ResourceClaim, pod: Pod): Promise<"done" | "wait" | "again"> {
     const results = claim.status?.allocation?.devices?.results ?? [];
     if (results.length === 0 || !isReservedFor(claim, pod.metadata.uid)) return "wait";

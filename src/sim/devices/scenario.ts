@@ -44,7 +44,7 @@ export interface DevicesSize {
   readonly plugin?: boolean;
 }
 
-/** Pods with a claim each come and go, while two processes quarrel about who gives devices away. */
+/** Pods with a claim each come and go, while two allocators compete for the lease. */
 export function devicesScenario(name: string, size: DevicesSize): Scenario {
   return {
     name,

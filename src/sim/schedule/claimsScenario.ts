@@ -37,7 +37,7 @@ const devices = 3;
 const turns = 24;
 
 /**
- * Pods with claims of both schedulers, alone and in gangs, while two processes that place both quarrel about who leads.
+ * Pods with claims of both schedulers, alone and in gangs, while two processes that place both compete for the lease.
  */
 export const claimsScenario = scenarioOf(
   "schedule/claims",
@@ -149,7 +149,7 @@ const user = (specOf: PodSpecOf, hasPlugin: boolean): ActorSpec => ({
   },
 });
 
-/** A gang of which one pod stays waits for ever, and rightly so: who is refused tries again. */
+/** A gang of which one pod stays waits for ever, and rightly so: a refused delete is retried. */
 async function takeAwayForSure(ports: ActorPorts, name: string): Promise<void> {
   for (;;) {
     const found = await ports.kube.get({ ...podsRef, namespace: "default", name });

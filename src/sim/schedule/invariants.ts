@@ -304,7 +304,7 @@ export const evictionsServe = (held: Held): Invariant => ({
   },
 });
 
-/** The pods of the job that a victim says it goes for, as far as they are promised a place. */
+/** The nominated pods of the job that a victim names as its preemptor. */
 /**
  * A workload that was deleted never runs: its pods linger until the garbage collector has come to them. A look at the
  * owner may have been on its way for `lookMs` when the eviction that rests on it leaves.

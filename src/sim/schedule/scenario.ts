@@ -51,7 +51,7 @@ const binder: Component = {
   definitions: [],
 };
 
-/** Jobs of two queues come and go, whole, shared and in gangs, while two schedulers quarrel about who leads. */
+/** Jobs of two queues come and go, whole, shared and in gangs, while two schedulers compete for the lease. */
 export const scheduleScenario: Scenario = scheduleWith();
 
 /** `schedule`, or `schedule/<mistake>`: one classic mistake at a time. */

@@ -51,7 +51,7 @@ export function nextBindStep({ claim, uid, allocation, pod, group, nowMs }: Bind
   if (allocation === undefined && held === undefined) {
     return { kind: "failed", why: `claim ${name} got deallocated elsewhere` };
   }
-  // Pods of one gang may decide the same; who comes second only adds its name.
+  // Pods of one gang may decide the same; the second one only adds its reservation.
   if (allocation !== undefined && held !== undefined && !isSameAllocation(held, allocation)) {
     return { kind: "failed", why: `claim ${name} got allocated elsewhere` };
   }

@@ -38,7 +38,7 @@ export function whatToGiveBack({ pods, group, isGroupActive = false }: GiveBackI
       .filter(({ claim, group: of }) => of === undefined && unavailable.has(claim.metadata.uid))
       .map(({ claim }) => claim);
     const alone = blocking.find((claim) => mayDeallocate(claim, pod));
-    // Others count on it too. Who cannot use it steps back, and the last of them gives it back.
+    // Other pods use it too. A pod that cannot use it removes its reservation, and the last of them deallocates it.
     const shared = blocking.find((claim) => isReservedFor(claim, pod.metadata.uid));
     if (alone !== undefined) steps.push({ kind: "deallocate", claim: alone, user: pod });
     else if (shared !== undefined) steps.push({ kind: "unreserve", claim: shared, user: pod });

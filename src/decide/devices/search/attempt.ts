@@ -129,7 +129,7 @@ export class Attempt {
     return verdicts[at] === 1;
   }
 
-  /** True, false, or the mistake in a selector that ends everything: hiding it would hide it from who made it. */
+  /** True, false, or the mistake in a selector that ends everything: hiding it would hide it from its author. */
   judge(option: PlannedOption, at: number): boolean | string {
     const { it } = this.devices[at] as PlacedDevice;
     if (!this.input.features.bindingConditions && it.device.bindingConditions !== undefined) return false;
@@ -278,7 +278,7 @@ export class Attempt {
     return known;
   }
 
-  /** Every counter of the pool is looked at: one that is overdrawn stops all who use any. */
+  /** Every counter of the pool is looked at: one that is overdrawn stops all devices that use any. */
   chargeCounters({ pool, uses = [] }: PlacedDevice): boolean {
     const { free, used } = this.countersOf(pool);
     for (const { at, amount } of uses) used[at] = (used[at] as bigint) + amount;

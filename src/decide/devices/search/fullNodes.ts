@@ -43,7 +43,7 @@ export class FullNodes {
 
 /**
  * Whether a full node may be passed over without a search: it looks at no device that is in use, so it would find
- * neither an answer nor a mistake. Mode All asks about every device first, and who only looks may look at what is in
+ * neither an answer nor a mistake. Mode All asks about every device first, and admin access may use devices that are in
  * use.
  */
 export function isSkippable({ options, claims }: ClaimPlan): boolean {

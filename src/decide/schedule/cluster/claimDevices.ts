@@ -188,7 +188,7 @@ export class ClaimDevices implements DeviceClaims {
       if (!isNew) continue;
       for (const { device, shareId } of usesOf({ ...claim, status: { ...claim.status, allocation } })) {
         if (shareId === undefined && state.isTaken(device)) return false;
-        // Of a device with room for several the trial does not say whose room it is.
+        // For a device with room for several claims the trial does not say which of them has which room.
         if (shareId !== undefined && state.shareCount(device) > this.trial.shareCount(device)) return false;
       }
     }

@@ -71,11 +71,11 @@ export class Cluster {
   readonly queuesElsewhere = new Map<string, string>();
   /** No scheduler serves its pool: every pod in it keeps waiting. */
   isUnserved = false;
-  /** Who answers for claims of devices. */
+  /** Answers for device claims. */
   devices: DeviceClaims = noDeviceClaims;
   /** Pods that are not bound, or evicted, before a time, because the last try was refused. */
   readonly heldBack = new Map<string, { readonly untilMs: number; readonly why: string; readonly times: number }>();
-  /** Pods that were promised a node. */
+  /** Pods that are nominated to a node. */
   readonly nominated = new Set<Task>();
   /**
    * The victim search failed with some jobs left out because their pods are still being bound; these are candidates
@@ -243,7 +243,7 @@ export class Cluster {
       }
       // Its node has said which GPUs it has: claims may have the others.
       if (this.slicesOf.size > 0 && hasReported(before, pod)) this.version++;
-      // Its claims were made, or a place was promised to it.
+      // Its claims were created, or it was nominated to a node.
       if (nominatedNodeName !== pod.status?.nominatedNodeName) this.version++;
       if (!equalFields(resourceClaimStatuses, pod.status?.resourceClaimStatuses)) this.claimsChanged(pod.metadata.uid);
       if (!hasSameLabels && !this.terms.isEmpty) {
@@ -293,7 +293,7 @@ export class Cluster {
     if (this.shapes.release(task.shape)) this.fit.forget(task.shape.need.id);
   }
 
-  /** Where the picture has the pod: by its own node name, by a durable intent, or by one that is on its way. */
+  /** Where the picture has the pod: by its own node name, by a durable intent, or by an in-flight one. */
   setPlaces(uid: string, places: readonly Place[], isBeingEvicted = false): void {
     const task = this.tasks.get(uid);
     if (task === undefined) return;
@@ -409,7 +409,7 @@ export class Cluster {
     this.countClaims();
   }
 
-  /** A pod's claims have changed, or who shares them: they may count for another number of GPUs. */
+  /** A pod's claims have changed, or the pods that share them: they may count for another number of GPUs. */
   claimsChanged(uid: string): void {
     const task = this.tasks.get(uid);
     if (task === undefined || !task.shape.hasDeviceClaims) return;
@@ -465,8 +465,8 @@ export class Cluster {
     task.status = status;
     task.podSet?.shift(status, 1);
     const { job } = task;
-    // Whether a pod is bound, binding or running is all the same to a decision; but the rest of a gang waits for those
-    // on their way, and so does who would evict them.
+    // Whether a pod is bound, binding or running is all the same to a decision; but the rest of a gang waits for pods
+    // that are being bound, and so does a job that would evict them.
     const isAwaited = before === "binding" && job !== undefined && (job.pendingCount > 0 || this.awaitsArrivals);
     if (!isAllocatedStatus[before] || !isAllocatedStatus[status] || isAwaited) this.version++;
     if (job === undefined) return;
@@ -564,7 +564,7 @@ export class Cluster {
     return this.vectorOf(task, node?.knowsGpuMemory === true ? node.gpuMemoryMiB : this.gpuMemoryRange().leastMiB);
   }
 
-  /** For tests: everything that is counted as it changes, counted again from who holds it. */
+  /** For tests: everything that is counted as it changes, recounted from the holders. */
   assertCounts(): void {
     assertCounts(this);
   }

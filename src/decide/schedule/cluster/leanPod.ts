@@ -2,7 +2,7 @@ import type { Container, EnvVar, Pod } from "../../../model/kubernetes.generated
 
 /**
  * A pod without what no decision reads: a cluster's pods are most of a controller's memory, and most of a pod is
- * variables, mounts, probes and who wrote which field. Only for caches that hold copies of their own; inside the API
+ * variables, mounts, probes and managedFields. Only for caches that hold copies of their own; inside the API
  * server's process the objects are there anyway.
  *
  * Writes are patches of what changes and carry the revision that was read, so nothing of this is ever sent back.

@@ -7,17 +7,17 @@ import type { ServedResources } from "./servedResources.ts";
 
 /**
  * All nodes, packed: one array per resource in order of name, so that a search is a walk over numbers. What a node has
- * left is recounted from who holds it whenever an event touches it; a decision that is only tried adds and takes away
+ * left is recounted from its holders whenever an event touches it; a decision that is only tried adds and takes away
  * whole numbers and is undone exactly.
  */
 export class NodeTable {
   /** What may be given out now, by resource and node. */
   idle: Float64Array[] = [];
-  /** What may be promised: idle, and what is being released, less what is promised already. */
+  /** What may be nominated: idle, and what is being released, less what is nominated already. */
   later: Float64Array[] = [];
   /** Nodes in order of name. */
   nodes: readonly NodeState[] = [];
-  /** Every change of a node's amounts, newest last; who keeps something per node follows it. */
+  /** Every change of a node's amounts, newest last; a cache of something per node follows it. */
   readonly log = new ChangeLog();
   /** Grows when the set of nodes or their order changes: everything kept per index is void. */
   epoch = 0;
@@ -132,7 +132,7 @@ export class NodeTable {
     }
   }
 
-  /** Nothing that is counted here has changed, but what depends on those who hold something here may have. */
+  /** Nothing that is counted here has changed, but what depends on the holders here may have. */
   touch({ index }: NodeState): void {
     if (index >= 0) this.log.push(index);
   }
@@ -212,7 +212,7 @@ export class NodeTable {
       group.usedMiB += memory;
       group.holders++;
     }
-    // A reservation goes when the last of those goes who share its GPU.
+    // A reservation goes with the last pod that shares its GPU.
     if (state !== "releasing" && !holder.isReservation) {
       group.laterMiB += memory;
       group.laterHolders++;
@@ -281,7 +281,7 @@ function amountsAt(all: readonly Float64Array[], place: number): Float64Array {
   return all[place] as Float64Array;
 }
 
-/** Which node changed when. Short: who has not looked for long starts over. */
+/** Which node changed when. Short: a reader that is too far behind starts over. */
 export class ChangeLog {
   private entries: number[] = [];
   private dropped = 0;

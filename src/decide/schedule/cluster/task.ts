@@ -153,7 +153,7 @@ export function queueVector(shape: PodShape, deviceMemoryMiB: number, claimedGpu
   ];
 }
 
-/** Masters and heads first, then who has the higher priority label, then the older one. */
+/** Masters and heads first, then the higher priority label, then the older one. */
 export function compareTasks(a: Task, b: Task): number {
   return (
     roleRank(a) - roleRank(b) ||

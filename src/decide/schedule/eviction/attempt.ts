@@ -44,7 +44,7 @@ export class Attempt {
     const { job, step, shape } = this;
     if (job.priority !== failure.job.priority || job.isPreemptible !== failure.job.isPreemptible) return false;
     if (job.mayPreempt !== failure.job.mayPreempt || step.tasks.length < failure.step.tasks.length) return false;
-    // For consolidation it does not matter whose it is.
+    // For consolidation the queue does not matter.
     if (this.action !== "consolidation" && job.queueName !== failure.job.queueName) return false;
     if (this.structure !== failure.structure) return false;
     // What claims count for may differ from pod to pod, but those have shapes of their own.
@@ -101,7 +101,7 @@ function covers(larger: readonly PodShape[], smaller: readonly PodShape[]): bool
     else if (count === 1) spare.delete(shape);
     else spare.set(shape, count - 1);
   }
-  // Every one that is left is no smaller than any, so that it does not matter who has which; there are enough.
+  // Every one that is left is no smaller than any, so that any assignment will do; there are enough.
   for (const small of rest) for (const large of spare.keys()) if (!asksForNoLess(large, small)) return false;
   return true;
 }

@@ -15,13 +15,13 @@ import { isHopeless, makeRoom } from "./makeRoom.ts";
 import { ActionBudget, type EvictingAction } from "./searchBudget.ts";
 import { hasVictims, isOfQueue, reasonFor, type VictimRules } from "./victimRules.ts";
 
-/** Actions that evict: they differ in who may be a victim, and in what is fair. */
+/** Actions that evict: they differ in which pods may be victims, and in what is fair. */
 
 /** Moves running pods together so that a job fits; every moved pod has a place to move to. */
 export function consolidate(session: Session): void {
   const { settings } = session.cluster;
   const { gpuStrategy, cpuStrategy, consolidationJobsMax } = settings;
-  // Who wants pods spread out does not want them moved together.
+  // A spread strategy does not want pods moved together.
   if (gpuStrategy === "spread" || cpuStrategy === "spread" || consolidationJobsMax === 0) return;
   search(session, "consolidation", (job, step) => {
     if (!job.isPreemptible) return undefined;

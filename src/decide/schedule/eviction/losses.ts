@@ -30,7 +30,7 @@ interface Known {
 
 /**
  * What nodes would lose, in one action of one cycle. It is worked out once for a node and a kind of pod, and again only
- * where something has changed: many who search for room look at the same nodes.
+ * where something has changed: many searches for room look at the same nodes.
  */
 export class Losses {
   private readonly cluster: Cluster;
@@ -115,7 +115,7 @@ export class Losses {
   }
 }
 
-/** A shared GPU is free when the last of those goes who share it. */
+/** A shared GPU is free when the last pod that shares it is gone. */
 function freedGpus({ groups }: Holding, sharers: Map<string, number>): number {
   let freed = 0;
   for (const id of groups) {

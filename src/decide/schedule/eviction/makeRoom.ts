@@ -18,7 +18,7 @@ import type { Generator, JobBudget } from "./searchBudget.ts";
 import type { SearchCounts } from "./searchCounts.ts";
 import { compareVictims, type VictimRules, victimsUnder } from "./victimRules.ts";
 
-/** Who needs room, and for what. */
+/** The job that needs room, and the step that it is for. */
 export interface RoomWish {
   readonly job: Job;
   readonly step: Step;
@@ -96,7 +96,7 @@ class Search {
     return true;
   }
 
-  /** All who may go, then who need not. */
+  /** Evicts all candidates, then spares those that are not in the way. */
   private everybody(): boolean {
     const { cluster, statement } = this.session;
     const counts = this.counts.scenarios.MultiNodeGang;
@@ -147,10 +147,10 @@ class Search {
   }
 
   /**
-   * A pod is promised a node, not a GPU. Whether those who share GPUs find theirs when the victims have gone depends on
-   * how they are packed then, so it is tried, with all who were promised something on the same nodes and in the order
-   * in which they will be served: a plan that does not come out would be made again and again, and its victims would go
-   * for nothing each time.
+   * A pod is nominated to a node, not to a GPU. Whether pods that share GPUs find theirs when the victims have gone
+   * depends on how they are packed then, so it is tried, with all pods that are nominated to the same nodes and in the
+   * order in which they will be served: a plan that does not come out would be made again and again, and its victims
+   * would be evicted for nothing each time.
    */
   private isKeepable(): boolean {
     const { cluster, statement } = this.session;

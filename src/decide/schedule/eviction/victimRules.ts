@@ -15,7 +15,10 @@ export interface VictimRules {
   readonly kind: string;
   /** As it was before anything was taken. */
   readonly isVictim: (job: Job) => boolean;
-  /** How far the job's queue is beyond what it should have, before anything was taken: who has the most loses first. */
+  /**
+   * How far the job's queue is beyond what it should have, before anything was taken: the queue with the most loses
+   * first.
+   */
   readonly overuseOf: (job: Job) => number;
   /** Of pods, the most important first, those that a budget of theirs does not let go: they go last. */
   readonly guarded?: (tasks: readonly Task[]) => ReadonlySet<Task>;
@@ -27,7 +30,7 @@ export interface VictimRules {
   readonly isFair: () => boolean;
   /** Every victim must find another place. */
   readonly replacesAll: boolean;
-  /** Who may not be taken may be moved: it must find another place then. */
+  /** A pod that may not be evicted may be moved: it must find another place then. */
   readonly mayMove: boolean;
   readonly jobsMax: number;
 }

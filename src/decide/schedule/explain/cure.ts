@@ -107,7 +107,7 @@ function attemptWithin(session: Session, job: Job, step: Step, budget: TrialBudg
   return best;
 }
 
-/** Whose pods go loses more than who waits for something to become free. */
+/** An eviction costs more than waiting for something to become free. */
 function costOf({ grants, gone }: Found): number {
   return grants.length + 4 * gone.length;
 }
@@ -116,8 +116,8 @@ function costOf({ grants, gone }: Found): number {
 const roundsMax = 4;
 
 /**
- * Pod after pod is placed; where none fits, the node that lacks least is given what it lacks, or those who stand in the
- * way are taken off. That is repeated with all of it given from the start, until nothing more is needed.
+ * Pod after pod is placed; where none fits, the node that lacks least is given what it lacks, or the pods that stand in
+ * the way are taken off. That is repeated with all of it given from the start, until nothing more is needed.
  */
 function attempt(session: Session, job: Job, step: Step, within: Candidates, budget: TrialBudget): Found | undefined {
   const { cluster, statement } = session;
@@ -139,7 +139,7 @@ function attempt(session: Session, job: Job, step: Step, within: Candidates, bud
     if (!placeStep(cluster, statement, job, step).ok) found = undefined;
     statement.rollback(start);
   }
-  // Counted again from who holds them: exact, whatever was counted in between.
+  // Recounted from the holders: exact, whatever was counted in between.
   for (const node of new Set(grants.map((grant) => grant.node))) cluster.table.recount(node);
   return found;
 }

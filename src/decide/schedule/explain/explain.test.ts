@@ -320,7 +320,7 @@ describe("the reason of a job that waits", () => {
     );
   });
 
-  test("waiting for others only helps who fits into the bound", () => {
+  test("waiting for others only helps a job that fits into the bound", () => {
     const limited = queue("q", { resources: { gpu: { quota: 4, limit: 4, overQuotaWeight: 1 } } });
     const fixed = { preemptibility: "non-preemptible" } as const;
     const busy = gang("r", 1, { gpus: 3, on: "n1" }, fixed);

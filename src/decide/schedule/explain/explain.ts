@@ -253,7 +253,9 @@ const explanationsMax = 64;
 
 interface Explained {
   readonly reason: Verdict["reason"];
-  /** How many nodes there are, and how many of them are refused for what; goes on after who it is about. */
+  /**
+   * How many nodes there are, and how many of them are refused for what; the subject of the sentence comes before it.
+   */
   readonly text: string;
   readonly cure: string;
 }
@@ -294,7 +296,7 @@ function keepAlone(session: Session, { shape }: Task, found: Explained): Explain
   return told;
 }
 
-/** Thousands may be told the same in every cycle. */
+/** Thousands of pods may have the same verdict in every cycle. */
 function verdictAbout(task: Task, told: Explained): Verdict {
   if (task.told?.about === told) return task.told.verdict;
   const verdict = { reason: told.reason, message: `pod ${task.key} ${told.text}`, cure: told.cure };

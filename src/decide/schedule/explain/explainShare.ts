@@ -14,7 +14,7 @@ import type { Verdict } from "./verdict.ts";
  */
 export interface ShareFound {
   readonly reason: Extract<Verdict["reason"], "NoGpuWithRoom" | "NodeFull">;
-  /** Goes on after who it is about. */
+  /** The subject of the sentence comes before it. */
   readonly text: string;
   /** What would do besides others going; empty when there is nothing of that kind. */
   readonly cure: string;

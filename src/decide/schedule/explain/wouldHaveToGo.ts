@@ -12,7 +12,7 @@ const goersMax = 32;
 const termCost = 5;
 
 export interface Trial {
-  /** Nodes on which something was already taken as free: who holds it there has been counted as gone. */
+  /** Nodes on which something was already taken as free: its holder has been counted as gone. */
   readonly freed: ReadonlySet<NodeState>;
   /** Where they may go. */
   readonly within: Candidates;
@@ -64,7 +64,7 @@ function isLargeEnough({ capacity }: NodeState, { shape }: Task): boolean {
   return shape.places.every((place, k) => (capacity[place] ?? 0) >= (shape.amounts[k] ?? 0));
 }
 
-/** Of those who are enough, each is spared whose going changes nothing. */
+/** Of a sufficient set of victims, each is spared whose eviction changes nothing. */
 function fewest(
   { cluster, statement }: Session,
   task: Task,

@@ -427,7 +427,7 @@ describe("shares of GPUs", () => {
     expect(decide(sharing).jobs[0]?.binds[0]?.groups).toEqual(["g"]);
   });
 
-  test("who joins a GPU needs no slot but its own: the reservation has one already", () => {
+  test("a pod that joins a GPU needs no slot but its own: the reservation has one already", () => {
     const reservation = pod("r", {
       gpus: 1,
       on: "n1",
@@ -598,7 +598,7 @@ describe("other pods", () => {
     expect(outcome(decide(cluster))).toEqual({ "a-000": "n2" });
   });
 
-  test("anti-affinity of who is there keeps a newcomer away", () => {
+  test("anti-affinity of a placed pod keeps a newcomer away", () => {
     const there = { groups: [group("r")], pods: [pod("x", { on: "n1", group: "r", spec: anti("loud") })] };
     const cluster = world({
       nodes: [node("n1"), node("n2")],
@@ -635,7 +635,7 @@ describe("other pods", () => {
     expect(placed.filter((each) => each === "n3")).toHaveLength(2);
   });
 
-  describe("who others are", () => {
+  describe("which pods count as others", () => {
     const away = (more: object) =>
       ({
         affinity: {

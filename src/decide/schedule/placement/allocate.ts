@@ -34,8 +34,7 @@ interface PlainLine {
 }
 
 /**
- * Of each cluster the line of the last cycle: who still waits stands where it stood, so that putting them in order
- * costs little.
+ * The line of the last cycle, by cluster: a job that still waits stands where it stood, so that sorting costs little.
  */
 const lastLines = new WeakMap<Cluster, PlainLine>();
 

@@ -138,7 +138,7 @@ export class Fit {
     return tree.winner();
   }
 
-  /** The score of every node, for who has to look at them all; true until something changes. */
+  /** The score of every node, for a caller that looks at them all; true until something changes. */
   scores(shape: PodShape): Float64Array {
     this.follow();
     const index = this.indexOf(shape);
@@ -272,7 +272,7 @@ export class Fit {
   private placement(wantsGpu: boolean, at: number): number {
     const idle = (wantsGpu ? this.table.idle[gpuAt] : this.table.idle[cpuAt])?.[at] ?? 0;
     const isSpread = (wantsGpu ? this.settings.gpuStrategy : this.settings.cpuStrategy) === "spread";
-    // The lower half is for nodes that are promised more than they have.
+    // The lower half is for nodes with more nominated than they have.
     return isSpread ? tierUnit / 2 + idle : tierUnit / 2 - idle;
   }
 
@@ -301,14 +301,14 @@ export class Fit {
     let joinable = 0;
     let lasting = 0;
     for (const group of node.groups.values()) {
-      // A group that so far is only promised has no GPU yet.
+      // A group that so far is only nominated has no GPU yet.
       if (memory === "usedMiB" && group.holders === 0) continue;
-      // What is promised to others later is not given away now.
+      // What is nominated to others later is not given away now.
       if (Math.max(group[memory], group.laterMiB) + wanted > node.gpuMemoryMiB) continue;
       joinable++;
       if (group.laterHolders > 0) lasting++;
     }
-    // A GPU whose sharers are all going is a free device later, and may be promised as one.
+    // A GPU whose sharers are all terminating is a free device later, and may be nominated as one.
     if ((this.table.later[gpuAt]?.[at] ?? 0) < gpu.devices - lasting) return false;
     const fresh = Math.max(0, gpu.devices - (left === this.table.later ? lasting : joinable));
     if (fresh === 0) return true;

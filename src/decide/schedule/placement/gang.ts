@@ -29,9 +29,9 @@ export function isBelowMinimum(node: GroupNode): boolean {
 }
 
 /**
- * The largest parts of a job that run below their minimum: all of it, or subgroups that it can do without. Who is only
- * on its way runs nothing yet: a set of requests that stays incomplete is taken back, and its pods go on waiting. And
- * where all that is left is going, nothing is.
+ * The largest parts of a job that run below their minimum: all of it, or subgroups that it can do without. A pod that
+ * is being bound does not run yet: a set of requests that stays incomplete is deleted, and its pods go on waiting. And
+ * where all that is left is terminating, there is none.
  */
 export function fragmentsOf(node: GroupNode): readonly GroupNode[] {
   if (!isBelowMinimum(node)) return node.children.flatMap(fragmentsOf);
@@ -156,7 +156,9 @@ function byProgress(a: GroupNode, b: GroupNode): number {
   return allocatedOf(b) - allocatedOf(a);
 }
 
-/** Unsatisfied before satisfied, required before optional, then who has less of what it needs, then the name. */
+/**
+ * Unsatisfied before satisfied, required before optional, then the one that has less of what it needs, then the name.
+ */
 export function bySubGroupOrder(a: GroupNode, b: GroupNode): number {
   const [doneA, doneB] = [isSatisfied(a), isSatisfied(b)];
   if (doneA !== doneB) return doneA ? 1 : -1;

@@ -73,7 +73,7 @@ export function findSpot(cluster: Cluster, task: Task, candidates: Candidates = 
   }
   const all = candidates.nodes ?? table.nodes.map((_, index) => index);
   let allowed = isFree ? all : all.filter((index) => isAllowed(cluster, task, index, rules, bars, gate));
-  // A node that was promised to the pod is taken if it still fits.
+  // A node that the pod is nominated to is taken if it still fits.
   const promised = nominated === undefined ? undefined : table.get(nominated)?.index;
   if (promised !== undefined && allowed.includes(promised) && fit.score(shape, promised) >= 0) {
     const spot = spotAt(cluster, task, promised);

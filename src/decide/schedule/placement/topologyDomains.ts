@@ -226,7 +226,7 @@ function closeness(
       }
     }
     const name = names[at] ?? "";
-    // Beside the others; and who begins a new domain begins the roomiest.
+    // Beside the others; and the first pod of a new domain takes the roomiest.
     const worth = (near.get(name) ?? 0) > 0 ? 10 : Math.floor((9 * (room.get(name) ?? 0)) / mostRoom);
     return worth * closenessUnit + (outer?.(at) ?? 0);
   };

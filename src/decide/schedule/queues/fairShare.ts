@@ -77,7 +77,7 @@ function surplus(
     const weights = hungry.map((at) => {
       const { weight, usage } = queues[at] as Share;
       const normal = weight / weightSum;
-      // Who used more than its weight gets less of the surplus, never less than nothing.
+      // A queue that used more than its weight gets less of the surplus, never less than nothing.
       return weight === 0 ? 0 : Math.max(0, normal + Math.max(0, kValue) * (normal - usage));
     });
     const sum = weights.reduce((a, b) => a + b, 0);

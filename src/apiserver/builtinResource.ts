@@ -16,7 +16,7 @@ export interface Conversion {
 
 const noFields: string[] = [];
 
-/** Built-in kinds that clients are told to leave. */
+/** Deprecated built-in kinds, with the warning that their clients get. */
 const deprecations: Readonly<Record<string, string>> = {
   "v1 ComponentStatus": "v1 ComponentStatus is deprecated in v1.19+",
   "v1 Endpoints": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",

@@ -18,7 +18,7 @@ const map = (name: string, more: object = {}): KubeObject =>
 const caller = { user: { username: "me", groups: ["system:masters"] }, fieldManager: "tests" };
 
 describe("in process", () => {
-  test("everybody who reads an object gets the store's own", async () => {
+  test("every reader of an object gets the store's own", async () => {
     const { core } = await TestApi.start();
     const kube = inProcessKube(core, caller);
     const events: WatchEvent[] = [];
@@ -53,7 +53,7 @@ describe("in process", () => {
     expect((await writing).ok).toBe(true);
   });
 
-  test("a list by node looks at that node's pods only, also when somebody writes while it is planned", async () => {
+  test("a list by node looks at that node's pods only, also with a write while it is planned", async () => {
     const { core } = await TestApi.start();
     const kube = inProcessKube(core, caller);
     const pods = builtin.Pod;
@@ -75,7 +75,7 @@ describe("in process", () => {
     expect(walks).toBe(0);
   });
 
-  test("a sink may write, and its write is told in its turn", async () => {
+  test("a sink may write, and the event of its write follows in order", async () => {
     const { core } = await TestApi.start();
     const kube = inProcessKube(core, caller);
     const names: string[] = [];
@@ -174,7 +174,7 @@ describe("in process", () => {
     expect(core.hub.size).toBe(before);
   });
 
-  test("what is accepted with doubts is told to who asked to hear it", async () => {
+  test("a write that is accepted with doubts calls the caller's warn", async () => {
     const { core } = await TestApi.start();
     const warnings: string[] = [];
     const kube = inProcessKube(core, caller, { warn: (text) => warnings.push(text) });
@@ -245,7 +245,7 @@ describe("with a disk", () => {
     expect((await writing).ok).toBe(true);
   });
 
-  test("a caller who gives up meanwhile learns that nobody knows", async () => {
+  test("a caller that gives up meanwhile gets an unknown outcome", async () => {
     const { disk, kube } = await onDisk();
     disk.hold();
     const listeners = new Set<() => void>();

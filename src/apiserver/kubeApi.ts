@@ -51,7 +51,7 @@ export interface InProcessOptions {
 /**
  * The KubeApi of the server in this process: the verbs without a network, without JSON and without waiting.
  *
- * Objects that are handed out are the store's own, shared by everybody who reads them, and must never be changed: a
+ * Objects that are handed out are the store's own, shared by all readers, and must never be changed: a
  * read costs no copy. Objects that are handed in are copied and stay the caller's.
  *
  * A call has taken effect when the function returns, before its promise settles, unless a webhook or a disk has to be

@@ -43,14 +43,14 @@ export type OpenApiAnswer =
 
 /**
  * Raise this when the same input is written differently than before: clients keep documents by hash for a year. A test
- * compares the documents with a known digest and reminds whoever changes them.
+ * compares the documents with a known digest and fails when they change.
  */
 export const openApiForm = 1;
 
 /**
  * The OpenAPI v3 documents, one per group and version, and their index. kubectl asks for the index on every apply and
  * keeps the documents on disk by their hash. The hash is that of what a document is made from, so the index is cheap
- * and a document of some hundred kilobytes is written only when somebody asks for it.
+ * and a document of some hundred kilobytes is written only on request.
  */
 export class OpenApi {
   readonly #title: { title: string; version: string };
@@ -112,7 +112,9 @@ export class OpenApi {
     return hash;
   }
 
-  /** Takes the hash of the query into account: the right one is for ever, a stale one moves on, none is served as it is. */
+  /**
+   * Takes the hash of the query into account: the right one is for ever, a stale one moves on, none is served as it is.
+   */
   answer(path: string, hash: string | undefined): OpenApiAnswer | undefined {
     const current = this.#hash(path);
     if (current === undefined) return undefined;
@@ -170,8 +172,8 @@ const jsonTypes = ["application/json", "application/*", "*/*"];
 
 /**
  * `/openapi/v2` without a single definition, as protobuf where that is asked for by name, else as JSON. Version 3 says
- * everything, but for `kind: List` kubectl goes to version 2 all the same, and gives up when it cannot have it; kinds that
- * it does not find there it leaves to the server's own strict validation.
+ * everything, but for `kind: List` kubectl goes to version 2 all the same, and gives up when it cannot have it; kinds
+ * that it does not find there it leaves to the server's own strict validation.
  */
 export function openApiV2(
   accept: string | undefined,

@@ -14,7 +14,9 @@ export interface ResourceType {
   readonly namespaced: boolean;
   readonly verbs: readonly string[];
   readonly subresources: readonly Subresource[];
-  /** Fields that a selector may name besides `metadata.name` and `metadata.namespace`, in the order of `selectFields`. */
+  /**
+   * Fields that a selector may name besides `metadata.name` and `metadata.namespace`, in the order of `selectFields`.
+   */
   readonly selectableFields: readonly string[];
   readonly hasStatus: boolean;
   /** `apps/deployments`, `/pods`: versions of one resource (and the two event groups) share it. */

@@ -67,7 +67,7 @@ export interface ApiServer extends Api {
   readonly faults: Faults;
   /** A kubeconfig for another user of this server. */
   kubeconfigFor(user: string, groups: readonly string[]): string;
-  /** Forgets the past now: whoever watches from an old revision gets 410. */
+  /** Compacts now: a watch from an older revision gets 410. */
   compactNow(): void;
   closeWatches(resource?: string): void;
   stop(): Promise<void>;

@@ -38,7 +38,9 @@ export interface Strategy {
    * `specAndAnnotations`: when one of these changes. `none`: the kind has no generation.
    */
   readonly generation?: "spec" | "specAndAnnotations" | "content" | "none";
-  /** What happens to dependents when a DELETE does not say; the garbage collector removes them unless said otherwise. */
+  /**
+   * What happens to dependents when a DELETE does not say; the garbage collector removes them unless said otherwise.
+   */
   readonly orphansByDefault?: boolean;
   /** Why users should say it: a `Warning` with a DELETE that leaves it open. */
   readonly orphanWarning?: string;
@@ -68,7 +70,10 @@ export interface Strategy {
   validateUpdate?(next: KubeObject, old: KubeObject, context: WriteContext): FieldError[];
   /** For writes to /status: spec (and metadata, see above) have been restored already. */
   validateStatusUpdate?(next: KubeObject, old: KubeObject, context: WriteContext): FieldError[];
-  /** Seconds of grace that a delete gets, or undefined when the kind has none. Never called for an object that is terminating with grace 0. */
+  /**
+   * Seconds of grace that a delete gets, or undefined when the kind has none. Never called for an object that is
+   * terminating with grace 0.
+   */
   graceSeconds?(object: KubeObject, requested: number | undefined): number | undefined;
   /** Changes the object at the moment its deletion begins (a namespace becomes Terminating). */
   beginDeletion?(object: KubeObject): void;

@@ -10,7 +10,10 @@ import { failure, invalidObject } from "../../model/objects/status.ts";
 import type { AdmissionAttributes } from "../admission.ts";
 import type { Core } from "../verbs/core.ts";
 
-/** Asks the hooks that run in this process: rules of parts of the control plane about the writes of everybody. */
+/**
+ * Calls the admission hooks that run in this process: rules of control plane components about the writes of all
+ * clients.
+ */
 export class Hooks {
   private readonly byResource = new Map<string, AdmissionHook[]>();
   private readonly lookup: AdmissionLookup;
@@ -25,7 +28,7 @@ export class Hooks {
     this.lookup = lookupIn(core);
   }
 
-  /** The changed object, or undefined when nobody changed it. Throws a StatusError when one refuses. */
+  /** The mutated object, or undefined when no hook changed it. Throws a StatusError when one refuses. */
   mutate(attributes: AdmissionAttributes): KubeObject | undefined {
     let changed: KubeObject | undefined;
     for (const hook of this.matching("mutating", attributes)) {

@@ -22,8 +22,8 @@ export interface Matched<Entry> {
 const none: readonly never[] = [];
 
 /**
- * Who wants to see which requests. Rules are compared once for each endpoint and operation; after that a write finds its
- * list by two look-ups, and an empty one costs nothing more.
+ * The webhooks and policies that want to see a request. Rules are compared once for each endpoint and operation; after
+ * that a write finds its list by two look-ups, and an empty one costs nothing more.
  */
 export class MatchIndex<Entry extends Matcher> {
   private readonly registry: Registry;
@@ -47,7 +47,7 @@ export class MatchIndex<Entry extends Matcher> {
   find(attributes: AdmissionAttributes): readonly Matched<Entry>[] {
     if (this.entries.length === 0) return none;
     const { type, subresource, operation } = attributes;
-    // Whoever misconfigures admission must be able to repair it.
+    // A broken admission configuration must stay repairable.
     if (type.group === "admissionregistration.k8s.io") return none;
     if (this.registryRevision !== this.registry.revision) {
       this.found.clear();

@@ -15,8 +15,8 @@ import { strings } from "../auth/policyRule.ts";
 import type { Core } from "../verbs/core.ts";
 
 /**
- * What a kubelet may write: its own Node without taints and reserved labels, its own lease, CSINode and slices, the status
- * of its own pods, and mirror pods that refer to nothing. Throws a StatusError for anything else of these kinds.
+ * What a kubelet may write: its own Node without taints and reserved labels, its own lease, CSINode and slices, the
+ * status of its own pods, and mirror pods that refer to nothing. Throws a StatusError for anything else of these kinds.
  */
 export function restrictNode(core: Core, attributes: AdmissionAttributes): void {
   const node = nodeIdentity(attributes.user);

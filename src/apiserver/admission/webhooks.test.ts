@@ -221,7 +221,7 @@ describe("a validating webhook", () => {
     expect((await write).message).toContain("context deadline exceeded");
   });
 
-  test("that names a service is reached where the server was told", async () => {
+  test("that names a service is called at the configured address", async () => {
     const api = await start();
     const service = { namespace: "default", name: "hook", path: "/served" };
     await validateBy(api, hook("check", { clientConfig: { service, caBundle: authority } }));
@@ -229,7 +229,7 @@ describe("a validating webhook", () => {
     expect(asked[0]?.path).toBe("/served?timeout=10s");
   });
 
-  test("that names a service nobody knows fails with a clear message", async () => {
+  test("that names an unknown service fails with a clear message", async () => {
     const api = await start();
     const service = { namespace: "default", name: "other" };
     await validateBy(api, hook("check", { clientConfig: { service, caBundle: authority } }));
@@ -472,7 +472,7 @@ describe("a webhook that misbehaves", () => {
     expect((await write).message).toContain("context deadline exceeded");
   });
 
-  test("and shows a certificate of somebody else is not trusted", async () => {
+  test("and shows another server's certificate is not trusted", async () => {
     const api = await start();
     const other = await openPki({ files: memoryKeyFiles(), random: seededRandom(8), nowMs: Date.now() });
     const caBundle = Buffer.from(other.authority).toString("base64");

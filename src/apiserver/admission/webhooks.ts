@@ -71,7 +71,8 @@ export class Webhooks {
   }
 
   validate(attributes: AdmissionAttributes): Promise<void> | undefined {
-    // A deletion or a connection has nothing to change, but mutating webhooks may refuse it all the same, before the others.
+    // A deletion or a connection has nothing to change, but mutating webhooks may refuse it all the same, before the
+    // others.
     const isChange = attributes.operation === "CREATE" || attributes.operation === "UPDATE";
     const first = isChange ? [] : this.mutating.find(attributes);
     const hooks = this.validating.find(attributes);
@@ -96,7 +97,7 @@ export class Webhooks {
       }
       invoked.push(hook);
     }
-    // Those that asked for it see once more what others made of their work; nobody is asked a third time.
+    // Webhooks with reinvocationPolicy IfNeeded see once more what later ones changed; none is called a third time.
     for (const hook of hooks) {
       const now = { ...attributes, object };
       if (again.has(hook) && this.wants(hook, now)) object = (await this.ask(hook, now)) ?? object;

@@ -3,7 +3,7 @@ import { failure, type StatusError } from "../../model/objects/status.ts";
 import { describePath, type FieldSet, type Path, pathsOf } from "./fieldSet.ts";
 import { identityText } from "./ownershipEntry.ts";
 
-/** A field whose value an applier would change while somebody else owns it. */
+/** A field whose value an applier would change while another manager owns it. */
 export interface Conflict {
   readonly owner: ManagedFieldsEntry;
   readonly path: Path;

@@ -27,7 +27,7 @@ import { appliedFields } from "./trackedFields.ts";
 
 /**
  * Server-side apply: the configuration is laid over the live object, its fields become the applier's, and what the
- * applier had applied before and leaves out now is removed unless somebody else owns it.
+ * applier had applied before and leaves out now is removed unless another manager owns it.
  */
 
 export interface ApplyRequest {
@@ -35,8 +35,8 @@ export interface ApplyRequest {
   /** Undefined if the object does not exist yet. */
   readonly live: KubeObject | undefined;
   /**
-   * What was sent, as parsed: neither defaulted nor decoded into what a typed server would write, for a default and a
-   * zero value are nobody's wish.
+   * What was sent, as parsed: neither defaulted nor decoded into what a typed server would write, because no manager
+   * applied a default or a zero value.
    */
   readonly config: KubeObject;
   readonly manager: string;
@@ -50,7 +50,7 @@ export interface ApplyRequest {
   /**
    * Decoding without defaults. With it the outcome is compared in the form in which the live object is stored, so that
    * `cpu: 1000m` over `cpu: "1"`, `hostNetwork: false` or `creationTimestamp: null` over nothing are no changes, and no
-   * conflicts with somebody who said the same.
+   * conflicts with a manager that set the same value.
    */
   readonly decode?: (object: KubeObject) => KubeObject;
 }
@@ -129,7 +129,7 @@ function checkMetadata({ config, live }: ApplyRequest): void {
 
 const stripped = union(neverTracked, { "f:metadata": leaf });
 
-/** An object that nobody is known to own gets an owner for what it has, so that applying cannot just run over it. */
+/** An object without managers gets one for what it has, so that applying cannot just overwrite it. */
 function entriesBefore(request: ApplyRequest, shape: Shape): ManagedFieldsEntry[] {
   const { live, apiVersion, subresource, time } = request;
   if (live === undefined) return [];
@@ -151,8 +151,8 @@ function isApplier(entry: ManagedFieldsEntry, manager: string, subresource: stri
 }
 
 /**
- * Removes what the applier owned and no longer wants. Removing an item or a struct takes everything below it, also
- * what somebody else owns there; so the first cut is too deep on purpose, then everything owned is put back, then
+ * Removes what the applier owned and no longer wants. Removing an item or a struct takes everything below it, also what
+ * another manager owns there; so the first cut is too deep on purpose, then everything owned is put back, then
  * everything that the applier had never applied.
  */
 function prune(

@@ -6,7 +6,7 @@ import { comparePathElements, orderOfElements } from "./pathElement.ts";
  * fields; without this each would carry its own few kilobytes that say so, and would spend the time to build them.
  *
  * A trail is what has been seen of one container so far, and an edge leads to the trail with one more child. Keys come
- * in the order of the object; sorting is done once, at the end of a trail that nobody has walked before.
+ * in the order of the object; sorting is done once, at the end of a trail that is new.
  */
 export class Trail<Below> {
   readonly edges = new Map<string, Edge<Below>>();

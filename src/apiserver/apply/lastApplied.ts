@@ -8,8 +8,8 @@ import { appliedFields } from "./trackedFields.ts";
 
 /**
  * The bridge from client-side to server-side apply. kubectl used to note what it applied in an annotation; the first
- * time it applies on the server, what the note says and the object still has is its own, whoever is listed as owner.
- * Only the manager named `kubectl` is treated so.
+ * time it applies on the server, what the annotation says and the object still has is its own, whichever manager is
+ * listed as owner. Only the manager named `kubectl` is treated so.
  */
 const annotation = "kubectl.kubernetes.io/last-applied-configuration";
 const annotationsBytesMax = 256 * 1024;

@@ -353,7 +353,7 @@ describe("what a client writes into managedFields", () => {
     expect(JSON.stringify(update([theirs])?.[0]?.fieldsV1)).toBe('{"f:spec":{"f:dnsPolicy":{},"f:restartPolicy":{}}}');
   });
 
-  test("an object whose owners were forgotten is not tracked until somebody applies", () => {
+  test("an object whose owners were forgotten is not tracked until the next apply", () => {
     const forgotten = write(created, withSent([{}]), "m");
     expect(forgotten.metadata).not.toHaveProperty("managedFields");
     const labels = { run: "other" };
@@ -474,14 +474,14 @@ describe("the way from client-side to server-side apply", () => {
     expect(owned(applied, "kubectl")).toContain(".spec.replicas");
   });
 
-  test("nobody else may on the strength of that note", () => {
+  test("another manager may not on the strength of that annotation", () => {
     const error = refusal(() => apply(clientSide(deployment), scaled(5), "other"));
     expect(error.status.message).toBe(
       'Apply failed with 1 conflict: conflict with "kubectl-client-side-apply" using apps/v1: .spec.replicas',
     );
   });
 
-  test("kubectl may not change what somebody changed since", () => {
+  test("kubectl may not change what another manager changed since", () => {
     const live = clientSide(deployment);
     const edited = write(live, { ...live, spec: { ...(live["spec"] as Loose), replicas: 4 } }, "hpa");
     const error = refusal(() => apply(edited, scaled(5), "kubectl"));

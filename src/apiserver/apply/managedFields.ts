@@ -18,10 +18,10 @@ import { type Shape, shapeOf } from "./shape.ts";
 import { createdFields } from "./trackedFields.ts";
 
 /**
- * Keeps metadata.managedFields: who owns which field of an object.
+ * Keeps metadata.managedFields: which manager owns which field of an object.
  *
  * How the verbs use this folder. In upstream ownership is settled before admission, so what admission and the
- * registry add is owned by nobody; what defaults add to a created or updated object is owned by the writer, what they
+ * registry add has no owner; what defaults add to a created or updated object is owned by the writer, what they
  * add to an applied one is not.
  *
  *   create:  decode, defaults -> updateManagedFields(live: undefined) -> admission -> prepare, validate -> commit
@@ -59,7 +59,7 @@ export const resetSpecAndLabels: FieldSet = { "f:metadata": { "f:labels": leaf }
 /** For /status of custom resources, which takes nothing but the status. */
 export const resetSpecAndMetadata: FieldSet = { "f:metadata": leaf, "f:spec": leaf };
 
-/** Identity and bookkeeping, which nobody owns. Metadata itself is meant, not what else is in it. */
+/** Identity and bookkeeping, which have no owner. Metadata itself is meant, not what else is in it. */
 export const neverTracked = fromPaths([
   ["f:apiVersion"],
   ["f:kind"],
@@ -89,14 +89,14 @@ export function skippedFields(resetFields: FieldSet | undefined): FieldSet {
 }
 
 /**
- * The managedFields after a create, an update or a patch other than apply; undefined if there are none. What changed
- * goes to the writer and leaves everybody else; what is gone leaves everybody.
+ * The managedFields after a create, an update or a patch other than apply; undefined if there are none. Changed fields
+ * go to the writer and leave all other managers; removed fields leave all managers.
  */
 export function updateManagedFields(update: OwnershipUpdate): ManagedFieldsEntry[] | undefined {
   const { live, next } = update;
   const stored = live?.metadata.managedFields;
   const entries = entriesBefore(update, stored);
-  // An object whose ownership was reset stays without until somebody applies.
+  // An object whose ownership was reset stays without until the next apply.
   if (live !== undefined && (entries === undefined || entries.length === 0)) return undefined;
 
   let found: Comparison | undefined;
@@ -163,7 +163,9 @@ function entriesBefore(
   return decodeEntries(sent) ?? stored;
 }
 
-/** Whether a write would change nothing but the times of ownership. Looks at the content first: most writes change it. */
+/**
+ * Whether a write would change nothing but the times of ownership. Looks at the content first: most writes change it.
+ */
 export function isSameExceptTimes(live: KubeObject, next: KubeObject): boolean {
   return (
     equalBut("metadata", live, next) &&

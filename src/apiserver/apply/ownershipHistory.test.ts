@@ -931,7 +931,7 @@ describe("a history of writes", () => {
     expect(error.status.code).toBe(400);
   });
 
-  test("nobody can apply ownership", () => {
+  test("a configuration with managedFields cannot be applied", () => {
     const error = refusal(() => new World(thing).play({ apply: "a", to: { metadata: { managedFields: [] } } }));
     expect(error.status).toMatchObject({ code: 400, message: "metadata.managedFields must be nil" });
   });

@@ -90,7 +90,9 @@ export function describePathElement(element: string): string {
   }
 }
 
-/** The stored spelling of an element that a client wrote; undefined for a kind that we do not know; throws if broken. */
+/**
+ * The stored spelling of an element that a client wrote; undefined for a kind that we do not know; throws if broken.
+ */
 export function canonicalPathElement(element: string): string | undefined {
   if (element.length < 2 || element[1] !== ":") throw new Error(`no path element: ${JSON.stringify(element)}`);
   const rest = element.slice(2);

@@ -2,8 +2,9 @@ import { type FieldSet, holdsSelf, leaf } from "./fieldSet.ts";
 import type { Shape } from "./shape.ts";
 
 /**
- * A custom resource's author may make a granular part atomic while objects are about. Whoever owned something inside
- * then owns the whole. The other way round nothing is done, as upstream: the owner of the former whole owns the place.
+ * The author of a custom resource may make a granular part atomic while objects exist. A manager that owned something
+ * inside then owns the whole. The other way round nothing is done, as upstream: the owner of the former whole owns the
+ * place.
  */
 export function reconcileWithSchema(shape: Shape, set: FieldSet | undefined): FieldSet | undefined {
   if (set === undefined) return undefined;

@@ -78,8 +78,8 @@ function emptyOf(value: unknown): unknown {
 }
 
 /**
- * Adds every declared field on the way to an owned path. Nobody owns `spec` by applying `spec.replicas`, yet when all
- * that was applied below a field goes, the field has to go with it.
+ * Adds every declared field on the way to an owned path. Applying `spec.replicas` does not make a manager own `spec`,
+ * yet when all that was applied below a field goes, the field has to go with it.
  */
 export function withDeclaredFields(shape: Shape | undefined, set: FieldSet | undefined): FieldSet | undefined {
   if (set === undefined || shape === undefined) return set;

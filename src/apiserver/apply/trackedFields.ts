@@ -145,9 +145,9 @@ function creationOf(shape: Shape, overEmpty: boolean, skip: FieldSet | undefined
 }
 
 /**
- * The paths that somebody who applies this value asks for. Unlike what is created, a struct or a list is not asked for
- * by its content: two appliers may both fill it, and neither removes it. Keyed items, the keys of a map, and what is
- * given as empty are asked for themselves.
+ * The paths that an applier of this value asks for. Unlike what is created, a struct or a list is not asked for by its
+ * content: two appliers may both fill it, and neither removes it. Keyed items, the keys of a map, and what is given as
+ * empty are asked for themselves.
  */
 export function appliedFields(shape: Shape, value: unknown): FieldSet | undefined {
   switch (formOf(shape, value)) {

@@ -1,7 +1,7 @@
 import { forbiddenError, type StatusError } from "../../model/objects/status.ts";
 import type { UserInfo } from "../strategy.ts";
 
-/** What somebody wants to do to a resource. Empty namespace: the cluster, or all namespaces. */
+/** What a user wants to do to a resource. Empty namespace: the cluster, or all namespaces. */
 export interface ResourceAccess {
   readonly verb: string;
   readonly group: string;
@@ -15,7 +15,7 @@ export interface ResourceAccess {
   readonly path?: undefined;
 }
 
-/** What somebody wants of a path that is no resource: `get` of `/version`. */
+/** What a user wants of a path that is no resource: `get` of `/version`. */
 export interface PathAccess {
   /** The HTTP method in lower case. */
   readonly verb: string;

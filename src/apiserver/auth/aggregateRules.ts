@@ -30,7 +30,8 @@ export function aggregateRules(role: KubeObject, all: Iterable<KubeObject>): unk
 
 /**
  * The new rules of every aggregating ClusterRole that lacks some, by name. One may gather another that gathers too, so
- * it takes as many rounds as the longest chain; roles that gather each other in a ring could turn forever, and are cut off.
+ * it takes as many rounds as the longest chain; roles that gather each other in a ring could turn forever, and are cut
+ * off.
  */
 export function aggregateAll(all: readonly KubeObject[]): Map<string, unknown[]> {
   const roles = all.map((role) => ({ ...role }));

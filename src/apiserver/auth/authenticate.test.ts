@@ -229,7 +229,7 @@ test("a token file with a broken line is refused with its number", () => {
   expect(() => StaticTokens.parse("a,b,c\nonly\n")).toThrow("line 2");
 });
 
-describe("acting as somebody else", () => {
+describe("impersonating another user", () => {
   const root: UserInfo = { username: "root", groups: [] };
   /** Remembers what was asked, allows what the list names. */
   function judge(...allowed: string[]) {
@@ -340,7 +340,7 @@ describe("acting as somebody else", () => {
     );
   });
 
-  test("as a group of nobody is an error", () => {
+  test("with a group but no user is an error", () => {
     expect(() => act("Impersonate-Group", "a")).toThrow(/without impersonating a user/);
   });
 });

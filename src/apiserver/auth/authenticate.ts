@@ -32,9 +32,9 @@ export const authenticatedGroup = "system:authenticated";
 export const anonymous: UserInfo = { username: "system:anonymous", groups: ["system:unauthenticated"] };
 
 /**
- * Who sent a request. Throws 401 when credentials were shown and are worth nothing, even on a public path: a sender who
- * thinks he is known must not silently be treated as a stranger. Requests without credentials are anonymous, and it is for
- * the roles to say what anonymous requests may do: ask for health and version, unless an administrator says otherwise.
+ * The user that sent a request. Throws 401 for credentials that are not valid, even on a public path: a client with
+ * credentials must not silently become anonymous. Requests without credentials are anonymous, and roles say what
+ * anonymous requests may do: health and version, unless an administrator says otherwise.
  */
 export function authenticate(credentials: Credentials, sources: TokenSources, nowMs: number): UserInfo {
   const { certificate } = credentials;

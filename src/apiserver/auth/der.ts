@@ -29,7 +29,10 @@ export function implicit(tag: number, content: Uint8Array): Buffer {
   return der(contextSpecific | tag, content);
 }
 
-/** A whole number from its big-endian bytes, read as unsigned: leading zeros go, and one comes back if the top bit is set. */
+/**
+ * A whole number from its big-endian bytes, read as unsigned: leading zeros go, and one comes back if the top bit is
+ * set.
+ */
 export function unsignedInteger(bytes: Uint8Array): Buffer {
   let start = 0;
   while (start < bytes.length - 1 && bytes[start] === 0) start++;

@@ -7,8 +7,8 @@ import { compactRules, describeRule, missingRules, type PolicyRule, quotedList, 
 import { fullAuthority, joinProblems, missingRole, type RbacAuthorizer } from "./rbac.ts";
 
 /**
- * Nobody hands out what they do not hold. Writing a role needs its rules, or the verb `escalate`; writing a binding
- * needs the rules of its role, or the verb `bind`. `system:masters` may do both.
+ * No user grants rights that it does not hold. Writing a role needs its rules, or the verb `escalate`; writing a
+ * binding needs the rules of its role, or the verb `bind`. `system:masters` may do both.
  */
 export function checkRoleWrite(rbac: RbacAuthorizer, user: UserInfo, next: KubeObject, old?: KubeObject): void {
   if (user.groups.includes(mastersGroup)) return;
@@ -31,7 +31,10 @@ export function checkRoleWrite(rbac: RbacAuthorizer, user: UserInfo, next: KubeO
   }
 }
 
-/** The role's rules are read from the moment of the write: what the authorizer knows may be older by one sync of the disk. */
+/**
+ * The role's rules are read from the moment of the write: what the authorizer knows may be older by one sync of the
+ * disk.
+ */
 export function checkBindingWrite(
   rbac: RbacAuthorizer,
   context: Pick<WriteContext, "user" | "get">,

@@ -5,8 +5,8 @@ import { anonymous, authenticatedGroup } from "./authenticate.ts";
 import { serviceAccountGroups, splitServiceAccountUsername } from "./serviceAccountName.ts";
 
 /**
- * Acting as somebody else: `kubectl --as`. Every part of the other identity (user, each group, UID, each extra value)
- * needs the verb `impersonate` on its own, judged for the one who really asks.
+ * Impersonation: `kubectl --as`. Every part of the other identity (user, each group, UID, each extra value)
+ * needs the verb `impersonate` on its own, judged for the user that sent the request.
  *
  * Takes the raw header list of Node (name, value, name, value...), because the parsed form joins repeated headers by
  * commas and a group may hold a comma. Returns the requester when no such header is there.
@@ -89,7 +89,10 @@ function readUtf8(value: string): string {
   return /[\x80-\xff]/.test(value) ? Buffer.from(value, "latin1").toString("utf8") : value;
 }
 
-/** Keys of extra values may hold signs that a header name cannot; those travel percent-encoded. What is not, is taken as it is. */
+/**
+ * Keys of extra values may hold signs that a header name cannot; those travel percent-encoded. What is not, is taken as
+ * it is.
+ */
 function unescapeKey(key: string): string {
   if (!key.includes("%")) return key;
   try {

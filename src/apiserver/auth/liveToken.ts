@@ -11,7 +11,8 @@ const deletionGraceMs = 60_000;
 
 /**
  * Whether what a token speaks of still exists: the account itself, and the pod, secret or node it is bound to. Identity
- * is the UID, since an object may have been deleted and made again under the same name. Returns what is wrong, or nothing.
+ * is the UID, since an object may have been deleted and made again under the same name. Returns what is wrong, or
+ * nothing.
  */
 export function whyTokenIsDead(claims: TokenClaims, lookup: Lookup, nowMs: number): string | undefined {
   const { namespace, serviceAccount, pod, secret, node } = claims;

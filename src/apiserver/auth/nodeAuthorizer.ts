@@ -16,9 +16,9 @@ export function nodeIdentity(user: UserInfo): string | undefined {
 }
 
 /**
- * Rights of kubelets. A node reads what the pods that are bound to it refer to, its own Node, lease, CSINode and slices,
- * and nothing of other nodes; what remains is the flat list of `rules`. What this refuses may still be allowed by a role.
- * Nothing is kept between requests: the pods of a node are found by index, and there are few of them.
+ * Rights of kubelets. A node reads what the pods that are bound to it refer to, its own Node, lease, CSINode and
+ * slices, and nothing of other nodes; what remains is the flat list of `rules`. What this refuses may still be allowed
+ * by a role. Nothing is kept between requests: the pods of a node are found by index, and there are few of them.
  */
 export class NodeAuthorizer implements Authorizer {
   readonly #store: ObjectStore;

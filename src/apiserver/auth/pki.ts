@@ -24,7 +24,10 @@ export interface Pki {
 export interface PkiOptions {
   readonly files: KeyFiles;
   readonly random: Random;
-  /** The time by which clients will judge the certificates: of the real world, even when the cluster's own clock is played. */
+  /**
+   * The time by which clients will judge the certificates: of the real world, even when the cluster's own clock is
+   * played.
+   */
   readonly nowMs: number;
   /** Names and addresses by which this server is reached, besides the usual ones. */
   readonly hosts?: readonly string[];
@@ -90,7 +93,10 @@ export async function openPki(options: PkiOptions): Promise<Pki> {
   };
 }
 
-/** An authority of its own and one server's certificate by it, for a server that is not the API: both are kept like a cluster's keys. */
+/**
+ * An authority of its own and one server's certificate by it, for a server that is not the API: both are kept like a
+ * cluster's keys.
+ */
 export async function openServingPair(
   options: Omit<PkiOptions, "hosts"> & { readonly commonName: string; readonly hosts: readonly string[] },
 ): Promise<{ readonly authority: string; readonly server: KeyPair }> {
@@ -116,8 +122,8 @@ export function memoryKeyFiles(): KeyFiles {
 
 async function openAuthority(files: KeyFiles, random: Random, nowMs: number): Promise<Issuer> {
   const [certificate, key] = await Promise.all([files.read("ca.crt"), files.read("ca.key")]);
-  // The key is written first. So a key alone is a first start that was cut short, and nobody has trusted it yet; a
-  // certificate alone, or one that cannot be read, was trusted by somebody: replacing it silently would lock them out.
+  // The key is written first. So a key alone is a first start that was cut short, and no client has trusted it yet; a
+  // certificate alone, or one that cannot be read, was trusted by clients: replacing it silently would lock them out.
   if (certificate !== undefined) {
     const parsed = key === undefined ? undefined : parsePair({ certificate, key });
     if (key === undefined || parsed === undefined) {

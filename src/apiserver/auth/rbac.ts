@@ -176,7 +176,7 @@ interface Holdings {
 const none: readonly never[] = [];
 const allowedToMasters: Verdict = { allowed: true, reason: "" };
 const denied: Verdict = { allowed: false, reason: "" };
-/** Bounds what somebody who may impersonate can make us remember. */
+/** Bounds the cache that a user with the right to impersonate can fill. */
 const holdingsMax = 4096;
 
 const kinds = new Map<string, "role" | "binding">([

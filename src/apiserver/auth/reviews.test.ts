@@ -115,7 +115,7 @@ describe("may I", () => {
   });
 });
 
-describe("may somebody else", () => {
+describe("an access review for another subject answers for", () => {
   test.each<[string, unknown, boolean]>([
     ["a user", { user: "jo", ...getPod("a") }, true],
     ["a user with other powers than the asker", { user: "max", ...getPod("a") }, false],

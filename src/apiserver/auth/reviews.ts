@@ -177,7 +177,7 @@ function subjectErrors(spec: Record<string, unknown>): FieldError[] {
   return [invalid("spec.user", text(spec["user"]), "at least one of user or group must be specified")];
 }
 
-/** A question is nobody's object; only the namespaced kind says where it is asked. */
+/** A review is never stored; only the namespaced kind says where it is asked. */
 function metadataErrors(question: KubeObject, isNamespaced: boolean): FieldError[] {
   const metadata = question.metadata ?? {};
   for (const [key, value] of Object.entries(metadata)) {

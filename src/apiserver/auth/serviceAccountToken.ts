@@ -78,7 +78,9 @@ export class TokenIssuer {
     return { token: `${body}.${signature.toString("base64url")}`, expiresAtSeconds };
   }
 
-  /** The claims of a token that we signed and that is valid now, or why it is not. Audiences are the caller's to judge. */
+  /**
+   * The claims of a token that we signed and that is valid now, or why it is not. Audiences are the caller's to judge.
+   */
   read(token: string, nowMs: number): TokenClaims | TokenProblem {
     const claims = this.#verified.get(token) ?? this.#verify(token);
     if (typeof claims === "string") return claims;

@@ -8,7 +8,10 @@ import type { UserInfo } from "../strategy.ts";
 export class StaticTokens {
   readonly #users = new Map<string, UserInfo>();
 
-  /** Reads lines of `token,user,uid,"group1,group2"`; the groups may be left out. Lines with # and empty ones are skipped. */
+  /**
+   * Reads lines of `token,user,uid,"group1,group2"`; the groups may be left out. Lines with # and empty ones are
+   * skipped.
+   */
   static parse(text: string): StaticTokens {
     const tokens = new StaticTokens();
     for (const [index, line] of text.split(/\r?\n/).entries()) {

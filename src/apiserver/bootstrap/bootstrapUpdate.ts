@@ -5,8 +5,9 @@ import { autoUpdateAnnotation } from "./bootstrapObjects.ts";
 
 /**
  * What a start must change about a bootstrap object that is already there: a newer server's roles gain the rules they
- * lack, bindings their subjects, and the published authority follows a renewal. Nothing is taken away, since an operator
- * may have added it, except the right of every node to what is any node's. Undefined when there is nothing to do, or the operator has forbidden it by annotation.
+ * lack, bindings their subjects, and the published authority follows a renewal. Nothing is taken away, since an
+ * operator may have added it, except the right of every node to what is any node's. Undefined when there is nothing to
+ * do, or the operator has forbidden it by annotation.
  */
 export function bootstrapUpdate(found: KubeObject, wanted: KubeObject): KubeObject | undefined {
   if (found.metadata.annotations?.[autoUpdateAnnotation] === "false") return undefined;

@@ -88,7 +88,7 @@ const userRoles: RoleRow[] = [
   },
 ];
 
-/** Everybody: finding out what the server is, and what oneself may do. */
+/** For all users: discovery of the server, and reviews of their own access. */
 const generalRoles: RoleRow[] = [
   {
     name: "system:basic-user",
@@ -153,8 +153,8 @@ const generalRoles: RoleRow[] = [
 ];
 
 /**
- * What kubelets may do at all. The node authorizer narrows it to what is the node's own; as a role it is bound to no subject,
- * because that would give every node every Secret.
+ * What kubelets may do at all. The node authorizer narrows it to what is the node's own; as a role it is bound to no
+ * subject, because that would give every node every Secret.
  */
 export const nodeRules: readonly RuleObject[] = [
   "create authentication.k8s.io tokenreviews",

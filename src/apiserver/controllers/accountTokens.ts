@@ -18,8 +18,8 @@ const tokenType = "kubernetes.io/service-account-token";
 const lifetimeSeconds = 10 * 365 * 24 * 3600;
 
 /**
- * Fills Secrets of type service-account-token with a token of their account, the authority and the namespace, and removes
- * those whose account is gone. The token is good as long as its Secret and its account exist.
+ * Fills Secrets of type service-account-token with a token of their account, the authority and the namespace, and
+ * removes those whose account is gone. The token is good as long as its Secret and its account exist.
  */
 export class AccountTokens implements Controller {
   private readonly core: Core;

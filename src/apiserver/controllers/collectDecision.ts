@@ -5,7 +5,7 @@
  * - `absent`: does not exist, or another object has its name now.
  * - `deletingDependents`: is going, and waits until its dependents are gone (foreground).
  * - `orphaning`: is going, and waits until its dependents have forgotten it.
- * - `unknown`: its kind is not served, so nobody can tell.
+ * - `unknown`: its kind is not served, so it cannot be looked up.
  * - `misplaced`: a cluster-scoped object cannot have an owner inside a namespace; no look-up will ever settle that.
  */
 export type OwnerState = "solid" | "absent" | "deletingDependents" | "orphaning" | "unknown" | "misplaced";

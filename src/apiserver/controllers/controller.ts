@@ -9,7 +9,7 @@ import type { Core, Target, Written } from "../verbs/core.ts";
 import { createObject } from "../verbs/create.ts";
 import { updateObject } from "../verbs/update.ts";
 
-/** A loop that keeps one promise of the API. It is told of every change and looks at the store when it acts. */
+/** A loop that keeps one guarantee of the API. It gets every event and reads the store when it acts. */
 export interface Controller {
   /** Called once, before the first event, to take in what is there already. */
   start(): void;
@@ -102,7 +102,7 @@ export function isRefusal(error: unknown, ...reasons: string[]): boolean {
   return error instanceof StatusError && reasons.includes(error.status.reason ?? "");
 }
 
-/** For work that somebody else has done already. */
+/** For work that another writer has done already. */
 export async function unlessRefused(work: Promise<unknown> | undefined, ...reasons: string[]): Promise<void> {
   try {
     await work;

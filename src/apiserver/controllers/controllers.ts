@@ -16,8 +16,8 @@ import { Turns } from "./workQueue.ts";
 
 export interface ControllerOptions {
   /**
-   * How long a collector with much to do takes for a dependent whose owner has gone, or that is new and its owner is not there; at
-   * once when left out.
+   * How long a collector with much to do takes for a dependent whose owner has gone, or that is new and its owner is
+   * not there; at once when left out.
    */
   readonly collectAfterMs?: (dependent: Place, isNew: boolean) => number;
   /** The authority's certificate, which every namespace gets. */

@@ -49,7 +49,7 @@ test("a definition is established, and served, in the revision in which it is wr
   expect(made.metadata.generation).toBe(1);
 });
 
-test("definitions that are in the store are served before anybody asks", async () => {
+test("definitions that are in the store are served before the first request", async () => {
   const api = await TestApi.start({ controllers: false });
   await api.create(definitions, widgetDefinition());
   const { followDefinitions } = await import("../crd/followDefinitions.ts");
@@ -115,7 +115,7 @@ describe("a definition that is deleted", () => {
   });
 });
 
-test("names that somebody else has are refused until they are free", async () => {
+test("names that another definition has are refused until they are free", async () => {
   const api = await TestApi.start();
   await api.create(definitions, widgetDefinition());
   const second = await api.create(definitions, widgetDefinition({ plural: "gadgets" }));

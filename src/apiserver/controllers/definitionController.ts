@@ -19,7 +19,7 @@ const retryMs = 1000;
 /** A definition whose instances are being deleted. */
 interface CleanUp {
   readonly definition: string;
-  /** Instances that nobody has tried to delete yet. */
+  /** Instances that no delete was tried for yet. */
   todo: { readonly namespace: string; readonly name: string }[];
 }
 
@@ -59,7 +59,7 @@ export class DefinitionController implements Controller {
     if (previous !== undefined && namesChanged(previous, current)) this.lookAtGroup(groupOf(current));
   }
 
-  /** Names became free: whoever was refused may have them now. */
+  /** Names became free: a definition that was refused may have them now. */
   private lookAtGroup(group: string): void {
     for (const version of this.core.store.collection(crdResource).all()) {
       if (groupOf(version) === group) this.queue.add(version.name);

@@ -158,7 +158,7 @@ describe("an object is kept", () => {
   });
 });
 
-test("an owner in another namespace counts as absent, and the author of the reference is told", async () => {
+test("an owner in another namespace counts as absent, and an event on the dependent says so", async () => {
   const api = await TestApi.start();
   await api.create("/namespaces", namespaceNamed("far"));
   const owner = await api.create(maps, configMapNamed("far/owner"));

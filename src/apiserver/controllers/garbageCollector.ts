@@ -21,8 +21,8 @@ interface Waiting {
 }
 
 /**
- * Deletes what nobody owns any more. The graph says whom an event concerns; what is done about it is decided from the
- * store at the moment of acting, and every delete names the UID it means.
+ * Deletes objects whose owners are gone. The graph says which objects an event concerns; what is done about them is
+ * decided from the store at the moment of acting, and every delete has the UID as precondition.
  */
 export class GarbageCollector implements Controller {
   private readonly core: Core;
@@ -159,7 +159,7 @@ export class GarbageCollector implements Controller {
     for (const owner of version.object().metadata.ownerReferences ?? []) {
       const waiting = this.waiting.get(owner.uid);
       if (waiting === undefined) continue;
-      // An orphaning owner waits until nobody names it, a foreground one for those that insist.
+      // An orphaning owner waits until no dependent names it, a foreground one for dependents with blockOwnerDeletion.
       if (waiting.mode === "orphan" || owner.blockOwnerDeletion === true) waiting.holders.add(version.side.uid);
       else this.release(owner.uid, version.side.uid);
     }
@@ -298,7 +298,7 @@ export class GarbageCollector implements Controller {
       message: `ownerRef ${identity} does not exist in namespace ${JSON.stringify(version.namespace)}`,
       component: "garbage-collector-controller",
     });
-    // Where no event can be written (the namespace is going) there is nobody to tell.
+    // Where no event can be written (the namespace is terminating) there is nothing to report to.
     return unlessRefused(event, "Forbidden", "NotFound", "AlreadyExists", "Invalid");
   }
 

@@ -102,7 +102,7 @@ describe("a namespace that is deleted", () => {
     expect(api.get("/namespaces", "team")).toBeUndefined();
   });
 
-  test("is told of what refuses to go, and tries again", async () => {
+  test("has a condition for content that refuses to go, and tries again", async () => {
     let refuses = true;
     const api = await TestApi.start({
       admission: () => ({

@@ -32,12 +32,14 @@ interface Content {
   readonly name: string;
 }
 
-/** A namespace that is going. What is left in it is followed event by event, so that no step looks at all of it again. */
+/**
+ * A namespace that is going. What is left in it is followed event by event, so that no step looks at all of it again.
+ */
 interface Going {
   readonly name: string;
   /** By resource, the names that are left, with the finalizers that hold them. */
   readonly left: Map<string, Map<string, readonly string[]>>;
-  /** Objects that nobody has tried to delete yet; used from the end. */
+  /** Objects that no delete was tried for yet; used from the end. */
   todo: Content[];
   /** Pods go first: what they use must not be pulled away under them. */
   podsOnly: boolean;
@@ -151,7 +153,7 @@ export class NamespaceController implements Controller {
       (object) => object !== undefined,
     );
     if (refused.length > 0) {
-      // Whoever refuses (a webhook, perhaps) may change its mind.
+      // What refuses (a webhook, perhaps) may allow the delete later.
       this.core.clock.after(retryMs, () => {
         if (this.going.get(going.name) !== going) return;
         going.todo.push(...refused);

@@ -10,13 +10,15 @@ export interface Dependent extends Place {
 const none: ReadonlySet<Dependent> = new Set();
 
 /**
- * Who depends on whom, by UID. Only objects that name owners are held: whether an owner exists is asked of the store,
- * which is never stale here, so objects without owners cost nothing.
+ * Owners and their dependents, by UID. Only objects that name owners are held: whether an owner exists is asked of the
+ * store, which is never stale here, so objects without owners cost nothing.
  */
 export class OwnerGraph {
   private readonly dependents = new Map<string, Dependent>();
   private readonly byOwner = new Map<string, Set<Dependent>>();
-  /** Owners that were seen to go while dependents still name them. Their kind may go next, and could not be asked then. */
+  /**
+   * Owners that were seen to go while dependents still name them. Their kind may go next, and could not be asked then.
+   */
   private readonly departed = new Set<string>();
 
   dependent(uid: string): Dependent | undefined {

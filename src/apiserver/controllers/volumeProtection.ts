@@ -14,7 +14,7 @@ const finalizers: Readonly<Record<string, string>> = {
 };
 const manager = "volume-protection-controller";
 
-/** Claims and volumes that were deleted stay while somebody uses them. */
+/** Claims and volumes that were deleted stay while a pod or a claim uses them. */
 export class VolumeProtection implements Controller {
   private readonly core: Core;
   /** `resource namespace/name`. */

@@ -19,7 +19,7 @@ function ruled(...rules: (string | JsonObject)[]): JsonObject {
   return { type: "object", properties: numbers, "x-kubernetes-validations": list };
 }
 
-describe("a violation is told", () => {
+describe("a violation is reported", () => {
   test.each<[string, JsonObject, JsonObject, string[]]>([
     [
       "with the rule if there is no message",

@@ -100,7 +100,7 @@ function acceptNames(
   taken: Taken,
 ): { acceptedNames: CustomResourceDefinitionNames; conflict: { reason: string; name: string } | undefined } {
   const accepted: CustomResourceDefinitionNames = { ...(before ?? { plural: "", kind: "" }) };
-  // The last conflict is the one that is told.
+  // The last conflict is the one that is reported.
   let conflict: { reason: string; name: string } | undefined;
   const refuse = (reason: string, name: string) => {
     conflict = { reason, name };
@@ -135,7 +135,7 @@ function assignOrDrop(
 
 export type Approval = { status: boolean; reason: string; message: string };
 
-/** Groups of the Kubernetes project need somebody's word; other groups have no such condition. */
+/** Groups of the Kubernetes project need an approval annotation; other groups have no such condition. */
 export function approvalOf(crd: CustomResourceDefinition): Approval | undefined {
   if (!isProtectedGroup(crd.spec.group ?? "")) return undefined;
   const annotation = crd.metadata.annotations?.[approvalAnnotation];

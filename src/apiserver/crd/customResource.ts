@@ -99,7 +99,9 @@ export function customResources(crd: CustomResourceDefinition): readonly CustomR
   return versions;
 }
 
-/** What is said of a version whose definition says no more than that it is deprecated: what to use instead, if anything. */
+/**
+ * What is said of a version whose definition says no more than that it is deprecated: what to use instead, if anything.
+ */
 function deprecationOf({ spec }: CustomResourceDefinition, version: string, kind: string): string {
   const [better] = spec.versions
     .filter((one) => one.served && !one.deprecated && compareVersions(one.name, version) < 0)

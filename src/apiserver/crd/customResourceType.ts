@@ -142,9 +142,9 @@ function converted(object: KubeObject, apiVersion: string, into: CustomResource)
 }
 
 /**
- * Objects that were written under another version or an older schema are shown as this version knows them: without what it
- * does not know, with the defaults that came later. Under a definition with one version that never changed there is nothing
- * to do.
+ * Objects that were written under another version or an older schema are shown as this version knows them: without what
+ * it does not know, with the defaults that came later. Under a definition with one version that never changed there is
+ * nothing to do.
  */
 function readerOf(crd: CustomResourceDefinition, version: CustomResource, apiVersion: string): Resource["fromStorage"] {
   if ((crd.metadata.generation ?? 1) <= 1 && crd.spec.versions.length === 1) return sameVersion;

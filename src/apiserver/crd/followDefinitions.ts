@@ -16,8 +16,8 @@ interface Served {
 }
 
 /**
- * Serves custom resources as soon as their definition is written: whoever is told that the definition exists can use
- * it. Watches of a kind end when its schema or names change, so that clients learn about it.
+ * Serves custom resources as soon as their definition is written: a client that sees the definition can use it. Watches
+ * of a kind end when its schema or names change, so that clients learn about it.
  */
 export function followDefinitions(
   { store, hub, registry }: Core,
@@ -57,7 +57,10 @@ export function followDefinitions(
     }
   };
 
-  /** A definition that passed validation and still cannot be compiled is our mistake; it costs that kind, not the server. */
+  /**
+   * A definition that passed validation and still cannot be compiled is our mistake; it costs that kind, not the
+   * server.
+   */
   const tryToFollow = (version: Version): void => {
     try {
       follow(version);

@@ -5,7 +5,7 @@ import { parseSimplePath } from "./jsonPath.ts";
 import type { RuleSource, Structural } from "./structural.ts";
 
 /**
- * Looks at the rules of a schema before anybody can be judged by them: they must compile, refer to what exists, and
+ * Checks the rules of a schema before any object is validated by them: they must compile, refer to what exists, and
  * stay affordable even for the largest object that the schema allows.
  */
 export function checkRuleSources(schema: Structural, path: string, errors: FieldError[]): void {

@@ -26,7 +26,7 @@ function dropNulls(value: Json, schema: Structural): void {
     if (child === undefined) continue;
     const inner = value[key] as Json;
     if (isForbiddenNull(inner, child)) {
-      // Content that nobody described keeps its nulls.
+      // Content without a schema keeps its nulls.
       const isDescribed = child.type !== "" || child.intOrString;
       if (isDescribed && child.defaultValue === undefined) delete value[key];
     } else if (typeof inner === "object" && inner !== null) {

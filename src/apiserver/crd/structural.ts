@@ -146,7 +146,9 @@ export function empty(): Structural {
   return emptyNode;
 }
 
-/** Int-or-string usually says so twice, the second time as anyOf; checking that again would cost more than all the rest. */
+/**
+ * Int-or-string usually says so twice, the second time as anyOf; checking that again would cost more than all the rest.
+ */
 export function spellsIntOrString(branches: Json | undefined): boolean {
   if (!Array.isArray(branches) || branches.length !== 2) return false;
   const names = branches.map((branch) => (isObject(branch) && Object.keys(branch).length === 1 ? branch["type"] : ""));

@@ -505,7 +505,7 @@ describe("on update", () => {
   });
 });
 
-test("whoever relies on a conversion webhook is warned that nobody calls it", () => {
+test("a definition with a conversion webhook gets a warning that it is never called", () => {
   const warnings: string[] = [];
   const definition = crd((c) => {
     c.spec.conversion = {

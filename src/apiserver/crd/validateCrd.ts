@@ -48,7 +48,7 @@ export const crdStrategy: Strategy = {
   validateStatusUpdate: (next) => storedVersionErrors(crdOf(next)),
 };
 
-/** Whoever relies on a conversion webhook must hear that nobody calls it. */
+/** A definition with a conversion webhook gets a warning that it is never called. */
 function warnOfConversion(crd: CustomResourceDefinition, context: WriteContext): void {
   if (crd.spec?.conversion?.strategy !== "Webhook") return;
   context.warn("spec.conversion.webhook is not called by this server: between versions only apiVersion changes");

@@ -301,7 +301,7 @@ describe("lists with identity", () => {
       },
     },
   });
-  test("a set holds a value once; three copies are told once", () => {
+  test("a set holds a value once; three copies are reported once", () => {
     expect(duplicateItems({ s: ["a", "b", "a", "a"] }, set).map(describeFieldError)).toEqual([
       's[2]: Duplicate value: "a"',
     ]);

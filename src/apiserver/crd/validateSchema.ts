@@ -13,8 +13,8 @@ import { correlatedItem } from "./correlate.ts";
 import type { Structural } from "./structural.ts";
 
 /**
- * Validates a value against its schema, with the sentences that kubectl users know. On update an invalid value that
- * was there before, unchanged, is tolerated: a tightened schema must not lock anybody out of their objects.
+ * Validates a value against its schema, with the sentences that kubectl users know. On update an invalid value that was
+ * there before, unchanged, is tolerated: a tightened schema must not lock users out of their objects.
  */
 export function validateSchema(value: Json, schema: Structural, old?: Json): FieldError[] {
   const errors: FieldError[] = [];

@@ -139,7 +139,7 @@ export class Exchange {
     this.sendBytes(status.code, "application/json", Buffer.from(`${JSON.stringify(status)}\n`), extra);
   }
 
-  /** The connection is somebody else's from here on; the request counts as open until it ends. */
+  /** The upgraded protocol owns the connection from here on; the request counts as open until it ends. */
   detach(): void {
     const { response, upgrade } = this;
     if (upgrade === undefined) return;

@@ -40,7 +40,7 @@ export class Faults {
   private pressureNow: () => Pressure | undefined = () => undefined;
   private random: Random | undefined;
 
-  /** Whoever is asked for the pressure of the moment; chance decides which calls it hits. */
+  /** Sets the source of the current pressure; chance decides which calls it hits. */
   setPressure(pressureNow: () => Pressure | undefined, random: Random): void {
     this.pressureNow = pressureNow;
     this.random = random;

@@ -55,7 +55,7 @@ export class Metrics {
     }
   }
 
-  /** A gauge is read when somebody asks. Labels as in `resource="pods"`. */
+  /** A gauge is read at each scrape. Labels as in `resource="pods"`. */
   gauge(name: string, read: () => Iterable<readonly [string, number]>): void {
     this.gauges.push({ name, read });
   }

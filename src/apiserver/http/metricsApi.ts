@@ -35,7 +35,7 @@ const row = (plural: string, kind: string, namespaced: boolean): ResourceType =>
   virtual: true,
 });
 
-/** Offered when somebody can answer for the nodes. */
+/** Offered when a source has metrics of the nodes. */
 export const metricsResources: readonly ResourceType[] = [
   row("nodes", "NodeMetrics", false),
   row("pods", "PodMetrics", true),

@@ -1,4 +1,4 @@
-/** The grammar of paths: what a URL is about, before anybody asks whether it exists. */
+/** The grammar of paths: what a URL is about, before any look-up whether it exists. */
 export type Route =
   | ResourceRoute
   | { readonly kind: "groups"; readonly legacy: boolean }

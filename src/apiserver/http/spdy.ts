@@ -1,4 +1,7 @@
-/** As much of SPDY/3.1 as remote commands of older clients need: the server's end, streams that the client opens, no pushes. */
+/**
+ * As much of SPDY/3.1 as remote commands of older clients need: the server's end, streams that the client opens, no
+ * pushes.
+ */
 import { Buffer } from "node:buffer";
 import type { Duplex } from "node:stream";
 import { constants, createDeflate, createInflate, type Deflate, type Inflate } from "node:zlib";
@@ -177,7 +180,7 @@ class HeaderPipe {
       const fail = (error: Error): void => reject(error);
       this.pipe.once("error", fail);
       this.pipe.write(bytes, () => {
-        // What was made of it is told in the same turn, after this.
+        // The output arrives in the same turn of the event loop, after this.
         setImmediate(() => {
           this.pipe.off("error", fail);
           const whole = Buffer.concat(this.parts);

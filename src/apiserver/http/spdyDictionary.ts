@@ -1,6 +1,9 @@
 import { Buffer } from "node:buffer";
 
-/** Words in the order in which the SPDY/3 draft lists them; each has its length before it. Headers are packed against these bytes. */
+/**
+ * Words in the order in which the SPDY/3 draft lists them; each has its length before it. Headers are packed against
+ * these bytes.
+ */
 const words = [
   "options",
   "head",

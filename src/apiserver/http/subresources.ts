@@ -224,7 +224,7 @@ async function connect(
   what: "exec" | "attach",
 ): Promise<void> {
   const { core, agent } = world;
-  // Whoever upgrades a GET runs a command all the same, so the right to `get` is not enough.
+  // An upgraded GET runs a command all the same, so the right to `get` is not enough.
   demandAccess(
     world.authorizer,
     exchange.user,
@@ -312,7 +312,9 @@ async function log(world: SubresourceContext, exchange: Exchange, target: Target
   response.end();
 }
 
-/** The container that a log is about: the only regular one, whatever others there are; with several it has to be said. */
+/**
+ * The container that a log is about: the only regular one, whatever others there are; with several it has to be said.
+ */
 function containerOf(pod: Pod, asked: string): string {
   const spec = pod.spec;
   const { name } = pod.metadata;

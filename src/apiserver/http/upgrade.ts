@@ -10,15 +10,15 @@ export interface Upgrade {
 }
 
 /**
- * Requests that ask for another protocol go the way of all others, with the socket in hand: who asks, may they, is the pod
- * there. A refusal is an ordinary answer; only who agrees takes the socket over.
+ * Requests that ask for another protocol go the way of all others, with the socket in hand: who asks, may they, is the
+ * pod there. A refusal is an ordinary answer; only who agrees takes the socket over.
  */
 export function onUpgrade(
   server: Server,
   answer: (request: IncomingMessage, response: ServerResponse, upgrade: Upgrade) => void,
 ): void {
   server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-    // The connection may break while nobody looks.
+    // The connection may break while nothing reads from it.
     socket.on("error", () => socket.destroy());
     const response = new ServerResponse(request);
     response.shouldKeepAlive = false;

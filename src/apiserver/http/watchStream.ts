@@ -52,7 +52,7 @@ export class WatchStream {
     this.push(this.encode(event));
   }
 
-  /** Undefined while more can be taken at once; otherwise whether somebody still listens, once there is room. */
+  /** Undefined while more can be taken at once; otherwise whether the client still listens, once there is room. */
   room(): Promise<boolean> | undefined {
     if (this.open && this.pendingBytes < flushBytes && !this.blocked) return undefined;
     return new Promise((resolve) => {

@@ -738,7 +738,7 @@ const taken = () =>
     ],
   });
 
-test("services get an address and node ports that nobody has", () => {
+test("services get an address and node ports that no other service has", () => {
   const { spec } = create("/services", service({ type: "NodePort" }), taken()).object;
   expect(spec.clusterIP).toBe("10.96.0.2");
   expect(spec.ports[0].nodePort).toBeGreaterThan(30000);

@@ -1,6 +1,6 @@
 /**
- * RFC 6902: a list of operations, all or none. Upstream's library has habits that clients rely on: negative indexes count
- * from the end, and a `test` for null passes where nothing is.
+ * RFC 6902: a list of operations, all or none. Upstream's library has habits that clients rely on: negative indexes
+ * count from the end, and a `test` for null passes where nothing is.
  */
 import { equalJson, isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
 import { badRequest, failure, tooLarge } from "../../model/objects/status.ts";
@@ -16,7 +16,10 @@ type Container = Json[] | JsonObject;
 /** Something in the patch does not fit the object. */
 class Misfit extends Error {}
 
-/** Applies a patch to an object without changing it; refuses with 400 (malformed), 413 (too large), 422 (does not apply). */
+/**
+ * Applies a patch to an object without changing it; refuses with 400 (malformed), 413 (too large), 422 (does not
+ * apply).
+ */
 export function jsonPatch(target: JsonObject, patch: Json): JsonObject {
   if (!Array.isArray(patch)) throw badRequest("error decoding patch: a JSON patch must be an array of operations");
   if (patch.length > operationsMax) {

@@ -1,6 +1,6 @@
 /**
- * The words of a strategic merge patch (`$patch`, `$retainKeys`, `$setElementOrder/x`, `$deleteFromPrimitiveList/x`), and
- * how a value of a patch looks once they have done their work.
+ * The words of a strategic merge patch (`$patch`, `$retainKeys`, `$setElementOrder/x`, `$deleteFromPrimitiveList/x`),
+ * and how a value of a patch looks once they have done their work.
  */
 import { isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
 import { badRequest } from "../../model/objects/status.ts";
@@ -13,7 +13,8 @@ export const removePrefix = "$deleteFromPrimitiveList/";
 
 /**
  * A value that enters the object for the first time: nulls and directives in it have done their work. Raw JSON is left
- * alone, for there `$patch` may be data (the revisions of a StatefulSet hold one). Undefined when it asks to be deleted.
+ * alone, for there `$patch` may be data (the revisions of a StatefulSet hold one). Undefined when it asks to be
+ * deleted.
  */
 export function clean(value: Json, schema: SchemaNode | undefined): Json | undefined {
   if (schema?.kind === "any") return value;

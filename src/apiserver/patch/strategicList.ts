@@ -1,6 +1,6 @@
 /**
- * Lists in a strategic merge patch: items are matched by their merge key (or by value, for primitives), and the result is
- * put into an order that honours both what the patch asked for and where the server's own items stood.
+ * Lists in a strategic merge patch: items are matched by their merge key (or by value, for primitives), and the result
+ * is put into an order that honours both what the patch asked for and where the server's own items stood.
  */
 import { isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
 import { badRequest, failure } from "../../model/objects/status.ts";
@@ -89,9 +89,9 @@ function mergeItems(server: JsonObject[], items: JsonObject[], schema: ListNode,
 }
 
 /**
- * Items that `wanted` lists stand in its order; the server's own keep theirs. Where both meet, an item of the server goes
- * before the next wanted one if it stood before it on the server. So an item new to the server, sent without an order,
- * comes out first; that is what upstream does too.
+ * Items that `wanted` lists stand in its order; the server's own keep theirs. Where both meet, an item of the server
+ * goes before the next wanted one if it stood before it on the server. So an item new to the server, sent without an
+ * order, comes out first; that is what upstream does too.
  */
 function arrange(merged: Json[], wanted: Json[], server: Json[], keyOf: (item: Json) => string | undefined): Json[] {
   const wantedAt = places(wanted, keyOf);

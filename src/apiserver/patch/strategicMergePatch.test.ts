@@ -479,7 +479,7 @@ describe("with the schemas of the real kinds", () => {
   });
 });
 
-describe("mistakes are told with 400", () => {
+describe("mistakes are answered with 400", () => {
   test.each<[string, Json, string]>([
     [
       "an item without its key",

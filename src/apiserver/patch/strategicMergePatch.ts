@@ -1,7 +1,8 @@
 /**
  * The patch that kubectl sends for built-in kinds: like a merge patch, but lists whose items have names are merged item
- * by item, and words that start with `$` say what plain data cannot: remove this item, keep this order, drop other keys.
- * The schema knows which lists merge and by which key. The input never changes; untouched parts are shared with it.
+ * by item, and words that start with `$` say what plain data cannot: remove this item, keep this order, drop other
+ * keys. The schema knows which lists merge and by which key. The input never changes; untouched parts are shared with
+ * it.
  */
 import { isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
 import { badRequest } from "../../model/objects/status.ts";

@@ -101,7 +101,7 @@ export function strictMessage(complaints: readonly string[]): string {
   return `strict decoding error: ${complaints.join(", ")}`;
 }
 
-/** A hostile body could name a million unknown fields; nobody reads more than these. */
+/** A hostile body could name a million unknown fields; no more than these are reported. */
 const complaintsMax = 100;
 
 function cannotHandle({ kindName, apiVersion }: DecodeOptions, why: string): StatusError {

@@ -88,7 +88,10 @@ function makePlan(node: SchemaNode, inMap: boolean): DecodePlan {
   return new DecodePlan(node, inMap);
 }
 
-/** Whether Go's zero value is worth writing. Times and missing lists would print as null: nullFields.ts has those that do. */
+/**
+ * Whether Go's zero value is worth writing. Times and missing lists would print as null: nullFields.ts has those that
+ * do.
+ */
 function hasZero(plan: DecodePlan): boolean {
   return !(plan.op === "list" || plan.op === "map" || plan.op === "any" || plan.op === "bytes" || isTime(plan));
 }

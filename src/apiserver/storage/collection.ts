@@ -65,7 +65,10 @@ export class Collection {
     }
   }
 
-  /** How many objects of the namespace there are now from a key on; undefined when that would have to be counted one by one. */
+  /**
+   * How many objects of the namespace there are now from a key on; undefined when that would have to be counted one by
+   * one.
+   */
   countFrom(namespace: string, fromKey: string): number | undefined {
     // A tombstone that is still remembered would be counted too.
     if (this.heads.size !== this.liveCount) return undefined;
@@ -91,8 +94,8 @@ export class Collection {
   }
 
   /**
-   * Bytes that a version holds on to. Where nothing is encoded only every so many are measured, and the others taken to be like
-   * the last one; a parsed object costs three times its bytes.
+   * Bytes that a version holds on to. Where nothing is encoded only every so many are measured, and the others taken to
+   * be like the last one; a parsed object costs three times its bytes.
    */
   weightOf(version: Version): number {
     if (version.byteLength > 0) return version.byteLength;

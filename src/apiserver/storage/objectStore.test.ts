@@ -43,7 +43,7 @@ class TestLog implements Store {
 }
 
 describe("a store with a log", () => {
-  test("shows a write to the next writer at once, and to nobody else before it is on the disk", async () => {
+  test("shows a write to the next writer at once, and to readers only when it is on the disk", async () => {
     const log = new TestLog();
     const store = new ObjectStore({ clock: new ManualClock(), log });
     const heard: number[] = [];
@@ -110,7 +110,7 @@ describe("a store with a log", () => {
   });
 });
 
-test("a listener that fails takes the event from nobody else", () => {
+test("a listener that fails does not take the event from the others", () => {
   const problems: unknown[] = [];
   const store = new ObjectStore({ clock: new ManualClock(), onProblem: (error) => problems.push(error) });
   const heard: number[] = [];
@@ -157,7 +157,7 @@ test("a store in memory weighs its past too, and gives back exactly what it coun
   expect(store.historySize).toEqual({ events: 0, bytes: 0 });
 });
 
-test("what is forgotten is held by nobody, also between two cuts of the list that it was in", async () => {
+test("what is forgotten is not referenced any more, also between two cuts of the list that it was in", async () => {
   const store = new ObjectStore({ clock: new ManualClock(), retention: { events: 5_000, ageMs: -1 } });
   const forgotten: WeakRef<object>[] = [];
   const fill = (): void => {

@@ -11,7 +11,7 @@ import { keyOf, RecentlyParsed, Version } from "./version.ts";
  * else runs, so a precondition that held when it was checked holds when the write takes effect.
  *
  * What has been committed but has not reached the disk yet is visible to writers (the next write builds on it) and to
- * nobody else: events go out, and answers are given, when the log has it. So no client ever acts on a write that a
+ * nothing else: events go out, and answers are given, when the log has it. So no client ever acts on a write that a
  * crash could take back.
  */
 export class ObjectStore {
@@ -23,7 +23,10 @@ export class ObjectStore {
   private readonly recent = new RecentlyParsed(4096);
   private readonly freeze: boolean;
   private readonly indexedFields: Readonly<Record<string, number>>;
-  /** Every event that is still remembered, in order, from `historyStart` on; before it are holes that are cut off now and then. */
+  /**
+   * Every event that is still remembered, in order, from `historyStart` on; before it are holes that are cut off now
+   * and then.
+   */
   private history: (StoreEvent | undefined)[] = [];
   private historyStart = 0;
   private historyBytes = 0;
@@ -148,7 +151,9 @@ export class ObjectStore {
     return this.reach(revision).promise;
   }
 
-  /** Resolves once the revision has been reached and is durable, for reads that ask for a revision we do not have yet. */
+  /**
+   * Resolves once the revision has been reached and is durable, for reads that ask for a revision we do not have yet.
+   */
   reach(revision: number): { promise: Promise<void>; cancel: () => void } {
     let cancel = (): void => {};
     const promise = new Promise<void>((resolve, reject) => {

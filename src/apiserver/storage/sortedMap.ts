@@ -97,7 +97,8 @@ export class SortedMap<V> {
 
   private split(at: number): void {
     const chunk = this.chunks[at] as Chunk<V>;
-    // Names often arrive in ascending order; cutting near the end then leaves full chunks behind instead of half-full ones.
+    // Names often arrive in ascending order; cutting near the end then leaves full chunks behind instead of half-full
+    // ones.
     const cut = at === this.chunks.length - 1 ? chunkLengthMax - 16 : chunk.keys.length >>> 1;
     const tail: Chunk<V> = { keys: chunk.keys.splice(cut), values: chunk.values.splice(cut) };
     this.chunks.splice(at + 1, 0, tail);

@@ -6,7 +6,7 @@ import type { SideRecord } from "../../ports/store.ts";
  * One object as it was from one revision on. Versions of a key form a chain towards the past, which answers reads at
  * an exact revision until compaction cuts it.
  *
- * An object is held once, either parsed or as bytes: the other form is made when somebody asks. Bytes are what lists,
+ * An object is held once, either parsed or as bytes: the other form is made on demand. Bytes are what lists,
  * watches and the log need and cost a third of the parsed form, so a server with a log keeps bytes and lets parsed
  * forms go (see `forgetObject`); the simulator never encodes and keeps the parsed form.
  */
@@ -16,7 +16,10 @@ export class Version {
   readonly namespace: string;
   readonly name: string;
   readonly side: SideRecord;
-  /** True for the moment at which the object was gone; `object()` is then its last state under the revision of the deletion. */
+  /**
+   * True for the moment at which the object was gone; `object()` is then its last state under the revision of the
+   * deletion.
+   */
   readonly deleted: boolean;
   /** The version before this one, until compaction forgets it. */
   previous: Version | undefined;
@@ -49,7 +52,7 @@ export class Version {
     return keyOf(this.namespace, this.name);
   }
 
-  /** The object. Shared by everybody who reads it: never change it. */
+  /** The object. Shared by all readers: never change it. */
   object(): KubeObject {
     if (this.parsed !== undefined) return this.parsed;
     const object = JSON.parse((this.encoded as Buffer).toString("utf8")) as KubeObject;
@@ -94,7 +97,9 @@ export function keyOf(namespace: string, name: string): string {
   return namespace === "" ? name : `${namespace}/${name}`;
 }
 
-/** The parsed forms that were used last, so that a controller's read-modify-write does not parse what was just written. */
+/**
+ * The parsed forms that were used last, so that a controller's read-modify-write does not parse what was just written.
+ */
 export class RecentlyParsed {
   private readonly ring: (Version | undefined)[];
   private next = 0;

@@ -228,7 +228,7 @@ describe("watches", () => {
     });
   }
 
-  test("a watcher that writes while it is told the past misses nothing of it", () => {
+  test("a watcher that writes while it catches up misses no event", () => {
     const clock = new ManualClock();
     const store = new ObjectStore({ clock, indexedFields });
     const hub = new WatchHub(store, clock, indexedFields);

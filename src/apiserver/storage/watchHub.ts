@@ -3,7 +3,7 @@ import type { ObjectStore } from "./objectStore.ts";
 import type { StoreEvent } from "./storeEvent.ts";
 import { keyOf, type Version } from "./version.ts";
 
-/** What a watcher is told. A bookmark carries no object, only a revision. */
+/** What a watcher gets. A bookmark carries no object, only a revision. */
 export type WatchEvent =
   | {
       readonly type: "ADDED" | "MODIFIED" | "DELETED";
@@ -42,7 +42,7 @@ interface Watcher {
   readonly bucket: string;
   /** Nothing at or below this is delivered again. */
   lastRevision: number;
-  /** It is being told the past; whatever happens meanwhile is told by that, in its turn. */
+  /** It is catching up with the history; events that are committed meanwhile are delivered by that, in order. */
   isCatchingUp: boolean;
   cancelTimeout: (() => void) | undefined;
 }
@@ -50,8 +50,8 @@ interface Watcher {
 const bookmarkEveryMs = 50_000;
 
 /**
- * Hands every change to the watchers that asked for it: in order, once, complete. A watcher lies in one bucket (by name,
- * by indexed field, by namespace, or for all), so that one pod event does not visit five thousand node agents.
+ * Hands every change to the watchers that asked for it: in order, once, complete. A watcher lies in one bucket (by
+ * name, by indexed field, by namespace, or for all), so that one pod event does not visit five thousand node agents.
  */
 export class WatchHub {
   private readonly store: ObjectStore;
@@ -75,7 +75,10 @@ export class WatchHub {
     return this.watchers.size;
   }
 
-  /** Starts a watch; the caller has checked that `sinceRevision` is not compacted. The returned function ends it silently. */
+  /**
+   * Starts a watch; the caller has checked that `sinceRevision` is not compacted. The returned function ends it
+   * silently.
+   */
   watch(options: WatchOptions): () => void {
     const watcher: Watcher = {
       options,
@@ -93,8 +96,8 @@ export class WatchHub {
   }
 
   /**
-   * Who is told something may write at once, before this returns. The new event must not overtake what is still to be told, so the
-   * next one is looked for by revision each time, and `dispatch` passes this watcher over.
+   * A watcher may write at once when it gets an event, before this returns. The new event must not overtake those still
+   * to be delivered, so the next one is looked for by revision each time, and `dispatch` skips this watcher.
    */
   private catchUp(watcher: Watcher): void {
     const collection = this.store.collection(watcher.options.resource);
@@ -217,7 +220,9 @@ export class WatchHub {
     }
   }
 
-  /** For who watches by selector, an object that stops matching is gone: its last matching state, at this event's revision. */
+  /**
+   * For a watch by selector, an object that stops matching is gone: its last matching state, at this event's revision.
+   */
   private restamp(event: StoreEvent, previous: Version): Version {
     let version = this.restamped.get(event);
     if (version === undefined) {

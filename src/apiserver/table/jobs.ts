@@ -41,7 +41,7 @@ function jobStatus({ metadata, status }: Job): string {
 function completions({ spec, status }: Job): string {
   const succeeded = status?.succeeded ?? 0;
   if (spec?.completions !== undefined) return `${succeeded}/${spec.completions}`;
-  // Without a number, one success ends the job, whoever of the workers has it.
+  // Without a number, one success ends the job, whichever worker has it.
   const parallelism = spec?.parallelism ?? 0;
   return parallelism > 1 ? `${succeeded}/1 of ${parallelism}` : `${succeeded}/1`;
 }

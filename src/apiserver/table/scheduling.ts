@@ -1,4 +1,4 @@
-/** Who goes first, who leads, and which pods stand or fall together. */
+/** Tables of priority classes, leases, runtime classes and pod groups. */
 
 import type { Lease, PodGroup, PriorityClass, RuntimeClass } from "../../model/kubernetes.generated.ts";
 import { humanAge } from "../../model/values/humanDuration.ts";

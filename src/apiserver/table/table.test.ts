@@ -103,7 +103,7 @@ describe("the columns of", () => {
     expect(columnsOf(storageKey)).toBe(columns);
   });
 
-  test("a kind that nobody described are its name and its date", () => {
+  test("a kind without columns of its own are its name and its date", () => {
     expect(row("example.com/unheard", {})).toEqual({ Name: "x", "Created At": "2026-01-01T23:58:30Z" });
   });
 });
@@ -551,7 +551,7 @@ describe("an event", () => {
     });
   });
 
-  test("of the new kind has one time, counts once, and is told by its reporter", () => {
+  test("of the new kind has one time, counts once, and names its reporting controller", () => {
     const single = {
       ...old,
       source: {},

@@ -3,7 +3,7 @@ import type { KubeObject } from "../../model/objects/object.ts";
 /** What a cell may hold; null is an empty place. */
 export type Cell = string | number | boolean | null;
 
-/** A column as kubectl is told about it. */
+/** A column as kubectl gets it. */
 export interface ColumnDefinition {
   readonly name: string;
   /** `string`, `integer`, `number`, `boolean` or `date`. */

@@ -129,8 +129,8 @@ export async function insertObject(
 }
 
 /**
- * What mutating admission is asked about: Kubernetes gives an object its UID, its time and a generated name only after that. Who
- * needs to tell two such objects apart has the request's own UID.
+ * What mutating admission is asked about: Kubernetes gives an object its UID, its time and a generated name only after
+ * that. A webhook that needs to tell two such objects apart has the request's own UID.
  */
 function beforeMutation(
   sent: KubeObject,
@@ -262,7 +262,7 @@ export function statusKeeps(resource: Resource): Strategy["statusKeeps"] {
   return resource.custom !== undefined ? "metadata" : resource.strategy.statusKeeps;
 }
 
-/** What the endpoint does not take from the caller, and so nobody comes to own through it. */
+/** Fields that the endpoint does not take from the caller, so that no manager comes to own them through it. */
 export function resetFieldsOf(resource: Resource, subresource: string): { resetFields?: FieldSet } {
   if (subresource === "status") {
     const keeps = statusKeeps(resource);

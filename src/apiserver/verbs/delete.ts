@@ -32,7 +32,7 @@ export interface Deleted {
   readonly gone: boolean;
 }
 
-/** DELETE of one object: at once, or marked and left to whoever holds it. */
+/** DELETE of one object: at once, or marked and left to its finalizers and its kubelet. */
 export async function deleteObject(core: Core, target: Target, options: DeleteOptions, call: Call): Promise<Deleted> {
   const { resource } = target;
   const { storageKey } = resource.type;
@@ -166,7 +166,7 @@ function endOf(startMs: number, graceSeconds: number): number {
   return Math.min(startMs + graceSeconds * 1000, timeMsMax);
 }
 
-/** The two finalizers by which the garbage collector is told what to do with dependents. */
+/** The two finalizers that say what the garbage collector does with dependents. */
 function finalizersFor(strategy: Strategy, existing: readonly string[], options: DeleteOptions): string[] {
   const policy = policyOf(strategy, existing, options);
   if (policy === undefined) return [...existing];

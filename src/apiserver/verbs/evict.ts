@@ -22,7 +22,7 @@ export async function evictObject(
   if (named !== "" && named !== target.name) {
     throw badRequest(`name in URL does not match name in Eviction object: ${target.name} and ${named}`);
   }
-  // Somebody else may spend the budget, or change the pod, between our look and our write. Then we look again.
+  // Another request may spend the budget, or change the pod, between the read and the write. Then both are repeated.
   for (;;) {
     const version = core.store.get(target.resource.type.storageKey, target.namespace, target.name);
     if (version === undefined) throw notFound(target.resource.groupResource, target.name);
@@ -108,7 +108,7 @@ async function markAndDelete(
       call,
     );
     if (marked.deleted === true) return;
-    // Our own mark moved the revision; whoever changed the pod after it still makes the delete fail.
+    // The mark of this eviction moved the revision; a write after it still makes the delete fail.
     if (resourceVersion !== undefined) revision = String(marked.version.revision);
   }
   const preconditions = { uid: options.preconditions?.uid ?? uid, resourceVersion: revision };

@@ -63,7 +63,7 @@ export function validateMetadataUpdate(next: KubeObject, old: KubeObject, resour
   return errors;
 }
 
-/** Only a DELETE marks an object; whoever sends another mark with an update is mistaken about what it does. */
+/** Only a DELETE marks an object; an update with another mark is a mistake. */
 export function deletionMarkErrors(sent: ObjectMeta, before: ObjectMeta): FieldError[] {
   const errors: FieldError[] = [];
   const { deletionTimestamp, deletionGracePeriodSeconds } = sent;

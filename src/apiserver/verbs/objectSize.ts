@@ -3,14 +3,15 @@ import { tooLarge } from "../../model/objects/status.ts";
 import type { Version } from "../storage/version.ts";
 
 /**
- * The largest object that is stored. Kubernetes stores what etcd takes, which is 1.5 MiB of its binary form; the JSON that
- * is kept here is wordier. A small body can become a large object: each list item brings defaults and its owner's fields.
+ * The largest object that is stored. Kubernetes stores what etcd takes, which is 1.5 MiB of its binary form; the JSON
+ * that is kept here is wordier. A small body can become a large object: each list item brings defaults and its owner's
+ * fields.
  */
 export const objectBytesMax = 2 * 1024 * 1024;
 
 /**
- * Refuses an object that is too large. One that already was, from an earlier version of Muster, may become smaller, and one
- * that is being deleted may say what it has to say.
+ * Refuses an object that is too large. One that already was, from an earlier version of Muster, may become smaller, and
+ * one that is being deleted may say what it has to say.
  */
 export function refuseTooLarge(object: KubeObject, before?: Version): void {
   if (object.metadata.deletionTimestamp !== undefined) return;

@@ -203,7 +203,7 @@ export interface WatchSink {
   deliver(event: WatchEvent): void;
   /** The watch ended by itself. */
   closed(): void;
-  /** While the initial set is sent: undefined when more can be taken at once; false when nobody listens any more. */
+  /** While the initial set is sent: undefined when more can be taken at once; false when the client has gone. */
   room?(): Promise<boolean> | undefined;
 }
 
@@ -306,8 +306,8 @@ export function selectionOf(
 }
 
 /**
- * What a field selector pins, for the authorizer: a list that asks for one name is authorised as a request for that name,
- * and a node may list what is its own. Empty for verbs that take no selector.
+ * What a field selector pins, for the authorizer: a list that asks for one name is authorised as a request for that
+ * name, and a node may list what is its own. Empty for verbs that take no selector.
  */
 export function pinnedFields(
   verb: string,

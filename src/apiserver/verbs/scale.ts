@@ -57,7 +57,7 @@ export async function patchScale(
   });
 }
 
-/** An applied Scale owns the replicas of its object, and conflicts with whoever else owns them. */
+/** An applied Scale owns the replicas of its object, and conflicts with any other owner of them. */
 async function applyScale(core: Core, target: Target, patch: Sent, call: PatchCall): Promise<KubeObject> {
   const { resource } = target;
   if (call.fieldManager === "") {

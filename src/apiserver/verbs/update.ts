@@ -28,7 +28,7 @@ import {
 import { deletionMarkErrors, type validateMetadata, validateMetadataUpdate } from "./metadata.ts";
 import { refuseTooLarge } from "./objectSize.ts";
 
-/** Attempts before we admit that somebody else is always faster. */
+/** Attempts before a patch gives up against faster writers. */
 const attemptsMax = 50;
 
 /** How an object is to be changed. Called again from the start when the object changed meanwhile. */
@@ -118,7 +118,7 @@ async function attemptUpdate(
   const sentManagedFields = sentMetadata.managedFields;
   let next = restrict(resource, change, subresource, built, old);
   keepSystemMetadata(next, old);
-  // Ownership is settled before admission: what the server itself adds is nobody's wish.
+  // Ownership is settled before admission: what the server itself adds has no owner.
   setManagedFields(
     next,
     change.ownsFields === true

@@ -1,6 +1,6 @@
 /**
- * From bytes that anybody may have sent to a JSON value that the rest of the program can trust: UTF-8, bounded depth,
- * no key that could reach a prototype, no number that would come out differently than it went in.
+ * From untrusted bytes to a JSON value that the rest of the program can trust: UTF-8, bounded depth, no key that could
+ * reach a prototype, no number that would come out differently than it went in.
  */
 import { isAscii, isUtf8 } from "node:buffer";
 import type { Json } from "../../model/objects/json.ts";
@@ -8,8 +8,8 @@ import { badRequest } from "../../model/objects/status.ts";
 import { JsonSyntaxError, scanJson } from "./jsonScan.ts";
 
 /**
- * How deep a body may nest. Go's decoder stops at 10,000; our code that walks objects is recursive and a thousand levels
- * are safe for all of it, while real objects stay below fifty.
+ * How deep a body may nest. Go's decoder stops at 10,000; our code that walks objects is recursive and a thousand
+ * levels are safe for all of it, while real objects stay below fifty.
  */
 export const nestingMax = 1000;
 

@@ -1,6 +1,6 @@
 /**
- * A slow, careful walk over JSON text, for the rare bodies that the fast parser refuses or that look suspicious: it says
- * what is wrong in the words of Go's decoder, which clients know, and it sees what a parsed value no longer shows
+ * A slow, careful walk over JSON text, for the rare bodies that the fast parser refuses or that look suspicious: it
+ * says what is wrong in the words of Go's decoder, which clients know, and it sees what a parsed value no longer shows
  * (keys given twice, digits that a double cannot hold). It keeps its own stack, so depth cannot overflow ours.
  */
 export interface JsonVisitor {

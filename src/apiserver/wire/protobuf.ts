@@ -2,8 +2,8 @@
  * Protobuf bodies, which every client written in Go sends for built-in kinds, turned into the JSON they denote. Answers
  * are never protobuf, so there is no encoder here.
  *
- * A Go client writes value fields always and pointers only when set. So a zero in a value field says nothing (unless JSON
- * would show it too), while a zero behind a pointer was meant.
+ * A Go client writes value fields always and pointers only when set. So a zero in a value field says nothing (unless
+ * JSON would show it too), while a zero behind a pointer was meant.
  */
 import type { Json, JsonObject } from "../../model/objects/json.ts";
 import { badRequest } from "../../model/objects/status.ts";

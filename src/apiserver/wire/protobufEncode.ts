@@ -1,6 +1,6 @@
 /**
- * The way back, as a Go client does it: JSON to the wire. The server never answers with protobuf; this is for tests and for
- * the benchmark, which must send what real clients send.
+ * The way back, as a Go client does it: JSON to the wire. The server never answers with protobuf; this is for tests and
+ * for the benchmark, which must send what real clients send.
  */
 import type { Json, JsonObject } from "../../model/objects/json.ts";
 import { parseMicroTime, parseTime } from "../../model/values/time.ts";

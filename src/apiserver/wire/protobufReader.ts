@@ -1,4 +1,4 @@
-/** Reads the proto2 wire format from bytes that anybody may have sent: every length is checked before it is used. */
+/** Reads the proto2 wire format from untrusted bytes: every length is checked before it is used. */
 import { isUtf8 } from "node:buffer";
 
 /** The bytes are not what they claim to be. */

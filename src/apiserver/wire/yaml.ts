@@ -1,6 +1,6 @@
 /**
- * YAML in and out. Reading follows YAML 1.1, as upstream's library does (`yes` is true, `0644` is octal), but dates stay
- * strings, and what JSON cannot say is refused. JSON is YAML too, and most clients send it under the YAML type.
+ * YAML in and out. Reading follows YAML 1.1, as upstream's library does (`yes` is true, `0644` is octal), but dates
+ * stay strings, and what JSON cannot say is refused. JSON is YAML too, and most clients send it under the YAML type.
  */
 import { type Document, isMap, isScalar, isSeq, parseDocument, type Scalar, stringify } from "yaml";
 import type { Json, JsonObject } from "../../model/objects/json.ts";
@@ -116,7 +116,8 @@ function looksLikeSyntax(message: string): boolean {
 
 /**
  * A rough bound before the recursive parser starts: brackets that are open at once, and indicators that open one level
- * each on a line (`- - - x`). It may count brackets inside strings, so it is generous; depth by indentation is found later.
+ * each on a line (`- - - x`). It may count brackets inside strings, so it is generous; depth by indentation is found
+ * later.
  */
 function refuseDeepNesting(text: string): void {
   let open = 0;
@@ -132,8 +133,8 @@ function refuseDeepNesting(text: string): void {
 }
 
 /**
- * Looks at the document before it becomes a value. Keys that are maps or lists are refused: JSON has none, and the library
- * writes each of them out as text, which for keys inside keys takes exponential time.
+ * Looks at the document before it becomes a value. Keys that are maps or lists are refused: JSON has none, and the
+ * library writes each of them out as text, which for keys inside keys takes exponential time.
  */
 function inspect(node: unknown, path: string, depth: number, duplicates: string[] | undefined): void {
   if (depth > nestingMax) throw new BodyError("exceeded max depth");

@@ -20,7 +20,10 @@ import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "
 import { kindSource, type Source } from "../runtime/sources.ts";
 import { asKube, claimKeysOf, type DeviceCaches, deviceKinds, podKeyOf } from "./deviceCaches.ts";
 
-/** Server-side apply wants the name that Kubernetes' own controller has, so that the two never fight over a pod's status. */
+/**
+ * Server-side apply wants the name that Kubernetes' own controller has, so that the two never fight over a pod's
+ * status.
+ */
 const fieldManager = "ResourceClaimController";
 
 /** Makes claims from templates, takes reservations of pods that are over off their claims, and gives devices back. */
@@ -251,7 +254,10 @@ class ClaimController {
     return { again: "the claim changes faster than it can be looked at" };
   }
 
-  /** A claim that was just given back needs its protection no longer. If this is lost, its next use or its deletion sees to it. */
+  /**
+   * A claim that was just given back needs its protection no longer. If this is lost, its next use or its deletion sees
+   * to it.
+   */
   private async dropProtection(written: { object?: KubeObject }, cancel: Cancel): Promise<void> {
     const claim = written.object as ResourceClaim | undefined;
     if (claim === undefined || claim.status?.allocation !== undefined) return;
@@ -316,7 +322,7 @@ class ClaimController {
   ): Promise<Outcome<FreshObject>> {
     const { pods, nodes, groups } = this.world;
     const { revision } = target.plural === "pods" ? pods : target.plural === "nodes" ? nodes : (groups ?? pods);
-    // A reservation was written by who had seen the pod: the read must not be older than the claim.
+    // The writer of a reservation had observed the pod: the read must not be older than the claim.
     const atLeast = laterOf(revision, this.world.claims.revision);
     return lookAgain(this.world.controllers.kube, target, { atLeast, cancel });
   }

@@ -24,8 +24,9 @@ export class ClaimTakeOver {
   }
 
   /**
-   * A predecessor may have sent an allocation that has not landed. It can only land on a claim that got its finalizer first and has not
-   * changed since; taking the finalizer off changes it, and the late write meets a conflict. Before that nothing is given away.
+   * A predecessor may have sent an allocation that has not landed. It can only land on a claim that got its finalizer
+   * first and has not changed since; taking the finalizer off changes it, and the late write meets a conflict. Before
+   * that nothing is given away.
    */
   async done(cancel: Cancel): Promise<Outcome<unknown>> {
     const { lease } = this.world.controllers;
@@ -40,7 +41,8 @@ export class ClaimTakeOver {
 
   private async run(epoch: string, cancel: Cancel): Promise<Outcome<unknown>> {
     const { controllers, claims } = this.world;
-    // A replica that lags behind may not have what our predecessor wrote; what took us the lease is later than all of that.
+    // A replica that lags behind may not have what our predecessor wrote; what took us the lease is later than all of
+    // that.
     const atLeast = controllers.lease?.takenAt ?? firstRevision;
     const listed = await lookAgainAtAll(controllers.kube, claimKind, {}, { atLeast, cancel });
     if (!listed.ok) return listed;

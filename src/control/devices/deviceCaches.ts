@@ -43,7 +43,10 @@ export const deviceKinds = {
 /** For exhibits, which keep their mistakes to themselves. */
 export type MakeTracker = (options: ClaimTrackerOptions) => ClaimTracker;
 
-/** What all who deal with devices look at: the caches, one picture of them, and what is worked out from slices, rules and classes. */
+/**
+ * What every component that deals with devices reads: the caches, one picture of them, and what is worked out from
+ * slices, rules and classes.
+ */
 export class DeviceCaches {
   readonly controllers: Controllers;
   readonly pods: ObjectCache<Pod>;
@@ -195,7 +198,10 @@ export class DeviceCaches {
     return this.full;
   }
 
-  /** What is given away and what there is, for who tries placements before one is written. Good until something happens. */
+  /**
+   * Allocated and available devices, for a caller that tries placements before one is written. Valid until the next
+   * event.
+   */
   view(nowMs: number): DeviceView {
     const { tracker, selectors, features } = this;
     return {

@@ -52,8 +52,8 @@ export class DeviceReport {
   }
 
   /**
-   * What a component found when it began to give devices away. `inFlight`: decisions of a predecessor that still count. `voided`: claims that
-   * a late write of a predecessor can no longer reach.
+   * What a component found when it began to give devices away. `inFlight`: decisions of a predecessor that still count.
+   * `voided`: claims that a late write of a predecessor can no longer reach.
    */
   tookOver(component: string, tracker: ClaimTracker, more: { readonly voided?: number } = {}): void {
     let claims = 0;

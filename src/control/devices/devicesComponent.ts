@@ -13,7 +13,10 @@ export interface DevicesOptions {
   readonly makeTracker?: MakeTracker;
 }
 
-/** Dynamic Resource Allocation as a component of the control plane: the life of claims. The scheduler chooses their devices. */
+/**
+ * Dynamic Resource Allocation as a component of the control plane: the life of claims. The scheduler chooses their
+ * devices.
+ */
 export function devicesComponent(options: DevicesOptions = {}): Component {
   return {
     name: "devices",

@@ -23,9 +23,9 @@ import type {
 } from "../../ports/kubeApi.ts";
 
 /**
- * Devices are spoken of as `resource.k8s.io/v1`. Kubernetes 1.32 and 1.33 serve them in beta versions, older ones not at all: behind this API
- * the former speak v1, and the latter have no devices. Which it is shows when a kind is first asked for, and again when the server stops
- * knowing it, as it does when it is brought up to date.
+ * Devices are spoken of as `resource.k8s.io/v1`. Kubernetes 1.32 and 1.33 serve them in beta versions, older ones not
+ * at all: behind this API the former speak v1, and the latter have no devices. Which it is shows when a kind is first
+ * asked for, and again when the server stops knowing it, as it does when it is brought up to date.
  */
 export function servedDevices(kube: KubeApi): KubeApi {
   const known = new Map<string, Served>();
@@ -101,7 +101,8 @@ export function servedDevices(kube: KubeApi): KubeApi {
         if (isOver) return;
         if (!found.ok) end(found);
         else if (found.value !== undefined) open(found.value);
-        // Nothing ever happens to what is not there: who wants to begin with what exists is told to list, and a watch stays silent.
+        // A kind that is not served never changes: a watch that wants initial events fails, so that the client lists;
+        // any other watch stays silent.
         else if (options.sendInitialEvents === true) end(refused("Invalid", notServed(kind).message));
       });
     }
@@ -168,7 +169,10 @@ const servedAs: Readonly<Record<string, readonly Served[]>> = {
   resourceslices: [asIs, beta2, beta1(beta1Slice)],
 };
 
-/** A part of an object is said in the words of its version like the whole; a list of single operations names paths that all versions have. */
+/**
+ * A part of an object is said in the words of its version like the whole; a list of single operations names paths that
+ * all versions have.
+ */
 function patchFor<T extends KubeObject>(patch: Patch<T>, { conversion }: Served): Patch<T> {
   if (patch.type === "json") return patch;
   const { body } = patch;

@@ -45,7 +45,7 @@ class TaintController {
   private readonly recorder: EventRecorder;
   private readonly slicesByPool: CacheIndex<ResourceSlice>;
   private readonly claimsByPool: CacheIndex<ResourceClaim>;
-  /** Pods that were told to leave, by UID, with the rule. The oldest are forgotten. */
+  /** Pods that were evicted, by UID, with the rule. The oldest are forgotten. */
   private readonly evicted = new Map<string, string | undefined>();
   private readonly announced = new Set<string>();
   private readonly statusAtMs = new Map<string, number>();

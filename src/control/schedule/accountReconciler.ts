@@ -15,21 +15,21 @@ import type { Controllers } from "../runtime/controllers.ts";
 import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 
-/** Amounts are told at most this often for one object: a burst of pods is one write, not one for each. */
+/** The status of one object is written at most this often: a burst of pods is one write, not one for each. */
 const tellEveryMs = 1_000;
 
 /** Writes what groups and queues have and ask for on their status, and the same numbers as metrics. */
 export class AccountReconciler {
   private readonly controllers: Controllers;
-  private readonly world: SchedulerCaches;
+  private readonly caches: SchedulerCaches;
   private readonly dueMs = new Map<string, number>();
-  /** Undefined where nobody installs a Config. */
+  /** Undefined where the Config resource is not read. */
   private readonly configs: ObjectCache | undefined;
   private chosen: readonly ChosenLabel[] | undefined;
 
-  constructor(controllers: Controllers, world: SchedulerCaches, configs?: ObjectCache) {
+  constructor(controllers: Controllers, caches: SchedulerCaches, configs?: ObjectCache) {
     this.controllers = controllers;
-    this.world = world;
+    this.caches = caches;
     this.configs = configs;
   }
 
@@ -39,7 +39,7 @@ export class AccountReconciler {
     return this.chosen;
   }
 
-  /** How many bursts have begun whose end is still to be told. */
+  /** How many bursts have begun whose last amounts are not written yet. */
   get waits(): number {
     return this.dueMs.size;
   }
@@ -51,16 +51,16 @@ export class AccountReconciler {
   }
 
   async groupTurn(id: string, cancel: Cancel): Promise<ReconcileResult> {
-    const { cluster } = this.world;
+    const { cluster } = this.caches;
     const job = cluster.jobs.get(id);
-    const group = this.world.groups.get(id);
+    const group = this.caches.groups.get(id);
     if (job === undefined || group === undefined) {
       this.dueMs.delete(`group ${id}`);
       return undefined;
     }
     const waitMs = this.waitMs(`group ${id}`);
     if (waitMs > 0) return { requeueAfterMs: waitMs };
-    this.world.settle();
+    this.caches.settle();
     const wanted = groupResources(cluster, job);
     const known = group.status?.resourcesStatus;
     if (equalFields(known, wanted)) return undefined;
@@ -68,14 +68,14 @@ export class AccountReconciler {
   }
 
   /**
-   * All queues at once, from one moment. Whose numbers an event changes cannot be told from the event: with the last pod of a group its
-   * group goes, and with that the name of the queue.
+   * All queues at once, from one moment. An event does not say which queues it changes: with the last pod of a group
+   * its group goes, and with that the name of the queue.
    */
   async queuesTurn(cancel: Cancel): Promise<ReconcileResult> {
-    const { cluster, queues } = this.world;
+    const { cluster, queues } = this.caches;
     const waitMs = this.waitMs("queues");
     if (waitMs > 0) return { requeueAfterMs: waitMs };
-    this.world.settle();
+    this.caches.settle();
     cluster.refresh(this.controllers.ports.clock.nowMs());
     const requests = queueRequests(cluster);
     const classes = classesOfQueues(cluster);

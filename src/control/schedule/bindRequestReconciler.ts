@@ -16,7 +16,7 @@ import { reconcileResultOf } from "../runtime/loop.ts";
 import { holdBack } from "./holdBack.ts";
 import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 
-/** How long a gang's set may be incomplete before somebody who did not write it takes it for abandoned. */
+/** How long a gang's set may be incomplete before a leader that did not write it treats it as abandoned. */
 const abandonedMs = 5_000;
 
 const deletesAtOnce = 16;
@@ -25,45 +25,52 @@ const deletesAtOnce = 16;
 const longestMs = 30_000;
 
 /**
- * Takes away BindRequests that are over: failed for good, for a node that is gone, done and seen done, or part of a gang's set that was never
- * completed. Each is read again first; what is still wanted stays.
+ * Takes away BindRequests that are over: failed for good, for a node that is gone, done and seen done, or part of a
+ * gang's set that was never completed. Each is read again first; what is still wanted stays.
  */
 export class BindRequestReconciler {
   private readonly controllers: Controllers;
-  private readonly world: SchedulerCaches;
-  private readonly worlds: () => Iterable<SchedulerCaches>;
+  private readonly caches: SchedulerCaches;
+  private readonly allCaches: () => Iterable<SchedulerCaches>;
   private readonly byCommit;
   private readonly incompleteSince = new Map<string, number>();
-  /** Sets that lost a pod before they began. With its request goes what shows that, so the others need it remembered. */
+  /**
+   * Sets that lost a pod before they began. With its request goes what shows that, so the others need it remembered.
+   */
   private readonly voided = new Set<string>();
-  /** Pod UID to the UID of the last of its requests that failed: each counts once, however often we try to take it away. */
+  /**
+   * Pod UID to the UID of the last of its requests that failed: each counts once, however often we try to take it away.
+   */
   private readonly failed = new Map<string, string>();
 
-  /** `worlds` are those of all pools: requests are looked at by one of them, and pods wait in each. */
-  constructor(controllers: Controllers, world: SchedulerCaches, worlds: () => Iterable<SchedulerCaches>) {
+  /** `allCaches` are those of all pools: requests are looked at by one of them, and pods wait in each. */
+  constructor(controllers: Controllers, caches: SchedulerCaches, allCaches: () => Iterable<SchedulerCaches>) {
     this.controllers = controllers;
-    this.world = world;
-    this.worlds = worlds;
-    this.byCommit = world.requests.index((object) => {
+    this.caches = caches;
+    this.allCaches = allCaches;
+    this.byCommit = caches.requests.index((object) => {
       const id = commitOf(object);
       return id === undefined ? [] : [id];
     });
   }
 
-  /** One key for all requests of a gang's set, so that what happens to one of them is looked at once and not by each of them. */
+  /**
+   * One key for all requests of a gang's set, so that what happens to one of them is looked at once and not by each of
+   * them.
+   */
   setOf(object: KubeObject): string {
     const id = commitOf(object);
     return id === undefined ? `request ${keyOfObject(object)}` : `set ${id}`;
   }
 
-  async turn(key: string, cancel: Cancel): Promise<ReconcileResult> {
+  async reconcile(key: string, cancel: Cancel): Promise<ReconcileResult> {
     const doomed: Doomed[] = [];
     let againMs = Number.POSITIVE_INFINITY;
     const set = this.requestsOf(key);
     if (set.length === 0) this.voided.delete(key.slice("set ".length));
     const standing = this.standingOf(set);
     for (const object of set) {
-      // Who is on its way out waits for the binder.
+      // A terminating request waits for the binder.
       if (object.metadata.deletionTimestamp !== undefined) continue;
       const verdict = this.whyOver(object, standing);
       if (typeof verdict === "string") doomed.push({ object, why: verdict });
@@ -80,7 +87,7 @@ export class BindRequestReconciler {
     const at = key.indexOf(" ");
     const name = key.slice(at + 1);
     if (key.startsWith("set ")) return this.byCommit.get(name);
-    const object = this.world.requests.get(name);
+    const object = this.caches.requests.get(name);
     return object === undefined ? [] : [object];
   }
 
@@ -102,7 +109,7 @@ export class BindRequestReconciler {
           return { notAnyMore: "it is wanted again" };
         return { still: { ...intent, expected: expectedOf(fresh), why } };
       },
-      { atLeast: laterOf(this.world.requests.revision, this.world.pods.revision), cancel },
+      { atLeast: laterOf(this.caches.requests.revision, this.caches.pods.revision), cancel },
     );
     if (!outcome.ok) return reconcileResultOf(outcome);
     this.controllers.ports.log.debug({ request: keyOfObject(object), why: verdict }, "took a BindRequest away");
@@ -111,13 +118,13 @@ export class BindRequestReconciler {
 
   private holdBack(request: BindRequest): void {
     const uid = podUidOf(request) ?? "";
-    const { tasks } = this.world.cluster;
+    const { tasks } = this.caches.cluster;
     if (!isFinallyFailed(request) || !tasks.has(uid) || this.failed.get(uid) === request.metadata.uid) return;
     for (const other of [...this.failed.keys()]) if (!tasks.has(other)) this.failed.delete(other);
     this.failed.set(uid, request.metadata.uid);
     const nowMs = this.controllers.ports.clock.nowMs();
     const why = `the bind to ${request.spec?.selectedNode} failed: ${request.status?.reason ?? "no reason given"}`;
-    for (const { cluster } of this.worlds()) holdBack(cluster, uid, { why, nowMs, longestMs });
+    for (const { cluster } of this.allCaches()) holdBack(cluster, uid, { why, nowMs, longestMs });
   }
 
   private standingOf(set: readonly KubeObject[]): Standing {
@@ -138,9 +145,9 @@ export class BindRequestReconciler {
     if (request.status?.phase === "Succeeded")
       return hasEnded && this.isSeenBound(request) ? "its pod is bound" : undefined;
     const node = request.spec?.selectedNode ?? "";
-    if (this.world.nodes.get(node) === undefined && this.world.nodes.hasSynced) {
+    if (this.caches.nodes.get(node) === undefined && this.caches.nodes.hasSynced) {
       // The node may only not have come to us yet.
-      if (!isLater(object.metadata.resourceVersion, this.world.nodes.revision)) return `node ${node} is gone`;
+      if (!isLater(object.metadata.resourceVersion, this.caches.nodes.revision)) return `node ${node} is gone`;
     }
     return whyAbandoned;
   }
@@ -149,7 +156,7 @@ export class BindRequestReconciler {
     const [first] = set;
     const size = first === undefined ? 0 : commitSizeOf(first);
     const hasStarted = set.some((each) => isOver(each as BindRequest));
-    const pods = set.map((each) => this.world.cluster.tasks.get(podUidOf(each as BindRequest) ?? ""));
+    const pods = set.map((each) => this.caches.cluster.tasks.get(podUidOf(each as BindRequest) ?? ""));
     const losesPod = pods.some((task) => task?.pod.metadata.deletionTimestamp !== undefined);
     if (!hasStarted && (losesPod || this.voided.has(id))) {
       this.voided.add(id);
@@ -168,11 +175,11 @@ export class BindRequestReconciler {
   }
 
   /**
-   * A pod has its groups before it has its node, so what is seen bound is seen with them. They need not be those of the request: one that an
-   * earlier leader sent may land when the pod is bound elsewhere already.
+   * A pod has its groups before it has its node, so what is seen bound is seen with them. They need not be those of the
+   * request: one that an earlier leader sent may land when the pod is bound elsewhere already.
    */
   private isSeenBound(request: BindRequest): boolean {
-    const pod = this.world.cluster.tasks.get(podUidOf(request) ?? "")?.pod;
+    const pod = this.caches.cluster.tasks.get(podUidOf(request) ?? "")?.pod;
     return (pod?.spec?.nodeName ?? "") !== "";
   }
 }

@@ -10,11 +10,11 @@ import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 /** Takes the plan off a pod that others went for, once it has its node: a plan stands only while that pod waits. */
 export class EvictionPlanReconciler {
   private readonly controllers: Controllers;
-  private readonly world: SchedulerCaches;
+  private readonly caches: SchedulerCaches;
 
-  constructor(controllers: Controllers, world: SchedulerCaches) {
+  constructor(controllers: Controllers, caches: SchedulerCaches) {
     this.controllers = controllers;
-    this.world = world;
+    this.caches = caches;
   }
 
   isOver(object: KubeObject): boolean {
@@ -23,8 +23,8 @@ export class EvictionPlanReconciler {
     return hasPlan && (spec?.nodeName ?? "") !== "" && metadata.deletionTimestamp === undefined;
   }
 
-  async turn(key: string, cancel: Cancel): Promise<ReconcileResult> {
-    const pod = this.world.pods.get(key);
+  async reconcile(key: string, cancel: Cancel): Promise<ReconcileResult> {
+    const pod = this.caches.pods.get(key);
     if (pod === undefined || !this.isOver(pod)) return undefined;
     const patch = { metadata: { annotations: { [annotationKeys.plan]: null } } };
     const why = "it has its node: no victim has to go for it any more";

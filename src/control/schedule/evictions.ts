@@ -50,39 +50,40 @@ interface VictimMark {
 }
 
 /**
- * Evicts what a plan has to evict, all of it or none, also when we die in the middle of it. A plan is written down before the first victim goes:
+ * Evicts all victims of a plan or none, also across a crash of this process. The plan is durable before the first
+ * eviction:
  *
  *   1  every victim is marked with the plan
- *   2  every winner is promised its node, the last of them with the plan and after all others: from here on it stands
- *   3  the victims go
+ *   2  every preemptor is nominated to its node, the last one with the plan and after all others: now the plan stands
+ *   3  the victims are evicted
  *
- * Whoever leads next finds the marks: of a plan that stands it finishes the rest, of any other it takes them off. Everybody
- * is read again first; if anyone is not what was decided on, nobody goes and the whole is decided again.
+ * The next leader finds the marks: it finishes a plan that stands, and removes the marks of any other. Every pod is
+ * read again first; if one differs from what was decided on, no pod is evicted and the job is decided again.
  */
 export class Evictions {
   private readonly controllers: Controllers;
-  private readonly world: SchedulerCaches;
+  private readonly caches: SchedulerCaches;
   private readonly recorder: EventRecorder;
   private readonly marks: GroupMarks;
   private readonly marked;
   /** Since when victims of plans that stand cannot be evicted, by UID. */
   private readonly stuckSinceMs = new Map<string, number>();
-  /** Evictions that nobody knows the outcome of, and that no mark will bring up again. */
+  /** Called with evictions of unknown outcome that no mark brings up again. */
   private readonly onUnknown: (decision: Decision<Mark>) => void;
 
   constructor(
     controllers: Controllers,
-    world: SchedulerCaches,
+    caches: SchedulerCaches,
     recorder: EventRecorder,
     marks: GroupMarks,
     onUnknown: (decision: Decision<Mark>) => void,
   ) {
     this.controllers = controllers;
-    this.world = world;
+    this.caches = caches;
     this.recorder = recorder;
     this.marks = marks;
     this.onUnknown = onUnknown;
-    this.marked = world.pods.index(({ metadata }) =>
+    this.marked = caches.pods.index(({ metadata }) =>
       metadata.annotations?.[annotationKeys.evictedFor] === undefined ? [] : [""],
     );
   }
@@ -103,7 +104,7 @@ export class Evictions {
     return hasFailed;
   }
 
-  /** True when everybody went who had to. */
+  /** True when every victim was evicted. */
   private async carryOutFor(
     evictor: Job | undefined,
     evictions: readonly PlannedEviction[],
@@ -135,10 +136,13 @@ export class Evictions {
     return gone !== undefined;
   }
 
-  /** Deals with marks that a plan left behind; says why when that could not be done, and nothing may be decided before it is. */
+  /**
+   * Deals with marks that a plan left behind; says why when that could not be done, and nothing may be decided before
+   * it is.
+   */
   async finish(cancel: Cancel): Promise<string | undefined> {
     let problem: string | undefined;
-    for (const uid of this.stuckSinceMs.keys()) if (!this.world.cluster.tasks.has(uid)) this.stuckSinceMs.delete(uid);
+    for (const uid of this.stuckSinceMs.keys()) if (!this.caches.cluster.tasks.has(uid)) this.stuckSinceMs.delete(uid);
     await inParallel(this.marked.get(""), callsAtOnce, async (pod) => {
       problem = (await this.finishOne(pod, cancel)) ?? problem;
     });
@@ -147,7 +151,7 @@ export class Evictions {
 
   private async finishOne(pod: KubeObject, cancel: Cancel): Promise<string | undefined> {
     const { namespace = "", name, uid } = pod.metadata;
-    const { cluster } = this.world;
+    const { cluster } = this.caches;
     if (pod.metadata.deletionTimestamp !== undefined) return undefined;
     if ((cluster.heldBack.get(uid)?.untilMs ?? 0) > this.nowMs) return undefined;
     const fresh = await this.look(namespace, name, cancel);
@@ -176,7 +180,7 @@ export class Evictions {
       }
       return undefined;
     }
-    // Everybody else must not wait for one that cannot go.
+    // One victim that cannot be evicted must not block all other pods.
     const sinceMs = this.stuckSinceMs.get(uid) ?? this.nowMs;
     this.stuckSinceMs.set(uid, sinceMs);
     if (!isForGood(outcome) && this.nowMs < sinceMs + stuckMsMax) return outcome.message;
@@ -184,7 +188,7 @@ export class Evictions {
     return undefined;
   }
 
-  /** It went: its group is told, and keeps the moment. */
+  /** The victim was evicted: its group is notified, and keeps the time. */
   private gone(eviction: PlannedEviction): void {
     const { job } = eviction.task;
     if (job === undefined) return;
@@ -192,10 +196,10 @@ export class Evictions {
     this.marks.evicted(job, this.nowMs);
   }
 
-  /** For a while it is nobody's victim, longer each time. */
+  /** The pod is exempt from eviction for a back-off that grows each time. */
   private leaveAlone(uid: string, key: string, message: string): void {
     const why = `the eviction was refused: ${message}`;
-    holdBack(this.world.cluster, uid, { why, nowMs: this.nowMs, longestMs: leftAloneMsMax });
+    holdBack(this.caches.cluster, uid, { why, nowMs: this.nowMs, longestMs: leftAloneMsMax });
     this.controllers.ports.log.warn(
       { pod: key, why: message },
       "a pod that others need the place of cannot be evicted",
@@ -206,7 +210,9 @@ export class Evictions {
     return this.controllers.ports.clock.nowMs();
   }
 
-  /** Marks and promises, in this order. The victims as they are after it; undefined when not all could be written. */
+  /**
+   * Marks and nominations, in this order. The victims as they are after it; undefined when not all could be written.
+   */
   private async writeDown(
     action: EvictionReason["action"],
     victims: readonly KubeObject[],
@@ -233,19 +239,22 @@ export class Evictions {
     return stands ? marked : undefined;
   }
 
-  /** Whoever somebody is evicted for is promised the place, durably: a restart and another cycle keep the promise. */
+  /** A preemptor is nominated durably: a restart and later cycles honour the nomination. */
   private async promise(pod: KubeObject, node: string, cancel: Cancel): Promise<boolean> {
     if ((pod as Pod).status?.nominatedNodeName === node) return true;
     const status = { nominatedNodeName: node };
     const why = `others are evicted from ${node} for it`;
     const outcome = await this.patch(pod, { subresource: "status", patch: { status }, why }, cancel);
-    if (outcome.ok && outcome.value.object !== undefined) this.world.wrote(outcome.value.object);
+    if (outcome.ok && outcome.value.object !== undefined) this.caches.wrote(outcome.value.object);
     return outcome.ok;
   }
 
-  /** Says on the pod that it goes for another, where a shard wants that. Who could not be told goes all the same. */
+  /**
+   * Records on the pod which job it is evicted for, where a shard wants that. A failed write does not stop the
+   * eviction.
+   */
   private async markVictim(pod: KubeObject, why: string, cancel: Cancel): Promise<KubeObject> {
-    if (!this.world.cluster.settings.marksVictims) return pod;
+    if (!this.caches.cluster.settings.marksVictims) return pod;
     const others = ((pod as Pod).status?.conditions ?? []).filter(({ type }) => type !== disruptionTarget);
     const condition = {
       type: disruptionTarget,
@@ -275,7 +284,7 @@ export class Evictions {
   }
 
   private async evict(pod: KubeObject, why: string, isAlone: boolean, cancel: Cancel): Promise<Outcome<unknown>> {
-    const { picture } = this.world;
+    const { picture } = this.caches;
     const { namespace = "", name, uid } = pod.metadata;
     const intent: DeleteIntent = {
       type: "delete",
@@ -318,9 +327,9 @@ export class Evictions {
   }
 
   /**
-   * Whether no pod may be evicted for these now. A workload that is being deleted never runs, though its pods wait until the garbage
-   * collector has come to them: the marks are taken off again, and the pods are held back. What cannot be read is looked at again
-   * before the plan is finished.
+   * Whether no pod may be evicted for these now. A workload that is being deleted never runs, though its pods wait
+   * until the garbage collector has come to them: the marks are taken off again, and the pods are held back. What
+   * cannot be read is looked at again before the plan is finished.
    */
   private async mustWait(
     winners: readonly Winner[],
@@ -337,12 +346,14 @@ export class Evictions {
       await this.annotate(victim, { [annotationKeys.evictedFor]: null }, why, cancel);
     });
     for (const { metadata } of pods) {
-      holdBack(this.world.cluster, metadata.uid, { why, nowMs: this.nowMs, longestMs: leftAloneMsMax });
+      holdBack(this.caches.cluster, metadata.uid, { why, nowMs: this.nowMs, longestMs: leftAloneMsMax });
     }
     return true;
   }
 
-  /** Why these pods are about to go: their group or an owner of theirs is gone or being deleted, as the API has it now. */
+  /**
+   * Why these pods are about to go: their group or an owner of theirs is gone or being deleted, as the API has it now.
+   */
   private async whyLeaving(
     pods: readonly KubeObject[],
     groupUid: string | undefined,
@@ -373,15 +384,15 @@ export class Evictions {
     return succeeded(undefined);
   }
 
-  /** Since when a gang is stale is told by its group: what we know of it may have been taken back, by ourselves. */
+  /** The group records since when a gang is stale: the cached value may have been removed by this process itself. */
   private async isStillStale(evictions: readonly PlannedEviction[], cancel: Cancel): Promise<boolean> {
     const jobs = new Set(evictions.map(({ task }) => task.job).filter((job) => job !== undefined));
     const still = await allOf([...jobs], async (job) => {
       const target = { ...refs.groups, namespace: job.namespace, name: job.name };
-      const fresh = await lookAgain(this.controllers.kube, target, { atLeast: this.world.groups.revision, cancel });
+      const fresh = await lookAgain(this.controllers.kube, target, { atLeast: this.caches.groups.revision, cancel });
       const now = fresh.ok ? fresh.value.object?.metadata : undefined;
       if (now?.uid !== job.uid) return undefined;
-      const graceMs = job.stalenessGraceMs ?? this.world.cluster.settings.stalenessGraceMs;
+      const graceMs = job.stalenessGraceMs ?? this.caches.cluster.settings.stalenessGraceMs;
       const sinceMs = [
         timeToMs(now.annotations?.[annotationKeys.staleSince]),
         ...staleSubGroupsOf(now.annotations).values(),
@@ -391,7 +402,7 @@ export class Evictions {
     return still !== undefined;
   }
 
-  /** The same pod, where it was, and nobody has deleted it. */
+  /** The same pod, on the same node, not deleted. */
   private async still(
     { namespace, name, uid, pod: decidedOn }: Task,
     revision: Revision,
@@ -400,7 +411,7 @@ export class Evictions {
     const outcome = await this.look(namespace, name, cancel, revision);
     const pod = outcome.ok ? outcome.value.object : undefined;
     if (pod?.metadata.uid !== uid || pod.metadata.deletionTimestamp !== undefined) return { ok: false };
-    // Somebody else may have bound whoever the others would go for.
+    // Another scheduler may have bound the preemptor meanwhile.
     const { spec } = pod as Pod;
     return spec?.nodeName === decidedOn.spec?.nodeName ? { ok: true, pod } : { ok: false };
   }
@@ -409,9 +420,9 @@ export class Evictions {
     namespace: string,
     name: string,
     cancel: Cancel,
-    atLeast: Revision = this.world.pods.revision,
+    atLeast: Revision = this.caches.pods.revision,
   ): Promise<Outcome<FreshObject>> {
-    const floor = laterOf(this.world.pods.revision, atLeast);
+    const floor = laterOf(this.caches.pods.revision, atLeast);
     return lookAgain(this.controllers.kube, { ...refs.pods, namespace, name }, { atLeast: floor, cancel });
   }
 
@@ -422,7 +433,7 @@ export class Evictions {
       podgroup: job?.name ?? "",
       namespace: task.namespace,
       uid: job?.uid ?? "",
-      nodepool: poolName(this.world.cluster.settings.nodePool),
+      nodepool: poolName(this.caches.cluster.settings.nodePool),
       action: reason.action,
     });
     if (job === undefined) return;

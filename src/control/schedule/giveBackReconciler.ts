@@ -15,23 +15,23 @@ import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 const gaveBackAnnotation = "muster.dev/gave-back-claim";
 
 /**
- * A pod that was not bound after all keeps the devices that its claim has got for it, and with them their node. Where it fits nowhere any more,
- * what only it counts on is given back, and it is free to go elsewhere.
+ * A pod that was not bound after all keeps the devices that its claim has got for it, and with them their node. Where
+ * it fits nowhere any more, what only it counts on is given back, and it is free to go elsewhere.
  */
 export class GiveBackReconciler {
   private readonly controllers: Controllers;
-  private readonly world: SchedulerCaches;
+  private readonly caches: SchedulerCaches;
   private readonly devices: DeviceCaches;
 
-  constructor(controllers: Controllers, world: SchedulerCaches, devices: DeviceCaches) {
+  constructor(controllers: Controllers, caches: SchedulerCaches, devices: DeviceCaches) {
     this.controllers = controllers;
-    this.world = world;
+    this.caches = caches;
     this.devices = devices;
   }
 
-  async turn(uid: string, cancel: Cancel): Promise<ReconcileResult> {
-    const task = this.world.cluster.tasks.get(uid);
-    if (task?.status !== "pending" || this.world.requests.get(task.key) !== undefined) return undefined;
+  async reconcile(uid: string, cancel: Cancel): Promise<ReconcileResult> {
+    const task = this.caches.cluster.tasks.get(uid);
+    if (task?.status !== "pending" || this.caches.requests.get(task.key) !== undefined) return undefined;
     const { pod } = task;
     const podsGroup = this.devices.groupOf(pod);
     const group = typeof podsGroup === "string" ? undefined : podsGroup;
@@ -69,8 +69,8 @@ export class GiveBackReconciler {
     const why = `pod ${pod.metadata.name} fits nowhere with what claim ${claim.metadata.name} has`;
     const intent = step.kind === "unreserve" ? unreserve(claim, step.user) : deallocate(claim, why);
     if (intent === undefined) return { ok: true, value: undefined };
-    // A bind may still be on its way to a user of the claim. Writing to the pod first makes it miss; what is written differs each time,
-    // because the same text again would not be a write.
+    // A bind may still be on its way to a user of the claim. Writing to the pod first makes it miss; what is written
+    // differs each time, because the same text again would not be a write.
     for (const user of this.usersOf(claim, pod)) {
       const { namespace = "", name } = user.metadata;
       const mark = `${claim.metadata.uid} ${claim.metadata.resourceVersion}`;
@@ -89,7 +89,10 @@ export class GiveBackReconciler {
     return this.write(claim, intent, cancel);
   }
 
-  /** What an earlier attempt made for extended resources and never got devices for: what it asks for may be wrong for other nodes. */
+  /**
+   * What an earlier attempt made for extended resources and never got devices for: what it asks for may be wrong for
+   * other nodes.
+   */
   private async removeLeftover(pod: Pod, cancel: Cancel): Promise<ReconcileResult> {
     const { tracker } = this.devices;
     const claim = bornClaimOf(pod, (namespace, name) => tracker.get(namespace, name));
@@ -136,6 +139,6 @@ export class GiveBackReconciler {
 
   private isPlaced({ metadata, spec }: Pod): boolean {
     if (spec?.nodeName) return true;
-    return (this.world.cluster.tasks.get(metadata.uid)?.places.length ?? 0) > 0;
+    return (this.caches.cluster.tasks.get(metadata.uid)?.places.length ?? 0) > 0;
   }
 }

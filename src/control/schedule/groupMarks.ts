@@ -12,22 +12,22 @@ import { patchObject } from "./patchObject.ts";
 import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 
 /**
- * Moments in the life of a group that decisions need later, kept on the group itself so that a restart knows them: when it last started, when
- * it last lost a pod, and since when it runs below its minimum.
+ * Moments in the life of a group that decisions need later, kept on the group itself so that a restart knows them: when
+ * it last started, when it last lost a pod, and since when it runs below its minimum.
  */
 export class GroupMarks {
   private readonly controllers: Controllers;
-  private readonly world: SchedulerCaches;
+  private readonly caches: SchedulerCaches;
   private readonly recorder: EventRecorder;
   private readonly push: (key: string) => void;
   private readonly startedMs = new Map<string, number>();
   private readonly evictedMs = new Map<string, number>();
-  /** Who runs below its minimum, and which components of it do. */
+  /** Groups below their minimum, and which of their subgroups are. */
   private unwell = new Map<string, string>();
 
-  constructor(controllers: Controllers, world: SchedulerCaches, recorder: EventRecorder, push: (key: string) => void) {
+  constructor(controllers: Controllers, caches: SchedulerCaches, recorder: EventRecorder, push: (key: string) => void) {
     this.controllers = controllers;
-    this.world = world;
+    this.caches = caches;
     this.recorder = recorder;
     this.push = push;
   }
@@ -44,10 +44,10 @@ export class GroupMarks {
     this.push(job.id);
   }
 
-  /** After each cycle: who has fallen below its minimum since, and who has recovered. */
+  /** After each cycle: groups that have fallen below their minimum since, and groups that have recovered. */
   noteUnwell(): void {
     const now = new Map<string, string>();
-    for (const { id, root } of this.world.cluster.unwell) {
+    for (const { id, root } of this.caches.cluster.unwell) {
       now.set(id, JSON.stringify(fragmentsOf(root).map((each) => (each === root ? null : each.name))));
     }
     for (const [id, components] of now) if (this.unwell.get(id) !== components) this.push(id);
@@ -56,11 +56,11 @@ export class GroupMarks {
   }
 
   /**
-   * Whoever led before may have died between the start of a group and the note of it, and then nothing would protect the group's first minutes.
-   * To be asked once by whoever begins to lead.
+   * The previous leader may have crashed between the start of a group and the write that records it, which would leave
+   * the group's first minutes unprotected. A new leader calls this once.
    */
   noteForgottenStarts(): void {
-    for (const job of this.world.cluster.jobs.values()) {
+    for (const job of this.caches.cluster.jobs.values()) {
       if (!job.isGroup || this.startedMs.has(job.id) || !isSatisfied(job.root) || isStarting(job.root)) continue;
       const noted = job.lastStartMs;
       if (noted !== undefined && noted >= (job.annotationMs(annotationKeys.lastEviction) ?? 0)) continue;
@@ -69,9 +69,9 @@ export class GroupMarks {
     }
   }
 
-  async turn(id: string, cancel: Cancel): Promise<ReconcileResult> {
-    const job = this.world.cluster.jobs.get(id);
-    const group = this.world.groups.get(id);
+  async reconcile(id: string, cancel: Cancel): Promise<ReconcileResult> {
+    const job = this.caches.cluster.jobs.get(id);
+    const group = this.caches.groups.get(id);
     if (job === undefined || group === undefined) {
       this.startedMs.delete(id);
       this.evictedMs.delete(id);
@@ -87,7 +87,7 @@ export class GroupMarks {
     };
     want(annotationKeys.lastStart, startedMs);
     want(annotationKeys.lastEviction, evictedMs);
-    const fragments = this.world.cluster.unwell.has(job) ? fragmentsOf(job.root) : [];
+    const fragments = this.caches.cluster.unwell.has(job) ? fragmentsOf(job.root) : [];
     const isUnwell = fragments.includes(job.root);
     const { staleSince, staleSubGroups } = annotationKeys;
     if (isUnwell && known[staleSince] === undefined) patch[staleSince] = formatTime(nowMs);
@@ -103,7 +103,7 @@ export class GroupMarks {
       const outcome = await patchObject(this.controllers.writer, refs.groups, group, change, cancel);
       if (!outcome.ok) return reconcileResultOf(outcome);
     }
-    // What was noted meanwhile has its own turn.
+    // What was noted meanwhile is reconciled on its own.
     if (this.startedMs.get(id) === startedMs) this.startedMs.delete(id);
     if (this.evictedMs.get(id) === evictedMs) this.evictedMs.delete(id);
     return undefined;
@@ -126,8 +126,8 @@ export class GroupMarks {
 }
 
 /**
- * Groups that say they are too small, or have just stopped saying so. That may be heard late: it is held against how the group is now, or nobody would
- * ever take it off, or say it again.
+ * Groups that are marked stale, or have just lost the mark. The event may be late, so the mark is compared with the
+ * current state of the group; otherwise it would never be removed or written again.
  */
 export const forStaleGroups = forMapped(({ metadata: { namespace, name, annotations = {} } }) =>
   [annotationKeys.staleSince, annotationKeys.staleSubGroups].some((key) => annotations[key] !== undefined)
@@ -135,7 +135,7 @@ export const forStaleGroups = forMapped(({ metadata: { namespace, name, annotati
     : [],
 );
 
-/** When the last of those came who run now, as the API has it. */
+/** When the last of the running pods was bound, as the API has it. */
 function lastBoundMs(job: Job): number | undefined {
   let lastMs: number | undefined;
   for (const { pod } of job.tasks) {

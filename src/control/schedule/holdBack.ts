@@ -1,11 +1,12 @@
 import type { Cluster } from "../../decide/schedule/cluster/cluster.ts";
 
-/** The first wait of who could not be bound or evicted; each one after that is twice as long, up to the longest. */
+/** The first back-off after a failed bind or eviction; each one after that is twice as long, up to the longest. */
 const firstMs = 1_000;
 
 /**
- * Who could not be bound waits, longer each time: placed again at once it would win every cycle, and others would starve behind it. May be
- * lost: it only makes us patient. The same for who could not be evicted: others may go instead.
+ * A pod that could not be bound backs off, longer each time: placed again at once it would win every cycle, and others
+ * would starve behind it. The same for a pod that could not be evicted: others may be victims instead. May be lost: it
+ * only delays.
  */
 export function holdBack(
   cluster: Cluster,

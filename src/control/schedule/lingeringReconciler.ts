@@ -6,36 +6,37 @@ import type { Controllers } from "../runtime/controllers.ts";
 import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 
-/** How long our picture of the pods may take to show what a list has shown. */
+/** How long the pod cache may take to show what a list has shown. */
 const showMs = 5_000;
 
 /**
- * A request for a share of a GPU has ended, and the pod that keeps that GPU may be there and not in our picture: kinds are told of one by one.
+ * A BindRequest for a GPU share has ended, and its reservation pod may exist without being in the cache: each kind has
+ * a watch of its own.
  *
  *   binder                       API                             scheduler
  *   keep a GPU for group g  -->  reservation of g, revision 7    (pods at revision 5)
- *   give up              ----->  request failed, revision 9 -->  the share is free: a GPU for somebody else
+ *   give up              ----->  request failed, revision 9 -->  the share is free: a GPU for another pod
  *                                                                (pods at revision 7) it never was
  *
- * So the share counts until a list has shown what is there, and our picture has that too.
+ * So the share counts until a list has shown which reservations exist, and the cache has caught up with that list.
  */
 export class LingeringReconciler {
   private readonly controllers: Controllers;
-  private readonly world: SchedulerCaches;
+  private readonly caches: SchedulerCaches;
   /** The share of a pod counts no longer: what waits for it is decided again. */
   private readonly onGone: () => void;
 
-  constructor(controllers: Controllers, world: SchedulerCaches, onGone: () => void) {
+  constructor(controllers: Controllers, caches: SchedulerCaches, onGone: () => void) {
     this.controllers = controllers;
-    this.world = world;
+    this.caches = caches;
     this.onGone = onGone;
   }
 
-  async turn(uid: string, cancel: Cancel): Promise<ReconcileResult> {
-    const { world } = this;
-    const groups = world.lingeringGroups(uid);
+  async reconcile(uid: string, cancel: Cancel): Promise<ReconcileResult> {
+    const { caches } = this;
+    const groups = caches.lingeringGroups(uid);
     if (groups.length === 0) return undefined;
-    const atLeast = laterOf(world.requests.revision, world.pods.revision);
+    const atLeast = laterOf(caches.requests.revision, caches.pods.revision);
     const kept = await lookAgainAtAll(
       this.controllers.kube,
       refs.pods,
@@ -48,9 +49,9 @@ export class LingeringReconciler {
       const isOurs = gpuGroupsOfLabels(metadata.labels).some((group) => groups.includes(group));
       if (isOurs) newest = laterOf(newest, metadata.resourceVersion);
     }
-    const isShown = await world.pods.waitForRevision(newest, { cancel, timeoutMs: showMs });
+    const isShown = await caches.pods.waitForRevision(newest, { cancel, timeoutMs: showMs });
     if (!isShown) return { requeueAfterMs: 1 };
-    world.letGo(uid);
+    caches.letGo(uid);
     this.onGone();
     return undefined;
   }

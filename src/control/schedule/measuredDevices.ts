@@ -6,7 +6,10 @@ import { defaultSchedulerName } from "../../model/scheduling/keys.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { DeviceReport } from "../devices/deviceReport.ts";
 
-/** The same answers about devices, with the time that each search takes and the reasons of those without devices as metrics. */
+/**
+ * The same answers about devices, with the time that each search takes and the reasons of those without devices as
+ * metrics.
+ */
 export function measuredDevices(devices: DeviceClaims, report: DeviceReport, clock: Clock): DeviceClaims {
   return {
     begin: (nowMs, releasing) => devices.begin(nowMs, releasing),

@@ -20,8 +20,9 @@ export interface OwnerChain {
 }
 
 /**
- * The owners of a pod as the API has them now. What may not be read, or is of a kind that is not served, ends the chain with what is known
- * of it: it exists for all we know. An owner that is gone, or that another one has taken the name of, is no such thing.
+ * The owners of a pod as the API has them now. What may not be read, or is of a kind that is not served, ends the chain
+ * with what is known of it: it exists for all we know. An owner that is gone, or that another one has taken the name
+ * of, is no such thing.
  */
 export async function ownerChain(kube: KubeReads, pod: KubeObject, cancel: Cancel): Promise<Outcome<OwnerChain>> {
   const chain: Workload[] = [];

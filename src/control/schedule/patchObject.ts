@@ -14,7 +14,7 @@ export interface Change {
   readonly why: string;
 }
 
-/** Changes an object as it was looked at: whoever has changed it meanwhile wins. */
+/** Patches an object with the revision that was read as precondition: a concurrent write makes it fail. */
 export function patchObject(
   writer: Writer,
   kind: Resource,

@@ -30,8 +30,9 @@ interface Counted {
 const showMs = 5_000;
 
 /**
- * Devices that were chosen for pods and are not in their claims yet count as taken, for everybody in the process who gives devices away: from
- * the moment of the decision until the BindRequest that carries them is gone, and it is known what became of the claim:
+ * Devices that were chosen for pods and are not in their claims yet count as taken, for every allocator in the process:
+ * from the moment of the decision until the BindRequest that carries them is gone, and it is known what became of the
+ * claim:
  *
  *   binder                  API                              scheduler
  *   claim gets device d --> claim, revision 7                (claims at revision 5)
@@ -48,9 +49,9 @@ export class PendingClaims {
   private readonly wanted = new Map<string, readonly ChosenDevices[]>();
   /** By pod: the claims that count because of it. */
   private readonly counted = new Map<string, readonly Counted[]>();
-  /** By pod: claims that count though nobody wants them any more. */
+  /** By pod: claims that still count though no BindRequest wants them. */
   private readonly lingering = new Map<string, readonly Counted[]>();
-  /** Pods of which a claim is not known yet, though somebody has chosen devices for it. */
+  /** Pods with a claim that is not in the cache yet, though devices are chosen for it. */
   private readonly unsettled = new Set<string>();
 
   constructor(
@@ -85,7 +86,7 @@ export class PendingClaims {
   }
 
   /** Finds out what became of the claims of a pod whose request is over. */
-  async turn(podUid: string, requestsRevision: Revision, cancel: Cancel): Promise<ReconcileResult> {
+  async reconcile(podUid: string, requestsRevision: Revision, cancel: Cancel): Promise<ReconcileResult> {
     const { claims, controllers } = this.devices;
     for (const each of this.lingering.get(podUid) ?? []) {
       const target = { ...deviceKinds.claims, namespace: each.namespace, name: each.name };
@@ -131,7 +132,7 @@ export class PendingClaims {
       const options = { source: this.decidedBy, isNotCreatedYet: isNotCreatedYet(claim) };
       tracker.signalClaimPendingAllocation(withAllocation(claim, allocation as AllocationResult), uid, options);
     }
-    // A claim that cannot be told of now is not one that nobody wants.
+    // A claim that is missing from the cache may still be wanted.
     const gone = this.unsettled.has(uid) ? [] : before.filter((each) => !after.some((other) => other.uid === each.uid));
     const kept = this.unsettled.has(uid) ? before.filter((each) => !after.some((other) => other.uid === each.uid)) : [];
     const now = [...after, ...kept];
@@ -158,9 +159,10 @@ export class PendingClaims {
   }
 
   /**
-   * Claims are known up to the end of the request. One that did not exist was not created before: the binder looks for its request after it has
-   * created the claim, and allocates nothing when that is gone. One without its finalizer gets no devices by a write that is still on its way. A replica
-   * that does not lead has to find that out by itself: only the leader takes finalizers off.
+   * Claims are observed up to the end of the request. A claim that did not exist was not created before: the binder
+   * looks for its request after it has created the claim, and allocates nothing when that is gone. A claim without its
+   * finalizer gets no devices by a write that is still in flight. A replica that does not lead has to find that out by
+   * itself: only the leader removes finalizers.
    */
   private isShown(claim: ResourceClaim | undefined, { uid, isNotCreatedYet: wasUnborn, endedAt }: Counted): boolean {
     if (claim?.status?.allocation !== undefined) return true;

@@ -12,21 +12,23 @@ import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 
 const initiallyScheduled = "PodGroupInitiallyScheduled";
 
-/** Tells on PodGroups of Kubernetes' own kind whether enough of their pods got a node. That they did once is true for ever. */
+/**
+ * Writes to PodGroups of Kubernetes' own kind whether enough of their pods got a node. That they did once stays true.
+ */
 export class PlainGroupReconciler {
   private readonly controllers: Controllers;
-  private readonly world: SchedulerCaches;
+  private readonly caches: SchedulerCaches;
   private readonly groups: ObjectCache<PlainGroup>;
   private readonly book: ReasonBook;
 
-  constructor(controllers: Controllers, world: SchedulerCaches, groups: ObjectCache<PlainGroup>, book: ReasonBook) {
+  constructor(controllers: Controllers, caches: SchedulerCaches, groups: ObjectCache<PlainGroup>, book: ReasonBook) {
     this.controllers = controllers;
-    this.world = world;
+    this.caches = caches;
     this.groups = groups;
     this.book = book;
   }
 
-  async turn(key: string, cancel: Cancel): Promise<ReconcileResult> {
+  async reconcile(key: string, cancel: Cancel): Promise<ReconcileResult> {
     const object = this.groups.get(key);
     if (object === undefined) return undefined;
     const { metadata, status } = object;
@@ -57,7 +59,7 @@ export class PlainGroupReconciler {
   }
 
   private wanted(id: string): { status: "True" | "False"; reason: string; message: string } | undefined {
-    const [set] = this.world.cluster.jobs.get(id)?.podSets ?? [];
+    const [set] = this.caches.cluster.jobs.get(id)?.podSets ?? [];
     if (set === undefined) return undefined;
     const scheduled = set.countOf("bound") + set.countOf("running") + set.countOf("succeeded");
     if (scheduled >= set.min) {

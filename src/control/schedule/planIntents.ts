@@ -37,8 +37,8 @@ export interface PlanFacts {
 }
 
 /**
- * A pod whose binding is one write is bound by that write, which carries the pod's UID and revision. Everything else, and every gang,
- * becomes BindRequests: durable, so that a restart finds them, and for a gang marked as one set.
+ * A pod whose binding is one write is bound by that write, which carries the pod's UID and revision. Everything else,
+ * and every gang, becomes BindRequests: durable, so that a restart finds them, and for a gang marked as one set.
  */
 export function commitsOf({ job, binds }: PlannedJob, facts: PlanFacts): JobCommit[] {
   const commits: JobCommit[] = [];
@@ -50,8 +50,8 @@ export function commitsOf({ job, binds }: PlannedJob, facts: PlanFacts): JobComm
 }
 
 /**
- * Binds that make sense together only: a subgroup that does not have its minimum gets all of it at once, whether the job could do without that
- * subgroup or not. What has its minimum grows pod by pod.
+ * Binds that make sense together only: a subgroup that does not have its minimum gets all of it at once, whether the
+ * job could do without that subgroup or not. What has its minimum grows pod by pod.
  */
 function unitsOf(node: GroupNode, binds: readonly PlannedBind[]): (readonly PlannedBind[])[] {
   if (binds.length === 0) return [];

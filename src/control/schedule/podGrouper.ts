@@ -33,7 +33,9 @@ import { refs } from "./schedulerCaches.ts";
 /** When a pod is looked at again whose workload is being deleted: it goes with it, or is left without an owner. */
 const goingMs = 10_000;
 
-/** Gives every pod of ours its group: finds the workload that it belongs to, makes the group, and names it on the pod. */
+/**
+ * Gives every pod of ours its group: finds the workload that it belongs to, makes the group, and names it on the pod.
+ */
 export class GroupReconciler {
   private readonly controllers: Controllers;
   private readonly recorder: EventRecorder;
@@ -44,7 +46,7 @@ export class GroupReconciler {
   private readonly priorityClasses: ObjectCache<PriorityClass>;
   private readonly namespaces: ObjectCache<Namespace>;
   private readonly configMaps: ObjectCache<ConfigMap>;
-  /** Undefined where nobody installs a Config. */
+  /** Undefined where the Config resource is not read. */
   private readonly configs: ObjectCache | undefined;
   private config: { readonly object: KubeObject | undefined; readonly settings: GrouperSettings } | undefined;
 
@@ -81,7 +83,7 @@ export class GroupReconciler {
     return readKindPriorities(configMap?.data?.["types"]);
   }
 
-  async turn(key: string, cancel: Cancel): Promise<ReconcileResult> {
+  async reconcile(key: string, cancel: Cancel): Promise<ReconcileResult> {
     const object = this.pods.get(key);
     const pod = object;
     if (object === undefined || pod === undefined || !this.isOurs(pod)) return undefined;

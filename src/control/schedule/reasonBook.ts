@@ -1,7 +1,7 @@
 import { sentenceOf, type Verdict } from "../../decide/schedule/explain/verdict.ts";
 import type { Revision } from "../../model/revision.ts";
 
-/** What is told about one job. */
+/** What conditions and events report about one job. */
 export interface Reason {
   readonly verdict: Verdict;
   readonly sentence: string;
@@ -26,14 +26,14 @@ interface Entry {
   round: number;
 }
 
-/** Why each job waits, as the last cycle found it. Whoever is not in it has no reason to wait. */
+/** Why each job waits, as the last cycle found it. A job without an entry has no reason to wait. */
 export class ReasonBook {
   private readonly byJob = new Map<string, Entry>();
   private round = 0;
   private readonly push: (key: string) => void;
   private broken: ReadonlyMap<string, string> = new Map();
 
-  /** `push` is told the id of every job whose reason came, changed or went. */
+  /** `push` gets the id of every job whose reason was added, changed or removed. */
   constructor(push: (key: string) => void) {
     this.push = push;
   }
@@ -47,16 +47,16 @@ export class ReasonBook {
   }
 
   /**
-   * Whether the last cycle had no place for a pod that was promised one. That it says nothing about the pod proves nothing: its bind may have
-   * been on its way.
+   * Whether the last cycle had no place for a pod that was nominated. That it says nothing about the pod proves
+   * nothing: its bind may have been in flight.
    */
   isBroken(uid: string): boolean {
     return this.broken.has(uid);
   }
 
   /**
-   * The UIDs of pods that were promised a place and have none, with their jobs. Known before the first write of a cycle: what that promises anew
-   * must not be taken back.
+   * The UIDs of pods that were nominated to a node and have no place, with their jobs. Known before the first write of
+   * a cycle: what that nominates anew must not be cleared.
    */
   noteBroken(broken: ReadonlyMap<string, string>): void {
     for (const [uid, id] of broken) if (!this.broken.has(uid)) this.push(id);

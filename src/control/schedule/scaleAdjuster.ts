@@ -27,7 +27,7 @@ export function scaleAdjusterComponent(): Component {
       controllers.add({
         name: "scale-adjuster",
         sources: [kindSource(adjuster.pods, () => [adjustKey]), kindSource(adjuster.groups, () => [adjustKey])],
-        reconcile: (_, { cancel }) => adjuster.turn(cancel),
+        reconcile: (_, { cancel }) => adjuster.reconcile(cancel),
       });
     },
   };
@@ -45,7 +45,7 @@ class ScaleAdjuster {
     this.groups = controllers.cache(refs.groups);
   }
 
-  async turn(cancel: Cancel): Promise<ReconcileResult> {
+  async reconcile(cancel: Cancel): Promise<ReconcileResult> {
     const { clock } = this.controllers.ports;
     const nowMs = clock.nowMs();
     const { create, remove, wakeMs } = planScaleUp({
@@ -77,7 +77,7 @@ class ScaleAdjuster {
     this.lastMs = nowMs;
     const made = outcome.value.object;
     if (made === undefined) return undefined;
-    // Autoscalers look at nothing else; whoever schedules the pod would say the same, later.
+    // Autoscalers read only this condition; the scheduler of the pod would write the same one, later.
     const condition = {
       type: "PodScheduled",
       status: "False",

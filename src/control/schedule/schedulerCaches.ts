@@ -57,8 +57,9 @@ export function evictionKey(uid: string): string {
 }
 
 /**
- * What the scheduler sees: every kind that decides, folded into one cluster. Where a pod is comes from the picture, which also
- * counts what was decided and not seen yet; so a decision that is on its way is as true here as one that has arrived.
+ * What the scheduler sees: every kind that decides, folded into one cluster. Where a pod is comes from the picture,
+ * which also counts what was decided and not seen yet; so a decision that is on its way is as true here as one that has
+ * arrived.
  */
 export class SchedulerCaches {
   readonly cluster: Cluster;
@@ -69,29 +70,32 @@ export class SchedulerCaches {
   readonly groups: ObjectCache<PodGroup>;
   readonly queues: ObjectCache<Queue>;
   /** Every kind that a decision reads. */
-  readonly caches: readonly ObjectCache[];
+  readonly all: readonly ObjectCache[];
   private readonly dirty = new Set<string>();
   /**
-   * Shares whose request is over while our pods may be older than its end: whoever bound it may have made the pod that keeps the GPU.
-   * They count until it is known what is there.
+   * GPU shares whose BindRequest has ended while the pod cache may be older than that: the binder may have created a
+   * reservation pod. They count until a list has shown which reservations exist.
    */
   private readonly lingering = new Map<string, Place>();
-  /** Revisions of our own writes to pods that decide, by UID, until the watch has come so far: what it shows before is the past. */
+  /**
+   * Revisions of our own writes to pods that decide, by UID, until the watch has come so far: what it shows before is
+   * the past.
+   */
   private readonly own = new Map<string, Revision>();
   /** Pods that are gone, and whose request for a share is not. */
   private readonly ghosts = new Map<string, KubeObject>();
   /** Told the UID of each pod that counts somewhere else from now on, perhaps without any event. */
   onMoved: (uid: string) => void = () => {};
-  /** Told the UID of each pod whose share lingers. */
+  /** Called with the UID of each pod whose GPU share lingers. */
   onLingering: (uid: string) => void = () => {};
   /** Pods whose chosen devices may have changed. */
   private readonly dirtyClaims = new Set<string>();
   readonly pendingClaims: PendingClaims | undefined;
-  /** Told the UID of each pod whose chosen devices count though its request is over. */
+  /** Called with the UID of each pod whose chosen devices count though its request has ended. */
   onLingeringClaims: (uid: string) => void = () => {};
   /** A device became free, perhaps without any event. */
   onFreed: () => void = () => {};
-  /** Node pools that somebody schedules; undefined while nobody has looked. */
+  /** Node pools that a scheduler serves; undefined until the shards are known. */
   servedPools: ReadonlySet<string> | undefined;
   readonly devices: DeviceCaches | undefined;
   readonly plainGroups: ObjectCache<PlainGroup> | undefined;
@@ -120,7 +124,7 @@ export class SchedulerCaches {
     this.devices = settings.allocatesDevices ? deviceCachesOf(controllers) : undefined;
     const { devices } = this;
     const ofDevices = devices === undefined ? [] : [devices.claims, devices.slices, devices.classes, devices.rules];
-    this.caches = [
+    this.all = [
       this.pods,
       this.nodes,
       this.requests,
@@ -263,7 +267,7 @@ export class SchedulerCaches {
     keep(volumes, cluster.volumes.volumes);
     keep(classes, cluster.volumes.classes);
     keep(csiNodes, cluster.volumes.csiNodes);
-    // They say who goes, not whether anybody has to: nothing is decided again for them.
+    // Budgets influence which victims are chosen, not whether there are any: a change needs no new cycle.
     follow(
       budgets,
       (object, key) => void cluster.budgets.byKey.set(key, object),
@@ -284,7 +288,7 @@ export class SchedulerCaches {
     this.pendingClaims = devices === undefined ? undefined : this.followDevices(devices);
   }
 
-  /** Lets the cluster ask for devices, and wakes whoever waits for one. */
+  /** Lets the cluster search devices, and requeues pods that wait for one. */
   private followDevices(devices: DeviceCaches): PendingClaims {
     const { cluster } = this;
     const found = new ClaimDevices({
@@ -333,7 +337,7 @@ export class SchedulerCaches {
     });
   }
 
-  /** Whoever else gives devices away must know at once what was chosen here. */
+  /** Every other allocator in the process must see at once which devices were chosen here. */
   settleClaims(): void {
     for (const key of this.dirtyClaims) {
       // Not by the pod's shape: a request for a resource that devices serve may be known before the class that says so.
@@ -345,7 +349,7 @@ export class SchedulerCaches {
     this.pendingClaims?.settleUnsettled();
   }
 
-  /** A pod as we have just written it. A promise counts from here on, and not when the watch shows it. */
+  /** A pod as this process has just written it. A nomination counts from here on, and not when the watch shows it. */
   wrote(object: KubeObject): void {
     const { uid, resourceVersion } = object.metadata;
     const shown = this.pods.get(keyOf(object.metadata.namespace, object.metadata.name));
@@ -356,7 +360,8 @@ export class SchedulerCaches {
   }
 
   /**
-   * A pod that is gone holds nothing; but while its request for a share is there, the binder may not have heard, and keep a GPU for it yet.
+   * A pod that is gone holds nothing; but while its request for a GPU share exists, the binder may not have observed
+   * that, and may still reserve a GPU for it.
    */
   private podGone(object: KubeObject): void {
     const { uid } = object.metadata;
@@ -442,7 +447,7 @@ function requestEffects(request: BindRequest): readonly Effect<Mark>[] {
   return [{ key: uid, value: { node: selectedNode, groups, ...(claims.length > 0 && { claims }) } }];
 }
 
-/** A pod that is gone, as far as the request for its share tells of it. */
+/** A pod that is gone, as far as the request for its GPU share describes it. */
 function ghostOf({ metadata, spec }: BindRequest, uid: string): KubeObject {
   const { namespace = "", creationTimestamp } = metadata;
   const name = spec?.podName ?? metadata.name;

@@ -13,10 +13,12 @@ import type { SchedulerCaches } from "./schedulerCaches.ts";
 import { addShard, type ShardOptions } from "./shard.ts";
 import { addShardReconciler } from "./shardReconciler.ts";
 
-/** Turns that write for each pod: enough at once that one sync of the disk carries many of them. */
+/** Reconciles that write for each pod: enough at once that one sync of the disk carries many of them. */
 const writesAtOnce = 256;
 
-/** Queues, gangs and shares of GPUs for pods of `kai-scheduler`; Kubernetes' own rules for those of `default-scheduler`. */
+/**
+ * Queues, gangs and shares of GPUs for pods of `kai-scheduler`; Kubernetes' own rules for those of `default-scheduler`.
+ */
 export function schedulerComponent(given: Partial<Settings> = {}, options: ShardOptions = {}): Component {
   const settings: Settings = { ...defaultSettings, ...given };
   return {
@@ -43,49 +45,49 @@ export function addScheduler(
   options: ShardOptions = {},
 ): SchedulerCaches {
   const first = addShard(controllers, settings, options);
-  const { world, recorder } = first;
-  const worlds = settings.readsShards ? addShardReconciler(controllers, first, settings, options) : () => [world];
+  const { caches, recorder } = first;
+  const allCaches = settings.readsShards ? addShardReconciler(controllers, first, settings, options) : () => [caches];
   const groups = new GroupReconciler(controllers, recorder, settings.readsShards);
   controllers.add({
     name: "pod-grouper",
     concurrency: writesAtOnce,
-    sources: [kindSource(world.pods, forObject(), ({ object }) => groups.isOurs(object))],
-    reconcile: (key, { cancel }) => groups.turn(key, cancel),
+    sources: [kindSource(caches.pods, forObject(), ({ object }) => groups.isOurs(object))],
+    reconcile: (key, { cancel }) => groups.reconcile(key, cancel),
   });
-  const plans = new EvictionPlanReconciler(controllers, world);
+  const plans = new EvictionPlanReconciler(controllers, caches);
   controllers.add({
     name: "eviction-plans",
     concurrency: 16,
-    sources: [kindSource(world.pods, forObject(), ({ object }) => plans.isOver(object))],
-    reconcile: (key, { cancel }) => plans.turn(key, cancel),
+    sources: [kindSource(caches.pods, forObject(), ({ object }) => plans.isOver(object))],
+    reconcile: (key, { cancel }) => plans.reconcile(key, cancel),
   });
-  const requests = new BindRequestReconciler(controllers, world, worlds);
+  const requests = new BindRequestReconciler(controllers, caches, allCaches);
   controllers.add({
     name: "bind-requests",
     concurrency: 4,
     sources: [
       kindSource(
-        world.requests,
+        caches.requests,
         forMapped((object) => [requests.setOf(object)]),
       ),
       kindSource(
-        world.pods,
+        caches.pods,
         forMapped(({ metadata }) => {
-          const request = world.requests.get(`${metadata.namespace}/${metadata.name}`);
+          const request = caches.requests.get(`${metadata.namespace}/${metadata.name}`);
           return request === undefined ? [] : [requests.setOf(request)];
         }),
       ),
-      kindSource(world.nodes, (event) => {
+      kindSource(caches.nodes, (event) => {
         if (event.type !== "deleted") return [];
         const gone: string[] = [];
-        for (const object of world.requests.table.view().objects.values()) {
+        for (const object of caches.requests.table.view().objects.values()) {
           const spec = object["spec"] as { selectedNode?: string } | undefined;
           if (spec?.selectedNode === event.key) gone.push(requests.setOf(object));
         }
         return gone;
       }),
     ],
-    reconcile: (key, { cancel }) => requests.turn(key, cancel),
+    reconcile: (key, { cancel }) => requests.reconcile(key, cancel),
   });
-  return world;
+  return caches;
 }

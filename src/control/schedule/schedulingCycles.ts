@@ -28,9 +28,9 @@ import { lookAtNodes, takeOver, voidSet } from "./takeOver.ts";
 
 /** Writes on their way at once: enough that one sync of the disk carries many of them. */
 const writesAtOnce = 256;
-/** The longest wait after a refused bind: it takes somebody who changes what refuses it. */
+/** The longest back-off after a refused bind: only a change of what refuses it helps. */
 const longestMs = 300_000;
-/** The first wait before a turn that failed has its next one; it doubles up to the last. */
+/** The first back-off after a failed cycle; it doubles up to the last. */
 const soonMs = 10;
 const soonMsMax = 1_000;
 
@@ -41,21 +41,21 @@ export interface CycleOutcome {
   readonly stuck: readonly string[];
 }
 
-/** Who wants to hear what was decided. */
+/** Gets what a cycle decided. */
 export interface CycleListener {
-  /** Before the first write: UIDs of pods that were promised a node and got no place, and the ids of their jobs. */
+  /** Before the first write: UIDs of pods that were nominated to a node and got no place, and the ids of their jobs. */
   onBroken(broken: ReadonlyMap<string, string>): void;
   /** After the last. */
   onOutcome(outcome: CycleOutcome): void;
 }
 
 /**
- * Turns of the scheduler: the cluster as it is known now, one cycle on it, and its plan written out. Everything that was decided counts
- * before the first write leaves.
+ * Scheduling cycles: the cluster as the caches have it, one cycle on it, and its plan written out. Everything that
+ * was decided counts before the first write leaves.
  */
 export class SchedulingCycles {
   private readonly controllers: Controllers;
-  private readonly world: SchedulerCaches;
+  private readonly caches: SchedulerCaches;
   private readonly recorder: EventRecorder;
   private readonly marks: GroupMarks;
   private readonly evictions: Evictions;
@@ -69,38 +69,38 @@ export class SchedulingCycles {
     epoch: "",
     sinceMs: new Map(),
   };
-  /** The epoch in which starts that nobody had noted were noted; "" before the first. */
+  /** The epoch in which missing starts were recorded; "" before the first. */
   private startsKnownIn: string | undefined = "";
   /** The breaks of watches, and the epoch, after which our nodes were compared with those of the API. */
   private caughtUp = "0 ";
   private decidedVersion = -1;
-  /** Turns in a row that have to be taken again. */
+  /** Failed cycles in a row. */
   private failures = 0;
   private wakeMs: number | undefined;
   /** What was measured last, by queue. */
   private readonly measured = new Map<string, { readonly displayName: string; readonly amounts: readonly number[] }>();
-  /** Writes that nobody knows the outcome of. */
+  /** Writes of unknown outcome. */
   private readonly unknown = new Map<string, Decision<Mark>>();
 
   constructor(
     controllers: Controllers,
-    world: SchedulerCaches,
+    caches: SchedulerCaches,
     recorder: EventRecorder,
     marks: GroupMarks,
     listener: CycleListener,
   ) {
     this.marks = marks;
     this.controllers = controllers;
-    this.world = world;
+    this.caches = caches;
     this.recorder = recorder;
     this.listener = listener;
-    this.evictions = new Evictions(controllers, world, recorder, marks, (decision) =>
+    this.evictions = new Evictions(controllers, caches, recorder, marks, (decision) =>
       this.unknown.set(intentKey(decision.intent), decision),
     );
   }
 
-  async turn(cancel: Cancel): Promise<ReconcileResult> {
-    const { world, controllers } = this;
+  async reconcile(cancel: Cancel): Promise<ReconcileResult> {
+    const { caches, controllers } = this;
     const { clock, metrics, log } = controllers.ports;
     const refusal =
       (await this.takeOver(cancel)) ?? (await this.takeOverClaims(cancel)) ?? (await this.catchUp(cancel));
@@ -108,15 +108,15 @@ export class SchedulingCycles {
     if (this.unknown.size > 0) await this.resolve(cancel);
     const unfinished = await this.evictions.finish(cancel);
     if (unfinished !== undefined) return this.soon(unfinished);
-    const revision = world.settle();
-    if (!world.picture.snapshot().isComplete) return { again: "the picture is not complete" };
+    const revision = caches.settle();
+    if (!caches.picture.snapshot().isComplete) return { again: "the picture is not complete" };
     if (this.startsKnownIn !== this.tookOverIn) {
       this.marks.noteForgottenStarts();
       this.startsKnownIn = this.tookOverIn;
     }
     this.beginWithDevices();
     const nowMs = clock.nowMs();
-    const { cluster } = world;
+    const { cluster } = caches;
     if (this.isNothingNew(nowMs)) return this.sleep(nowMs);
     const found: Found[] = [];
     const stages = new Stages(clock, metrics);
@@ -140,7 +140,8 @@ export class SchedulingCycles {
       log.debug({ revision, jobs: plan.jobs.length, evictions: plan.evictions.length }, "decided");
     }
     if (hasFailed) {
-      // What was refused has to be decided again, also when nothing that decides has changed: a bind may meet our own note on its pod.
+      // What was refused has to be decided again, also when nothing that decides has changed: a bind may meet our own
+      // note on its pod.
       this.decidedVersion = -1;
       return this.soon("a write was refused");
     }
@@ -148,7 +149,7 @@ export class SchedulingCycles {
     return this.sleep(clock.nowMs());
   }
 
-  /** Later with every failure, but never much later: all pods wait for this one turn, and nothing else may wake it. */
+  /** Later with every failure, but never much later: all pods wait for this one cycle, and nothing else may wake it. */
   private soon(why: string): ReconcileResult {
     const requeueAfterMs = Math.min(soonMsMax, soonMs * 2 ** this.failures++);
     this.controllers.ports.log.debug({ why, requeueAfterMs }, "again soon");
@@ -164,18 +165,18 @@ export class SchedulingCycles {
     if (!lease.isProven) return "the lease has to be renewed before anything is written";
     const epoch = JSON.stringify(lease.epoch);
     if (this.tookOverIn === epoch) return undefined;
-    const { pendingClaims } = this.world;
+    const { pendingClaims } = this.caches;
     if (pendingClaims !== undefined) pendingClaims.decidedBy = "take-over";
     if (this.unmarked.epoch !== epoch) this.unmarked = { epoch, sinceMs: new Map() };
     const refusal = await takeOver(
       this.controllers,
-      this.world,
+      this.caches,
       { epoch, since: lease.takenAt ?? firstRevision, unmarkedMs: this.unmarked.sinceMs },
       cancel,
     );
     if (refusal !== undefined) return refusal;
     // Nothing that was sent before can take effect any more.
-    const { picture } = this.world;
+    const { picture } = this.caches;
     for (const { intent } of this.unknown.values()) if (picture.stateOf(intent) === "unknown") picture.abandon(intent);
     this.unknown.clear();
     this.tookOverIn = epoch;
@@ -184,30 +185,30 @@ export class SchedulingCycles {
 
   /** An allocation that an earlier leader has sent must not land after its device was given to another claim. */
   private async takeOverClaims(cancel: Cancel): Promise<string | undefined> {
-    const outcome = await this.world.devices?.takeOver.done(cancel);
+    const outcome = await this.caches.devices?.takeOver.done(cancel);
     return outcome === undefined || outcome.ok ? undefined : outcome.message;
   }
 
   /** The picture is complete: what counts as in flight now was decided by an earlier leader. */
   private beginWithDevices(): void {
-    const { pendingClaims, devices } = this.world;
+    const { pendingClaims, devices } = this.caches;
     if (pendingClaims === undefined || devices === undefined || pendingClaims.decidedBy === "scheduler") return;
     pendingClaims.decidedBy = "scheduler";
     devices.report.tookOver("scheduler", devices.tracker, { voided: devices.takeOver.voided });
   }
 
   /**
-   * Nothing is decided while a watch is broken: pods may be fresh, and the nodes that they would go to long gone. After a break the
-   * nodes are compared with what the API has, until ours have caught up; says why when they have not.
+   * Nothing is decided while a watch is broken: pods may be fresh, and the nodes that they would go to long gone. After
+   * a break the nodes are compared with what the API has, until ours have caught up; says why when they have not.
    */
   private async catchUp(cancel: Cancel): Promise<string | undefined> {
-    const { world } = this;
-    const unfollowed = world.placed.find(({ isFollowed }) => !isFollowed);
+    const { caches } = this;
+    const unfollowed = caches.placed.find(({ isFollowed }) => !isFollowed);
     if (unfollowed !== undefined) return `${unfollowed.kind} are not watched now: the watch is being opened again`;
-    const breaks = world.placed.reduce((sum, each) => sum + each.breaks, 0);
+    const breaks = caches.placed.reduce((sum, each) => sum + each.breaks, 0);
     const seen = `${breaks} ${this.tookOverIn ?? ""}`;
     if (this.caughtUp === seen) return undefined;
-    const refusal = await lookAtNodes(this.controllers.kube, world, cancel);
+    const refusal = await lookAtNodes(this.controllers.kube, caches, cancel);
     if (refusal === undefined) this.caughtUp = seen;
     return refusal;
   }
@@ -220,8 +221,8 @@ export class SchedulingCycles {
     }
     if (plan.evictions.length > 0) metrics.count("kai_total_preemption_attempts", {});
     for (const [action, counts] of plan.searches) measureSearch(metrics, action, counts);
-    measureBudgets(metrics, this.world.cluster.settings.searchBudgets);
-    for (const queue of this.world.cluster.queues.byName.values()) this.measureQueue(queue);
+    measureBudgets(metrics, this.caches.cluster.settings.searchBudgets);
+    for (const queue of this.caches.cluster.queues.byName.values()) this.measureQueue(queue);
   }
 
   /** Tells what has changed: there may be hundreds of queues, and a cycle touches a few. */
@@ -240,9 +241,11 @@ export class SchedulingCycles {
     metrics.gauge("kai_queue_memory_usage", labels, allocated[2] / 1e9);
   }
 
-  /** Pods whose group is nowhere, or in a pool that nobody schedules. Of several schedulers one tells of them. */
+  /**
+   * Pods whose group does not exist, or is in a pool that no scheduler serves. One of several schedulers reports them.
+   */
   private explainStrays(found: Found[]): void {
-    const { cluster, groups, servedPools } = this.world;
+    const { cluster, groups, servedPools } = this.caches;
     if (cluster.settings.nodePool !== "") return;
     for (const [id, tasks] of cluster.withoutGroup) {
       if (![...tasks].some(({ status }) => status === "pending")) continue;
@@ -255,7 +258,7 @@ export class SchedulingCycles {
   }
 
   private isNothingNew(nowMs: number): boolean {
-    const { cluster } = this.world;
+    const { cluster } = this.caches;
     if (cluster.version === this.decidedVersion) return this.wakeMs === undefined || nowMs < this.wakeMs;
     return false;
   }
@@ -269,15 +272,15 @@ export class SchedulingCycles {
 
   /** Sends what was decided. True when something was refused, so that it has to be looked at again. */
   private async carryOut(plan: Plan, revision: Revision, cancel: Cancel): Promise<boolean> {
-    const { world } = this;
-    const requestsRevision = world.requests.revision;
-    const nodePool = world.cluster.settings.nodePool;
+    const { caches } = this;
+    const requestsRevision = caches.requests.revision;
+    const nodePool = caches.cluster.settings.nodePool;
     const commits: JobCommit[] = [];
     this.running = new Set(plan.jobs.filter(({ job }) => job.allocatedCount > 0).map(({ job }) => job));
     for (const planned of plan.jobs) {
-      for (const commit of commitsOf(planned, { cluster: world.cluster, requestsRevision, nodePool })) {
-        // A request of that name is still there, for an earlier pod or an earlier try: it goes first. Its going changes nothing else that
-        // decides, and is what wakes us.
+      for (const commit of commitsOf(planned, { cluster: caches.cluster, requestsRevision, nodePool })) {
+        // A request of that name is still there, for an earlier pod or an earlier try: it goes first. Its going changes
+        // nothing else that decides, and is what wakes us.
         if (commit.writes.some(({ decision: { intent } }) => intent.type === "create" && this.isTaken(intent)))
           this.decidedVersion = -1;
         else commits.push(commit);
@@ -285,13 +288,13 @@ export class SchedulingCycles {
     }
     const decided = commits.filter(({ writes }) => {
       const stale = writes.filter(
-        ({ decision: { intent, effects } }) => world.picture.decide(intent, effects) === "stale",
+        ({ decision: { intent, effects } }) => caches.picture.decide(intent, effects) === "stale",
       );
       // A set is of creates alone, and its names are free.
       assert(stale.length === 0 || writes.length === 1, () => "a part of a set is stale");
       return stale.length === 0;
     });
-    world.settleClaims();
+    caches.settleClaims();
     const writes = decided.flatMap((commit) => commit.writes.map((write) => ({ commit, ...write })));
     let hasFailed = decided.length < commits.length;
     const voided = new Set<JobCommit>();
@@ -320,11 +323,11 @@ export class SchedulingCycles {
   }
 
   private isTaken({ target }: Intent): boolean {
-    return this.world.requests.get(keyOf(target.namespace, target.name)) !== undefined;
+    return this.caches.requests.get(keyOf(target.namespace, target.name)) !== undefined;
   }
 
   private async send({ intent }: Decision<Mark>, cancel: Cancel): Promise<Outcome<Written>> {
-    const { picture } = this.world;
+    const { picture } = this.caches;
     const attempt = picture.send(intent);
     if (attempt === undefined) return refused("Conflict", "the object is no longer what it was decided on");
     let outcome: Outcome<Written> = refused("Unknown", "the call ended by a mistake of ours");
@@ -346,7 +349,7 @@ export class SchedulingCycles {
     const nowMs = clock.nowMs();
     if (!this.running.has(job)) this.marks.started(job, nowMs);
     metrics.observe("kai_task_scheduling_latency_milliseconds", {}, Math.max(0, nowMs - bind.task.createdMs));
-    const note = `placed on ${bind.node} (node pool ${poolName(this.world.cluster.settings.nodePool)})`;
+    const note = `placed on ${bind.node} (node pool ${poolName(this.caches.cluster.settings.nodePool)})`;
     this.recorder.record(bind.task.pod, {
       type: "Normal",
       reason: "Scheduled",
@@ -356,12 +359,13 @@ export class SchedulingCycles {
   }
 
   private refused(bind: PlannedBind, refusal: Refusal): void {
-    // Anything else says nothing about the bind: our picture was old, we do not lead any more, or the server is busy.
+    // Anything else says nothing about the bind: the cache was stale, this process does not lead any more, or the
+    // server is busy.
     if (!isForGood(refusal)) return;
     const { message } = refusal;
     const { uid, pod } = bind.task;
     const why = `the bind to ${bind.node} was refused: ${message}`;
-    holdBack(this.world.cluster, uid, { why, nowMs: this.controllers.ports.clock.nowMs(), longestMs });
+    holdBack(this.caches.cluster, uid, { why, nowMs: this.controllers.ports.clock.nowMs(), longestMs });
     this.recorder.record(pod, {
       type: "Warning",
       reason: "FailedBinding",
@@ -373,7 +377,7 @@ export class SchedulingCycles {
   /** Looks at what became of writes that timed out; what is as it was is sent again. */
   private async resolve(cancel: Cancel): Promise<void> {
     for (const [key, decision] of [...this.unknown]) {
-      const outcome = await resolveUnknown(this.world.picture, this.controllers.kube, decision.intent, { cancel });
+      const outcome = await resolveUnknown(this.caches.picture, this.controllers.kube, decision.intent, { cancel });
       if (!outcome.ok) continue;
       if (outcome.value) {
         this.unknown.delete(key);
@@ -381,7 +385,7 @@ export class SchedulingCycles {
       }
       await this.send(decision, cancel);
       // A refusal of the second try says nothing about the first one, which may still land.
-      if (this.world.picture.stateOf(decision.intent) !== "unknown") this.unknown.delete(key);
+      if (this.caches.picture.stateOf(decision.intent) !== "unknown") this.unknown.delete(key);
     }
   }
 
@@ -405,7 +409,7 @@ function explainWaiting(session: Session, found: Found[]): void {
   }
 }
 
-/** Says which pods wait: each of them is told why, also one that came in another's stead. */
+/** Identifies the pods that wait: each of them gets the reason, also a replacement under the same name. */
 function waitingOf(tasks: ReadonlySet<Task>): string {
   if (tasks.size === 1) for (const { uid } of tasks) return uid;
   let count = 0;

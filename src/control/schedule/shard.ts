@@ -21,7 +21,7 @@ import { StatusReconciler } from "./statusReconciler.ts";
 import { type FindUsageDatabase, UsageReconciler } from "./usageReconciler.ts";
 import { WaitingPods } from "./waitingPods.ts";
 
-/** All pods are decided on together, so there is one key; and all queues are told together. */
+/** One cycle decides on all pods, so there is one key; the status of all queues is written together. */
 const cycleKey = "cycle";
 const queuesKey = "queues";
 const pastKey = "past";
@@ -35,15 +35,15 @@ export interface ShardOptions {
 
 /** The scheduler of one node pool. */
 export interface Shard {
-  readonly world: SchedulerCaches;
+  readonly caches: SchedulerCaches;
   readonly recorder: EventRecorder;
-  /** Something that no watch tells of has changed. */
+  /** Something that no watch shows has changed. */
   wake(): void;
-  /** It decides nothing more. What it has seen goes on being followed, for who comes back. */
+  /** Stops deciding. Its caches stay up to date, for a shard of the same pool that comes back. */
   remove(): Promise<void>;
 }
 
-/** Adds what decides for one pool and tells of it. `known` is the world of a shard that was there before. */
+/** Adds what decides for one pool and reports it. `known` is the caches of a shard that was there before. */
 export function addShard(
   controllers: Controllers,
   settings: Settings,
@@ -57,7 +57,7 @@ export function addShard(
     const name = nodePool === "" ? options.name : `${options.name}-${nodePool}`;
     added.push(controllers.add({ ...options, name }));
   };
-  const world = known ?? new SchedulerCaches(controllers, settings);
+  const caches = known ?? new SchedulerCaches(controllers, settings);
   const recorder = new EventRecorder({
     ...ports,
     controller: "muster.dev/scheduler",
@@ -71,8 +71,8 @@ export function addShard(
     plainTold.push(key.split(" ", 1)[0] as string);
   });
   const marked = new Channel();
-  const marks = new GroupMarks(controllers, world, recorder, (key) => marked.push(key));
-  const turns = new SchedulingCycles(controllers, world, recorder, marks, {
+  const marks = new GroupMarks(controllers, caches, recorder, (key) => marked.push(key));
+  const cycles = new SchedulingCycles(controllers, caches, recorder, marks, {
     onBroken: (broken) => book.noteBroken(broken),
     onOutcome: ({ revision, found, stuck }) => {
       book.note(revision, found);
@@ -82,13 +82,13 @@ export function addShard(
   });
   const again = new Channel();
   const past = new Channel();
-  const usage = new UsageReconciler(controllers, world, options.usageDatabase);
+  const usage = new UsageReconciler(controllers, caches, options.usageDatabase);
   if (settings.readsShards || settings.usage !== undefined) {
     add({
       name: "usage",
       sources: [past],
       reconcile: async (_, { cancel }) => {
-        const result = await usage.turn(cancel);
+        const result = await usage.reconcile(cancel);
         again.push(cycleKey);
         return result;
       },
@@ -96,62 +96,62 @@ export function addShard(
     past.push(pastKey);
   }
   const lingers = new Channel();
-  world.onLingering = (uid) => lingers.push(uid);
-  const lingering = new LingeringReconciler(controllers, world, () => again.push(cycleKey));
-  const { pendingClaims } = world;
+  caches.onLingering = (uid) => lingers.push(uid);
+  const lingering = new LingeringReconciler(controllers, caches, () => again.push(cycleKey));
+  const { pendingClaims } = caches;
   if (pendingClaims !== undefined) {
     const lingeringClaims = new Channel();
-    world.onLingeringClaims = (uid) => lingeringClaims.push(uid);
-    world.onFreed = () => again.push(cycleKey);
-    const giveBack = new GiveBackReconciler(controllers, world, deviceCachesOf(controllers));
+    caches.onLingeringClaims = (uid) => lingeringClaims.push(uid);
+    caches.onFreed = () => again.push(cycleKey);
+    const giveBack = new GiveBackReconciler(controllers, caches, deviceCachesOf(controllers));
     add({
       name: "give-back-claims",
       concurrency: 4,
       sources: [stuckWithClaims],
-      reconcile: (uid, { cancel }) => giveBack.turn(uid, cancel),
+      reconcile: (uid, { cancel }) => giveBack.reconcile(uid, cancel),
     });
     add({
       name: "lingering-claims",
       concurrency: 16,
       sources: [lingeringClaims],
-      reconcile: (uid, { cancel }) => pendingClaims.turn(uid, world.requests.revision, cancel),
+      reconcile: (uid, { cancel }) => pendingClaims.reconcile(uid, caches.requests.revision, cancel),
     });
   }
   add({
     name: "lingering-shares",
     concurrency: 4,
     sources: [lingers],
-    reconcile: (uid, { cancel }) => lingering.turn(uid, cancel),
+    reconcile: (uid, { cancel }) => lingering.reconcile(uid, cancel),
   });
   add({
     name: "scheduler",
     sources: [
       again,
-      ...world.caches.map((cache) => kindSource(cache, () => [cycleKey])),
+      ...caches.all.map((cache) => kindSource(cache, () => [cycleKey])),
       { start: () => () => recorder.stop() },
     ],
     reconcile: (_, { cancel }) => {
       const untilMs = usage.waitsUntilMs;
-      return untilMs === undefined ? turns.turn(cancel) : { requeueAfterMs: untilMs - ports.clock.nowMs() };
+      return untilMs === undefined ? cycles.reconcile(cancel) : { requeueAfterMs: untilMs - ports.clock.nowMs() };
     },
   });
-  const status = new StatusReconciler(controllers, world, recorder, book);
+  const status = new StatusReconciler(controllers, caches, recorder, book);
   add({
     name: "scheduler-status",
     concurrency: 16,
     sources: [told],
-    reconcile: (key, { cancel }) => status.turn(key, cancel),
+    reconcile: (key, { cancel }) => status.reconcile(key, cancel),
   });
   add({
     name: "group-marks",
     concurrency: 64,
-    sources: [marked, kindSource(world.groups, forStaleGroups)],
-    reconcile: (key, { cancel }) => marks.turn(key, cancel),
+    sources: [marked, kindSource(caches.groups, forStaleGroups)],
+    reconcile: (key, { cancel }) => marks.reconcile(key, cancel),
   });
-  addAccounts(controllers, world, add);
-  const { plainGroups } = world;
+  addAccounts(controllers, caches, add);
+  const { plainGroups } = caches;
   if (plainGroups !== undefined && settings.placesPlainPods) {
-    const plain = new PlainGroupReconciler(controllers, world, plainGroups, book);
+    const plain = new PlainGroupReconciler(controllers, caches, plainGroups, book);
     add({
       name: "plain-groups",
       concurrency: 16,
@@ -159,23 +159,23 @@ export function addShard(
         plainTold,
         kindSource(plainGroups, forObject()),
         kindSource(
-          world.pods,
+          caches.pods,
           forMapped(({ metadata, spec }) => {
             const name = (spec as PodSpec | undefined)?.schedulingGroup?.podGroupName;
             return name === undefined ? [] : [`${metadata.namespace}/${name}`];
           }),
         ),
       ],
-      reconcile: (key, { cancel }) => plain.turn(key, cancel),
+      reconcile: (key, { cancel }) => plain.reconcile(key, cancel),
     });
   }
   const waiting = new WaitingPods(ports.metrics, poolName(nodePool));
   const stopMeasuring = controllers.onMeasure((isLeading) => {
-    if (isLeading) waiting.measure(world.cluster, book, ports.clock.nowMs());
+    if (isLeading) waiting.measure(caches.cluster, book, ports.clock.nowMs());
     else waiting.clear();
   });
   return {
-    world,
+    caches,
     recorder,
     wake: () => {
       past.push(pastKey);
@@ -192,21 +192,21 @@ export function addShard(
 /** What groups and queues have, on their status. */
 function addAccounts(
   controllers: Controllers,
-  world: SchedulerCaches,
+  caches: SchedulerCaches,
   add: (options: ControllerOptions) => void,
 ): void {
-  const configs = world.cluster.settings.readsShards ? controllers.cache(kaiConfigRef) : undefined;
-  const accounts = new AccountReconciler(controllers, world, configs);
+  const configs = caches.cluster.settings.readsShards ? controllers.cache(kaiConfigRef) : undefined;
+  const accounts = new AccountReconciler(controllers, caches, configs);
   const groupOf = ({ metadata }: KubeObject): string[] => {
     const name = metadata.annotations?.[annotationKeys.podGroup];
     return name === undefined ? [] : [`${metadata.namespace}/${name}`];
   };
   // A request that comes or is taken back changes what its pod's group has, and touches neither of them.
   const groupOfRequest = ({ metadata }: KubeObject): string[] => {
-    const pod = world.pods.get(`${metadata.namespace}/${metadata.name}`);
+    const pod = caches.pods.get(`${metadata.namespace}/${metadata.name}`);
     return pod === undefined ? [] : groupOf(pod);
   };
-  // Of a burst the first change sets the time of the write; the others need no turn of their own.
+  // Of a burst the first change sets the time of the write; the others need no write of their own.
   const groupKeys =
     (keysOf: KeysOf): KeysOf =>
     (event) =>
@@ -214,9 +214,9 @@ function addAccounts(
   const queueKeys = (): string[] => (accounts.isAwaited(queuesKey) ? [] : [queuesKey]);
   const movedGroups = new Channel();
   const movedQueues = new Channel();
-  world.onMoved = (uid) => {
+  caches.onMoved = (uid) => {
     for (const key of queueKeys()) movedQueues.push(key);
-    const id = world.cluster.tasks.get(uid)?.job?.id;
+    const id = caches.cluster.tasks.get(uid)?.job?.id;
     if (id !== undefined && !accounts.isAwaited(`group ${id}`)) movedGroups.push(id);
   };
   add({
@@ -224,9 +224,9 @@ function addAccounts(
     concurrency: 64,
     sources: [
       movedGroups,
-      kindSource(world.pods, groupKeys(forMapped(groupOf))),
-      kindSource(world.groups, groupKeys(forObject())),
-      kindSource(world.requests, groupKeys(forMapped(groupOfRequest))),
+      kindSource(caches.pods, groupKeys(forMapped(groupOf))),
+      kindSource(caches.groups, groupKeys(forObject())),
+      kindSource(caches.requests, groupKeys(forMapped(groupOfRequest))),
     ],
     reconcile: (id, { cancel }) => accounts.groupTurn(id, cancel),
   });
@@ -234,10 +234,10 @@ function addAccounts(
     name: "queue-accounts",
     sources: [
       movedQueues,
-      kindSource(world.queues, queueKeys),
-      kindSource(world.pods, queueKeys),
-      kindSource(world.requests, queueKeys),
-      kindSource(world.groups, queueKeys),
+      kindSource(caches.queues, queueKeys),
+      kindSource(caches.pods, queueKeys),
+      kindSource(caches.requests, queueKeys),
+      kindSource(caches.groups, queueKeys),
     ],
     reconcile: (_, { cancel }) => accounts.queuesTurn(cancel),
   });

@@ -12,8 +12,8 @@ import { addShard, type Shard, type ShardOptions } from "./shard.ts";
 const shardsKey = "shards";
 
 /**
- * Keeps one scheduler for each pool that a SchedulingShard names, and lets it behave as the shard says. The pool without a name has one always,
- * also without a shard. Answers with what to ask for the worlds of all pools.
+ * Keeps one scheduler for each pool that a SchedulingShard names, and lets it behave as the shard says. The pool
+ * without a name has one always, also without a shard. Answers with what to ask for the caches of all pools.
  */
 export function addShardReconciler(
   controllers: Controllers,
@@ -23,25 +23,25 @@ export function addShardReconciler(
 ): () => SchedulerCaches[] {
   const cache = controllers.cache(schedulingShardRef);
   const shards = new Map<string, Shard>([[base.nodePool, first]]);
-  /** Worlds of pools whose shard was deleted: their ledger knows what may still be on its way. */
+  /** Caches of pools whose shard was deleted: their ledger has the in-flight writes. */
   const retired = new Map<string, SchedulerCaches>();
 
-  const configure = ({ world, wake }: Shard, settings: Settings): void => {
-    if (equalFields(world.cluster.settings, settings)) return;
-    world.cluster.configure(settings);
+  const configure = ({ caches, wake }: Shard, settings: Settings): void => {
+    if (equalFields(caches.cluster.settings, settings)) return;
+    caches.cluster.configure(settings);
     wake();
   };
 
-  /** Whoever is in another pool waits for nobody, and is told so by the scheduler of the pool without a name. */
+  /** A pod of an unserved pool has no scheduler to wait for; the scheduler of the pool without a name reports that. */
   const serve = (pools: ReadonlySet<string>): void => {
-    const { world, wake } = first;
-    if (world.servedPools !== undefined && equalFields([...world.servedPools].sort(), [...pools].sort())) return;
-    world.servedPools = pools;
-    world.cluster.touched();
+    const { caches, wake } = first;
+    if (caches.servedPools !== undefined && equalFields([...caches.servedPools].sort(), [...pools].sort())) return;
+    caches.servedPools = pools;
+    caches.cluster.touched();
     wake();
   };
 
-  const turn = async (): Promise<undefined> => {
+  const reconcile = async (): Promise<undefined> => {
     const wanted = new Map([[base.nodePool, base]]);
     for (const { metadata, spec = {} } of byAge(cache.table.view().objects.values())) {
       const { settings, problems } = settingsOfShard(spec, base, options.environment);
@@ -68,17 +68,17 @@ export function addShardReconciler(
     for (const [pool, shard] of shards) {
       if (wanted.has(pool)) continue;
       shards.delete(pool);
-      retired.set(pool, shard.world);
+      retired.set(pool, shard.caches);
       await shard.remove();
       controllers.ports.log.info({ pool }, "a pool has no scheduler any more");
     }
     return undefined;
   };
   const always = new Channel();
-  controllers.add({ name: "shards", sources: [always, kindSource(cache, () => [shardsKey])], reconcile: turn });
+  controllers.add({ name: "shards", sources: [always, kindSource(cache, () => [shardsKey])], reconcile });
   // That there is none is something to know as well.
   always.push(shardsKey);
-  return () => [...shards.values()].map(({ world }) => world);
+  return () => [...shards.values()].map(({ caches }) => caches);
 }
 
 function byAge(objects: Iterable<KubeObject>): SchedulingShard[] {

@@ -18,31 +18,34 @@ import { patchObject } from "./patchObject.ts";
 import type { Reason, ReasonBook } from "./reasonBook.ts";
 import { poolOf, refs, type SchedulerCaches } from "./schedulerCaches.ts";
 
-/** Numbers in a sentence change with every pod that comes and goes; the same kind of reason is written again this often at most. */
+/**
+ * Numbers in a sentence change with every pod that comes and goes; the same kind of reason is written again this often
+ * at most.
+ */
 const refreshMs = 15_000;
 /** For so long a new pod may wait for its claims without a condition that says so: a burst of pods takes its time. */
 const claimsMs = 10_000;
 
 /**
- * Tells on the objects themselves why they wait. What is written is what the last cycle found, about the object as it is now: a pod that
- * has got a place in the meantime is left alone, and a reason that is gone is taken back.
+ * Writes to pods and groups why they wait. What is written is what the last cycle found, about the object as it is now:
+ * a pod that has got a place in the meantime is left alone, and a reason that is gone is removed.
  */
 export class StatusReconciler {
   private readonly controllers: Controllers;
-  private readonly world: SchedulerCaches;
+  private readonly caches: SchedulerCaches;
   private readonly recorder: EventRecorder;
   private readonly book: ReasonBook;
   private readonly writtenMs = new Map<string, number>();
 
-  constructor(controllers: Controllers, world: SchedulerCaches, recorder: EventRecorder, book: ReasonBook) {
+  constructor(controllers: Controllers, caches: SchedulerCaches, recorder: EventRecorder, book: ReasonBook) {
     this.controllers = controllers;
-    this.world = world;
+    this.caches = caches;
     this.recorder = recorder;
     this.book = book;
   }
 
-  async turn(jobId: string, cancel: Cancel): Promise<ReconcileResult> {
-    const job = this.world.cluster.jobs.get(jobId);
+  async reconcile(jobId: string, cancel: Cancel): Promise<ReconcileResult> {
+    const job = this.caches.cluster.jobs.get(jobId);
     const reason = this.book.get(jobId);
     if (job === undefined) {
       this.writtenMs.delete(jobId);
@@ -65,7 +68,7 @@ export class StatusReconciler {
     const isTold = job.spec.markUnschedulable !== false && reason.verdict.reason !== "NotReady";
     for (const task of job.tasks) {
       if (task.status !== "pending") continue;
-      // A pod that says nothing yet is told at once, whoever of its group was told before.
+      // A pod without a condition gets one at once, whenever the rest of its group got theirs.
       const isDue = isTold && !(isRecent && conditionOf(task.pod)?.status === "False");
       if (isDue) podResult = (await this.tellPod(task, reason, nowMs, cancel)) ?? podResult;
       else podResult = (await this.withdrawNomination(task, cancel)) ?? podResult;
@@ -73,22 +76,22 @@ export class StatusReconciler {
     return groupResult ?? podResult ?? (isRecent ? { requeueAfterMs: refreshMs - sinceMs } : undefined);
   }
 
-  /** Pods whose group is not there or in a pool that nobody schedules, and that group. */
+  /** Pods whose group does not exist or is in a pool that no scheduler serves, and that group. */
   private async tellUnserved(id: string, reason: Reason, cancel: Cancel): Promise<ReconcileResult> {
     const nowMs = this.controllers.ports.clock.nowMs();
-    const group = this.world.groups.get(id);
+    const group = this.caches.groups.get(id);
     const isSaid = group !== undefined && this.conditionOf(group)?.message === reason.sentence;
     let result: ReconcileResult =
       group === undefined || isSaid ? undefined : await this.tellGroup(group, reason, true, nowMs, cancel);
-    for (const task of this.world.cluster.withoutGroup.get(id) ?? []) {
+    for (const task of this.caches.cluster.withoutGroup.get(id) ?? []) {
       if (task.status === "pending") result = (await this.tellPod(task, reason, nowMs, cancel)) ?? result;
     }
     return result;
   }
 
-  /** Somebody schedules the pool by now, and says by itself what it finds. */
+  /** A scheduler serves the pool by now and reports its own reasons. */
   private async clearUnserved(id: string, cancel: Cancel): Promise<ReconcileResult> {
-    const group = this.world.groups.get(id);
+    const group = this.caches.groups.get(id);
     const others = group?.status?.schedulingConditions?.filter(({ reason }) => reason !== "NoScheduler") ?? [];
     if (group === undefined || others.length === (group.status?.schedulingConditions ?? []).length) return undefined;
     return this.patchGroup(group, others, "its node pool has a scheduler", cancel);
@@ -151,7 +154,7 @@ export class StatusReconciler {
     cancel: Cancel,
   ): Promise<ReconcileResult> {
     // The newest state that we know: a pod that has got its node since must not be called unschedulable.
-    const pod = this.world.pods.get(task.key);
+    const pod = this.caches.pods.get(task.key);
     if (pod === undefined || pod.metadata.uid !== task.uid || (pod.spec?.nodeName ?? "") !== "") return undefined;
     const known = conditionOf(pod);
     const isDefault = task.job?.isGroup === false;
@@ -177,9 +180,12 @@ export class StatusReconciler {
     return this.patchPod(pod, { conditions: [...others, condition], ...this.unmetNomination(pod) }, sentence, cancel);
   }
 
-  /** Others were evicted for the pod, and now it has no place all the same: a node went, or a pod of its own group was first. */
+  /**
+   * Others were evicted for the pod, and now it has no place all the same: a node went, or a pod of its own group was
+   * first.
+   */
   private async withdrawNomination(task: Task, cancel: Cancel): Promise<ReconcileResult> {
-    const pod = this.world.pods.get(task.key);
+    const pod = this.caches.pods.get(task.key);
     if (pod === undefined || pod.metadata.uid !== task.uid || (pod.spec?.nodeName ?? "") !== "") return undefined;
     const broken = this.unmetNomination(pod);
     if (Object.keys(broken).length === 0) return undefined;
@@ -195,7 +201,7 @@ export class StatusReconciler {
     const object = pod;
     const change = { subresource: "status", patch: { status }, why } as const;
     const outcome = await patchObject(this.controllers.writer, refs.pods, object, change, cancel);
-    // Whoever changed it first is seen soon, and then this is decided again.
+    // The watch delivers the concurrent change soon, and then this is reconciled again.
     return outcome.ok ? undefined : reconcileResultOf(outcome);
   }
 

@@ -16,7 +16,7 @@ import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 
 /** How long our caches may take to show what was there when we took the lease. */
 const takeOverMs = 5_000;
-/** How long a call of somebody who does not lead any more may still be on its way. */
+/** How long a call of a former leader may still be in flight. */
 const lateCallMsMax = 60_000;
 
 export interface TakeOver {
@@ -27,9 +27,9 @@ export interface TakeOver {
 }
 
 /**
- * What an earlier leader has sent may still land. A bind that it decided carries the pod's revision, so writing to every pod that waits
- * makes each such bind fail; a request that it decided names the mark that the pod had, and is not carried out once the
- * pod has another one. What had landed before is waited for, so that our picture has it:
+ * What an earlier leader has sent may still land. A bind that it decided carries the pod's revision, so writing to
+ * every pod that waits makes each such bind fail; a request that it decided names the mark that the pod had, and is not
+ * carried out once the pod has another one. Takeover waits until the caches have what had landed before:
  *
  *   old leader                 API                           new leader
  *   bind a to n1 -----\\
@@ -39,14 +39,14 @@ export interface TakeOver {
  *                        -->  b to n1, in another epoch:     n1 is really free
  *                             the binder refuses it
  *
- * A pod that the API does not let us write to, because of somebody's policy or a webhook that is down, cannot be fenced so. Everybody waits until
- * a call for it could no longer be on its way, and goes on without the mark then.
+ * A pod that the API does not let us write to, because of a policy or a webhook that is down, cannot be fenced so. The
+ * scheduler waits until a call for it could no longer be in flight, and goes on without the mark then.
  *
  * Says why when it could not be done.
  */
 export async function takeOver(
   { kube, writer, ports }: Controllers,
-  world: SchedulerCaches,
+  caches: SchedulerCaches,
   { epoch, since, unmarkedMs }: TakeOver,
   cancel: Cancel,
 ): Promise<string | undefined> {
@@ -68,7 +68,7 @@ export async function takeOver(
     if (!isVoid(request)) onTheirWay.add(podUidOf(request) ?? "");
   }
   for (const pod of pods.value.items) {
-    if (!isWaitingForUs(pod, world.cluster.settings.placesPlainPods) || onTheirWay.has(pod.metadata.uid)) continue;
+    if (!isWaitingForUs(pod, caches.cluster.settings.placesPlainPods) || onTheirWay.has(pod.metadata.uid)) continue;
     const { namespace = "", name } = pod.metadata;
     const patch = { metadata: { annotations: { [annotationKeys.schedulerEpoch]: mark } } };
     const target = { ...refs.pods, namespace, name };
@@ -91,21 +91,24 @@ export async function takeOver(
   }
   if (problem !== undefined) return problem;
   const wait = { cancel, timeoutMs: takeOverMs };
-  if (!(await world.pods.waitForRevision(newest, wait))) return "our picture of the pods is older than our lease";
-  if (!(await world.requests.waitForRevision(newestOf(requests.value.items), wait))) {
+  if (!(await caches.pods.waitForRevision(newest, wait))) return "our picture of the pods is older than our lease";
+  if (!(await caches.requests.waitForRevision(newestOf(requests.value.items), wait))) {
     return "our picture of the BindRequests is older than our lease";
   }
-  if (world.devices !== undefined) {
+  if (caches.devices !== undefined) {
     const claims = await lookAgainAtAll(kube, deviceKinds.claims, {}, look);
     if (!claims.ok) return claims.message;
-    if (!(await world.devices.claims.waitForRevision(newestOf(claims.value.items), wait)))
+    if (!(await caches.devices.claims.waitForRevision(newestOf(claims.value.items), wait)))
       return "our picture of the claims is older than our lease";
   }
   await voidSet(writer, requests.value.items.filter(isVoid), cancel);
   return undefined;
 }
 
-/** Whether our nodes are still there, as the API has them now; says why they are not all, and no pod may be placed until they are. */
+/**
+ * Whether our nodes are still there, as the API has them now; says why they are not all, and no pod may be placed until
+ * they are.
+ */
 export async function lookAtNodes(
   kube: KubeReads,
   { nodes }: SchedulerCaches,
@@ -121,8 +124,8 @@ export async function lookAtNodes(
 }
 
 /**
- * One of a gang could not be written: the others go, and the gang is decided again. Only what we were shown is meant: whatever
- * else has the name may be another's. What is left after that is an incomplete set, and goes as one.
+ * One of a gang could not be written: the others go, and the gang is decided again. Only what we were shown is meant:
+ * whatever else has the name may be another's. What is left after that is an incomplete set, and goes as one.
  */
 export async function voidSet(writer: Writer, requests: readonly KubeObject[], cancel: Cancel): Promise<void> {
   for (const request of requests) {
@@ -133,7 +136,10 @@ export async function voidSet(writer: Writer, requests: readonly KubeObject[], c
   }
 }
 
-/** Requests of gangs' sets that are neither complete nor begun: who wrote them does not lead any more, and will not write the rest. */
+/**
+ * Requests of gangs' sets that are neither complete nor begun: their writer does not lead any more, and will not write
+ * the rest.
+ */
 function unfinishedSets(requests: readonly KubeObject[]): (request: KubeObject) => boolean {
   const sets = new Map<string, KubeObject[]>();
   for (const request of requests) {

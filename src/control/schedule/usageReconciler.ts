@@ -22,35 +22,35 @@ const allocatedQueries = [
 const totalQueries = [capacity("nvidia_com_gpu|amd_com_gpu"), capacity("cpu"), capacity("memory")] as const;
 
 /**
- * Brings use in the past into the fair shares, again and again. Where it cannot be read, what was read last counts: the past does not
- * change quickly.
+ * Brings use in the past into the fair shares, again and again. Where it cannot be read, what was read last counts: the
+ * past does not change quickly.
  */
 export class UsageReconciler {
   private readonly controllers: Controllers;
-  private readonly world: SchedulerCaches;
+  private readonly caches: SchedulerCaches;
   private readonly find: FindUsageDatabase | undefined;
   private readonly startedMs: number;
   private own: UsageSample[] = [];
   private readMs: number | undefined;
   private wasSet = false;
 
-  constructor(controllers: Controllers, world: SchedulerCaches, find: FindUsageDatabase | undefined) {
+  constructor(controllers: Controllers, caches: SchedulerCaches, find: FindUsageDatabase | undefined) {
     this.controllers = controllers;
-    this.world = world;
+    this.caches = caches;
     this.find = find;
     this.startedMs = controllers.ports.clock.nowMs();
   }
 
   /** Until when the first decision waits for the past; undefined when it need not. */
   get waitsUntilMs(): number | undefined {
-    const { usage } = this.world.cluster.settings;
+    const { usage } = this.caches.cluster.settings;
     if (usage === undefined || this.readMs !== undefined) return undefined;
     const untilMs = this.startedMs + usage.waitMs;
     return this.controllers.ports.clock.nowMs() < untilMs ? untilMs : undefined;
   }
 
-  async turn(cancel: Cancel): Promise<ReconcileResult> {
-    const { cluster } = this.world;
+  async reconcile(cancel: Cancel): Promise<ReconcileResult> {
+    const { cluster } = this.caches;
     const { clock, log, metrics } = this.controllers.ports;
     const { usage } = cluster.settings;
     const nowMs = clock.nowMs();
@@ -87,8 +87,8 @@ export class UsageReconciler {
 
   /** What this process has seen: it begins with its start. */
   private ownSamples(usage: UsageSettings, nowMs: number): readonly UsageSample[] {
-    const { cluster } = this.world;
-    this.world.settle();
+    const { cluster } = this.caches;
+    this.caches.settle();
     cluster.refresh(nowMs);
     const byQueue = new Map([...cluster.queues.byName].map(([name, { allocated }]) => [name, [...allocated] as const]));
     const fromMs = windowStartMs(usage, nowMs);

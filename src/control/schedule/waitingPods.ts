@@ -15,8 +15,8 @@ export interface WaitingSource {
 }
 
 /**
- * How many pods wait, for which reason, and for how long the oldest of them: numbers for alerts. A reason that has gone stays at zero, as a series
- * that ends cannot be told from a process that does.
+ * How many pods wait, for which reason, and for how long the oldest of them: numbers for alerts. A reason that has gone
+ * stays at zero, because a series that ends looks like a process that ends.
  */
 export class WaitingPods {
   private readonly metrics: Metrics;

@@ -101,7 +101,7 @@ describe("a decision that is not written down", () => {
     expect(tracker.listAllAllocatedDevices()).toEqual([d("d1")]);
   });
 
-  test("extended-resource-claim-not-in-cache: it is kept though nobody knows the claim", () => {
+  test("extended-resource-claim-not-in-cache: it is kept though the claim is not in the cache", () => {
     const { tracker } = new Watched();
     const unborn = claim("c", { devices: ["d1"] });
     expect(tracker.signalClaimPendingAllocation(unborn, "pod-1", { isNotCreatedYet: true })).toEqual({
@@ -133,7 +133,7 @@ describe("a decision that is not written down", () => {
     expect(tracker.listAllAllocatedDevices()).toEqual([d("d1")]);
   });
 
-  test("pending empty, nil-claim, claim: nothing where nobody decided, nothing where the decision is empty, otherwise the allocation", () => {
+  test("pending empty, nil-claim, claim: nothing without a decision, nothing where the decision is empty, otherwise the allocation", () => {
     const { tracker } = new Watched(claim("c"), claim("n"));
     expect(tracker.pendingAllocation("uid-c")).toBeUndefined();
     tracker.signalClaimPendingAllocation(claim("n"), "pod-1");
@@ -156,7 +156,7 @@ describe("a decision that is not written down", () => {
     expect(tracker.isTaken(d("d1"))).toBe(left.length > 0);
   });
 
-  test("who leaves twice takes nobody else's place", () => {
+  test("a pod that leaves twice takes no other pod's place", () => {
     const { tracker } = new Watched(claim("c"));
     for (const pod of ["a", "b"]) tracker.signalClaimPendingAllocation(claim("c", { devices: ["d1"] }), pod);
     tracker.removeClaimPendingAllocation("uid-c", "a");
@@ -193,7 +193,7 @@ describe("an answer of the API", () => {
     expect(tracker.isTaken(d("d1"))).toBe(false);
   });
 
-  test("TestAssumeRace: who assumes what the watch has just shown, and lets go of the decision, leaves no gap in which the device is free", () => {
+  test("TestAssumeRace: a caller that assumes what the watch has just shown, and lets go of the decision, leaves no gap in which the device is free", () => {
     const watched = new Watched(claim("c"));
     const { tracker } = watched;
     const gaps: boolean[] = [];
@@ -208,7 +208,7 @@ describe("an answer of the API", () => {
     expect(gaps).toEqual([false, false, false]);
   });
 
-  test("TestEventHandlers, TestEventHandlerConcurrency: who is told of a device may ask about it, and sees what it was told", () => {
+  test("TestEventHandlers, TestEventHandlerConcurrency: a listener that asks about a device sees the state that it was notified of", () => {
     const seen: string[] = [];
     const table = new KindTable();
     table.apply({ type: "relistBegins" });
@@ -327,7 +327,7 @@ describe("what is given away", () => {
     expect(taken()).toBeUndefined();
   });
 
-  test("an allocation that was exchanged for another while nobody looked frees the old device and takes the new one", () => {
+  test("an allocation that was replaced between two events frees the old device and takes the new one", () => {
     const watched = new Watched(claim("c", { devices: ["d1"] }));
     watched.put(claim("c", { version: "20", devices: ["d2"] }));
     expect(watched.tracker.listAllAllocatedDevices()).toEqual([d("d2")]);

@@ -1,10 +1,10 @@
 import { builtin } from "../../model/resources.generated.ts";
 /**
- * Which devices are given away, from everything that is known: the claims of the watch, writes that are on their way (the ledger),
- * answers that the watch has not caught up with, and decisions whose writes have not been sent yet.
+ * Which devices are given away, from everything that is known: the claims of the watch, writes that are on their way
+ * (the ledger), answers that the watch has not caught up with, and decisions whose writes have not been sent yet.
  *
- * A device counts as long as any of them says so, under one key, so it is counted once. Nothing here waits: between a claim's
- * leaving one of the four and its being in the next there is no moment in which somebody else could look.
+ * A device counts as long as any of them says so, under one key, so it is counted once. Nothing here waits: between a
+ * claim's leaving one of the four and its being in the next no other reader runs.
  *
  *   upstream                                    here
  *   t0  reader copies the cache (no D)
@@ -25,10 +25,10 @@ import { type DeviceUse, deviceEffects, sumOf, useKey, usesOf } from "./search/d
 
 export const claimKind = builtin.ResourceClaim;
 
-/** A decision that is not written down yet, and who waits for it. */
+/** A decision that is not written yet, and the pods that wait for it. */
 interface Pending {
   readonly claim: ResourceClaim;
-  /** UIDs of pods. A set: whoever asks twice or leaves twice changes nothing. */
+  /** UIDs of pods. A set: a pod that is added or removed twice changes nothing. */
   readonly holders: Set<string>;
   readonly source: DecisionSource;
 }
@@ -51,7 +51,7 @@ export interface GatheredState {
 }
 
 export interface ClaimTrackerOptions {
-  /** The claims; fed by who follows the watch. */
+  /** The claims; fed by the watch. */
   readonly claims: KindTable;
   /** Further kinds that decisions want to see in the same picture. */
   readonly kinds?: Readonly<Record<string, PictureKind<DeviceUse>>>;
@@ -151,7 +151,7 @@ export class ClaimTracker implements CountedState {
   }
 
   /**
-   * From now on the claim counts as allocated like this. Who comes second joins the first and gets the first's allocation.
+   * From now on the claim counts as allocated like this. A second pod joins the first and gets the first's allocation.
    * `isNotCreatedYet`: the claim is not in the API yet, so the tracker need not know it.
    */
   signalClaimPendingAllocation(
@@ -195,7 +195,10 @@ export class ClaimTracker implements CountedState {
     return true;
   }
 
-  /** A component writes to the claim from now on, until the function it gets is called: what changes meanwhile it decided. */
+  /**
+   * A component writes to the claim from now on, until the function it gets is called: what changes meanwhile it
+   * decided.
+   */
   writing(namespace: string, name: string, source: DecisionSource): () => void {
     const key = keyOf(namespace, name);
     this.writers.set(key, source);
@@ -258,7 +261,7 @@ export class ClaimTracker implements CountedState {
     return [...new Set([...this.taken, ...this.shares.keys()])].sort();
   }
 
-  /** A copy, for who wants to keep it. Decisions read the tracker itself. */
+  /** A copy for callers that keep it. Decisions read the tracker itself. */
   gatherAllocatedState(consumableCapacity = true): GatheredState {
     if (!consumableCapacity) return { devices: this.listAllAllocatedDevices(), sharedIds: [], capacity: new Map() };
     const sharedIds = [...this.shares]
@@ -280,7 +283,10 @@ export class ClaimTracker implements CountedState {
     }
   }
 
-  /** The source of a decision that the API now shows. By name: a claim that did not exist when it was decided has another UID. */
+  /**
+   * The source of a decision that the API now shows. By name: a claim that did not exist when it was decided has
+   * another UID.
+   */
   private pendingSource({ claim, device, shareId }: Omit<DeviceChange, "source">): DecisionSource | undefined {
     for (const uid of this.extra.get(shareId === undefined ? device : `${device} ${shareId}`)?.keys() ?? []) {
       const pending = this.pending.get(uid);
@@ -325,7 +331,7 @@ export class ClaimTracker implements CountedState {
     }
   }
 
-  /** Looks at everybody who holds the key again. Nothing is ever counted up or down. */
+  /** Recounts a device from all its holders. Nothing is ever incremented or decremented. */
   private recount(key: string): void {
     const space = key.indexOf(" ");
     const device = space < 0 ? key : key.slice(0, space);

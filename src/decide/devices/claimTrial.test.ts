@@ -80,7 +80,7 @@ describe("one pod on one node", () => {
     expect(lines(fitClaims(view, podWith("p", "a"), node1))).toEqual(["req-0 pool-1/d2"]);
   });
 
-  test("a claim that is missing, or is written for somebody else, is a reason on every node", () => {
+  test("a claim that is missing, or is owned by another pod, is a reason on every node", () => {
     const missing = fitClaims(viewOf([]), podWith("p", "a"), node1);
     expect(missing).toEqual({
       ok: false,

@@ -1,5 +1,6 @@
 /**
- * Devices for who tries many placements before one of them is written: a scheduler that plans gangs and evictions.
+ * Devices for a caller that tries many placements before one of them is written: a scheduler that plans gangs and
+ * evictions.
  *
  *   const view: DeviceView = { book, state, claimOf, pendingAllocation, classOf, selectors, features, nowMs };
  *   fitClaims(view, pod, node): ClaimsFit                    one pod on one node, as things are
@@ -7,16 +8,17 @@
  *   const trial = new ClaimTrial(view);                      the same with what was tried before on top
  *   trial.problemOf(pod): ClaimProblem | undefined           why no node will do
  *   trial.fit(pod, node): ClaimsFit                          allocations by entry of the pod, or why there are none
- *   trial.assume(pod, fit)                                   they are taken from now on; pods tried later may join the same claims
+ *   trial.assume(pod, fit)                                   taken from now on; later pods may join the same claims
  *   trial.release(pod)                                       what only this pod uses is free from now on
  *   trial.checkpoint(): number, trial.rollback(checkpoint)   everything after it is taken back, last first
- *   trial.devicesOf(pod, isCounted): number                  how many devices of such classes its claims have or ask for
+ *   trial.devicesOf(pod, isCounted): number                  devices of such classes that its claims have or ask for
  *
- * Nothing here writes, waits or changes what the view shows. Of a process that has a `DeviceCaches` (`deviceCachesOf(controllers)`) the view is
- * `world.view(nowMs)`: its state is the claim tracker, which counts what is on its way too. A decision that will be written by
- * somebody else counts for everybody once `tracker.signalClaimPendingAllocation(claim with allocation, pod UID)` is told of it, until
- * `tracker.removeClaimPendingAllocation(claim UID, pod UID)`; `nextBindStep` (bindClaim.ts) is how such a decision gets into its claim:
- * finalizer first, then allocation and reservation in one write.
+ * Nothing here writes, waits or changes what the view shows. Of a process that has a `DeviceCaches`
+ * (`deviceCachesOf(controllers)`) the view is `caches.view(nowMs)`: its state is the claim tracker, which counts
+ * in-flight writes too. A decision that another component writes counts for every reader from
+ * `tracker.signalClaimPendingAllocation(claim with allocation, pod UID)` until
+ * `tracker.removeClaimPendingAllocation(claim UID, pod UID)`; `nextBindStep` (bindClaim.ts) is how such a decision gets
+ * into its claim: finalizer first, then allocation and reservation in one write.
  */
 import type {
   AllocationResult,
@@ -105,7 +107,7 @@ export class ClaimTrial implements CountedState {
   private readonly view: DeviceView;
   private readonly full: FullNodes;
   private readonly undo: (() => void)[] = [];
-  /** What was found for claims in this trial, by their UIDs, and for whom. */
+  /** Allocations that this trial found, by claim UID, with the pods that they are for. */
   private readonly found = new Map<string, { readonly allocation: AllocationResult; readonly pods: Set<string> }>();
   private readonly released = new Set<string>();
   /** Claims whose last user was released. */
@@ -120,7 +122,7 @@ export class ClaimTrial implements CountedState {
 
   private readonly onDevice: (device: string) => void;
 
-  /** `onDevice` is told of each device that is tried, freed, or taken back. */
+  /** `onDevice` is called with each device that is tried, freed, or rolled back. */
   constructor(view: DeviceView, onDevice: (device: string) => void = () => {}) {
     this.onDevice = onDevice;
     this.view = view;
@@ -196,7 +198,9 @@ export class ClaimTrial implements CountedState {
     while (this.undo.length > checkpoint) this.undo.pop()?.();
   }
 
-  /** Devices that its claims have, or ask for at least: who wants all of a kind counts for none before it has them. */
+  /**
+   * Devices that its claims have, or ask for at least: a request for all of a kind counts for none before it has them.
+   */
   devicesOf(pod: Pod, isCounted: (deviceClass: string) => boolean): number {
     let count = 0;
     for (const { claim } of this.claimsOf(pod)) {

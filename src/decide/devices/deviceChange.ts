@@ -1,6 +1,7 @@
 /**
- * What happens to devices, one change for each device or share and claim. The tracker hands these out; control code turns them into log
- * lines and metrics. A device that two claims hold shows as two `allocated` without a `released` between them, and as a `doubled`.
+ * What happens to devices, one change for each device or share and claim. The tracker hands these out; control code
+ * turns them into log lines and metrics. A device that two claims hold shows as two `allocated` without a `released`
+ * between them, and as a `doubled`.
  */
 import type { ResourceClaim } from "../../model/kubernetes.generated.ts";
 import { type DeviceUse, nodeOfAllocation, useKey, usesOf } from "./search/deviceUse.ts";

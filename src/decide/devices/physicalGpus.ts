@@ -1,13 +1,15 @@
 /**
- * One physical GPU, whichever way it is given out: by a device plugin as `nvidia.com/gpu` or `nvidia.com/mig-*`, by a claim as a device of a
- * ResourceSlice, or in shares that a reservation pod keeps. The scheduler, `muster verify` and the views all ask here.
+ * One physical GPU, whichever way it is given out: by a device plugin as `nvidia.com/gpu` or `nvidia.com/mig-*`, by a
+ * claim as a device of a ResourceSlice, or in shares that a reservation pod keeps. The scheduler, `muster verify` and
+ * the views all ask here.
  *
  * A device and what the plugin offers are the same GPU in two cases:
  *
- *   by name    the driver publishes the attribute `uuid` (or `parentUUID` of a partition), and a pod on that node reports that id as the one
- *              that it got from the plugin
- *   by count   the node offers `nvidia.com/gpu`, or a MIG resource, and slices of the driver `gpu.nvidia.com`: then the two ways offer the same
- *              GPUs, and each GPU that a claim has is one less for the plugin, whether or not the plugin names its devices
+ *   by name    the driver publishes the attribute `uuid` (or `parentUUID` of a partition), and a pod on that node
+ *              reports that id as the one that it got from the plugin
+ *   by count   the node offers `nvidia.com/gpu`, or a MIG resource, and slices of the driver `gpu.nvidia.com`: then
+ *              the two ways offer the same GPUs, and each GPU that a claim has is one less for the plugin, whether or
+ *              not the plugin names its devices
  *
  * Anything else, a slice of another driver or a node with one way only, is left alone.
  */
@@ -128,8 +130,8 @@ function textOf(attribute: DeviceAttribute | undefined): string | undefined {
 const reported = new WeakMap<Pod, ReadonlySet<string>>();
 
 /**
- * Ids of GPUs and partitions that a pod got from a device plugin, as its node reports them: in the status of its containers
- * (`allocatedResourcesStatus`), on a reservation pod, or on a pod of a simulated node.
+ * Ids of GPUs and partitions that a pod got from a device plugin, as its node reports them: in the status of its
+ * containers (`allocatedResourcesStatus`), on a reservation pod, or on a pod of a simulated node.
  */
 export function reportedGpus(pod: Pod): ReadonlySet<string> {
   let ids = reported.get(pod);
@@ -188,8 +190,8 @@ export function usesPlugin(pod: Pod): boolean {
 }
 
 /**
- * Whether a pod has GPUs from the plugin, and it is not known which. A node that names its devices has done so when the pod runs; one that has not by
- * then never will.
+ * Whether a pod has GPUs from the plugin, and it is not known which. A node that names its devices has done so when the
+ * pod runs; one that has not by then never will.
  */
 export function isUnreported(pod: Pod): boolean {
   return pod.status?.phase !== "Running" && reportedGpus(pod).size === 0 && usesPlugin(pod);

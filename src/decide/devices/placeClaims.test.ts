@@ -326,7 +326,7 @@ test("more-claims-than-allocations cannot be: a node that fits has an answer for
   expect([...verdict.allocations.keys()].sort()).toEqual(claims.map(({ metadata }) => metadata.uid).sort());
 });
 
-test("structured-ignore-allocated-admin-access: a device that somebody only looks at is free", () => {
+test("structured-ignore-allocated-admin-access: a device that is allocated with admin access only is free", () => {
   const looking = allocatedStateOf([allocated("node-1", { adminAccess: true })]);
   expect(looking.isTaken("driver-a/pool-1/d1")).toBe(false);
 });
@@ -572,7 +572,7 @@ describe("PreBind", () => {
     expect(unreserve(plain, pod())).toBeUndefined();
   });
 
-  test("wrong-topology: who counts on nobody but this pod is given back, whole", () => {
+  test("wrong-topology: a claim that only this pod uses is deallocated completely", () => {
     const mine = allocated("node-2", {}, { reservedFor: [ref], devices: [] });
     expect(mayDeallocate(mine, pod())).toBe(true);
     expect(mayDeallocate(allocated("node-2", {}, { reservedFor: [ref, { ...ref, uid: "other" }] }), pod())).toBe(false);

@@ -1,6 +1,6 @@
 /**
- * The claims of one pod against nodes: what is needed is worked out once, each node is asked, and what it answers is kept by the claims'
- * UIDs. Nothing here writes or waits.
+ * The claims of one pod against nodes: what is needed is worked out once, each node is asked, and what it answers is
+ * kept by the claims' UIDs. Nothing here writes or waits.
  */
 import type {
   AllocatedDeviceStatus,
@@ -30,7 +30,7 @@ export interface ClaimNeeds {
   readonly placed: ReadonlyMap<string, AllocationResult>;
   readonly toAllocate: readonly ResourceClaim[];
   readonly plan: ClaimPlan | undefined;
-  /** Whether a node without a free device need not be searched, and no other claim has to be told apart there. */
+  /** Whether a node without a free device need not be searched, and no other claim has to be distinguished there. */
   readonly isSkippable: boolean;
 }
 
@@ -183,7 +183,10 @@ export function askNode(needs: ClaimNeeds, node: Node, input: AskInput): NodeVer
   return { kind: "fits", allocations, score: scoreOf(needs, allocations) };
 }
 
-/** Whether the node need not be searched, because nothing is free on it. A slice that cannot be read is the search's to report. */
+/**
+ * Whether the node need not be searched, because nothing is free on it. A slice that cannot be read is the search's to
+ * report.
+ */
 export function isSpared(needs: ClaimNeeds, node: Node, full: FullNodes): boolean {
   try {
     return needs.isSkippable && full.isFull(node);

@@ -1,4 +1,7 @@
-/** Why a pod's claims get no devices, in few words: a label of a metric. The sentence beside it says which claim and which node. */
+/**
+ * Why a pod's claims get no devices, in few words: a label of a metric. The sentence beside it says which claim and
+ * which node.
+ */
 export type RefusalReason =
   /** A claim is missing, not made yet, being deleted or not the pod's. */
   | "NotReady"

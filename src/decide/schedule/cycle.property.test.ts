@@ -320,7 +320,7 @@ describe("whatever the cluster", () => {
     );
   });
 
-  test("whoever is evicted is evicted for somebody whose gang has its places by it", () => {
+  test("every victim is evicted for a preemptor whose gang gets its places by it", () => {
     fc.assert(
       fc.property(cases, (each) => {
         const cluster = worldOf(each);
@@ -338,7 +338,7 @@ describe("whatever the cluster", () => {
     );
   });
 
-  test("what somebody is evicted for is bound when the victims are gone", () => {
+  test("a preemptor is bound when its victims are gone", () => {
     fc.assert(
       fc.property(cases, (each) => {
         const cluster = worldOf(each);

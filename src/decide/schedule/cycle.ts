@@ -41,7 +41,7 @@ export interface PlannedJob {
 export interface Plan {
   readonly jobs: readonly PlannedJob[];
   readonly evictions: readonly PlannedEviction[];
-  /** UIDs of pods that were promised a node and got no place at all, and the ids of their jobs. */
+  /** UIDs of pods that were nominated to a node and got no place at all, and the ids of their jobs. */
   readonly broken: ReadonlyMap<string, string>;
   /** What keeps the others waiting. */
   readonly obstacles: ReadonlyMap<Job, Obstacle>;

@@ -38,7 +38,7 @@ describe("reclaim", () => {
     expect(plan.evictions[0]?.reason).toMatchObject({ action: "reclaim", evictor: { name: "m" } });
   });
 
-  test("nobody loses what it deserves", () => {
+  test("no queue loses what it deserves", () => {
     const cluster = world({
       queues: two,
       ...together(
@@ -77,7 +77,7 @@ describe("reclaim", () => {
     expect(evicted(decide(elastic))).toHaveLength(2);
   });
 
-  test("a gang of two nodes gets both or evicts nobody", () => {
+  test("a gang of two nodes gets both or evicts no pod", () => {
     const full = (on: string) =>
       Array.from({ length: 8 }, (_, at) => running(`t-${on}-${at}`, 1, on, { queue: "theirs" }));
     const words = (queues = two) =>
@@ -92,7 +92,7 @@ describe("reclaim", () => {
     expect(Object.values(outcome(plan)).sort()).toEqual(["~n1", "~n2"]);
   });
 
-  test("who started not long ago keeps its core, and may lose the rest", () => {
+  test("a job that started recently keeps its core, and may lose the rest", () => {
     const queues = [queue("mine", gpuBounds(4)), queue("theirs", { ...gpuBounds(4), reclaimMinRuntime: "10m" })];
     const annotations = { "kai.scheduler/last-start-timestamp": formatTime(startMs) };
     const words = (minMember: number) =>
@@ -209,7 +209,7 @@ describe("preemption", () => {
     ).toEqual([]);
   });
 
-  test("who cannot be evicted stays, however low its priority, and so does who is in another queue", () => {
+  test("a job that cannot be evicted stays, however low its priority, and so does a job of another queue", () => {
     const high = gang("high", 1, { gpus: 1 }, { priorityClassName: "build-preemptible" });
     const words = (spec: Parameters<typeof group>[1]) => ({
       // What both queues have is within their quotas, so that nobody reclaims.
@@ -222,7 +222,7 @@ describe("preemption", () => {
     expect(evicted(decide(world(words({ queue: "other" }))))).toEqual([]);
   });
 
-  test("who cannot be evicted grows by eviction no further than its quota", () => {
+  test("a job that cannot be evicted grows by eviction no further than its quota", () => {
     const cluster = world({
       nodes: [node("n1", { gpus: 3 })],
       queues: [queue("q", gpuBounds(2))],
@@ -234,7 +234,7 @@ describe("preemption", () => {
     expect(evicted(decide(cluster))).toHaveLength(2);
   });
 
-  test("who cannot be evicted must fit the quota itself", () => {
+  test("a job that cannot be evicted must fit the quota itself", () => {
     const words = (quota: number) =>
       world({
         queues: [queue("q", gpuBounds(quota))],
@@ -247,7 +247,7 @@ describe("preemption", () => {
     expect(evicted(decide(words(2)))).toHaveLength(2);
   });
 
-  describe("of whom a pod is still on its way", () => {
+  describe("of a job with a pod that is still being bound", () => {
     /** A job of one queue with four pods on two nodes; the last of them has not arrived, unless it says so. */
     const of = (spec: Parameters<typeof group>[1], winners: number, hasArrived = false) => {
       const subs = ["a", "b", "b", "b"];
@@ -271,7 +271,7 @@ describe("preemption", () => {
       { name: "b", minMember: 3 },
     ];
 
-    test.each([1, 2])("nobody of a gang goes: %d would be placed, and one would be left alone", (winners) => {
+    test.each([1, 2])("evicts no pod of a gang: %d would be placed, and one would be left alone", (winners) => {
       expect(of({ minMember: 4 }, winners)).toEqual([]);
       expect(of({ minMember: 4 }, winners, true)).toEqual(["low-0", "low-1", "low-2", "low-3"]);
     });
@@ -312,7 +312,7 @@ describe("consolidation", () => {
     ...together(running("a", 2, "n1", {}), running("b", 2, "n2", {}), gang("big", 1, { gpus: 4 })),
   });
 
-  test("moves a job so that another fits, and whoever moves has a place", () => {
+  test("moves a job so that another fits, and every moved pod has a place", () => {
     const plan = decide(world(fragmented()));
     expect(evicted(plan)).toEqual(["b-000", "b-001"]);
     expect(outcome(plan)).toMatchObject({ "big-000": "~n2" });
@@ -428,7 +428,7 @@ describe("a gang below its minimum", () => {
     expect(evicted(decide(cluster, startMs + 600_000))).toEqual([]);
   });
 
-  test("is left alone as long as nobody has noted since when", () => {
+  test("is left alone as long as no time of falling below the minimum is recorded", () => {
     expect(evicted(decide(stale(), startMs + 600_000))).toEqual([]);
   });
 

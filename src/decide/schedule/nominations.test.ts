@@ -41,7 +41,7 @@ describe("what was promised to a pod", () => {
     expect([...plan.broken.keys()]).toEqual([pod("a-000", {}).metadata.uid]);
   });
 
-  test("is not used by a third for whom somebody else goes, though it is free at this moment", () => {
+  test("is not used by a third pod that evicts another one, though it is free at this moment", () => {
     // n1: 3 free, 2 about to be, 4 of them promised. `small` may go, so `late` fits when it has gone, and not before.
     const gangPods = gang("first", 2, { gpus: 2 }).pods.map((each) => ({
       ...each,
@@ -66,7 +66,7 @@ describe("what was promised to a pod", () => {
   });
 });
 
-test("a pod that could be evicted when it has arrived changes what is decided, and one that nobody wants to evict does not", () => {
+test("a pod that could be evicted when it has arrived changes what is decided, and one that no job wants to evict does not", () => {
   const queues = [queue("mine", gpuBounds(4)), queue("theirs", gpuBounds(0))];
   const theirs = gang("t", 1, { gpus: 4 }, { queue: "theirs" });
   const [victim] = theirs.pods;

@@ -30,7 +30,7 @@ test("a queue of another pool is there, and not for this one", () => {
   );
 });
 
-test("a pool that no shard names is scheduled by nobody", () => {
+test("a pool that no shard names has no scheduler", () => {
   const words = gang("a", 1, { gpus: 1 });
   const groups = words.groups.map(inGold);
   const [, gold] = poolClusters(

@@ -23,7 +23,7 @@ export function poolClusters(objects: ClusterObjects, shards: readonly Schedulin
         nodes,
         queues: objects.queues.filter((each) => poolOf(each) === pool),
         groups: objects.groups.filter((each) => poolOf(each) === pool),
-        // Whoever is on a node of the pool takes room there, whosever it is.
+        // Every pod on a node of the pool takes room there, whichever pool or scheduler it belongs to.
         pods: objects.pods.filter((pod) => {
           const { metadata } = pod;
           const group = metadata.annotations?.[annotationKeys.podGroup];

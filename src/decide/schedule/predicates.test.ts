@@ -433,7 +433,7 @@ describe("amounts", () => {
     expect(cluster.queues.byName.get("q")?.request[0]).toBe(1500);
   });
 
-  test("nobody is evicted for memory of GPUs that would go beyond the limit of its queue", () => {
+  test("no pod is evicted for GPU memory that would exceed the limit of its queue", () => {
     const gpu = (quota: number, limit: number) => ({ resources: { gpu: { quota, limit, overQuotaWeight: 1 } } });
     const cluster = world({
       nodes: [node("small", { gpus: 1, gpuMemory: 40_000 }), node("large", { gpus: 1, gpuMemory: 80_000 })],
@@ -493,7 +493,7 @@ test("a missing priority class is the default one, else 50", () => {
   expect(cluster.jobs.get("default/a")?.priority).toBe(7);
 });
 
-test("a pod holds both places as long as nobody knows which is true", () => {
+test("a pod holds both places as long as the outcome of its bind is unknown", () => {
   const cluster = world({
     nodes: [node("n1", { gpus: 1 }), node("n2", { gpus: 1 })],
     groups: [group("r"), group("a")],

@@ -37,7 +37,7 @@ const wants = (gpus: number, queueName: string, spec: PodGroupSpec = {}) =>
   gang("m", 1, { gpus }, { queue: queueName, ...spec });
 const taken = (words: WorldWords): string[] => evicted(decide(world(words)));
 
-describe("who may reclaim", () => {
+describe("reclaim serves", () => {
   test.each([
     ["a job within the fair share of its queue", 4, 4, 4],
     ["no job beyond it, though there would be enough to take", 4, 5, 0],
@@ -179,7 +179,7 @@ test("a gang that must be close together frees the nodes of one domain, though o
   expect(evicted(plan)).toHaveLength(5);
 });
 
-test("whoever is not in the way of a gang that must be close together stays", () => {
+test("a pod that is not in the way of a gang that must be close together stays", () => {
   const rack = (name: string) => node(name, { gpus: 4, labels: { rack: `r${name}` } });
   const words = {
     nodes: ["1", "2", "3"].map(rack),
@@ -200,7 +200,7 @@ test("whoever is not in the way of a gang that must be close together stays", ()
   expect(new Set(plan.evictions.map(({ task }) => task.pod.spec?.nodeName)).size).toBe(1);
 });
 
-describe("nobody becomes poorer than who takes from it", () => {
+describe("the reclaiming queue stays less saturated than the queue of the victims", () => {
   // The quotas of a1 and a2 are more than their parent's: together they go beyond its share.
   const scene = (theirs: number, gpus: number, reclaimerSaturationMultiplier: number) => ({
     nodes: [node("n1", { gpus: 4 + theirs })],
@@ -218,7 +218,7 @@ describe("nobody becomes poorer than who takes from it", () => {
     expect(taken(scene(theirs, gpus, multiplier)).filter((name) => name.startsWith("t"))).toHaveLength(victims);
   });
 
-  test("who has no share at all takes nothing of one that has, whatever the queues below it deserve", () => {
+  test("a queue that has no share at all takes nothing of one that has, whatever the queues below it deserve", () => {
     const words = (top: number) => ({
       queues: [queue("a", gpu(top)), queue("b", gpu(4)), queue("a1", below("a", 4))],
       ...together(ones("t", 8, "b"), wants(1, "a1")),
@@ -238,7 +238,7 @@ describe("nobody becomes poorer than who takes from it", () => {
   });
 });
 
-test("what is not asked for makes nobody's taking unfair, however much of it the queues above have", () => {
+test("a resource that is not asked for makes no reclaim unfair, however much of it the queues above have", () => {
   const bounds = (quota: number) => ({ quota, limit: -1, overQuotaWeight: 0 });
   const resources = { gpu: bounds(4), cpu: bounds(10) };
   const words = (cpu: string) => ({
@@ -364,7 +364,7 @@ describe("the search for victims is bounded", () => {
     expect([counts?.scenarios.NodeLocalGreedy.simulated, counts?.scenarios.MultiNodeGang.simulated]).toEqual([1, 1]);
   });
 
-  test("for the action: whoever comes after its end is not looked at in this cycle", () => {
+  test("for the action: jobs after its end are not tried in this cycle", () => {
     const actionMs = { ...defaultSearchBudgets.actionMs, reclaim: 10 };
     const counts = hopeless(3, { actionMs });
     expect(counts?.simulated).toBe(1);

@@ -86,7 +86,7 @@ describe("stand-ins for shares that wait for a machine", () => {
     expect(plan([source]).create).toEqual([]);
   });
 
-  test("nobody stands in for a pod that no machine would help", () => {
+  test("a pod that no machine would help gets no stand-in", () => {
     expect(plan([share("p")], { wouldHelp: () => false }).create).toEqual([]);
   });
 
@@ -95,7 +95,7 @@ describe("stand-ins for shares that wait for a machine", () => {
     expect(plan([source, made(source)])).toMatchObject({ create: [], remove: [] });
   });
 
-  test("it goes when its machine has come, when it has ended, and when nobody waits for it", () => {
+  test("a stand-in goes when its machine has come, when it has ended, and when no pod waits for it", () => {
     const source = share("p");
     const standIn = made(source);
     const placed = { ...standIn, spec: { ...standIn.spec, nodeName: "new" } } as Pod;

@@ -5,8 +5,8 @@ import { kaiSchedulerName, labelKeys, scalingNamespace } from "../../model/sched
 import { nvidiaGpu } from "./cluster/resources.ts";
 
 /**
- * Cluster autoscalers know whole GPUs only. For shares that wait for a machine, pods stand in that ask for whole ones; they go as soon as
- * the machine is there, or nobody waits for it any more.
+ * Cluster autoscalers know whole GPUs only. For GPU shares that wait for a machine there are stand-in pods that ask for
+ * whole GPUs; they are deleted as soon as the machine is there, or no pod waits for it any more.
  */
 export interface ScaleUpPlan {
   readonly create: readonly NewObject[];
@@ -41,7 +41,7 @@ export function planScaleUp({ pods, wouldHelp, nowMs, lastMs }: ScaleUpFacts): S
   for (const pod of standIns.sort(byName)) {
     const why = whyNeedless(pod, waiting);
     if (why === undefined) kept.push(pod);
-    // One that is on its way out already is nobody's business.
+    // One that is terminating already needs no delete.
     else if (pod.metadata.deletionTimestamp === undefined) remove.push({ pod, why });
   }
   const wanted = [...waiting.values()].filter(wouldHelp).sort(byName);
@@ -148,7 +148,7 @@ function pick(amounts: Readonly<Record<string, string>>): Record<string, string>
 }
 
 function keyOf({ metadata }: Pod): string {
-  // Labels are cut to their length, so pods are told apart by what a label can say.
+  // Label values are cut to their length, so pods are distinguished by what a label can hold.
   return `${metadata.namespace ?? ""}/${metadata.name.slice(0, 63)}`;
 }
 

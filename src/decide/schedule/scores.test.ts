@@ -29,7 +29,7 @@ const likes = (label: string, weight = 1) =>
 describe("of two nodes", () => {
   const friend = { groups: [group("f")], pods: [pod("f", { on: "n2", group: "f", labels: { app: "db" } })] };
 
-  test("the one with company that the pod likes is better than the one that is fuller", () => {
+  test("the one with pods that the pod's affinity prefers is better than the one that is fuller", () => {
     const full = gang("x", 1, { gpus: 4, on: "n1" });
     const cluster = world({
       nodes: [node("n1"), node("n2")],
@@ -38,7 +38,7 @@ describe("of two nodes", () => {
     expect(outcome(decide(cluster))).toEqual({ "a-000": "n2" });
   });
 
-  test("the one that was promised is better than company", () => {
+  test("the nominated one is better than the one that its affinity prefers", () => {
     const status = { nominatedNodeName: "n1" } as never;
     const cluster = world({
       nodes: [node("n1"), node("n2")],
@@ -84,7 +84,7 @@ describe("what is worth more, in order:", () => {
     pods: [pod("f", { on, group: "f", labels: { app: "db" } })],
   });
 
-  test("company that the pod likes, before a GPU that is shared already", () => {
+  test("preferred pod affinity, before a GPU that is shared already", () => {
     const shared = { groups: [group("s")], pods: [pod("s", { fraction: "0.5", on: "n1", group: "s", groups: ["g"] })] };
     const wanted = gang("a", 1, { fraction: "0.5", spec: likes("db") });
     expect(wins({ nodes: racks, ...together(shared, friend("n2"), wanted) })).toBe("n2");
@@ -103,7 +103,7 @@ describe("what is worth more, in order:", () => {
       ),
     });
 
-    test("company that the pod likes, before closeness to its own gang", () => {
+    test("preferred pod affinity, before closeness to its own gang", () => {
       expect(places(together(friend("n3"), three(false)))).toEqual({ "a-000": "n1", "a-001": "n2", "a-002": "n3" });
       expect(places(together(friend("n3"), three(true)))).toEqual({ "a-000": "n1", "a-001": "n3", "a-002": "n2" });
     });
@@ -145,7 +145,7 @@ describe("what is worth more, in order:", () => {
     expect(wins({ nodes, ...together(full, gang("a", 1, { cpu: "1" })) })).toBe("n2");
   });
 
-  test("a node without GPUs for pods without, also for many alike and for those that look at their company", () => {
+  test("a node without GPUs for pods without, also for many alike and for those with inter-pod affinity", () => {
     const nodes = [node("n1", { cpu: "16" }), node("n2", { gpus: 0, cpu: "64" })];
     const many = outcome(decide(world({ nodes, ...gang("a", 9, { cpu: "1" }, { minMember: 1 }) })));
     expect(Object.keys(many)).toHaveLength(9);
@@ -175,7 +175,7 @@ describe("what others do", () => {
   };
   const there = { groups: [group("f")], pods: [pod("f", { gpus: 1, on: "n1", group: "f", labels: { app: "loud" } })] };
 
-  test("a node with company that the pod would rather not have is worse than an emptier one", () => {
+  test("a node with pods that the pod's anti-affinity would avoid is worse than an emptier one", () => {
     const nodes = [node("n1"), node("n2")];
     const go = (spec: never) => outcome(decide(world({ nodes, ...together(there, gang("a", 1, { gpus: 1, spec })) })));
     expect(go(dislikes("nobody"))).toEqual({ "a-000": "n1" });

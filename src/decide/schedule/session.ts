@@ -16,7 +16,7 @@ import type { QueueState } from "./queues/queueTree.ts";
 import type { ActionName } from "./settings.ts";
 import { Statement } from "./statement.ts";
 
-/** Why a job did not get what it waits for, as the decision found it; words are made of it later, where somebody wants them. */
+/** Why a job did not get what it waits for, as the decision found it; messages are made of it later, on demand. */
 export type Obstacle =
   | { readonly type: "gate"; readonly refusal: GateRefusal }
   | { readonly type: "queue"; readonly why: "missing" | "orphan" | "inner" }
@@ -33,10 +33,10 @@ export type Obstacle =
       readonly why: string | undefined;
     };
 
-/** So often a bind may fail before what was promised to its pod is given to others. */
+/** So often a bind may fail before the nominated node of its pod is given to others. */
 const nominationRetriesMax = 5;
 
-/** For who measures: told when something begins and ends. */
+/** For measurements: called when something begins and ends. */
 export interface CycleWatch {
   /** Ended, and began when the last one ended. */
   readonly stage: (stage: ActionName | "open") => void;
@@ -59,8 +59,8 @@ export class Session {
   readonly searches = new Map<ActionName, SearchCounts>();
   readonly watch: CycleWatch;
   /**
-   * Shapes that fit nowhere, while things are only given out: whoever has one of them comes too late. Nobody who comes meanwhile makes room, so
-   * those that wait cost a look each.
+   * Shapes that fit nowhere in an action that only allocates: a later pod of such a shape does not fit either.
+   * Allocation never makes room, so each waiting pod costs one look-up.
    */
   readonly unplaceable = new Set<PodShape>();
   /** When time alone may change an answer: the next such moment. */
@@ -91,7 +91,7 @@ export class Session {
     return counts;
   }
 
-  /** Somebody wants to be asked again at a time. */
+  /** Requests another cycle at a time. */
   wakeAt(ms: number): void {
     if (ms > this.nowMs) this.nextMs = Math.min(this.nextMs, ms);
   }
@@ -121,7 +121,10 @@ export class Session {
     return tasks.every(({ uid }) => (this.cluster.heldBack.get(uid)?.times ?? 0) <= nominationRetriesMax);
   }
 
-  /** What others were evicted for is kept while the job waits: for those of its pods that are on their way, or before it is tried again. */
+  /**
+   * What others were evicted for is kept while the job waits: for those of its pods that are on their way, or before it
+   * is tried again.
+   */
   private reserveNominatedNodes(job: Job): void {
     const { cluster, statement } = this;
     for (const task of job.tasks) {
@@ -162,17 +165,19 @@ export class Session {
     return false;
   }
 
-  /** Notes that nobody of a pod's shape can be placed, where nothing but the shape decides. */
+  /** Records that no pod of this shape can be placed, where nothing but the shape decides. */
   private noteUnplaceable(task: Task): void {
     const { cluster } = this;
     const { shape, job } = task;
-    // Whoever shares a GPU opens it for others to join.
+    // A pod that shares a GPU opens it for others to join.
     if (!shape.isLocal || isShared(shape.gpu)) return;
     if (job?.queue !== undefined && cluster.queues.hasTypes) return;
     if (!cluster.terms.matchesOthersAntiAffinity(task)) this.unplaceable.add(shape);
   }
 
-  /** A bind that was refused is not tried again at once: it would win every cycle, and others would starve behind it. */
+  /**
+   * A bind that was refused is not tried again at once: it would win every cycle, and others would starve behind it.
+   */
   heldBack(step: Step): Obstacle | undefined {
     const { heldBack } = this.cluster;
     if (heldBack.size === 0) return undefined;
@@ -213,7 +218,8 @@ export class Session {
 }
 
 /**
- * A gang of which some pods are on their way. Nothing more is decided for it until they have arrived or were taken back:
+ * A gang of which some pods are on their way. Nothing more is decided for it until they have arrived or were taken
+ * back:
  *
  *   scheduler                          binder                   API
  *   t0  a and b get requests, one set
@@ -235,7 +241,7 @@ function isUnbound({ root: { podSet, topology } }: Job): boolean {
   return podSet !== undefined && topology === undefined;
 }
 
-/** A group that wants one attempt had it, and nobody has cleared the condition that says so. */
+/** A group that wants one attempt had it, and the condition that says so is still there. */
 function hadItsAttempt(job: Job, nodePool: string): boolean {
   if (job.spec.schedulingBackoff !== 1) return false;
   const conditions = (job.owner as PodGroup).status?.schedulingConditions ?? [];

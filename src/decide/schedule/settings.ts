@@ -35,7 +35,9 @@ export interface Settings {
   readonly actions: readonly ActionName[];
   /** Whether devices are given to claims. */
   readonly allocatesDevices: boolean;
-  /** Whether gangs of Kubernetes' own PodGroups are formed; the cluster must serve `scheduling.k8s.io/v1alpha2` then. */
+  /**
+   * Whether gangs of Kubernetes' own PodGroups are formed; the cluster must serve `scheduling.k8s.io/v1alpha2` then.
+   */
   readonly formsPlainGangs: boolean;
   /** Whether SchedulingShards are read: they add schedulers for pools, and say how each behaves. */
   readonly readsShards: boolean;

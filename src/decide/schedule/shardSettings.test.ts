@@ -95,7 +95,7 @@ describe("a SchedulingShard", () => {
     expect(of(spec as SchedulingShardSpec)).toMatchObject({ settings: expected, problems: [] });
   });
 
-  test("what cannot be understood is told and left as it was", () => {
+  test("a setting that cannot be parsed is reported and left as it was", () => {
     const { settings, problems } = of({
       minRuntime: { preemptMinRuntime: "soon" },
       args: { "restrict-node-scheduling": "perhaps", "max-consolidation-preemptees": "many" },

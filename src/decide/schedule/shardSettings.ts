@@ -115,7 +115,7 @@ export function settingsOfShard(
   return { settings, problems };
 }
 
-/** KAI's -1 is without bound and its 0 is nobody; below that its scheduler ends in the first cycle. */
+/** KAI's -1 is without bound and its 0 is no job; below that its scheduler ends in the first cycle. */
 function depthsOf(
   given: Readonly<Record<string, number>>,
   usual: Settings["queueDepth"],

@@ -14,9 +14,9 @@ import {
   world,
 } from "../../../testing/decide/scheduleCluster.ts";
 
-/** Who goes for others goes as a whole, and not for those who have what is theirs. */
+/** A victim gang is evicted as a whole, and not for jobs that have their share already. */
 
-test("of a gang of which one pod is in the way nobody stays", () => {
+test("a gang with one pod in the way is evicted as a whole", () => {
   const words = (minMember: number) => ({
     nodes: [node("n1"), node("n2")],
     groups: [group("v", { minMember }), group("vip", { priorityClassName: "build-preemptible" })],

@@ -68,7 +68,7 @@ describe("what is tried on a cluster", () => {
     expect(statement.evictionOf(task("r-000"))).toBe(reason);
   });
 
-  test("who stays after all is as it was before", () => {
+  test("a pod that stays after all is as it was before", () => {
     const { cluster, statement, task } = scene();
     const before = seen(cluster);
     statement.evict(task("r-000"), reason);

@@ -6,7 +6,7 @@ import type { Holding, HoldState, NodeState } from "./cluster/nodeState.ts";
 import type { Task, TaskStatus } from "./cluster/task.ts";
 import type { QueueState } from "./queues/queueTree.ts";
 
-/** Why a pod is evicted, and for whom. */
+/** Why a pod is evicted, and for which job. */
 export interface EvictionReason {
   readonly action: "reclaim" | "preempt" | "consolidation" | "stalegangeviction";
   readonly evictor: Job | undefined;
@@ -93,7 +93,7 @@ export class Statement {
     this.evictions.set(task, { reason, from });
   }
 
-  /** As if the pod were gone, with everything it holds. Only to see what would be: nobody plans with it. */
+  /** As if the pod were gone, with everything it holds. For questions only: no plan is made with it. */
   lift(task: Task): void {
     this.note(task);
     if (task.shape.hasDeviceClaims) {
@@ -134,7 +134,7 @@ export class Statement {
     this.evictions.delete(task);
   }
 
-  /** What was given now becomes a promise: no part of a gang starts before all of it can. */
+  /** What was allocated now becomes a nomination: no part of a gang starts before all of it can. */
   pipelineAll(tasks: Iterable<Task>): void {
     for (const task of tasks) {
       if (task.status !== "allocated") continue;

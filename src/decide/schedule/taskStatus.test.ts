@@ -76,14 +76,14 @@ describe("what is decided and not done yet", () => {
     pods: [pod("a", { fraction: "0.6", group: "a" }), pod("b", { fraction: "0.6", group: "b" })],
   });
 
-  test("holds its node and its GPU: nobody else gets them", () => {
+  test("holds its node and its GPU: no other pod gets them", () => {
     const cluster = world(halves());
     cluster.setPlaces("pod-default-a", [{ node: "n1", groups: ["g"] }]);
     expect(outcome(decide(cluster))).toEqual({});
     expect(cluster.queues.byName.get("q")?.allocated[0]).toBe(600);
   });
 
-  test("is joined by who fits beside it", () => {
+  test("is joined by a pod that fits beside it", () => {
     const cluster = world({
       ...halves(),
       pods: [pod("a", { fraction: "0.6", group: "a" }), pod("b", { fraction: "0.4", group: "b" })],

@@ -60,7 +60,7 @@ describe("a required level", () => {
     expect(placed(gang("g", 3, { gpus: 8 }, need("zone")))).toEqual(["a1", "a2", "a3"]);
   });
 
-  test("that nobody can satisfy is explained by domain", () => {
+  test("that no domain can satisfy is explained by domain", () => {
     expect(why(gang("g", 4, { gpus: 8 }, need("rack")))).toContain(
       "not enough resources for the workload in one rack: the roomiest rack, b/r1, has room for 3 of 4 pods",
     );
@@ -171,7 +171,7 @@ describe("subgroups", () => {
   });
 });
 
-describe("a mistake is told", () => {
+describe("a mistake is reported", () => {
   test.each([
     [
       "a topology that does not exist",

@@ -26,8 +26,8 @@ const running = (name: string, count: number, spec: Parameters<typeof group>[1] 
   gang(name, count, { gpus: 1, on: "n1", ...words }, spec);
 const two = [queue("mine", gpus(4)), queue("theirs", gpus(4))];
 
-describe("who goes first", () => {
-  test("the lowest priority, then the youngest", () => {
+describe("the order of victims", () => {
+  test("is the lowest priority, then the youngest", () => {
     const cluster = world({
       ...together(
         running("old", 4, { priorityClassName: "train", minMember: 1, createdMs: startMs }),
@@ -39,7 +39,7 @@ describe("who goes first", () => {
     expect(evicted(decide(cluster))).toEqual(["young-001"]);
   });
 
-  test("a subgroup that is not required goes as a whole before the core goes", () => {
+  test("has a subgroup that is not required, as a whole, before the core", () => {
     const subGroups = [
       { name: "a", minMember: 2 },
       { name: "b", minMember: 2 },
@@ -59,7 +59,7 @@ describe("who goes first", () => {
     expect(evicted(decide(cluster))).toEqual(["t-c0", "t-c1"]);
   });
 
-  test("nobody goes for a job whose priority class never preempts", () => {
+  test("is empty for a job whose priority class never preempts", () => {
     const words = together(
       running("low", 8, { minMember: 1 }),
       gang("polite", 1, { gpus: 1 }, { priorityClassName: "polite" }),
@@ -222,7 +222,7 @@ describe("the search for victims", () => {
       expect(searched?.failed).toBe(failures);
     });
 
-    test("nobody whose every pod asks for no less", () => {
+    test("no job whose every pod asks for no less", () => {
       const mixed = (name: string, ...sizes: number[]) => ({
         groups: [group(name, { queue: "mine", minMember: sizes.length, createdMs: startMs + name.length })],
         pods: sizes.map((size, at) => pod(`${name}-${at}`, { gpus: size, group: name })),
@@ -260,13 +260,13 @@ describe("consolidation", () => {
     );
   const nodes = [node("n1"), node("n2")];
 
-  test("moves nobody who cannot be evicted", () => {
+  test("moves no pod that cannot be evicted", () => {
     const queues = [queue("q", gpus(16))];
     expect(evicted(decide(world({ nodes, queues, ...scattered() })))).not.toEqual([]);
     expect(evicted(decide(world({ nodes, queues, ...scattered({ preemptibility: "non-preemptible" }) })))).toEqual([]);
   });
 
-  test("moves nobody for work that cannot be evicted itself", () => {
+  test("moves no pod for work that cannot be evicted itself", () => {
     const queues = [queue("q", gpus(16))];
     const words = scattered();
     words.groups[2] = group("wide", { preemptibility: "non-preemptible", minMember: 1 });

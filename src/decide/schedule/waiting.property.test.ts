@@ -159,7 +159,7 @@ const gpusCome = [
   { type: "node" as const, at: 0, node: { gpus: 2, cpu: 2, zone: "x" as const } },
 ];
 
-describe("whoever waits among many that are alike", () => {
+describe("a job that waits among many that are alike", () => {
   test("is decided on as if every one of them had been tried", () => {
     let shared = 0;
     fc.assert(
@@ -180,7 +180,7 @@ describe("whoever waits among many that are alike", () => {
     expect(shared).toBeGreaterThan(30);
   });
 
-  test("is told what it would be told alone", () => {
+  test("has the reason that it would have alone", () => {
     fc.assert(
       fc.property(clusterCase, (words) => {
         const objects = objectsOf(words);
@@ -194,7 +194,7 @@ describe("whoever waits among many that are alike", () => {
     );
   });
 
-  test("is decided on and told the same by a cluster that has seen it come and by one that was just read", () => {
+  test("is decided on and explained the same by a cluster that has seen it come and by one that was just read", () => {
     const step = fc.oneof(
       { weight: 4, arbitrary: fc.record({ type: fc.constant("job" as const), job: jobCase }) },
       { weight: 2, arbitrary: fc.record({ type: fc.constant("ended" as const), at: fc.nat(15) }) },

@@ -40,7 +40,7 @@ describe("of pods that ask for the same, one that waits does not keep another wa
     expect(look(world({ nodes: [node("n1")], pods })).places).toEqual({ p2: "n1", p3: "n1" });
   });
 
-  test("when somebody on the node shuns the one and not the other", () => {
+  test("when the anti-affinity of a pod on the node matches the one and not the other", () => {
     const apart = { affinity: { podAntiAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [red] } } };
     const pods = [plain("p0", { spec: apart, on: "n1" }), plain("p1", { labels }), plain("p2")];
     expect(look(world({ nodes: [node("n1")], pods })).places).toEqual({ p2: "n1" });
@@ -57,8 +57,8 @@ describe("of pods that ask for the same, one that waits does not keep another wa
   });
 });
 
-describe("of pods that ask for the same and wait, each is told its own reason", () => {
-  test("when somebody on the node shuns the one and not the other", () => {
+describe("of pods that ask for the same and wait, each has its own reason", () => {
+  test("when the anti-affinity of a pod on the node matches the one and not the other", () => {
     const apart = { affinity: { podAntiAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [red] } } };
     const pods = [plain("p0", { spec: apart, on: "n1" }), plain("p1"), plain("p2", { labels })];
     const { told } = look(world({ nodes: [node("n1", { cpu: "1" })], pods }));
@@ -205,7 +205,7 @@ const waits: readonly Wait[] = [
   },
 ];
 
-describe("whoever waits gets its place as soon as", () => {
+describe("a waiting pod gets its place as soon as", () => {
   test.each(waits)("$what", ({ cluster: make, help }) => {
     const cluster = make();
     expect(look(cluster).places).toEqual({});

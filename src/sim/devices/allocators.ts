@@ -14,7 +14,10 @@ const binder: Component = { ...binderComponent(), definitions: [] };
 /** What a server has to serve where `addAllocators` runs. */
 export const allocatorComponents: readonly Component[] = [scheduler, binder];
 
-/** Everything that gives devices to claims, in one process: the life of claims, the scheduler that chooses, the binder that writes. */
+/**
+ * Everything that gives devices to claims, in one process: the life of claims, the scheduler that chooses, the binder
+ * that writes.
+ */
 export function addAllocators(controllers: Controllers, options?: DevicesOptions): DeviceCaches {
   // First: the caches may come with a tracker of the caller's.
   const caches = addDevices(controllers, options);

@@ -1,4 +1,4 @@
-/** What must hold about devices, whoever is in a hurry. */
+/** What must hold about devices under every interleaving. */
 import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
 import { isFinished } from "../../decide/devices/claims/podClaims.ts";
 import { useKey, usesOf } from "../../decide/devices/search/deviceUse.ts";
@@ -10,7 +10,10 @@ import type { Invariant } from "../invariant.ts";
 export const claimsKey = "resource.k8s.io/resourceclaims";
 const slicesKey = "resource.k8s.io/resourceslices";
 
-/** I1 as the API shows it: at every revision a device is in one claim, and not in another while a node still has it prepared. */
+/**
+ * I1 as the API shows it: at every revision a device is in one claim, and not in another while a node still has it
+ * prepared.
+ */
 export const deviceGivenOnce: Invariant = {
   id: "I1",
   fact: "a device is allocated to one claim at a time, and to no other before its node has let go of it",
@@ -51,8 +54,8 @@ export const deviceGivenOnce: Invariant = {
 };
 
 /**
- * I1 whichever way a GPU is given out. A GPU has one identity: the device plugin reports it on the pod, the driver publishes it as the attribute
- * `uuid` of its device. At every revision it is in a claim or on a pod, and not in both.
+ * I1 whichever way a GPU is given out. A GPU has one identity: the device plugin reports it on the pod, the driver
+ * publishes it as the attribute `uuid` of its device. At every revision it is in a claim or on a pod, and not in both.
  */
 export const gpuHasOneHolder: Invariant = {
   id: "I1",
@@ -143,7 +146,7 @@ export const devicePreparedOnce: Invariant = {
   }),
 };
 
-/** I5 for claims: whoever allocates does so on a claim that is protected from being deleted. */
+/** I5 for claims: an allocation is written only to a claim that has its finalizer. */
 export const allocatedIsProtected: Invariant = {
   id: "I5",
   fact: "an allocated claim has its finalizer",
@@ -188,8 +191,8 @@ export const countsAreTrue: Invariant = {
 };
 
 /**
- * I19: every step may be taken twice, by who was not sure, by a successor, after a late answer. So a pod's entry has one claim, and
- * letting go once more takes nothing from a pod that is on its node and stays there.
+ * I19: every step may be taken twice: after an unknown outcome, by a successor, after a late answer. So a pod's entry
+ * has one claim, and releasing once more takes nothing from a pod that is on its node and stays there.
  */
 export const repeatingChangesNothing: Invariant = {
   id: "I19",
@@ -229,7 +232,7 @@ export const repeatingChangesNothing: Invariant = {
   },
 };
 
-/** At rest nobody waits for a device that is free, and nothing is held for who is gone. */
+/** At rest no pod waits for a device that is free, and no device is held for a pod that is gone. */
 export const allAreServed: Invariant = allAreServedBut(() => false);
 
 /** The same where some pods wait for something else. */

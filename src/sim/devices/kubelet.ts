@@ -18,7 +18,10 @@ const slicesRef = builtin.ResourceSlice;
 const gpuResource = "nvidia.com/gpu";
 const startMs = 60;
 
-/** What a node really has, whoever says what: devices by the claim that they are prepared for, and the programs that run. */
+/**
+ * What a node really has, whatever the API shows: devices by the claim that they are prepared for, and running
+ * programs.
+ */
 export interface NodeMemory {
   readonly prepared: Map<string, string>;
   /** Programs by the UID of their pod. */
@@ -27,7 +30,7 @@ export interface NodeMemory {
   readonly plugged?: Map<string, readonly string[]>;
 }
 
-/** A program that runs: whose it is, and the claims that it uses. */
+/** A program that runs: its pod, and the claims that it uses. */
 export interface Program {
   readonly podKey: string;
   readonly claimUids: readonly string[];
@@ -43,8 +46,8 @@ export interface KubeletOptions {
 }
 
 /**
- * The nodes of a simulated cluster as far as devices go: a claim is prepared before a pod starts and let go of after its last program has
- * ended, and the claim's status says which. Nothing strikes it but the API's own faults.
+ * The nodes of a simulated cluster as far as devices go: a claim is prepared before a pod starts and let go of after
+ * its last program has ended, and the claim's status says which. Nothing strikes it but the API's own faults.
  */
 export function kubelet(name: string, memory: NodeMemory, options: KubeletOptions): ActorSpec {
   return {
@@ -124,7 +127,7 @@ class Agent {
   private readonly look: Look;
   /** Claims that are being prepared for a program that does not run yet. */
   private readonly starting = new Set<string>();
-  /** Claims that the mistaken node lets go of, though somebody uses them. */
+  /** Claims that the mistaken node unprepares though a pod uses them. */
   private readonly mistaken = new Set<string>();
 
   constructor(ports: ActorPorts, memory: NodeMemory, options: KubeletOptions, look: Look) {
@@ -184,8 +187,9 @@ class Agent {
   }
 
   /**
-   * Gives the pod its GPUs by the device plugin, and says so on the pod. A GPU whose device a claim has, or that is still prepared for one, is
-   * not given; claims are read from the API, because the watch of claims may be behind that of pods.
+   * Gives the pod its GPUs by the device plugin, and says so on the pod. A GPU whose device a claim has, or that is
+   * still prepared for one, is not given; claims are read from the API, because the watch of claims may be behind that
+   * of pods.
    */
   private async plugIn(pod: Pod): Promise<ReconcileResult> {
     const wanted = Number(pod.spec?.containers[0]?.resources?.requests?.[gpuResource] ?? "0");
@@ -290,7 +294,7 @@ class Agent {
     return found;
   }
 
-  /** Who relies on the claim writes to it first; only then the devices are touched. */
+  /** The kubelet writes to the claim first; only then the devices are touched. */
   private async prepare(claim: ResourceClaim, pod: Pod): Promise<"done" | "wait" | "again"> {
     const results = claim.status?.allocation?.devices?.results ?? [];
     if (results.length === 0 || !isReservedFor(claim, pod.metadata.uid)) return "wait";
@@ -332,7 +336,7 @@ class Agent {
     return "done";
   }
 
-  /** Lets go of a claim that nobody uses any more: of the devices first, then the claim says so. */
+  /** Unprepares a claim that no pod uses any more: the devices first, then the claim's status. */
   async claim(key: string): Promise<ReconcileResult> {
     const cached = this.look.claim(key);
     const [namespace = "", name = ""] = key.split("/");
@@ -363,7 +367,7 @@ class Agent {
     return waitMs === undefined ? undefined : { requeueAfterMs: waitMs };
   }
 
-  /** Undefined: nobody uses the claim. Otherwise how long at least, or 0 when that is not known. */
+  /** Undefined: no pod uses the claim. Otherwise how long at least, or 0 when that is not known. */
   private usedFor(claimUid: string): number | undefined {
     if (this.starting.has(claimUid)) return 200;
     const nowMs = this.ports.clock.nowMs();

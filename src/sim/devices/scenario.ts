@@ -44,7 +44,7 @@ export interface DevicesSize {
   readonly plugin?: boolean;
 }
 
-/** Pods with a claim each come and go, while two processes quarrel about who gives devices away. */
+/** Pods with a claim each come and go, while two allocators compete for the lease. */
 export function devicesScenario(name: string, size: DevicesSize): Scenario {
   return {
     name,
@@ -126,7 +126,9 @@ export function gpuIdOf(node: string, index: number): string {
   return `GPU-${node}-${index}`;
 }
 
-/** Makes pods, takes some away, some of them by force; at the end there are as many as there are devices, or a few more. */
+/**
+ * Makes pods, takes some away, some of them by force; at the end there are as many as there are devices, or a few more.
+ */
 function user({ nodes, devices, turns, isExact, shared = 0, plugin = false }: DevicesSize): ActorSpec {
   const alone = nodes * devices - shared + (isExact ? 0 : 2);
   const most = alone + 2 * shared;

@@ -36,7 +36,9 @@ const nodes = 2;
 const devices = 3;
 const turns = 24;
 
-/** Pods with claims of both schedulers, alone and in gangs, while two processes that place both quarrel about who leads. */
+/**
+ * Pods with claims of both schedulers, alone and in gangs, while two processes that place both compete for the lease.
+ */
 export const claimsScenario = scenarioOf(
   "schedule/claims",
   "pods of both schedulers and gangs that claim devices are placed and deleted, under all faults",
@@ -110,7 +112,7 @@ function scenarioOf(name: string, about: string, specOf: PodSpecOf, hasPlugin: b
   };
 }
 
-/** Its gang is not whole, or whoever should have made the group was refused and did not try again. */
+/** Its gang is incomplete, or the create of its group was refused and not retried. */
 function waitsForOthers(store: ObjectStore, pod: Pod): boolean {
   const { namespace = "", annotations = {} } = pod.metadata;
   const name = annotations[annotationKeys.podGroup];
@@ -125,7 +127,8 @@ const user = (specOf: PodSpecOf, hasPlugin: boolean): ActorSpec => ({
   run: async (ports) => {
     for (let turn = 0; turn < turns; turn++) {
       await ports.sleep(500);
-      // 0: nothing. 1 to 4: a pod of kai-scheduler; 5 and 6: one of the cluster's own; 7 and 8: a gang; 9 to 12: take something away.
+      // 0: nothing. 1 to 4: a pod of kai-scheduler; 5 and 6: one of the cluster's own; 7 and 8: a gang; 9 to 12: take
+      // something away.
       const what = ports.choose("turn", (dice) => dice.between(1, 12));
       if (what === 0) continue;
       // With a device plugin every other pod gets its GPU from it.
@@ -138,14 +141,15 @@ const user = (specOf: PodSpecOf, hasPlugin: boolean): ActorSpec => ({
         await takeAway(ports, `g${(what - 9) * 6 + (turn % 6)}-0`, what % 2 === 0);
       }
     }
-    // A gang that is too large for what is left must not keep devices from others for ever: everything goes but the single pods.
+    // A gang that is too large for what is left must not keep devices from others for ever: everything goes but the
+    // single pods.
     for (let turn = 0; turn < turns; turn++) {
       for (const member of [0, 1]) await takeAwayForSure(ports, `g${turn}-${member}`);
     }
   },
 });
 
-/** A gang of which one pod stays waits for ever, and rightly so: who is refused tries again. */
+/** A gang of which one pod stays waits for ever, and rightly so: a refused delete is retried. */
 async function takeAwayForSure(ports: ActorPorts, name: string): Promise<void> {
   for (;;) {
     const found = await ports.kube.get({ ...podsRef, namespace: "default", name });

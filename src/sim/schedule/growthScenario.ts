@@ -17,7 +17,7 @@ const user: ActorSpec = {
   run: async (ports) => {
     for (let turn = 0; turn < turns; turn++) {
       await ports.sleep(900);
-      // 0: nothing. 1 to 5: a job; 6 to 10: an earlier one grows; 11 and 12: somebody of the other queue wants its share.
+      // 0: nothing. 1 to 5: a job; 6 to 10: an earlier one grows; 11 and 12: a job of the other queue wants its share.
       const what = ports.choose("turn", (dice) => dice.between(1, 12));
       const queue = turn % 2 === 0 ? "red" : "blue";
       if (what === 0) continue;

@@ -1,4 +1,4 @@
-/** What must hold about placement, whoever is in a hurry. */
+/** What must hold about placement under every interleaving. */
 import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
@@ -21,7 +21,10 @@ const groupsKey = "scheduling.run.ai/podgroups";
 const requestsKey = "scheduling.run.ai/bindrequests";
 const queuesKey = "scheduling.run.ai/queues";
 
-/** Counted from the pods themselves after every bind: whole GPUs, one for each group that is shared, and the shares of each group. */
+/**
+ * Counted from the pods themselves after every bind: whole GPUs, one for each group that is shared, and the shares of
+ * each group.
+ */
 export const noGpuTwice: Invariant = {
   id: "I1",
   fact: "no node gives out more GPUs than it has, and no GPU more than itself",
@@ -59,9 +62,9 @@ function overfull(store: ObjectStore, name: string): string | undefined {
 }
 
 /**
- * Half a gang holds GPUs and trains nothing. A gang that was whole and lost pods is another matter: so is one whose requests were all there,
- * and of which somebody took a pod away while the others were being bound. Whoever binds one pod beside others is judged by what it
- * had been told of them: that one has just been deleted it cannot know.
+ * Half a gang holds GPUs and trains nothing. Two cases are allowed: a gang that was whole and lost pods, and one whose
+ * requests were all there when a pod was deleted in the middle of binding. A binder is judged by the pods that it has
+ * observed: it cannot know of a deletion that has not reached it.
  */
 export const gangsStartWhole: Invariant = {
   id: "I4",
@@ -82,7 +85,7 @@ export const gangsStartWhole: Invariant = {
   }),
 };
 
-/** A pod on a node, as somebody was told of it. */
+/** A pod on a node, as an actor observed it. */
 interface ToldPod {
   readonly unit: string;
   readonly boundUs: number;
@@ -90,7 +93,7 @@ interface ToldPod {
 }
 
 function whileRequestsCome(store: ObjectStore, nowUs: () => number): Pick<Checks, "commit" | "learned"> {
-  /** By who was told. */
+  /** By actor that observed the pods. */
   const told = new Map<string, Map<string, ToldPod>>();
   const knownBound = ({ actor, life, askedUs }: CallRecord, unit: string): number => {
     let count = 0;
@@ -253,9 +256,10 @@ export function isInIncompleteGang(store: ObjectStore, pod: Pod): boolean {
 }
 
 /**
- * Whoever was evicted was evicted for somebody who runs now, or who left. That somebody is promised the place before the first victim goes,
- * and the victim says for whom it goes: not for anybody else who happens to be promised something, by a plan that was given up. The pods of a gang are promised together, and any of them may take what was made free for it. When somebody
- * takes one of them away before it is bound, nobody goes on being owed a place for the gang: it was made free for other pods than it has now.
+ * Every victim is evicted for a preemptor that runs now or was deleted. The preemptor is nominated before the first
+ * victim is evicted, and the victim names its preemptor: a nomination by an abandoned plan does not count. The pods of
+ * a gang are nominated together, and any of them may take what was freed for the gang. When one of them is deleted
+ * before it is bound, the gang is owed no place any more: the room was made for other pods than it has now.
  */
 export const evictionsServe = (held: Held): Invariant => ({
   id: "I16",
@@ -300,10 +304,10 @@ export const evictionsServe = (held: Held): Invariant => ({
   },
 });
 
-/** The pods of the job that a victim says it goes for, as far as they are promised a place. */
+/** The nominated pods of the job that a victim names as its preemptor. */
 /**
- * A workload that was deleted never runs: its pods linger until the garbage collector has come to them. A look at the owner may have been
- * on its way for `lookMs` when the eviction that rests on it leaves.
+ * A workload that was deleted never runs: its pods linger until the garbage collector has come to them. A look at the
+ * owner may have been on its way for `lookMs` when the eviction that rests on it leaves.
  */
 export const nothingGoesForTheGone = (held: Held, lookMs = 5_000): Invariant => ({
   id: "I16",

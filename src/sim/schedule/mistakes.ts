@@ -1,4 +1,4 @@
-/** Classic mistakes of who places pods: seeds must find each of them. */
+/** Classic mistakes of schedulers: seeds must find each of them. */
 import type { ControllerOptions } from "../../control/runtime/controller.ts";
 import type { Controllers } from "../../control/runtime/controllers.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";

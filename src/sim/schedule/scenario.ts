@@ -51,7 +51,7 @@ const binder: Component = {
   definitions: [],
 };
 
-/** Jobs of two queues come and go, whole, shared and in gangs, while two schedulers quarrel about who leads. */
+/** Jobs of two queues come and go, whole, shared and in gangs, while two schedulers compete for the lease. */
 export const scheduleScenario: Scenario = scheduleWith();
 
 /** `schedule`, or `schedule/<mistake>`: one classic mistake at a time. */
@@ -126,7 +126,8 @@ const user: ActorSpec = {
     for (let turn = 0; turn < 24; turn++) {
       await ports.sleep(500);
       if (ports.choose("job", (dice) => dice.between(0, 9)) === 1) await passingJob(ports, turn);
-      // 0: nothing. 1 to 12: submit something; 13 to 16: take something away; 17 to 20: put another one of that name in its stead.
+      // 0: nothing. 1 to 12: submit something; 13 to 16: take something away; 17 to 20: put another one of that name in
+      // its stead.
       const what = ports.choose("turn", (dice) => dice.between(1, 20));
       if (what === 0) continue;
       if (what <= 12) await submit(ports, what, turn);
@@ -157,8 +158,8 @@ async function submit(ports: ActorPorts, what: number, turn: number): Promise<vo
 }
 
 /**
- * A Job whose gang never fits, and which is deleted while it waits. The garbage collector takes its PodGroup at once and its pods over
- * seconds.
+ * A Job whose gang never fits, and which is deleted while it waits. The garbage collector takes its PodGroup at once
+ * and its pods over seconds.
  */
 async function passingJob(ports: ActorPorts, turn: number): Promise<void> {
   const { kube } = ports;

@@ -15,9 +15,9 @@ const queues = "scheduling.run.ai/queues";
 type Amounts = Readonly<Record<string, string>>;
 
 /**
- * I6: whatever was counted at two moments does not add up. What a group or queue has is part of what it asks for; what may not be evicted
- * is part of what it has; what a parent has is what its children have; and what a scheduler counted as things changed is
- * what it would count from their holders.
+ * I6: whatever was counted at two moments does not add up. What a group or queue has is part of what it asks for; what
+ * may not be evicted is part of what it has; what a parent has is what its children have; and what a scheduler counted
+ * as things changed is what it would count from their holders.
  */
 export const sumsClose = (held: Held): Invariant => ({
   id: "I6",
@@ -61,7 +61,7 @@ function miscounted(store: ObjectStore, world: SchedulerCaches): string | undefi
     const { metadata, spec, status } = version.object() as Pod;
     const isOver = status?.phase === "Succeeded" || status?.phase === "Failed";
     const there = isOver ? "" : (spec?.nodeName ?? "");
-    // A stand-by asks nobody what became of a share whose request is over; it does so when it leads.
+    // A stand-by does not look up what became of a share whose request has ended; it does so when it leads.
     if (world.lingeringGroups(metadata.uid).length > 0) continue;
     const places = world.cluster.tasks.get(metadata.uid)?.holdings.map(({ node }) => node.name) ?? [];
     if (places.join() !== there)
@@ -86,8 +86,8 @@ function openSum(store: ObjectStore): string | undefined {
 }
 
 /**
- * I19: the same step again changes nothing. At rest whoever leads has seen everything and done what there is to do, so deciding once more
- * must decide nothing; otherwise something was done half, or nobody was woken for it.
+ * I19: the same step again changes nothing. At rest the leader has observed every write and reconciled it, so another
+ * cycle must decide nothing; otherwise a step was left half done, or a requeue was missed.
  */
 export const decidingAgainDecidesNothing = (lease: string): Invariant => ({
   id: "I19",
@@ -113,7 +113,7 @@ export const decidingAgainDecidesNothing = (lease: string): Invariant => ({
   },
 });
 
-/** I11: whoever leads has found out what became of everything that it sent. */
+/** I11: the leader knows the outcome of every write that it sent. */
 export const nothingStaysInDoubt = (lease: string): Invariant => ({
   id: "I11",
   fact: "at rest, who leads knows how each of its intents ended",

@@ -9,8 +9,8 @@ import type { Core } from "../../verbs/core.ts";
 import { type Level, type PodLike, podLike, type Violation, violationsOf } from "./standards.ts";
 
 /**
- * PodSecurity: labels of a namespace say which standard its pods keep. `enforce` refuses pods, `warn` warns of pods and of
- * what makes pods; `audit` has nothing to write to here. Without labels everything is allowed, as upstream.
+ * PodSecurity: labels of a namespace say which standard its pods keep. `enforce` refuses pods, `warn` warns of pods and
+ * of what makes pods; `audit` has nothing to write to here. Without labels everything is allowed, as upstream.
  */
 export function admitPodSecurity(core: Core, attributes: AdmissionAttributes): void {
   const { type, subresource, operation } = attributes;

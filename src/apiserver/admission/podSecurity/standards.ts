@@ -1,8 +1,8 @@
 import type { Container, EphemeralContainer, Pod, PodSpec } from "../../../model/kubernetes.generated.ts";
 
 /**
- * The Pod Security Standards: what a pod may not do at a level. Every check says what is wrong in one breath, and the rules
- * of an older minor version of Kubernetes can still be asked for.
+ * The Pod Security Standards: what a pod may not do at a level. Every check says what is wrong in one breath, and the
+ * rules of an older minor version of Kubernetes can still be asked for.
  */
 export type Level = "privileged" | "baseline" | "restricted";
 

@@ -25,8 +25,8 @@ interface NamespaceBook {
 }
 
 /**
- * What quotas have used, derived from the objects. Every object's share is known, and a new state of the object replaces
- * it, so the sums cannot drift from the objects. Only namespaces that have a quota are kept.
+ * What quotas have used, derived from the objects. Every object's share is known, and a new state of the object
+ * replaces it, so the sums cannot drift from the objects. Only namespaces that have a quota are kept.
  *
  * A write is checked against what has been committed, which can be ahead of what has been announced (the disk may not
  * have it yet): two pods that are written in one turn must not both take the last place. So the ledger reads the

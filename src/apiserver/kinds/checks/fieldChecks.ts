@@ -29,8 +29,8 @@ export function checkPortNumber(value: number | undefined, path: string, errors:
 }
 
 /**
- * Absent and empty values are refused too when `needed`. An empty value that is there was said by the client: where empty and
- * absent are the same to a typed server, decoding has dropped it.
+ * Absent and empty values are refused too when `needed`. An empty value that is there was said by the client: where
+ * empty and absent are the same to a typed server, decoding has dropped it.
  */
 export function checkOneOf(
   value: string | undefined,

@@ -48,7 +48,7 @@ test("binding sets the node, merges labels and annotations, and tells that the p
   expect(JSON.stringify(before)).toBe(frozen);
 });
 
-test("a pod can be bound to a node that nobody has seen yet", () => {
+test("a pod can be bound to a node that does not exist yet", () => {
   expect(bindPod({ pod: pod(), binding: binding({ name: "ghost" }), node: undefined, nowMs })).not.toBeInstanceOf(
     StatusError,
   );

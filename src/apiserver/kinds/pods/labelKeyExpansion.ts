@@ -2,7 +2,7 @@ import type { LabelSelector, Pod, PodAffinityTerm } from "../../../model/kuberne
 
 /**
  * `matchLabelKeys` and `mismatchLabelKeys` mean "the value that this pod has". They are written into the selectors
- * once, at create, so that everyone who reads the selector later sees the same thing even if the labels change.
+ * once, at create, so that every later reader of the selector sees the same thing even if the labels change.
  */
 export function expandLabelKeys(pod: Pod): void {
   const affinity = pod.spec?.affinity;

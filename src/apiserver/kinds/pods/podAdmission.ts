@@ -28,8 +28,8 @@ export function admitPod(pod: Pod, context: WriteContext): void {
 }
 
 /**
- * What admission does to a pod that is replaced or applied again: what it gave to the pod at its creation is not missing from
- * the manifest that the pod was made from.
+ * What admission does to a pod that is replaced or applied again: what it gave to the pod at its creation is not
+ * missing from the manifest that the pod was made from.
  */
 export function admitPodUpdate(next: Pod, old: Pod): void {
   const { spec } = next;
@@ -73,7 +73,7 @@ function applyPriority(pod: Pod, spec: PodSpec, context: WriteContext): void {
   spec.preemptionPolicy = policy;
 }
 
-/** Several classes may claim to be the default; the lowest value wins, so that a mistake promotes nobody. */
+/** Several classes may claim to be the default; the lowest value wins, so that a mistake promotes no pod. */
 function defaultPriorityClass(context: WriteContext): PriorityClass | undefined {
   let lowest: PriorityClass | undefined;
   for (const object of context.list("scheduling.k8s.io/priorityclasses", "")) {

@@ -5,7 +5,7 @@ export type QosClass = "Guaranteed" | "Burstable" | "BestEffort";
 
 /**
  * How much a pod may rely on what it asked for. Guaranteed: every container has cpu and memory limits and asks for
- * exactly that. BestEffort: nobody asks for anything. Only cpu and memory count.
+ * exactly that. BestEffort: no container asks for anything. Only cpu and memory count.
  */
 export function podQosOf(spec: PodSpec): QosClass {
   const podLevel = spec.resources;

@@ -79,7 +79,7 @@ export const podStrategy = strategyOfKind<Pod>({
     return errors;
   },
 
-  /** Nobody has to be told about a pod that no node runs, or that has ended. */
+  /** A pod that no node runs, or that has ended, has no kubelet to wait for. */
   graceSeconds(pod, requested) {
     if (!pod.spec?.nodeName) return 0;
     if (pod.status?.phase === "Failed" || pod.status?.phase === "Succeeded") return 0;

@@ -88,7 +88,7 @@ function warnAboutContainer(container: Container, base: string, field: string, i
   for (const list of ["limits", "requests"] as const) {
     for (const name of ["memory", "ephemeral-storage"]) {
       const amount = resources?.[list]?.[name];
-      // Whoever writes 100m of memory means mebibytes and asks for a tenth of a byte.
+      // A user that writes 100m of memory means mebibytes and asks for a tenth of a byte.
       if (amount === undefined || !/[num]$/.test(amount)) continue;
       const why = `fractional byte value ${JSON.stringify(amount)} is invalid, must be an integer`;
       warn(`${base}.${field}[${index}].resources.${list}[${name}]: ${why}`);

@@ -9,7 +9,10 @@ const tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount";
 const tokenSeconds = 3607;
 const mirrorAnnotation = "kubernetes.io/config.mirror";
 
-/** Every pod runs as a service account of its namespace, and finds that account's token in its containers unless it says otherwise. */
+/**
+ * Every pod runs as a service account of its namespace, and finds that account's token in its containers unless it says
+ * otherwise.
+ */
 export function admitServiceAccount(pod: Pod, spec: PodSpec, context: WriteContext): void {
   // What a node runs on its own cannot use the API by itself.
   if (pod.metadata.annotations?.[mirrorAnnotation] !== undefined) return;

@@ -10,10 +10,12 @@ import { withDisruptionAllowed } from "./disruptionCondition.ts";
 
 /** A pod whose eviction was granted counts as gone for this long; after that it is taken to have stayed. */
 const deletionTimeoutMs = 2 * 60 * 1000;
-/** One that was made in the second of the grant is most likely its successor of the same name: that one went at once. */
+/**
+ * One that was made in the second of the grant is most likely its successor of the same name: that one went at once.
+ */
 const successorTimeoutMs = 5_000;
 
-/** How many pods the controller behind an owner reference wants, or undefined when nobody knows. */
+/** How many pods the controller behind an owner reference wants, or undefined when it is unknown. */
 export type ExpectedCount = (owner: OwnerReference, namespace: string) => number | undefined;
 
 export interface BudgetVerdict {
@@ -67,8 +69,9 @@ export function computeBudgetStatus(
 }
 
 /**
- * Until when a pod of this name counts as gone; undefined when the grant was for one that had the name before it. Names come again
- * at once (a StatefulSet's, and those that follow from a ReplicaSet), and a drain must not wait two minutes for each.
+ * Until when a pod of this name counts as gone; undefined when the grant was for one that had the name before it. Names
+ * come again at once (a StatefulSet's, and those that follow from a ReplicaSet), and a drain must not wait two minutes
+ * for each.
  */
 function runsOut(granted: string, { metadata }: Pod): number | undefined {
   const grantedMs = timeToMs(granted) ?? 0;

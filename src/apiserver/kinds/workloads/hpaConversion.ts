@@ -101,7 +101,7 @@ function setAnnotations(metadata: { annotations?: Record<string, string> }, anno
   else delete metadata.annotations;
 }
 
-/** Annotations are anybody's text: what does not parse is dropped, as upstream does. */
+/** Annotations are free text of any client: what does not parse is dropped, as upstream does. */
 function readJson(annotations: Record<string, string> | undefined, key: string): unknown {
   const text = annotations?.[key];
   if (text === undefined) return undefined;

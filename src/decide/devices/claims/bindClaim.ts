@@ -1,6 +1,6 @@
 /**
- * From a decision to a claim that is allocated and reserved, one write at a time; and back. Each write carries the state that it was decided
- * on, and after a conflict everything is looked at again from the first step:
+ * From a decision to a claim that is allocated and reserved, one write at a time; and back. Each write carries the
+ * state that it was decided on, and after a conflict everything is looked at again from the first step:
  *
  *   scheduler                          controller
  *   t0  claim has its finalizer
@@ -51,7 +51,7 @@ export function nextBindStep({ claim, uid, allocation, pod, group, nowMs }: Bind
   if (allocation === undefined && held === undefined) {
     return { kind: "failed", why: `claim ${name} got deallocated elsewhere` };
   }
-  // Pods of one gang may decide the same; who comes second only adds its name.
+  // Pods of one gang may decide the same; the second one only adds its reservation.
   if (allocation !== undefined && held !== undefined && !isSameAllocation(held, allocation)) {
     return { kind: "failed", why: `claim ${name} got allocated elsewhere` };
   }
@@ -76,7 +76,9 @@ export function nextBindStep({ claim, uid, allocation, pod, group, nowMs }: Bind
   return { kind: "write", intent: { type: "status", ...about(claim), object: asObject({ ...claim, status }), why } };
 }
 
-/** Takes the pod's, or the group's, name off the claim; the allocation stays for others, or for the controller to clear. */
+/**
+ * Takes the pod's, or the group's, name off the claim; the allocation stays for others, or for the controller to clear.
+ */
 export function unreserve(claim: ResourceClaim, { kind, metadata }: Pod | PodGroup): Intent | undefined {
   if (claim.status?.allocation === undefined || !isReservedFor(claim, metadata.uid)) return undefined;
   const reservedFor = claim.status.reservedFor?.filter(({ uid }) => uid !== metadata.uid) ?? [];
@@ -92,7 +94,7 @@ export function deallocate(claim: ResourceClaim, why: string): Intent {
   return { type: "status", ...about(claim), object: asObject({ ...claim, status }), why };
 }
 
-/** Claims that may be given back: nobody but this one counts on them. */
+/** Claims that may be deallocated: no other pod uses them. */
 export function mayDeallocate(claim: ResourceClaim, { metadata }: Pod | PodGroup): boolean {
   if (claim.status?.allocation === undefined) return false;
   return (claim.status.reservedFor ?? []).every(({ uid }) => uid === metadata.uid);

@@ -19,14 +19,17 @@ export interface FromTemplateInput {
   readonly absentAt: Revision;
 }
 
-/** A claim for an entry of its owner. The name follows from the owner's UID and the entry: a create that is sent twice makes one claim. */
+/**
+ * A claim for an entry of its owner. The name follows from the owner's UID and the entry: a create that is sent twice
+ * makes one claim.
+ */
 export function claimFromTemplate({ owner, entry, template, claimOf, absentAt }: FromTemplateInput): CreateIntent {
   const { apiVersion, kind } = owner;
   const { namespace = "", uid, name: ownerName } = owner.of.metadata;
   const base = claimNameBase(ownerName, entry);
   let slot = 0;
   let name = `${base}${suffixOf(uid, entry, slot)}`;
-  // Somebody else's claim may have the name by chance.
+  // A claim with another owner may have the name by chance.
   for (let taken = claimOf(name); taken !== undefined; taken = claimOf(name))
     name = `${base}${suffixOf(uid, entry, ++slot)}`;
   const { labels, annotations } = template.spec.metadata ?? {};

@@ -1,6 +1,6 @@
 /**
- * The claim that a pod gets for its extended resources. It exists in memory until a node is chosen, because what it asks for depends on the
- * node: a device plugin of the node comes first.
+ * The claim that a pod gets for its extended resources. It exists in memory until a node is chosen, because what it
+ * asks for depends on the node: a device plugin of the node comes first.
  */
 import type { DeviceClass, DeviceRequest, Node, Pod, ResourceClaim } from "../../../model/kubernetes.generated.ts";
 import { suffixOf } from "../../../model/objects/derivedName.ts";

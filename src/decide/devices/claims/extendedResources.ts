@@ -1,6 +1,6 @@
 /**
- * Extended resources that are served by claims: a pod that asks for `example.com/gpu: 2` as it always did gets a claim of its own, if a
- * class says that it stands for that resource and the node has no device plugin for it.
+ * Extended resources that are served by claims: a pod that asks for `example.com/gpu: 2` as it always did gets a claim
+ * of its own, if a class says that it stands for that resource and the node has no device plugin for it.
  */
 import type { Container, DeviceClass, DeviceRequest, Node, Pod } from "../../../model/kubernetes.generated.ts";
 import { parseQuantity, unitsOf } from "../../../model/values/quantity.ts";
@@ -58,7 +58,10 @@ export function mappedResources(pod: Pod, classFor: (resource: string) => Device
 
 export type NodeSource = "claims" | "plugin" | "none";
 
-/** Where a node has the resource from: its device plugin, if it has any of it; otherwise claims, if a class stands for it. */
+/**
+ * Where a node has the resource from: its device plugin, if it has any of it; otherwise claims, if a class stands for
+ * it.
+ */
 export function sourceOn(
   node: Node,
   resource: string,

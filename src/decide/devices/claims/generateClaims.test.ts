@@ -152,7 +152,7 @@ test("a claim is made with the template's labels and annotations, its owner, and
   expect(first?.object["spec"]).toBe(template.spec.spec);
 });
 
-test("create-conflict: a name that somebody else has is passed over", () => {
+test("create-conflict: a name that another owner's claim has is skipped", () => {
   const input = { pod: pod(), templateOf: () => template, owned: [], absentAt: "9" };
   const [first] = generateClaims({ ...input, claimOf: () => undefined }).creates;
   const taken = first?.target.name ?? "";

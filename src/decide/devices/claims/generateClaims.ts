@@ -1,4 +1,7 @@
-/** Claims that a pod gets from templates: which exist already, which are to be made, and what the pod's status says of them. */
+/**
+ * Claims that a pod gets from templates: which exist already, which are to be made, and what the pod's status says of
+ * them.
+ */
 
 import { type CreateIntent, expectedOf, type Intent } from "../../../model/intent.ts";
 import type {

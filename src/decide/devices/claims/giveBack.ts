@@ -1,6 +1,7 @@
 /**
- * What is given back when pods fit nowhere: claims that keep their only user from every node. A claim of a group is given back when no
- * pod of the group has a node; where nothing stands in the way, the group lets go of what it holds, so that others may have it.
+ * What is given back when pods fit nowhere: claims that keep their only user from every node. A claim of a group is
+ * given back when no pod of the group has a node; where nothing stands in the way, the group lets go of what it holds,
+ * so that others may have it.
  */
 import type { Pod, PodGroup, ResourceClaim } from "../../../model/kubernetes.generated.ts";
 import { mayDeallocate } from "./bindClaim.ts";
@@ -37,7 +38,7 @@ export function whatToGiveBack({ pods, group, isGroupActive = false }: GiveBackI
       .filter(({ claim, group: of }) => of === undefined && unavailable.has(claim.metadata.uid))
       .map(({ claim }) => claim);
     const alone = blocking.find((claim) => mayDeallocate(claim, pod));
-    // Others count on it too. Who cannot use it steps back, and the last of them gives it back.
+    // Other pods use it too. A pod that cannot use it removes its reservation, and the last of them deallocates it.
     const shared = blocking.find((claim) => isReservedFor(claim, pod.metadata.uid));
     if (alone !== undefined) steps.push({ kind: "deallocate", claim: alone, user: pod });
     else if (shared !== undefined) steps.push({ kind: "unreserve", claim: shared, user: pod });

@@ -114,7 +114,7 @@ describe("for the group", () => {
     expect(written).toEqual(each.expect.status === undefined ? undefined : named(each.expect.status));
   });
 
-  test("create-conflict-podgroup: a name that somebody else has is passed over", () => {
+  test("create-conflict-podgroup: a name that another owner's claim has is skipped", () => {
     const input = { group: group(), templateOf: () => template, owned: [], absentAt: "9" };
     const [first] = generateForGroup({ ...input, claimOf: () => undefined }).creates;
     const taken = first?.target.name ?? "";

@@ -1,4 +1,7 @@
-/** Claims that a PodGroup gets from templates, one for all of its pods; made like those of a pod, with the group as their owner. */
+/**
+ * Claims that a PodGroup gets from templates, one for all of its pods; made like those of a pod, with the group as
+ * their owner.
+ */
 import { type CreateIntent, expectedOf, type Intent } from "../../../model/intent.ts";
 import type { PodGroup, ResourceClaim, ResourceClaimTemplate } from "../../../model/kubernetes.generated.ts";
 import { equalFields } from "../../../model/objects/json.ts";

@@ -58,7 +58,7 @@ export function claimsOfPod(pod: Pod, get: GetClaim, podsGroup: PodsGroup = "non
   return { ok: true, claims };
 }
 
-/** The claims that a pod has or had, whatever state they are in; without those that nobody has made yet. */
+/** The claims that a pod has or had, in any state; without those that are not created yet. */
 export function heldClaimsOf(pod: Pod, get: GetClaim): readonly PodClaim[] {
   const claims = new Map<string, PodClaim>();
   const { namespace = "" } = pod.metadata;

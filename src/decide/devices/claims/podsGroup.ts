@@ -1,6 +1,7 @@
 /**
- * The PodGroup of a pod, and what it means for claims: a pod uses the group's claim where its own entry says the same as the group's, and such
- * a claim is reserved for the group as a whole, so that any number of pods needs one reservation. Off unless asked for, as in Kubernetes.
+ * The PodGroup of a pod, and what it means for claims: a pod uses the group's claim where its own entry says the same
+ * as the group's, and such a claim is reserved for the group as a whole, so that any number of pods needs one
+ * reservation. Off unless asked for, as in Kubernetes.
  */
 import type {
   Pod,

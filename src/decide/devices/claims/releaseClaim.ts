@@ -1,15 +1,17 @@
 /**
- * What becomes of a claim when the pods that use it are gone: reservations are taken off, the devices given back, the claim deleted.
+ * What becomes of a claim when the pods that use it are gone: reservations are taken off, the devices given back, the
+ * claim deleted.
  *
- * A device is free only when its node has said so. Kubernetes clears the allocation as soon as the pod object is gone; then
+ * A device is free only when its node has said so. Kubernetes clears the allocation as soon as the pod object is gone;
+ * then
  *
  *   API                                 node
  *   t0  pod deleted by force            its program still runs on gpu-0
  *   t1  claim deallocated               gpu-0 is prepared for the old claim
  *   t2  another claim gets gpu-0        two programs share it, or the second cannot start
  *
- * So the last reservation stays as long as the claim's status says that a node has the devices prepared, unless that node is fenced: its
- * object is gone, or it is marked as out of service.
+ * So the last reservation stays as long as the claim's status says that a node has the devices prepared, unless that
+ * node is fenced: its object is gone, or it is marked as out of service.
  */
 import { type DeleteIntent, expectedOf, type Intent, type IntentTarget } from "../../../model/intent.ts";
 import type {
@@ -25,14 +27,14 @@ import { claimTarget, deallocate } from "./bindClaim.ts";
 import { deleteProtection, isFinished } from "./podClaims.ts";
 import { isGroupReference } from "./podsGroup.ts";
 
-/** What is known of somebody: there, proven to be gone, or not in the cache, which proves nothing. */
+/** What is known of a consumer: it exists, is proven to be gone, or is not in the cache, which proves nothing. */
 export type Known<T> = { readonly object: T } | "gone" | "unseen";
 
 export interface ReleaseInput {
   readonly claim: ResourceClaim;
   readonly podOf: (name: string) => Known<Pod>;
   readonly nodeOf: (name: string) => Known<Node>;
-  /** Left out where groups have no claims; then their reservations are somebody else's to remove. */
+  /** Left out where groups have no claims; then another controller removes their reservations. */
   readonly groupOf?: (name: string) => Known<PodGroup>;
 }
 
@@ -92,7 +94,7 @@ function consumerOf(
     if (known === "unseen") return "unseen";
     return known === "gone" || known.object.metadata.uid !== consumer.uid ? "left" : "kept";
   }
-  // Somebody else's consumers are theirs to remove.
+  // Other kinds of consumers are removed by the controllers that added them.
   if (consumer.resource !== "pods" || consumer.apiGroup) return "kept";
   const known = podOf(consumer.name);
   if (known === "unseen") return "unseen";
@@ -119,7 +121,7 @@ export function isPrepared(claim: ResourceClaim): boolean {
   );
 }
 
-/** Somebody vouches that nothing runs on it any more. */
+/** The out-of-service taint vouches that nothing runs on the node any more. */
 export function isFenced(node: Node): boolean {
   return node.spec?.taints?.some(({ key }) => key === "node.kubernetes.io/out-of-service") === true;
 }

@@ -106,7 +106,8 @@ function deviceResult(
   if (bindingConditions !== undefined) result.bindingConditions = [...bindingConditions];
   if (bindingFailureConditions !== undefined) result.bindingFailureConditions = [...bindingFailureConditions];
   if (it.isShareable && isSharing) {
-    // Drawn ids would differ when a decision is taken again; this one follows from the claim's state and the place in the result.
+    // Drawn ids would differ when a decision is taken again; this one follows from the claim's state and the place in
+    // the result.
     const { uid, resourceVersion } = claim.metadata;
     result.shareID = seededUuid(uid, resourceVersion, it.key, position);
     if (consumed !== undefined && consumed.size > 0) {

@@ -23,7 +23,7 @@ export interface SharedDeviceId {
   readonly shareId: string;
 }
 
-/** The state as plain sets, for tests, for oracles and for who has no tracker. */
+/** The state as plain sets, for tests, for oracles and for callers without a tracker. */
 export class AllocatedSets implements CountedState {
   readonly devices = new Set<string>();
   readonly shares = new Map<string, Set<string>>();
@@ -46,7 +46,7 @@ export class AllocatedSets implements CountedState {
   }
 
   add(result: DeviceRequestAllocationResult, consumableCapacity = true): void {
-    // Who only looks does not hold.
+    // Admin access holds no device.
     if (result.adminAccess === true) return;
     const key = deviceKey(result);
     if (result.shareID === undefined || !consumableCapacity) {

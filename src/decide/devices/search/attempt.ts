@@ -1,6 +1,6 @@
 /**
- * One attempt to give devices to claims: what has been taken so far, whether a further device can be taken, and how to undo
- * it. Every refusal and every undo gives back exactly what was taken.
+ * One attempt to give devices to claims: what has been taken so far, whether a further device can be taken, and how to
+ * undo it. Every refusal and every undo gives back exactly what was taken.
  */
 import { toleratesAll } from "../../../model/deviceTaints.ts";
 import type { Quantity } from "../../../model/values/quantity.ts";
@@ -29,7 +29,7 @@ export interface AttemptInput {
   readonly features: DeviceFeatures;
 }
 
-/** Ends a search at once; not an Error, because nobody reads its stack. */
+/** Ends a search at once; not an Error, because its stack is never read. */
 export class Failure {
   readonly message: string;
   readonly isNodeLocal: boolean;
@@ -106,7 +106,8 @@ export class Attempt {
     if (holders !== undefined && holders.length > 0) return true;
     const { it } = this.devices[at] as PlacedDevice;
     const { state } = this.input;
-    // Shares outlive the permission to share: a device that became dedicated is not free while somebody has a part of it.
+    // Shares outlive the permission to share: a device that became dedicated is not free while a claim has a part of
+    // it.
     return state.isTaken(it.key) || (!this.isShareable(it) && state.isShared(it.key));
   }
 
@@ -128,7 +129,7 @@ export class Attempt {
     return verdicts[at] === 1;
   }
 
-  /** True, false, or the mistake in a selector that ends everything: hiding it would hide it from who made it. */
+  /** True, false, or the mistake in a selector that ends everything: hiding it would hide it from its author. */
   judge(option: PlannedOption, at: number): boolean | string {
     const { it } = this.devices[at] as PlacedDevice;
     if (!this.input.features.bindingConditions && it.device.bindingConditions !== undefined) return false;
@@ -277,7 +278,7 @@ export class Attempt {
     return known;
   }
 
-  /** Every counter of the pool is looked at: one that is overdrawn stops all who use any. */
+  /** Every counter of the pool is looked at: one that is overdrawn stops all devices that use any. */
   chargeCounters({ pool, uses = [] }: PlacedDevice): boolean {
     const { free, used } = this.countersOf(pool);
     for (const { at, amount } of uses) used[at] = (used[at] as bigint) + amount;

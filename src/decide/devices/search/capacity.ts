@@ -1,6 +1,6 @@
 /**
- * How much of a shared device one request takes, and whether there is so much. A device may prescribe amounts: a list, or a range with
- * steps; what is asked for is rounded up to the next one.
+ * How much of a shared device one request takes, and whether there is so much. A device may prescribe amounts: a list,
+ * or a range with steps; what is asked for is rounded up to the next one.
  */
 import type { CapacityRequestPolicyRange, DeviceCapacity } from "../../../model/kubernetes.generated.ts";
 import { parseQuantity, type Quantity } from "../../../model/values/quantity.ts";
@@ -14,12 +14,12 @@ export type Consumption =
   | { readonly ok: true; readonly amounts: ReadonlyMap<string, Quantity> }
   /** The device does not serve the request. */
   | { readonly ok: false; readonly isFatal: false }
-  /** Nobody can say what the request means. */
+  /** The request cannot be interpreted. */
   | { readonly ok: false; readonly isFatal: true; readonly message: string };
 
 const unfit: Consumption = { ok: false, isFatal: false };
 
-/** What the request takes of the device when nobody else is on it. */
+/** What the request takes of the device when no other claim is on it. */
 export function consumptionOf(
   device: PoolDevice,
   requests: ReadonlyMap<string, Quantity> | undefined,

@@ -59,7 +59,7 @@ export interface PlanInput {
   readonly features: DeviceFeatures;
 }
 
-/** A claim that nobody can serve anywhere. */
+/** A claim that no node can serve. */
 class Unservable {
   readonly message: string;
   constructor(message: string) {

@@ -1,4 +1,6 @@
-/** Constraints between the devices of one claim: an attribute that all must share, or that must differ between any two. */
+/**
+ * Constraints between the devices of one claim: an attribute that all must share, or that must differ between any two.
+ */
 import type { DeviceAttribute, DeviceConstraint } from "../../../model/kubernetes.generated.ts";
 import type { PoolDevice } from "./poolDevice.ts";
 

@@ -17,7 +17,7 @@ export interface DeviceUse {
 export function usesOf(claim: ResourceClaim): DeviceUse[] {
   const uses: DeviceUse[] = [];
   for (const result of claim.status?.allocation?.devices?.results ?? []) {
-    // Who only looks does not hold.
+    // Admin access holds no device.
     if (result.adminAccess === true) continue;
     uses.push({
       device: deviceKey(result),

@@ -1,6 +1,6 @@
 /**
- * Nodes on which nothing is free, so that a cluster that is nearly full costs no more to search than an empty one. What is known of a node is
- * forgotten when one of its devices changes hands.
+ * Nodes on which nothing is free, so that a cluster that is nearly full costs no more to search than an empty one. What
+ * is known of a node is forgotten when one of its devices changes hands.
  */
 import type { Node } from "../../../model/kubernetes.generated.ts";
 import type { AllocatedState } from "./allocatedState.ts";
@@ -42,8 +42,9 @@ export class FullNodes {
 }
 
 /**
- * Whether a full node may be passed over without a search: it looks at no device that is in use, so it would find neither an
- * answer nor a mistake. Mode All asks about every device first, and who only looks may look at what is in use.
+ * Whether a full node may be passed over without a search: it looks at no device that is in use, so it would find
+ * neither an answer nor a mistake. Mode All asks about every device first, and admin access may use devices that are in
+ * use.
  */
 export function isSkippable({ options, claims }: ClaimPlan): boolean {
   return claims.length > 0 && options.length > 0 && options.every(({ isAll, isAdmin }) => !isAll && !isAdmin);

@@ -1,6 +1,7 @@
 /**
- * The aids of a search that takes long. They only say "there is no answer here", and only where that is certain: a look at what every
- * open request could still get, devices that nothing tells apart, states between requests that failed before.
+ * The aids of a search that takes long. They only say "there is no answer here", and only where that is certain: a look
+ * at what every open request could still get, devices that nothing tells apart, states between requests that failed
+ * before.
  */
 import type { Attempt } from "./attempt.ts";
 import type { PlannedClaim, PlannedOption } from "./claimPlan.ts";
@@ -71,8 +72,9 @@ export class LookAhead {
   }
 
   /**
-   * Devices with the same number can stand for each other. If there were an answer with the second one here, then the first one in its
-   * place, and the second one wherever the first was used, would be an answer too, and it would have been found.
+   * Devices with the same number can stand for each other. If there were an answer with the second one here, then the
+   * first one in its place, and the second one wherever the first was used, would be an answer too, and it would have
+   * been found.
    */
   likeness(at: number): number | undefined {
     if ((this.attempt.holders[at]?.length ?? 0) > 0 || (this.attempt.shareCounts[at] ?? 0) > 0) return undefined;

@@ -52,7 +52,7 @@ export class PoolDevice {
   }
 }
 
-/** A driver has no slash and neither has a device, so the three parts can be told apart. */
+/** A driver has no slash and neither has a device, so the three parts are unambiguous. */
 export function deviceKey({ driver, pool, device }: { driver: string; pool: string; device: string }): string {
   return `${driver}/${pool}/${device}`;
 }

@@ -47,7 +47,7 @@ describe("generations of a pool", () => {
     expect(got({ claims: one, slices: [...stale, begunElsewhere] })).toBe("doesNotFit");
   });
 
-  test("an outdated pool keeps nobody from all devices of the others", () => {
+  test("an outdated pool does not stop a request for all devices of the others", () => {
     const other = slice("s4", { pool: "pool-2", devices: ["d4"] });
     expect(got({ claims: all, slices: [...stale, begunElsewhere, other] })).toEqual(["r pool-2/d4"]);
   });

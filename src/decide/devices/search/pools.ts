@@ -1,6 +1,6 @@
 /**
- * From slices to pools: what one node can reach, in the order in which it is tried. A pool is one driver's set of slices of one
- * generation; while some of them are missing nothing of it is given out.
+ * From slices to pools: what one node can reach, in the order in which it is tried. A pool is one driver's set of
+ * slices of one generation; while some of them are missing nothing of it is given out.
  */
 import type { Device, Node, ResourceSlice } from "../../../model/kubernetes.generated.ts";
 import { matchesNodeSelector } from "../../../model/objects/nodeMatch.ts";
@@ -19,7 +19,9 @@ export interface Pool {
   readonly counters: PoolCounters | undefined;
 }
 
-/** Counters of a pool by position, and what each of its devices takes of them; devices of other nodes take theirs too. */
+/**
+ * Counters of a pool by position, and what each of its devices takes of them; devices of other nodes take theirs too.
+ */
 export interface PoolCounters {
   readonly totals: readonly bigint[];
   readonly uses: ReadonlyMap<string, readonly CounterUse[]>;
@@ -44,7 +46,10 @@ export interface NodePools {
   readonly devices: readonly PlacedDevice[];
 }
 
-/** All slices of a cluster, split by node once. Built anew when slices change; pools of a node are worked out when asked for. */
+/**
+ * All slices of a cluster, split by node once. Built anew when slices change; pools of a node are worked out when asked
+ * for.
+ */
 export class SliceBook {
   private readonly features: DeviceFeatures;
   private readonly slices: readonly ResourceSlice[];
@@ -145,7 +150,7 @@ export class SliceBook {
   }
 }
 
-/** A slice or device whose node selector nobody can read. It is a driver's mistake, and no node is judged by guessing. */
+/** A slice or device with an invalid node selector. It is a driver's mistake, and no node is judged by guessing. */
 export class BadSelector extends Error {}
 
 function completePool(

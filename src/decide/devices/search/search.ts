@@ -1,10 +1,10 @@
 /**
- * The search for devices: claims in the order given, requests and their alternatives as written, devices by place. The first
- * assignment in that order is the answer, which is Kubernetes' own order.
+ * The search for devices: claims in the order given, requests and their alternatives as written, devices by place. The
+ * first assignment in that order is the answer, which is Kubernetes' own order.
  *
- * The plain search can take time without end on a claim that has no answer. So it has a budget; when that is used up it begins again
- * with aids that only cut branches without an answer. The answer stays the same, and so does every error: where
- * an error may lie in a branch, nothing is cut.
+ * The plain search can take time without end on a claim that has no answer. So it has a budget; when that is used up it
+ * begins again with aids that only cut branches without an answer. The answer stays the same, and so does every error:
+ * where an error may lie in a branch, nothing is cut.
  */
 import { assert } from "../../../model/assert.ts";
 import { Attempt, type AttemptInput, Failure, resultsMax, type Taken } from "./attempt.ts";
@@ -92,8 +92,8 @@ class Search {
   }
 
   /**
-   * One step: device number `d` of request `r` of claim `c`, not before the place `start`. `s` is the alternative, or -1
-   * while none has been chosen.
+   * One step: device number `d` of request `r` of claim `c`, not before the place `start`. `s` is the alternative, or
+   * -1 while none has been chosen.
    */
   private step(c: number, r: number, s: number, d: number, start: number): Step {
     this.visited++;

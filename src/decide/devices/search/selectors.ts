@@ -1,6 +1,6 @@
 /**
- * Selectors, compiled once and asked once per device. Two devices that agree in everything an expression reads get one answer, so a
- * selector over a thousand equal GPUs is run once.
+ * Selectors, compiled once and asked once per device. Two devices that agree in everything an expression reads get one
+ * answer, so a selector over a thousand equal GPUs is run once.
  */
 import { type CelProgram, evaluateSlots } from "../../../cel/cel.ts";
 import { compileDeviceExpression, type DeviceReads, deviceCostMax, splitName } from "../../../cel/device.ts";
@@ -43,7 +43,7 @@ export class DeviceSelector {
   private ask(device: PoolDevice): Verdict {
     if (this.problem !== undefined) return this.problem;
     const shown = device.celValue;
-    // Every attribute is converted before anything is asked: one that nobody can read spoils the device.
+    // Every attribute is converted before the expression runs: an invalid one makes the device unusable.
     if ("problem" in shown) return shown.problem;
     if (this.reads === undefined) return this.run(shown.value);
     const values = valuesRead(this.reads, device);
@@ -84,7 +84,9 @@ function valuesRead(reads: DeviceReads, device: PoolDevice): string {
   return parts.length === 1 && typeof parts[0] === "string" ? parts[0] : JSON.stringify(parts);
 }
 
-/** A bare name is filed under the driver; where both forms are given, the one that is listed last wins, as in the map. */
+/**
+ * A bare name is filed under the driver; where both forms are given, the one that is listed last wins, as in the map.
+ */
 function read<T>(values: Readonly<Record<string, T>> | undefined, driver: string, fullName: string): T | null {
   if (values === undefined) return null;
   const [domain, id] = splitName(driver, fullName);

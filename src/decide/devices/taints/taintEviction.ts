@@ -1,6 +1,6 @@
 /**
- * Which pods must leave because a device of theirs was tainted, and when. A pod leaves when a claim that is reserved for it has a device with a
- * NoExecute taint that the claim does not tolerate, or no longer.
+ * Which pods must leave because a device of theirs was tainted, and when. A pod leaves when a claim that is reserved
+ * for it has a device with a NoExecute taint that the claim does not tolerate, or no longer.
  */
 import { selectsDevice, toleratesDeviceTaint } from "../../../model/deviceTaints.ts";
 import type {
@@ -88,7 +88,7 @@ function leavesAtMs(
   nowMs: number,
 ): number | undefined {
   const sinceMs = timeToMs(taint.timeAdded) ?? nowMs;
-  // The same matcher as the allocator's: who was let in for a taint is not thrown out for it.
+  // The same matcher as the allocator's: a pod that was let in with a taint is not evicted for it.
   const matching = (tolerations ?? []).filter((each) => toleratesDeviceTaint(each, taint));
   if (matching.length === 0) return sinceMs;
   let shortest: number | undefined;

@@ -28,7 +28,7 @@ export interface ClaimFacts {
 
 type Fitted = DeviceFit & { readonly ok: true; readonly fit: ClaimsFit & { ok: true } };
 
-/** Devices for pods with claims, by the same search and the same count that everybody else in the process uses. */
+/** Devices for pods with claims, by the search and the tracker that every allocator in the process uses. */
 export class ClaimDevices implements DeviceClaims {
   private readonly facts: ClaimFacts;
   private view: DeviceView;
@@ -58,7 +58,10 @@ export class ClaimDevices implements DeviceClaims {
     }
   }
 
-  /** A pod is gone or has ended. Its claims have their devices until somebody takes them away, and whoever waits for them must not look further. */
+  /**
+   * A pod is gone or has ended. Its claims keep their devices until they are deallocated, and pods that wait for them
+   * must not look further.
+   */
   left(pod: Pod): void {
     this.departed.set(pod.metadata.uid, pod);
   }
@@ -77,7 +80,10 @@ export class ClaimDevices implements DeviceClaims {
     return classes;
   }
 
-  /** GPUs that it asks for by another name, where devices serve it. What it asks for as GPUs counts already, wherever it comes from. */
+  /**
+   * GPUs that it asks for by another name, where devices serve it. What it asks for as GPUs counts already, wherever it
+   * comes from.
+   */
   private extendedClassesOf({ pod, holdings }: Task): Map<string, number> {
     const classes = new Map<string, number>();
     const { classFor } = this.view;
@@ -96,7 +102,7 @@ export class ClaimDevices implements DeviceClaims {
     if (problem !== undefined) return problem;
     const queue = task.job?.isGroup === true ? task.job.queueName : undefined;
     for (const { claim } of this.claimsOf(task.pod)) {
-      // Who shares a device shares it within a queue, or nobody could say whose it is.
+      // Pods share a device within one queue only; otherwise its usage could not be charged to a queue.
       if (queue === undefined || isOwnedBy(claim, task.pod)) continue;
       const { name, labels } = claim.metadata;
       if (labels?.[labelKeys.queue] === queue) continue;
@@ -185,7 +191,7 @@ export class ClaimDevices implements DeviceClaims {
       if (!isNew) continue;
       for (const { device, shareId } of usesOf({ ...claim, status: { ...claim.status, allocation } })) {
         if (shareId === undefined && state.isTaken(device)) return false;
-        // Of a device with room for several the trial does not say whose room it is.
+        // For a device with room for several claims the trial does not say which of them has which room.
         if (shareId !== undefined && state.shareCount(device) > this.trial.shareCount(device)) return false;
       }
     }
@@ -268,8 +274,8 @@ export function gpusOfClaim(claim: ResourceClaim): number {
 }
 
 /**
- * The same by class: a class whose name says GPU is one. What is allocated is counted; before that what is asked for, the least of what would
- * do, and one for a request of all there are.
+ * The same by class: a class whose name says GPU is one. What is allocated is counted; before that what is asked for,
+ * the least of what would do, and one for a request of all there are.
  */
 export function gpuClassesOfClaim({ spec, status }: ResourceClaim): ReadonlyMap<string, number> {
   const classes = new Map<string, number>();

@@ -48,9 +48,9 @@ import { isAllocatedStatus, onePerNode, type Place, queueVector, statusOf, Task,
 import { VolumeFacts } from "./volumeFacts.ts";
 
 /**
- * The cluster as decisions see it: nodes with what they have left, pods with where they are, jobs, queues. Events change it one
- * object at a time, and an event costs what it touches. Between events it is the same function of the picture, however it got
- * there; what a decision tries on it is undone before the next event comes.
+ * The cluster as decisions see it: nodes with what they have left, pods with where they are, jobs, queues. Events
+ * change it one object at a time, and an event costs what it touches. Between events it is the same function of the
+ * picture, however it got there; what a decision tries on it is undone before the next event comes.
  */
 export class Cluster {
   settings: Settings;
@@ -65,19 +65,22 @@ export class Cluster {
   readonly budgets = new DisruptionBudgets();
   readonly tasks = new Map<string, Task>();
   readonly topologies = new Map<string, Topology>();
-  /** `namespace/name` of every ConfigMap; undefined while nobody tells of them. */
+  /** `namespace/name` of every ConfigMap; undefined while there is no cache of them. */
   configMaps: ReadonlySet<string> | undefined;
   /** Queues of other node pools, by name: which pool they are of. */
   readonly queuesElsewhere = new Map<string, string>();
-  /** Nobody decides for its pool: whatever waits in it goes on waiting. */
+  /** No scheduler serves its pool: every pod in it keeps waiting. */
   isUnserved = false;
-  /** Who answers for claims of devices. */
+  /** Answers for device claims. */
   devices: DeviceClaims = noDeviceClaims;
   /** Pods that are not bound, or evicted, before a time, because the last try was refused. */
   readonly heldBack = new Map<string, { readonly untilMs: number; readonly why: string; readonly times: number }>();
-  /** Pods that were promised a node. */
+  /** Pods that are nominated to a node. */
   readonly nominated = new Set<Task>();
-  /** Victims were looked for in vain among jobs with pods on their way, which are nobody's victims before they have arrived. */
+  /**
+   * The victim search failed with some jobs left out because their pods are still being bound; these are candidates
+   * once the pods have arrived.
+   */
   awaitsArrivals = false;
   /** Grows with everything that could change a decision. */
   version = 0;
@@ -117,7 +120,7 @@ export class Cluster {
     );
   }
 
-  /** Somebody wants another behaviour. The pool stays: who works for another pool sees another cluster. */
+  /** Applies changed settings. The pool stays: another pool has a cluster of its own. */
   configure(settings: Settings): void {
     assert(settings.nodePool === this.settings.nodePool, () => `this is the cluster of pool ${this.settings.nodePool}`);
     this.version++;
@@ -240,7 +243,7 @@ export class Cluster {
       }
       // Its node has said which GPUs it has: claims may have the others.
       if (this.slicesOf.size > 0 && hasReported(before, pod)) this.version++;
-      // Its claims were made, or a place was promised to it.
+      // Its claims were created, or it was nominated to a node.
       if (nominatedNodeName !== pod.status?.nominatedNodeName) this.version++;
       if (!equalFields(resourceClaimStatuses, pod.status?.resourceClaimStatuses)) this.claimsChanged(pod.metadata.uid);
       if (!hasSameLabels && !this.terms.isEmpty) {
@@ -256,7 +259,9 @@ export class Cluster {
     this.settle(task);
   }
 
-  /** Amounts are counted by shape: a task whose shape changes lets go of everything first, and is settled afterwards. */
+  /**
+   * Amounts are counted by shape: a task whose shape changes lets go of everything first, and is settled afterwards.
+   */
   private reshape(task: Task): void {
     const before = task.shape;
     const shape = this.shapes.shapeOf(task.pod);
@@ -288,7 +293,7 @@ export class Cluster {
     if (this.shapes.release(task.shape)) this.fit.forget(task.shape.need.id);
   }
 
-  /** Where the picture has the pod: by its own node name, by a durable intent, or by one that is on its way. */
+  /** Where the picture has the pod: by its own node name, by a durable intent, or by an in-flight one. */
   setPlaces(uid: string, places: readonly Place[], isBeingEvicted = false): void {
     const task = this.tasks.get(uid);
     if (task === undefined) return;
@@ -395,14 +400,16 @@ export class Cluster {
     for (const task of this.releasing) this.settle(task, nowMs);
   }
 
-  /** Lets devices be tried anew. What a pod has that goes by itself will be free; what one has that is stuck will not. */
+  /**
+   * Lets devices be tried anew. What a pod has that goes by itself will be free; what one has that is stuck will not.
+   */
   beginDevices(nowMs: number): void {
     const going = [...this.releasing].filter(({ shape, status }) => shape.hasDeviceClaims && status === "releasing");
     this.devices.begin(nowMs, going);
     this.countClaims();
   }
 
-  /** A pod's claims have changed, or who shares them: they may count for another number of GPUs. */
+  /** A pod's claims have changed, or the pods that share them: they may count for another number of GPUs. */
   claimsChanged(uid: string): void {
     const task = this.tasks.get(uid);
     if (task === undefined || !task.shape.hasDeviceClaims) return;
@@ -458,8 +465,8 @@ export class Cluster {
     task.status = status;
     task.podSet?.shift(status, 1);
     const { job } = task;
-    // Whether a pod is bound, binding or running is all the same to a decision; but the rest of a gang waits for those on their way, and so
-    // does who would evict them.
+    // Whether a pod is bound, binding or running is all the same to a decision; but the rest of a gang waits for pods
+    // that are being bound, and so does a job that would evict them.
     const isAwaited = before === "binding" && job !== undefined && (job.pendingCount > 0 || this.awaitsArrivals);
     if (!isAllocatedStatus[before] || !isAllocatedStatus[status] || isAwaited) this.version++;
     if (job === undefined) return;
@@ -557,7 +564,7 @@ export class Cluster {
     return this.vectorOf(task, node?.knowsGpuMemory === true ? node.gpuMemoryMiB : this.gpuMemoryRange().leastMiB);
   }
 
-  /** For tests: everything that is counted as it changes, counted again from who holds it. */
+  /** For tests: everything that is counted as it changes, recounted from the holders. */
   assertCounts(): void {
     assertCounts(this);
   }

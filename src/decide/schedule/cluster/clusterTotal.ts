@@ -5,8 +5,8 @@ import type { NodeTable } from "./nodeTable.ts";
 import { gpuAt, migWeight, type ResourceNames, type Vector, zeroVector } from "./resources.ts";
 
 /**
- * What queues divide: healthy nodes, less what pods hold that are not ours. Where nodes are set apart by role, only GPU workers give GPUs.
- * Kept as a sum that follows the nodes that change.
+ * What queues divide: healthy nodes, less what pods hold that are not ours. Where nodes are set apart by role, only GPU
+ * workers give GPUs. Kept as a sum that follows the nodes that change.
  */
 export class ClusterTotal {
   private readonly table: NodeTable;

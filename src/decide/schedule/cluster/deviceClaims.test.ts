@@ -131,7 +131,7 @@ describe("a pod with a claim", () => {
 describe("a device", () => {
   const two = [{ name: "a" }, { name: "b" }];
 
-  test("is given once, also to those who are decided on together", () => {
+  test("is given once, also to pods that are decided on together", () => {
     expect(outcome(decide(cluster(two, [claim("a"), claim("b")], ["d1", "d2"]), nowMs))).toEqual({ a: "n1", b: "n1" });
     expect(Object.keys(outcome(decide(cluster(two, [claim("a"), claim("b")], ["d1"]), nowMs)))).toHaveLength(1);
   });
@@ -159,12 +159,12 @@ describe("a device", () => {
     ]);
   });
 
-  test("that a claim has is nobody else's", () => {
+  test("that is allocated to a claim is not given to another claim", () => {
     const has: Member = { name: "a", words: { on: "n1" } };
     expect(outcome(decide(cluster([has, { name: "b" }], [claim("a", "d1"), claim("b")], ["d1"]), nowMs))).toEqual({});
   });
 
-  test("of a pod that is going is promised to who waits, and nobody else goes for it", () => {
+  test("of a terminating pod is nominated to the pod that waits, and no other pod is evicted for it", () => {
     const going: Member = { name: "a", words: { on: "n1", deletedMs: startMs + 3_600_000 } };
     const other: Member = { name: "x", words: { on: "n1" } };
     const high: Member = { name: "b", spec: { priorityClassName: "build-preemptible" } };
@@ -174,7 +174,7 @@ describe("a device", () => {
     expect(evicted(plan)).toEqual([]);
   });
 
-  test("of a victim is free for who it goes for, and is the victim's again when that was only tried", () => {
+  test("of a victim is free for its preemptor, and is the victim's again when that was only tried", () => {
     const low: Member = { name: "a", words: { on: "n1" } };
     const high: Member = { name: "b", spec: { priorityClassName: "build-preemptible" } };
     const made = cluster([low, high], [claim("a", "d1"), claim("b")], ["d1"]);

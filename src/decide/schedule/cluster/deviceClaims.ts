@@ -5,8 +5,8 @@ import type { NodeState } from "./nodeState.ts";
 import type { Task } from "./task.ts";
 
 /**
- * The seam to who allocates devices for claims. The scheduler asks about pods that have claims and tells what it has tried;
- * what is told between two calls of `checkpoint` and `rollback` is taken back by the latter.
+ * The interface to the device allocator. The scheduler asks about pods that have claims and reports what it tries;
+ * everything reported after `checkpoint` is undone by `rollback`.
  */
 export interface DeviceClaims {
   /** A cycle begins: everything tried before is forgotten, and devices of these pods will be free soon. */
@@ -27,7 +27,10 @@ export interface DeviceClaims {
   release(task: Task): void;
   checkpoint(): number;
   rollback(checkpoint: number): void;
-  /** GPUs of the node that claims have, as amounts of what its device plugin offers; undefined where it offers none of them. */
+  /**
+   * GPUs of the node that claims have, as amounts of what its device plugin offers; undefined where it offers none of
+   * them.
+   */
   unitsOn(node: NodeState): ClaimedUnits | undefined;
 }
 
@@ -69,14 +72,14 @@ export type DeviceFit =
       readonly rank: number;
       /** What the devices that were found just now are of the plugin's resources. */
       readonly units: ReadonlyMap<string, number>;
-      /** False: somebody has to let go of one of them first. */
+      /** False: one of the devices has to be released first. */
       readonly isNow: boolean;
       /** All that is missing is that the node names the GPU of a pod: it does so in moments, and no pod is evicted for that. */
       readonly lacksOnlyName: boolean;
     }
   | { readonly ok: false; readonly why: string; readonly reason: RefusalReason };
 
-/** Nobody allocates devices here: pods with claims wait, and say so. */
+/** No device allocator: pods with claims wait, and their condition says so. */
 export const noDeviceClaims: DeviceClaims = {
   begin: () => {},
   left: () => {},

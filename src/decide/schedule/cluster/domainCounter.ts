@@ -17,8 +17,8 @@ export interface DomainCounts {
 }
 
 /**
- * Counts pods by domain as they come and go, so that nobody has to walk over all nodes or pods to know. It is counted anew from `source` when
- * domains or the nodes that count have become others.
+ * Counts pods by domain as they come and go, so that no decision walks over all nodes or pods. It is recounted from
+ * `source` when the domains or the nodes that count have changed.
  */
 export class DomainCounter implements DomainCounts {
   ofNode: Int32Array = new Int32Array(0);
@@ -50,7 +50,7 @@ export class DomainCounter implements DomainCounts {
     this.filter = filter;
   }
 
-  /** Brings it up to date; afterwards it follows what it is told. */
+  /** Brings it up to date; afterwards it follows the changes that are reported to it. */
   current(): this {
     if (!this.isCurrent()) this.recount();
     return this;

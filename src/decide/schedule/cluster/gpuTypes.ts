@@ -15,8 +15,8 @@ export interface TypeBar {
 const none: ReadonlyMap<string, TypeBar> = new Map();
 
 /**
- * The types of GPUs of which a task's queue, or one above it, may have no more: its limit of the type is reached, or for work that cannot be
- * evicted its quota of it.
+ * The types of GPUs of which a task's queue, or one above it, may have no more: its limit of the type is reached, or
+ * for work that cannot be evicted its quota of it.
  */
 export function barredTypes(cluster: Cluster, task: Task): ReadonlyMap<string, TypeBar> {
   const { job } = task;

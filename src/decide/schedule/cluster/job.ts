@@ -38,7 +38,7 @@ export class PodSet {
   /** Pods that wait for a place, and those that must not be given one yet. */
   pending = 0;
   private gated = 0;
-  /** Its only pod as a step, for who places it. */
+  /** Its only pod as a step, for placement. */
   stepAlone: Step | undefined;
   private ordered: Task[] | undefined;
 
@@ -165,7 +165,7 @@ export class Job {
     return sum;
   }
 
-  /** A pod that waits in no subgroup that there is: it will never be placed, and must be told. */
+  /** A pod that waits in no existing subgroup: it will never be placed, and gets a condition. */
   get waitingStray(): Task | undefined {
     if (this.strays.size === 0) return undefined;
     for (const task of this.strays) if (task.status === "pending") return task;
@@ -200,7 +200,7 @@ export class Job {
     return durationToMs(this.spec.stalenessGracePeriod);
   }
 
-  /** Until when it evicts nobody. */
+  /** The time before which the job preempts no pod. */
   get preemptsFromMs(): number {
     const delayMs = durationToMs(this.spec.preemptionDelay) ?? 0;
     if (delayMs <= 0) return 0;

@@ -63,7 +63,7 @@ export class JobIndex {
       return;
     }
     job.setOwner(group);
-    // What it has and asks for is told on its status, and decides nothing.
+    // Allocated and requested amounts are on the group's status and do not influence decisions.
     if (!hasSameMarks(before, group)) this.touched();
     if (before.metadata.uid === group.metadata.uid && equalFields(before.spec, group.spec)) return;
     this.touched();
@@ -134,7 +134,7 @@ export class JobIndex {
   /** Finds the job of a pod, if it has one. */
   enrol(task: Task): void {
     const { pod } = task;
-    // What keeps a GPU for others waits for nobody.
+    // A reservation pod waits for no other pod.
     if (task.isReservation) return;
     const scheduler = pod.spec?.schedulerName ?? defaultSchedulerName;
     if (scheduler === defaultSchedulerName) {
@@ -216,7 +216,7 @@ export class JobIndex {
   /** Notes whether a gang runs with less than it needs. */
   noteHealth(job: Job): void {
     if (!job.isGroup) return;
-    // One pod is enough: whoever has one has enough.
+    // A minimum of one: a job with a single pod is complete.
     const isOfOne = (job.root.podSet?.min ?? 2) < 2;
     const isUnwell =
       !isOfOne && !job.podSets.some((set) => set.countOf("succeeded") > 0) && fragmentsOf(job.root).length > 0;

@@ -9,7 +9,7 @@ export interface Domains {
   readonly names: readonly string[];
 }
 
-/** Numbers for the domains of every label that somebody counts by, so that counting is a walk over numbers. */
+/** Numbers for the domains of every label that a counter uses, so that counting is a walk over numbers. */
 export class LabelDomains {
   private readonly table: NodeTable;
   private readonly byKey = new Map<string, Domains>();

@@ -54,7 +54,7 @@ const full = (more: object = {}, status: object = {}): Pod => ({
 });
 
 describe("of a pod that is kept in memory", () => {
-  test("values of variables, commands, mounts, probes and who wrote what are left out", () => {
+  test("values of variables, commands, mounts, probes and managedFields are left out", () => {
     const text = JSON.stringify(leanPod(full()));
     expect(text).not.toContain(bulk);
     expect(text.length).toBeLessThan(1500);

@@ -1,8 +1,9 @@
 import type { Container, EnvVar, Pod } from "../../../model/kubernetes.generated.ts";
 
 /**
- * A pod without what no decision reads: a cluster's pods are most of a controller's memory, and most of a pod is variables, mounts, probes and
- * who wrote which field. Only for caches that hold copies of their own; inside the API server's process the objects are there anyway.
+ * A pod without what no decision reads: a cluster's pods are most of a controller's memory, and most of a pod is
+ * variables, mounts, probes and managedFields. Only for caches that hold copies of their own; inside the API
+ * server's process the objects are there anyway.
  *
  * Writes are patches of what changes and carry the revision that was read, so nothing of this is ever sent back.
  */
@@ -15,7 +16,7 @@ export function leanPod(pod: Pod): Pod {
   };
   if (spec === undefined) return lean;
   const { initContainers } = spec;
-  // A pod that has ended is counted and cleaned up after; nobody places it again.
+  // A pod that has ended is counted and cleaned up after, and never placed again.
   if (status?.phase === "Succeeded" || status?.phase === "Failed") {
     const { nodeName, schedulerName, resourceClaims, restartPolicy } = spec;
     return {

@@ -11,14 +11,17 @@ import { type ServedResources, servedAmount } from "./servedResources.ts";
 export type HoldState =
   /** Now and later. */
   | "used"
-  /** Now; it is going away, and what it has may be promised to others. */
+  /** Now; it is terminating, and what it has may be nominated to others. */
   | "releasing"
-  /** Now; it should have gone long ago, so nothing of it is promised. */
+  /** Now; it should have gone long ago, so nothing of it is nominated. */
   | "stuck"
   /** Later, when what is being released is free. */
   | "pipelined";
 
-/** A pod on a node, or about to be: its amounts count there. A pod may hold two places while nobody knows which is true. */
+/**
+ * A pod on a node, or about to be: its amounts count there. A pod holds two places while the outcome of a bind is
+ * unknown.
+ */
 export interface Holding {
   readonly holder: Holder;
   readonly node: NodeState;
@@ -47,11 +50,11 @@ export function sameHoldings(a: readonly Holding[], b: readonly WantedHolding[])
   return a.length === b.length && b.every((each, at) => sameHolding(a[at], each));
 }
 
-/** Who can hold a place. */
+/** What can hold a place. */
 export interface Holder {
   readonly uid: string;
   readonly shape: PodShape;
-  /** Keeps a GPU for those who share it: it has the device, but the sharers count, not it. */
+  /** Reserves a GPU for the pods that share it: it has the device, but the sharers count, not it. */
   readonly isReservation: boolean;
   /** Not ours to schedule: what it holds is no part of what queues divide. */
   readonly isForeign: boolean;

@@ -6,18 +6,18 @@ import { gpuAt, podsAt, type ResourceNames } from "./resources.ts";
 import type { ServedResources } from "./servedResources.ts";
 
 /**
- * All nodes, packed: one array per resource in order of name, so that a search is a walk over numbers. What a node has left is
- * recounted from who holds it whenever an event touches it; a decision that is only tried adds and takes away
+ * All nodes, packed: one array per resource in order of name, so that a search is a walk over numbers. What a node has
+ * left is recounted from its holders whenever an event touches it; a decision that is only tried adds and takes away
  * whole numbers and is undone exactly.
  */
 export class NodeTable {
   /** What may be given out now, by resource and node. */
   idle: Float64Array[] = [];
-  /** What may be promised: idle, and what is being released, less what is promised already. */
+  /** What may be nominated: idle, and what is being released, less what is nominated already. */
   later: Float64Array[] = [];
   /** Nodes in order of name. */
   nodes: readonly NodeState[] = [];
-  /** Every change of a node's amounts, newest last; who keeps something per node follows it. */
+  /** Every change of a node's amounts, newest last; a cache of something per node follows it. */
   readonly log = new ChangeLog();
   /** Grows when the set of nodes or their order changes: everything kept per index is void. */
   epoch = 0;
@@ -43,7 +43,7 @@ export class NodeTable {
     return this.byName.values();
   }
 
-  /** The node of this name; one that nobody has told of yet is there without capacity. */
+  /** The node of this name; one that is not observed yet is there without capacity. */
   named(name: string): NodeState {
     let state = this.byName.get(name);
     if (state === undefined) {
@@ -132,7 +132,7 @@ export class NodeTable {
     }
   }
 
-  /** Nothing that is counted here has changed, but what depends on those who hold something here may have. */
+  /** Nothing that is counted here has changed, but what depends on the holders here may have. */
   touch({ index }: NodeState): void {
     if (index >= 0) this.log.push(index);
   }
@@ -153,7 +153,8 @@ export class NodeTable {
       for (const group of holding.groups) this.joinGroup(node, group, holding);
     }
     for (const group of node.groups.values()) {
-      // A shared GPU is one device less for whoever wants whole ones. Its reservation, if it is not there yet, will take a pod's slot.
+      // A shared GPU is one device less for pods that want whole ones. Its reservation, if it does not exist yet, will
+      // take a pod's slot.
       if (group.holders > 0) this.take(this.idle, at, group.hasReservation);
       if (group.laterHolders > 0) this.take(this.later, at, group.hasReservation);
     }
@@ -162,8 +163,8 @@ export class NodeTable {
   }
 
   /**
-   * A GPU that a claim has is one less for the device plugin of the node. While a device is chosen and not written, pods get no GPU from the plugin
-   * now: the node does not know yet which one it must not give them.
+   * A GPU that a claim has is one less for the device plugin of the node. While a device is chosen and not written,
+   * pods get no GPU from the plugin now: the node does not know yet which one it must not give them.
    */
   private countClaimed({ claimed, foreign, idleForClaims }: NodeState, at: number): void {
     idleForClaims.clear();
@@ -211,7 +212,7 @@ export class NodeTable {
       group.usedMiB += memory;
       group.holders++;
     }
-    // A reservation goes when the last of those goes who share its GPU.
+    // A reservation goes with the last pod that shares its GPU.
     if (state !== "releasing" && !holder.isReservation) {
       group.laterMiB += memory;
       group.laterHolders++;
@@ -280,7 +281,7 @@ function amountsAt(all: readonly Float64Array[], place: number): Float64Array {
   return all[place] as Float64Array;
 }
 
-/** Which node changed when. Short: who has not looked for long starts over. */
+/** Which node changed when. Short: a reader that is too far behind starts over. */
 export class ChangeLog {
   private entries: number[] = [];
   private dropped = 0;

@@ -2,7 +2,10 @@ import type { PodGroup as PlainGroup, Pod } from "../../../model/kubernetes.gene
 import type { PodGroupSpec } from "../../../model/scheduling/podGroup.ts";
 import type { Topology } from "../../../model/scheduling/topology.ts";
 
-/** Kubernetes' own gangs: pods without a queue that name a PodGroup of `scheduling.k8s.io`, and start when enough of them fit. */
+/**
+ * Kubernetes' own gangs: pods without a queue that name a PodGroup of `scheduling.k8s.io`, and start when enough of
+ * them fit.
+ */
 
 /** The id of the job of such a group; KAI's groups have theirs without the ending. */
 export function plainGangId(namespace: string, name: string): string {

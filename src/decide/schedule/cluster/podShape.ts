@@ -13,17 +13,20 @@ import { cpuAt, gpuAt, gpuMaker, memoryAt, migWeight, podsAt, type ResourceNames
 import type { ServedResources } from "./servedResources.ts";
 
 /**
- * Everything about a pod that decides where it fits. Pods of one template share a shape, so what was worked out for one of them
- * (which nodes it may use, which is best) holds for all.
+ * Everything about a pod that decides where it fits. Pods of one template share a shape, so what was worked out for one
+ * of them (which nodes it may use, which is best) holds for all.
  */
 export interface PodShape {
   readonly id: number;
   readonly key: string;
-  /** How many pods have it; one that nobody has any more is forgotten. */
+  /** How many pods have it; a shape without pods is forgotten. */
   users: number;
   /** What it asks of a node itself. */
   readonly need: PodNeed;
-  /** Places of the resources it asks for, and how much of each. One pod slot is always among them; shares of GPUs are not. */
+  /**
+   * Places of the resources it asks for, and how much of each. One pod slot is always among them; shares of GPUs are
+   * not.
+   */
   readonly places: readonly number[];
   readonly amounts: readonly number[];
   readonly cpuMilli: number;
@@ -60,7 +63,10 @@ export interface PodShape {
   readonly limits: string;
 }
 
-/** What pods ask of a node itself: selectors, amounts, ports, GPUs. Shapes that differ in labels, volumes or company share it. */
+/**
+ * What pods ask of a node itself: selectors, amounts, ports, GPUs. Shapes that differ in labels, volumes or inter-pod
+ * rules share it.
+ */
 export interface PodNeed {
   readonly id: number;
   readonly key: string;
@@ -129,7 +135,7 @@ export class PodShapes {
       ports.length > 0 ? ports : 0,
       volumeClaims.length > 0 ? [pod.metadata.namespace, volumeClaims] : 0,
       configMaps.length > 0 ? [pod.metadata.namespace, configMaps] : 0,
-      // Who asks for claims of devices is like nobody else: the claims decide.
+      // A pod with device claims shares its shape with no other pod: the claims decide.
       hasDeviceClaims ? pod.metadata.uid : 0,
       ...(servedPlaces.length > 0 ? [servedPlaces] : []),
     ]);
@@ -141,7 +147,7 @@ export class PodShapes {
       asked += `|${annotations[annotationKeys.gpuFractionDevices] ?? ""}`;
     }
     let key = limits + asked;
-    // Whoever counts pods by labels may count itself; all others are alike whatever their labels say.
+    // A pod that counts pods by labels may count itself; all others are alike whatever their labels say.
     if (hasInterPodRules) key += `|${pod.metadata.namespace ?? ""}|${JSON.stringify(pod.metadata.labels ?? {})}`;
     const known = this.byKey.get(key);
     if (known !== undefined) {
@@ -242,7 +248,7 @@ export class PodShapes {
     return need;
   }
 
-  /** One pod less has it. True when nobody is left who asks a node for the same. */
+  /** One pod less has it. True when no pod is left that asks a node for the same. */
   release(shape: PodShape): boolean {
     shape.users--;
     if (shape.users > 0) return false;

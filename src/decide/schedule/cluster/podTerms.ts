@@ -7,8 +7,8 @@ import type { PodShape } from "./podShape.ts";
 import type { Task } from "./task.ts";
 
 /**
- * Terms that speak of other pods: affinity, anti-affinity, spread. Each term that anybody uses counts the placed pods that it matches,
- * node by node, as they come and go; a decision then reads counts instead of walking over all pods.
+ * Terms about other pods: affinity, anti-affinity, topology spread. Each term in use counts the placed pods that it
+ * matches, node by node, as they come and go; a decision then reads counts instead of walking over all pods.
  */
 export interface PodTerm {
   readonly key: string;
@@ -18,7 +18,7 @@ export interface PodTerm {
   readonly namespaceSelector: LabelRequirements | undefined;
   /** Placed pods that it matches, by node. */
   readonly matched: Map<NodeState, number>;
-  /** The same by domain, for every way in which somebody counts them. */
+  /** The same by domain, for every way in which a rule counts them. */
   readonly counters: Map<string, DomainCounter>;
   /** Placed pods that have it as an anti-affinity of theirs, by how near they mean (a topology key). */
   readonly holders: Map<string, Holders>;
@@ -150,7 +150,7 @@ export class PodTerms {
     );
   }
 
-  /** The terms that somebody uses and that match a pod. */
+  /** The terms in use that match a pod. */
   matchesOf(task: Task): readonly PodTerm[] {
     const known = this.matches.get(task);
     if (known?.version === this.version) return known.terms;
@@ -159,7 +159,7 @@ export class PodTerms {
     return terms;
   }
 
-  /** Every pod that counts is told here when it takes or leaves a node. */
+  /** Called for every pod that counts when it takes or leaves a node. */
   took(task: Task, node: NodeState): void {
     if (this.terms.size === 0 && !hasOwnTerms(task)) return;
     this.count(task, node);
@@ -183,7 +183,7 @@ export class PodTerms {
     for (const { node } of task.holdings) this.count(task, node);
   }
 
-  /** Whether anybody's anti-affinity keeps this pod away from some node. */
+  /** Whether the anti-affinity of any placed pod keeps this pod away from some node. */
   matchesOthersAntiAffinity(task: Task): boolean {
     if (this.terms.size === 0) return false;
     return this.matchesOf(task).some((term) => term.holders.size > 0);
@@ -248,7 +248,7 @@ export class PodTerms {
     };
     this.terms.set(key, term);
     this.version++;
-    // Whoever was placed before the term was known counts from now on.
+    // Pods that were placed before the term was known count from now on.
     for (const task of this.allTasks()) {
       if (task.holdings.length === 0 || !this.isMatch(term, task)) continue;
       for (const { node } of task.holdings) {

@@ -1,4 +1,7 @@
-/** Amounts as whole numbers: CPU in thousandths of a core, everything else in its own unit. Whole numbers add up and undo exactly. */
+/**
+ * Amounts as whole numbers: CPU in thousandths of a core, everything else in its own unit. Whole numbers add up and
+ * undo exactly.
+ */
 
 /** The first four resources always have these places; others get theirs when they are first named. */
 export const cpuAt = 0;
@@ -54,7 +57,10 @@ export function wholeCapacity(name: string, nano: bigint): number {
   return Number(nano / (name === "cpu" ? nanoPerMilli : nanoPerUnit));
 }
 
-/** `1g.5gb` of a MIG profile weighs one, `7g.40gb` seven, as if they were GPUs; names with more parts weigh nothing (as in KAI). */
+/**
+ * `1g.5gb` of a MIG profile weighs one, `7g.40gb` seven, as if they were GPUs; names with more parts weigh nothing (as
+ * in KAI).
+ */
 const migShape = /^nvidia\.com\/mig-([0-9]+)g\.[0-9]+gb$/;
 
 export function migWeight(name: string): number {

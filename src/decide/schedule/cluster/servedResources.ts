@@ -1,6 +1,6 @@
 /**
- * Extended resources that a DeviceClass stands for. A node whose device plugin offers none of such a resource serves it from devices: how much
- * it has is for the search of devices to say, so as an amount it is without bound there.
+ * Extended resources that a DeviceClass stands for. A node whose device plugin offers none of such a resource serves it
+ * from devices: how much it has is for the search of devices to say, so as an amount it is without bound there.
  */
 
 import type { Node, Pod } from "../../../model/kubernetes.generated.ts";

@@ -59,7 +59,7 @@ function statuses(...which: TaskStatus[]): Record<TaskStatus, boolean> {
   return Object.fromEntries(all.map((status) => [status, which.includes(status)])) as Record<TaskStatus, boolean>;
 }
 
-/** A count for each status, all of nobody. */
+/** A count for each status, all zero. */
 export function noTasks(): Record<TaskStatus, number> {
   return {
     pending: 0,
@@ -120,7 +120,7 @@ export class Task implements Holder {
   counted: Vector | undefined;
   /** The type of the GPUs in it. */
   countedType = "";
-  /** What it was told last while it waited alone, and what that was about. */
+  /** The last verdict that was reported while the pod waited alone, and what it was about. */
   told: { readonly about: object; readonly verdict: Verdict } | undefined;
 
   constructor(pod: Pod, shape: PodShape, isForeign: boolean) {
@@ -153,7 +153,7 @@ export function queueVector(shape: PodShape, deviceMemoryMiB: number, claimedGpu
   ];
 }
 
-/** Masters and heads first, then who has the higher priority label, then the older one. */
+/** Masters and heads first, then the higher priority label, then the older one. */
 export function compareTasks(a: Task, b: Task): number {
   return (
     roleRank(a) - roleRank(b) ||

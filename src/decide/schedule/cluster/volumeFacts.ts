@@ -8,7 +8,9 @@ import { matchesTerm } from "../../../model/objects/nodeMatch.ts";
 import type { NodeState } from "./nodeState.ts";
 import type { Task } from "./task.ts";
 
-/** What volumes have to say about where a pod may go: whether they exist, where they are, how many a node can attach. */
+/**
+ * What volumes have to say about where a pod may go: whether they exist, where they are, how many a node can attach.
+ */
 export class VolumeFacts {
   readonly claims = new Map<string, PersistentVolumeClaim>();
   readonly volumes = new Map<string, PersistentVolume>();
@@ -20,7 +22,10 @@ export class VolumeFacts {
     this.nodes = nodes;
   }
 
-  /** What no node and no eviction can cure: a claim that is missing, going, or that nobody will bind. */
+  /**
+   * What no node and no eviction can cure: a PersistentVolumeClaim that is missing, terminating, or that no controller
+   * will bind.
+   */
   problemOf(task: Task): string | undefined {
     for (const name of task.shape.volumeClaims) {
       const claim = this.claims.get(`${task.namespace}/${name}`);
@@ -34,8 +39,8 @@ export class VolumeFacts {
   }
 
   /**
-   * A cluster without a single class or volume binds no claim, ever. Simulated nodes run pods without their volumes, so there claims
-   * hold nobody back.
+   * A cluster without a single class or volume binds no claim, ever. Simulated nodes run pods without their volumes, so
+   * there claims hold no pod back.
    */
   private get hasStorage(): boolean {
     return this.classes.size > 0 || this.volumes.size > 0;

@@ -10,8 +10,8 @@ import { isWithin } from "../queues/queueShares.ts";
 import type { EvictingAction } from "./searchBudget.ts";
 
 /**
- * What a job was tried with, to compare others with it: whoever could only succeed where it would have succeeded too need not be tried after
- * it has failed.
+ * What a job was tried with. After it has failed, a job that could only succeed where this one would have succeeded is
+ * not tried.
  */
 export class Attempt {
   private readonly cluster: Cluster;
@@ -22,8 +22,8 @@ export class Attempt {
   /** The one shape of its pods; undefined where they differ. */
   private readonly shape: PodShape | undefined;
   /**
-   * Whether others are as hopeless as it is. A job that runs in part may be bound to where it runs, and for itself it is not moved: for others
-   * that is different.
+   * Whether others are as hopeless as it is. A job that runs in part may be bound to where it runs, and for itself it
+   * is not moved: for others that is different.
    */
   readonly tellsOfOthers: boolean;
   private knownReach: string | undefined;
@@ -44,7 +44,7 @@ export class Attempt {
     const { job, step, shape } = this;
     if (job.priority !== failure.job.priority || job.isPreemptible !== failure.job.isPreemptible) return false;
     if (job.mayPreempt !== failure.job.mayPreempt || step.tasks.length < failure.step.tasks.length) return false;
-    // For consolidation it does not matter whose it is.
+    // For consolidation the queue does not matter.
     if (this.action !== "consolidation" && job.queueName !== failure.job.queueName) return false;
     if (this.structure !== failure.structure) return false;
     // What claims count for may differ from pod to pod, but those have shapes of their own.
@@ -69,7 +69,10 @@ export class Attempt {
     return [];
   }
 
-  /** Whose pods reclaim may take depends on what is asked for at all, and on whether the queues would stay within their quotas. */
+  /**
+   * Whose pods reclaim may take depends on what is asked for at all, and on whether the queues would stay within their
+   * quotas.
+   */
   private get reach(): string {
     if (this.action !== "reclaim") return "";
     if (this.knownReach === undefined) {
@@ -84,7 +87,10 @@ export class Attempt {
   }
 }
 
-/** Whether each of the smaller has one of the larger for itself: its like, or any. Where it matters which, the answer is no. */
+/**
+ * Whether each of the smaller has one of the larger for itself: its like, or any. Where it matters which, the answer is
+ * no.
+ */
 function covers(larger: readonly PodShape[], smaller: readonly PodShape[]): boolean {
   const spare = new Map<PodShape, number>();
   for (const shape of larger) spare.set(shape, (spare.get(shape) ?? 0) + 1);
@@ -95,7 +101,7 @@ function covers(larger: readonly PodShape[], smaller: readonly PodShape[]): bool
     else if (count === 1) spare.delete(shape);
     else spare.set(shape, count - 1);
   }
-  // Every one that is left is no smaller than any, so that it does not matter who has which; there are enough.
+  // Every one that is left is no smaller than any, so that any assignment will do; there are enough.
   for (const small of rest) for (const large of spare.keys()) if (!asksForNoLess(large, small)) return false;
   return true;
 }

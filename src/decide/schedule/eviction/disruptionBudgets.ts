@@ -7,7 +7,10 @@ import {
 } from "../../../model/objects/labelSelector.ts";
 import type { Task } from "../cluster/task.ts";
 
-/** How many pods may be disrupted, by PodDisruptionBudgets. Kubernetes' preemption spares those beyond that where it can, and takes them where it must. */
+/**
+ * How many pods may be disrupted, by PodDisruptionBudgets. Kubernetes' preemption spares those beyond that where it
+ * can, and takes them where it must.
+ */
 export class DisruptionBudgets {
   readonly byKey = new Map<string, PodDisruptionBudget>();
 

@@ -15,13 +15,13 @@ import { isHopeless, makeRoom } from "./makeRoom.ts";
 import { ActionBudget, type EvictingAction } from "./searchBudget.ts";
 import { hasVictims, isOfQueue, reasonFor, type VictimRules } from "./victimRules.ts";
 
-/** Actions that evict: they differ in who may be a victim, and in what is fair. */
+/** Actions that evict: they differ in which pods may be victims, and in what is fair. */
 
-/** Moves running pods together so that a job fits; everybody who moves has a place to move to. */
+/** Moves running pods together so that a job fits; every moved pod has a place to move to. */
 export function consolidate(session: Session): void {
   const { settings } = session.cluster;
   const { gpuStrategy, cpuStrategy, consolidationJobsMax } = settings;
-  // Who wants pods spread out does not want them moved together.
+  // A spread strategy does not want pods moved together.
   if (gpuStrategy === "spread" || cpuStrategy === "spread" || consolidationJobsMax === 0) return;
   search(session, "consolidation", (job, step) => {
     if (!job.isPreemptible) return undefined;
@@ -115,7 +115,7 @@ function preemptPlain(session: Session): void {
   }
 }
 
-/** Whoever is on its way cannot be evicted; when it has arrived, the search is worth another try. */
+/** A pod that is being bound cannot be evicted; when it has arrived, the search is worth another try. */
 function noteArrivals({ cluster }: Session, rules: VictimRules | undefined): void {
   if (cluster.awaitsArrivals || rules === undefined) return;
   for (const job of cluster.jobs.values()) {
@@ -132,7 +132,7 @@ function unlessItself(job: Job, kind: string): string {
 
 type RulesFor = (job: Job, step: Step) => VictimRules | undefined;
 
-/** Tries every job that waits, in the order of fairness; who asks for no less than somebody who failed is not tried. */
+/** Tries every waiting job in fair order; a job that asks for no less than one that failed is not tried. */
 function search(session: Session, action: EvictingAction, rulesFor: RulesFor): void {
   const { cluster, nowMs } = session;
   const counts = session.searchesOf(action);
@@ -159,7 +159,7 @@ function search(session: Session, action: EvictingAction, rulesFor: RulesFor): v
     if (isHopeless(session, step)) continue;
     const allowed = budget.beginJob();
     if (allowed === undefined) {
-      // Whoever comes after it is looked at in another cycle.
+      // Jobs after it are tried in another cycle.
       counts.ended("not_attempted", true);
       counts.isCutShort = true;
       return;
@@ -183,7 +183,7 @@ function search(session: Session, action: EvictingAction, rulesFor: RulesFor): v
   }
 }
 
-/** Whoever others go for in this cycle does not go itself: they would go for nothing. */
+/** A preemptor of this cycle is no victim in it: its own victims would be evicted for nothing. */
 function sparingWinners(session: Session, rules: VictimRules | undefined): VictimRules | undefined {
   if (rules === undefined) return undefined;
   const { decided } = session;
@@ -204,13 +204,15 @@ function mayNotGo(session: Session, { tasks }: Job): boolean {
   return false;
 }
 
-/** Whoever loses pods in this cycle wins none by others' loss: until its own are back it may not be able to use what they leave. */
+/**
+ * A job that loses pods in this cycle preempts none: until its own pods are back it may not be able to use the room.
+ */
 function isVictimNow({ statement }: Session, { tasks }: Job): boolean {
   for (const task of tasks) if (statement.evictionOf(task) !== undefined) return true;
   return false;
 }
 
-/** Who goes leaves room, and what it had no longer counts for the limits of its queues. Who is moved takes both along. */
+/** An evicted pod leaves room and no longer counts for the limits of its queues. A moved pod takes both along. */
 function mayBeCured(obstacle: Obstacle, action: EvictingAction): boolean {
   if (obstacle.type === "placement") return true;
   return obstacle.type === "gate" && obstacle.refusal.reason === "OverLimit" && action !== "consolidation";
@@ -228,7 +230,10 @@ function freeGpuMilli({ cluster }: Session): number {
   return sumMilli;
 }
 
-/** Gangs that fell below their minimum and did not recover in time give back what they hold, and so do subgroups that their job can do without. */
+/**
+ * Gangs that fell below their minimum and did not recover in time give back what they hold, and so do subgroups that
+ * their job can do without.
+ */
 export function evictStaleGangs(session: Session): void {
   const { cluster, nowMs, statement } = session;
   for (const job of [...cluster.unwell].sort((a, b) => (a.id < b.id ? -1 : 1))) {

@@ -62,7 +62,7 @@ describe("what a node would lose", () => {
 
   const two = { nodes: [node("n1", { gpus: 2 })], ...together(one("low"), one("high", "build-preemptible")) };
 
-  test("is as bad as the most important that goes, whoever goes first", () => {
+  test("is as bad as the most important victim, whichever victim is first", () => {
     expect(lossFor(2, two)).toEqual({ goes: ["low-000", "high-000"], worst: "high" });
     const guarded: VictimRules["guarded"] = (tasks) => new Set(tasks.filter(({ name }) => name === "low-000"));
     expect(lossFor(2, two, { guarded })).toEqual({ goes: ["high-000", "low-000"], worst: "high" });

@@ -29,8 +29,8 @@ interface Known {
 }
 
 /**
- * What nodes would lose, in one action of one cycle. It is worked out once for a node and a kind of pod, and again only where something has
- * changed: many who search for room look at the same nodes.
+ * What nodes would lose, in one action of one cycle. It is worked out once for a node and a kind of pod, and again only
+ * where something has changed: many searches for room look at the same nodes.
  */
 export class Losses {
   private readonly cluster: Cluster;
@@ -64,7 +64,7 @@ export class Losses {
     known.cursor = table.log.end;
     for (const index of new Set(changed)) {
       known.losses[index] = undefined;
-      // Whoever lost something here can do without less elsewhere.
+      // A job that lost a pod here can spare fewer pods on other nodes.
       for (const { holder } of table.nodes[index]?.holdings ?? []) {
         for (const { holdings } of (holder as Task).job?.tasks ?? []) {
           for (const { node } of holdings) known.losses[node.index] = undefined;
@@ -74,7 +74,7 @@ export class Losses {
     return known;
   }
 
-  /** Whom a node would have to lose for the task to fit; undefined when that is not enough. */
+  /** The victims on a node that let the task fit; undefined when evicting all of them is not enough. */
   private lossOf(node: NodeState, task: Task, rules: VictimRules): Loss | undefined {
     const { places, amounts } = task.shape;
     const { later } = this.cluster.table;
@@ -115,7 +115,7 @@ export class Losses {
   }
 }
 
-/** A shared GPU is free when the last of those goes who share it. */
+/** A shared GPU is free when the last pod that shares it is gone. */
 function freedGpus({ groups }: Holding, sharers: Map<string, number>): number {
   let freed = 0;
   for (const id of groups) {
@@ -142,7 +142,10 @@ function victimsOn(node: NodeState, rules: VictimRules): { other: Task; job: Job
   );
 }
 
-/** As little as its job can do without, otherwise all of it; undefined when it may not lose that, or has to arrive first. */
+/**
+ * As little as its job can do without, otherwise all of it; undefined when it may not lose that, or has to arrive
+ * first.
+ */
 function unitWith(task: Task, job: Job, taken: ReadonlySet<Task>, rules: VictimRules): readonly Task[] | undefined {
   const spare = isSatisfied(job.root) ? spareUnitWith(job.root, task, isEvictable, taken) : undefined;
   if (spare !== undefined) return spare.length > 0 ? spare : undefined;
@@ -156,7 +159,9 @@ export function evictableOf({ tasks }: Job): Task[] {
   return [...tasks].filter(isEvictable).sort(compareTasks);
 }
 
-/** What a share lacks is in its GPUs, and what claims lack in their devices: amounts do not tell whether it is enough. */
+/**
+ * What a share lacks is in its GPUs, and what claims lack in their devices: amounts do not tell whether it is enough.
+ */
 export function lacksMoreThanAmounts({ shape }: Task): boolean {
   return isShared(shape.gpu) || shape.hasDeviceClaims;
 }

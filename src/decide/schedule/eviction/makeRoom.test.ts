@@ -33,7 +33,7 @@ const sharers = (count: number, on: string, queueName: string) => {
 const singles = (word: string, count: number, on: string, spec: Parameters<typeof gang>[3] = {}) =>
   together(...Array.from({ length: count }, (_, at) => gang(`${word}${at}`, 1, { gpus: 1, on }, spec)));
 
-describe("a limit that its victims use up keeps nobody from", () => {
+describe("a limit that its victims use up does not keep a job from", () => {
   test("taking back what is its own: the limit is asked when they have gone", () => {
     const plan = decide(
       world({
@@ -65,7 +65,7 @@ describe("a limit that its victims use up keeps nobody from", () => {
     expect(outcome(plan)).toEqual({ "high-000": "~n1" });
   });
 
-  test("but nobody goes where the limit would be passed all the same", () => {
+  test("but no pod is evicted where the limit would be exceeded all the same", () => {
     const plan = decide(
       world({
         nodes: [node("n1")],
@@ -144,7 +144,7 @@ describe("a GPU that is shared is made free for a pod that wants all of it", () 
     expectTwoOfOne(evicted(plan));
   });
 
-  test("by moving one who shares it to another GPU", () => {
+  test("by moving one pod that shares it to another GPU", () => {
     const halves = sharers(16, "n1", "q");
     const every = (each: { metadata: { name: string } }) => !/^s\d*[13579]$/.test(each.metadata.name);
     const plan = decide(
@@ -218,15 +218,15 @@ describe("preemption of the cluster's own scheduler and PodDisruptionBudgets", (
     return evicted(decide(cluster));
   };
 
-  test("whom a budget does not let go is spared where somebody else can go", () => {
+  test("a pod that a budget guards is spared where another pod can be evicted", () => {
     expect(choose(["n1", "n2"], 0)).toEqual(["open"]);
   });
 
-  test("a budget that allows it spares nobody", () => {
+  test("a budget that allows the disruption spares no pod", () => {
     expect(choose(["n1", "n2"], 1)).toEqual(["guarded"]);
   });
 
-  test("a guarded pod goes where nobody else can", () => {
+  test("a guarded pod is evicted where no other pod can be", () => {
     expect(choose(["n2"], 0)).toEqual(["guarded"]);
   });
 

@@ -18,7 +18,7 @@ import type { Generator, JobBudget } from "./searchBudget.ts";
 import type { SearchCounts } from "./searchCounts.ts";
 import { compareVictims, type VictimRules, victimsUnder } from "./victimRules.ts";
 
-/** Who needs room, and for what. */
+/** The job that needs room, and the step that it is for. */
 export interface RoomWish {
   readonly job: Job;
   readonly step: Step;
@@ -27,10 +27,10 @@ export interface RoomWish {
 }
 
 /**
- * Makes room for the next step of a job by evicting others, and proves it: the job is placed on what they leave. Nothing is left changed
- * when it fails. First node by node with as little disturbance as possible, pod after pod; if that leads nowhere, everybody
- * who may go goes, the job is placed, and whoever was not in the way stays after all. If taking is not enough and moving is allowed, the same
- * again with those who may only be moved.
+ * Makes room for the next step of a job by evicting others, and proves it: the job is placed on what they leave.
+ * Nothing is left changed when it fails. First node by node with as little disruption as possible, pod after pod; if
+ * that leads nowhere, all candidates are evicted, the job is placed, and victims that were not in the way are spared.
+ * If eviction is not enough and moving is allowed, the same again with pods that may only be moved.
  */
 export function makeRoom(session: Session, wish: RoomWish, rules: VictimRules, budget: JobBudget): boolean {
   for (const moves of rules.mayMove ? [false, true] : [false]) {
@@ -96,7 +96,7 @@ class Search {
     return true;
   }
 
-  /** All who may go, then who need not. */
+  /** Evicts all candidates, then spares those that are not in the way. */
   private everybody(): boolean {
     const { cluster, statement } = this.session;
     const counts = this.counts.scenarios.MultiNodeGang;
@@ -138,7 +138,7 @@ class Search {
     // What the victims had no longer counts for the bounds of the queues that they share with the job.
     if (placedRefusal(this.job) !== undefined) return false;
     const evicted = this.evicted();
-    // Somebody else's release may be enough: then there is nothing to evict for.
+    // The release of other pods may be enough: then there is nothing to evict for.
     if (evicted.length > 0) {
       if (new Set(evicted.map(({ job }) => job)).size > this.rules.jobsMax) return false;
       if (!this.rules.isFair()) return false;
@@ -147,9 +147,10 @@ class Search {
   }
 
   /**
-   * A pod is promised a node, not a GPU. Whether those who share GPUs find theirs when the victims have gone depends on how they are packed then, so it is
-   * tried, with all who were promised something on the same nodes and in the order in which they will be served: a plan that does not come out would
-   * be made again and again, and its victims would go for nothing each time.
+   * A pod is nominated to a node, not to a GPU. Whether pods that share GPUs find theirs when the victims have gone
+   * depends on how they are packed then, so it is tried, with all pods that are nominated to the same nodes and in the
+   * order in which they will be served: a plan that does not come out would be made again and again, and its victims
+   * would be evicted for nothing each time.
    */
   private isKeepable(): boolean {
     const { cluster, statement } = this.session;
@@ -168,7 +169,7 @@ class Search {
     return isKept;
   }
 
-  /** Who goes from the nodes that the job was promised, and who was promised something there. */
+  /** Victims on the nodes to which the job was nominated, and pods that were nominated there. */
   private onItsNodes(): { going: Task[]; promised: Task[] } {
     const { statement } = this.session;
     const going = new Set(this.evicted());
@@ -185,8 +186,8 @@ class Search {
   }
 
   /**
-   * Gives victims another place, the most important first, all of a job or none of it. False when one is without a place that may not be taken. What
-   * has a place counts for its queue as before.
+   * Gives victims another place, the most important first, all of a job or none of it. False when one is without a
+   * place that may not be taken. What has a place counts for its queue as before.
    */
   private moveVictims(): boolean {
     const { cluster, statement } = this.session;
@@ -202,7 +203,7 @@ class Search {
     return [...byJob(this.evicted())].sort(([a], [b]) => compareVictims(this.rules, b, a, rankOf));
   }
 
-  /** The most important first, and before them those whom a budget guards. */
+  /** The most important first, and before them the pods that a budget guards. */
   private inOrderOfSparing(): (readonly Task[])[] {
     const all = this.evictedByJob().map(([, tasks]) => tasks);
     const guarded = this.rules.guarded?.(all.flat());
@@ -220,7 +221,10 @@ class Search {
     return statement.touchedSince(checkpoint).filter((task) => statement.evictionOf(task) !== undefined);
   }
 
-  /** What goes first from a job: a pod beyond its minimum, a subgroup that it can do without, or all of it. Nobody while that is on its way. */
+  /**
+   * What a job loses first: a pod beyond its minimum, a subgroup that it can do without, or all of it. Empty while that
+   * is being bound.
+   */
   private unitOf(victim: Job): readonly Task[] {
     const surplus = surplusVictims(victim.root, isEvictable);
     if (surplus !== undefined) return surplus;
@@ -249,7 +253,7 @@ class Search {
     return false;
   }
 
-  /** Where everybody must find another place, they have it before the node is settled on. */
+  /** Where every victim must find another place, each has it before the node is settled on. */
   private isReplaced(since: number): boolean {
     const { cluster, statement } = this.session;
     if (!this.rules.replacesAll) return true;
@@ -285,14 +289,14 @@ class Search {
     return true;
   }
 
-  /** Whoever was evicted and is not in the way stays: the most important first, a gang as a whole. */
+  /** Spares victims that are not in the way: the most important first, a gang as a whole. */
   private spareTheRest(): void {
     const { cluster, statement } = this.session;
     for (const tasks of this.inOrderOfSparing()) {
       const before = statement.checkpoint();
       const stays = tasks.every((task) => {
         const [holding] = task.holdings;
-        // Its devices may have been found for somebody else by now.
+        // Its devices may be allocated to another pod by now.
         if (holding === undefined || task.shape.hasDeviceClaims || !canStay(cluster, task, holding)) return false;
         statement.unevict(task);
         return true;
@@ -302,8 +306,8 @@ class Search {
   }
 
   /**
-   * Nobody of the gang starts before all of it can, and nobody before those who go for it have gone: what is free now may be promised to
-   * others, who count on what the victims leave.
+   * No pod of the gang starts before all of it can, and none before the victims are gone: what is free now may be
+   * nominated to other pods, which count on what the victims leave.
    */
   private waitTogether(): void {
     const { statement } = this.session;
@@ -323,7 +327,7 @@ function byJob(tasks: readonly Task[]): Map<Job, Task[]> {
   return found;
 }
 
-/** Whether nobody has taken, or been promised, what the task had. */
+/** Whether no pod has taken, or been nominated to, what the task had. */
 function canStay({ fit, table }: Cluster, { shape }: Task, { node, groups }: Holding): boolean {
   if (groups.length === 0) return fit.fitsLater(shape, node.index);
   const memory = shareMemoryMiB(shape.gpu, node.gpuMemoryMiB);
@@ -339,7 +343,7 @@ function canStay({ fit, table }: Cluster, { shape }: Task, { node, groups }: Hol
   );
 }
 
-/** Whoever takes only the first one does not pay for the order of the others. */
+/** A caller that takes only the first option does not pay for the order of the others. */
 function* bestFirst<T extends object>(options: readonly T[], compare: (a: T, b: T) => number): Iterable<T> {
   const [first, ...others] = options;
   if (first === undefined) return;

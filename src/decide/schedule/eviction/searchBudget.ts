@@ -1,15 +1,15 @@
 import type { ActionName } from "../settings.ts";
 
 /**
- * How long victims are looked for. KAI stops by the clock; here a second of its budgets is a number of attempts, so that a decision taken
- * again is the same decision.
+ * How long victims are looked for. KAI stops by the clock; here a second of its budgets is a number of attempts, so
+ * that a decision taken again is the same decision.
  */
 export const attemptsPerSecond = 100;
 
 export type EvictingAction = Extract<ActionName, "consolidation" | "reclaim" | "preempt">;
 export const evictingActions: readonly EvictingAction[] = ["consolidation", "reclaim", "preempt"];
 
-/** Who thinks of sets of victims: node by node with as little disturbance as can be, or all nodes together. */
+/** How victim sets are generated: node by node with as little disruption as possible, or all nodes together. */
 export type Generator = "NodeLocalGreedy" | "MultiNodeGang";
 export const generators: readonly Generator[] = ["NodeLocalGreedy", "MultiNodeGang"];
 

@@ -3,7 +3,7 @@ import type { Generator } from "./searchBudget.ts";
 /** How the search for one job ended, in the words of KAI's metrics. */
 export type SearchEnd = "solved" | "generators_exhausted" | "deadline_exhausted" | "no_generator" | "not_attempted";
 
-/** What became of the sets of victims that somebody thought of. */
+/** What became of the victim sets that were considered. */
 export interface ScenarioCounts {
   emitted: number;
   simulated: number;

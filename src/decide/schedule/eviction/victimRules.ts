@@ -5,14 +5,20 @@ import { elasticRank } from "../placement/gang.ts";
 import { compareJobs, sortedJobs } from "../queues/order.ts";
 import type { EvictionReason } from "../statement.ts";
 
-/** Whom a job may evict, and when that is fair. Nothing of it is worked out for every job that runs: most are never looked at. */
+/**
+ * Which pods a job may evict, and when that is fair. Nothing of it is worked out for every running job: most are never
+ * looked at.
+ */
 export interface VictimRules {
   readonly reason: EvictionReason;
   /** Two rules of one action and one kind have the same victims in the same order, and let them keep the same core. */
   readonly kind: string;
   /** As it was before anything was taken. */
   readonly isVictim: (job: Job) => boolean;
-  /** How far the job's queue is beyond what it should have, before anything was taken: who has the most loses first. */
+  /**
+   * How far the job's queue is beyond what it should have, before anything was taken: the queue with the most loses
+   * first.
+   */
   readonly overuseOf: (job: Job) => number;
   /** Of pods, the most important first, those that a budget of theirs does not let go: they go last. */
   readonly guarded?: (tasks: readonly Task[]) => ReadonlySet<Task>;
@@ -24,7 +30,7 @@ export interface VictimRules {
   readonly isFair: () => boolean;
   /** Every victim must find another place. */
   readonly replacesAll: boolean;
-  /** Who may not be taken may be moved: it must find another place then. */
+  /** A pod that may not be evicted may be moved: it must find another place then. */
   readonly mayMove: boolean;
   readonly jobsMax: number;
 }
@@ -35,7 +41,7 @@ export function compareVictims(rules: VictimRules, a: Job, b: Job, rankOf: (job:
   return rules.overuseOf(b) - rules.overuseOf(a) || compareJobs(b, a, rankOf);
 }
 
-/** Everybody who may lose something, the first to lose first. */
+/** All jobs that may lose pods, the first to lose first. */
 export function victimsUnder(cluster: Cluster, rules: VictimRules): Job[] {
   const jobs: Job[] = [];
   for (const job of cluster.jobs.values()) if (job.allocatedCount > 0 && rules.isVictim(job)) jobs.push(job);

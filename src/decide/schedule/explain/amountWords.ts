@@ -1,7 +1,7 @@
 import { unlimited } from "../../../model/scheduling/queue.ts";
 import { cpuAt, gpuAt, memoryAt, podsAt, type Vector } from "../cluster/resources.ts";
 
-/** Amounts as they are told. */
+/** Amounts as messages print them. */
 
 /** As quantities; without bound is left out. */
 export function amountsOf(vector: Readonly<Vector>): Record<string, string> {

@@ -29,9 +29,9 @@ export interface Cure {
 export type CureVerdict = ({ readonly type: "cure" } & Cure) | { readonly type: "none" } | { readonly type: "untried" };
 
 /**
- * What would have to be different for a step to run, found by trying it on the cluster as it stands: first with more free on the nodes that
- * it accepts or without pods that stand in its way, then with nodes that are not well, then with nodes whose taints it does not tolerate.
- * Everything is taken back.
+ * What would have to be different for a step to run, found by trying it on the cluster as it stands: first with more
+ * free on the nodes that it accepts or without pods that stand in its way, then with nodes that are not well, then with
+ * nodes whose taints it does not tolerate. Everything is taken back.
  */
 export function cureOf(session: Session, job: Job, step: Step): CureVerdict {
   const { cluster } = session;
@@ -71,7 +71,7 @@ interface Found extends Pick<Cure, "grants" | "gone"> {
   readonly used: ReadonlySet<NodeState>;
 }
 
-/** Whether it would run if nobody else were on the nodes that it accepts; true when that would cost too much to try. */
+/** Whether it would run if the nodes that it accepts were empty; true when that would cost too much to try. */
 function fitsEmpty({ cluster, statement }: Session, job: Job, step: Step, budget: TrialBudget): boolean {
   const shapes = new Set(step.tasks.map(({ shape }) => shape));
   const others = new Set<Task>();
@@ -95,7 +95,7 @@ function fitsEmpty({ cluster, statement }: Session, job: Job, step: Step, budget
 /** So many domains of a required level are tried. */
 const domainsMax = 16;
 
-/** Where everything has to be in one domain, one after the other; the one that needs least is told. */
+/** Where everything has to be in one domain, tries one domain after the other; the one that needs least is reported. */
 function attemptWithin(session: Session, job: Job, step: Step, budget: TrialBudget): Found | undefined {
   const domains = requiredDomains(session.cluster, job.root.topology);
   if (domains === undefined) return attempt(session, job, step, anywhere, budget);
@@ -107,7 +107,7 @@ function attemptWithin(session: Session, job: Job, step: Step, budget: TrialBudg
   return best;
 }
 
-/** Whose pods go loses more than who waits for something to become free. */
+/** An eviction costs more than waiting for something to become free. */
 function costOf({ grants, gone }: Found): number {
   return grants.length + 4 * gone.length;
 }
@@ -116,8 +116,8 @@ function costOf({ grants, gone }: Found): number {
 const roundsMax = 4;
 
 /**
- * Pod after pod is placed; where none fits, the node that lacks least is given what it lacks, or those who stand in the way are taken off. That is
- * repeated with all of it given from the start, until nothing more is needed.
+ * Pod after pod is placed; where none fits, the node that lacks least is given what it lacks, or the pods that stand in
+ * the way are taken off. That is repeated with all of it given from the start, until nothing more is needed.
  */
 function attempt(session: Session, job: Job, step: Step, within: Candidates, budget: TrialBudget): Found | undefined {
   const { cluster, statement } = session;
@@ -139,7 +139,7 @@ function attempt(session: Session, job: Job, step: Step, within: Candidates, bud
     if (!placeStep(cluster, statement, job, step).ok) found = undefined;
     statement.rollback(start);
   }
-  // Counted again from who holds them: exact, whatever was counted in between.
+  // Recounted from the holders: exact, whatever was counted in between.
   for (const node of new Set(grants.map((grant) => grant.node))) cluster.table.recount(node);
   return found;
 }
@@ -217,7 +217,10 @@ export function isBound(node: GroupNode | undefined): boolean {
   return node !== undefined && (node.topology !== undefined || node.children.some(isBound));
 }
 
-/** As if so much more were free. The same with -1 takes it back, as long as nobody was placed on the node with a share. */
+/**
+ * As if so much more were free. The same with -1 takes it back, as long as no pod with a GPU share was placed on the
+ * node.
+ */
 export function give({ cluster }: Session, { node, place, amount }: Grant, times = 1): void {
   const at = node.index;
   for (const amounts of [cluster.table.idle[place], cluster.table.later[place]]) {

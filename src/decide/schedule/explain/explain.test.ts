@@ -320,7 +320,7 @@ describe("the reason of a job that waits", () => {
     );
   });
 
-  test("waiting for others only helps who fits into the bound", () => {
+  test("waiting for others only helps a job that fits into the bound", () => {
     const limited = queue("q", { resources: { gpu: { quota: 4, limit: 4, overQuotaWeight: 1 } } });
     const fixed = { preemptibility: "non-preemptible" } as const;
     const busy = gang("r", 1, { gpus: 3, on: "n1" }, fixed);
@@ -340,7 +340,7 @@ describe("the reason of a job that waits", () => {
     expect(only({ queues: [limited], ...gang("a", 1, { gpus: 9 }) }).message).toContain("the largest node has 8");
   });
 
-  test("the time before which it may evict nobody", () => {
+  test("the time before which it may evict no pod", () => {
     const full = { groups: [group("r")], pods: [pod("x", { gpus: 8, on: "n1", group: "r" })] };
     const spec = { preemptionDelay: "5m", priorityClassName: "build-preemptible" };
     const { reason, message } = only(together(full, gang("a", 1, { gpus: 1 }, spec)));
@@ -654,7 +654,7 @@ describe("what would make a job run", () => {
     expect(more.cure).toContain("add nodes that match this pod");
   });
 
-  test("company that is missing is no matter of nodes", () => {
+  test("missing pod affinity is not cured by nodes", () => {
     const terms = [{ topologyKey: "kubernetes.io/hostname", labelSelector: { matchLabels: { app: "db" } } }];
     const affinity = { podAffinity: { requiredDuringSchedulingIgnoredDuringExecution: terms } };
     const words = gang("a", 1, { spec: { affinity } as never });
@@ -678,11 +678,11 @@ describe("what would make a job run", () => {
   });
 });
 
-describe("who is evicted is told", () => {
+describe("an eviction message names", () => {
   const gpus = (quota: number) => ({ resources: { gpu: { quota, limit: -1, overQuotaWeight: 1 } } });
   const why = (words: WorldWords): string[] => cycle(world(words), nowMs).evictions.map(whyEvicted);
 
-  test("for whom its queue gives back, and how both queues stand", () => {
+  test("the reclaiming job, and how both queues stand", () => {
     expect(
       why({
         nodes: [node("n1", { gpus: 2 })],
@@ -697,7 +697,7 @@ describe("who is evicted is told", () => {
     ]);
   });
 
-  test("of both queues what they had before anything was taken", () => {
+  test("both queues with what they had before anything was taken", () => {
     const standings = (...waiting: string[]) =>
       why({
         nodes: [node("n1", { gpus: 4 })],
@@ -714,7 +714,7 @@ describe("who is evicted is told", () => {
     expect(standings("m", "n")).toEqual(["m 0 4", "n 1 3"]);
   });
 
-  test("whose priority is higher", () => {
+  test("the preemptor and its higher priority", () => {
     const words = together(
       gang("low", 1, { gpus: 8, on: "n1" }),
       gang("high", 1, { gpus: 8 }, { priorityClassName: "build-preemptible" }),
@@ -722,7 +722,7 @@ describe("who is evicted is told", () => {
     expect(why(words)).toEqual(["preempted by default/high of higher priority (75)"]);
   });
 
-  test("for whom it moves", () => {
+  test("the job that the pod moves for", () => {
     const words = together(
       gang("a", 1, { gpus: 5, on: "n1" }),
       gang("b", 1, { gpus: 3, on: "n2" }),

@@ -28,7 +28,9 @@ import { largerThanAnyNode } from "./largestNode.ts";
 import { trialBudgetOf } from "./trialBudget.ts";
 import type { Verdict } from "./verdict.ts";
 
-/** Words for what a decision found in the way of a job. The same sentences go wherever somebody asks. */
+/**
+ * Messages for what a decision found in the way of a job. Conditions, events and `muster why` use the same sentences.
+ */
 
 export function explain(session: Session, job: Job, obstacle: Obstacle): Verdict {
   switch (obstacle.type) {
@@ -63,7 +65,7 @@ export function explain(session: Session, job: Job, obstacle: Obstacle): Verdict
   }
 }
 
-/** Why a pod is evicted, for whom it happens to: of reclaim also how its own queue stands. */
+/** Why a pod is evicted, as its events say; for reclaim also how its own queue stands. */
 export function whyEvicted({ task, reason }: PlannedEviction): string {
   const queue = task.job?.queue;
   const standing = queue === undefined ? undefined : reason.standings?.get(queue);
@@ -89,7 +91,7 @@ export function explainMissingGroup(id: string): Verdict {
   };
 }
 
-/** Pods that nobody may place before their gates are gone. */
+/** Pods that no scheduler may place before their gates are removed. */
 export function explainGates(tasks: Iterable<Task>): Verdict {
   const gates = new Set<string>();
   for (const { pod, status } of tasks) {
@@ -112,7 +114,7 @@ export function explainUngrouped(): Verdict {
   };
 }
 
-/** A group of a node pool that nobody schedules: it is in nobody's queue. */
+/** A group of a node pool that no scheduler serves: it is in no queue. */
 export function explainUnserved(pool: string, groupId: string): Verdict {
   return {
     reason: "NoScheduler",
@@ -251,7 +253,9 @@ const explanationsMax = 64;
 
 interface Explained {
   readonly reason: Verdict["reason"];
-  /** How many nodes there are, and how many of them are refused for what; goes on after who it is about. */
+  /**
+   * How many nodes there are, and how many of them are refused for what; the subject of the sentence comes before it.
+   */
   readonly text: string;
   readonly cure: string;
 }
@@ -261,12 +265,12 @@ interface Explanations {
   readonly total: number;
   /** By shape and number of pods. */
   readonly byShape: Map<string, Explained>;
-  /** What is told to pods alone, by their shape. */
+  /** Verdicts of pods that wait alone, by their shape. */
   readonly alone: Map<PodShape, Explained>;
 }
 
 const explained = new WeakMap<Session, Explanations>();
-/** What was told to pods alone in the last cycle that explained anything. */
+/** Verdicts of pods that wait alone, from the last cycle that explained anything. */
 const lastAlone = new WeakMap<Cluster, { now: Map<PodShape, Explained>; before: Map<PodShape, Explained> }>();
 
 function explanationsOf(session: Session): Explanations {
@@ -281,7 +285,9 @@ function explanationsOf(session: Session): Explanations {
   return known;
 }
 
-/** What is said to the next pod alone of this shape; the same object as in the cycle before when nothing has changed. */
+/**
+ * What is said to the next pod alone of this shape; the same object as in the cycle before when nothing has changed.
+ */
 function keepAlone(session: Session, { shape }: Task, found: Explained): Explained {
   const before = lastAlone.get(session.cluster)?.before.get(shape);
   const isSame = before?.reason === found.reason && before.text === found.text && before.cure === found.cure;
@@ -290,7 +296,7 @@ function keepAlone(session: Session, { shape }: Task, found: Explained): Explain
   return told;
 }
 
-/** Thousands may be told the same in every cycle. */
+/** Thousands of pods may have the same verdict in every cycle. */
 function verdictAbout(task: Task, told: Explained): Verdict {
   if (task.told?.about === told) return task.told.verdict;
   const verdict = { reason: told.reason, message: `pod ${task.key} ${told.text}`, cure: told.cure };
@@ -298,7 +304,10 @@ function verdictAbout(task: Task, told: Explained): Verdict {
   return verdict;
 }
 
-/** Whether whatever is found about the pod holds for all of its shape: neither its queue, nor its labels, nor a topology have a say. */
+/**
+ * Whether whatever is found about the pod holds for all of its shape: neither its queue, nor its labels, nor a topology
+ * have a say.
+ */
 function isOfShape({ cluster }: Session, { root }: Job, task: Task): boolean {
   const { terms, queues } = cluster;
   if (root.podSet === undefined || root.topology !== undefined || queues.hasTypes) return false;

@@ -136,7 +136,7 @@ describe("what would make a share run", () => {
     expect(slots.cure).toContain("add nodes that match this pod");
   });
 
-  test("nodes that are closed are told besides", () => {
+  test("nodes that are closed are listed besides", () => {
     const closed = node("n2", { spec: { unschedulable: true } });
     const { message } = why({ nodes: [...one(), closed], ...together(whole("w"), half) }) as Verdict;
     expect(message).toContain("none of them shared; besides, 1 node(s) are not ready or cordoned");

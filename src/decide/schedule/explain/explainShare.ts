@@ -8,10 +8,13 @@ import { numberText, placeText } from "./amountWords.ts";
 import { give } from "./cure.ts";
 import type { Verdict } from "./verdict.ts";
 
-/** Why a share of GPUs fits nowhere, as far as the share is the cause: no GPU has so much left, or its node has no room beside it. */
+/**
+ * Why a share of GPUs fits nowhere, as far as the share is the cause: no GPU has so much left, or its node has no room
+ * beside it.
+ */
 export interface ShareFound {
   readonly reason: Extract<Verdict["reason"], "NoGpuWithRoom" | "NodeFull">;
-  /** Goes on after who it is about. */
+  /** The subject of the sentence comes before it. */
   readonly text: string;
   /** What would do besides others going; empty when there is nothing of that kind. */
   readonly cure: string;
@@ -41,7 +44,10 @@ interface Lack {
 
 type Share = Extract<GpuRequest, { type: "fraction" | "memory" }>;
 
-/** `open` are the nodes that nothing but room keeps it from. Undefined when it asks for no share, or none of them has GPUs. */
+/**
+ * `open` are the nodes that nothing but room keeps it from. Undefined when it asks for no share, or none of them has
+ * GPUs.
+ */
 export function explainShare(session: Session, task: Task, open: readonly NodeState[]): ShareFound | undefined {
   const { gpu } = task.shape;
   if (gpu.type !== "fraction" && gpu.type !== "memory") return undefined;

@@ -5,7 +5,7 @@ import type { Task } from "../cluster/task.ts";
 import type { Candidates } from "../placement/placeTask.ts";
 import { nodesOf } from "./trialNodes.ts";
 
-/** More of a resource on a node, as if somebody had freed it. */
+/** More of a resource on a node, as if it had been freed. */
 export interface Grant {
   readonly node: NodeState;
   readonly place: number;
@@ -38,8 +38,9 @@ interface Lacking {
 }
 
 /**
- * Nodes that accept pods of a shape and lack some of what they ask for, the one that lacks least first. A gang takes them one after the other, so
- * they are put in order once; what has become less in the meantime is looked at when its turn comes.
+ * Nodes that accept pods of a shape and lack some of what they ask for, the one that lacks least first. A gang takes
+ * them one after the other, so they are put in order once; what has become less in the meantime is looked at when its
+ * turn comes.
  */
 export class LackingNodes {
   private readonly cluster: Cluster;

@@ -30,7 +30,7 @@ export function mostOnOneNode(session: Session, place: number, { isHealthy }: { 
   return most;
 }
 
-/** A pod that asks for more than any node has, however empty; the text goes on after who it is about. */
+/** A pod that asks for more than any node has, however empty; the subject of the sentence comes before the text. */
 export function largerThanAnyNode(session: Session, { shape }: Task): { text: string; cure: string } | undefined {
   const { cluster } = session;
   for (const [k, place] of shape.places.entries()) {

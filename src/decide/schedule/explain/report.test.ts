@@ -126,7 +126,7 @@ describe("questions about a cluster", () => {
     ]);
   });
 
-  test("a pod that runs, one that will, and one that nobody knows", () => {
+  test("a pod that runs, one that will, and one that does not exist", () => {
     expect(answerWhy(cluster(), "r-0", nowMs)).toMatchObject([
       { kind: "Pod", state: "running on n1", reason: "", next: "" },
     ]);
@@ -134,7 +134,7 @@ describe("questions about a cluster", () => {
     expect(answerWhy(cluster(), "nobody", nowMs)).toEqual([]);
   });
 
-  test("a pod whose ConfigMap nobody has looked for fits if it is there", () => {
+  test("a pod whose ConfigMap was not looked up fits if it is there", () => {
     const envFrom = [{ configMapRef: { name: "settings" } }];
     const words = gang("a", 1, { spec: { containers: [{ name: "c", envFrom }] } as never });
     const ask = (more: object) =>
@@ -187,7 +187,7 @@ describe("questions about a cluster", () => {
     ]);
   });
 
-  test("a pod with a claim waits for its device, not for somebody who could allocate it", () => {
+  test("a pod with a claim waits for its device, not for an allocator", () => {
     const claimed = (name: string, more: object = {}) => ({
       ...pod(name, { group: name, ...more }),
       spec: { ...pod(name, more).spec, resourceClaims: [{ name: "gpu", resourceClaimName: name }] },

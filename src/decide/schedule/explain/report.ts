@@ -48,7 +48,7 @@ export interface ClusterObjects {
   readonly nodes: readonly Node[];
   readonly queues: readonly Queue[];
   readonly groups: readonly PodGroup[];
-  /** Kubernetes' own groups; undefined where the cluster has none or nobody has looked. */
+  /** Kubernetes' own groups; undefined where the cluster has none or they were not listed. */
   readonly plainGroups?: readonly PlainGroup[];
   readonly requests: readonly BindRequest[];
   readonly topologies: readonly Topology[];
@@ -59,9 +59,9 @@ export interface ClusterObjects {
   readonly csiNodes?: readonly CSINode[];
   readonly budgets?: readonly PodDisruptionBudget[];
   readonly namespaces?: readonly Namespace[];
-  /** `namespace/name` of the ConfigMaps; undefined where nobody has looked. */
+  /** `namespace/name` of the ConfigMaps; undefined where they were not listed. */
   readonly configMaps?: ReadonlySet<string>;
-  /** Claims of devices and what they are served from; undefined where nobody has looked. */
+  /** Device claims and what they are served from; undefined where they were not listed. */
   readonly devices?: DeviceObjects;
 }
 
@@ -520,7 +520,7 @@ export function answerWhy(cluster: Cluster, name: string, nowMs: number): WhyAns
   return answers;
 }
 
-/** What nobody has looked at, and what would keep it waiting all the same. */
+/** What was not looked up and may keep the pod waiting. */
 function proviso({ configMaps }: Cluster, { shape, namespace }: Task): string {
   if (configMaps !== undefined || shape.configMaps.length === 0) return "";
   return `, if ${shape.configMaps.map((name) => `ConfigMap ${namespace}/${name}`).join(" and ")} exist, which is not known here`;

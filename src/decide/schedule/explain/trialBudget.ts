@@ -1,6 +1,9 @@
 import type { Session } from "../session.ts";
 
-/** Looking at a node costs one; a cycle that explains thousands of pods must not take much longer than one that places them. */
+/**
+ * Looking at a node costs one; a cycle that explains thousands of pods must not take much longer than one that places
+ * them.
+ */
 const trialsMax = 300_000;
 
 /** Taking a pod off its node and putting it back costs as much as looking at this many nodes. */

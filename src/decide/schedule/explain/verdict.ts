@@ -1,6 +1,9 @@
 import type { QueueDetails, UnschedulableReason } from "../../../model/scheduling/podGroup.ts";
 
-/** The one reason why a job waits, with what shows it and what would cure it. The same sentences go wherever somebody asks. */
+/**
+ * The one reason why a job waits, with what shows it and what would cure it. Conditions, events and `muster why` use
+ * the same sentences.
+ */
 export interface Verdict {
   readonly reason:
     | UnschedulableReason

@@ -5,20 +5,23 @@ import type { Session } from "../session.ts";
 import { liftCost, type TrialBudget } from "./trialBudget.ts";
 import { nodesOf } from "./trialNodes.ts";
 
-/** So many nodes are tried, and so many pods of each: who would have to go is a sentence that somebody reads. */
+/** How many nodes are tried, and how many pods of each: the victims become one sentence of a message. */
 const nodesMax = 8;
 const goersMax = 32;
 /** Finding out whether two pods want to be near each other costs as much as looking at this many nodes. */
 const termCost = 5;
 
 export interface Trial {
-  /** Nodes on which something was already taken as free: who holds it there has been counted as gone. */
+  /** Nodes on which something was already taken as free: its holder has been counted as gone. */
   readonly freed: ReadonlySet<NodeState>;
   /** Where they may go. */
   readonly within: Candidates;
 }
 
-/** Pods without which a task would find a place, as few as can be; undefined when no pod is in its way on the nodes that were tried. */
+/**
+ * Pods without which a task would find a place, as few as can be; undefined when no pod is in its way on the nodes that
+ * were tried.
+ */
 export function whoWouldHaveToGo(
   session: Session,
   task: Task,
@@ -39,7 +42,7 @@ export function whoWouldHaveToGo(
     (other.job === undefined || other.job !== task.job) &&
     other.holdings.every((each) => each.node.node !== undefined && !freed.has(each.node));
   for (const node of near) {
-    // In one order, whoever came first: the same objects give the same sentence.
+    // In one order, whichever pod came first: the same objects give the same sentence.
     const inWay = conflicts
       .filter(({ isNear }) => isNear(node))
       .map((each) => each.task)
@@ -61,7 +64,7 @@ function isLargeEnough({ capacity }: NodeState, { shape }: Task): boolean {
   return shape.places.every((place, k) => (capacity[place] ?? 0) >= (shape.amounts[k] ?? 0));
 }
 
-/** Of those who are enough, each is spared whose going changes nothing. */
+/** Of a sufficient set of victims, each is spared whose eviction changes nothing. */
 function fewest(
   { cluster, statement }: Session,
   task: Task,

@@ -357,7 +357,7 @@ describe("by kind of workload", () => {
     });
   });
 
-  test("a PyTorchJob of more segments than anybody means is not cut", () => {
+  test("a PyTorchJob of more segments than is sensible is not cut", () => {
     const job = owner("kubeflow.org/v1", "PyTorchJob", {
       annotations: { "kai.scheduler/segment-size": "1" },
       spec: replicas("pytorchReplicaSpecs", { Master: 1, Worker: 10_001 }),
@@ -403,7 +403,7 @@ describe("by kind of workload", () => {
     expect(wanted([owner("argoproj.io/v1alpha1", "Workflow")])).toMatchObject({ owner: { kind: "Pod" } });
   });
 
-  test("a kind that nobody knows has one group of its owner", () => {
+  test("an unknown kind has one group of its owner", () => {
     expect(wanted([owner("example.com/v1", "Thing")])).toMatchObject({ name: "pg-w-uid-w", spec: { minMember: 1 } });
     expect(wanted([owner("kubeflow.org/v1", "Notebook")]).spec.priorityClassName).toBe("build");
   });
@@ -488,7 +488,7 @@ describe("for every kind", () => {
     expect(group.labels).toMatchObject({ "kai.scheduler/node-pool": "gold" });
   });
 
-  test("a delay that is no duration is told and left out, and the pod's own counts instead", () => {
+  test("a delay that is no duration is reported and left out, and the pod's own counts instead", () => {
     const key = "kai.scheduler/preemption-delay";
     const job = owner("batch/v1", "Job", { annotations: { [key]: "soon" } });
     expect(wanted([job]).spec).not.toHaveProperty("preemptionDelay");

@@ -110,7 +110,10 @@ export function groupPod(pod: Pod, chain: readonly Workload[], facts: GroupFacts
   };
 }
 
-/** Label of the owner, then of the pod; the older label `project` in the same order; else the queue that is always there. */
+/**
+ * Label of the owner, then of the pod; the older label `project` in the same order; else the queue that is always
+ * there.
+ */
 function queueOf(pod: Pod, ownerLabels: Readonly<Record<string, string>>): string {
   const podLabels = pod.metadata.labels ?? {};
   const named = ownerLabels[labelKeys.queue] ?? podLabels[labelKeys.queue];

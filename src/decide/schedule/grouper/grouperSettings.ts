@@ -26,7 +26,7 @@ export interface ReadGrouperSettings {
   readonly problems: readonly string[];
 }
 
-/** Names of the scheduler and of labels are fixed here; who asks for others is told. */
+/** The scheduler's name and the label keys are fixed; a Config that asks for others gets a problem. */
 const fixed: readonly (readonly ["schedulerName" | "queueLabelKey" | "nodePoolLabelKey", string])[] = [
   ["schedulerName", kaiSchedulerName],
   ["queueLabelKey", labelKeys.queue],

@@ -265,7 +265,7 @@ describe("gates", () => {
     queue("q", { resources: { gpu: { ...gpu, overQuotaWeight: 1 } } }),
   ];
 
-  test("nobody goes beyond the limit of the queue", () => {
+  test("no job goes beyond the limit of the queue", () => {
     const cluster = world({
       queues: bounded({ quota: 0, limit: 2 }),
       ...together(gang("a", 1, { gpus: 2 }), gang("b", 1, { gpus: 1 })),
@@ -407,7 +407,7 @@ describe("shares of GPUs", () => {
     expect(outcome(decide(alone(2)))).toEqual({ "a-000": "n1" });
   });
 
-  test("a reservation that nobody shares holds its GPU until it has gone, and it is about to go", () => {
+  test("a reservation that no pod shares holds its GPU until it has gone, and it is about to go", () => {
     const reservation = pod("gpu-reservation-1", {
       gpus: 1,
       on: "n1",
@@ -427,7 +427,7 @@ describe("shares of GPUs", () => {
     expect(decide(sharing).jobs[0]?.binds[0]?.groups).toEqual(["g"]);
   });
 
-  test("who joins a GPU needs no slot but its own: the reservation has one already", () => {
+  test("a pod that joins a GPU needs no slot but its own: the reservation has one already", () => {
     const reservation = pod("r", {
       gpus: 1,
       on: "n1",
@@ -598,7 +598,7 @@ describe("other pods", () => {
     expect(outcome(decide(cluster))).toEqual({ "a-000": "n2" });
   });
 
-  test("anti-affinity of who is there keeps a newcomer away", () => {
+  test("anti-affinity of a placed pod keeps a newcomer away", () => {
     const there = { groups: [group("r")], pods: [pod("x", { on: "n1", group: "r", spec: anti("loud") })] };
     const cluster = world({
       nodes: [node("n1"), node("n2")],
@@ -635,7 +635,7 @@ describe("other pods", () => {
     expect(placed.filter((each) => each === "n3")).toHaveLength(2);
   });
 
-  describe("who others are", () => {
+  describe("which pods count as others", () => {
     const away = (more: object) =>
       ({
         affinity: {
@@ -692,7 +692,7 @@ describe("other pods", () => {
       expect(places({ nodes: one, ...spreading(3, hard({ minDomains: 2 })) })).toHaveLength(1);
     });
 
-    test("only zones that the pods may go to, unless it is told not to look", () => {
+    test("only zones that the pods may go to, unless nodeAffinityPolicy is Ignore", () => {
       const nodeSelector = { kind: "good" };
       const nodes = [
         node("n1", { labels: { zone: "a", kind: "good" } }),

@@ -12,7 +12,7 @@ export function allocate(session: Session): void {
   for (const job of plainLine(session)) servePlain(session, job);
   const depth = cluster.settings.queueDepth["allocate"];
   const candidates = session.candidates();
-  // Somebody was evicted for these: what was promised to them is theirs before anybody else's.
+  // Victims were evicted for these: their nominated nodes are theirs before any other job's.
   const promised = cluster.nominated.size === 0 ? [] : candidates.filter(isNominated);
   for (const job of sortedJobs(promised)) while (serve(session, job) && isNominated(job));
   const line = new JobLine(
@@ -33,7 +33,9 @@ interface PlainLine {
   readonly jobs: readonly Job[];
 }
 
-/** Of each cluster the line of the last cycle: who still waits stands where it stood, so that putting them in order costs little. */
+/**
+ * The line of the last cycle, by cluster: a job that still waits stands where it stood, so that sorting costs little.
+ */
 const lastLines = new WeakMap<Cluster, PlainLine>();
 
 /** Jobs without a queue, in order. */

@@ -2,7 +2,7 @@ import type { Node } from "../../../model/kubernetes.generated.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { NodeState } from "../cluster/nodeState.ts";
 
-/** Nodes as if somebody had repaired them, to see whether that would help. Each of these returns what takes it back. */
+/** Nodes as if they were repaired, to see whether that would help. Each of these returns an undo. */
 
 /** What the cluster itself puts on nodes that are cordoned or not well. */
 const ownTaints = "node.kubernetes.io/";

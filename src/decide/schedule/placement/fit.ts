@@ -12,9 +12,9 @@ import type { Settings } from "../settings.ts";
 import { WinnerTree } from "./winnerTree.ts";
 
 /**
- * Which node is best for a pod, as far as the node's own state decides: eligibility, amounts, ports, shares of GPUs, and a score that is a sum
- * of whole numbers without rounding in between. Ties go to the first name. KAI adds up weighted plug-ins;
- * here the same preferences stand in the same order.
+ * Which node is best for a pod, as far as the node's own state decides: eligibility, amounts, ports, shares of GPUs,
+ * and a score that is a sum of whole numbers without rounding in between. Ties go to the first name. KAI adds up
+ * weighted plug-ins; here the same preferences stand in the same order.
  */
 
 /** KAI's weights. What is finer than the last of them is placement: how full the node is. */
@@ -32,7 +32,7 @@ export const nowhere = -1;
 const usesBeforeTree = 3;
 const treesMax = 512;
 
-/** Preferred weights of Kubernetes' own scheduler: nobody's taint that is better avoided outweighs anything else. */
+/** Preferred weights of Kubernetes' own scheduler: a soft taint that the pod does not tolerate outweighs all else. */
 const softTaintPenalty = 300;
 const affinityFactor = 2;
 
@@ -50,7 +50,7 @@ interface NeedIndex {
   tree: WinnerTree | undefined;
   /** By node: its score, as far as the log of changes was read. */
   scores: { readonly byNode: Float64Array; cursor: number } | undefined;
-  /** Where the log of changes ended when it fitted nowhere; -1 when it did, or nobody has looked. */
+  /** Where the log of changes ended when it fitted nowhere; -1 when it did, or no search was made. */
   nowhereAt: number;
 }
 
@@ -59,7 +59,7 @@ export class Fit {
   private settings: Settings;
   private epoch = -1;
   private readonly eligibilities = new Map<string, Eligibility>();
-  /** Who asked last, and the answer: whoever scores many nodes asks for each of them. */
+  /** The last choice that was looked up, and its answer: scoring many nodes asks for each of them. */
   private latest: { readonly asked: NodeChoice; readonly known: Eligibility } | undefined;
   /** By need. */
   private readonly indexes = new Map<number, NeedIndex>();
@@ -75,7 +75,7 @@ export class Fit {
   private rounds = new Int32Array(0);
   /** By node: when it would take a pod, while all of them are scored. */
   private whens = new Uint8Array(0);
-  /** By node: whatever somebody works out and needs no longer than that. */
+  /** By node: room for results that are needed no longer than one call. */
   scratch = new Float64Array(0);
 
   constructor(table: NodeTable, settings: Settings) {
@@ -98,7 +98,7 @@ export class Fit {
     this.hasGpus[node.index] = hasGpus(node);
   }
 
-  /** Nobody asks for this any more. */
+  /** No pod asks for this any more. */
   forget(need: number): void {
     const index = this.indexes.get(need);
     if (index?.tree !== undefined) this.treeCount--;
@@ -138,7 +138,7 @@ export class Fit {
     return tree.winner();
   }
 
-  /** The score of every node, for who has to look at them all; true until something changes. */
+  /** The score of every node, for a caller that looks at them all; true until something changes. */
   scores(shape: PodShape): Float64Array {
     this.follow();
     const index = this.indexOf(shape);
@@ -216,7 +216,10 @@ export class Fit {
     return (this.tierOf(isNow, wantsGpu, at) + sharing) * tierUnit + this.placement(wantsGpu, at);
   }
 
-  /** The score of every node, amount by amount: a walk along one packed array after the other costs far less than one from node to node. */
+  /**
+   * The score of every node, amount by amount: a walk along one packed array after the other costs far less than one
+   * from node to node.
+   */
   private allScores(shape: PodShape, scores: Float64Array): Float64Array {
     if (!isPlain(shape) || shape.rules === "default") {
       for (let at = 0; at < scores.length; at++) scores[at] = this.score(shape, at);
@@ -269,7 +272,7 @@ export class Fit {
   private placement(wantsGpu: boolean, at: number): number {
     const idle = (wantsGpu ? this.table.idle[gpuAt] : this.table.idle[cpuAt])?.[at] ?? 0;
     const isSpread = (wantsGpu ? this.settings.gpuStrategy : this.settings.cpuStrategy) === "spread";
-    // The lower half is for nodes that are promised more than they have.
+    // The lower half is for nodes with more nominated than they have.
     return isSpread ? tierUnit / 2 + idle : tierUnit / 2 - idle;
   }
 
@@ -298,14 +301,14 @@ export class Fit {
     let joinable = 0;
     let lasting = 0;
     for (const group of node.groups.values()) {
-      // A group that so far is only promised has no GPU yet.
+      // A group that so far is only nominated has no GPU yet.
       if (memory === "usedMiB" && group.holders === 0) continue;
-      // What is promised to others later is not given away now.
+      // What is nominated to others later is not given away now.
       if (Math.max(group[memory], group.laterMiB) + wanted > node.gpuMemoryMiB) continue;
       joinable++;
       if (group.laterHolders > 0) lasting++;
     }
-    // A GPU whose sharers are all going is a free device later, and may be promised as one.
+    // A GPU whose sharers are all terminating is a free device later, and may be nominated as one.
     if ((this.table.later[gpuAt]?.[at] ?? 0) < gpu.devices - lasting) return false;
     const fresh = Math.max(0, gpu.devices - (left === this.table.later ? lasting : joinable));
     if (fresh === 0) return true;
@@ -333,7 +336,7 @@ export class Fit {
     const node = this.table.nodes[at] as NodeState;
     if (this.settings.restrictsNodes && node.labels[labelKeys.gpuWorker] === undefined) return false;
     if (shape.asksForMig) return node.migStrategy !== "single";
-    // A node without GPUs has none to give anyway: what it lacks is told as an amount.
+    // A node without GPUs has none to give anyway: what it lacks is reported as an amount.
     if (node.gpuMakers !== 0 && (shape.gpuMakers & ~node.gpuMakers) !== 0) return false;
     if (gpu.type === "whole") return node.migStrategy !== "mixed" || (node.capacity[gpuAt] ?? 0) > 0;
     // What keeps a shared GPU asks for one of this maker.
@@ -341,7 +344,10 @@ export class Fit {
     return gpu.type !== "memory" || node.knowsGpuMemory;
   }
 
-  /** What fitted nowhere fits somewhere only after a node has changed, so that pods that cannot be placed cost next to nothing. */
+  /**
+   * What fitted nowhere fits somewhere only after a node has changed, so that pods that cannot be placed cost next to
+   * nothing.
+   */
   private searchAgain(shape: PodShape, index: NeedIndex): number {
     const { log, nodes } = this.table;
     const changed = index.nowhereAt < 0 ? undefined : log.since(index.nowhereAt);
@@ -528,7 +534,7 @@ function preferenceOf(choice: NodeChoice, { node, taints }: NodeState): number {
   return sum;
 }
 
-/** Ports of the node are taken now by whoever is there, also by who is going. */
+/** Host ports are taken by every pod on the node, also by terminating ones. */
 function portsTaken(wanted: readonly HostPort[], node: NodeState): boolean {
   for (const { holder } of node.holdings) {
     for (const theirs of holder.shape.hostPorts) {

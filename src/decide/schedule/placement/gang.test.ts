@@ -142,7 +142,7 @@ describe("which pods are placed next", () => {
 });
 
 describe("growth", () => {
-  test("goes pod by pod, and who is at its minimum grows before who is beyond it", () => {
+  test("goes pod by pod, and a job at its minimum grows before one that is beyond it", () => {
     const cluster = world({
       nodes: [node("n1", { gpus: 6 })],
       ...together(gang("a", 6, { gpus: 1 }, { minMember: 1 }), gang("b", 6, { gpus: 1 }, { minMember: 1 })),

@@ -29,15 +29,19 @@ export function isBelowMinimum(node: GroupNode): boolean {
 }
 
 /**
- * The largest parts of a job that run below their minimum: all of it, or subgroups that it can do without. Who is only on its way runs nothing
- * yet: a set of requests that stays incomplete is taken back, and its pods go on waiting. And where all that is left is going, nothing is.
+ * The largest parts of a job that run below their minimum: all of it, or subgroups that it can do without. A pod that
+ * is being bound does not run yet: a set of requests that stays incomplete is deleted, and its pods go on waiting. And
+ * where all that is left is terminating, there is none.
  */
 export function fragmentsOf(node: GroupNode): readonly GroupNode[] {
   if (!isBelowMinimum(node)) return node.children.flatMap(fragmentsOf);
   return podSetsOf(node).some((set) => set.allocated > set.countOf("binding")) ? [node] : [];
 }
 
-/** It has its minimum, but not without pods that are still on their way. Whoever took the others would leave those behind, alone. */
+/**
+ * It has its minimum, but only with pods that are still being bound. Evicting the others would leave those behind,
+ * alone.
+ */
 export function isStarting(node: GroupNode): boolean {
   return isSatisfied(node) && !hasArrived(node);
 }
@@ -152,7 +156,9 @@ function byProgress(a: GroupNode, b: GroupNode): number {
   return allocatedOf(b) - allocatedOf(a);
 }
 
-/** Unsatisfied before satisfied, required before optional, then who has less of what it needs, then the name. */
+/**
+ * Unsatisfied before satisfied, required before optional, then the one that has less of what it needs, then the name.
+ */
 export function bySubGroupOrder(a: GroupNode, b: GroupNode): number {
   const [doneA, doneB] = [isSatisfied(a), isSatisfied(b)];
   if (doneA !== doneB) return doneA ? 1 : -1;
@@ -180,8 +186,8 @@ function allocatedOf(node: GroupNode): number {
 }
 
 /**
- * What a running job can do without, the last in order: one pod beyond a minimum, else a subgroup that is not required. Nobody, when such a
- * subgroup has to arrive first; undefined when there is nothing.
+ * What a running job can do without, the last in order: one pod beyond a minimum, else a subgroup that is not required.
+ * Empty when such a subgroup has to arrive first; undefined when there is nothing.
  */
 export function surplusVictims(node: GroupNode, isVictim: (task: Task) => boolean): readonly Task[] | undefined {
   if (node.podSet !== undefined) {
@@ -207,8 +213,9 @@ export function surplusVictims(node: GroupNode, isVictim: (task: Task) => boolea
 }
 
 /**
- * What goes together with a pod, so that as little of its job goes as can: the pod alone, a subgroup that is not required, nobody when
- * that has to arrive first, or undefined when the job cannot do without it. `taken` are those that go anyway.
+ * What is evicted together with a pod, so that its job loses as little as possible: the pod alone, a subgroup that is
+ * not required, nothing when that has to arrive first, or undefined when the job cannot do without it. `taken` are
+ * victims already.
  */
 export function spareUnitWith(
   node: GroupNode,

@@ -18,8 +18,8 @@ export type GangVerdict =
     };
 
 /**
- * Places all pods of a step or none of them: half a gang holds GPUs and trains nothing. If any of them must wait for something to be
- * released, all wait: none starts before the whole gang can.
+ * Places all pods of a step or none of them: half a gang holds GPUs and trains nothing. If any of them must wait for
+ * something to be released, all wait: none starts before the whole gang can.
  */
 export function placeStep(
   cluster: Cluster,
@@ -43,12 +43,13 @@ export function placeStep(
 }
 
 /**
- * Gives evicted pods of a job other places, all or none: where those that replace them may go too. In a topology that is the domain of those
- * that stay, or when none stays any that takes all of them.
+ * Gives evicted pods of a job other places, all or none: where those that replace them may go too. In a topology that
+ * is the domain of those that stay, or when none stays any that takes all of them.
  */
 export function replaceAll(cluster: Cluster, statement: Statement, job: Job, tasks: readonly Task[]): boolean {
   for (const { shape, podSet } of tasks) {
-    // Whether devices are free for a claim that has some already is known when it has let go of them. And who is in no subgroup is placed by nobody.
+    // Whether devices are free for a claim that is allocated already is known only after its deallocation. And a pod in
+    // no subgroup is never placed.
     if (shape.hasDeviceClaims || podSet === undefined) return false;
   }
   const start = statement.checkpoint();

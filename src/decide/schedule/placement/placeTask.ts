@@ -22,7 +22,7 @@ export interface Candidates {
 
 export const anywhere: Candidates = { nodes: undefined };
 
-/** KAI weighs others' company a million times, closeness in a topology a hundred thousand times. */
+/** KAI weighs inter-pod affinity a million times, closeness in a topology a hundred thousand times. */
 const podAffinityWeight = 1e6 * 1e9;
 export const closenessUnit = 1e5 * 1e9;
 
@@ -73,15 +73,16 @@ export function findSpot(cluster: Cluster, task: Task, candidates: Candidates = 
   }
   const all = candidates.nodes ?? table.nodes.map((_, index) => index);
   let allowed = isFree ? all : all.filter((index) => isAllowed(cluster, task, index, rules, bars, gate));
-  // A node that was promised to the pod is taken if it still fits.
+  // A node that the pod is nominated to is taken if it still fits.
   const promised = nominated === undefined ? undefined : table.get(nominated)?.index;
   if (promised !== undefined && allowed.includes(promised) && fit.score(shape, promised) >= 0) {
     const spot = spotAt(cluster, task, promised);
     if (spot !== undefined) return spot;
     allowed = allowed.filter((at) => at !== promised);
   }
-  // Devices are searched for where the pod would go anyway, best node first: a search costs more than everything else together. Only
-  // where a claim has alternatives may a worse node be the better one, because it has the device that the claim names first.
+  // Devices are searched for where the pod would go anyway, best node first: a search costs more than everything else
+  // together. Only where a claim has alternatives may a worse node be the better one, because it has the device that
+  // the claim names first.
   let best: Spot | undefined;
   for (;;) {
     const at = bestOf(cluster, task, allowed, candidates, rules);
@@ -93,7 +94,9 @@ export function findSpot(cluster: Cluster, task: Task, candidates: Candidates = 
   }
 }
 
-/** How far its devices are from what the claims name first; a place now is better than any that has to be waited for. */
+/**
+ * How far its devices are from what the claims name first; a place now is better than any that has to be waited for.
+ */
 function rankOf(spot: Spot | undefined): number {
   if (spot === undefined) return Number.POSITIVE_INFINITY;
   return (spot.devices?.rank ?? 0) + (spot.isNow || spot.devices?.rank === 0 ? 0 : laterRank);
@@ -106,7 +109,10 @@ function isAlone({ volumeClaims, hasDeviceClaims }: PodShape): boolean {
   return volumeClaims.length === 0 && !hasDeviceClaims;
 }
 
-/** The best of all nodes by their scores and by what others say: `bestOf` without making lists of them. `company` is overwritten. */
+/**
+ * The best of all nodes by their scores and by inter-pod affinity: `bestOf` without making lists of them. The last
+ * argument is overwritten.
+ */
 function bestByPodAffinity(scores: Float64Array, rules: InterPodRules, company: Float64Array): number {
   let best = nowhere;
   let bestScore = -1;
@@ -129,7 +135,7 @@ function bestByPodAffinity(scores: Float64Array, rules: InterPodRules, company: 
     if (each < least) least = each;
     else if (each > most) most = each;
   }
-  // Neighbours mostly have the same company.
+  // Neighbours mostly have the same affinity score.
   let last = Number.NaN;
   let worth = 0;
   for (let at = 0; at < scores.length; at++) {
@@ -147,7 +153,7 @@ function bestByPodAffinity(scores: Float64Array, rules: InterPodRules, company: 
   return best;
 }
 
-/** From the worst company to the best, in hundredths. */
+/** From the worst affinity score to the best, in hundredths. */
 function companyWorth(company: number, least: number, most: number): number {
   return Math.round(((company - least) * 100) / (most - least)) * podAffinityWeight;
 }
@@ -241,17 +247,18 @@ function chooseGroups(cluster: Cluster, task: Task, node: NodeState, isNow: bool
   const chosen: string[] = [];
   let fresh = 0;
   if (cluster.settings.gpuStrategy === "spread") {
-    // A GPU that nobody shares yet is the emptiest of all.
+    // A GPU that no pod shares yet is the emptiest of all.
     joinable.reverse();
     fresh = Math.max(0, Math.min(gpu.devices, left));
   } else {
     fresh = Math.max(0, gpu.devices - joinable.length);
   }
-  // Where more is given out than there is, a GPU has failed, perhaps one of those that could be joined: nothing more is given.
+  // Where more is given out than there is, a GPU has failed, perhaps one of those that could be joined: nothing more is
+  // given.
   if (fresh > left) return undefined;
   for (const { id } of joinable) if (chosen.length < gpu.devices - fresh) chosen.push(id);
-  // Derived from the pod and the node, so that deciding twice names the same group. A group that the pod began on another node may
-  // have been joined by others since, and is theirs.
+  // Derived from the pod and the node, so that deciding twice names the same group. A group that the pod began on
+  // another node may have been joined by others since, and is theirs.
   for (let ordinal = 0; chosen.length < gpu.devices; ordinal++) {
     const id = uuid5(task.uid, `${node.name} ${ordinal}`);
     if (!chosen.includes(id) && !node.groups.has(id)) chosen.push(id);

@@ -102,7 +102,7 @@ function specOf({ says, isInZoneA, at }: Step & { type: "pod" }): Partial<Pod["s
   };
 }
 
-describe("what is counted of others' company", () => {
+describe("what is counted for inter-pod affinity", () => {
   test.each(["default-scheduler", "kai-scheduler"])(
     "a cluster that has changed step by step places pods of %s as one that was just read, and by lists as without",
     (scheduler) => {

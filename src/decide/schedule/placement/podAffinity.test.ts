@@ -36,7 +36,7 @@ describe("what was counted before something changed", () => {
     expect(nodesOf(cluster)).toEqual([]);
   });
 
-  test("a pod that wanted to be alone and is gone keeps nobody away", () => {
+  test("a deleted pod with anti-affinity keeps no pod away", () => {
     const cluster = world({ nodes: ["n1", "n2"].map((name) => node(name, { gpus: 0 })) });
     addPod(cluster, redPod("first", apart, "n1"));
     addPod(cluster, redPod("second", apart, "n2"));

@@ -7,13 +7,16 @@ import type { Fit } from "./fit.ts";
 
 export type SocialVerdict = "affinity" | "anti-affinity" | "spread";
 
-/** Answers for one pod and the state of the moment; made anew for each decision. Nodes are meant by their place in the table. */
+/**
+ * Answers for one pod and the state of the moment; made anew for each decision. Nodes are meant by their place in the
+ * table.
+ */
 export interface InterPodRules {
   /** Why the node is refused, or undefined. */
   refuses(at: number): SocialVerdict | undefined;
   /** Whether any node may be refused at all. */
   readonly mayRefuse: boolean;
-  /** Whether others' company may be worth anything anywhere. */
+  /** Whether inter-pod affinity may add to any node's score. */
   readonly hasScore: boolean;
   /** Writes down what it is worth on each node: the higher the better. */
   score(byNode: Float64Array): void;
@@ -29,7 +32,7 @@ interface SpreadRule extends DomainCounts {
   readonly most: number;
 }
 
-/** Undefined when nobody has anything to say. */
+/** Undefined when no inter-pod rule concerns the pod. */
 export function socialRules(task: Task, terms: PodTerms, fit: Fit): InterPodRules | undefined {
   const { shape } = task;
   const matchesOthersAntiAffinity = terms.matchesOthersAntiAffinity(task);

@@ -18,8 +18,8 @@ interface Domain {
 }
 
 /**
- * The node sets to try for a (sub)group, in order. Pods of the group that run already pin the required domain: whoever joins them
- * joins it.
+ * The node sets to try for a (sub)group, in order. Pods of the group that run already pin the required domain: further
+ * pods join it.
  */
 export function candidateSets(
   cluster: Cluster,
@@ -151,7 +151,10 @@ function domainName({ labels: values }: NodeState, labels: readonly string[]): s
   return labels.map((label) => `${values[label] ?? ""}/`).join("");
 }
 
-/** How many copies of the largest task fit; where tasks differ in kind, how far the sums go. More than true is fine: nodes decide. */
+/**
+ * How many copies of the largest task fit; where tasks differ in kind, how far the sums go. More than true is fine:
+ * nodes decide.
+ */
 function roomIn(cluster: Cluster, { nodes }: Domain, tasks: readonly Task[]): number {
   const { later } = cluster.table;
   const kinds = new Set(tasks.map(({ shape }) => shape.places.join()));
@@ -223,7 +226,7 @@ function closeness(
       }
     }
     const name = names[at] ?? "";
-    // Beside the others; and who begins a new domain begins the roomiest.
+    // Beside the others; and the first pod of a new domain takes the roomiest.
     const worth = (near.get(name) ?? 0) > 0 ? 10 : Math.floor((9 * (room.get(name) ?? 0)) / mostRoom);
     return worth * closenessUnit + (outer?.(at) ?? 0);
   };

@@ -1,4 +1,7 @@
-/** The node with the highest score, kept up to date: a change of one node costs a walk from its leaf to the root. Ties go to the lower place. */
+/**
+ * The node with the highest score, kept up to date: a change of one node costs a walk from its leaf to the root. Ties
+ * go to the lower place.
+ */
 export class WinnerTree {
   /** How far of the change log is in it. */
   cursor = -1;

@@ -2,7 +2,10 @@ import type { Cluster } from "../cluster/cluster.ts";
 import { isAllocatedStatus, type Task } from "../cluster/task.ts";
 import type { QueueState } from "./queueTree.ts";
 
-/** GPUs that claims have or ask for, by device class: what KAI shows in the status of queues and groups under the names of the classes. */
+/**
+ * GPUs that claims have or ask for, by device class: what KAI shows in the status of queues and groups under the names
+ * of the classes.
+ */
 export class ClassAmounts {
   readonly allocated = new Map<string, number>();
   readonly allocatedNonPreemptible = new Map<string, number>();

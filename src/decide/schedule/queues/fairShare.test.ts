@@ -166,7 +166,7 @@ test("surplus is given out in whole GPUs where amounts are thousandths", () => {
   ).toEqual([3000, 2000, 2000]);
 });
 
-test("who wants just its share gets it, also where that is no whole unit", () => {
+test("a queue that wants just its share gets it, also where that is no whole unit", () => {
   const [a, b] = [queue("a", { request: 2500 }), queue("b", { request: 2500 })];
   expect(gpus(5000, [a, b], 1000)).toEqual([2500, 2500]);
 });

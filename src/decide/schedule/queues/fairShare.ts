@@ -1,8 +1,8 @@
 import { unlimited } from "../../../model/scheduling/queue.ts";
 
 /**
- * How siblings divide a resource: first what each deserves, then what is left over by weight, priority after priority. Whole units are
- * given out first; what rounding leaves goes to the largest remainders.
+ * How siblings divide a resource: first what each deserves, then what is left over by weight, priority after priority.
+ * Whole units are given out first; what rounding leaves goes to the largest remainders.
  */
 export interface Share {
   readonly uid: string;
@@ -23,7 +23,9 @@ export interface DivideOptions {
   readonly kValue: number;
 }
 
-/** The fair shares, in the order of the queues. Deserved amounts are not scaled down: their sum may exceed the total. */
+/**
+ * The fair shares, in the order of the queues. Deserved amounts are not scaled down: their sum may exceed the total.
+ */
 export function divide(total: number, queues: readonly Share[], { unit, kValue }: DivideOptions): number[] {
   const shares = queues.map((queue) => {
     const deserved = queue.deserved === unlimited ? total : queue.deserved;
@@ -34,7 +36,7 @@ export function divide(total: number, queues: readonly Share[], { unit, kValue }
   if (left <= 0) return shares;
   const priorities = [...new Set(queues.map(({ priority }) => priority))].sort((a, b) => b - a);
   const remainders = new Map<number, number>();
-  // In order of UID, so that whoever gets the last unit does not depend on the order of input.
+  // In order of UID, so that the queue that gets the last unit does not depend on the order of input.
   const order = [...queues.keys()].sort((a, b) => compareText(queues[a]?.uid, queues[b]?.uid));
   for (const priority of priorities) {
     const ours = order.filter((at) => queues[at]?.priority === priority);
@@ -53,7 +55,7 @@ export function divide(total: number, queues: readonly Share[], { unit, kValue }
   return shares;
 }
 
-/** Rounds for one priority, until nobody wants less than it could have; says what is left. */
+/** Rounds for one priority, until no queue wants less than it could have; returns what is left. */
 function surplus(
   total: number,
   queues: readonly Share[],
@@ -75,7 +77,7 @@ function surplus(
     const weights = hungry.map((at) => {
       const { weight, usage } = queues[at] as Share;
       const normal = weight / weightSum;
-      // Who used more than its weight gets less of the surplus, never less than nothing.
+      // A queue that used more than its weight gets less of the surplus, never less than nothing.
       return weight === 0 ? 0 : Math.max(0, normal + Math.max(0, kValue) * (normal - usage));
     });
     const sum = weights.reduce((a, b) => a + b, 0);

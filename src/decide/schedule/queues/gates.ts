@@ -35,7 +35,10 @@ export function gateRefusal(
   return undefined;
 }
 
-/** Before placement: a request for GPU memory is taken as the part of the largest GPU that it would be, which is the most lenient. */
+/**
+ * Before placement: a request for GPU memory is taken as the part of the largest GPU that it would be, which is the
+ * most lenient.
+ */
 export function requestOf(cluster: Cluster, tasks: readonly Task[]): Vector {
   const { mostMiB } = cluster.gpuMemoryRange();
   const vector = zeroVector();
@@ -44,8 +47,8 @@ export function requestOf(cluster: Cluster, tasks: readonly Task[]): Vector {
 }
 
 /**
- * Which queue a node would take beyond its bounds: the same memory is a larger part of a smaller GPU. Undefined for every node when the task asks for
- * no memory of GPUs, or nothing bounds it.
+ * Which queue a node would take beyond its bounds: the same memory is a larger part of a smaller GPU. Undefined for
+ * every node when the task asks for no memory of GPUs, or nothing bounds it.
  */
 export function memoryGate({ job, shape }: Task): ((node: NodeState) => QueueState | undefined) | undefined {
   if (shape.gpu.type !== "memory" || job?.queue === undefined) return undefined;

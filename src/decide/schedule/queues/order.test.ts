@@ -181,7 +181,7 @@ describe("inside a queue", () => {
     expect(outcome(decide(world({ nodes: one, groups: [group("g", { minMember: 1 })], pods })))).toEqual({ a: "n1" });
   });
 
-  test("who is below its minimum goes before who only wants to grow", () => {
+  test("a job below its minimum goes before one that only wants to grow", () => {
     const running = {
       groups: [group("old", { minMember: 1, createdMs: startMs - 5000 })],
       pods: [pod("old-0", { gpus: 1, on: "n1", group: "old" }), pod("old-1", { gpus: 1, group: "old" })],
@@ -190,7 +190,7 @@ describe("inside a queue", () => {
     expect(outcome(decide(cluster))).toEqual({ "new-000": "n1" });
   });
 
-  test("queues that are alike are served by age, whichever of them have nobody left", () => {
+  test("queues that are alike are served by age, whichever of them have no job left", () => {
     const names = ["e", "b", "g", "a", "f", "c", "d"];
     const ages = new Map([..."abcdefg"].map((name, at) => [name, startMs + at]));
     const cluster = world({

@@ -5,14 +5,14 @@ import { elasticRank, nextSteps } from "../placement/gang.ts";
 import { allocatable, dominantShare, isWithin } from "./queueShares.ts";
 import type { QueueState } from "./queueTree.ts";
 
-/** Who comes next: queues by what they have of what they should have, jobs in a queue by priority and age. */
+/** The order of service: queues by what they have of what they should have, jobs in a queue by priority and age. */
 
 export function compareJobs(a: Job, b: Job, rankOf: (job: Job) => number = elasticRank): number {
   // Most jobs differ in priority, and a rank has to be worked out.
   return b.priority - a.priority || compareRanked(a, rankOf(a), b, rankOf(b));
 }
 
-/** The higher priority, then who is below its minimum, then the older. */
+/** The higher priority, then the job that is below its minimum, then the older. */
 function compareRanked(a: Job, rankA: number, b: Job, rankB: number): number {
   return (
     b.priority - a.priority ||
@@ -28,7 +28,7 @@ interface Standing {
   readonly withJob: Readonly<Vector>;
 }
 
-/** The first difference decides (who should be served first is negative). */
+/** The first difference decides (the queue that should be served first is negative). */
 export function compareQueues(a: Standing, b: Standing, total: Readonly<Vector>): number {
   const byFlag = (flagA: boolean, flagB: boolean): number => Number(flagB) - Number(flagA);
   const [mayA, mayB] = [allocatable(a.queue), allocatable(b.queue)];
@@ -90,8 +90,8 @@ class Line {
 }
 
 /**
- * The jobs of all queues in the order in which they are served. The order among queues is looked at again after each job, because
- * serving one changes what its queues have; only the path of that job has to move.
+ * The jobs of all queues in the order in which they are served. The order among queues is looked at again after each
+ * job, because serving one changes what its queues have; only the path of that job has to move.
  */
 export class JobLine {
   private readonly cluster: Cluster;
@@ -121,7 +121,7 @@ export class JobLine {
     this.heapify(this.root);
   }
 
-  /** The next job; undefined when nobody is left. */
+  /** The next job; undefined when no job is left. */
   pop(): Job | undefined {
     this.repair();
     let line = this.root;
@@ -143,7 +143,7 @@ export class JobLine {
     this.insert(line);
   }
 
-  /** Moves the lines of whoever was served to where they belong now. */
+  /** Moves the lines of the queue that was served to where they belong now. */
   private repair(): void {
     for (let line = this.served; line?.parent !== undefined; line = line.parent) {
       const { parent } = line;

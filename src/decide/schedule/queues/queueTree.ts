@@ -3,7 +3,10 @@ import { durationToMs } from "../../../model/values/goDuration.ts";
 import { timeToMs } from "../../../model/values/time.ts";
 import { addTo, type Vector, zeroVector } from "../cluster/resources.ts";
 
-/** A queue in its tree, with what it may hold, holds and should get. GPUs in thousandths, CPU in thousandths, memory in bytes. */
+/**
+ * A queue in its tree, with what it may hold, holds and should get. GPUs in thousandths, CPU in thousandths, memory in
+ * bytes.
+ */
 export class QueueState {
   readonly name: string;
   readonly queue: Queue;

@@ -88,7 +88,7 @@ function* siblingsOf({ queues }: Cluster, queue: QueueState): Iterable<QueueStat
   for (const each of queue.parent === undefined ? queues.roots : queue.parent.children) if (each !== queue) yield each;
 }
 
-/** Who may lose, in which order. */
+/** Which jobs may lose, in which order. */
 function kindOf(rivals: ReadonlyMap<QueueState, Rival>): string {
   const losers = [...rivals.values()].filter(({ mayLose }) => mayLose).sort((a, b) => b.overuse - a.overuse);
   return losers

@@ -6,7 +6,10 @@ import type { Vector } from "../cluster/resources.ts";
 /** Use in the past: what a queue has had of the cluster over a window of time, lately counting more than long ago. */
 
 export interface UsageSettings {
-  /** Where the past is known: a Prometheus, or what this process has seen itself. A fake knows nothing: the past counts for nothing. */
+  /**
+   * Where the past is known: a Prometheus, or what this process has seen itself. A fake knows nothing: the past counts
+   * for nothing.
+   */
   readonly source:
     | { readonly type: "prometheus"; readonly url: string }
     | { readonly type: "own" }

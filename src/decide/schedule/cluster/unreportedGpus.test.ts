@@ -11,6 +11,7 @@ import {
   queue,
   startMs,
 } from "../../../../testing/decide/scheduleCluster.ts";
+import { partly } from "../../../../testing/partly.ts";
 import type { Pod, ResourceClaim } from "../../../model/kubernetes.generated.ts";
 import { clusterOf } from "../explain/report.ts";
 import type { Cluster } from "./cluster.ts";
@@ -36,10 +37,12 @@ function cluster(gpus: number, pods: readonly Pod[], priorities: Readonly<Record
   }));
   const claims = pods
     .filter(({ spec }) => spec?.resourceClaims !== undefined)
-    .map(({ metadata: { name } }) => ({
-      metadata: { name, namespace: "default", uid: `claim-${name}`, labels: { "kai.scheduler/queue": "q" } },
-      spec: { devices: { requests: [{ name: "r", exactly: { deviceClassName: "gpu", count: 1 } }] } },
-    })) as unknown as ResourceClaim[];
+    .map(({ metadata: { name } }) =>
+      partly<ResourceClaim>({
+        metadata: { name, namespace: "default", uid: `claim-${name}`, labels: { "kai.scheduler/queue": "q" } },
+        spec: { devices: { requests: [{ name: "r", exactly: { deviceClassName: "gpu", count: 1 } }] } },
+      }),
+    );
   return clusterOf({
     topologies: [],
     requests: [],

@@ -137,7 +137,7 @@ export class BinderCaches {
     );
   }
 
-  /** GPUs of a node that are free: held neither by claims nor by whole-GPU pods nor by reservations, which are such pods. */
+  /** GPUs of a node that neither claims nor pods with whole GPUs hold; reservations are such pods. */
   freeGpus(node: Node, pods: readonly Pod[] = this.onNode(node.metadata.name)): number {
     const taken = pods.reduce((sum, pod) => sum + (hasEnded(pod) ? 0 : gpusOf(pod)), 0);
     return Number(node.status?.allocatable?.[gpu] ?? 0) - taken - this.claimedGpus(node);
@@ -213,7 +213,10 @@ function nodeOf(pod: Pod): string[] {
   return node === undefined ? [] : [node];
 }
 
-/** Whole GPUs that its containers hold; those that run one after the other share. What a claim serves counts with the claim. */
+/**
+ * Whole GPUs that its containers hold; those that run one after the other share. GPUs that a claim serves count with
+ * the claim.
+ */
 function gpusOf(pod: Pod): number {
   if (!usesPlugin(pod)) return 0;
   const { spec } = pod;

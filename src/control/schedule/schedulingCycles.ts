@@ -156,12 +156,12 @@ export class SchedulingCycles {
     return { requeueAfterMs };
   }
 
-  /** Once in each epoch; says why when it could not be done, or when nothing may be written now: then nothing is decided. */
+  /** Once in each epoch. Returns why it could not be done, or why nothing may be written now: then no cycle runs. */
   private async takeOver(cancel: Cancel): Promise<string | undefined> {
     const { lease } = this.controllers;
     if (lease === undefined) return undefined;
     if (lease.epoch === undefined) return "we do not lead";
-    // Nothing would be sent, and devices that were chosen for nothing would wake the next turn when they are free again.
+    // No write would leave, and the devices that it chose would requeue the cycle when they are free again.
     if (!lease.isProven) return "the lease has to be renewed before anything is written";
     const epoch = JSON.stringify(lease.epoch);
     if (this.tookOverIn === epoch) return undefined;

@@ -220,7 +220,10 @@ interface PluginHeld {
   readonly leaving: Leaving;
 }
 
-/** What is known of the GPUs of pods that leave: all of them; not those of a pod that goes by itself; only not those of a pod that is tried as a victim. */
+/**
+ * What is known of the GPUs of pods that leave: all of them; all but those of a pod that terminates by itself; all but
+ * those of a pod that is tried as a victim.
+ */
 type Leaving = "named" | "going" | "victim";
 
 const noUnits: ReadonlyMap<string, number> = new Map();
@@ -254,7 +257,7 @@ function heldByPlugin({ holdings, groups }: NodeState): PluginHeld {
   return { now, later, unreported, leaving };
 }
 
-/** Whether it is not known which GPU the pod has; of a pod with a share because the reservation may still have to be made. */
+/** Whether the GPU of the pod is not reported yet; for a share the reservation may still have to be created. */
 function isUnnamed({ holder, groups }: Holding, known: ReadonlySet<string>): boolean {
   const { pod } = holder as Task;
   if (isUnreported(pod)) return true;

@@ -74,7 +74,7 @@ export type DeviceFit =
       readonly units: ReadonlyMap<string, number>;
       /** False: one of the devices has to be released first. */
       readonly isNow: boolean;
-      /** All that is missing is that the node names the GPU of a pod: it does so in moments, and no pod is evicted for that. */
+      /** Only the report of a pod's GPU is missing: the node writes it in moments, and no pod is evicted for that. */
       readonly lacksOnlyName: boolean;
     }
   | { readonly ok: false; readonly why: string; readonly reason: RefusalReason };

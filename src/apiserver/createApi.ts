@@ -54,7 +54,7 @@ export interface ApiOptions {
   readonly onError?: (what: string, error: unknown) => void;
 }
 
-/** The API without a network: the verbs, the store, and who may do what. The simulator talks to this. */
+/** The API without a network: the verbs, the store and the authorizer. The simulator talks to this. */
 export interface Api {
   readonly core: Core;
   readonly rbac: RbacAuthorizer;

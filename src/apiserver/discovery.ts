@@ -13,8 +13,8 @@ export interface TaggedDocument {
 export const aggregatedContentType = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /**
- * What the server offers, told in the two forms that clients know: aggregated (everything in two requests) and legacy
- * (a document per group and version). Made anew from the list of resources whenever a custom one comes or goes; each
+ * What the server offers, in the two forms that clients know: aggregated (everything in two requests) and legacy (a
+ * document per group and version). Made anew from the list of resources whenever a custom one comes or goes; each
  * document is written when it is first asked for.
  */
 export class Discovery {

@@ -34,15 +34,15 @@ import { patchScale, readScale, replaceScale } from "./verbs/scale.ts";
 import { subresourceStrategyOf } from "./verbs/subresourceStrategy.ts";
 import { replaceObject } from "./verbs/update.ts";
 
-/** On whose behalf this process calls its own API. */
+/** The user as which this process calls its own API. */
 export interface KubeCaller {
   readonly user: UserInfo;
-  /** Who owns the fields that are written, unless a call says otherwise. */
+  /** The manager of the fields that are written, unless a call says otherwise. */
   readonly fieldManager: string;
 }
 
 export interface InProcessOptions {
-  /** Who may do what. Everything is allowed when left out. */
+  /** Everything is allowed when left out. */
   readonly authorizer?: Authorizer;
   /** Told of what the server accepts and has doubts about; over HTTP these are `Warning` headers. */
   readonly warn?: (text: string) => void;
@@ -290,7 +290,7 @@ function objectIn<T extends KubeObject>(resource: Resource, version: { object():
   return resource.fromStorage(version.object()) as T;
 }
 
-/** Who asks for the scale of a resource has named Scale as the type of the answer. */
+/** A caller that asks for the scale of a resource has named Scale as the type of the answer. */
 async function scaleAs<T extends KubeObject>(scale: Promise<KubeObject>): Promise<T> {
   return (await scale) as T;
 }

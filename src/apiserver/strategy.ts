@@ -1,7 +1,7 @@
 import type { FieldError } from "../model/objects/fieldError.ts";
 import type { KubeObject } from "../model/objects/object.ts";
 
-/** Who is asking. */
+/** The user of a request. */
 export interface UserInfo {
   readonly username: string;
   readonly uid?: string;

@@ -40,7 +40,7 @@ export class Hooks {
 
   /** Throws a StatusError when one refuses. */
   validate(attributes: AdmissionAttributes): void {
-    // A deletion has nothing to change, but who changes objects may refuse it all the same.
+    // A deletion has nothing to change, but a mutating hook may refuse it all the same.
     if (attributes.operation === "DELETE") {
       for (const hook of this.matching("mutating", attributes)) this.ask(hook, attributes);
     }

@@ -128,7 +128,7 @@ function setLabel(key: string, value: string): object {
 const labelled = (path: string, labels = { team: "a" }): object => configMapNamed(path, { labels });
 
 describe("a validating webhook", () => {
-  test("is asked once, with the object and who sends it", async () => {
+  test("is asked once, with the object and the user", async () => {
     const api = await start();
     await validateBy(api, hook("check"));
     await api.create(maps, configMapNamed("default/m"));

@@ -3,8 +3,8 @@ import type { ManagedFieldsEntry } from "../../model/objects/object.ts";
 import { decodeFieldSet, type FieldSet, fromFieldsV1, leaf, unionAll } from "./fieldSet.ts";
 
 /**
- * One line of metadata.managedFields: who owns what, by which operation. An entry is known by manager, operation and
- * subresource, and for updates by version too; its time is no part of it.
+ * One entry of metadata.managedFields: the manager, its fields and the operation. An entry is known by manager,
+ * operation and subresource, and for updates by version too; its time is no part of it.
  */
 
 /** Keys in the order in which a typed server writes them. */

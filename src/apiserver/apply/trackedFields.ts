@@ -72,7 +72,7 @@ class Creation {
     }
     // In the order in which names are first seen.
     for (const [element, place] of places) {
-      // Items that share a name cannot be told apart, so the name alone is tracked.
+      // Items that share a name are ambiguous, so the name alone is tracked.
       const hasTwin = place < 0;
       let edge = trail.edges.get(element);
       if (edge === undefined) {

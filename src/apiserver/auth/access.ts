@@ -42,7 +42,7 @@ export function resourceAccess(access: Partial<Omit<ResourceAccess, "path">> & {
   return { group: "", resource: "", subresource: "", namespace: "", name: "", ...access };
 }
 
-/** The refusal that kubectl's users know: who cannot do what to which, and where. */
+/** The refusal that kubectl's users know: the user, the verb, the resource, and where. */
 export function forbiddenAccess(user: UserInfo, access: Access, reason: string): StatusError {
   const why = `User ${JSON.stringify(user.username)} cannot ${describe(access)}${reason === "" ? "" : `: ${reason}`}`;
   return access.path === undefined

@@ -35,7 +35,7 @@ export interface CertificateRequest {
 /** A certificate and its private key, both as PEM. */
 export type KeyPair = { readonly certificate: string; readonly key: string };
 
-/** Who signs: the authority's own key pair, or itself when it is made. */
+/** The signer: the authority's own key pair, or itself when it is made. */
 export type Issuer = KeyPair & { readonly name: string };
 
 const ecdsaWithSha256 = sequence(oid("1.2.840.10045.4.3.2"));

@@ -132,7 +132,7 @@ describe("a TLS handshake", () => {
     expect(seen).toBeUndefined();
   });
 
-  test("that is resumed still knows who it is", async () => {
+  test("that is resumed still has its user", async () => {
     await ask(pki.admin);
     seen = undefined;
     await ask(undefined, pki.authority, lastSession);

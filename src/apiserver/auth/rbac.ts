@@ -6,8 +6,8 @@ import { allowsPath, allowsResource, type PolicyRule, readRules } from "./policy
 import { serviceAccountUsername } from "./serviceAccountName.ts";
 
 /**
- * Who may do what. Roles and bindings are fed in as they change; bindings are indexed by subject, and what a user
- * holds is put together once and kept until any role or binding changes. A decision then reads a handful of short
+ * Role-based access control. Roles and bindings are fed in as they change; bindings are indexed by subject, and what a
+ * user holds is put together once and kept until any role or binding changes. A decision then reads a handful of short
  * lists.
  */
 export class RbacAuthorizer implements Authorizer {
@@ -186,7 +186,7 @@ const kinds = new Map<string, "role" | "binding">([
   [`${rbacGroup}/clusterrolebindings`, "binding"],
 ]);
 
-/** The resources that decide who may do what. */
+/** The resources that access control is decided from. */
 export const rbacResources: readonly string[] = [...kinds.keys()];
 
 /** Cluster-scoped and namespaced objects share a map: a namespace is never empty, and no name has a slash. */

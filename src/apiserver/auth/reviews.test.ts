@@ -66,7 +66,7 @@ function ask(
 const status = (answer: KubeObject) => answer["status"] as Record<string, unknown>;
 const getPod = (name: string) => ({ resourceAttributes: { verb: "get", resource: "pods", namespace: "ns", name } });
 
-describe("who am I", () => {
+describe("a SelfSubjectReview", () => {
   test("is answered with name, groups and extra", () => {
     expect(status(ask("SelfSubjectReview", undefined))).toEqual({
       userInfo: { username: "jo", groups: ["system:authenticated"], extra: { scope: ["a"] } },

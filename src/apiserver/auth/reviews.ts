@@ -10,8 +10,8 @@ import { strings } from "./policyRule.ts";
 import type { RbacAuthorizer } from "./rbac.ts";
 
 /**
- * Questions in the form of objects: "who am I", "may he do that", "is this token good". They are created and answered
- * in one step and never stored. Each answer is the question with a status.
+ * Reviews: the identity of the caller, the access of a subject, the validity of a token. They are created and answered
+ * in one step and never stored. Each answer is the review with a status.
  */
 export interface ReviewContext {
   readonly user: UserInfo;

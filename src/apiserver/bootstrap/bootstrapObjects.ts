@@ -42,7 +42,7 @@ export function bootstrapObjects(options: BootstrapOptions): BootstrapObject[] {
     ...bootstrapNamespaces.flatMap((namespace) => objectsOfNamespace(namespace, options.authority)),
     kubernetesService(options.port),
   ];
-  // The tables share lists between roles; those who store the objects may change them.
+  // The tables share lists between roles; the store may change its objects.
   return objects.map(({ resource, object }) => ({ resource, object: copyJson(object) }));
 }
 

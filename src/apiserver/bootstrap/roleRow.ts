@@ -1,4 +1,4 @@
-/** A role of the bootstrap tables, and who has it. */
+/** A role of the bootstrap tables, and its subjects. */
 export type RoleRow = {
   name: string;
   rules: RuleObject[];

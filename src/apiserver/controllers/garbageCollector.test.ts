@@ -146,7 +146,7 @@ describe("an object is kept", () => {
     expect(left(api)).toEqual(["child"]);
   });
 
-  test("and its author told, when it is cluster-scoped and its owner is not", async () => {
+  test("and an event says so, when it is cluster-scoped and its owner is not", async () => {
     const api = await TestApi.start();
     const owner = await api.create(maps, configMapNamed("default/owner"));
     await api.create("/namespaces", namespaceNamed("child", { ownerReferences: [ownedBy(owner)] }));
@@ -192,7 +192,7 @@ describe("objects that own each other", () => {
   });
 });
 
-test("a dependent that says what should become of its own dependents is heard", async () => {
+test("the orphan finalizer of a dependent decides about its own dependents", async () => {
   const api = await TestApi.start();
   const owner = await api.create(maps, configMapNamed("default/owner"));
   const child = await api.create(

@@ -275,7 +275,7 @@ export class GarbageCollector implements Controller {
     return false;
   }
 
-  /** A reference that crosses namespaces is a mistake that its author should hear about. */
+  /** A reference that crosses namespaces is a mistake; an event reports it to its author. */
   private reportMisplaced(
     version: Version,
     owners: readonly { uid: string; state: OwnerState }[],

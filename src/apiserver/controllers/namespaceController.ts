@@ -91,8 +91,8 @@ export class NamespaceController implements Controller {
     const { store } = this.core;
     for (const resource of store.resources()) {
       for (const version of store.collection(resource).at(store.revision, name)) {
-        // Cluster-scoped objects have keys without a slash and cannot fall into the range.
-        // Bodies stay unparsed: who is held by what is learnt one by one, from the answers to the deletes.
+        // Cluster-scoped objects have keys without a slash and cannot fall into the range. Bodies stay unparsed:
+        // finalizers show up one by one, in the answers to the deletes.
         if (this.canDelete(resource)) this.note(going, version, []);
       }
     }

@@ -8,7 +8,7 @@ export interface EventFacts {
   readonly type: "Normal" | "Warning";
   readonly reason: string;
   readonly message: string;
-  /** Who says so. */
+  /** The reporting component. */
   readonly component: string;
 }
 

@@ -8,8 +8,8 @@ import { formatTime } from "../../model/values/time.ts";
 import { builtinResources } from "../resources.ts";
 
 /**
- * The status of a CRD, from itself and its neighbours: which of its names it may have, and whether it is served.
- * Names are taken group by group, first come first served; who had a name accepted keeps it.
+ * The status of a CRD, from itself and its neighbours: which of its names it may have, and whether it is served. Names
+ * are taken group by group, first come first served; a definition keeps names that were accepted.
  */
 export function crdStatus(
   crd: CustomResourceDefinition,

@@ -136,7 +136,7 @@ async function underPressure({ faults, core }: HandlerContext): Promise<void> {
   if (pressed.status !== undefined) throw faultError(pressed.status);
 }
 
-/** Who is asking: by certificate or token, and on whose behalf. */
+/** The user of a request: by certificate or token, or the one that it impersonates. */
 function identify(world: HandlerContext, exchange: Exchange): void {
   const { request } = exchange;
   const socket = request.socket as TLSSocket;
@@ -227,7 +227,7 @@ function splitUrl(url: string): { path: string; search: string } {
   return at < 0 ? { path: url, search: "" } : { path: url.slice(0, at), search: url.slice(at + 1) };
 }
 
-/** What requests hear while the server stops. */
+/** The answer to requests while the server stops. */
 export function shuttingDown(): StatusError {
   return failure(503, "ServiceUnavailable", "the server is shutting down");
 }

@@ -57,7 +57,7 @@ export function isWatching(exchange: Exchange, route: ResourceRoute): boolean {
   return route.watch || (route.name === "" && exchange.query.flag("watch"));
 }
 
-/** Answers a request for a resource: who may, what exists, which verb. */
+/** Answers a request for a resource: authorization, existence, verb. */
 export async function handleResource(world: ResourceContext, exchange: Exchange, route: ResourceRoute): Promise<void> {
   const { core } = world;
   const watching = isWatching(exchange, route);

@@ -251,7 +251,7 @@ async function connect(
   serveRemoteCommand(agent, exchange, readRemoteCommand(exchange, what, pod, container));
 }
 
-/** Who watches over writes may also refuse a way into a container. */
+/** Admission may also refuse a connection into a container. */
 async function admitConnection(core: Core, exchange: Exchange, target: Target, subresource: string): Promise<void> {
   const { query, user, warn } = exchange;
   const kinds: Record<string, string> = { exec: "PodExecOptions", attach: "PodAttachOptions" };

@@ -10,8 +10,9 @@ export interface Upgrade {
 }
 
 /**
- * Requests that ask for another protocol go the way of all others, with the socket in hand: who asks, may they, is the
- * pod there. A refusal is an ordinary answer; only who agrees takes the socket over.
+ * Requests that ask for another protocol go the way of all others, with the socket in hand: authentication,
+ * authorization, existence of the pod. A refusal is an ordinary answer; only a handler that agrees takes the socket
+ * over.
  */
 export function onUpgrade(
   server: Server,

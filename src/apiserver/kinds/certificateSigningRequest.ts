@@ -8,7 +8,7 @@ const expirationSecondsMin = 600;
 export const certificateSigningRequestStrategy = strategyOfKind<CertificateSigningRequest>({
   generation: "none",
   prepareForCreate(request, { user }) {
-    // Who asks is not for the asker to say.
+    // The server sets the requesting user, never the client.
     const { spec } = request;
     if (spec === undefined) return;
     spec.username = user.username;

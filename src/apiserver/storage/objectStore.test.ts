@@ -72,7 +72,7 @@ describe("a store with a log", () => {
     expect({ durable: store.durableRevision, syncs: log.answers.length }).toEqual({ durable: 4, syncs: 0 });
   });
 
-  test("refuses everything after its disk has failed, and says so to who waits", async () => {
+  test("refuses everything after its disk has failed, and answers waiting writers so", async () => {
     const log = new TestLog();
     const store = new ObjectStore({ clock: new ManualClock(), log });
     store.put("/pods", pod("p"), side);
@@ -122,7 +122,7 @@ test("a listener that fails does not take the event from the others", () => {
   expect({ heard, problems: problems.length }).toEqual({ heard: [1], problems: 1 });
 });
 
-test("a listener that writes is heard in order by the others", () => {
+test("the write of a listener reaches the others in order", () => {
   const store = new ObjectStore({ clock: new ManualClock() });
   const heard: number[] = [];
   store.onEvent((event) => {

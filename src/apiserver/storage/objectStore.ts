@@ -371,7 +371,7 @@ export interface ObjectStoreOptions {
   log?: Store | undefined;
   clock: Clock;
   retention?: Partial<Retention>;
-  /** Tests freeze what is stored, so that a reader who writes is found out. */
+  /** Tests freeze what is stored, so that a reader that writes to it fails. */
   freeze?: boolean;
   /** Resource to the position, in its side record, of the field that lists are indexed by. */
   indexedFields?: Readonly<Record<string, number>>;

@@ -1,4 +1,4 @@
-/** Who may do what, and who has a say in it. */
+/** Tables of access control, admission and certificates. */
 
 import type {
   CertificateSigningRequest,

@@ -1,4 +1,4 @@
-/** Storage: volumes, who claims them, and who provides them. */
+/** Tables of storage: volumes, claims, classes and drivers. */
 
 import type {
   CSIDriver,

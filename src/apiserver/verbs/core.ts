@@ -31,7 +31,7 @@ export interface Target {
   readonly subresource: string;
 }
 
-/** Who calls, and how they want it done. */
+/** The caller of a verb, and the options of its request. */
 export interface Call {
   readonly user: UserInfo;
   readonly dryRun: boolean;

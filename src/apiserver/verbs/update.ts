@@ -28,7 +28,7 @@ import {
 import { deletionMarkErrors, type validateMetadata, validateMetadataUpdate } from "./metadata.ts";
 import { refuseTooLarge } from "./objectSize.ts";
 
-/** Attempts before a patch gives up against faster writers. */
+/** Attempts before an update gives up against faster writers. */
 const attemptsMax = 50;
 
 /** How an object is to be changed. Called again from the start when the object changed meanwhile. */

@@ -1,4 +1,4 @@
-/** What became of a claim: where it was allocated, who uses it, and what its drivers report. */
+/** The status of a claim: its allocation, its consumers, and what its drivers report. */
 
 import type {
   AllocatedDeviceStatus,

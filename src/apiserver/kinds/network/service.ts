@@ -81,7 +81,7 @@ function isReachableFromOutside(spec: ServiceSpec): boolean {
 
 /**
  * What came with a type that the service no longer has goes with it, unless the caller changed it: most of it was set
- * by the server, and a caller who only says the new type would be refused for fields that were never theirs.
+ * by the server, and a caller that only sends the new type would be refused for fields that it never set.
  */
 function dropOutgrown(next: Service, old: Service): void {
   const { spec } = next;

@@ -79,7 +79,7 @@ export function evictionDecision({ pod, budgets, nowMs }: EvictionInput): Evicti
   return { kind: "spendBudget", budget, budgetStatus };
 }
 
-/** What a client hears when the pod changed under a delete that insisted on its revision. */
+/** The answer when the pod changed under a delete with its revision as precondition. */
 export function budgetStillProcessing(name: string): StatusError {
   return tooManyRequests(violation, 10, [
     { reason: "DisruptionBudget", message: `The disruption budget ${name} is still being processed by the server.` },

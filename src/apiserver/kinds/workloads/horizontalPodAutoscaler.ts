@@ -39,7 +39,7 @@ const storedStrategy = strategyOfKind<HorizontalPodAutoscaler>({
       const target = { type: "Utilization", averageUtilization: cpuUtilizationDefault };
       spec.metrics = [{ type: "Resource", resource: { name: "cpu", target } }];
     }
-    // Only an author who says something about behaviour gets the rest of it spelled out.
+    // Only a given behavior gets the rest of it spelled out.
     if (spec.behavior === undefined) return;
     spec.behavior.scaleUp = {
       stabilizationWindowSeconds: 0,

@@ -160,7 +160,7 @@ function checkJobSpecChange(next: JobSpec, oldJob: Job, errors: FieldError[]): v
   if (next.managedBy !== undefined && next.managedBy.length > 63) errors.push(tooLong("spec.managedBy", 63));
 }
 
-/** A job that has not begun may still be told where to run, and with how much. */
+/** A job that has not begun may still get other scheduling directives and amounts. */
 function withSchedulingOf(old: PodTemplateSpec, next: PodTemplateSpec): PodTemplateSpec {
   const spec: PodSpec = { ...(old.spec ?? { containers: [] }) };
   for (const field of ["nodeSelector", "tolerations", "schedulingGates"] as const) {

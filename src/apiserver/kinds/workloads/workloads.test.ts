@@ -275,7 +275,7 @@ test.each<[string, string, Draft, Edit, string]>([
   expect(errors.filter((text) => text.startsWith(error))).toHaveLength(1);
 });
 
-test("a suspended job that never ran may still be told where to run", () => {
+test("a suspended job that never ran may still get other scheduling directives", () => {
   const stored = create("batch/jobs", job({ suspend: true })).object;
   stored.status = {};
   const edit: Edit = (j) => {

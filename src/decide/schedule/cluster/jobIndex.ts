@@ -216,7 +216,7 @@ export class JobIndex {
   /** Notes whether a gang runs with less than it needs. */
   noteHealth(job: Job): void {
     if (!job.isGroup) return;
-    // A minimum of one: a job with a single pod is complete.
+    // With a minimum of one, a job that runs any pod has its minimum.
     const isOfOne = (job.root.podSet?.min ?? 2) < 2;
     const isUnwell =
       !isOfOne && !job.podSets.some((set) => set.countOf("succeeded") > 0) && fragmentsOf(job.root).length > 0;

@@ -31,7 +31,7 @@ export class ClaimTakeOver {
   async done(cancel: Cancel): Promise<Outcome<unknown>> {
     const { lease } = this.world.controllers;
     const epoch = lease === undefined ? "alone" : lease.epoch === undefined ? undefined : JSON.stringify(lease.epoch);
-    if (epoch === undefined) return { ok: false, reason: "Fenced", message: "we do not lead" };
+    if (epoch === undefined) return { ok: false, reason: "Fenced", message: "this process does not lead" };
     if (this.doneIn === epoch) return { ok: true, value: undefined };
     this.running ??= this.run(epoch, cancel).finally(() => {
       this.running = undefined;

@@ -109,7 +109,7 @@ export class SchedulingCycles {
     const unfinished = await this.evictions.finish(cancel);
     if (unfinished !== undefined) return this.soon(unfinished);
     const revision = caches.settle();
-    if (!caches.picture.snapshot().isComplete) return { again: "the picture is not complete" };
+    if (!caches.picture.snapshot().isComplete) return { again: "the caches have not synced" };
     if (this.startsKnownIn !== this.tookOverIn) {
       this.marks.noteForgottenStarts();
       this.startsKnownIn = this.tookOverIn;
@@ -160,7 +160,7 @@ export class SchedulingCycles {
   private async takeOver(cancel: Cancel): Promise<string | undefined> {
     const { lease } = this.controllers;
     if (lease === undefined) return undefined;
-    if (lease.epoch === undefined) return "we do not lead";
+    if (lease.epoch === undefined) return "this process does not lead";
     // No write would leave, and the devices that it chose would requeue the cycle when they are free again.
     if (!lease.isProven) return "the lease has to be renewed before anything is written";
     const epoch = JSON.stringify(lease.epoch);

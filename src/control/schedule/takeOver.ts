@@ -91,15 +91,15 @@ export async function takeOver(
   }
   if (problem !== undefined) return problem;
   const wait = { cancel, timeoutMs: takeOverMs };
-  if (!(await caches.pods.waitForRevision(newest, wait))) return "our picture of the pods is older than our lease";
+  if (!(await caches.pods.waitForRevision(newest, wait))) return "the cache of pods is older than the lease";
   if (!(await caches.requests.waitForRevision(newestOf(requests.value.items), wait))) {
-    return "our picture of the BindRequests is older than our lease";
+    return "the cache of BindRequests is older than the lease";
   }
   if (caches.devices !== undefined) {
     const claims = await lookAgainAtAll(kube, deviceKinds.claims, {}, look);
     if (!claims.ok) return claims.message;
     if (!(await caches.devices.claims.waitForRevision(newestOf(claims.value.items), wait)))
-      return "our picture of the claims is older than our lease";
+      return "the cache of claims is older than the lease";
   }
   await voidSet(writer, requests.value.items.filter(isVoid), cancel);
   return undefined;

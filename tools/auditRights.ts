@@ -6,9 +6,9 @@
  *   npx tsx tools/auditRights.ts audit.log system:serviceaccount:muster-system:muster
  */
 import { readFileSync } from "node:fs";
-import { compareRights } from "../src/cli/cluster/compareRights.ts";
-import { manifestsOf } from "../src/cli/cluster/installManifests.ts";
-import { readValues } from "../src/cli/cluster/installValues.ts";
+import { compareRights } from "../src/cli/install/compareRights.ts";
+import { manifestsOf } from "../src/cli/install/installManifests.ts";
+import { readValues } from "../src/cli/install/installValues.ts";
 
 const [file = "audit.log", account = "system:serviceaccount:muster-system:muster"] = process.argv.slice(2);
 

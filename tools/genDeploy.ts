@@ -2,7 +2,7 @@
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { deployFiles } from "../src/cli/cluster/installFiles.ts";
+import { deployFiles } from "../src/cli/install/installFiles.ts";
 
 const deploy = join(dirname(dirname(fileURLToPath(import.meta.url))), "deploy");
 rmSync(join(deploy, "chart"), { recursive: true, force: true });

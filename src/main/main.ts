@@ -147,7 +147,7 @@ withCluster(program.command("install"))
   .option("--namespace <name>", "where the processes run", "muster-system")
   .option("--image <name:version>", "the image that runs; build it with deploy/Dockerfile")
   .option("--values <file>", "settings as YAML, the same as the chart's (deploy/chart/values.yaml)")
-  .action(async (options) => (await import("../cli/cluster/install.ts")).runInstall(options));
+  .action(async (options) => (await import("../cli/install/install.ts")).runInstall(options));
 
 withCluster(program.command("uninstall"))
   .description(
@@ -156,7 +156,7 @@ withCluster(program.command("uninstall"))
   .option("--namespace <name>", "where the processes run", "muster-system")
   .option("--crds", "remove the definitions as well, and with them every queue, group and gang")
   .option("--dry-run", "only say what would be removed")
-  .action(async (options) => (await import("../cli/cluster/uninstall.ts")).runUninstall(options));
+  .action(async (options) => (await import("../cli/install/uninstall.ts")).runUninstall(options));
 
 const nodes = withSnapshot(program.command("nodes"))
   .description("GPUs by type of node: total, free, whole nodes, most in one pod")

@@ -18,8 +18,8 @@ const exceptions: Readonly<Record<string, string>> = {
   "control/devices/servedDevices.ts": "implements the port: speaks the version of DRA that the cluster serves",
   "cli/inventory/demo.ts": "the demo's own cloud, which labels its nodes",
   "cli/cluster/applyManifests.ts": "a tool: applies the demo's manifests as kubectl does",
-  "cli/cluster/installApply.ts": "a tool: applies the installation as kubectl does",
-  "cli/cluster/uninstallObjects.ts": "a tool: removes the installation as kubectl does",
+  "cli/install/installApply.ts": "a tool: applies the installation as kubectl does",
+  "cli/install/uninstallObjects.ts": "a tool: removes the installation as kubectl does",
 };
 
 const mutating = /\b(?:kube|\w*Kube|outside|api|client)\.(?:create|update|patch|delete|bind|evict)\(/;

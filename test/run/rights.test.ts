@@ -15,9 +15,9 @@ import { systemRandom } from "../../src/adapters/systemRandom.ts";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { type ApiServer, startApiServer } from "../../src/apiserver/startApiServer.ts";
 import { applyManifest } from "../../src/cli/cluster/applyManifests.ts";
-import { compareRights } from "../../src/cli/cluster/compareRights.ts";
-import { manifestsOf } from "../../src/cli/cluster/installManifests.ts";
-import { readValues } from "../../src/cli/cluster/installValues.ts";
+import { compareRights } from "../../src/cli/install/compareRights.ts";
+import { manifestsOf } from "../../src/cli/install/installManifests.ts";
+import { readValues } from "../../src/cli/install/installValues.ts";
 
 const root = join(import.meta.dirname, "../..");
 const program = join(root, "dist/bundle/program/main.js");

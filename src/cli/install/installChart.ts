@@ -3,7 +3,7 @@ import { installedDefinitions, installObjects } from "./installObjects.ts";
 import { templateOf } from "./installTree.ts";
 import { installVersion, valuesSchema, valuesText } from "./installValues.ts";
 
-const generated = "Written by tools/genDeploy.ts from src/cli/cluster/install*.ts.";
+const generated = "Written by tools/genDeploy.ts from src/cli/install.";
 
 /** Every file of the Helm chart, by its path. */
 export function chartFiles(): ReadonlyMap<string, string> {

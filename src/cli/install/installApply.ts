@@ -4,9 +4,9 @@ import type { KubeObject } from "../../model/objects/object.ts";
 import { type Outcome, type Refusal, succeeded } from "../../model/outcome.ts";
 import { UserError } from "../../model/userError.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
+import { mustSucceed } from "../cluster/mustSucceed.ts";
 import { installKinds, nameOf, refOf, resourceOf } from "./installKinds.ts";
 import { partOf } from "./installObjects.ts";
-import { mustSucceed } from "./mustSucceed.ts";
 
 /** What an installation did, by the names of objects. */
 export interface Installed {

@@ -2,7 +2,7 @@ import { kubeHttp } from "../../adapters/kubernetes/kubeHttp.ts";
 import { pinoLog } from "../../adapters/pinoLog.ts";
 import { systemClock } from "../../adapters/systemClock.ts";
 import { UserError } from "../../model/userError.ts";
-import { type ClusterFlags, findCluster } from "./findCluster.ts";
+import { type ClusterFlags, findCluster } from "../cluster/findCluster.ts";
 import { namespaceOf } from "./install.ts";
 import { removeInstallation } from "./uninstallObjects.ts";
 

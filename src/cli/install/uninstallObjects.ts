@@ -6,9 +6,9 @@ import { reservationNamespace } from "../../model/scheduling/keys.ts";
 import { UserError } from "../../model/userError.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
+import { mustSucceed } from "../cluster/mustSucceed.ts";
 import { type InstallKind, installKinds, nameOf, refOf, resourceOf } from "./installKinds.ts";
 import { installedComponents, installedDefinitions, partOf } from "./installObjects.ts";
-import { mustSucceed } from "./mustSucceed.ts";
 
 export interface UninstallOptions {
   readonly namespace: string;

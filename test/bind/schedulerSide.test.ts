@@ -253,9 +253,9 @@ test("groups deleted before their sums were reported leave nothing behind", asyn
   for (let round = 0; round < 500; round++) {
     const id = `default/g${round}`;
     groups.set(id, {});
-    expect(await turns.groupTurn(id, cancel)).toMatchObject({ requeueAfterMs: expect.any(Number) });
+    expect(await turns.reconcileGroup(id, cancel)).toMatchObject({ requeueAfterMs: expect.any(Number) });
     groups.delete(id);
-    expect(await turns.groupTurn(id, cancel)).toBeUndefined();
+    expect(await turns.reconcileGroup(id, cancel)).toBeUndefined();
   }
   expect(turns.waits).toBe(0);
 });

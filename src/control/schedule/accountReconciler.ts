@@ -16,7 +16,7 @@ import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 
 /** The status of one object is written at most this often: a burst of pods is one write, not one for each. */
-const tellEveryMs = 1_000;
+const statusEveryMs = 1_000;
 
 /** Writes what groups and queues have and ask for on their status, and the same numbers as metrics. */
 export class AccountReconciler {
@@ -50,7 +50,7 @@ export class AccountReconciler {
     return dueMs !== undefined && this.controllers.ports.clock.nowMs() < dueMs;
   }
 
-  async groupTurn(id: string, cancel: Cancel): Promise<ReconcileResult> {
+  async reconcileGroup(id: string, cancel: Cancel): Promise<ReconcileResult> {
     const { cluster } = this.caches;
     const job = cluster.jobs.get(id);
     const group = this.caches.groups.get(id);
@@ -71,7 +71,7 @@ export class AccountReconciler {
    * All queues at once, from one moment. An event does not say which queues it changes: with the last pod of a group
    * its group goes, and with that the name of the queue.
    */
-  async queuesTurn(cancel: Cancel): Promise<ReconcileResult> {
+  async reconcileQueues(cancel: Cancel): Promise<ReconcileResult> {
     const { cluster, queues } = this.caches;
     const waitMs = this.waitMs("queues");
     if (waitMs > 0) return { requeueAfterMs: waitMs };
@@ -100,8 +100,8 @@ export class AccountReconciler {
     const nowMs = this.controllers.ports.clock.nowMs();
     const dueMs = this.dueMs.get(key);
     if (dueMs === undefined) {
-      this.dueMs.set(key, nowMs + tellEveryMs);
-      return tellEveryMs;
+      this.dueMs.set(key, nowMs + statusEveryMs);
+      return statusEveryMs;
     }
     if (nowMs < dueMs) return dueMs - nowMs;
     this.dueMs.delete(key);

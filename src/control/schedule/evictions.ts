@@ -232,15 +232,15 @@ export class Evictions {
     });
     if (marked === undefined) return undefined;
     const isNominated = async ({ pod, node }: Winner): Promise<true | undefined> =>
-      (await this.promise(pod, node, cancel)) ? true : undefined;
+      (await this.nominate(pod, node, cancel)) ? true : undefined;
     if ((await allOf(winners.slice(0, -1), isNominated)) === undefined) return undefined;
     const written = await this.annotate(holder, { [annotationKeys.plan]: plan }, "others go for it", cancel);
-    const stands = written.ok && written.value !== undefined && (await this.promise(written.value, last.node, cancel));
+    const stands = written.ok && written.value !== undefined && (await this.nominate(written.value, last.node, cancel));
     return stands ? marked : undefined;
   }
 
   /** A preemptor is nominated durably: a restart and later cycles honour the nomination. */
-  private async promise(pod: KubeObject, node: string, cancel: Cancel): Promise<boolean> {
+  private async nominate(pod: KubeObject, node: string, cancel: Cancel): Promise<boolean> {
     if ((pod as Pod).status?.nominatedNodeName === node) return true;
     const status = { nominatedNodeName: node };
     const why = `others are evicted from ${node} for it`;

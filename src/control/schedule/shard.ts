@@ -228,7 +228,7 @@ function addAccounts(
       kindSource(caches.groups, groupKeys(forObject())),
       kindSource(caches.requests, groupKeys(forMapped(groupOfRequest))),
     ],
-    reconcile: (id, { cancel }) => accounts.groupTurn(id, cancel),
+    reconcile: (id, { cancel }) => accounts.reconcileGroup(id, cancel),
   });
   add({
     name: "queue-accounts",
@@ -239,6 +239,6 @@ function addAccounts(
       kindSource(caches.requests, queueKeys),
       kindSource(caches.groups, queueKeys),
     ],
-    reconcile: (_, { cancel }) => accounts.queuesTurn(cancel),
+    reconcile: (_, { cancel }) => accounts.reconcileQueues(cancel),
   });
 }

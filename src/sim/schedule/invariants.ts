@@ -86,7 +86,7 @@ export const gangsStartWhole: Invariant = {
 };
 
 /** A pod on a node, as an actor observed it. */
-interface ToldPod {
+interface ReportedPod {
   readonly unit: string;
   readonly boundUs: number;
   goneUs: number;
@@ -94,10 +94,10 @@ interface ToldPod {
 
 function whileRequestsCome(store: ObjectStore, nowUs: () => number): Pick<Checks, "commit" | "learned"> {
   /** By actor that observed the pods. */
-  const told = new Map<string, Map<string, ToldPod>>();
+  const reported = new Map<string, Map<string, ReportedPod>>();
   const knownBound = ({ actor, life, askedUs }: CallRecord, unit: string): number => {
     let count = 0;
-    for (const each of told.get(`${actor}|${life}`)?.values() ?? []) {
+    for (const each of reported.get(`${actor}|${life}`)?.values() ?? []) {
       if (each.unit === unit && each.boundUs <= askedUs && each.goneUs >= askedUs) count++;
     }
     return count;
@@ -119,8 +119,8 @@ function whileRequestsCome(store: ObjectStore, nowUs: () => number): Pick<Checks
       if (resource !== "/pods") return;
       const pod = object;
       const who = `${actor}|${life}`;
-      const mine = told.get(who) ?? new Map<string, ToldPod>();
-      told.set(who, mine);
+      const mine = reported.get(who) ?? new Map<string, ReportedPod>();
+      reported.set(who, mine);
       const known = mine.get(pod.metadata.uid);
       const isGone = gone || hasEnded(pod);
       if (known !== undefined && isGone) known.goneUs = Math.min(known.goneUs, nowUs());
@@ -187,9 +187,10 @@ export const queuesAddUp: Invariant = {
       }
       for (const queue of all<Queue>(store, queuesKey)) {
         if ((queue.status?.childQueues?.length ?? 0) > 0) continue;
-        const told = milli(queue.status?.allocated?.[gpuName]);
+        const reported = milli(queue.status?.allocated?.[gpuName]);
         const has = byQueue.get(queue.metadata.name) ?? 0;
-        if (told !== has) return `queue ${queue.metadata.name} says ${told} thousandths of GPUs, its pods have ${has}`;
+        if (reported !== has)
+          return `queue ${queue.metadata.name} says ${reported} thousandths of GPUs, its pods have ${has}`;
       }
       return undefined;
     },

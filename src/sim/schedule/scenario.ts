@@ -22,6 +22,7 @@ import {
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import { mistaken } from "../mistake.ts";
 import type { Scenario } from "../scenario.ts";
+import { decidingAgainDecidesNothing, nothingStaysInDoubt, sumsClose } from "./clusterInvariants.ts";
 import {
   bindsTheSamePod,
   evictionsServe,
@@ -34,7 +35,6 @@ import {
 } from "./invariants.ts";
 import { mistakenControllers, type ScheduleMistake } from "./mistakes.ts";
 import { placementPace } from "./pace.ts";
-import { decidingAgainDecidesNothing, nothingStaysInDoubt, sumsClose } from "./worldInvariants.ts";
 
 export const podsRef = builtin.Pod;
 const jobsRef = builtin.Job;

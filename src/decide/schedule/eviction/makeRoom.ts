@@ -71,7 +71,7 @@ class Search {
     const { statement, watch } = this.session;
     this.mustMove.clear();
     watch.searching();
-    const hasRoom = generator === "NodeLocalGreedy" ? this.nodeByNode() : this.everybody();
+    const hasRoom = generator === "NodeLocalGreedy" ? this.nodeByNode() : this.allVictims();
     const isSolved = hasRoom && this.isAcceptable();
     if (hasRoom && !isSolved) this.counts.scenarios[generator].rejected++;
     if (!isSolved) statement.rollback(this.start);
@@ -97,7 +97,7 @@ class Search {
   }
 
   /** Evicts all candidates, then spares those that are not in the way. */
-  private everybody(): boolean {
+  private allVictims(): boolean {
     const { cluster, statement } = this.session;
     const counts = this.counts.scenarios.MultiNodeGang;
     counts.emitted++;

@@ -14,7 +14,7 @@ import { whyRefused } from "../placement/fit.ts";
 import { isReady, type Step } from "../placement/gang.ts";
 import { inPlacingOrder } from "../placement/placeGang.ts";
 import { placeTask, problemOf, roomForClaims } from "../placement/placeTask.ts";
-import { socialRules } from "../placement/podAffinity.ts";
+import { interPodRules } from "../placement/podAffinity.ts";
 import { constraintProblem } from "../placement/topologyDomains.ts";
 import { memoryGate } from "../queues/gates.ts";
 import type { QueueState } from "../queues/queueTree.ts";
@@ -397,7 +397,7 @@ function nodeReasons(session: Session, task: Task): { reasons: Map<string, strin
     else known.push(on);
   };
   const { shape } = task;
-  const rules = cluster.terms.isEmpty && shape.isLocal ? undefined : socialRules(task, cluster.terms, fit);
+  const rules = cluster.terms.isEmpty && shape.isLocal ? undefined : interPodRules(task, cluster.terms, fit);
   const bars = barredTypes(cluster, task);
   const gate = memoryGate(task);
   for (const node of table.nodes) {

@@ -10,7 +10,7 @@ import type { Task } from "../cluster/task.ts";
 import { memoryGate } from "../queues/gates.ts";
 import type { Statement } from "../statement.ts";
 import { nowhere } from "./fit.ts";
-import { type InterPodRules, socialRules } from "./podAffinity.ts";
+import { type InterPodRules, interPodRules } from "./podAffinity.ts";
 
 /** Where a task may go. */
 export interface Candidates {
@@ -56,7 +56,7 @@ export function findSpot(cluster: Cluster, task: Task, candidates: Candidates = 
   const { fit, table } = cluster;
   const { shape } = task;
   if (problemOf(cluster, task) !== undefined) return undefined;
-  const rules = cluster.terms.isEmpty && shape.isLocal ? undefined : socialRules(task, cluster.terms, fit);
+  const rules = cluster.terms.isEmpty && shape.isLocal ? undefined : interPodRules(task, cluster.terms, fit);
   const nominated = task.pod.status?.nominatedNodeName;
   const bars = barredTypes(cluster, task);
   const gate = memoryGate(task);
@@ -113,7 +113,7 @@ function isAlone({ volumeClaims, hasDeviceClaims }: PodShape): boolean {
  * The best of all nodes by their scores and by inter-pod affinity: `bestOf` without making lists of them. The last
  * argument is overwritten.
  */
-function bestByPodAffinity(scores: Float64Array, rules: InterPodRules, company: Float64Array): number {
+function bestByPodAffinity(scores: Float64Array, rules: InterPodRules, affinity: Float64Array): number {
   let best = nowhere;
   let bestScore = -1;
   if (!rules.hasScore) {
@@ -125,13 +125,13 @@ function bestByPodAffinity(scores: Float64Array, rules: InterPodRules, company: 
     }
     return best;
   }
-  rules.score(company);
+  rules.score(affinity);
   let least = 0;
   let most = 0;
   for (let at = 0; at < scores.length; at++) {
     // Where it may not go is not a number.
-    if ((scores[at] as number) < 0 || (rules.mayRefuse && rules.refuses(at) !== undefined)) company[at] = Number.NaN;
-    const each = company[at] as number;
+    if ((scores[at] as number) < 0 || (rules.mayRefuse && rules.refuses(at) !== undefined)) affinity[at] = Number.NaN;
+    const each = affinity[at] as number;
     if (each < least) least = each;
     else if (each > most) most = each;
   }
@@ -139,11 +139,11 @@ function bestByPodAffinity(scores: Float64Array, rules: InterPodRules, company: 
   let last = Number.NaN;
   let worth = 0;
   for (let at = 0; at < scores.length; at++) {
-    const each = company[at] as number;
+    const each = affinity[at] as number;
     if (each !== last) {
       if (Number.isNaN(each)) continue;
       last = each;
-      worth = most === least ? 0 : companyWorth(each, least, most);
+      worth = most === least ? 0 : affinityScore(each, least, most);
     }
     const score = (scores[at] as number) + worth;
     if (score <= bestScore) continue;
@@ -154,8 +154,8 @@ function bestByPodAffinity(scores: Float64Array, rules: InterPodRules, company: 
 }
 
 /** From the worst affinity score to the best, in hundredths. */
-function companyWorth(company: number, least: number, most: number): number {
-  return Math.round(((company - least) * 100) / (most - least)) * podAffinityWeight;
+function affinityScore(affinity: number, least: number, most: number): number {
+  return Math.round(((affinity - least) * 100) / (most - least)) * podAffinityWeight;
 }
 
 function bestOf(
@@ -167,16 +167,16 @@ function bestOf(
 ): number {
   const { fit } = cluster;
   if (rules?.hasScore !== true) return fit.bestAmong(task.shape, nodes, bonus);
-  const company = fit.scratch;
-  rules.score(company);
+  const affinity = fit.scratch;
+  rules.score(affinity);
   let least = 0;
   let most = 0;
   for (const at of nodes) {
-    least = Math.min(least, company[at] as number);
-    most = Math.max(most, company[at] as number);
+    least = Math.min(least, affinity[at] as number);
+    most = Math.max(most, affinity[at] as number);
   }
   if (most === least) return fit.bestAmong(task.shape, nodes, bonus);
-  const worth = (at: number): number => companyWorth(company[at] as number, least, most) + (bonus?.(at) ?? 0);
+  const worth = (at: number): number => affinityScore(affinity[at] as number, least, most) + (bonus?.(at) ?? 0);
   return fit.bestAmong(task.shape, nodes, worth);
 }
 

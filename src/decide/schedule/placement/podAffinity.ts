@@ -33,7 +33,7 @@ interface SpreadRule extends DomainCounts {
 }
 
 /** Undefined when no inter-pod rule concerns the pod. */
-export function socialRules(task: Task, terms: PodTerms, fit: Fit): InterPodRules | undefined {
+export function interPodRules(task: Task, terms: PodTerms, fit: Fit): InterPodRules | undefined {
   const { shape } = task;
   const matchesOthersAntiAffinity = terms.matchesOthersAntiAffinity(task);
   const hasOwn =

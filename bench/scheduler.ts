@@ -143,7 +143,7 @@ function* gangFigures(): Generator<Figure> {
     for (const each of late.groups) cluster.putPodGroup(each);
     for (const each of late.pods) addPod(cluster, each);
     cycle(cluster, nowMs);
-    cluster.touched();
+    cluster.changes.note();
     return cluster;
   };
   yield {

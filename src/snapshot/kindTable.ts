@@ -211,3 +211,12 @@ function deepFreeze<T>(value: T): T {
   for (const below of Object.values(value)) deepFreeze(below);
   return value;
 }
+
+/** A table of one list. */
+export function tableOf<T extends KubeObject>(objects: Iterable<T>): KindTable<T> {
+  const table = new KindTable<T>();
+  table.apply({ type: "relistBegins" });
+  for (const object of objects) table.apply({ type: "put", object });
+  table.apply({ type: "relistDone", revision: firstRevision });
+  return table;
+}

@@ -6,10 +6,9 @@ import { systemClock } from "../../adapters/systemClock.ts";
 import { errorOf } from "../../control/verify/runVerify.ts";
 import { type ShareView, whyRefused, whyShare } from "../../decide/bind/whyShare.ts";
 import type { Cluster } from "../../decide/schedule/cluster/cluster.ts";
+import { type ClusterObjects, clusterOf } from "../../decide/schedule/cluster/clusterOf.ts";
 import {
   answerWhy,
-  type ClusterObjects,
-  clusterOf,
   jobRows,
   nodeRows,
   type QueueRow,

@@ -146,7 +146,7 @@ export class BinderCaches {
   /** GPUs of a node that claims have, where this process counts devices. */
   private claimedGpus(node: Node): number {
     const devices = knownDeviceWorld(this.controllers);
-    const slices = devices?.slicesByNode.get(node.metadata.name) ?? [];
+    const slices = devices?.model.slicesByNode.get(node.metadata.name) ?? [];
     if (devices === undefined || slices.length === 0) return 0;
     const { tracker } = devices;
     const gpus = new NodeGpus(node, slices);

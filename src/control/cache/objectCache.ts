@@ -4,7 +4,7 @@ import { isAtLeast, type Revision } from "../../model/revision.ts";
 import { spread } from "../../ports/backoff.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import { type KindChange, type KindEvent, KindTable, type KindView } from "../../snapshot/kindTable.ts";
-import { CacheIndex, type IndexKeys, type Kept } from "./cacheIndex.ts";
+import { type IndexKeys, type Kept, ObjectIndex } from "../../snapshot/objectIndex.ts";
 import { Reflector, type ReflectorOptions, type Selection } from "./reflector.ts";
 
 export interface ObjectCacheOptions<T extends KubeObject> extends ReflectorOptions<T> {
@@ -51,7 +51,7 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
   private readonly reflector: Reflector;
   private handlers: Kept<CacheEvent<T>>[] = [];
   private followers: Kept<Step<T>>[] = [];
-  private readonly indexes: CacheIndex<T>[] = [];
+  private readonly indexes: ObjectIndex<T>[] = [];
   private pending: KindEvent<T>[] = [];
   private isTelling = false;
   private waiters: Waiter[] = [];
@@ -179,8 +179,8 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
   }
 
   /** Objects by something else than their key. An object may be under several values or none. */
-  index(keysOf: IndexKeys<T>): CacheIndex<T> {
-    const index = new CacheIndex<T>(keysOf);
+  index(keysOf: IndexKeys<T>): ObjectIndex<T> {
+    const index = new ObjectIndex<T>(keysOf);
     for (const [key, object] of this.table.view().objects) index.apply({ type: "added", key, object });
     this.indexes.push(index);
     return index;

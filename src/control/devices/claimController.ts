@@ -7,6 +7,7 @@ import {
   releaseClaim,
   withoutProtection,
 } from "../../decide/devices/claims/releaseClaim.ts";
+import { claimKeysOf } from "../../decide/devices/deviceModel.ts";
 import { type FreshObject, lookAgain } from "../../intents/lookAgain.ts";
 import { type Intent, kindOf } from "../../model/intent.ts";
 import type { Node, Pod, PodGroup, ResourceClaim } from "../../model/kubernetes.generated.ts";
@@ -18,7 +19,7 @@ import { commit } from "../runtime/commit.ts";
 import type { EventRecorder } from "../runtime/eventRecorder.ts";
 import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { kindSource, type Source } from "../runtime/sources.ts";
-import { asKube, claimKeysOf, type DeviceCaches, deviceKinds, podKeyOf } from "./deviceCaches.ts";
+import { asKube, type DeviceCaches, deviceKinds, podKeyOf } from "./deviceCaches.ts";
 
 /**
  * Server-side apply wants the name that Kubernetes' own controller has, so that the two never fight over a pod's
@@ -51,7 +52,8 @@ class ClaimController {
   }
 
   sources(): Source[] {
-    const { pods, claims, templates, nodes, podsByClaim, podsByTemplate, claimsByUser, claimsByOwner } = this.world;
+    const { pods, claims, templates, nodes, podsByTemplate, claimsByUser, claimsByOwner } = this.world;
+    const { podsByClaim } = this.world.model;
     const { groups, podsByGroup } = this.world;
     return [
       ...(groups === undefined
@@ -125,7 +127,7 @@ class ClaimController {
         claimOf: (name) => made.find(({ metadata }) => metadata.name === name) ?? tracker.get(namespace, name),
         owned: [...claimsByOwner.get(uid), ...made],
         absentAt: claims.revision,
-        group: this.world.groupOf(pod),
+        group: this.world.model.groupOf(pod),
       });
     let generated = generate();
     for (const name of generated.missing) {

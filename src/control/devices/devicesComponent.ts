@@ -1,9 +1,10 @@
+import type { MakeTracker } from "../../decide/devices/deviceModel.ts";
 import type { DeviceFeatures } from "../../decide/devices/search/features.ts";
 import type { Component } from "../runtime/component.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import { EventRecorder } from "../runtime/eventRecorder.ts";
 import { addClaimController } from "./claimController.ts";
-import { type DeviceCaches, deviceCachesOf, type MakeTracker } from "./deviceCaches.ts";
+import { type DeviceCaches, deviceCachesOf } from "./deviceCaches.ts";
 import { addTaintController } from "./taintController.ts";
 
 export interface DevicesOptions {

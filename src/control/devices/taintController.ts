@@ -1,3 +1,4 @@
+import { claimKeysOf } from "../../decide/devices/deviceModel.ts";
 import {
   type Eviction,
   evictionOfPod,
@@ -17,11 +18,11 @@ import { equalFields } from "../../model/objects/json.ts";
 import { laterOf } from "../../model/revision.ts";
 import { formatTime } from "../../model/values/time.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import type { CacheIndex } from "../cache/cacheIndex.ts";
+import type { ObjectIndex } from "../../snapshot/objectIndex.ts";
 import type { EventRecorder } from "../runtime/eventRecorder.ts";
 import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { kindSource, type Source } from "../runtime/sources.ts";
-import { asKube, claimKeysOf, type DeviceCaches, deviceKinds, podKeyOf } from "./deviceCaches.ts";
+import { asKube, type DeviceCaches, deviceKinds, podKeyOf } from "./deviceCaches.ts";
 
 /** Evicts pods from devices that were tainted with NoExecute, and tells in each rule's status how far that is. */
 export function addTaintController(world: DeviceCaches, recorder: EventRecorder): void {
@@ -43,8 +44,8 @@ const evictedMax = 500;
 class TaintController {
   private readonly world: DeviceCaches;
   private readonly recorder: EventRecorder;
-  private readonly slicesByPool: CacheIndex<ResourceSlice>;
-  private readonly claimsByPool: CacheIndex<ResourceClaim>;
+  private readonly slicesByPool: ObjectIndex<ResourceSlice>;
+  private readonly claimsByPool: ObjectIndex<ResourceClaim>;
   /** Pods that were evicted, by UID, with the rule. The oldest are forgotten. */
   private readonly evicted = new Map<string, string | undefined>();
   private readonly announced = new Set<string>();
@@ -61,7 +62,8 @@ class TaintController {
   }
 
   sources(): Source[] {
-    const { pods, claims, slices, rules, podsByClaim } = this.world;
+    const { pods, claims, slices, rules } = this.world;
+    const { podsByClaim } = this.world.model;
     return [
       { start: () => () => this.recorder.stop() },
       kindSource(pods, (event) => {
@@ -229,7 +231,7 @@ class TaintController {
   }
 
   private groupUidOf(pod: Pod): string | undefined {
-    const group = this.world.groupOf(pod);
+    const group = this.world.model.groupOf(pod);
     return typeof group === "string" ? undefined : group.metadata.uid;
   }
 
@@ -248,7 +250,7 @@ class TaintController {
   private podsUsing(claims: readonly ResourceClaim[]): string[] {
     const keys = new Set<string>();
     for (const { metadata } of claims) {
-      for (const pod of this.world.podsByClaim.get(`${metadata.namespace ?? ""}/${metadata.name}`))
+      for (const pod of this.world.model.podsByClaim.get(`${metadata.namespace ?? ""}/${metadata.name}`))
         keys.add(podKeyOf(pod));
     }
     return [...keys].sort();

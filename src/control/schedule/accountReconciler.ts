@@ -60,7 +60,7 @@ export class AccountReconciler {
     }
     const waitMs = this.waitMs(`group ${id}`);
     if (waitMs > 0) return { requeueAfterMs: waitMs };
-    this.caches.settle();
+    this.caches.model.settle();
     const wanted = groupResources(cluster, job);
     const known = group.status?.resourcesStatus;
     if (equalFields(known, wanted)) return undefined;
@@ -75,7 +75,7 @@ export class AccountReconciler {
     const { cluster, queues } = this.caches;
     const waitMs = this.waitMs("queues");
     if (waitMs > 0) return { requeueAfterMs: waitMs };
-    this.caches.settle();
+    this.caches.model.settle();
     cluster.refresh(this.controllers.ports.clock.nowMs());
     const requests = queueRequests(cluster);
     const classes = classesOfQueues(cluster);

@@ -1,4 +1,5 @@
 import { type Job, staleSubGroupsOf } from "../../decide/schedule/cluster/job.ts";
+import { evictionKey, type Mark } from "../../decide/schedule/cluster/marks.ts";
 import type { Task } from "../../decide/schedule/cluster/task.ts";
 import type { Plan, PlannedEviction } from "../../decide/schedule/cycle.ts";
 import { whyEvicted } from "../../decide/schedule/explain/explain.ts";
@@ -24,7 +25,7 @@ import type { GroupMarks } from "./groupMarks.ts";
 import { holdBack } from "./holdBack.ts";
 import { ownerChain } from "./ownerChain.ts";
 import { type Change, patchObject } from "./patchObject.ts";
-import { evictionKey, type Mark, refs, type SchedulerCaches } from "./schedulerCaches.ts";
+import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 
 const disruptionTarget = "DisruptionTarget";
 /** Plans that are carried out at once, and calls of each: enough that one sync of the disk carries many of them. */
@@ -245,7 +246,7 @@ export class Evictions {
     const status = { nominatedNodeName: node };
     const why = `others are evicted from ${node} for it`;
     const outcome = await this.patch(pod, { subresource: "status", patch: { status }, why }, cancel);
-    if (outcome.ok && outcome.value.object !== undefined) this.caches.wrote(outcome.value.object);
+    if (outcome.ok && outcome.value.object !== undefined) this.caches.model.wrote(outcome.value.object);
     return outcome.ok;
   }
 

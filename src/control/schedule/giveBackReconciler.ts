@@ -33,7 +33,7 @@ export class GiveBackReconciler {
     const task = this.caches.cluster.tasks.get(uid);
     if (task?.status !== "pending" || this.caches.requests.get(task.key) !== undefined) return undefined;
     const { pod } = task;
-    const podsGroup = this.devices.groupOf(pod);
+    const podsGroup = this.devices.model.groupOf(pod);
     const group = typeof podsGroup === "string" ? undefined : podsGroup;
     const claims = this.settledClaims(pod);
     const steps = whatToGiveBack({
@@ -56,7 +56,7 @@ export class GiveBackReconciler {
   private settledClaims(pod: Pod): readonly PodClaim[] {
     const { tracker } = this.devices;
     const get = (namespace: string, name: string): ResourceClaim | undefined => tracker.get(namespace, name);
-    const own = claimsOfPod(pod, get, this.devices.groupOf(pod));
+    const own = claimsOfPod(pod, get, this.devices.model.groupOf(pod));
     const named = own.ok ? own.claims : [];
     const held = claimsHeldBy(pod, get).filter(({ claim }) => !named.some((each) => each.claim === claim));
     return [...named, ...held].filter(
@@ -126,7 +126,7 @@ export class GiveBackReconciler {
 
   /** The pods that the claim is reserved for: this one, or those of its group. */
   private usersOf(claim: ResourceClaim, pod: Pod): readonly Pod[] {
-    const group = this.devices.groupOf(pod);
+    const group = this.devices.model.groupOf(pod);
     if (typeof group !== "string" && isReservedFor(claim, group.metadata.uid)) {
       return this.membersOf(group).filter((member) => !this.isPlaced(member));
     }

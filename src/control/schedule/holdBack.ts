@@ -16,5 +16,4 @@ export function holdBack(
   if (!cluster.tasks.has(uid)) return;
   const times = (cluster.heldBack.get(uid)?.times ?? 0) + 1;
   cluster.heldBack.set(uid, { untilMs: nowMs + Math.min(longestMs, firstMs * 2 ** (times - 1)), why, times });
-  cluster.touched();
 }

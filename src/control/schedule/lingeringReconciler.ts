@@ -34,7 +34,7 @@ export class LingeringReconciler {
 
   async reconcile(uid: string, cancel: Cancel): Promise<ReconcileResult> {
     const { caches } = this;
-    const groups = caches.lingeringGroups(uid);
+    const groups = caches.model.lingeringGroups(uid);
     if (groups.length === 0) return undefined;
     const atLeast = laterOf(caches.requests.revision, caches.pods.revision);
     const kept = await lookAgainAtAll(
@@ -51,7 +51,7 @@ export class LingeringReconciler {
     }
     const isShown = await caches.pods.waitForRevision(newest, { cancel, timeoutMs: showMs });
     if (!isShown) return { requeueAfterMs: 1 };
-    caches.letGo(uid);
+    caches.model.letGo(uid);
     this.onGone();
     return undefined;
   }

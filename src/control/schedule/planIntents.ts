@@ -2,6 +2,8 @@ import { groupClaimsAnnotation } from "../../decide/bind/claimStatus.ts";
 import { extendedEntry } from "../../decide/devices/claims/extendedClaim.ts";
 import type { Cluster } from "../../decide/schedule/cluster/cluster.ts";
 import { type GroupNode, type Job, podSetsOf } from "../../decide/schedule/cluster/job.ts";
+import type { Mark } from "../../decide/schedule/cluster/marks.ts";
+import type { ChosenDevices } from "../../decide/schedule/cluster/pendingClaims.ts";
 import { bindsInOneWrite } from "../../decide/schedule/cluster/podShape.ts";
 import type { PlannedBind, PlannedJob } from "../../decide/schedule/cycle.ts";
 import { isSatisfied } from "../../decide/schedule/placement/gang.ts";
@@ -13,8 +15,6 @@ import { isShared, portionText } from "../../model/scheduling/gpuRequest.ts";
 import { annotationKeys, epochOf, labelKeys } from "../../model/scheduling/keys.ts";
 import { uuid5 } from "../../model/values/uuid5.ts";
 import type { Decision } from "../runtime/commit.ts";
-import type { ChosenDevices } from "./pendingClaims.ts";
-import type { Mark } from "./schedulerCaches.ts";
 
 /** What is written for a job, or for a part of it that stands by itself: all of it, or none. */
 export interface JobCommit {

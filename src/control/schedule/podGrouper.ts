@@ -22,7 +22,7 @@ import { annotationKeys, kaiSchedulerName, labelKeys, scalingNamespace } from ".
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import { type KaiConfig, kaiConfigName, kaiConfigRef } from "../../model/scheduling/schedulingShard.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import type { CacheIndex } from "../cache/cacheIndex.ts";
+import type { ObjectIndex } from "../../snapshot/objectIndex.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import type { EventRecorder } from "../runtime/eventRecorder.ts";
@@ -41,7 +41,7 @@ export class GroupReconciler {
   private readonly recorder: EventRecorder;
   private readonly pods: ObjectCache<Pod>;
   /** By the job that they launch. */
-  private readonly launchers: CacheIndex;
+  private readonly launchers: ObjectIndex;
   private readonly groups: ObjectCache<PodGroup>;
   private readonly priorityClasses: ObjectCache<PriorityClass>;
   private readonly namespaces: ObjectCache<Namespace>;

@@ -100,7 +100,7 @@ test("what we wrote on a pod counts before the watch shows it, and what was befo
   beLate();
   // Somebody else writes first, and we on top of it; the watch has shown neither.
   await patched(kube, { metadata: { labels: { other: "yes" } } });
-  world.wrote(await patched(kube, { status: { nominatedNodeName: "n1" } }, "status"));
+  world.model.wrote(await patched(kube, { status: { nominatedNodeName: "n1" } }, "status"));
   expect(promise()).toBe("n1");
   await settle();
   catchUp(1);
@@ -126,7 +126,7 @@ test("a reservation that has no node yet holds its GPU on the one that it names"
   const created = await kube.create(refs.pods, pod);
   if (!created.ok) throw new Error(created.message);
   await settle();
-  world.settle();
+  world.model.settle();
   expect(world.cluster.tasks.get(created.value.metadata.uid)?.places).toEqual([{ node: "n1", groups: ["g"] }]);
   await stop();
 });

@@ -1,4 +1,5 @@
 import type { Job } from "../../decide/schedule/cluster/job.ts";
+import type { Mark } from "../../decide/schedule/cluster/marks.ts";
 import type { Task } from "../../decide/schedule/cluster/task.ts";
 import { cycle, type Plan, type PlannedBind } from "../../decide/schedule/cycle.ts";
 import { explain, explainMissingGroup, explainUnserved } from "../../decide/schedule/explain/explain.ts";
@@ -10,6 +11,7 @@ import { type Intent, keyOf, kindOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { isForGood, type Outcome, type Refusal, refused } from "../../model/outcome.ts";
 import { firstRevision, type Revision } from "../../model/revision.ts";
+import { nodePoolOf } from "../../model/scheduling/keys.ts";
 import { poolName } from "../../model/scheduling/podGroup.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import { type Decision, resolveUnknown } from "../runtime/commit.ts";
@@ -23,7 +25,7 @@ import { holdBack } from "./holdBack.ts";
 import { measureBudgets, measureSearch, Stages } from "./measures.ts";
 import { commitsOf, type JobCommit } from "./planIntents.ts";
 import type { Found } from "./reasonBook.ts";
-import { type Mark, poolOf, type SchedulerCaches } from "./schedulerCaches.ts";
+import type { SchedulerCaches } from "./schedulerCaches.ts";
 import { lookAtNodes, takeOver, voidSet } from "./takeOver.ts";
 
 /** Writes on their way at once: enough that one sync of the disk carries many of them. */
@@ -108,7 +110,7 @@ export class SchedulingCycles {
     if (this.unknown.size > 0) await this.resolve(cancel);
     const unfinished = await this.evictions.finish(cancel);
     if (unfinished !== undefined) return this.soon(unfinished);
-    const revision = caches.settle();
+    const revision = caches.model.settle();
     if (!caches.picture.snapshot().isComplete) return { again: "the caches have not synced" };
     if (this.startsKnownIn !== this.tookOverIn) {
       this.marks.noteForgottenStarts();
@@ -130,7 +132,7 @@ export class SchedulingCycles {
       stages,
     );
     stages.close();
-    this.decidedVersion = cluster.version;
+    this.decidedVersion = cluster.changes.count;
     this.wakeMs = plan.wakeMs;
     this.measure(plan);
     this.listener.onBroken(plan.broken);
@@ -165,7 +167,7 @@ export class SchedulingCycles {
     if (!lease.isProven) return "the lease has to be renewed before anything is written";
     const epoch = JSON.stringify(lease.epoch);
     if (this.tookOverIn === epoch) return undefined;
-    const { pendingClaims } = this.caches;
+    const { pendingClaims } = this.caches.model;
     if (pendingClaims !== undefined) pendingClaims.decidedBy = "take-over";
     if (this.unmarked.epoch !== epoch) this.unmarked = { epoch, sinceMs: new Map() };
     const refusal = await takeOver(
@@ -191,7 +193,8 @@ export class SchedulingCycles {
 
   /** The picture is complete: what counts as in flight now was decided by an earlier leader. */
   private beginWithDevices(): void {
-    const { pendingClaims, devices } = this.caches;
+    const { devices } = this.caches;
+    const { pendingClaims } = this.caches.model;
     if (pendingClaims === undefined || devices === undefined || pendingClaims.decidedBy === "scheduler") return;
     pendingClaims.decidedBy = "scheduler";
     devices.report.tookOver("scheduler", devices.tracker, { voided: devices.takeOver.voided });
@@ -245,21 +248,22 @@ export class SchedulingCycles {
    * Pods whose group does not exist, or is in a pool that no scheduler serves. One of several schedulers reports them.
    */
   private explainStrays(found: Found[]): void {
-    const { cluster, groups, servedPools } = this.caches;
+    const { cluster, groups } = this.caches;
+    const { servedPools } = cluster;
     if (cluster.settings.nodePool !== "") return;
     for (const [id, tasks] of cluster.withoutGroup) {
       if (![...tasks].some(({ status }) => status === "pending")) continue;
       const group = groups.get(id);
       const waiting = waitingOf(tasks);
       if (group === undefined) found.push({ id, verdict: explainMissingGroup(id), waiting });
-      else if (servedPools?.has(poolOf(group)) === false)
-        found.push({ id, verdict: explainUnserved(poolOf(group), id), waiting });
+      else if (servedPools?.has(nodePoolOf(group)) === false)
+        found.push({ id, verdict: explainUnserved(nodePoolOf(group), id), waiting });
     }
   }
 
   private isNothingNew(nowMs: number): boolean {
     const { cluster } = this.caches;
-    if (cluster.version === this.decidedVersion) return this.wakeMs === undefined || nowMs < this.wakeMs;
+    if (cluster.changes.count === this.decidedVersion) return this.wakeMs === undefined || nowMs < this.wakeMs;
     return false;
   }
 
@@ -294,7 +298,7 @@ export class SchedulingCycles {
       assert(stale.length === 0 || writes.length === 1, () => "a part of a set is stale");
       return stale.length === 0;
     });
-    caches.settleClaims();
+    caches.model.settleClaims();
     const writes = decided.flatMap((commit) => commit.writes.map((write) => ({ commit, ...write })));
     let hasFailed = decided.length < commits.length;
     const voided = new Set<JobCommit>();

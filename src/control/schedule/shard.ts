@@ -4,7 +4,6 @@ import type { KubeObject } from "../../model/objects/object.ts";
 import { annotationKeys } from "../../model/scheduling/keys.ts";
 import { poolName } from "../../model/scheduling/podGroup.ts";
 import { kaiConfigRef } from "../../model/scheduling/schedulingShard.ts";
-import { deviceCachesOf } from "../devices/deviceCaches.ts";
 import type { Controller, ControllerOptions } from "../runtime/controller.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import { EventRecorder } from "../runtime/eventRecorder.ts";
@@ -12,6 +11,7 @@ import { Channel, forMapped, forObject, type KeysOf, kindSource } from "../runti
 import { AccountReconciler } from "./accountReconciler.ts";
 import { GiveBackReconciler } from "./giveBackReconciler.ts";
 import { forStaleGroups, GroupMarks } from "./groupMarks.ts";
+import { settleLingeringClaims } from "./lingeringClaims.ts";
 import { LingeringReconciler } from "./lingeringReconciler.ts";
 import { PlainGroupReconciler } from "./plainGroupReconciler.ts";
 import { ReasonBook } from "./reasonBook.ts";
@@ -96,14 +96,12 @@ export function addShard(
     past.push(pastKey);
   }
   const lingers = new Channel();
-  caches.onLingering = (uid) => lingers.push(uid);
   const lingering = new LingeringReconciler(controllers, caches, () => again.push(cycleKey));
-  const { pendingClaims } = caches;
-  if (pendingClaims !== undefined) {
-    const lingeringClaims = new Channel();
-    caches.onLingeringClaims = (uid) => lingeringClaims.push(uid);
-    caches.onFreed = () => again.push(cycleKey);
-    const giveBack = new GiveBackReconciler(controllers, caches, deviceCachesOf(controllers));
+  const { pendingClaims } = caches.model;
+  const { devices } = caches;
+  const lingeringClaims = new Channel();
+  if (pendingClaims !== undefined && devices !== undefined) {
+    const giveBack = new GiveBackReconciler(controllers, caches, devices);
     add({
       name: "give-back-claims",
       concurrency: 4,
@@ -114,7 +112,8 @@ export function addShard(
       name: "lingering-claims",
       concurrency: 16,
       sources: [lingeringClaims],
-      reconcile: (uid, { cancel }) => pendingClaims.reconcile(uid, caches.requests.revision, cancel),
+      reconcile: (uid, { cancel }) =>
+        settleLingeringClaims(devices, pendingClaims, uid, { requestsRevision: caches.requests.revision, cancel }),
     });
   }
   add({
@@ -148,7 +147,16 @@ export function addShard(
     sources: [marked, kindSource(caches.groups, forStaleGroups)],
     reconcile: (key, { cancel }) => marks.reconcile(key, cancel),
   });
-  addAccounts(controllers, caches, add);
+  const onMoved = addAccounts(controllers, caches, add);
+  caches.model.listener = {
+    onMoved,
+    onLingering: (uid) => lingers.push(uid),
+    onLingeringClaims: (uid) => lingeringClaims.push(uid),
+    onClaimsEnded: (uid, endedAt) => {
+      void devices?.claims.waitForRevision(endedAt).then(() => pendingClaims?.letGoOfShown(uid));
+    },
+    onFreed: () => again.push(cycleKey),
+  };
   const { plainGroups } = caches;
   if (plainGroups !== undefined && settings.placesPlainPods) {
     const plain = new PlainGroupReconciler(controllers, caches, plainGroups, book);
@@ -189,12 +197,12 @@ export function addShard(
   };
 }
 
-/** What groups and queues have, on their status. */
+/** What groups and queues have, on their status. Answers with what to call when a pod counts somewhere else. */
 function addAccounts(
   controllers: Controllers,
   caches: SchedulerCaches,
   add: (options: ControllerOptions) => void,
-): void {
+): (uid: string) => void {
   const configs = caches.cluster.settings.readsShards ? controllers.cache(kaiConfigRef) : undefined;
   const accounts = new AccountReconciler(controllers, caches, configs);
   const groupOf = ({ metadata }: KubeObject): string[] => {
@@ -214,11 +222,6 @@ function addAccounts(
   const queueKeys = (): string[] => (accounts.isAwaited(queuesKey) ? [] : [queuesKey]);
   const movedGroups = new Channel();
   const movedQueues = new Channel();
-  caches.onMoved = (uid) => {
-    for (const key of queueKeys()) movedQueues.push(key);
-    const id = caches.cluster.tasks.get(uid)?.job?.id;
-    if (id !== undefined && !accounts.isAwaited(`group ${id}`)) movedGroups.push(id);
-  };
   add({
     name: "podgroup-accounts",
     concurrency: 64,
@@ -241,4 +244,9 @@ function addAccounts(
     ],
     reconcile: (_, { cancel }) => accounts.reconcileQueues(cancel),
   });
+  return (uid) => {
+    for (const key of queueKeys()) movedQueues.push(key);
+    const id = caches.cluster.tasks.get(uid)?.job?.id;
+    if (id !== undefined && !accounts.isAwaited(`group ${id}`)) movedGroups.push(id);
+  };
 }

@@ -35,9 +35,9 @@ export function addShardReconciler(
   /** A pod of an unserved pool has no scheduler to wait for; the scheduler of the pool without a name reports that. */
   const serve = (pools: ReadonlySet<string>): void => {
     const { caches, wake } = first;
-    if (caches.servedPools !== undefined && equalFields([...caches.servedPools].sort(), [...pools].sort())) return;
-    caches.servedPools = pools;
-    caches.cluster.touched();
+    const { servedPools } = caches.cluster;
+    if (servedPools !== undefined && equalFields([...servedPools].sort(), [...pools].sort())) return;
+    caches.cluster.servedPools = pools;
     wake();
   };
 

@@ -2,6 +2,7 @@ import type { Job } from "../../decide/schedule/cluster/job.ts";
 import type { Task } from "../../decide/schedule/cluster/task.ts";
 import type { Verdict } from "../../decide/schedule/explain/verdict.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
+import { nodePoolOf } from "../../model/scheduling/keys.ts";
 import {
   type PodGroup,
   poolName,
@@ -16,7 +17,7 @@ import type { EventRecorder } from "../runtime/eventRecorder.ts";
 import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { patchObject } from "./patchObject.ts";
 import type { Reason, ReasonBook } from "./reasonBook.ts";
-import { poolOf, refs, type SchedulerCaches } from "./schedulerCaches.ts";
+import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 
 /**
  * Numbers in a sentence change with every pod that comes and goes; the same kind of reason is written again this often
@@ -245,7 +246,7 @@ function untilClaimsAreLate({ tasks }: Job, nowMs: number): number {
 }
 
 function poolNameOf({ metadata }: PodGroup): string {
-  return poolName(poolOf({ metadata }));
+  return poolName(nodePoolOf({ metadata }));
 }
 
 /** Conditions of other pools: there is one for each. */

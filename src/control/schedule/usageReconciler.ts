@@ -88,7 +88,7 @@ export class UsageReconciler {
   /** What this process has seen: it begins with its start. */
   private ownSamples(usage: UsageSettings, nowMs: number): readonly UsageSample[] {
     const { cluster } = this.caches;
-    this.caches.settle();
+    this.caches.model.settle();
     cluster.refresh(nowMs);
     const byQueue = new Map([...cluster.queues.byName].map(([name, { allocated }]) => [name, [...allocated] as const]));
     const fromMs = windowStartMs(usage, nowMs);

@@ -8,7 +8,7 @@ import { lookAgain } from "../../intents/lookAgain.ts";
 import type { Lease, Node, NodeCondition, Pod } from "../../model/kubernetes.generated.ts";
 import { equalFields } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
-import type { CacheIndex } from "../cache/cacheIndex.ts";
+import type { ObjectIndex } from "../../snapshot/objectIndex.ts";
 import type { CacheEvent } from "../cache/objectCache.ts";
 import type { Committed } from "../runtime/commit.ts";
 import type { Controllers } from "../runtime/controllers.ts";
@@ -32,7 +32,7 @@ export const nodeLivesTimes: NodeLivesTimes = { ...nodeLifeDefaults, tickMs: 5_0
 export function addNodeLives(
   controllers: Controllers,
   caches: WorkloadCaches,
-  podsByNode: CacheIndex<Pod>,
+  podsByNode: ObjectIndex<Pod>,
   times: NodeLivesTimes = nodeLivesTimes,
 ): void {
   const { inFlight, nodes, pods } = caches;

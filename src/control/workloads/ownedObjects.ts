@@ -3,7 +3,7 @@ import type { KubeObject } from "../../model/objects/object.ts";
 import { controllerOf } from "../../model/objects/ownership.ts";
 import type { Resource } from "../../model/objects/resource.ts";
 
-import type { CacheIndex } from "../cache/cacheIndex.ts";
+import type { ObjectIndex } from "../../snapshot/objectIndex.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
 import type { InFlightWrites } from "./inFlightWrites.ts";
 
@@ -11,8 +11,8 @@ import type { InFlightWrites } from "./inFlightWrites.ts";
 export class OwnedObjects<T extends KubeObject> {
   readonly kind: Resource<T>;
   readonly cache: ObjectCache<T>;
-  private readonly owned: CacheIndex<T>;
-  private readonly orphans: CacheIndex<T>;
+  private readonly owned: ObjectIndex<T>;
+  private readonly orphans: ObjectIndex<T>;
 
   constructor(inFlight: InFlightWrites, kind: Resource<T>) {
     this.kind = kind;

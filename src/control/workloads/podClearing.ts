@@ -3,7 +3,7 @@ import { lookAgain } from "../../intents/lookAgain.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { isFinished, isLeaving } from "../../model/objects/podFacts.ts";
 import { laterOf } from "../../model/revision.ts";
-import type { CacheIndex } from "../cache/cacheIndex.ts";
+import type { ObjectIndex } from "../../snapshot/objectIndex.ts";
 import type { CacheEvent } from "../cache/objectCache.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
@@ -17,7 +17,7 @@ const only = "pods";
 const everyMs = 20_000;
 
 /** Deletes pods that no other controller deletes: on nodes that are gone, ended long ago, or never placed. */
-export function addPodClearing(controllers: Controllers, caches: WorkloadCaches, podsByNode: CacheIndex<Pod>): void {
+export function addPodClearing(controllers: Controllers, caches: WorkloadCaches, podsByNode: ObjectIndex<Pod>): void {
   const { inFlight, pods, nodes } = caches;
   const { kube, ports } = controllers;
   /** By what makes a pod worth a look; a pod that just runs is in none of them. */

@@ -5,7 +5,7 @@ import type { Node, Pod, Service } from "../../model/kubernetes.generated.ts";
 import type { Decision } from "../../model/objects/draft.ts";
 import { type LabelRequirements, selectorRequirements } from "../../model/objects/labelSelector.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
-import type { CacheIndex } from "../cache/cacheIndex.ts";
+import type { ObjectIndex } from "../../snapshot/objectIndex.ts";
 import type { CacheEvent } from "../cache/objectCache.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import { forMapped, forObject, forOwner, kindSource, type Source } from "../runtime/sources.ts";
@@ -22,7 +22,7 @@ const serviceLabel = "kubernetes.io/service-name";
 export function addServiceEndpoints(
   controllers: Controllers,
   caches: WorkloadCaches,
-  podsByNode: CacheIndex<Pod>,
+  podsByNode: ObjectIndex<Pod>,
 ): void {
   const { inFlight, pods, nodes, services, slices, endpoints } = caches;
   const behind = new SelectorIndex({

@@ -79,10 +79,10 @@ test("a pod that could be evicted when it has arrived changes what is decided, a
     const { uid } = victim!.metadata;
     cluster.setPlaces(uid, [{ node: "n1", groups: [] }]);
     expect(evicted(decide(cluster))).toEqual([]);
-    const before = cluster.version;
+    const before = cluster.changes.count;
     cluster.putPod({ ...victim!, spec: { ...victim!.spec!, nodeName: "n1" } });
     cluster.setPlaces(uid, [{ node: "n1", groups: [] }]);
-    return { hasChanged: cluster.version > before, goes: evicted(decide(cluster)) };
+    return { hasChanged: cluster.changes.count > before, goes: evicted(decide(cluster)) };
   };
   expect(arrive(true)).toEqual({ hasChanged: true, goes: ["t-000"] });
   expect(arrive(false)).toEqual({ hasChanged: false, goes: [] });

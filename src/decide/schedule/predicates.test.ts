@@ -194,7 +194,7 @@ describe("volumes", () => {
       spec: { volumeName: "pv" },
       status: { phase: "Bound" },
     } as never);
-    made.touched();
+    made.changes.note();
     expect(outcome(decide(made))).toEqual({ p: "n1" });
   });
 

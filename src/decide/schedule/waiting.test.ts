@@ -164,7 +164,7 @@ const waits: readonly Wait[] = [
     },
     help: (cluster) => {
       cluster.configMaps = new Set(["default/settings"]);
-      cluster.touched();
+      cluster.changes.note();
     },
   },
   {

@@ -109,6 +109,15 @@ export function nodeHeldBy(pod: {
   return isReservationPod(pod) ? pod.metadata.annotations?.[annotationKeys.reservesOn] : undefined;
 }
 
+/** The node pool that an object belongs to. */
+export function nodePoolOf({
+  metadata,
+}: {
+  readonly metadata: { readonly labels?: Readonly<Record<string, string>> };
+}): string {
+  return metadata.labels?.[labelKeys.nodePool] ?? "";
+}
+
 /** The epoch of the scheduler that a pod names; `none` when no leader has changed while it waited. */
 export function epochOf({ metadata }: { metadata: { annotations?: Record<string, string> } }): string {
   return metadata.annotations?.[annotationKeys.schedulerEpoch] ?? "none";

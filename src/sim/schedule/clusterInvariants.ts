@@ -51,7 +51,7 @@ export const sumsClose = (held: Held): Invariant => ({
 
 /** What a scheduler has in mind against a recount, and against the pods as they are. */
 function miscounted(store: ObjectStore, world: SchedulerCaches): string | undefined {
-  world.settle();
+  world.model.settle();
   try {
     world.cluster.assertCounts();
   } catch (error) {
@@ -62,7 +62,7 @@ function miscounted(store: ObjectStore, world: SchedulerCaches): string | undefi
     const isOver = status?.phase === "Succeeded" || status?.phase === "Failed";
     const there = isOver ? "" : (spec?.nodeName ?? "");
     // A stand-by does not look up what became of a share whose request has ended; it does so when it leads.
-    if (world.lingeringGroups(metadata.uid).length > 0) continue;
+    if (world.model.lingeringGroups(metadata.uid).length > 0) continue;
     const places = world.cluster.tasks.get(metadata.uid)?.holdings.map(({ node }) => node.name) ?? [];
     if (places.join() !== there)
       return `pod ${metadata.name} is on ${there || "no node"}, and counted on ${places.join() || "none"}`;

@@ -17,7 +17,7 @@ import {
 import type { PodGroup } from "../../../model/scheduling/podGroup.ts";
 import type { Queue } from "../../../model/scheduling/queue.ts";
 import type { Topology } from "../../../model/scheduling/topology.ts";
-import { NodeGpus, reportedGpus } from "../../devices/physicalGpus.ts";
+import { NodeGpus } from "../../devices/physicalGpus.ts";
 import { DisruptionBudgets } from "../eviction/disruptionBudgets.ts";
 import { Fit } from "../placement/fit.ts";
 import { recharge } from "../queues/charging.ts";
@@ -25,8 +25,10 @@ import { QueueBook } from "../queues/queueBook.ts";
 import type { QueueTree } from "../queues/queueTree.ts";
 import { defaultSettings, type Settings } from "../settings.ts";
 import { assertCounts } from "./assertCounts.ts";
+import { gpusIn } from "./claimDevices.ts";
 import { ClusterTotal } from "./clusterTotal.ts";
 import { type ClaimedUnits, type DeviceClaims, noDeviceClaims } from "./deviceClaims.ts";
+import { Changes, FactMap } from "./facts.ts";
 import type { Job } from "./job.ts";
 import { JobIndex } from "./jobIndex.ts";
 import { LabelDomains } from "./labelDomains.ts";
@@ -42,10 +44,17 @@ import { NodeTable } from "./nodeTable.ts";
 import { PodShapes } from "./podShape.ts";
 import { PodTerms } from "./podTerms.ts";
 import { addTo, gpuAt, ResourceNames, type Vector, zeroVector } from "./resources.ts";
-import { hasSameFacts } from "./sameFacts.ts";
+import { hasSameFacts, hasSamePodFacts, type PodFacts } from "./sameFacts.ts";
 import { ServedResources } from "./servedResources.ts";
 import { isAllocatedStatus, onePerNode, type Place, queueVector, statusOf, Task, type TaskStatus } from "./task.ts";
 import { VolumeFacts } from "./volumeFacts.ts";
+
+/** A pod that is not bound, or evicted, before a time, because the last try was refused. */
+export interface HeldBack {
+  readonly untilMs: number;
+  readonly why: string;
+  readonly times: number;
+}
 
 /**
  * The cluster as decisions see it: nodes with what they have left, pods with where they are, jobs, queues. Events
@@ -53,6 +62,8 @@ import { VolumeFacts } from "./volumeFacts.ts";
  * picture, however it got there; what a decision tries on it is undone before the next event comes.
  */
 export class Cluster {
+  /** Of everything that could change a decision. */
+  readonly changes = new Changes();
   settings: Settings;
   readonly names = new ResourceNames();
   /** Extended resources that devices serve. */
@@ -61,20 +72,20 @@ export class Cluster {
   readonly table: NodeTable;
   readonly fit: Fit;
   readonly terms: PodTerms;
-  readonly volumes = new VolumeFacts(() => this.table.nodes);
+  readonly volumes = new VolumeFacts(this.changes, () => this.table.nodes);
   readonly budgets = new DisruptionBudgets();
-  readonly tasks = new Map<string, Task>();
-  readonly topologies = new Map<string, Topology>();
+  readonly tasks = new FactMap<string, Task>(this.changes);
+  readonly topologies = new FactMap<string, Topology>(this.changes);
   /** `namespace/name` of every ConfigMap; undefined while there is no cache of them. */
   configMaps: ReadonlySet<string> | undefined;
   /** Queues of other node pools, by name: which pool they are of. */
-  readonly queuesElsewhere = new Map<string, string>();
+  readonly queuesElsewhere = new FactMap<string, string>(this.changes);
   /** No scheduler serves its pool: every pod in it keeps waiting. */
   isUnserved = false;
   /** Answers for device claims. */
   devices: DeviceClaims = noDeviceClaims;
   /** Pods that are not bound, or evicted, before a time, because the last try was refused. */
-  readonly heldBack = new Map<string, { readonly untilMs: number; readonly why: string; readonly times: number }>();
+  readonly heldBack = new FactMap<string, HeldBack>(this.changes);
   /** Pods that are nominated to a node. */
   readonly nominated = new Set<Task>();
   /**
@@ -82,16 +93,17 @@ export class Cluster {
    * once the pods have arrived.
    */
   awaitsArrivals = false;
-  /** Grows with everything that could change a decision. */
-  version = 0;
-  private readonly namespaceLabels = new Map<string, Readonly<Record<string, string>>>();
+  private readonly nodes = new FactMap<string, Node>(this.changes, hasSameFacts);
+  private readonly namespaceLabels = new FactMap<string, Readonly<Record<string, string>>>(this.changes, equalFields);
   private readonly releasing = new Set<Task>();
-  private readonly slicesOf = new Map<string, readonly ResourceSlice[]>();
+  private readonly slicesOf = new FactMap<string, readonly ResourceSlice[]>(this.changes, hasSameSlices);
+  /** What is set and is in no object. */
+  private readonly inputs = new FactMap<"settings" | "usage" | "servedPools", unknown>(this.changes);
   private readonly nodeOfDevice = new Map<string, string>();
   /** Nodes on which devices have changed hands since they were counted. */
   private readonly claimsOn = new Set<string>();
   private readonly sum: ClusterTotal;
-  private readonly queueBook = new QueueBook();
+  private readonly queueBook = new QueueBook(this.changes);
   private readonly roll: JobIndex;
   private gpuMemory = { leastMiB: 0, mostMiB: 0 };
   private isGpuMemoryDirty = true;
@@ -111,7 +123,7 @@ export class Cluster {
       queueBook: this.queueBook,
       topologies: this.topologies,
       heldVector: (task) => this.heldVector(task),
-      touched: () => this.touched(),
+      changes: this.changes,
     });
     this.terms = new PodTerms(
       (namespace) => this.namespaceLabels.get(namespace),
@@ -123,7 +135,7 @@ export class Cluster {
   /** Applies changed settings. The pool stays: another pool has a cluster of its own. */
   configure(settings: Settings): void {
     assert(settings.nodePool === this.settings.nodePool, () => `this is the cluster of pool ${this.settings.nodePool}`);
-    this.version++;
+    this.inputs.set("settings", settings);
     this.settings = settings;
     this.fit.configure(settings);
     this.sum.configure(settings);
@@ -135,11 +147,10 @@ export class Cluster {
   putNode(node: Node): void {
     const known = this.table.get(node.metadata.name);
     // Heartbeats change nothing that decides.
-    if (known?.node !== undefined && hasSameFacts(known.node, node)) {
+    if (!this.nodes.replace(node.metadata.name, node) && known !== undefined) {
       known.node = node;
       return;
     }
-    this.version++;
     const type = known?.gpuType;
     const state = this.table.put(node);
     if (this.slicesOf.has(state.name)) this.followGpus(state);
@@ -156,7 +167,6 @@ export class Cluster {
     if (count === 0 && known === undefined) return;
     const state = known ?? this.table.named(name);
     if (state.claimGpus === count) return;
-    this.version++;
     state.claimGpus = count;
     if (state.servedPlaces.has(gpuAt)) this.table.updateAgain([state]);
     else if (state.index >= 0) this.table.recount(state);
@@ -164,11 +174,10 @@ export class Cluster {
 
   /** The slices of a node: which of its GPUs claims can have as well. */
   setSlices(name: string, slices: readonly ResourceSlice[]): void {
+    this.setClaimGpus(name, gpusIn(slices));
     if (slices.length === 0 && this.table.get(name) === undefined) return;
-    this.version++;
-    const state = this.table.named(name);
     this.slicesOf.set(name, slices);
-    this.followGpus(state);
+    this.followGpus(this.table.named(name));
   }
 
   /** A device was given to a claim, or let go of: what the device plugin of its node can give has changed. */
@@ -205,58 +214,75 @@ export class Cluster {
   setServed(names: ReadonlySet<string>): void {
     const changed = this.served.replace(names);
     if (changed.size === 0) return;
-    this.version++;
     this.table.updateAgain();
     for (const task of this.tasks.values()) {
       if (![...podRequests(task.pod).keys()].some((name) => changed.has(name))) continue;
-      this.reshape(task);
-      this.settle(task);
+      this.folding(task, () => {
+        this.reshape(task);
+        this.settle(task);
+      });
     }
   }
 
   removeNode(name: string): void {
-    this.version++;
+    if (!this.nodes.delete(name)) return;
     this.table.remove(name);
     this.isGpuMemoryDirty = true;
   }
 
   putPod(pod: Pod): void {
-    const { uid } = pod.metadata;
-    let task = this.tasks.get(uid);
-    if (task === undefined) {
-      const scheduler = pod.spec?.schedulerName ?? defaultSchedulerName;
-      const isOurs = scheduler === kaiSchedulerName || pod.metadata.namespace === scalingNamespace;
-      this.version++;
-      task = new Task(pod, this.shapes.shapeOf(pod), !isOurs);
-      this.tasks.set(uid, task);
+    const known = this.tasks.get(pod.metadata.uid);
+    if (known === undefined) this.addPod(pod);
+    else this.folding(known, () => this.updatePod(known, pod));
+  }
+
+  private addPod(pod: Pod): void {
+    const scheduler = pod.spec?.schedulerName ?? defaultSchedulerName;
+    const isOurs = scheduler === kaiSchedulerName || pod.metadata.namespace === scalingNamespace;
+    const task = new Task(pod, this.shapes.shapeOf(pod), !isOurs);
+    this.tasks.set(pod.metadata.uid, task);
+    this.roll.enrol(task);
+    this.settle(task);
+  }
+
+  private updatePod(task: Task, pod: Pod): void {
+    const { groupName, subGroupName, pod: before } = task;
+    const hasSameLabels = equalFields(before.metadata.labels, pod.metadata.labels);
+    const isSameSpec =
+      hasSameLabels && before.spec === pod.spec && before.metadata.annotations === pod.metadata.annotations;
+    task.pod = pod;
+    if (!isSameSpec) this.reshape(task);
+    if (!equalFields(before.status?.resourceClaimStatuses, pod.status?.resourceClaimStatuses)) {
+      this.claimsChanged(pod.metadata.uid);
+    }
+    if (!hasSameLabels && !this.terms.isEmpty) this.terms.relabelled(task);
+    if (groupName !== task.groupName || subGroupName !== task.subGroupName) {
+      this.roll.withdraw(task);
       this.roll.enrol(task);
-    } else {
-      const { groupName, subGroupName } = task;
-      const { resourceClaimStatuses, nominatedNodeName } = task.pod.status ?? {};
-      const hasSameLabels = equalFields(task.pod.metadata.labels, pod.metadata.labels);
-      const isSameSpec =
-        hasSameLabels && task.pod.spec === pod.spec && task.pod.metadata.annotations === pod.metadata.annotations;
-      const before = task.pod;
-      task.pod = pod;
-      if (!isSameSpec) {
-        this.reshape(task);
-      }
-      // Its node has said which GPUs it has: claims may have the others.
-      if (this.slicesOf.size > 0 && hasReported(before, pod)) this.version++;
-      // Its claims were created, or it was nominated to a node.
-      if (nominatedNodeName !== pod.status?.nominatedNodeName) this.version++;
-      if (!equalFields(resourceClaimStatuses, pod.status?.resourceClaimStatuses)) this.claimsChanged(pod.metadata.uid);
-      if (!hasSameLabels && !this.terms.isEmpty) {
-        this.version++;
-        this.terms.relabelled(task);
-      }
-      if (groupName !== task.groupName || subGroupName !== task.subGroupName) {
-        this.version++;
-        this.roll.withdraw(task);
-        this.roll.enrol(task);
-      }
     }
     this.settle(task);
+  }
+
+  /** Notes a change when something that decides about the pod is another than before. */
+  private folding(task: Task, fold: () => void): void {
+    const before = this.factsOf(task);
+    fold();
+    if (
+      !hasSamePodFacts(before, this.factsOf(task), {
+        isLabelled: !this.terms.isEmpty,
+        isSliced: this.slicesOf.size > 0,
+      })
+    )
+      this.changes.note();
+  }
+
+  private factsOf({ pod, shape, groupName, subGroupName, status, holdings, job }: Task): PodFacts {
+    // Whether a pod is bound, binding or running is all the same to a decision; but the rest of a gang waits for pods
+    // that are being bound, and so does a job that would evict them.
+    const isAwaited = status === "binding" && job !== undefined && (job.pendingCount > 0 || this.awaitsArrivals);
+    const decisive = isAllocatedStatus[status] && !isAwaited ? "allocated" : status;
+    const states = holdings.map(({ state }) => state).join();
+    return { pod, shape, groupName, subGroupName, status: decisive, holdings, states };
   }
 
   /**
@@ -269,7 +295,6 @@ export class Cluster {
       this.shapes.release(shape);
       return;
     }
-    this.version++;
     this.setHoldings(task, []);
     task.shape = shape;
     if (task.job !== undefined) task.job.pendingVector = undefined;
@@ -280,7 +305,6 @@ export class Cluster {
   removePod(uid: string): void {
     const task = this.tasks.get(uid);
     if (task === undefined) return;
-    this.version++;
     if (task.shape.hasDeviceClaims) this.devices.left(task.pod);
     task.places = [];
     this.setHoldings(task, []);
@@ -297,9 +321,11 @@ export class Cluster {
   setPlaces(uid: string, places: readonly Place[], isBeingEvicted = false): void {
     const task = this.tasks.get(uid);
     if (task === undefined) return;
-    task.places = onePerNode(places);
-    task.isBeingEvicted = isBeingEvicted;
-    this.settle(task);
+    this.folding(task, () => {
+      task.places = onePerNode(places);
+      task.isBeingEvicted = isBeingEvicted;
+      this.settle(task);
+    });
   }
 
   putPodGroup(group: PodGroup): void {
@@ -326,39 +352,39 @@ export class Cluster {
     this.roll.removePriorityClass(name);
   }
 
+  /** Node pools that a scheduler serves; undefined until the shards are known. */
+  get servedPools(): ReadonlySet<string> | undefined {
+    return this.inputs.get("servedPools") as ReadonlySet<string> | undefined;
+  }
+
+  set servedPools(pools: ReadonlySet<string>) {
+    this.inputs.set("servedPools", pools);
+  }
+
   putQueue(queue: Queue): void {
-    if (this.queueBook.put(queue)) this.version++;
+    this.queueBook.put(queue);
   }
 
   removeQueue(name: string): void {
-    this.version++;
     this.queueBook.remove(name);
   }
 
   /** What queues have had of the cluster in the past, from 0 to 1 of each resource. */
   setUsage(usage: ReadonlyMap<string, Readonly<Vector>>): void {
-    this.version++;
+    this.inputs.set("usage", usage);
     this.queueBook.setUsage(usage);
   }
 
   putTopology(topology: Topology): void {
-    this.version++;
     this.topologies.set(topology.metadata.name, topology);
   }
 
   removeTopology(name: string): void {
-    this.version++;
     this.topologies.delete(name);
   }
 
   putNamespace(name: string, labels: Readonly<Record<string, string>>): void {
-    this.version++;
     this.namespaceLabels.set(name, labels);
-  }
-
-  /** Something that is read only when a decision is taken (volumes, ConfigMaps, claims) changed. */
-  touched(): void {
-    this.version++;
   }
 
   // Reading
@@ -413,7 +439,6 @@ export class Cluster {
   claimsChanged(uid: string): void {
     const task = this.tasks.get(uid);
     if (task === undefined || !task.shape.hasDeviceClaims) return;
-    this.version++;
     if (task.job !== undefined) task.job.pendingVector = undefined;
     if (task.counted !== undefined) task.counted = recharge(task, this.heldVector(task));
   }
@@ -465,10 +490,6 @@ export class Cluster {
     task.status = status;
     task.podSet?.shift(status, 1);
     const { job } = task;
-    // Whether a pod is bound, binding or running is all the same to a decision; but the rest of a gang waits for pods
-    // that are being bound, and so does a job that would evict them.
-    const isAwaited = before === "binding" && job !== undefined && (job.pendingCount > 0 || this.awaitsArrivals);
-    if (!isAllocatedStatus[before] || !isAllocatedStatus[status] || isAwaited) this.version++;
     if (job === undefined) return;
     this.roll.noteHealth(job);
     if (before === "pending" || status === "pending") {
@@ -485,13 +506,10 @@ export class Cluster {
     if (before.length === wanted.length && wanted.every((each, at) => sameHolding(before[at], each))) {
       for (const [at, { state }] of wanted.entries()) {
         const holding = before[at] as Holding;
-        if (holding.state === state) continue;
-        this.version++;
-        this.table.setState(holding, state);
+        if (holding.state !== state) this.table.setState(holding, state);
       }
       return;
     }
-    this.version++;
     for (const holding of before) this.drop(task, holding);
     task.holdings = [];
     task.holdings = wanted.map(({ node, groups, state }) => {
@@ -570,10 +588,8 @@ export class Cluster {
   }
 }
 
-/** Whether it is known now which GPUs the pod has, or that its node will not say. */
-function hasReported(before: Pod, after: Pod): boolean {
-  const hasStarted = before.status?.phase !== "Running" && after.status?.phase === "Running";
-  return hasStarted || reportedGpus(before).size !== reportedGpus(after).size;
+function hasSameSlices(a: readonly ResourceSlice[], b: readonly ResourceSlice[]): boolean {
+  return a.length === b.length && a.every((slice, at) => slice === b[at]);
 }
 
 function sameUnits(a: ClaimedUnits | undefined, b: ClaimedUnits | undefined): boolean {

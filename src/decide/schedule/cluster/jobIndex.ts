@@ -7,10 +7,11 @@ import { fragmentsOf } from "../placement/gang.ts";
 import { chargeJob, recharge } from "../queues/charging.ts";
 import type { QueueBook } from "../queues/queueBook.ts";
 import type { Settings } from "../settings.ts";
+import { type Changes, FactMap } from "./facts.ts";
 import { Job } from "./job.ts";
 import { impliedTopology, plainGangId, plainGangOf, plainGangSpec } from "./plainGang.ts";
 import type { Vector } from "./resources.ts";
-import { hasSameMarks } from "./sameFacts.ts";
+import { hasSameGroupFacts } from "./sameFacts.ts";
 import { isAllocatedStatus, type Task } from "./task.ts";
 
 export interface RollOptions {
@@ -19,8 +20,7 @@ export interface RollOptions {
   readonly topologies: Map<string, Topology>;
   /** What a pod that has a place counts for. */
   readonly heldVector: (task: Task) => Vector;
-  /** Told of everything that could change a decision. */
-  readonly touched: () => void;
+  readonly changes: Changes;
 }
 
 /** Which pods belong together: jobs by their groups, and the pods that wait for a group of theirs. */
@@ -32,20 +32,22 @@ export class JobIndex {
   readonly unwell = new Set<Job>();
   /** Pods that name a group that is not there, by its key. */
   readonly withoutGroup = new Map<string, Set<Task>>();
-  private readonly groups = new Map<string, PodGroup>();
-  private readonly priorityClasses = new Map<string, PriorityClass>();
+  private readonly groups: FactMap<string, PodGroup>;
+  private readonly plainGroups: FactMap<string, PlainGroup>;
+  private readonly priorityClasses: FactMap<string, PriorityClass>;
   private readonly settings: () => Settings;
   private readonly queueBook: QueueBook;
   private readonly topologies: Map<string, Topology>;
   private readonly heldVector: (task: Task) => Vector;
-  private readonly touched: () => void;
 
-  constructor({ settings, queueBook, topologies, heldVector, touched }: RollOptions) {
+  constructor({ settings, queueBook, topologies, heldVector, changes }: RollOptions) {
+    this.groups = new FactMap(changes, hasSameGroupFacts);
+    this.plainGroups = new FactMap(changes, (a, b) => equalFields(a.spec, b.spec));
+    this.priorityClasses = new FactMap(changes);
     this.settings = settings;
     this.queueBook = queueBook;
     this.topologies = topologies;
     this.heldVector = heldVector;
-    this.touched = touched;
   }
 
   group(id: string): PodGroup | undefined {
@@ -58,15 +60,11 @@ export class JobIndex {
     this.groups.set(id, group);
     const job = this.jobs.get(id);
     if (job === undefined || before === undefined) {
-      this.touched();
       this.makeJob(id, group);
       return;
     }
     job.setOwner(group);
-    // Allocated and requested amounts are on the group's status and do not influence decisions.
-    if (!hasSameMarks(before, group)) this.touched();
     if (before.metadata.uid === group.metadata.uid && equalFields(before.spec, group.spec)) return;
-    this.touched();
     chargeJob(job, -1);
     job.reshape(group.spec ?? {});
     this.price(job, group);
@@ -77,12 +75,10 @@ export class JobIndex {
   }
 
   removePodGroup(id: string): void {
-    this.groups.delete(id);
-    this.removeJob(id);
+    if (this.groups.delete(id)) this.removeJob(id);
   }
 
   private removeJob(id: string): void {
-    this.touched();
     const job = this.jobs.get(id);
     if (job === undefined) return;
     const left = [...job.tasks];
@@ -98,17 +94,18 @@ export class JobIndex {
     const { namespace = "", name } = group.metadata;
     const id = plainGangId(namespace, name);
     const spec = plainGangSpec(group);
+    this.plainGroups.set(id, group);
     const implied = impliedTopology(group);
-    if (implied !== undefined) this.topologies.set(implied.metadata.name, implied);
+    // It stays when the group goes: its name says all there is to it.
+    if (implied !== undefined && !this.topologies.has(implied.metadata.name))
+      this.topologies.set(implied.metadata.name, implied);
     const job = this.jobs.get(id);
     if (job === undefined) {
-      this.touched();
       this.addJob(new Job(id, group, false, spec, group.spec.priority ?? 0));
       return;
     }
     job.setOwner(group);
     if (job.priority === (group.spec.priority ?? 0) && equalFields(job.spec, spec)) return;
-    this.touched();
     job.priority = group.spec.priority ?? 0;
     job.reshape(spec);
     this.noteWaiting(job);
@@ -116,19 +113,17 @@ export class JobIndex {
 
   removePlainGroup(key: string): void {
     const [namespace = "", name = ""] = key.split("/");
-    this.removeJob(plainGangId(namespace, name));
+    const id = plainGangId(namespace, name);
+    if (this.plainGroups.delete(id)) this.removeJob(id);
   }
 
   putPriorityClass(priorityClass: PriorityClass): void {
-    this.touched();
     this.priorityClasses.set(priorityClass.metadata.name, priorityClass);
     this.repriceJobs();
   }
 
   removePriorityClass(name: string): void {
-    this.touched();
-    this.priorityClasses.delete(name);
-    this.repriceJobs();
+    if (this.priorityClasses.delete(name)) this.repriceJobs();
   }
 
   /** Finds the job of a pod, if it has one. */

@@ -5,6 +5,7 @@ import type {
   StorageClass,
 } from "../../../model/kubernetes.generated.ts";
 import { matchesTerm } from "../../../model/objects/nodeMatch.ts";
+import { type Changes, FactMap } from "./facts.ts";
 import type { NodeState } from "./nodeState.ts";
 import type { Task } from "./task.ts";
 
@@ -12,13 +13,17 @@ import type { Task } from "./task.ts";
  * What volumes have to say about where a pod may go: whether they exist, where they are, how many a node can attach.
  */
 export class VolumeFacts {
-  readonly claims = new Map<string, PersistentVolumeClaim>();
-  readonly volumes = new Map<string, PersistentVolume>();
-  readonly classes = new Map<string, StorageClass>();
-  readonly csiNodes = new Map<string, CSINode>();
+  readonly claims: FactMap<string, PersistentVolumeClaim>;
+  readonly volumes: FactMap<string, PersistentVolume>;
+  readonly classes: FactMap<string, StorageClass>;
+  readonly csiNodes: FactMap<string, CSINode>;
   private readonly nodes: () => readonly NodeState[];
 
-  constructor(nodes: () => readonly NodeState[]) {
+  constructor(changes: Changes, nodes: () => readonly NodeState[]) {
+    this.claims = new FactMap(changes);
+    this.volumes = new FactMap(changes);
+    this.classes = new FactMap(changes);
+    this.csiNodes = new FactMap(changes);
     this.nodes = nodes;
   }
 

@@ -242,7 +242,7 @@ describe("preemption of the cluster's own scheduler and PodDisruptionBudgets", (
     });
     expect(evicted(decide(cluster))).toEqual(["guarded"]);
     cluster.budgets.byKey.set("default/guard", budget(0) as never);
-    cluster.touched();
+    cluster.changes.note();
     expect(evicted(decide(cluster))).toEqual(["open"]);
   });
 });

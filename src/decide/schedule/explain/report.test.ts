@@ -4,7 +4,8 @@ import { partly } from "../../../../testing/partly.ts";
 import type { Pod } from "../../../model/kubernetes.generated.ts";
 import type { PodGroup } from "../../../model/scheduling/podGroup.ts";
 import { newReservation, reservationDefaults } from "../../bind/reservation.ts";
-import { answerWhy, clusterOf, jobRows, nodeRows, queueRows } from "./report.ts";
+import { clusterOf } from "../cluster/clusterOf.ts";
+import { answerWhy, jobRows, nodeRows, queueRows } from "./report.ts";
 
 const nowMs = startMs + 60_000;
 const none = { topologies: [], requests: [], priorityClasses: [], claims: [], volumes: [], classes: [] };

@@ -1,181 +1,18 @@
-import type {
-  AllocationResult,
-  CSINode,
-  DeviceClass,
-  Namespace,
-  Node,
-  PersistentVolume,
-  PersistentVolumeClaim,
-  PodGroup as PlainGroup,
-  Pod,
-  PodDisruptionBudget,
-  PriorityClass,
-  ResourceClaim,
-  ResourceSlice,
-  StorageClass,
-} from "../../../model/kubernetes.generated.ts";
 import { nanoOf } from "../../../model/objects/podRequests.ts";
-import { type BindRequest, isFinallyFailed, podUidOf } from "../../../model/scheduling/bindRequest.ts";
-import { gpuGroupsOfLabels, labelKeys, nodeHeldBy, scalingNamespace } from "../../../model/scheduling/keys.ts";
-import type { PodGroup } from "../../../model/scheduling/podGroup.ts";
+import { labelKeys, scalingNamespace } from "../../../model/scheduling/keys.ts";
 import type { Queue } from "../../../model/scheduling/queue.ts";
-import type { Topology } from "../../../model/scheduling/topology.ts";
-import type { ExtendedAllocation } from "../../bind/claimStatus.ts";
-import { bornClaimOf, claimsHeldBy, extendedEntry, unbornClaim } from "../../devices/claims/extendedClaim.ts";
-import { ExtendedResources } from "../../devices/claims/extendedResources.ts";
-import { allocatedStateOf } from "../../devices/search/allocatedState.ts";
-import { allFeatures } from "../../devices/search/features.ts";
-import { SliceBook } from "../../devices/search/pools.ts";
-import { SelectorCache } from "../../devices/search/selectors.ts";
-import { ClaimDevices, gpusIn } from "../cluster/claimDevices.ts";
-import { Cluster } from "../cluster/cluster.ts";
+import type { Cluster } from "../cluster/cluster.ts";
 import type { GroupNode, Job } from "../cluster/job.ts";
 import { isPlainGang } from "../cluster/plainGang.ts";
 import { gpuAt, gpuMaker, wholeCapacity } from "../cluster/resources.ts";
-import { isAllocatedStatus, type Place, type Task } from "../cluster/task.ts";
+import { isAllocatedStatus, type Task } from "../cluster/task.ts";
 import { cycle, type Plan } from "../cycle.ts";
 import { ClassAmounts, classesOfQueues } from "../queues/classAmounts.ts";
 import { QueueState } from "../queues/queueTree.ts";
-import { defaultSettings, type Settings } from "../settings.ts";
 import { gpuText } from "./amountWords.ts";
 import { explain, explainGates, explainMissingGroup, explainUngrouped, explainUnserved } from "./explain.ts";
 import { orphanText } from "./explainQueue.ts";
 import { sentenceOf, type Verdict } from "./verdict.ts";
-
-/** The objects of a cluster at one revision, from which questions about scheduling are answered. */
-export interface ClusterObjects {
-  readonly pods: readonly Pod[];
-  readonly nodes: readonly Node[];
-  readonly queues: readonly Queue[];
-  readonly groups: readonly PodGroup[];
-  /** Kubernetes' own groups; undefined where the cluster has none or they were not listed. */
-  readonly plainGroups?: readonly PlainGroup[];
-  readonly requests: readonly BindRequest[];
-  readonly topologies: readonly Topology[];
-  readonly priorityClasses: readonly PriorityClass[];
-  readonly claims: readonly PersistentVolumeClaim[];
-  readonly volumes: readonly PersistentVolume[];
-  readonly classes: readonly StorageClass[];
-  readonly csiNodes?: readonly CSINode[];
-  readonly budgets?: readonly PodDisruptionBudget[];
-  readonly namespaces?: readonly Namespace[];
-  /** `namespace/name` of the ConfigMaps; undefined where they were not listed. */
-  readonly configMaps?: ReadonlySet<string>;
-  /** Device claims and what they are served from; undefined where they were not listed. */
-  readonly devices?: DeviceObjects;
-}
-
-export interface DeviceObjects {
-  readonly claims: readonly ResourceClaim[];
-  readonly slices: readonly ResourceSlice[];
-  readonly classes: readonly DeviceClass[];
-}
-
-/** The cluster as the scheduler would see it. */
-export function clusterOf(objects: ClusterObjects, settings: Settings = defaultSettings): Cluster {
-  const cluster = new Cluster({ ...settings, formsPlainGangs: objects.plainGroups !== undefined });
-  cluster.configMaps = objects.configMaps;
-  for (const each of objects.priorityClasses) cluster.putPriorityClass(each);
-  for (const each of objects.nodes) cluster.putNode(each);
-  for (const each of objects.queues) cluster.putQueue(each);
-  for (const each of objects.topologies) cluster.putTopology(each);
-  for (const each of objects.claims)
-    cluster.volumes.claims.set(`${each.metadata.namespace}/${each.metadata.name}`, each);
-  for (const each of objects.volumes) cluster.volumes.volumes.set(each.metadata.name, each);
-  for (const each of objects.classes) cluster.volumes.classes.set(each.metadata.name, each);
-  for (const each of objects.csiNodes ?? []) cluster.volumes.csiNodes.set(each.metadata.name, each);
-  for (const each of objects.budgets ?? [])
-    cluster.budgets.byKey.set(`${each.metadata.namespace}/${each.metadata.name}`, each);
-  for (const { metadata } of objects.namespaces ?? []) cluster.putNamespace(metadata.name, metadata.labels ?? {});
-  if (objects.devices !== undefined) {
-    cluster.devices = devicesOf(objects, objects.devices, (device) => cluster.deviceChanged(device));
-    const byNode = new Map<string, ResourceSlice[]>();
-    for (const slice of objects.devices.slices) {
-      const { nodeName } = slice.spec;
-      if (nodeName !== undefined) byNode.set(nodeName, [...(byNode.get(nodeName) ?? []), slice]);
-    }
-    for (const [name, slices] of byNode) {
-      cluster.setClaimGpus(name, gpusIn(slices));
-      cluster.setSlices(name, slices);
-    }
-    cluster.setServed(new ExtendedResources(objects.devices.classes).names);
-  }
-  for (const each of objects.groups) cluster.putPodGroup(each);
-  for (const each of objects.plainGroups ?? []) cluster.putPlainGroup(each);
-  const places = new Map<string, Place[]>();
-  const add = (uid: string, place: Place): void => {
-    places.set(uid, [...(places.get(uid) ?? []), place]);
-  };
-  for (const request of objects.requests) {
-    const uid = podUidOf(request);
-    const node = request.spec?.selectedNode;
-    if (uid === undefined || node === undefined || isFinallyFailed(request)) continue;
-    add(uid, { node, groups: [...(request.spec?.selectedGPUGroups ?? [])].sort() });
-  }
-  for (const pod of objects.pods) {
-    cluster.putPod(pod);
-    const node = nodeHeldBy(pod);
-    if (node !== undefined) add(pod.metadata.uid, { node, groups: gpuGroupsOfLabels(pod.metadata.labels) });
-    cluster.setPlaces(pod.metadata.uid, places.get(pod.metadata.uid) ?? []);
-  }
-  return cluster;
-}
-
-/** Devices as the objects have them, with what requests have chosen and claims do not show yet. */
-function devicesOf(
-  { pods, requests }: ClusterObjects,
-  { claims, slices, classes }: DeviceObjects,
-  onDevice: (device: string) => void,
-): ClaimDevices {
-  const byKey = new Map(claims.map((each) => [`${each.metadata.namespace}/${each.metadata.name}`, each]));
-  const claimOf = (namespace: string, name: string) => byKey.get(`${namespace}/${name}`);
-  const pending = new Map<string, AllocationResult>();
-  const others: ResourceClaim[] = [];
-  for (const request of requests) {
-    const pod = pods.find(({ metadata }) => metadata.uid === podUidOf(request));
-    if (pod === undefined || isFinallyFailed(request)) continue;
-    const extended = request.spec?.extendedResourceClaimAllocation as ExtendedAllocation | null | undefined;
-    if (extended?.allocation !== undefined && bornClaimOf(pod, claimOf) === undefined) {
-      const unborn = unbornClaim(pod, []);
-      others.push({ ...unborn, status: { allocation: extended.allocation } });
-    }
-    for (const { entry, claim } of claimsHeldBy(pod, claimOf)) {
-      const named = request.spec?.resourceClaimAllocations?.find(({ name }) => name === entry)?.allocation;
-      const chosen = entry === extendedEntry ? extended?.allocation : named;
-      if (chosen !== undefined && claim.status?.allocation === undefined) {
-        pending.set(claim.metadata.uid, chosen as AllocationResult);
-      }
-    }
-  }
-  const held = claims.map((claim) => {
-    const allocation = pending.get(claim.metadata.uid);
-    return allocation === undefined ? claim : { ...claim, status: { ...claim.status, allocation } };
-  });
-  const book = new SliceBook(slices, allFeatures);
-  const state = allocatedStateOf([...held, ...others]);
-  const extendedResources = new ExtendedResources(classes);
-  const selectors = new SelectorCache();
-  return new ClaimDevices({
-    onDevice,
-    view: (nowMs) => ({
-      book,
-      state,
-      claimOf,
-      pendingAllocation: (uid) => pending.get(uid),
-      classOf: (name) => classes.find(({ metadata }) => metadata.name === name),
-      classFor: (resource) => extendedResources.classFor(resource),
-      selectors,
-      features: allFeatures,
-      nowMs,
-    }),
-    usersOf: ({ metadata }) =>
-      pods.filter(
-        ({ metadata: of, spec }) =>
-          of.namespace === metadata.namespace &&
-          spec?.resourceClaims?.some(({ resourceClaimName }) => resourceClaimName === metadata.name) === true,
-      ),
-  });
-}
 
 /** One line of what waits and what runs. */
 export interface JobRow {

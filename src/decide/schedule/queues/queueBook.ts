@@ -1,5 +1,6 @@
 import { equalFields } from "../../../model/objects/json.ts";
 import type { Queue } from "../../../model/scheduling/queue.ts";
+import { type Changes, FactMap } from "../cluster/facts.ts";
 import type { Job } from "../cluster/job.ts";
 import { type Vector, zeroVector } from "../cluster/resources.ts";
 import { chargeJob } from "./charging.ts";
@@ -8,22 +9,21 @@ import { QueueTree } from "./queueTree.ts";
 /** The queues as objects and as a tree, which is built anew when one of them has changed. */
 export class QueueBook {
   tree = new QueueTree([]);
-  private readonly objects = new Map<string, Queue>();
+  private readonly objects: FactMap<string, Queue>;
   private usage: ReadonlyMap<string, Readonly<Vector>> = new Map();
   private isDirty = true;
 
-  /** False when it says nothing new. */
-  put(queue: Queue): boolean {
-    const before = this.objects.get(queue.metadata.name);
-    if (before?.metadata.uid === queue.metadata.uid && equalFields(before.spec, queue.spec)) return false;
-    this.objects.set(queue.metadata.name, queue);
-    this.isDirty = true;
-    return true;
+  constructor(changes: Changes) {
+    // What a queue has is on its status, and decides nothing.
+    this.objects = new FactMap(changes, (a, b) => a.metadata.uid === b.metadata.uid && equalFields(a.spec, b.spec));
+  }
+
+  put(queue: Queue): void {
+    if (this.objects.replace(queue.metadata.name, queue)) this.isDirty = true;
   }
 
   remove(name: string): void {
-    this.objects.delete(name);
-    this.isDirty = true;
+    if (this.objects.delete(name)) this.isDirty = true;
   }
 
   /** What decides how the tree is built has changed. */

@@ -1,5 +1,5 @@
-import type { KubeObject } from "../../model/objects/object.ts";
-import type { KindChange } from "../../snapshot/kindTable.ts";
+import type { KubeObject } from "../model/objects/object.ts";
+import type { KindChange } from "./kindTable.ts";
 
 /** The values under which an object is found. Pure: called again when the object is deleted. */
 export type IndexKeys<T extends KubeObject> = (object: T) => readonly string[];
@@ -19,7 +19,7 @@ interface Bucket<T> {
 const nothing: readonly never[] = [];
 
 /** Finds the objects of a cache by a value that is worked out from each: pods by node, dependents by owner. */
-export class CacheIndex<T extends KubeObject = KubeObject> {
+export class ObjectIndex<T extends KubeObject = KubeObject> {
   private readonly keysOf: Kept<T, readonly string[]>;
   private readonly buckets = new Map<string, Bucket<T>>();
 

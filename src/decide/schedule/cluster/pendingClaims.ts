@@ -1,13 +1,9 @@
-import { bornClaimOf, extendedEntry, isNotCreatedYet, unbornClaim } from "../../decide/devices/claims/extendedClaim.ts";
-import { deleteProtection } from "../../decide/devices/claims/podClaims.ts";
-import { withoutProtection } from "../../decide/devices/claims/releaseClaim.ts";
-import type { DecisionSource } from "../../decide/devices/deviceChange.ts";
-import { lookAgain } from "../../intents/lookAgain.ts";
-import type { AllocationResult, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
-import { isAtLeast, laterOf, type Revision } from "../../model/revision.ts";
-import type { Cancel } from "../../ports/cancel.ts";
-import { type DeviceCaches, deviceKinds } from "../devices/deviceCaches.ts";
-import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
+import type { AllocationResult, Pod, ResourceClaim } from "../../../model/kubernetes.generated.ts";
+import { isAtLeast, type Revision } from "../../../model/revision.ts";
+import { bornClaimOf, extendedEntry, isNotCreatedYet, unbornClaim } from "../../devices/claims/extendedClaim.ts";
+import { deleteProtection } from "../../devices/claims/podClaims.ts";
+import type { DecisionSource } from "../../devices/deviceChange.ts";
+import type { DeviceModel } from "../../devices/deviceModel.ts";
 
 /** Devices that were chosen for an entry of a pod's claims. */
 export interface ChosenDevices {
@@ -16,7 +12,7 @@ export interface ChosenDevices {
 }
 
 /** A claim that counts as allocated because of a pod. */
-interface Counted {
+export interface CountedClaim {
   readonly uid: string;
   readonly namespace: string;
   readonly name: string;
@@ -26,8 +22,15 @@ interface Counted {
   readonly endedAt?: Revision;
 }
 
-/** How long the claims' watch may take to show what a list has shown. */
-const showMs = 5_000;
+/** What it needs to know, and what it reports. */
+export interface PendingClaimFacts {
+  readonly podOf: (uid: string) => Pod | undefined;
+  readonly requestsRevision: () => Revision;
+  /** Claims count because of this pod though no BindRequest wants them. */
+  readonly onLingering: (podUid: string) => void;
+  /** When the claims have been observed up to this revision, `letGoOfShown` has to be called. */
+  readonly onEnded: (podUid: string, endedAt: Revision) => void;
+}
 
 /**
  * Devices that were chosen for pods and are not in their claims yet count as taken, for every allocator in the process:
@@ -42,34 +45,25 @@ const showMs = 5_000;
 export class PendingClaims {
   /** The source of what is set from now on: decisions of an earlier leader until this one begins to decide. */
   decidedBy: DecisionSource = "take-over";
-  private readonly devices: DeviceCaches;
-  private readonly podOf: (uid: string) => Pod | undefined;
-  private readonly onLingering: (podUid: string) => void;
-  private readonly requestsRevision: () => Revision;
+  private readonly devices: DeviceModel;
+  private readonly facts: PendingClaimFacts;
   private readonly wanted = new Map<string, readonly ChosenDevices[]>();
   /** By pod: the claims that count because of it. */
-  private readonly counted = new Map<string, readonly Counted[]>();
+  private readonly counted = new Map<string, readonly CountedClaim[]>();
   /** By pod: claims that still count though no BindRequest wants them. */
-  private readonly lingering = new Map<string, readonly Counted[]>();
+  private readonly lingering = new Map<string, readonly CountedClaim[]>();
   /** Pods with a claim that is not in the cache yet, though devices are chosen for it. */
   private readonly unsettled = new Set<string>();
 
-  constructor(
-    devices: DeviceCaches,
-    facts: {
-      readonly podOf: (uid: string) => Pod | undefined;
-      readonly requestsRevision: () => Revision;
-      readonly onLingering: (podUid: string) => void;
-    },
-  ) {
+  constructor(devices: DeviceModel, facts: PendingClaimFacts) {
     this.devices = devices;
-    this.podOf = facts.podOf;
-    this.requestsRevision = facts.requestsRevision;
-    this.onLingering = facts.onLingering;
-    devices.claims.onChanges(() => {
-      this.settleUnsettled();
-      for (const uid of [...this.lingering.keys()]) this.letGoOfShown(uid);
-    });
+    this.facts = facts;
+  }
+
+  /** The watch has shown changes of claims. */
+  claimsChanged(): void {
+    this.settleUnsettled();
+    for (const uid of [...this.lingering.keys()]) this.letGoOfShown(uid);
   }
 
   /** Pods and claims come in any order: a request may be known before the pod that says which claim it is about. */
@@ -85,30 +79,9 @@ export class PendingClaims {
     this.settle(uid);
   }
 
-  /** Finds out what became of the claims of a pod whose request is over. */
-  async reconcile(podUid: string, requestsRevision: Revision, cancel: Cancel): Promise<ReconcileResult> {
-    const { claims, controllers } = this.devices;
-    for (const each of this.lingering.get(podUid) ?? []) {
-      const target = { ...deviceKinds.claims, namespace: each.namespace, name: each.name };
-      const atLeast = laterOf(requestsRevision, claims.revision);
-      const fresh = await lookAgain(controllers.kube, target, { atLeast, cancel });
-      if (!fresh.ok) return reconcileResultOf(fresh);
-      const claim = fresh.value.object;
-      if (claim !== undefined && (claim.metadata.uid === each.uid || each.isNotCreatedYet)) {
-        const isProtected = claim.metadata.finalizers?.includes(deleteProtection) === true;
-        if (claim.status?.allocation !== undefined) {
-          const isShown = await claims.waitForRevision(claim.metadata.resourceVersion, { cancel, timeoutMs: showMs });
-          if (!isShown) return { requeueAfterMs: 1 };
-        } else if (isProtected) {
-          // An allocation may be on its way to the claim as it is now. Changed, it is another one.
-          const written = await controllers.writer.apply(withoutProtection(claim), { cancel });
-          if (!written.ok && written.reason !== "NotFound")
-            return reconcileResultOf(written) ?? { again: written.message };
-        }
-      }
-      this.letGo(podUid, each);
-    }
-    return undefined;
+  /** Claims that count though the request of the pod is over. */
+  lingeringOf(podUid: string): readonly CountedClaim[] {
+    return this.lingering.get(podUid) ?? [];
   }
 
   /** New ones first: a device that stays chosen is free at no moment. */
@@ -116,9 +89,9 @@ export class PendingClaims {
     const { tracker } = this.devices;
     this.unsettled.delete(uid);
     const before = this.counted.get(uid) ?? [];
-    const after: Counted[] = [];
+    const after: CountedClaim[] = [];
     const wanted = this.wanted.get(uid);
-    const pod = wanted === undefined ? undefined : this.podOf(uid);
+    const pod = wanted === undefined ? undefined : this.facts.podOf(uid);
     for (const { name, allocation } of wanted ?? []) {
       const claim = pod === undefined ? undefined : this.claimOf(pod, name);
       if (claim === undefined) {
@@ -139,21 +112,21 @@ export class PendingClaims {
     if (now.length === 0) this.counted.delete(uid);
     else this.counted.set(uid, now);
     const others = (this.lingering.get(uid) ?? []).filter((each) => !now.some((other) => other.uid === each.uid));
-    const endedAt = this.requestsRevision();
+    const endedAt = this.facts.requestsRevision();
     const lingering = [...others, ...gone.map((each) => ({ ...each, endedAt }))];
     if (gone.length > 0) {
-      void this.devices.claims.waitForRevision(endedAt).then(() => this.letGoOfShown(uid));
+      this.facts.onEnded(uid, endedAt);
     }
     if (lingering.length === 0) this.lingering.delete(uid);
     else this.lingering.set(uid, lingering);
     this.letGoOfShown(uid);
-    if (this.lingering.has(uid)) this.onLingering(uid);
+    if (this.lingering.has(uid)) this.facts.onLingering(uid);
   }
 
   /** What the watch shows as allocated, or shows no more, counts by itself. */
-  private letGoOfShown(podUid: string): void {
+  letGoOfShown(podUid: string): void {
     for (const each of this.lingering.get(podUid) ?? []) {
-      const claim = this.devices.claims.get(`${each.namespace}/${each.name}`);
+      const claim = this.devices.tables.claims.get(`${each.namespace}/${each.name}`);
       if (this.isShown(claim, each)) this.letGo(podUid, each);
     }
   }
@@ -164,14 +137,18 @@ export class PendingClaims {
    * finalizer gets no devices by a write that is still in flight. A replica that does not lead has to find that out by
    * itself: only the leader removes finalizers.
    */
-  private isShown(claim: ResourceClaim | undefined, { uid, isNotCreatedYet: wasUnborn, endedAt }: Counted): boolean {
+  private isShown(
+    claim: ResourceClaim | undefined,
+    { uid, isNotCreatedYet: wasUnborn, endedAt }: CountedClaim,
+  ): boolean {
     if (claim?.status?.allocation !== undefined) return true;
     if (!wasUnborn && claim?.metadata.uid !== uid) return true;
-    if (endedAt === undefined || !isAtLeast(this.devices.claims.revision, endedAt)) return false;
+    if (endedAt === undefined || !isAtLeast(this.devices.tables.claims.revision, endedAt)) return false;
     return claim?.metadata.finalizers?.includes(deleteProtection) !== true;
   }
 
-  private letGo(podUid: string, { uid }: Counted): void {
+  /** What became of the claim is known. */
+  letGo(podUid: string, { uid }: CountedClaim): void {
     const left = (this.lingering.get(podUid) ?? []).filter((each) => each.uid !== uid);
     if (left.length === 0) this.lingering.delete(podUid);
     else this.lingering.set(podUid, left);

@@ -1,0 +1,41 @@
+import { deleteProtection } from "../../decide/devices/claims/podClaims.ts";
+import { withoutProtection } from "../../decide/devices/claims/releaseClaim.ts";
+import type { PendingClaims } from "../../decide/schedule/cluster/pendingClaims.ts";
+import { lookAgain } from "../../intents/lookAgain.ts";
+import { laterOf, type Revision } from "../../model/revision.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import { type DeviceCaches, deviceKinds } from "../devices/deviceCaches.ts";
+import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
+
+/** How long the claims' watch may take to show what a list has shown. */
+const showMs = 5_000;
+
+/** Finds out what became of the claims of a pod whose request is over. */
+export async function settleLingeringClaims(
+  { claims, controllers }: DeviceCaches,
+  pending: PendingClaims,
+  podUid: string,
+  { requestsRevision, cancel }: { readonly requestsRevision: Revision; readonly cancel: Cancel },
+): Promise<ReconcileResult> {
+  for (const each of pending.lingeringOf(podUid)) {
+    const target = { ...deviceKinds.claims, namespace: each.namespace, name: each.name };
+    const atLeast = laterOf(requestsRevision, claims.revision);
+    const fresh = await lookAgain(controllers.kube, target, { atLeast, cancel });
+    if (!fresh.ok) return reconcileResultOf(fresh);
+    const claim = fresh.value.object;
+    if (claim !== undefined && (claim.metadata.uid === each.uid || each.isNotCreatedYet)) {
+      const isProtected = claim.metadata.finalizers?.includes(deleteProtection) === true;
+      if (claim.status?.allocation !== undefined) {
+        const isShown = await claims.waitForRevision(claim.metadata.resourceVersion, { cancel, timeoutMs: showMs });
+        if (!isShown) return { requeueAfterMs: 1 };
+      } else if (isProtected) {
+        // An allocation may be on its way to the claim as it is now. Changed, it is another one.
+        const written = await controllers.writer.apply(withoutProtection(claim), { cancel });
+        if (!written.ok && written.reason !== "NotFound")
+          return reconcileResultOf(written) ?? { again: written.message };
+      }
+    }
+    pending.letGo(podUid, each);
+  }
+  return undefined;
+}

@@ -212,11 +212,11 @@ function deepFreeze<T>(value: T): T {
   return value;
 }
 
-/** A table of one list. */
-export function tableOf<T extends KubeObject>(objects: Iterable<T>): KindTable<T> {
+/** A table of one list of this revision. */
+export function tableOf<T extends KubeObject>(objects: Iterable<T>, revision: Revision): KindTable<T> {
   const table = new KindTable<T>();
   table.apply({ type: "relistBegins" });
   for (const object of objects) table.apply({ type: "put", object });
-  table.apply({ type: "relistDone", revision: firstRevision });
+  table.apply({ type: "relistDone", revision });
   return table;
 }

@@ -37,6 +37,8 @@ export interface PictureOptions<V> {
    * observed) is only reported here. Called in the middle of a change: note it, and read the picture later.
    */
   readonly onIntent?: (id: string, state: IntentState) => void;
+  /** For checks: objects are folded anew, and what was decided is read from the ledger of this one. */
+  readonly like?: Picture<V>;
 }
 
 /**
@@ -60,10 +62,12 @@ export class Picture<V = never> {
     this.kinds = new Map(Object.entries(kinds).sort(([a], [b]) => (a < b ? -1 : 1)));
     this.isSame = options.isSame ?? equalFields;
     this.onEffect = options.onEffect ?? (() => {});
-    this.ledger = new Ledger<V>((key) => this.onEffect(key), options.onIntent);
-    for (const [name, { table }] of this.kinds) {
-      for (const [key, object] of table.view().objects) this.observe(name, [{ type: "added", key, object }]);
+    this.ledger = options.like?.ledger ?? new Ledger<V>((key) => this.onEffect(key), options.onIntent);
+    for (const [name, { table, effects }] of this.kinds) {
+      if (effects === undefined) continue;
+      for (const [key, object] of table.view().objects) this.recount(name, { type: "added", key, object }, effects);
     }
+    for (const key of this.ledger.view().keys()) this.onEffect(key);
   }
 
   /** The picture as it is now. The same object as before when nothing has happened since. */

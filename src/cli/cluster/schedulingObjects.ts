@@ -49,6 +49,7 @@ export async function schedulingObjects(
   if (configMaps === undefined)
     unknown.push({ resource: "configmaps", why: "a ConfigMap that a pod names was refused" });
   const objects: ClusterObjects = {
+    revision: snapshot.revision,
     ...movingObjects(snapshot),
     priorityClasses: await list(builtin.PriorityClass),
     claims: await list(builtin.PersistentVolumeClaim),
@@ -62,6 +63,7 @@ export async function schedulingObjects(
       claims: await list(builtin.ResourceClaim),
       slices: await list(builtin.ResourceSlice),
       classes: await list(builtin.DeviceClass),
+      rules: await list(builtin.DeviceTaintRule),
     },
   };
   const shards = await list(schedulingShardRef);

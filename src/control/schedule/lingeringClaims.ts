@@ -18,6 +18,8 @@ export async function settleLingeringClaims(
   { requestsRevision, cancel }: { readonly requestsRevision: Revision; readonly cancel: Cancel },
 ): Promise<ReconcileResult> {
   for (const each of pending.lingeringOf(podUid)) {
+    // It goes when the claims have been observed up to the end of the request.
+    if (each.isStandIn) continue;
     const target = { ...deviceKinds.claims, namespace: each.namespace, name: each.name };
     const atLeast = laterOf(requestsRevision, claims.revision);
     const fresh = await lookAgain(controllers.kube, target, { atLeast, cancel });

@@ -13,7 +13,6 @@ import type { DeviceReport } from "../devices/deviceReport.ts";
 export function measuredDevices(devices: DeviceClaims, report: DeviceReport, clock: Clock): DeviceClaims {
   return {
     begin: (nowMs, releasing) => devices.begin(nowMs, releasing),
-    left: (pod) => devices.left(pod),
     gpusOf: (task) => devices.gpusOf(task),
     gpuClassesOf: (task) => devices.gpuClassesOf(task),
     problemOf(task: Task): ClaimProblem | undefined {

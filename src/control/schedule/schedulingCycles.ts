@@ -132,6 +132,7 @@ export class SchedulingCycles {
       stages,
     );
     stages.close();
+    caches.model.onDecided(nowMs);
     this.decidedVersion = cluster.changes.count;
     this.wakeMs = plan.wakeMs;
     this.measure(plan);

@@ -59,6 +59,8 @@ export interface ClaimTrackerOptions {
   readonly onDevice?: (device: string) => void;
   /** Called with every change, after it counts. */
   readonly onChange?: (change: DeviceChange) => void;
+  /** For checks: claims are folded anew; what was decided or answered and is not observed yet is taken from this one. */
+  readonly like?: ClaimTracker;
 }
 
 export class ClaimTracker implements CountedState {
@@ -79,7 +81,7 @@ export class ClaimTracker implements CountedState {
   private readonly writers = new Map<string, DecisionSource>();
   private revisionCount = 0;
 
-  constructor({ claims, kinds = {}, onDevice = () => {}, onChange = () => {} }: ClaimTrackerOptions) {
+  constructor({ claims, kinds = {}, onDevice = () => {}, onChange = () => {}, like }: ClaimTrackerOptions) {
     this.table = claims;
     this.onDevice = onDevice;
     this.onChange = onChange;
@@ -87,11 +89,12 @@ export class ClaimTracker implements CountedState {
     let isReady = false;
     this.picture = new Picture<DeviceUse>(
       { ...kinds, [kindOf(claimKind)]: { table: claims, effects: deviceEffects } },
-      { onEffect: (key) => (isReady ? this.recount(key) : undefined) },
+      { onEffect: (key) => (isReady ? this.recount(key) : undefined), ...(like && { like: like.picture }) },
     );
     isReady = true;
     for (const [key] of this.picture.snapshot().counted()) this.recount(key);
     for (const [key, claim] of claims.view().objects) this.confirmed.set(key, claim as ResourceClaim);
+    for (const answer of like?.answers.values() ?? []) this.assumeClaimAfterApiCall(answer);
   }
 
   /** Grows with every change of what is given away. */

@@ -173,11 +173,18 @@ export class ClaimTrial implements CountedState {
   }
 
   release(pod: Pod): void {
-    const { uid: podUid } = pod.metadata;
+    this.releaseClaims(
+      pod.metadata.uid,
+      this.claimsOf(pod).map(({ claim }) => claim),
+    );
+  }
+
+  /** The same for a pod of which the claims alone are known. */
+  releaseClaims(podUid: string, claims: readonly ResourceClaim[]): void {
     if (this.released.has(podUid)) return;
     this.released.add(podUid);
     this.undo.push(() => void this.released.delete(podUid));
-    for (const { claim } of this.claimsOf(pod)) {
+    for (const claim of claims) {
       const { uid } = claim.metadata;
       if (this.freed.has(uid) || this.isUsed(claim)) continue;
       const allocation = this.allocationOf(claim);

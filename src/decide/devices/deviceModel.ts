@@ -14,9 +14,11 @@ import type {
 } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { builtin } from "../../model/resources.generated.ts";
+import { isAtLeast } from "../../model/revision.ts";
 import type { KindChange, KindTable } from "../../snapshot/kindTable.ts";
 import { ObjectIndex } from "../../snapshot/objectIndex.ts";
 import { ExtendedResources } from "./claims/extendedResources.ts";
+import { isFinished, isReservedFor } from "./claims/podClaims.ts";
 import { groupOfPod, type PodsGroup } from "./claims/podsGroup.ts";
 import { ClaimTracker, type ClaimTrackerOptions } from "./claimTracker.ts";
 import type { DeviceView } from "./claimTrial.ts";
@@ -56,6 +58,12 @@ export class DeviceModel {
   /** `namespace/claim` to the pods that name it, also by what was generated for them. */
   readonly podsByClaim = new ObjectIndex<Pod>(claimKeysOf);
   readonly slicesByNode = new ObjectIndex<ResourceSlice>(({ spec }) => (spec.nodeName ? [spec.nodeName] : []));
+  /** By the UIDs that they are reserved for. */
+  readonly claimsByUser = new ObjectIndex<ResourceClaim>(({ status }) =>
+    (status?.reservedFor ?? []).map(({ uid }) => uid),
+  );
+  /** UIDs that claims are reserved for and that are of no pod that runs or may run; whether that is certain. */
+  private readonly strangers = new Map<string, boolean>();
   /** PodGroups, where they have claims. */
   groups: KindTable<PodGroup> | undefined;
   private chosenFeatures: DeviceFeatures = allFeatures;
@@ -74,6 +82,7 @@ export class DeviceModel {
     };
     this.tracker = makeTracker?.(options) ?? new ClaimTracker(options);
     this.fold("pods", addedIn(tables.pods));
+    this.fold("claims", addedIn(tables.claims));
     this.fold("slices", addedIn(tables.slices));
     this.fold("rules", addedIn(tables.rules));
   }
@@ -87,6 +96,16 @@ export class DeviceModel {
     if (kind === "claims") this.tracker.observed(changes, isNewList);
     if (kind === "pods") this.tracker.picture.observed(pods, changes, isNewList);
     this.fold(kind, changes);
+    if (kind === "pods" && this.strangers.size > 0) this.podsPassed();
+  }
+
+  /** For checks: the same devices, folded anew from the tables. */
+  refolded(): DeviceModel {
+    const makeTracker: MakeTracker = (options) => new ClaimTracker({ ...options, like: this.tracker });
+    const model = new DeviceModel(this.tables, { makeTracker });
+    model.groups = this.groups;
+    model.useFeatures(this.features);
+    return model;
   }
 
   /** A device, or a share of one, may be free: also because a decision was dropped, of which no watch tells. */
@@ -148,12 +167,62 @@ export class DeviceModel {
     return this.extended;
   }
 
+  /** Claims that are reserved for pods that are gone or have ended, by the pod's UID. */
+  *departed(): Iterable<readonly [string, readonly ResourceClaim[]]> {
+    for (const [uid, isCertain] of this.strangers) {
+      if (!isCertain) continue;
+      const fresh = this.claimsByUser
+        .get(uid)
+        .map(({ metadata }) => this.tracker.get(metadata.namespace ?? "", metadata.name));
+      const reserved = fresh.filter((claim) => claim !== undefined && isReservedFor(claim, uid));
+      if (reserved.length > 0) yield [uid, reserved as ResourceClaim[]];
+    }
+  }
+
+  /** Notes whether claims are reserved for a pod that is gone or has ended. */
+  private noteUser(uid: string): void {
+    const claim = this.claimsByUser.first(uid);
+    const user = claim?.status?.reservedFor?.find((each) => each.uid === uid);
+    const pod = user && this.tables.pods.get(`${claim?.metadata.namespace ?? ""}/${user.name}`);
+    const isThere = pod?.metadata.uid === uid && !isFinished(pod);
+    if (user === undefined || user.resource !== builtin.Pod.plural || isThere) this.strangers.delete(uid);
+    else this.strangers.set(uid, pod?.metadata.uid === uid || this.isOlderThanPods(uid));
+  }
+
+  /** A claim that is newer than the pods may be reserved for a pod that is not observed yet. */
+  private isOlderThanPods(uid: string): boolean {
+    const { revision } = this.tables.pods;
+    return this.claimsByUser
+      .get(uid)
+      .some(
+        ({ metadata }) => metadata.deletionTimestamp !== undefined || isAtLeast(revision, metadata.resourceVersion),
+      );
+  }
+
+  /** The pods are known up to a later revision: of pods that were not among them it may be certain that they are gone. */
+  private podsPassed(): void {
+    let isNews = false;
+    for (const [uid, isCertain] of this.strangers) {
+      if (isCertain || !this.isOlderThanPods(uid)) continue;
+      this.strangers.set(uid, true);
+      isNews = true;
+    }
+    if (isNews) for (const hear of this.freedListeners) hear();
+  }
+
   private fold(kind: keyof DeviceTables, changes: readonly KindChange[]): void {
     if (kind === "classes") this.extended = undefined;
     for (const change of changes) {
       const { key } = change;
       const object = change.type === "deleted" ? undefined : change.object;
-      if (kind === "pods") this.podsByClaim.apply(change as KindChange<Pod>);
+      if (kind === "pods") {
+        this.podsByClaim.apply(change as KindChange<Pod>);
+        this.noteUser(change.object.metadata.uid);
+      }
+      if (kind === "claims") {
+        this.claimsByUser.apply(change as KindChange<ResourceClaim>);
+        for (const uid of usersIn(change as KindChange<ResourceClaim>)) this.noteUser(uid);
+      }
       if (kind === "slices") {
         this.slicesByNode.apply(change as KindChange<ResourceSlice>);
         if (this.tainted.setSlice(key, object as ResourceSlice | undefined)) this.book = undefined;
@@ -181,6 +250,11 @@ export function claimKeysOf(pod: Pod): string[] {
   const own = pod.status?.extendedResourceClaimStatus?.resourceClaimName;
   if (own !== undefined) names.add(own);
   return [...names].map((name) => `${namespace}/${name}`);
+}
+
+function usersIn(change: KindChange<ResourceClaim>): string[] {
+  const before = change.type === "added" ? undefined : change.before.status?.reservedFor;
+  return [...(before ?? []), ...(change.object.status?.reservedFor ?? [])].map(({ uid }) => uid);
 }
 
 function addedIn<T extends KubeObject>(table: KindTable<T>): KindChange<T>[] {

@@ -12,6 +12,7 @@ export function savedObjects(snapshot: ClusterSnapshot): {
   const hasDevices = isServed(snapshot, "resourceslices") && isServed(snapshot, "deviceclasses");
   return {
     objects: {
+      revision: snapshot.revision,
       pods: objectsOf(snapshot, "pods"),
       nodes: objectsOf(snapshot, "nodes"),
       queues: objectsOf(snapshot, "queues"),

@@ -4,6 +4,7 @@ import { builtin } from "../../model/resources.generated.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { controllersProcess } from "../controllersProcess.ts";
+import { foldedOnce, observeCycles } from "../invariants/foldedOnce.ts";
 import { changesWhatItSaw, destroysTheSameObject, mirrorsAreComplete, neverGoesBack } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import type { Scenario } from "../scenario.ts";
@@ -70,6 +71,7 @@ export function devicesScenario(name: string, size: DevicesSize): Scenario {
       devicePreparedOnce,
       allocatedIsProtected,
       countsAreTrue,
+      foldedOnce,
       repeatingChangesNothing,
       allAreServed,
       changesWhatItSaw(held),
@@ -88,8 +90,9 @@ export function devicesScenario(name: string, size: DevicesSize): Scenario {
 
 /** Everything that gives devices away, and what it counts as given away. */
 export function addObserved(controllers: Controllers, ports: ActorPorts): void {
-  const { tracker } = addAllocators(controllers);
-  ports.observe("given", () => tracker.listAllAllocatedDevices());
+  const { devices, model } = addAllocators(controllers);
+  ports.observe("given", () => devices.tracker.listAllAllocatedDevices());
+  observeCycles(ports, model);
 }
 
 export async function setUp(

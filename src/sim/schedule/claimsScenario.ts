@@ -19,6 +19,7 @@ import {
 } from "../devices/invariants.ts";
 import { extendedDevice, kubelet, type NodeMemory } from "../devices/kubelet.ts";
 import { gpuPodSpec, plain, podsRef, setUp, takeAway } from "../devices/scenario.ts";
+import { foldedOnce, observeCycles } from "../invariants/foldedOnce.ts";
 import { mirrorsAreComplete, neverGoesBack } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import type { Scenario } from "../scenario.ts";
@@ -82,7 +83,7 @@ function scenarioOf(name: string, about: string, specOf: PodSpecOf, hasPlugin: b
           controllersProcess(
             name,
             (controllers, ports) => {
-              addScheduler(controllers, settings);
+              observeCycles(ports, addScheduler(controllers, settings).model);
               const { tracker } = addDevices(controllers);
               ports.observe("given", () => tracker.listAllAllocatedDevices());
             },
@@ -100,6 +101,7 @@ function scenarioOf(name: string, about: string, specOf: PodSpecOf, hasPlugin: b
       devicePreparedOnce,
       allocatedIsProtected,
       countsAreTrue,
+      foldedOnce,
       allAreServedBut(waitsForOthers),
       gangsStartWhole,
       bindsTheSamePod((actor) => held(actor) || actor === "binder"),

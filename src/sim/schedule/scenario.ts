@@ -12,6 +12,7 @@ import { queueApiVersion, queueRef } from "../../model/scheduling/queue.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { kubelets, makeNamespaces } from "../bind/scenario.ts";
 import { controllersProcess, runControllers } from "../controllersProcess.ts";
+import { foldedOnce, observeCycles } from "../invariants/foldedOnce.ts";
 import {
   changesWhatItSaw,
   destroysTheSameObject,
@@ -82,8 +83,11 @@ export function scheduleWith(mistake?: ScheduleMistake, by?: ActorSpec): Scenari
         run: (ports: ActorPorts) =>
           runControllers(
             mistaken(ports, mistake),
-            (controllers) =>
-              ports.observe("world", addScheduler(mistakenControllers(controllers, ports, mistake), settings)),
+            (controllers) => {
+              const caches = addScheduler(mistakenControllers(controllers, ports, mistake), settings);
+              ports.observe("world", caches);
+              observeCycles(ports, caches.model);
+            },
             { lease },
           ),
       })),
@@ -99,6 +103,7 @@ export function scheduleWith(mistake?: ScheduleMistake, by?: ActorSpec): Scenari
       gangsStartWhole,
       changesWhatItSaw(held),
       sumsClose(held),
+      foldedOnce,
       destroysTheSameObject(held),
       bindsTheSamePod((actor) => held(actor) || actor === "binder"),
       queuesAddUp,

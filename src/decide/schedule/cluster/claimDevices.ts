@@ -8,10 +8,10 @@ import type {
 import { labelKeys } from "../../../model/scheduling/keys.ts";
 import { claimsHeldBy, extendedEntry, splitOn } from "../../devices/claims/extendedClaim.ts";
 import { extendedRequests, mappedResources } from "../../devices/claims/extendedResources.ts";
-import { isFinished, isOwnedBy, isReservedFor, type PodClaim } from "../../devices/claims/podClaims.ts";
+import { isFinished, isOwnedBy, type PodClaim } from "../../devices/claims/podClaims.ts";
 import { type ClaimProblem, type ClaimsFit, ClaimTrial, type DeviceView } from "../../devices/claimTrial.ts";
 import { isUnreported, reportedGpus } from "../../devices/physicalGpus.ts";
-import { usesOf } from "../../devices/search/deviceUse.ts";
+import { type DeviceUse, usesOf } from "../../devices/search/deviceUse.ts";
 import type { ClaimedUnits, DeviceClaims, DeviceFit, ExtendedFit, GroupClaims } from "./deviceClaims.ts";
 import type { Holding, NodeState } from "./nodeState.ts";
 import { gpuMaker } from "./resources.ts";
@@ -22,6 +22,8 @@ export interface ClaimFacts {
   readonly view: (nowMs: number) => DeviceView;
   /** The pods that name a claim. */
   readonly usersOf: (claim: ResourceClaim) => Iterable<Pod>;
+  /** Claims that are reserved for pods that are gone or have ended, by the pod's UID. */
+  readonly departed?: () => Iterable<readonly [string, readonly ResourceClaim[]]>;
   /** Told of each device that is tried, freed, or taken back. */
   readonly onDevice?: (device: string) => void;
 }
@@ -33,7 +35,8 @@ export class ClaimDevices implements DeviceClaims {
   private readonly facts: ClaimFacts;
   private view: DeviceView;
   private trial: ClaimTrial;
-  private readonly departed = new Map<string, Pod>();
+  /** Devices that will be free soon, as far as this cycle knows. */
+  private leaving = new Set<string>();
   /** Devices that were decided on before this cycle, and that no claim of the API has yet. */
   private unwritten: ReadonlySet<string> = new Set();
 
@@ -45,25 +48,22 @@ export class ClaimDevices implements DeviceClaims {
 
   begin(nowMs: number, releasing: Iterable<Task>): void {
     this.view = this.facts.view(nowMs);
-    this.trial = new ClaimTrial(this.view, this.facts.onDevice);
+    const wereLeaving = this.leaving;
+    this.leaving = new Set();
+    let isBegun = false;
+    this.trial = new ClaimTrial(this.view, (device) => {
+      if (!isBegun) this.leaving.add(device);
+      this.facts.onDevice?.(device);
+    });
     const before = this.unwritten;
     this.unwritten = new Set(this.view.unwritten?.() ?? []);
     for (const device of before) if (!this.unwritten.has(device)) this.facts.onDevice?.(device);
     for (const device of this.unwritten) if (!before.has(device)) this.facts.onDevice?.(device);
     for (const { pod } of releasing) this.trial.release(pod);
-    for (const [uid, pod] of this.departed) {
-      const isHolding = this.claimsOf(pod).some(({ claim }) => isReservedFor(claim, uid));
-      if (isHolding) this.trial.release(pod);
-      else this.departed.delete(uid);
-    }
-  }
-
-  /**
-   * A pod is gone or has ended. Its claims keep their devices until they are deallocated, and pods that wait for them
-   * must not look further.
-   */
-  left(pod: Pod): void {
-    this.departed.set(pod.metadata.uid, pod);
+    // Their claims keep the devices until they are deallocated, and pods that wait for them must not look further.
+    for (const [uid, claims] of this.facts.departed?.() ?? []) this.trial.releaseClaims(uid, claims);
+    isBegun = true;
+    for (const device of wereLeaving) if (!this.leaving.has(device)) this.facts.onDevice?.(device);
   }
 
   gpusOf(task: Task): number {
@@ -126,7 +126,8 @@ export class ClaimDevices implements DeviceClaims {
       const why = `have a GPU for pod ${held.unreported} and have not reported which`;
       return { ok: false, why, reason: "NoDevices" };
     }
-    const isFree = chosen.every((device) => gpus?.isAmong(device, held.now) !== true) && this.isNow(fit);
+    const isFree =
+      this.unwrittenIn(fit).every(({ device }) => gpus?.isAmong(device, held.now) !== true) && this.isNow(fit);
     // A pod that is going has its GPU until it is gone, and it may be any of them as well.
     const leaving = units.size > 0 ? held.leaving : "named";
     const named = fit.claims.filter(({ entry }) => entry !== extendedEntry);
@@ -185,17 +186,22 @@ export class ClaimDevices implements DeviceClaims {
   }
 
   /** A device that only the trial calls free is held by a pod that still has to go. */
-  private isNow({ claims }: ClaimsFit & { ok: true }): boolean {
+  private isNow(fit: ClaimsFit & { ok: true }): boolean {
     const { state } = this.view;
-    for (const { claim, allocation, isNew } of claims) {
-      if (!isNew) continue;
-      for (const { device, shareId } of usesOf({ ...claim, status: { ...claim.status, allocation } })) {
-        if (shareId === undefined && state.isTaken(device)) return false;
-        // For a device with room for several claims the trial does not say which of them has which room.
-        if (shareId !== undefined && state.shareCount(device) > this.trial.shareCount(device)) return false;
-      }
-    }
-    return true;
+    return this.unwrittenIn(fit).every(({ device, shareId }) => {
+      if (shareId === undefined) return !state.isTaken(device);
+      // For a device with room for several claims the trial does not say which of them has which room.
+      return state.shareCount(device) <= this.trial.shareCount(device);
+    });
+  }
+
+  /** What this cycle has chosen for the claims, for this pod or for one that shares a claim with it. */
+  private unwrittenIn({ claims }: ClaimsFit & { ok: true }): readonly DeviceUse[] {
+    const { pendingAllocation } = this.view;
+    return claims.flatMap(({ claim, allocation }) => {
+      const isDecided = claim.status?.allocation !== undefined || pendingAllocation(claim.metadata.uid) !== undefined;
+      return isDecided ? [] : usesOf({ ...claim, status: { ...claim.status, allocation } });
+    });
   }
 
   private isCountedFor(claim: ResourceClaim, pod: Pod): boolean {

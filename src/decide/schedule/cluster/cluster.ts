@@ -100,7 +100,7 @@ export class Cluster {
   /** What is set and is in no object. */
   private readonly inputs = new FactMap<"settings" | "usage" | "servedPools", unknown>(this.changes);
   private readonly nodeOfDevice = new Map<string, string>();
-  /** Nodes on which devices have changed hands since they were counted. */
+  /** Nodes on which devices, or pods that have claims, have come or gone since they were counted. */
   private readonly claimsOn = new Set<string>();
   private readonly sum: ClusterTotal;
   private readonly queueBook = new QueueBook(this.changes);
@@ -152,6 +152,8 @@ export class Cluster {
       return;
     }
     const type = known?.gpuType;
+    const slices = this.slicesOf.get(node.metadata.name);
+    if (slices !== undefined) this.table.named(node.metadata.name).claimGpus = gpusIn(slices);
     const state = this.table.put(node);
     if (this.slicesOf.has(state.name)) this.followGpus(state);
     if (type === undefined || type === state.gpuType) return;
@@ -175,8 +177,9 @@ export class Cluster {
   /** The slices of a node: which of its GPUs claims can have as well. */
   setSlices(name: string, slices: readonly ResourceSlice[]): void {
     this.setClaimGpus(name, gpusIn(slices));
+    if (slices.length > 0) this.slicesOf.set(name, slices);
+    else this.slicesOf.delete(name);
     if (slices.length === 0 && this.table.get(name) === undefined) return;
-    this.slicesOf.set(name, slices);
     this.followGpus(this.table.named(name));
   }
 
@@ -305,7 +308,6 @@ export class Cluster {
   removePod(uid: string): void {
     const task = this.tasks.get(uid);
     if (task === undefined) return;
-    if (task.shape.hasDeviceClaims) this.devices.left(task.pod);
     task.places = [];
     this.setHoldings(task, []);
     this.setStatus(task, "unknown");
@@ -513,7 +515,7 @@ export class Cluster {
     for (const holding of before) this.drop(task, holding);
     task.holdings = [];
     task.holdings = wanted.map(({ node, groups, state }) => {
-      this.terms.took(task, node);
+      this.took(task, node);
       return this.table.hold(task, node, groups, state);
     });
   }
@@ -530,7 +532,7 @@ export class Cluster {
         continue;
       }
       holding.state = state;
-      this.terms.took(task, holding.node);
+      this.took(task, holding.node);
       this.table.holdAgain(holding);
     }
     task.holdings = holdings;
@@ -539,7 +541,7 @@ export class Cluster {
 
   /** One more holding beside those that it has. */
   addHolding(task: Task, node: NodeState, groups: readonly string[], state: HoldState): void {
-    this.terms.took(task, node);
+    this.took(task, node);
     task.holdings = [...task.holdings, this.table.hold(task, node, groups, state)];
   }
 
@@ -547,8 +549,14 @@ export class Cluster {
     for (const holding of task.holdings) if (holding.state !== state) this.table.setState(holding, state);
   }
 
+  private took(task: Task, node: NodeState): void {
+    this.terms.took(task, node);
+    if (task.shape.hasDeviceClaims) this.claimsOn.add(node.name);
+  }
+
   private drop(task: Task, holding: Holding): void {
     this.terms.left(task, holding.node);
+    if (task.shape.hasDeviceClaims) this.claimsOn.add(holding.node.name);
     this.table.release(holding);
   }
 
@@ -568,7 +576,6 @@ export class Cluster {
           groups: task.isReservation ? gpuGroupsOfLabels(task.pod.metadata.labels) : groups,
           state,
         }));
-    if (isOver && task.shape.hasDeviceClaims) this.devices.left(task.pod);
     const isMoved = !sameHoldings(task.holdings, wanted);
     this.setHoldings(task, wanted);
     this.setStatus(task, status);

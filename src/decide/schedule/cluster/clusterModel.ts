@@ -80,6 +80,8 @@ export interface ClusterModelOptions {
   readonly around?: (devices: DeviceClaims) => DeviceClaims;
   /** Objects of every node pool count, and not only those of the pool that the settings name. */
   readonly isOfAllPools?: boolean;
+  /** See `refolded`. */
+  readonly like?: ClusterModel;
 }
 
 /** Told of what happens in the model without an event of its own. */
@@ -118,9 +120,11 @@ export class ClusterModel {
   readonly picture: Picture<Mark>;
   readonly pendingClaims: PendingClaims | undefined;
   listener: ClusterListener = {};
-  private readonly devices: DeviceModel | undefined;
+  /** A cycle has decided from it at this time. */
+  onDecided: (nowMs: number) => void = () => {};
+  readonly devices: DeviceModel | undefined;
   private readonly folds: { readonly [K in ClusterKind]-?: Fold<ObjectOf<K>> };
-  private readonly isOurs: (object: KubeObject) => boolean;
+  private readonly isOfAllPools: boolean;
   /** Pods whose place may have changed. */
   private readonly dirty = new Set<string>();
   /** Pods whose chosen devices may have changed. */
@@ -131,10 +135,10 @@ export class ClusterModel {
    */
   private readonly lingering = new Map<string, Place>();
   /**
-   * Revisions of our own writes to pods that decide, by UID, until the watch has come so far: what it shows before is
+   * Pods as our own writes that decide have left them, by UID, until the watch has come so far: what it shows before is
    * the past.
    */
-  private readonly own = new Map<string, Revision>();
+  private readonly own = new Map<string, Pod>();
   /** Pods that are gone, and whose request for a share is not. */
   private readonly ghosts = new Map<string, Pod>();
 
@@ -142,7 +146,7 @@ export class ClusterModel {
     this.cluster = new Cluster(settings);
     this.tables = tables;
     this.devices = options.devices;
-    this.isOurs = options.isOfAllPools === true ? () => true : (object) => nodePoolOf(object) === settings.nodePool;
+    this.isOfAllPools = options.isOfAllPools ?? false;
     this.picture = new Picture<Mark>(
       {
         [kindOf(builtin.Pod)]: { table: tables.pods, effects: podEffects },
@@ -156,6 +160,7 @@ export class ClusterModel {
           this.moved(key.endsWith("!") ? key.slice(0, -1) : key);
           this.dirtyClaims.add(key);
         },
+        ...(options.like && { like: options.like.picture }),
       },
     );
     this.folds = this.createFolds();
@@ -165,7 +170,21 @@ export class ClusterModel {
     }
     this.pendingClaims =
       options.devices === undefined ? undefined : this.followDevices(options.devices, options.around);
+    if (options.like !== undefined) this.adopt(options.like);
     this.settleClaims();
+  }
+
+  /**
+   * For checks: the same cluster, folded anew from the tables. What no table shows (the ledger, our own writes that the
+   * watch has not shown, what lingers) is taken over.
+   */
+  refolded(): ClusterModel {
+    const devices = this.devices?.refolded();
+    const { settings } = this.cluster;
+    const { isOfAllPools } = this;
+    const fresh = new ClusterModel(this.tables, settings, { ...(devices && { devices }), isOfAllPools, like: this });
+    fresh.settle();
+    return fresh;
   }
 
   /** An event was applied to the table of the kind, and these are its changes. */
@@ -219,7 +238,7 @@ export class ClusterModel {
     const { namespace = "", name, uid, resourceVersion } = pod.metadata;
     const shown = this.tables.pods.get(`${namespace}/${name}`);
     if (shown?.metadata.uid !== uid || isLater(shown.metadata.resourceVersion, resourceVersion)) return;
-    this.own.set(uid, resourceVersion);
+    this.own.set(uid, pod);
     this.cluster.putPod(pod);
     this.dirty.add(uid);
   }
@@ -245,7 +264,22 @@ export class ClusterModel {
       this.cluster.setPlaces(uid, places, this.picture.values(evictionKey(uid)).length > 0);
     }
     this.dirty.clear();
+    this.settleClaims();
     return this.picture.snapshot().revision;
+  }
+
+  private adopt({ own, ghosts, lingering, pendingClaims }: ClusterModel): void {
+    for (const pod of own.values()) this.wrote(pod);
+    for (const [uid, place] of lingering) {
+      this.lingering.set(uid, place);
+      this.moved(uid);
+    }
+    for (const ghost of ghosts.values()) this.podGone(ghost);
+    if (pendingClaims !== undefined) this.pendingClaims?.adopt(pendingClaims);
+  }
+
+  private isOurs(object: KubeObject): boolean {
+    return this.isOfAllPools || nodePoolOf(object) === this.cluster.settings.nodePool;
   }
 
   /** Of kinds that belong to a node pool only those of our pool count. */
@@ -311,7 +345,7 @@ export class ClusterModel {
   private putPod(pod: Pod): void {
     const { uid, resourceVersion } = pod.metadata;
     const own = this.own.get(uid);
-    if (own !== undefined && isLater(own, resourceVersion)) return;
+    if (own !== undefined && isLater(own.metadata.resourceVersion, resourceVersion)) return;
     this.own.delete(uid);
     this.ghosts.delete(uid);
     this.cluster.putPod(pod);
@@ -380,6 +414,7 @@ export class ClusterModel {
       view: (nowMs) => devices.view(nowMs),
       onDevice: (device) => cluster.deviceChanged(device),
       usersOf: ({ metadata }) => devices.podsByClaim.get(`${metadata.namespace ?? ""}/${metadata.name}`),
+      departed: () => devices.departed(),
     });
     cluster.devices = around?.(found) ?? found;
     cluster.setServed(devices.extendedResources().names);
@@ -401,6 +436,7 @@ export class ClusterModel {
   private claimUsersChanged(changes: readonly KindChange<Pod>[]): void {
     if (this.devices === undefined) return;
     for (const { object } of changes) {
+      this.pendingClaims?.changed(object.metadata.uid);
       for (const { resourceClaimName } of object.spec?.resourceClaims ?? []) {
         if (resourceClaimName !== undefined)
           this.usersChanged(`${object.metadata.namespace ?? ""}/${resourceClaimName}`);
@@ -409,7 +445,10 @@ export class ClusterModel {
   }
 
   private usersChanged(claimKey: string): void {
-    for (const { metadata } of this.devices?.podsByClaim.get(claimKey) ?? []) this.cluster.claimsChanged(metadata.uid);
+    for (const { metadata } of this.devices?.podsByClaim.get(claimKey) ?? []) {
+      this.cluster.claimsChanged(metadata.uid);
+      this.pendingClaims?.changed(metadata.uid);
+    }
   }
 }
 

@@ -16,7 +16,8 @@ import type {
   ResourceSlice,
   StorageClass,
 } from "../../../model/kubernetes.generated.ts";
-import { firstRevision } from "../../../model/revision.ts";
+import type { KubeObject } from "../../../model/objects/object.ts";
+import { firstRevision, isRevision, laterOf, type Revision } from "../../../model/revision.ts";
 import type { BindRequest } from "../../../model/scheduling/bindRequest.ts";
 import type { PodGroup } from "../../../model/scheduling/podGroup.ts";
 import type { Queue } from "../../../model/scheduling/queue.ts";
@@ -29,6 +30,8 @@ import { ClusterModel, type ClusterModelOptions, type ClusterTables } from "./cl
 
 /** The objects of a cluster at one revision, from which questions about scheduling are answered. */
 export interface ClusterObjects {
+  /** The newest of an object of them, if it is not given. */
+  readonly revision?: Revision;
   readonly pods: readonly Pod[];
   readonly nodes: readonly Node[];
   readonly queues: readonly Queue[];
@@ -64,15 +67,17 @@ export function clusterOf(objects: ClusterObjects, settings: Settings = defaultS
 }
 
 /** Undefined where the objects say nothing of devices. */
-export function deviceModelOf({ pods, devices }: ClusterObjects): DeviceModel | undefined {
+export function deviceModelOf(objects: ClusterObjects): DeviceModel | undefined {
+  const { pods, devices } = objects;
   if (devices === undefined) return undefined;
   const { claims, slices, classes, rules = [] } = devices;
+  const revision = revisionOf(objects);
   return new DeviceModel({
-    pods: tableOf(pods),
-    claims: tableOf(claims),
-    slices: tableOf(slices),
-    classes: tableOf(classes),
-    rules: tableOf(rules),
+    pods: tableOf(pods, revision),
+    claims: tableOf(claims, revision),
+    slices: tableOf(slices, revision),
+    classes: tableOf(classes, revision),
+    rules: tableOf(rules, revision),
   });
 }
 
@@ -86,23 +91,36 @@ export function settledCluster(objects: ClusterObjects, settings: Settings, opti
 
 export function tablesOf(objects: ClusterObjects): ClusterTables {
   const { configMaps, plainGroups } = objects;
+  const revision = revisionOf(objects);
   return {
-    pods: tableOf(objects.pods),
-    nodes: tableOf(objects.nodes),
-    requests: tableOf(objects.requests),
-    groups: tableOf(objects.groups),
-    queues: tableOf(objects.queues),
-    ...(plainGroups && { plainGroups: tableOf(plainGroups) }),
-    priorityClasses: tableOf(objects.priorityClasses),
-    topologies: tableOf(objects.topologies),
-    namespaces: tableOf(objects.namespaces ?? []),
-    ...(configMaps && { configMaps: tableOf([...configMaps].map(configMapNamed)) }),
-    claims: tableOf(objects.claims),
-    volumes: tableOf(objects.volumes),
-    classes: tableOf(objects.classes),
-    csiNodes: tableOf(objects.csiNodes ?? []),
-    budgets: tableOf(objects.budgets ?? []),
+    pods: tableOf(objects.pods, revision),
+    nodes: tableOf(objects.nodes, revision),
+    requests: tableOf(objects.requests, revision),
+    groups: tableOf(objects.groups, revision),
+    queues: tableOf(objects.queues, revision),
+    ...(plainGroups && { plainGroups: tableOf(plainGroups, revision) }),
+    priorityClasses: tableOf(objects.priorityClasses, revision),
+    topologies: tableOf(objects.topologies, revision),
+    namespaces: tableOf(objects.namespaces ?? [], revision),
+    ...(configMaps && { configMaps: tableOf([...configMaps].map(configMapNamed), revision) }),
+    claims: tableOf(objects.claims, revision),
+    volumes: tableOf(objects.volumes, revision),
+    classes: tableOf(objects.classes, revision),
+    csiNodes: tableOf(objects.csiNodes ?? [], revision),
+    budgets: tableOf(objects.budgets ?? [], revision),
   };
+}
+
+function revisionOf({ revision, ...objects }: ClusterObjects): Revision {
+  if (revision !== undefined) return revision;
+  let newest = firstRevision;
+  for (const list of [...Object.values(objects), ...Object.values(objects.devices ?? {})]) {
+    if (!Array.isArray(list)) continue;
+    for (const { metadata } of list as readonly KubeObject[]) {
+      if (isRevision(metadata.resourceVersion)) newest = laterOf(newest, metadata.resourceVersion);
+    }
+  }
+  return newest;
 }
 
 /** That it exists is all that is asked. */

@@ -31,11 +31,13 @@ interface Member {
   readonly spec?: PodGroupSpec;
   /** Its claim comes from a template. */
   readonly isMade?: boolean;
+  /** Its claim, where that has another name. */
+  readonly claim?: string;
 }
 
-function member({ name, words, isMade = false }: Member) {
+function member({ name, words, isMade = false, claim: named = name }: Member) {
   const made = pod(name, { group: name, ...words });
-  const source = isMade ? { resourceClaimTemplateName: "t" } : { resourceClaimName: name };
+  const source = isMade ? { resourceClaimTemplateName: "t" } : { resourceClaimName: named };
   return {
     ...made,
     spec: { ...made.spec, resourceClaims: [{ name: "gpu", ...source }] },
@@ -173,6 +175,18 @@ describe("a device", () => {
     const plan = decide(cluster([going, other, high], claims, ["d1", "d2"]), nowMs);
     expect(outcome(plan)).toEqual({ b: "~n1" });
     expect(evicted(plan)).toEqual([]);
+  });
+
+  test("of a terminating pod is nominated to all pods that share the claim, and bound to none of them yet", () => {
+    const going: Member = { name: "a", words: { on: "n1", deletedMs: startMs + 3_600_000 } };
+    const sharers = ["b", "c"].map((name): Member => ({ name, claim: "both" }));
+    const plan = decide(cluster([going, ...sharers], [claim("a", "d1"), claim("both")], ["d1"]), nowMs);
+    expect(outcome(plan)).toEqual({ b: "~n1", c: "~n1" });
+  });
+
+  test("of a pod that is gone is nominated to the pod that waits", () => {
+    const plan = decide(cluster([{ name: "b" }], [claim("a", "d1"), claim("b")], ["d1"]), nowMs);
+    expect(outcome(plan)).toEqual({ b: "~n1" });
   });
 
   test("of a victim is free for its preemptor, and is the victim's again when that was only tried", () => {

@@ -1,4 +1,3 @@
-import type { Pod } from "../../../model/kubernetes.generated.ts";
 import type { ClaimProblem } from "../../devices/claimTrial.ts";
 import type { RefusalReason } from "../../devices/refusalReason.ts";
 import type { NodeState } from "./nodeState.ts";
@@ -11,8 +10,6 @@ import type { Task } from "./task.ts";
 export interface DeviceClaims {
   /** A cycle begins: everything tried before is forgotten, and devices of these pods will be free soon. */
   begin(nowMs: number, releasing: Iterable<Task>): void;
-  /** A pod is gone, or has ended: its devices will be free soon. */
-  left(pod: Pod): void;
   /** How many GPUs the pod's claims count for in its queue. */
   gpusOf(task: Task): number;
   /** The same by device class. */
@@ -82,7 +79,6 @@ export type DeviceFit =
 /** No device allocator: pods with claims wait, and their condition says so. */
 export const noDeviceClaims: DeviceClaims = {
   begin: () => {},
-  left: () => {},
   gpusOf: () => 0,
   gpuClassesOf: () => new Map(),
   problemOf: () => ({ why: "nothing here allocates devices for resource claims", reason: "Error" }),

@@ -1,5 +1,5 @@
 import type { AllocationResult, Pod, ResourceClaim } from "../../../model/kubernetes.generated.ts";
-import { isAtLeast, type Revision } from "../../../model/revision.ts";
+import { firstRevision, isAtLeast, type Revision } from "../../../model/revision.ts";
 import { bornClaimOf, extendedEntry, isNotCreatedYet, unbornClaim } from "../../devices/claims/extendedClaim.ts";
 import { deleteProtection } from "../../devices/claims/podClaims.ts";
 import type { DecisionSource } from "../../devices/deviceChange.ts";
@@ -16,8 +16,12 @@ export interface CountedClaim {
   readonly uid: string;
   readonly namespace: string;
   readonly name: string;
+  /** The entry of the pod's claims. */
+  readonly entry: string;
   /** It did not exist when it was decided on; the one that is created has another UID. */
   readonly isNotCreatedYet: boolean;
+  /** Which claim it is could not be said, since the pod is not known. */
+  readonly isStandIn: boolean;
   /** Up to where requests were known when its request was over. */
   readonly endedAt?: Revision;
 }
@@ -84,43 +88,51 @@ export class PendingClaims {
     return this.lingering.get(podUid) ?? [];
   }
 
+  /** The pod, or a claim of it, is another than before. */
+  changed(uid: string): void {
+    if (this.wanted.has(uid)) this.settle(uid);
+  }
+
   /** New ones first: a device that stays chosen is free at no moment. */
   private settle(uid: string): void {
-    const { tracker } = this.devices;
     this.unsettled.delete(uid);
     const before = this.counted.get(uid) ?? [];
-    const after: CountedClaim[] = [];
-    const wanted = this.wanted.get(uid);
-    const pod = wanted === undefined ? undefined : this.facts.podOf(uid);
-    for (const { name, allocation } of wanted ?? []) {
-      const claim = pod === undefined ? undefined : this.claimOf(pod, name);
-      if (claim === undefined) {
-        this.unsettled.add(uid);
-        continue;
-      }
-      const { uid: claimUid, namespace = "", name: claimName } = claim.metadata;
-      const known = before.find((each) => each.uid === claimUid || (each.isNotCreatedYet && each.name === claimName));
-      after.push(known ?? { uid: claimUid, namespace, name: claimName, isNotCreatedYet: isNotCreatedYet(claim) });
-      if (known !== undefined) continue;
-      const options = { source: this.decidedBy, isNotCreatedYet: isNotCreatedYet(claim) };
-      tracker.signalClaimPendingAllocation(withAllocation(claim, allocation as AllocationResult), uid, options);
-    }
-    // A claim that is missing from the cache may still be wanted.
-    const gone = this.unsettled.has(uid) ? [] : before.filter((each) => !after.some((other) => other.uid === each.uid));
-    const kept = this.unsettled.has(uid) ? before.filter((each) => !after.some((other) => other.uid === each.uid)) : [];
-    const now = [...after, ...kept];
+    const wanted = this.wanted.get(uid) ?? [];
+    const now = wanted.map((chosen) => this.count(uid, chosen, before));
+    const gone = before.filter((each) => !now.some((other) => other.uid === each.uid));
     if (now.length === 0) this.counted.delete(uid);
     else this.counted.set(uid, now);
-    const others = (this.lingering.get(uid) ?? []).filter((each) => !now.some((other) => other.uid === each.uid));
     const endedAt = this.facts.requestsRevision();
+    const others = (this.lingering.get(uid) ?? []).filter((each) => !now.some((other) => other.uid === each.uid));
     const lingering = [...others, ...gone.map((each) => ({ ...each, endedAt }))];
-    if (gone.length > 0) {
-      this.facts.onEnded(uid, endedAt);
-    }
     if (lingering.length === 0) this.lingering.delete(uid);
     else this.lingering.set(uid, lingering);
+    // The claim that it stood in for counts by itself.
+    for (const each of gone) if (each.isStandIn && now.some(({ entry }) => entry === each.entry)) this.letGo(uid, each);
+    if (gone.length > 0) this.facts.onEnded(uid, endedAt);
     this.letGoOfShown(uid);
     if (this.lingering.has(uid)) this.facts.onLingering(uid);
+  }
+
+  /** The devices count, with their claim where it is known which that is: the pod may not be observed yet, or be gone. */
+  private count(
+    uid: string,
+    { name: entry, allocation }: ChosenDevices,
+    before: readonly CountedClaim[],
+  ): CountedClaim {
+    const pod = this.facts.podOf(uid);
+    const found = pod === undefined ? undefined : this.claimOf(pod, entry);
+    if (found === undefined) this.unsettled.add(uid);
+    const claim = found ?? standIn(uid, entry);
+    const { uid: claimUid, namespace = "", name } = claim.metadata;
+    const born = before.find((each) => each.isNotCreatedYet && each.name === name && each.uid !== claimUid);
+    if (born !== undefined) return born;
+    const isUnborn = found === undefined || isNotCreatedYet(claim);
+    this.devices.tracker.signalClaimPendingAllocation(withAllocation(claim, allocation as AllocationResult), uid, {
+      source: this.decidedBy,
+      isNotCreatedYet: isUnborn,
+    });
+    return { uid: claimUid, namespace, name, entry, isNotCreatedYet: isUnborn, isStandIn: found === undefined };
   }
 
   /** What the watch shows as allocated, or shows no more, counts by itself. */
@@ -147,6 +159,22 @@ export class PendingClaims {
     return claim?.metadata.finalizers?.includes(deleteProtection) !== true;
   }
 
+  /** For checks: what lingers with another one lingers here. */
+  adopt({ lingering, devices }: PendingClaims): void {
+    for (const [podUid, claims] of lingering) {
+      this.lingering.set(podUid, claims);
+      for (const { uid, namespace, name, isNotCreatedYet: wasUnborn } of claims) {
+        const allocation = devices.tracker.pendingAllocation(uid);
+        if (allocation === undefined) continue;
+        const known = this.devices.tracker.get(namespace, name);
+        const claim = { ...known, metadata: { ...known?.metadata, uid, namespace, name }, status: { allocation } };
+        this.devices.tracker.signalClaimPendingAllocation(claim as ResourceClaim, podUid, {
+          isNotCreatedYet: wasUnborn,
+        });
+      }
+    }
+  }
+
   /** What became of the claim is known. */
   letGo(podUid: string, { uid }: CountedClaim): void {
     const left = (this.lingering.get(podUid) ?? []).filter((each) => each.uid !== uid);
@@ -166,6 +194,13 @@ export class PendingClaims {
     const name = named ?? made;
     return name === undefined ? undefined : this.devices.tracker.get(pod.metadata.namespace ?? "", name);
   }
+}
+
+/** For a claim of a pod that is not known: no claim can have such a name. */
+function standIn(podUid: string, entry: string): ResourceClaim {
+  const name = `${podUid}/${entry}`;
+  const metadata = { name, uid: name, resourceVersion: firstRevision, creationTimestamp: "" };
+  return { apiVersion: "resource.k8s.io/v1", kind: "ResourceClaim", metadata, spec: {} };
 }
 
 function withAllocation(claim: ResourceClaim, allocation: AllocationResult): ResourceClaim {

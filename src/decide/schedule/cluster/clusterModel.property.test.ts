@@ -1,0 +1,294 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { gang, node, pod, queue, startMs } from "../../../../testing/decide/scheduleCluster.ts";
+import type { KubeObject } from "../../../model/objects/object.ts";
+import { annotationKeys, labelKeys } from "../../../model/scheduling/keys.ts";
+import { type KindChange, type KindTable, tableOf } from "../../../snapshot/kindTable.ts";
+import { DeviceModel, type DeviceTables } from "../../devices/deviceModel.ts";
+import { cycle } from "../cycle.ts";
+import { defaultSettings } from "../settings.ts";
+import { type ClusterKind, ClusterModel, type ClusterTables } from "./clusterModel.ts";
+import { describeModel, differenceOf } from "./describeCluster.ts";
+
+/** Events one by one give the same cluster as all objects at once, in whatever order the kinds are observed. */
+
+const nowMs = startMs + 60_000;
+const settings = { ...defaultSettings, formsPlainGangs: true, allocatesDevices: true };
+
+type DeviceKind = "deviceClaims" | "slices" | "deviceClasses" | "rules";
+type Kind = ClusterKind | DeviceKind;
+
+/** An object of each kind in a few states: what events can say of it. */
+type States = readonly Loose[];
+
+interface Loose {
+  readonly metadata: { readonly name: string; readonly namespace?: string; readonly [more: string]: unknown };
+  readonly [more: string]: unknown;
+}
+
+function loose(name: string, more: object = {}, namespace?: string): Loose {
+  return { metadata: { name, ...(namespace !== undefined && { namespace }) }, ...more };
+}
+
+const inGold = (object: Loose): Loose => ({
+  ...object,
+  metadata: { ...object.metadata, labels: { ...(object.metadata["labels"] as object), [labelKeys.nodePool]: "gold" } },
+});
+const asLoose = (object: object): Loose => object as Loose;
+
+const [group] = gang("a", 2).groups.map(asLoose) as [Loose];
+const gpus = (count: number) => ({ resources: { gpu: { quota: count, limit: -1, overQuotaWeight: 1 } } });
+const claimed = (name: string, claim: string) => ({
+  ...pod(name, { scheduler: "default-scheduler" }),
+  spec: {
+    schedulerName: "default-scheduler",
+    containers: [{ name: "c", resources: { claims: [{ name: "gpu" }] } }],
+    resourceClaims: [{ name: "gpu", resourceClaimName: claim }],
+  },
+});
+const on = (object: object, nodeName: string, phase = "Running"): Loose =>
+  ({ ...object, spec: { ...((object as Loose)["spec"] as object), nodeName }, status: { phase } }) as unknown as Loose;
+const results = (device: string) => ({
+  devices: { results: [{ request: "r", driver: "gpu.example.com", pool: "n1", device }] },
+});
+const claim = (name: string, more: object = {}): Loose =>
+  loose(
+    name,
+    { spec: { devices: { requests: [{ name: "r", exactly: { deviceClassName: "gpu", count: 1 } }] } }, ...more },
+    "default",
+  );
+const slice = (devices: readonly string[]): Loose =>
+  loose("s", {
+    spec: {
+      driver: "gpu.example.com",
+      nodeName: "n1",
+      pool: { name: "n1", generation: 1, resourceSliceCount: 1 },
+      devices: devices.map((name) => ({ name })),
+    },
+  });
+const request = (name: string, more: object, status?: object): Loose =>
+  loose(name, { spec: { podName: name, ...more }, ...(status && { status }) }, "default");
+const shareOf = (name: string) => ({ [annotationKeys.gpuFraction]: "0.5", [annotationKeys.podGroup]: name });
+const ofPod = (name: string) => ({ labels: { "pod-uid": name } });
+
+const states: Readonly<Record<Kind, readonly States[]>> = {
+  nodes: [
+    [node("n1"), node("n1", { gpus: 4 }), node("n1", { isReady: false }), node("n1", { labels: { zone: "x" } })].map(
+      asLoose,
+    ),
+    [asLoose(node("n2", { gpus: 0 })), inGold(asLoose(node("n2")))],
+  ],
+  queues: [[asLoose(queue("q")), asLoose(queue("q", gpus(2))), inGold(asLoose(queue("q")))]],
+  groups: [
+    [group, { ...group, spec: { queue: "q", minMember: 1, priorityClassName: "high" } }, inGold(group)],
+    [asLoose(gang("b", 1).groups[0] as object)],
+  ],
+  pods: [
+    ...gang("a", 2, { gpus: 2 }).pods.map(
+      (each): States => [
+        asLoose(each),
+        on(each, "n1"),
+        on(each, "n1", "Succeeded"),
+        { ...asLoose(each), status: { phase: "Pending", nominatedNodeName: "n1" } },
+        { ...asLoose(each), metadata: { ...asLoose(each).metadata, annotations: { [annotationKeys.podGroup]: "b" } } },
+        { ...on(each, "n1"), metadata: { ...asLoose(each).metadata, deletionTimestamp: "2026-01-01T00:00:00Z" } },
+      ],
+    ),
+    [
+      asLoose(pod("half", { annotations: shareOf("b") })),
+      on(pod("half", { annotations: shareOf("b"), groups: ["g1"] }), "n1"),
+    ],
+    [asLoose(claimed("c1", "shared")), on(claimed("c1", "shared"), "n1")],
+    [asLoose(claimed("c2", "shared"))],
+    [asLoose(pod("plain", { scheduler: "default-scheduler", gpus: 1, labels: { colour: "red" } }))],
+  ],
+  requests: [
+    [
+      request("half", {
+        selectedNode: "n1",
+        selectedGPUGroups: ["g1"],
+        receivedResourceType: "Fraction",
+        ...ofPod("half"),
+      }),
+      request("half", { selectedNode: "n2", selectedGPUGroups: ["g2"], receivedResourceType: "Fraction" }),
+    ],
+    [
+      request("c1", { selectedNode: "n1", resourceClaimAllocations: [{ name: "gpu", allocation: results("d1") }] }),
+      request("c1", { selectedNode: "n1" }, { phase: "Failed", failedAttempts: 99 }),
+    ],
+  ],
+  plainGroups: [
+    [loose("pg", { spec: { schedulingPolicy: { gang: { minCount: 2 } } } }, "default")],
+    [loose("pg2", { spec: { schedulingPolicy: { basic: {} }, priority: 7 } }, "default")],
+  ],
+  priorityClasses: [[loose("high", { value: 200 }), loose("high", { value: 10, preemptionPolicy: "Never" })]],
+  topologies: [[loose("t", { spec: { levels: [{ nodeLabel: "zone" }] } })]],
+  namespaces: [[loose("default"), loose("default", { metadata: { name: "default", labels: { team: "x" } } })]],
+  configMaps: [[loose("settings", {}, "default")]],
+  claims: [
+    [loose("data", { spec: { volumeName: "v" } }, "default"), loose("data", { status: { phase: "Bound" } }, "default")],
+  ],
+  volumes: [[loose("v")]],
+  classes: [[loose("fast"), loose("fast", { volumeBindingMode: "WaitForFirstConsumer" })]],
+  csiNodes: [[loose("n1")]],
+  budgets: [[loose("guard", {}, "default")]],
+  deviceClaims: [
+    [
+      claim("shared"),
+      claim("shared", {
+        status: {
+          allocation: results("d1"),
+          reservedFor: [{ resource: "pods", name: "c1", uid: "pod-default-c1" }],
+        },
+      }),
+    ],
+    [
+      claim("other", {
+        status: { allocation: results("d2"), reservedFor: [{ resource: "pods", name: "x", uid: "x" }] },
+      }),
+    ],
+  ],
+  slices: [[slice(["d1", "d2"]), slice(["d1"])]],
+  deviceClasses: [[loose("gpu", { spec: {} }), loose("gpu", { spec: { extendedResourceName: "example.com/gpu" } })]],
+  rules: [
+    [
+      loose("broken", {
+        spec: {
+          deviceSelector: { driver: "gpu.example.com", device: "d1" },
+          taint: { key: "broken", effect: "NoSchedule" },
+        },
+      }),
+    ],
+  ],
+};
+
+const kinds = Object.keys(states) as Kind[];
+const deviceKinds: Readonly<Record<DeviceKind, Exclude<keyof DeviceTables, "pods">>> = {
+  deviceClaims: "claims",
+  slices: "slices",
+  deviceClasses: "classes",
+  rules: "rules",
+};
+
+/** A model whose objects come and go. */
+class Live {
+  revision = 1;
+  readonly tables = Object.fromEntries(kinds.map((kind) => [kind, tableOf<KubeObject>([], "1")])) as Record<
+    Kind,
+    KindTable
+  >;
+  readonly devices: DeviceModel;
+  readonly model: ClusterModel;
+
+  constructor() {
+    this.devices = new DeviceModel({
+      pods: this.tables.pods,
+      claims: this.tables.deviceClaims,
+      slices: this.tables.slices,
+      classes: this.tables.deviceClasses,
+      rules: this.tables.rules,
+    } as unknown as DeviceTables);
+    this.model = new ClusterModel(this.tables as unknown as ClusterTables, settings, { devices: this.devices });
+  }
+
+  put(kind: Kind, given: Loose): void {
+    this.apply(kind, { type: "put", object: this.stored(given) });
+  }
+
+  remove(kind: Kind, given: Loose): void {
+    this.apply(kind, { type: "removed", object: this.stored(given) });
+  }
+
+  private stored(given: Loose): KubeObject {
+    const { name, namespace = "" } = given.metadata;
+    const uid = `${given["kind"] === "Pod" ? "pod-" : ""}${namespace === "" ? "" : `${namespace}-`}${name}`;
+    const metadata = { creationTimestamp: "2026-01-01T00:00:00Z", uid, ...given.metadata };
+    return { ...given, metadata: { ...metadata, resourceVersion: String(++this.revision) } } as unknown as KubeObject;
+  }
+
+  private apply(kind: Kind, event: { type: "put" | "removed"; object: KubeObject }): void {
+    const changes = this.tables[kind].apply(event).changes as readonly KindChange<never>[];
+    if (kind === "pods") this.devices.observed("pods", changes, false);
+    const device = deviceKinds[kind as DeviceKind];
+    if (device === undefined) {
+      this.model.observed(kind as ClusterKind, changes, false);
+      return;
+    }
+    this.devices.observed(device, changes, false);
+    this.model.observedDevices(device, changes);
+  }
+}
+
+const step = fc.record({
+  kind: fc.constantFrom(...kinds, "pods" as const, "pods" as const, "requests" as const),
+  object: fc.nat(7),
+  state: fc.nat(7),
+  isRemoved: fc.boolean(),
+  /** Whether a cycle decides after it. */
+  decides: fc.boolean(),
+});
+
+type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
+
+function play(live: Live, { kind, object, state, isRemoved }: Step): void {
+  const objects = states[kind];
+  const all = objects[object % objects.length] as States;
+  const chosen = all[state % all.length] as Loose;
+  if (isRemoved && state % 2 === 0) live.remove(kind, chosen);
+  else live.put(kind, chosen);
+}
+
+function planText(model: ClusterModel): string {
+  const { jobs, evictions } = cycle(model.cluster, nowMs);
+  const binds = jobs.flatMap((each) =>
+    [...each.binds, ...each.pipelined].map(({ task, node }) => `${task.key} ${node}`),
+  );
+  return JSON.stringify([binds, evictions.map(({ task }) => task.key)]);
+}
+
+describe("a model that events were folded into", () => {
+  test("is what a fold of all objects at once gives, after each event and each cycle", () => {
+    const seen = new Set<Kind>();
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 60, size: "max" }), (steps) => {
+        const live = new Live();
+        for (const each of steps) {
+          play(live, each);
+          seen.add(each.kind);
+          live.model.settle();
+          if (each.decides) cycle(live.model.cluster, nowMs);
+          live.model.cluster.refresh(nowMs);
+          live.model.cluster.beginDevices(nowMs);
+          const fresh = live.model.refolded();
+          fresh.cluster.refresh(nowMs);
+          fresh.cluster.beginDevices(nowMs);
+          expect(differenceOf(describeModel(live.model), describeModel(fresh))).toBeUndefined();
+          live.model.cluster.assertCounts();
+        }
+      }),
+      { numRuns: 40 },
+    );
+    expect([...seen].sort()).toEqual([...kinds].sort());
+  });
+
+  test("has noted a change whenever another plan follows from an event", () => {
+    let changed = 0;
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 40, size: "max" }), (steps) => {
+        const live = new Live();
+        for (const each of steps) {
+          live.model.settle();
+          const before = planText(live.model);
+          const { count } = live.model.cluster.changes;
+          play(live, each);
+          live.model.settle();
+          if (live.model.cluster.changes.count !== count) continue;
+          changed++;
+          expect(planText(live.model)).toBe(before);
+        }
+      }),
+      { numRuns: 40 },
+    );
+    expect(changed).toBeGreaterThan(100);
+  });
+});

@@ -1,0 +1,117 @@
+/**
+ * Everything that decisions read of a cluster, as plain data in a fixed order: two clusters with the same description
+ * are the same to a scheduler, however they came to be.
+ */
+import type { Cluster } from "./cluster.ts";
+import type { ClusterModel } from "./clusterModel.ts";
+import type { Job } from "./job.ts";
+import type { NodeState } from "./nodeState.ts";
+import type { Task } from "./task.ts";
+
+export type ClusterDescription = Readonly<Record<string, unknown>>;
+
+/** To be called when the cluster is up to date; see `Cluster.refresh`. */
+export function describeCluster(cluster: Cluster): ClusterDescription {
+  const { volumes, topologies, configMaps, queuesElsewhere } = cluster;
+  const nodes = [...cluster.table.known()].filter(({ node, holdings }) => node !== undefined || holdings.size > 0);
+  return {
+    nodes: byName(nodes.map((node) => [node.name, describeNode(cluster, node)])),
+    pods: byName([...cluster.tasks].map(([uid, task]) => [uid, describeTask(cluster, task)])),
+    jobs: byName([...cluster.jobs].map(([id, job]) => [id, describeJob(cluster, job)])),
+    waiting: [...cluster.waiting].map(({ id }) => id).sort(),
+    unwell: [...cluster.unwell].map(({ id }) => id).sort(),
+    withoutGroup: byName([...cluster.withoutGroup].map(([id, tasks]) => [id, uidsOf(tasks)])),
+    queues: byName(
+      [...cluster.queues.byName].map(([name, { allocated, deserved, limit }]) => [
+        name,
+        { allocated, deserved, limit },
+      ]),
+    ),
+    total: cluster.total(),
+    queuesElsewhere: byName(queuesElsewhere),
+    // Those that a plain group implies stay when it is gone.
+    topologies: [...topologies.keys()].filter((name) => !name.includes(" ")).sort(),
+    configMaps: configMaps === undefined ? undefined : [...configMaps].sort(),
+    claims: revisionsOf(volumes.claims),
+    volumes: revisionsOf(volumes.volumes),
+    classes: revisionsOf(volumes.classes),
+    csiNodes: revisionsOf(volumes.csiNodes),
+    budgets: revisionsOf(cluster.budgets.byKey),
+  };
+}
+
+/** What a model counts beside its cluster. */
+export function describeModel({ cluster, devices }: ClusterModel): ClusterDescription {
+  if (devices === undefined) return describeCluster(cluster);
+  const { devices: taken, sharedIds } = devices.tracker.gatherAllocatedState();
+  return { ...describeCluster(cluster), devices: { taken, sharedIds, slices: devices.slicesByNode.values() } };
+}
+
+/** The first difference, for a person: the path, and both values. */
+export function differenceOf(kept: unknown, fresh: unknown, path = "cluster"): string | undefined {
+  if (JSON.stringify(kept) === JSON.stringify(fresh)) return undefined;
+  const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;
+  if (isRecord(kept) && isRecord(fresh)) {
+    for (const key of new Set([...Object.keys(kept), ...Object.keys(fresh)])) {
+      const found = differenceOf(kept[key], fresh[key], `${path}.${key}`);
+      if (found !== undefined) return found;
+    }
+  }
+  return `${path} is ${JSON.stringify(kept)}, and folded anew ${JSON.stringify(fresh)}`;
+}
+
+function describeNode({ table, names }: Cluster, node: NodeState): object {
+  const amounts = (of: readonly ArrayLike<number>[]): object =>
+    byName(
+      names.names
+        .map((name, place): [string, number] => [name, of[place]?.[node.index] ?? 0])
+        .filter(([, amount]) => amount !== 0),
+    );
+  return {
+    revision: node.node?.metadata.resourceVersion,
+    ...(node.index >= 0 && { idle: amounts(table.idle), later: amounts(table.later) }),
+    ...(node.node !== undefined && { claimGpus: node.claimGpus }),
+    foreign: node.foreign,
+    groups: byName(node.groups),
+    holders: [...node.holdings].map(({ holder, groups, state }) => `${holder.uid} ${groups.join()} ${state}`).sort(),
+  };
+}
+
+function describeTask({ nominated }: Cluster, task: Task): object {
+  return {
+    status: task.status,
+    places: [...task.places].map(({ node, groups }) => `${node} ${groups.join()}`).sort(),
+    isBeingEvicted: task.isBeingEvicted,
+    job: task.job?.id,
+    waitsForGroup: task.waitsForGroup,
+    podSet: task.podSet?.name,
+    counted: task.counted,
+    isNominated: nominated.has(task),
+  };
+}
+
+function describeJob(cluster: Cluster, job: Job): object {
+  return {
+    queue: job.queue?.name,
+    priority: job.priority,
+    mayPreempt: job.mayPreempt,
+    allocated: job.allocated,
+    pending: cluster.pendingVector(job),
+    pods: uidsOf(job.tasks),
+    sets: job.podSets.map(({ name, min, allocated, pending, alive }) => ({ name, min, allocated, pending, alive })),
+  };
+}
+
+function uidsOf(tasks: Iterable<Task>): string[] {
+  return [...tasks].map(({ uid }) => uid).sort();
+}
+
+function revisionsOf(
+  objects: ReadonlyMap<string, { readonly metadata: { readonly resourceVersion?: string } }>,
+): object {
+  return byName([...objects].map(([key, { metadata }]) => [key, metadata.resourceVersion]));
+}
+
+function byName(entries: Iterable<readonly [string, unknown]>): object {
+  return Object.fromEntries([...entries].sort(([a], [b]) => (a < b ? -1 : 1)));
+}

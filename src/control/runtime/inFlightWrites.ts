@@ -1,7 +1,9 @@
 import type { ApplyOptions, Written } from "../../intents/applyIntent.ts";
-import { lookAgain } from "../../intents/lookAgain.ts";
-import { type Intent, intentId, kindOf } from "../../model/intent.ts";
+import { type FreshObject, lookAgain, lookAtVictim, type Recheck } from "../../intents/lookAgain.ts";
+import { type DestructiveIntent, type Intent, intentId, kindOf } from "../../model/intent.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import { type Outcome, type Refusal, refused, succeeded } from "../../model/outcome.ts";
+import type { Revision } from "../../model/revision.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { KubeReads } from "../../ports/kubeApi.ts";
 import type { Effect } from "../../snapshot/ledger.ts";
@@ -13,6 +15,14 @@ import type { Writer } from "./writer.ts";
 export interface Decision<V = never> {
   readonly intent: Intent;
   readonly effects?: readonly Effect<V>[];
+}
+
+/** A delete or an eviction that a second, consistent read has to confirm. */
+export interface Removal<V = never> {
+  readonly intent: DestructiveIntent;
+  /** Pure. Sees the victim as it is then, and names it as its precondition. */
+  recheck(fresh: FreshObject): Recheck;
+  effects?(victim: KubeObject): readonly Effect<V>[];
 }
 
 export interface Committed {
@@ -136,6 +146,34 @@ export class InFlightWrites<V = never> {
     });
   }
 
+  /** Looks at each victim again, and takes away those that still are victims. What is gone or stays has no outcome. */
+  async remove(removals: readonly Removal<V>[], options: CommitOptions = {}): Promise<Committed[]> {
+    const { pace = oneByOne, cancel } = options;
+    const outcomes: Committed[][] = [];
+    await paced(
+      [...removals.entries()],
+      { atOnce: pace.atOnce, isRamp: pace.ramp === "all" },
+      async ([at, removal]) => {
+        const removed = await this.removeOne(removal, options);
+        if (removed === undefined) return undefined;
+        outcomes[at] = [removed];
+        return removed.outcome.ok ? undefined : stoppedBy(removed.outcome, pace, cancel);
+      },
+    );
+    return outcomes.flat();
+  }
+
+  private async removeOne(removal: Removal<V>, options: CommitOptions): Promise<Committed | undefined> {
+    const { intent } = removal;
+    const look = { atLeast: this.revisionOf(intent), ...(options.cancel && { cancel: options.cancel }) };
+    const looked = await lookAtVictim(this.kube, intent, (fresh) => removal.recheck(fresh), look);
+    if (!looked.ok) return { intent, outcome: looked };
+    if ("notAnyMore" in looked.value) return undefined;
+    const { still, victim } = looked.value;
+    const [removed] = await this.commit([{ intent: still, effects: removal.effects?.(victim) ?? [] }], options);
+    return removed?.outcome.ok === false && removed.outcome.reason === "NotFound" ? undefined : removed;
+  }
+
   /**
    * Whether the author may decide on what the watch shows. `waiting`: it has writes in flight, and is woken when the
    * last of them was shown. A refusal: the outcome of a write could not be resolved.
@@ -158,16 +196,25 @@ export class InFlightWrites<V = never> {
    * object is as it was, and the write may still land.
    */
   async resolve(intent: Intent, options: ApplyOptions = {}, author?: Author): Promise<Outcome<boolean>> {
-    const atLeast = this.picture.snapshot().kind(kindOf(intent.target)).revision;
-    const fresh = await lookAgain(this.kube, intent.target, { atLeast, ...options });
+    const fresh = await lookAgain(this.kube, intent.target, { atLeast: this.revisionOf(intent), ...options });
     if (!fresh.ok) return fresh;
     this.as(author, () => this.picture.read(intent, fresh.value));
     return succeeded(this.picture.stateOf(intent) !== "unknown");
   }
 
+  /** On its way, or done and not observed yet: the watch will enqueue the keys concerned. */
+  isUnderWay(intent: Intent): boolean {
+    const state = this.picture.stateOf(intent);
+    return state !== undefined && state !== "decided" && state !== "unknown";
+  }
+
   /** Whether the outcome of one of its writes is unknown. */
   isInDoubt(author: Author): boolean {
     return this.unknownOf(author).length > 0;
+  }
+
+  private revisionOf({ target }: Intent): Revision {
+    return this.picture.snapshot().kind(kindOf(target)).revision;
   }
 
   private unknownOf({ name }: Author): Open<V>[] {

@@ -1,5 +1,6 @@
 import type { ApplyOptions, Written } from "../../intents/applyIntent.ts";
 import { type FreshObject, lookAgain, lookAtVictim, type Recheck } from "../../intents/lookAgain.ts";
+import { assert } from "../../model/assert.ts";
 import { type DestructiveIntent, type Intent, intentId, kindOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { type Outcome, type Refusal, refused, succeeded } from "../../model/outcome.ts";
@@ -55,6 +56,8 @@ export interface CommitOptions extends ApplyOptions {
   /** Remembers the writes until the watch has shown them; see settle. Without one the next reconcile decides again. */
   readonly author?: Author;
   readonly pace?: Pace;
+  /** Called when all of them count, before the first one leaves. */
+  readonly counted?: () => void;
   /** Called with each outcome when it arrives, and the place of its decision. */
   readonly tell?: (committed: Committed, at: number) => void;
 }
@@ -73,6 +76,7 @@ interface Open<V> extends Decision<V> {
   readonly author: Author;
 }
 
+type Sender = Pick<Writer, "apply">;
 type Numbered<V> = [at: number, decision: Decision<V>];
 type Stop = "sort" | "all";
 
@@ -93,14 +97,16 @@ type Stop = "sort" | "all";
  */
 export class InFlightWrites<V = never> {
   private readonly kube: KubeReads;
-  private readonly writer: Writer;
+  private readonly writer: Sender;
   private readonly picture: Picture<V>;
   private readonly open = new Map<string, Open<V>>();
   private readonly byAuthor = new Map<string, Set<Open<V>>>();
+  /** Those whose outcome is unknown, and may have become known since. */
+  private readonly unknown = new Set<Open<V>>();
   /** The author whose own call ends writes now: it goes on anyway, and is not enqueued for it. */
   private acting: string | undefined;
 
-  constructor({ kube, writer }: { readonly kube: KubeReads; readonly writer: Writer }, picture: Picture<V>) {
+  constructor({ kube, writer }: { readonly kube: KubeReads; readonly writer: Sender }, picture: Picture<V>) {
     this.kube = kube;
     this.writer = writer;
     this.picture = picture;
@@ -112,9 +118,10 @@ export class InFlightWrites<V = never> {
    * a state that is no longer there, or that is in flight already, is not sent: its outcome is a conflict.
    */
   async commit(decisions: readonly Decision<V>[], options: CommitOptions = {}): Promise<Committed[]> {
-    const { author, pace = oneByOne, tell, ...sending } = options;
+    const { author, pace = oneByOne, counted, tell, ...sending } = options;
     const outcomes: Outcome<Written>[] = [];
     const verdicts = decisions.map((decision) => this.count(decision, author));
+    counted?.();
     const answered = (at: number, intent: Intent, outcome: Outcome<Written>): Stop | undefined => {
       outcomes[at] = outcome;
       tell?.({ intent, outcome }, at);
@@ -146,6 +153,13 @@ export class InFlightWrites<V = never> {
     });
   }
 
+  /** The same for one. */
+  async commitOne(decision: Decision<V>, options: CommitOptions = {}): Promise<Outcome<Written>> {
+    const [committed] = await this.commit([decision], options);
+    assert(committed !== undefined, () => `${intentId(decision.intent)} has no outcome`);
+    return committed.outcome;
+  }
+
   /** Looks at each victim again, and takes away those that still are victims. What is gone or stays has no outcome. */
   async remove(removals: readonly Removal<V>[], options: CommitOptions = {}): Promise<Committed[]> {
     const { pace = oneByOne, cancel } = options;
@@ -170,8 +184,8 @@ export class InFlightWrites<V = never> {
     if (!looked.ok) return { intent, outcome: looked };
     if ("notAnyMore" in looked.value) return undefined;
     const { still, victim } = looked.value;
-    const [removed] = await this.commit([{ intent: still, effects: removal.effects?.(victim) ?? [] }], options);
-    return removed?.outcome.ok === false && removed.outcome.reason === "NotFound" ? undefined : removed;
+    const outcome = await this.commitOne({ intent: still, effects: removal.effects?.(victim) ?? [] }, options);
+    return !outcome.ok && outcome.reason === "NotFound" ? undefined : { intent: still, outcome };
   }
 
   /**
@@ -208,6 +222,11 @@ export class InFlightWrites<V = never> {
     return state !== undefined && state !== "decided" && state !== "unknown";
   }
 
+  /** Nothing that the author has sent so far can take effect any more, if it has not already. */
+  forget(author: Author): void {
+    for (const { intent } of this.unknownOf(author)) this.as(author, () => this.picture.abandon(intent));
+  }
+
   /** Whether the outcome of one of its writes is unknown. */
   isInDoubt(author: Author): boolean {
     return this.unknownOf(author).length > 0;
@@ -218,8 +237,9 @@ export class InFlightWrites<V = never> {
   }
 
   private unknownOf({ name }: Author): Open<V>[] {
-    const open = [...(this.byAuthor.get(name) ?? [])];
-    return open.filter(({ intent }) => this.picture.stateOf(intent) === "unknown");
+    return [...this.unknown].filter(
+      ({ intent, author }) => author.name === name && this.picture.stateOf(intent) === "unknown",
+    );
   }
 
   /** From now on it counts, unless its object is no longer what it was decided on. */
@@ -247,6 +267,8 @@ export class InFlightWrites<V = never> {
       // repeat a write that changes nothing for ever. Other keys may have waited for a write that this one has ruled
       // out.
       this.as(author, () => this.picture.answer(intent, outcome, attempt));
+      const open = this.open.get(intentId(intent));
+      if (open !== undefined && this.picture.stateOf(intent) === "unknown") this.unknown.add(open);
     }
     return outcome;
   }
@@ -261,6 +283,7 @@ export class InFlightWrites<V = never> {
     const found = this.open.get(id);
     if (found === undefined) return;
     this.open.delete(id);
+    this.unknown.delete(found);
     const { name, wake } = found.author;
     const own = this.byAuthor.get(name);
     own?.delete(found);

@@ -12,7 +12,7 @@ import { bindRequestApiVersion, bindRequestFinalizer, bindRequestRef } from "../
 import { isShared, portionText } from "../../model/scheduling/gpuRequest.ts";
 import { annotationKeys, epochOf, labelKeys } from "../../model/scheduling/keys.ts";
 import { uuid5 } from "../../model/values/uuid5.ts";
-import type { Decision } from "../runtime/commit.ts";
+import type { Decision } from "../runtime/inFlightWrites.ts";
 import type { ChosenDevices } from "./pendingClaims.ts";
 import type { Mark } from "./schedulerCaches.ts";
 

@@ -96,9 +96,9 @@ type Stop = "sort" | "all";
  * from identity, so a late first attempt and the second one meet under one name.
  */
 export class InFlightWrites<V = never> {
+  readonly picture: Picture<V>;
   private readonly kube: KubeReads;
   private readonly writer: Sender;
-  private readonly picture: Picture<V>;
   private readonly open = new Map<string, Open<V>>();
   private readonly byAuthor = new Map<string, Set<Open<V>>>();
   /** Those whose outcome is unknown, and may have become known since. */

@@ -6,13 +6,13 @@ import type { ActorPorts } from "../../src/sim/actor.ts";
 import { controllersProcess } from "../../src/sim/controllersProcess.ts";
 import { setNamed } from "../../src/sim/guineaPig/user.ts";
 import { statusKeepsUp } from "../../src/sim/invariants/general.ts";
-import { at, carryOut, kinds, person, pictureOf } from "../../src/sim/sceneKit.ts";
+import { at, carryOut, inFlightOf, kinds, person } from "../../src/sim/sceneKit.ts";
 import { type Exhibit, scene } from "../exhibit.ts";
 
 /** Says in the status of every set which generation of it was seen. */
 function report(controllers: Controllers, ports: ActorPorts, guarded: boolean): void {
   const sets = controllers.cache(kinds.replicaSets);
-  const picture = pictureOf(controllers, [kinds.replicaSets]);
+  const inFlight = inFlightOf(controllers, [kinds.replicaSets]);
   controllers.add({
     name: "reporter",
     sources: [kindSource(sets, forObject())],
@@ -26,7 +26,7 @@ function report(controllers: Controllers, ports: ActorPorts, guarded: boolean): 
       if (guarded) {
         const why = "the status is behind";
         const intent: Intent = { type: "patch", subresource: "status", target, expected: expectedOf(set), patch, why };
-        return carryOut(picture, controllers.outside, { intent, effects: [] }, turn);
+        return carryOut(inFlight, { intent, effects: [] }, turn);
       }
       // The mistake: a patch without a version is as good tomorrow as today.
       const outcome = await ports.kube.patch({ ...target, subresource: "status" }, { type: "merge", body: patch });

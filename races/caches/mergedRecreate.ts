@@ -2,14 +2,14 @@ import type { Controllers } from "../../src/control/runtime/controllers.ts";
 import type { ActorPorts } from "../../src/sim/actor.ts";
 import { controllersProcess } from "../../src/sim/controllersProcess.ts";
 import type { Invariant } from "../../src/sim/invariant.ts";
-import { at, every, kinds, person, pictureOf, pod } from "../../src/sim/sceneKit.ts";
+import { at, every, inFlightOf, kinds, person, pod } from "../../src/sim/sceneKit.ts";
 import type { KindChange } from "../../src/snapshot/kindTable.ts";
 import { type Exhibit, scene } from "../exhibit.ts";
 
 /** Counts the pods of the node, and says what it counts. */
 function countPods(controllers: Controllers, ports: ActorPorts, atomic: boolean): void {
   const pods = controllers.cache(kinds.pods);
-  const picture = pictureOf<string>(controllers, [kinds.pods], {
+  const { picture } = inFlightOf<string>(controllers, [kinds.pods], {
     "/pods": ({ metadata }) => [{ key: metadata.uid, value: "n1" }],
   });
   const careless = new Set<string>();

@@ -6,7 +6,7 @@ import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { ActorPorts } from "../../src/sim/actor.ts";
 import { controllersProcess } from "../../src/sim/controllersProcess.ts";
 import type { Invariant } from "../../src/sim/invariant.ts";
-import { at, carryOut, configMap, kinds, person, pictureOf } from "../../src/sim/sceneKit.ts";
+import { at, carryOut, configMap, inFlightOf, kinds, person } from "../../src/sim/sceneKit.ts";
 import type { Effect } from "../../src/snapshot/ledger.ts";
 import { type Exhibit, scene } from "../exhibit.ts";
 
@@ -30,7 +30,7 @@ function keepSlice(controllers: Controllers): void {
   // key.
   const ended = new Channel();
   const exists = ({ metadata }: KubeObject): readonly Effect<true>[] => [{ key: metadata.name, value: true }];
-  const picture = pictureOf<true>(
+  const inFlight = inFlightOf<true>(
     controllers,
     [kinds.configMaps],
     { "/configmaps": exists },
@@ -45,8 +45,8 @@ function keepSlice(controllers: Controllers): void {
     sources: [kindSource(maps, forObject()), wakeOnce, ended],
     reconcile: (_, turn) => {
       // What the watch shows counts, and what we decided; only what is in doubt wants another try.
-      const isInDoubt = picture.unknownIntents().length > 0;
-      if (picture.values("slice").length > 0 && !isInDoubt) return undefined;
+      const isInDoubt = inFlight.picture.unknownIntents().length > 0;
+      if (inFlight.picture.values("slice").length > 0 && !isInDoubt) return undefined;
       const object = configMap("slice");
       const intent: Intent = {
         type: "create",
@@ -55,7 +55,7 @@ function keepSlice(controllers: Controllers): void {
         object: object as unknown as NewObject,
         why: "there must be a slice",
       };
-      return carryOut(picture, controllers.outside, { intent, effects: exists(object) }, turn);
+      return carryOut(inFlight, { intent, effects: exists(object) }, turn);
     },
   });
 }

@@ -6,7 +6,7 @@ import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { ActorPorts } from "../../src/sim/actor.ts";
 import { controllersProcess } from "../../src/sim/controllersProcess.ts";
 import type { Invariant } from "../../src/sim/invariant.ts";
-import { at, carryOut, configMap, kinds, person, pictureOf } from "../../src/sim/sceneKit.ts";
+import { at, carryOut, configMap, inFlightOf, kinds, person } from "../../src/sim/sceneKit.ts";
 import type { Effect } from "../../src/snapshot/ledger.ts";
 import { type Exhibit, scene } from "../exhibit.ts";
 
@@ -30,13 +30,13 @@ const oneChild: Invariant = {
 /** Gives every parent one child. What is not seen yet counts by its name, which is derived from the parent. */
 function ensureChildren(controllers: Controllers): void {
   const maps = controllers.cache(kinds.configMaps);
-  const picture = pictureOf<true>(controllers, [kinds.configMaps], { "/configmaps": childOf });
+  const inFlight = inFlightOf<true>(controllers, [kinds.configMaps], { "/configmaps": childOf });
   controllers.add({
     name: "children",
     sources: [kindSource(maps, forMapped(parentsOf))],
     reconcile: (key, turn) => {
       const parent = maps.get(key);
-      if (parent === undefined || picture.values(parent.metadata.name).length > 0) return undefined;
+      if (parent === undefined || inFlight.picture.values(parent.metadata.name).length > 0) return undefined;
       const { name } = parent.metadata;
       const target = at(kinds.configMaps, `${name}-child`);
       const object = configMap(target.name, { labels: { [parentLabel]: name } });
@@ -47,7 +47,7 @@ function ensureChildren(controllers: Controllers): void {
         object: object as unknown as NewObject,
         why: `${name} has no child`,
       };
-      return carryOut(picture, controllers.outside, { intent, effects: childOf(object) }, turn);
+      return carryOut(inFlight, { intent, effects: childOf(object) }, turn);
     },
   });
 }

@@ -1,12 +1,15 @@
 import type { Controllers } from "../../src/control/runtime/controllers.ts";
+import { InFlightWrites } from "../../src/control/runtime/inFlightWrites.ts";
 import { Lease } from "../../src/control/runtime/lease.ts";
+import { pictureOf } from "../../src/control/runtime/pictureOf.ts";
 import { timerSource } from "../../src/control/runtime/sources.ts";
+import { Writer } from "../../src/control/runtime/writer.ts";
 import { expectedOf, type Intent } from "../../src/model/intent.ts";
 import type { KubeApi } from "../../src/ports/kubeApi.ts";
 import type { ActorPorts } from "../../src/sim/actor.ts";
 import { noMetrics, runControllers, simLeaseTimes } from "../../src/sim/controllersProcess.ts";
 import { oneEpochWrites } from "../../src/sim/invariants/leadership.ts";
-import { at, carryOut, configMap, kinds, pictureOf, process } from "../../src/sim/sceneKit.ts";
+import { at, carryOut, configMap, kinds, process } from "../../src/sim/sceneKit.ts";
 import { type Exhibit, scene } from "../exhibit.ts";
 
 const workers = ["left", "right"];
@@ -14,7 +17,7 @@ const workers = ["left", "right"];
 /** Counts, in an object that only the leader may write, until things become calm. */
 function count(controllers: Controllers, ports: ActorPorts, kube: KubeApi): void {
   const maps = controllers.cache(kinds.configMaps);
-  const picture = pictureOf(controllers, [kinds.configMaps]);
+  const inFlight = new InFlightWrites({ kube, writer: new Writer(kube) }, pictureOf([maps]));
   let rounds = 0;
   controllers.add({
     name: "counter",
@@ -30,7 +33,7 @@ function count(controllers: Controllers, ports: ActorPorts, kube: KubeApi): void
         object: { ...found, data: { count: next, by: ports.name } },
         why: "the leader counts",
       };
-      return carryOut(picture, kube, { intent, effects: [] }, turn);
+      return carryOut(inFlight, { intent, effects: [] }, turn);
     },
   });
 }

@@ -8,7 +8,7 @@ import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { ActorPorts } from "../../src/sim/actor.ts";
 import { controllersProcess } from "../../src/sim/controllersProcess.ts";
 import type { Invariant } from "../../src/sim/invariant.ts";
-import { at, carryOut, kinds, person, pictureOf, plain, pod } from "../../src/sim/sceneKit.ts";
+import { at, carryOut, inFlightOf, kinds, person, plain, pod } from "../../src/sim/sceneKit.ts";
 import { type Exhibit, scene } from "../exhibit.ts";
 
 const holderPrefix = "holder.example.com/";
@@ -55,7 +55,7 @@ function followByCache(controllers: Controllers): void {
 /** The follower first writes on the leader, as it was read, that it relies on it; only then is it bound. */
 function followByTouch(controllers: Controllers): void {
   const pods = controllers.cache(kinds.pods);
-  const picture = pictureOf(controllers, [kinds.pods]);
+  const inFlight = inFlightOf(controllers, [kinds.pods]);
   controllers.add({
     name: "followers",
     backoff: { baseMs: 20, maxMs: 500 },
@@ -77,7 +77,7 @@ function followByTouch(controllers: Controllers): void {
           patch,
           why,
         };
-        return carryOut(picture, controllers.outside, { intent: touch, effects: [] }, turn);
+        return carryOut(inFlight, { intent: touch, effects: [] }, turn);
       }
       const bind: Intent = {
         type: "bind",
@@ -86,7 +86,7 @@ function followByTouch(controllers: Controllers): void {
         node: nodeOf(leader),
         why: "beside its leader",
       };
-      return carryOut(picture, controllers.outside, { intent: bind, effects: [] }, turn);
+      return carryOut(inFlight, { intent: bind, effects: [] }, turn);
     },
   });
 }

@@ -7,7 +7,7 @@ import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { ActorPorts } from "../../src/sim/actor.ts";
 import { controllersProcess } from "../../src/sim/controllersProcess.ts";
 import type { Invariant } from "../../src/sim/invariant.ts";
-import { at, carryOut, configMap, kinds, person, pictureOf, plain } from "../../src/sim/sceneKit.ts";
+import { at, carryOut, configMap, inFlightOf, kinds, person, plain } from "../../src/sim/sceneKit.ts";
 import { type Exhibit, scene } from "../exhibit.ts";
 
 const label = "domain";
@@ -31,7 +31,7 @@ const placedDomainsKeepTheirLabel: Invariant = {
 function placeByUid(controllers: Controllers): void {
   const domains = controllers.cache(kinds.configMaps);
   const nodes = controllers.cache(kinds.nodes);
-  const picture = pictureOf(controllers, [kinds.configMaps, kinds.nodes]);
+  const inFlight = inFlightOf(controllers, [kinds.configMaps, kinds.nodes]);
   const relabel = (node: KubeObject, mark: string | null, why: string): Intent => ({
     type: "patch",
     target: at(kinds.nodes, "n1"),
@@ -53,8 +53,7 @@ function placeByUid(controllers: Controllers): void {
       const domain = domains.get(key);
       const mark = node?.metadata.labels?.[label];
       if (node === undefined) return undefined;
-      const act = (intent: Intent): Promise<ReconcileResult> =>
-        carryOut(picture, controllers.outside, { intent, effects: [] }, turn);
+      const act = (intent: Intent): Promise<ReconcileResult> => carryOut(inFlight, { intent, effects: [] }, turn);
       if (domain === undefined) {
         if (mark === undefined) return undefined;
         // Not in our picture is not gone: looked up afresh before anything is stripped.

@@ -5,7 +5,7 @@ import { expectedOf, type Intent } from "../../src/model/intent.ts";
 import type { ActorPorts } from "../../src/sim/actor.ts";
 import { controllersProcess } from "../../src/sim/controllersProcess.ts";
 import type { Invariant } from "../../src/sim/invariant.ts";
-import { at, carryOut, kinds, person, pictureOf, pod } from "../../src/sim/sceneKit.ts";
+import { at, carryOut, inFlightOf, kinds, person, pod } from "../../src/sim/sceneKit.ts";
 import { type Exhibit, scene } from "../exhibit.ts";
 
 const boundAsAsked: Invariant = {
@@ -28,7 +28,7 @@ const boundAsAsked: Invariant = {
 /** Binds every pod to the node that it wants. */
 function bindPods(controllers: Controllers, ports: ActorPorts, byUid: boolean): void {
   const pods = controllers.cache(kinds.pods);
-  const picture = pictureOf(controllers, [kinds.pods]);
+  const inFlight = inFlightOf(controllers, [kinds.pods]);
   controllers.add({
     name: "scheduler",
     sources: [kindSource(pods, forObject())],
@@ -40,7 +40,7 @@ function bindPods(controllers: Controllers, ports: ActorPorts, byUid: boolean): 
       const target = at(kinds.pods, name);
       if (byUid) {
         const intent: Intent = { type: "bind", target, node, expected: expectedOf(found), why: `${name} wants it` };
-        return carryOut(picture, controllers.outside, { intent, effects: [] }, turn);
+        return carryOut(inFlight, { intent, effects: [] }, turn);
       }
       // The mistake: the pod that has this name by then gets the node. An empty UID asks for no check.
       const outcome = await ports.kube.bind(target, { node, uid: "" });

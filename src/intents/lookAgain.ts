@@ -68,21 +68,33 @@ export type Recheck<T extends KubeObject = KubeObject> =
   | { readonly notAnyMore: string };
 
 /**
- * Reads the victim again and asks whether it should still go; only then the write leaves, with the state that was just
- * read as its precondition. The recheck is pure and sees the fresh object. What it relies on beyond the victim must
- * have written to the victim (its holders), or it may change unseen.
+ * Reads the victim again and asks whether it should still go. The recheck is pure and sees the fresh object. What it
+ * relies on beyond the victim must have written to the victim (its holders), or it may change unseen.
  */
+export async function lookAtVictim<T extends KubeObject>(
+  kube: KubeReads,
+  intent: DestructiveIntent<T>,
+  recheck: (fresh: FreshObject<T>) => Recheck<T>,
+  options: LookOptions,
+): Promise<Outcome<{ readonly still: DestructiveIntent<T>; readonly victim: T } | { readonly notAnyMore: string }>> {
+  const fresh = await lookAgain(kube, intent.target, options);
+  if (!fresh.ok) return fresh;
+  const victim = fresh.value.object;
+  if (victim?.metadata.uid !== intent.expected.uid) {
+    return succeeded({ notAnyMore: `the object is gone at revision ${fresh.value.revision}` });
+  }
+  const verdict = recheck(fresh.value);
+  return succeeded("still" in verdict ? { still: verdict.still, victim } : verdict);
+}
+
+/** The same, and then the write leaves, with the state that was just read as its precondition. */
 export async function destroyAfterLooking<T extends KubeObject>(
   kube: KubeApi,
   intent: DestructiveIntent<T>,
   recheck: (fresh: FreshObject<T>) => Recheck<T>,
   options: LookOptions & ApplyOptions,
 ): Promise<Outcome<Written<T> | { readonly notAnyMore: string }>> {
-  const fresh = await lookAgain(kube, intent.target, options);
-  if (!fresh.ok) return fresh;
-  if (fresh.value.object?.metadata.uid !== intent.expected.uid) {
-    return succeeded({ notAnyMore: `the object is gone at revision ${fresh.value.revision}` });
-  }
-  const verdict = recheck(fresh.value);
-  return "still" in verdict ? applyIntent(kube, verdict.still, options) : succeeded(verdict);
+  const looked = await lookAtVictim(kube, intent, recheck, options);
+  if (!looked.ok) return looked;
+  return "still" in looked.value ? applyIntent(kube, looked.value.still, options) : succeeded(looked.value);
 }

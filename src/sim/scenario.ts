@@ -1,3 +1,4 @@
+import { relistWaitMsMax } from "../control/cache/reflector.ts";
 import type { Component } from "../control/runtime/component.ts";
 import type { NewObject } from "../model/intent.ts";
 import type { CustomResourceDefinition } from "../model/kubernetes.generated.ts";
@@ -5,6 +6,9 @@ import type { KubeApi } from "../ports/kubeApi.ts";
 import type { ActorSpec } from "./actor.ts";
 import type { Invariant } from "./invariant.ts";
 import type { World } from "./world.ts";
+
+/** A world at rest: no watch of any process waits any more before it lists again. */
+export const watchesRestMs = relistWaitMsMax + 5_000;
 
 /** A small cluster with its actors, its invariants, and how long faults are on. */
 export interface Scenario {

@@ -1,14 +1,14 @@
 import type { ObjectCache } from "../control/cache/objectCache.ts";
-import { commit, type Decision, resolveUnknown } from "../control/runtime/commit.ts";
 import type { Controllers } from "../control/runtime/controllers.ts";
+import { type Decision, InFlightWrites } from "../control/runtime/inFlightWrites.ts";
 import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../control/runtime/loop.ts";
+import { pictureOf } from "../control/runtime/pictureOf.ts";
 import { timerSource } from "../control/runtime/sources.ts";
-import { Writer } from "../control/runtime/writer.ts";
 import type { KubeObject, ObjectMeta } from "../model/objects/object.ts";
 import type { Resource } from "../model/objects/resource.ts";
-import type { KubeApi, ObjectRef } from "../ports/kubeApi.ts";
+import type { ObjectRef } from "../ports/kubeApi.ts";
 import type { Effect } from "../snapshot/ledger.ts";
-import { Picture, type PictureOptions } from "../snapshot/picture.ts";
+import type { PictureOptions } from "../snapshot/picture.ts";
 import type { ActorPorts, ActorSpec } from "./actor.ts";
 import { controllersProcess } from "./controllersProcess.ts";
 
@@ -61,23 +61,15 @@ export async function insist(ports: ActorPorts, call: () => Promise<{ ok: boolea
   }
 }
 
-/** One picture of some kinds, kept current by their caches. What objects hold is given by resource key. */
-export function pictureOf<V = never>(
+/** The in-flight writes of some kinds, in one picture. What objects hold is given by resource key. */
+export function inFlightOf<V = never>(
   controllers: Controllers,
   kindRefs: readonly Resource[],
   effects: Readonly<Record<string, (object: KubeObject) => readonly Effect<V>[]>> = {},
   options: PictureOptions<V> = {},
-): Picture<V> {
+): InFlightWrites<V> {
   const caches = kindRefs.map((kind) => controllers.cache(kind));
-  const tables = caches.map(({ kind, table }) => {
-    const held = effects[kind];
-    return [kind, held === undefined ? { table } : { table, effects: held }] as const;
-  });
-  const picture = new Picture<V>(Object.fromEntries(tables), options);
-  for (const cache of caches) {
-    cache.onChanges((changes, isNewList) => picture.observed(cache.kind, changes, isNewList));
-  }
-  return picture;
+  return new InFlightWrites(controllers, pictureOf(caches, effects, options));
 }
 
 /**
@@ -85,18 +77,17 @@ export function pictureOf<V = never>(
  * nothing.
  */
 export async function carryOut<V>(
-  picture: Picture<V>,
-  kube: KubeApi,
+  inFlight: InFlightWrites<V>,
   decision: Decision<V>,
   { cancel }: ReconcileContext,
 ): Promise<ReconcileResult> {
-  if (picture.stateOf(decision.intent) === "unknown") {
-    const resolved = await resolveUnknown(picture, kube, decision.intent, { cancel });
+  if (inFlight.picture.stateOf(decision.intent) === "unknown") {
+    const resolved = await inFlight.resolve(decision.intent, { cancel });
     if (!resolved.ok) return reconcileResultOf(resolved);
     if (resolved.value) return { requeueAfterMs: 20 };
   }
-  const [committed] = await commit(picture, new Writer(kube), [decision], { cancel });
-  return committed === undefined || committed.outcome.ok ? undefined : reconcileResultOf(committed.outcome);
+  const outcome = await inFlight.commitOne(decision, { cancel });
+  return outcome.ok ? undefined : reconcileResultOf(outcome);
 }
 
 /** A process on the controller runtime that does one thing again and again, from its caches. */

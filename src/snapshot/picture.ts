@@ -55,6 +55,7 @@ export class Picture<V = never> {
   private readonly held = new ChunkedMap<readonly Held<V>[]>();
   private readonly isSame: (a: V, b: V) => boolean;
   private readonly onEffect: (key: string) => void;
+  private readonly endListeners: ((id: string) => void)[] = [];
   private current: Snapshot<V> | undefined;
 
   /** Kinds are named as kindOf names them. */
@@ -62,12 +63,26 @@ export class Picture<V = never> {
     this.kinds = new Map(Object.entries(kinds).sort(([a], [b]) => (a < b ? -1 : 1)));
     this.isSame = options.isSame ?? equalFields;
     this.onEffect = options.onEffect ?? (() => {});
-    this.ledger = options.like?.ledger ?? new Ledger<V>((key) => this.onEffect(key), options.onIntent);
+    this.ledger =
+      options.like?.ledger ??
+      new Ledger<V>(
+        (key) => this.onEffect(key),
+        (id, state) => {
+          options.onIntent?.(id, state);
+          if (state !== "observed" && state !== "rejected" && state !== "abandoned") return;
+          for (const hear of this.endListeners) hear(id);
+        },
+      );
     for (const [name, { table, effects }] of this.kinds) {
       if (effects === undefined) continue;
       for (const [key, object] of table.view().objects) this.recount(name, { type: "added", key, object }, effects);
     }
     for (const key of this.ledger.view().keys()) this.onEffect(key);
+  }
+
+  /** Called when an intent has ended, in the middle of a change: note it, and read the picture later. */
+  onEnd(hear: (id: string) => void): void {
+    this.endListeners.push(hear);
   }
 
   /** The picture as it is now. The same object as before when nothing has happened since. */

@@ -1,6 +1,7 @@
 /**
  * Controllers write by intents alone, so that no precondition and no fence can be forgotten. The compiler holds most of it (a
- * controller's API has no verb that writes); this holds the rest: no call of a verb that writes outside the files below.
+ * controller's API has no verb that writes); this holds the rest: no call of a verb that writes outside the files below, one
+ * sender of intents, and one place that counts, answers and resolves what is in flight.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -30,17 +31,30 @@ function sources(): string[] {
   );
 }
 
-const writes = (path: string): boolean => mutating.test(readFileSync(join(root, "src", path), "utf8"));
+/** The files with a match. */
+function filesWith(pattern: RegExp): string[] {
+  return sources()
+    .filter((path) => pattern.test(readFileSync(join(root, "src", path), "utf8")))
+    .sort();
+}
 
 test("no file of the control plane calls a verb that writes", () => {
-  expect(
-    sources()
-      .filter((path) => writes(path))
-      .sort(),
-  ).toEqual(Object.keys(exceptions).sort());
+  expect(filesWith(mutating)).toEqual(Object.keys(exceptions).sort());
+});
+
+test("intents are sent by the writer alone", () => {
+  // The lease is what the fence of the writer rests on.
+  const senders = ["control/runtime/lease.ts", "control/runtime/writer.ts"];
+  expect(filesWith(/\b(?:applyIntent|destroyAfterLooking)\(/)).toEqual(senders);
+});
+
+test("what is in flight is counted, answered and resolved in one place", () => {
+  expect(filesWith(/\b[pP]icture\.(?:decide|restore|send|answer|read|abandon|onEnd)\(/)).toEqual([
+    "control/runtime/inFlightWrites.ts",
+  ]);
+  expect(filesWith(/\bnew Ledger\b/)).toEqual(["snapshot/picture.ts"]);
 });
 
 test("only what is played has the API with all its verbs from the controller runtime", () => {
-  const users = sources().filter((path) => /\.outside\b/.test(readFileSync(join(root, "src", path), "utf8")));
-  expect(users).toEqual(["control/runtime/controllers.ts"]);
+  expect(filesWith(/\.outside\b/)).toEqual(["control/runtime/controllers.ts"]);
 });

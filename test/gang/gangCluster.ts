@@ -30,6 +30,7 @@ import { formatTime } from "../../src/model/values/time.ts";
 import type { KubeApi } from "../../src/ports/kubeApi.ts";
 import { seededRandom } from "../../testing/apiserver/seededRandom.ts";
 import { TestApi } from "../../testing/apiserver/testApi.ts";
+import { type Faults, FaultyKube } from "../../testing/control/faultyKube.ts";
 import { KeptLog } from "../../testing/control/keptLog.ts";
 import { schedulePods } from "./toyScheduler.ts";
 
@@ -55,6 +56,8 @@ export class GangCluster {
   readonly api: TestApi;
   readonly kube: KubeApi;
   readonly settings: GangSettings;
+  /** What the network does to the operator's calls. */
+  readonly faults: Faults = {};
   readonly log = new KeptLog();
   readonly metrics = new MetricsBook();
   private readonly podsPerNode: number;
@@ -118,7 +121,8 @@ export class GangCluster {
 
   async startOperator(): Promise<void> {
     const user = { username: "system:muster", groups: ["system:masters"] };
-    const kube = inProcessKube(this.api.core, { user, fieldManager: "muster" });
+    const kube = new FaultyKube(inProcessKube(this.api.core, { user, fieldManager: "muster" }));
+    kube.faults = this.faults;
     const ports = { kube, clock: this.api.clock, random: seededRandom(1), log: this.log, metrics: this.metrics };
     this.operator = new Controllers(ports, { fieldManager: "muster", freeze: true });
     gangComponent(this.settings).add(this.operator);

@@ -33,6 +33,27 @@ describe("queues on a running cluster", () => {
     expect(evictions[0]?.note ?? evictions[0]?.message).toContain("of queue mine");
   });
 
+  test("an eviction is reported also when its answer comes after the watch has shown it", async () => {
+    const cluster = await ScheduleCluster.create(["h100=1"]);
+    await cluster.queue("mine", gpus(4));
+    await cluster.queue("theirs", gpus(4));
+    for (let at = 0; at < 8; at++) await cluster.pod(`t${at}`, { gpus: 1, labels: in_("theirs") });
+    await cluster.run(2);
+    let answer = (): void => {};
+    const answered = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    cluster.kube.faults = {
+      late: (verb, what) => (verb === "delete" && what.startsWith("pods t") ? answered : undefined),
+    };
+    await cluster.pod("m", { gpus: 1, labels: in_("mine") });
+    await cluster.run(5);
+    answer();
+    await cluster.run(2);
+    const [eviction] = cluster.events().filter(({ reason }) => reason === "Evict");
+    expect(eviction?.note ?? eviction?.message).toContain("from queue theirs");
+  });
+
   test("the allocation of queues and groups is in their status, and is removed with their pods", async () => {
     const cluster = await ScheduleCluster.create(["h100=1"]);
     await cluster.pod("a", { gpus: 2 });

@@ -8,6 +8,8 @@ export interface Faults {
   before?: (verb: string, what: string) => Refusal | undefined;
   /** The call waits in its client until this resolves; undefined: it does not wait. */
   hold?: (verb: string, what: string) => Promise<void> | undefined;
+  /** The server has done it, and its answer waits until this resolves. */
+  late?: (verb: string, what: string) => Promise<void> | undefined;
   /** The server has done it, and the caller receives another answer. */
   after?: (verb: string, what: string) => Refusal | undefined;
   list?: <T extends KubeObject>(list: KubeList<T>) => KubeList<T>;
@@ -128,6 +130,8 @@ export class FaultyKube implements KubeApi {
     if (held !== undefined) await held;
     if (options?.fieldManager !== undefined) this.onWrite(options.fieldManager);
     const outcome = await send();
+    const late = this.faults.late?.(verb, what);
+    if (late !== undefined) await late;
     return this.faults.after?.(verb, what) ?? outcome;
   }
 }

@@ -1,4 +1,3 @@
-import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf, type NewObject } from "../../model/intent.ts";
 import type { CustomResourceDefinition } from "../../model/kubernetes.generated.ts";
 import { equalFields } from "../../model/objects/json.ts";
@@ -9,6 +8,7 @@ import { firstRevision } from "../../model/revision.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { KubeApi, ObjectRef } from "../../ports/kubeApi.ts";
 import type { Component } from "../runtime/component.ts";
+import { Writer } from "../runtime/writer.ts";
 
 type NewDefinition = NewObject<CustomResourceDefinition>;
 
@@ -85,7 +85,7 @@ export async function ensureStartObjects(kube: KubeApi, components: readonly Com
     if (found.ok) continue;
     if (found.reason !== "NotFound") return found;
     const why = "a component starts with it";
-    const outcome = await applyIntent(kube, { type: "create", target, absentAt: firstRevision, object, why });
+    const outcome = await new Writer(kube).apply({ type: "create", target, absentAt: firstRevision, object, why });
     if (!outcome.ok && outcome.reason !== "AlreadyExists") return outcome;
   }
   return { ok: true, value: undefined };
@@ -114,8 +114,7 @@ async function ensureDefinition(
     const spec = { ...(found.ok ? found.value.spec : {}), ...(definition.spec as CustomResourceDefinition["spec"]) };
     if (found.ok && equalFields(found.value.spec, spec)) return succeeded({ isWritten: false });
     const why = "a component works on objects of this kind";
-    const written = await applyIntent(
-      kube,
+    const written = await new Writer(kube).apply(
       found.ok
         ? { type: "update", target: ref, expected: expectedOf(found.value), object: { ...found.value, spec }, why }
         : { type: "create", target: ref, absentAt: firstRevision, object: definition, why },

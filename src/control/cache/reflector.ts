@@ -37,6 +37,8 @@ export interface ReflectorOptions<T extends KubeObject = KubeObject> {
 
 const pageSize = 500;
 const relistBackoff = { baseMs: 800, maxMs: 30_000 };
+/** The longest wait of a watch that failed again and again: the back-off, and as much again by chance. */
+export const relistWaitMsMax = 2 * relistBackoff.maxMs;
 /** A wait lasts this long at least, however well the server answers others: one kind alone may be what fails. */
 const hastyMs = 500;
 /** A server ends a watch after this time, drawn for each watch, so that many do not reconnect at once. */

@@ -8,6 +8,7 @@ import {
   withoutProtection,
 } from "../../decide/devices/claims/releaseClaim.ts";
 import { claimKeysOf } from "../../decide/devices/deviceModel.ts";
+import type { DeviceUse } from "../../decide/devices/search/deviceUse.ts";
 import { type FreshObject, lookAgain } from "../../intents/lookAgain.ts";
 import { type Intent, kindOf } from "../../model/intent.ts";
 import type { Node, Pod, PodGroup, ResourceClaim } from "../../model/kubernetes.generated.ts";
@@ -15,8 +16,8 @@ import type { KubeObject } from "../../model/objects/object.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import { laterOf } from "../../model/revision.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import { commit } from "../runtime/commit.ts";
 import type { EventRecorder } from "../runtime/eventRecorder.ts";
+import { InFlightWrites } from "../runtime/inFlightWrites.ts";
 import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { kindSource, type Source } from "../runtime/sources.ts";
 import { asKube, type DeviceCaches, deviceKinds, podKeyOf } from "./deviceCaches.ts";
@@ -45,9 +46,11 @@ const groupPrefix = "group ";
 class ClaimController {
   private readonly world: DeviceCaches;
   private readonly recorder: EventRecorder;
+  private readonly inFlight: InFlightWrites<DeviceUse>;
 
   constructor(world: DeviceCaches, recorder: EventRecorder) {
     this.world = world;
+    this.inFlight = new InFlightWrites(world.controllers, world.tracker.picture);
     this.recorder = recorder;
   }
 
@@ -330,17 +333,12 @@ class ClaimController {
   }
 
   private async send(intent: Intent, cancel: Cancel): Promise<Outcome<{ object?: KubeObject }>> {
-    const { tracker, controllers } = this.world;
+    const { tracker } = this.world;
     const options = { cancel, ...(intent.type === "apply" && { fieldManager }) };
     const isClaim = kindOf(intent.target) === kindOf(deviceKinds.claims);
     const { namespace, name } = intent.target;
     const written = isClaim ? tracker.writing(namespace, name, "claim-controller") : undefined;
-    const [committed] = await commit(tracker.picture, controllers.writer, [{ intent, effects: [] }], options);
-    const outcome = committed?.outcome ?? {
-      ok: false as const,
-      reason: "Unknown" as const,
-      message: "nothing was sent",
-    };
+    const outcome = await this.inFlight.commitOne({ intent }, options);
     if (isClaim && outcome.ok && outcome.value.object !== undefined) {
       tracker.assumeClaimAfterApiCall(outcome.value.object);
     }

@@ -1,7 +1,13 @@
 /**
- * Carries a decision out: first the Events that must precede it, then the writes, then the deletes after a second read.
+ * A reconciler of the gang operator is its sources and a decision. This carries the decision out: first the Events that
+ * must precede it, then the writes, then the deletes after a second read.
  */
-import type { Announcement, GangDecision, NamedAnnouncement, Removal } from "../../decide/gang/gangDraft.ts";
+import type {
+  Announcement,
+  GangDecision,
+  Removal as GangRemoval,
+  NamedAnnouncement,
+} from "../../decide/gang/gangDraft.ts";
 import {
   type Done,
   type ReconcilerKind,
@@ -10,23 +16,23 @@ import {
 } from "../../decide/gang/reconcileEvents.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
 import { type GangKind, places } from "../../model/gang/keys.ts";
-import { expectedOf, type Intent, intentId, kindOf } from "../../model/intent.ts";
+import { expectedOf, type Intent, kindOf } from "../../model/intent.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Refusal } from "../../model/outcome.ts";
 import { firstRevision } from "../../model/revision.ts";
 import { formatMicroTime } from "../../model/values/time.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Effect } from "../../snapshot/ledger.ts";
-import { commit, resolveUnknown } from "../runtime/commit.ts";
+import type { ControllerOptions } from "../runtime/controller.ts";
+import type { Author, Committed, Pace, Removal } from "../runtime/inFlightWrites.ts";
 import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
+import { Channel } from "../runtime/sources.ts";
 import { type GangCaches, type Presence, presenceOf } from "./gangCaches.ts";
 
 export interface GangReconcile {
-  /** Controller and key. */
-  readonly key: string;
+  readonly author: Author;
   readonly cancel: Cancel;
-  /** Enqueues the key of this reconcile. */
-  readonly wake: () => void;
   /** The parent of the children that are reconciled: it gets the Events, and its status the failures. */
   readonly about?: {
     readonly of: ReconcilerKind;
@@ -36,106 +42,89 @@ export interface GangReconcile {
   };
 }
 
-/** How many writes of one decision are in flight at most; it begins with one. */
-const parallelMax = 16;
+interface GangReconciler extends Omit<ControllerOptions, "reconcile"> {
+  /** Where other reconcilers enqueue its keys. */
+  readonly again?: Channel;
+  reconcile(key: string, context: GangReconcile): Promise<ReconcileResult> | ReconcileResult;
+}
+
+/** When the API refuses one write of a decision it would refuse them all. */
+const pace: Pace = { atOnce: 16, ramp: "all", stop: "all" };
+
+/**
+ * Before each reconcile intents of unknown outcome of an earlier one are resolved. Names are derived and deletes carry
+ * their precondition, so what is decided again instead can happen once at most; if the old write lands after all, the
+ * watch shows it.
+ */
+export function addGangReconciler(caches: GangCaches, options: GangReconciler): void {
+  const { again = new Channel(), reconcile, ...rest } = options;
+  caches.controllers.add({
+    ...rest,
+    sources: [again, ...rest.sources],
+    reconcile: async (key, { cancel }) => {
+      const author: Author = { name: `${rest.name} ${key}`, wake: () => again.push(key) };
+      const settled = await caches.inFlight.settle(author, { cancel });
+      if (typeof settled !== "string") return { again: "what was sent before is in doubt" };
+      return reconcile(key, { author, cancel });
+    },
+  });
+}
 
 export async function carryOut(
   caches: GangCaches,
   decision: GangDecision,
   context: GangReconcile,
 ): Promise<ReconcileResult> {
+  const { author, cancel } = context;
   const unsaid = await announceAll(caches, decision.announcements, context);
-  const done: Done[] = [];
-  const noted = async (intent: Intent, outcome: Promise<Refusal | undefined>): Promise<Refusal | undefined> => {
-    const refusal = await outcome;
-    const deed = deedOf(intent, context);
-    if (deed !== undefined) done.push({ ...deed, ...(refusal && { refusal }) });
-    return refusal;
+  const write = (isStatus: boolean): Promise<Committed[]> => {
+    const intents = decision.intents.filter(({ type }) => (type === "status") === isStatus);
+    const due = intents.filter((intent) => !caches.inFlight.isUnderWay(intent));
+    const decisions = due.map((intent) => ({ intent, effects: effectsOf(intent) }));
+    return caches.inFlight.commit(decisions, { author, pace, cancel });
   };
-  const isStatus = ({ type }: Intent): boolean => type === "status";
-  const doing = await inBatches(
-    decision.intents.filter((intent) => !isStatus(intent) && !isUnderWay(caches, intent)),
-    (intent) => noted(intent, write(caches, intent, context)),
-  );
+  const written = await write(false);
   // The status is written also where creates are refused: a clique whose new pods are refused is below its minimum all
   // the same. But not before the Event that the status records as written.
-  const saying =
-    unsaid ??
-    (await inBatches(
-      decision.intents.filter((intent) => isStatus(intent) && !isUnderWay(caches, intent)),
-      (intent) => write(caches, intent, context),
-    ));
+  const unsaved = unsaid ?? worstOf(await write(true));
   // Deletes may be recorded in the status: they follow that write, or wait for the next reconcile.
-  const removing =
-    saying ??
-    (await inBatches(await grounded(caches, decision.removals, context), (removal) =>
-      noted(removal.intent, takeAway(caches, removal, context)),
-    ));
+  const removals = unsaved === undefined ? await grounded(caches, decision.removals, context) : [];
+  const removed = await caches.inFlight.remove(removals.map(removalOf), { author, pace, cancel });
+  const done = [...written, ...removed].flatMap((committed) => deedOf(committed, context));
   for (const { regarding, ...note } of [...decision.notes, ...told(caches, context, done)]) {
     caches.recorder.record(regarding as KubeObject, note);
   }
   // What is to be tried again is, also beside something that is not.
-  const results = [doing, removing].flatMap((refusal) => (refusal && reconcileResultOf(refusal)) ?? []);
+  const refusals = [worstOf(written), unsaved ?? worstOf(removed)];
+  const results = refusals.flatMap((refusal) => (refusal && reconcileResultOf(refusal)) ?? []);
   const result = results.find((each) => !("giveUp" in each)) ?? results[0];
   if (result !== undefined || decision.wakeAtMs === undefined) return result;
   return { requeueAfterMs: Math.max(1, decision.wakeAtMs - caches.nowMs) };
 }
 
-function told(caches: GangCaches, { key, about }: GangReconcile, done: readonly Done[]): readonly Announcement[] {
+function told(caches: GangCaches, { author, about }: GangReconcile, done: readonly Done[]): readonly Announcement[] {
   if (about === undefined) return [];
   const { of, object, wakeStatus } = about;
-  if (caches.noteFailures(object.metadata.uid, key, reconcileFailures(of, done))) wakeStatus();
+  if (caches.noteFailures(object.metadata.uid, author.name, reconcileFailures(of, done))) wakeStatus();
   return reconcileEvents(of, object, done);
 }
 
 /** The Event for a write; none for a write to the reconciled object itself. */
-function deedOf({ type, target }: Intent, { about }: GangReconcile): Omit<Done, "refusal"> | undefined {
+function deedOf({ intent: { type, target }, outcome }: Committed, { about }: GangReconcile): readonly Done[] {
   const kind = kindByPlace.get(kindOf(target));
-  if (kind === undefined || kind === about?.object.kind) return undefined;
-  if (type !== "create" && type !== "patch" && type !== "delete") return undefined;
-  return { kind, deed: type, name: target.name };
+  if (kind === undefined || kind === about?.object.kind) return [];
+  if (type !== "create" && type !== "patch" && type !== "delete") return [];
+  return [{ kind, deed: type, name: target.name, ...(!outcome.ok && { refusal: outcome }) }];
 }
 
 const kindByPlace: ReadonlyMap<string, GangKind> = new Map(
   Object.entries(places).map(([kind, place]) => [kindOf(place), kind as GangKind]),
 );
 
-/** One, two, four and so on: when the API refuses one it would refuse them all. */
-async function inBatches<T>(
-  items: readonly T[],
-  run: (item: T) => Promise<Refusal | undefined>,
-): Promise<Refusal | undefined> {
-  let size = 1;
-  for (let at = 0; at < items.length; at += size, size = Math.min(size * 2, parallelMax)) {
-    const running = items.slice(at, at + size).map(run);
-    let first: Refusal | undefined;
-    for (const each of running) {
-      const refusal = await each;
-      // The deletion of an object enqueues the key; other refusals have to be retried.
-      if (first === undefined || first.reason === "NotFound") first = refusal ?? first;
-    }
-    if (first !== undefined) return first;
-  }
-  return undefined;
-}
-
-async function write(caches: GangCaches, intent: Intent, context: GangReconcile): Promise<Refusal | undefined> {
-  const effects = effectsOf(intent);
-  const id = intentId(intent);
-  if (effects.length > 0) caches.expect(id, context.wake);
-  const [committed] = await commit(caches.picture, caches.controllers.writer, [{ intent, effects }], {
-    cancel: context.cancel,
-  });
-  const outcome = committed?.outcome;
-  if (outcome === undefined || outcome.ok) return undefined;
-  if (outcome.reason === "Unknown") caches.doubt(context.key, intent);
-  return outcome;
-}
-
-/** In flight, or done and not observed yet: the watch will enqueue the keys concerned. */
-function isUnderWay(caches: GangCaches, intent: Intent): boolean {
-  const state = caches.picture.stateOf(intent);
-  return state === "sent" || state === "sentAgain" || state === "acknowledged" || state === "settling";
+/** The deletion of an object enqueues the key; other refusals have to be retried. */
+function worstOf(committed: readonly Committed[]): Refusal | undefined {
+  const refusals = committed.flatMap(({ outcome }) => (outcome.ok ? [] : [outcome]));
+  return refusals.find(({ reason }) => reason !== "NotFound") ?? refusals[0];
 }
 
 function effectsOf(intent: Intent): readonly Effect<Presence>[] {
@@ -143,10 +132,27 @@ function effectsOf(intent: Intent): readonly Effect<Presence>[] {
   return presenceOf(intent.object);
 }
 
+/** Deletes exactly the version that was read again. */
+function removalOf({ intent, stillRight }: GangRemoval): Removal<Presence> {
+  const isPod = kindOf(intent.target) === kindOf(places.Pod);
+  return {
+    intent,
+    recheck: ({ object }) =>
+      object === undefined || object.metadata.deletionTimestamp !== undefined || !stillRight(object)
+        ? { notAnyMore: "it stays, or goes already" }
+        : { still: { ...intent, expected: expectedOf(object) } },
+    effects: (victim) => (isPod ? presenceOf(victim as Pod).map(({ key }) => ({ key, value: "gone" })) : []),
+  };
+}
+
 /** Leaves out what rests on something that no longer holds. */
-async function grounded(caches: GangCaches, removals: readonly Removal[], context: GangReconcile): Promise<Removal[]> {
-  const holds = new Map<Removal["ground"], boolean>();
-  const kept: Removal[] = [];
+async function grounded(
+  caches: GangCaches,
+  removals: readonly GangRemoval[],
+  context: GangReconcile,
+): Promise<GangRemoval[]> {
+  const holds = new Map<GangRemoval["ground"], boolean>();
+  const kept: GangRemoval[] = [];
   for (const removal of removals) {
     const { ground } = removal;
     if (ground === undefined) {
@@ -160,40 +166,13 @@ async function grounded(caches: GangCaches, removals: readonly Removal[], contex
         cancel: context.cancel,
       });
       // An error is no answer; the next reconcile reads again.
-      if (!fresh.ok) context.wake();
+      if (!fresh.ok) context.author.wake();
       isStill = fresh.ok && ground.holds(fresh.value.object);
       holds.set(ground, isStill);
     }
     if (isStill) kept.push(removal);
   }
   return kept;
-}
-
-/** Reads the victim again and deletes exactly the version that was read. */
-async function takeAway(
-  caches: GangCaches,
-  { intent, stillRight }: Removal,
-  context: GangReconcile,
-): Promise<Refusal | undefined> {
-  const { kube } = caches.controllers;
-  const atLeast = caches.picture.snapshot().kind(kindOf(intent.target)).revision;
-  const fresh = await lookAgain(kube, intent.target, { atLeast, cancel: context.cancel });
-  if (!fresh.ok) return fresh;
-  const victim = fresh.value.object;
-  if (victim?.metadata.uid !== intent.expected.uid || victim.metadata.deletionTimestamp !== undefined) return undefined;
-  if (!stillRight(victim)) return undefined;
-  const now: Intent = { ...intent, expected: expectedOf(victim) };
-  const gone = kindOf(intent.target) === kindOf(places.Pod) ? presenceOf(victim) : [];
-  const effects = gone.map(({ key }): Effect<Presence> => ({ key, value: "gone" }));
-  if (effects.length > 0) caches.expect(intentId(now), context.wake);
-  const [committed] = await commit(caches.picture, caches.controllers.writer, [{ intent: now, effects }], {
-    cancel: context.cancel,
-  });
-  const outcome = committed?.outcome;
-  if (outcome === undefined || outcome.ok) return undefined;
-  if (outcome.reason === "NotFound") return undefined;
-  if (outcome.reason === "Unknown") caches.doubt(context.key, now);
-  return outcome;
 }
 
 /** Permanent refusals: the Event cannot be created, and the reconcile continues without it. */
@@ -243,22 +222,4 @@ async function announce(
     { cancel: context.cancel },
   );
   return outcome.ok || outcome.reason === "AlreadyExists" ? undefined : outcome;
-}
-
-/**
- * Resolves intents of unknown outcome of an earlier reconcile of this key. Names are derived and deletes carry their
- * precondition, so what is decided again instead can happen once at most; if the old write lands after all, the watch
- * shows it. False: an outcome could not be resolved.
- */
-export async function settleDoubts(caches: GangCaches, context: GangReconcile): Promise<boolean> {
-  for (const intent of caches.takeDoubts(context.key)) {
-    if (caches.picture.stateOf(intent) !== "unknown") continue;
-    const outcome = await resolveUnknown(caches.picture, caches.controllers.kube, intent, { cancel: context.cancel });
-    if (!outcome.ok) {
-      caches.doubt(context.key, intent);
-      return false;
-    }
-    if (!outcome.value) for (const { id } of caches.picture.abandon(intent)) caches.ended(id);
-  }
-  return true;
 }

@@ -7,14 +7,13 @@ import { keyOf, keyOfObject } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { reconcileResultOf } from "../runtime/loop.ts";
 import { fieldChanged } from "../runtime/predicates.ts";
-import { Channel, forMapped, forObject, forOwner, kindSource } from "../runtime/sources.ts";
-import { carryOut, settleDoubts } from "./carryOut.ts";
+import { forMapped, forObject, forOwner, kindSource } from "../runtime/sources.ts";
+import { addGangReconciler, carryOut } from "./carryOut.ts";
 import { controllerRef, type GangCaches, lossOfNode, presenceKey, setKeyOf } from "./gangCaches.ts";
 import { setSources } from "./setSources.ts";
 
 export function addCliqueReconciler(caches: GangCaches): void {
   const { picture, settings } = caches;
-  const again = new Channel();
   const cliquesOfGang = (gang: PodGang): string[] =>
     gang.spec.podgroups.map(({ name }) => keyOf(gang.metadata.namespace, name));
   /** Gangs beyond the minimum wait for the base gang to be scheduled. */
@@ -30,11 +29,10 @@ export function addCliqueReconciler(caches: GangCaches): void {
         return owner?.kind === "PodClique" ? [keyOf(pod.metadata.namespace, owner.name)] : [];
       }),
     );
-  caches.controllers.add({
+  addGangReconciler(caches, {
     name: "gang-cliques",
     concurrency: settings.concurrency.podClique,
     sources: [
-      again,
       kindSource(caches.cliques, forObject()),
       kindSource(caches.pods, forOwner({ group: groveGroup, kind: "PodClique" })),
       kindSource(caches.nodes, ({ key }) => cliquesOnNode(key), fieldChanged(lossOfNode)),
@@ -69,16 +67,13 @@ export function addCliqueReconciler(caches: GangCaches): void {
         fieldChanged((secret) => (secret["data"] as { token?: string } | undefined)?.token !== undefined),
       ),
     ],
-    reconcile: async (key, { cancel }) => {
-      const wake = (): void => again.push(key);
-      const context = { key: `cliques ${key}`, cancel, wake };
-      if (!(await settleDoubts(caches, context))) return { again: "what was sent before is in doubt" };
+    reconcile: async (key, context) => {
       const clique = caches.cliques.get(key);
       if (clique === undefined) return undefined;
       const { namespace, uid } = clique.metadata;
       const set = caches.setOf(clique);
       const pods = caches.podsByOwner.get(uid);
-      const found = await caches.findNodes(pods, cancel);
+      const found = await caches.findNodes(pods, context.cancel);
       if (!found.ok) return reconcileResultOf(found) ?? { again: found.message };
       const valuesOf = (pod: string) => picture.values(presenceKey(uid, pod));
       const decision = decideClique(
@@ -102,7 +97,8 @@ export function addCliqueReconciler(caches: GangCaches): void {
         },
         caches.nowMs,
       );
-      return carryOut(caches, decision, { ...context, about: { of: "clique", object: clique, wakeStatus: wake } });
+      const about = { of: "clique", object: clique, wakeStatus: context.author.wake } as const;
+      return carryOut(caches, decision, { ...context, about });
     },
   });
 }

@@ -17,7 +17,7 @@ import type {
   PodCliqueSet,
   PodGang,
 } from "../../model/gang/types.ts";
-import { type Intent, keyOf, kindOf, type NewObject } from "../../model/intent.ts";
+import { keyOf, kindOf, type NewObject } from "../../model/intent.ts";
 import type {
   HorizontalPodAutoscaler,
   Node,
@@ -37,10 +37,13 @@ import type { Topology } from "../../model/scheduling/topology.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Effect } from "../../snapshot/ledger.ts";
 import type { ObjectIndex } from "../../snapshot/objectIndex.ts";
-import { Picture, type PictureKind } from "../../snapshot/picture.ts";
+import type { Picture } from "../../snapshot/picture.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
+import type { Selection } from "../cache/reflector.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import { EventRecorder } from "../runtime/eventRecorder.ts";
+import { InFlightWrites } from "../runtime/inFlightWrites.ts";
+import { pictureOf } from "../runtime/pictureOf.ts";
 import { Channel } from "../runtime/sources.ts";
 
 /** Whether a pod counts for its clique: shown by the watch, or decided and not yet shown. */
@@ -101,6 +104,7 @@ export class GangCaches {
   /** Enqueues sets in their own reconciler. */
   readonly setsAgain = new Channel();
   readonly picture: Picture<Presence>;
+  readonly inFlight: InFlightWrites<Presence>;
   readonly recorder: EventRecorder;
 
   readonly podsByOwner: ObjectIndex<Pod>;
@@ -119,11 +123,6 @@ export class GangCaches {
   readonly autoscalersBySet: ObjectIndex<HorizontalPodAutoscaler>;
   readonly claimsByOwner: ObjectIndex<ResourceClaim>;
 
-  private readonly kinds: Record<string, PictureKind<Presence>> = {};
-  private readonly followed: ObjectCache[] = [];
-  /** Called when an intent has ended whose end no event may show. */
-  private readonly open = new Map<string, () => void>();
-  private readonly doubts = new Map<string, readonly Intent[]>();
   /** By the UID of an object, then by reconcile key: what could not be done for it. */
   private readonly failures = new Map<string, Map<string, readonly ReconcileFailure[]>>();
   /**
@@ -137,15 +136,19 @@ export class GangCaches {
     this.settings = settings;
     // Secrets and the like of other owners are not watched.
     const ours = { labelSelector: `${labels.managedBy}=${managedByValue}` };
-    const all = <T extends KubeObject>(place: Resource<T>): ObjectCache<T> => this.follow(controllers.cache(place));
-    const own = <T extends KubeObject>(place: Resource<T>): ObjectCache<T> =>
-      this.follow(controllers.cache(place, ours));
+    const written: ObjectCache[] = [];
+    const all = <T extends KubeObject>(place: Resource<T>, selection: Selection = {}): ObjectCache<T> => {
+      const cache = controllers.cache(place, selection);
+      written.push(cache);
+      return cache;
+    };
+    const own = <T extends KubeObject>(place: Resource<T>): ObjectCache<T> => all(place, ours);
     this.sets = all(places.PodCliqueSet);
     this.cliques = all(places.PodClique);
     this.groups = all(places.PodCliqueScalingGroup);
     this.podGangs = all(places.PodGang);
     this.bindings = all(places.ClusterTopologyBinding);
-    this.pods = this.follow(controllers.cache(places.Pod), presenceOf);
+    this.pods = all(places.Pod);
     this.nodes = controllers.cache(nodePlace);
     this.services = own(places.Service);
     this.autoscalers = own(places.HorizontalPodAutoscaler);
@@ -160,12 +163,8 @@ export class GangCaches {
     const hasKai = settings.profiles.includes("kai-scheduler");
     this.podGroups = hasKai ? all(places.PodGroup) : undefined;
     this.topologies = hasKai ? all(places.Topology) : undefined;
-    this.picture = new Picture<Presence>(this.kinds);
-    for (const cache of this.followed) {
-      cache.onChanges((changes, isNewList) => {
-        for (const { id } of this.picture.observed(cache.kind, changes, isNewList)) this.ended(id);
-      });
-    }
+    this.picture = pictureOf<Presence>(written, { [this.pods.kind]: (pod) => presenceOf(pod as Pod) });
+    this.inFlight = new InFlightWrites(controllers, this.picture);
     for (const cache of [this.sets, this.groups, this.cliques]) {
       cache.onEvent(({ type, object }) => {
         if (type === "deleted") this.failures.delete(object.metadata.uid);
@@ -295,38 +294,6 @@ export class GangCaches {
       if (!byCode.has(failure.code)) byCode.set(failure.code, failure);
     }
     return [...byCode.values()];
-  }
-
-  /** Enqueues the key when the intent ends. */
-  expect(id: string, wake: () => void): void {
-    this.open.set(id, wake);
-  }
-
-  /** An intent of this key whose outcome is unknown. */
-  doubt(reconcileKey: string, intent: Intent): void {
-    this.doubts.set(reconcileKey, [...(this.doubts.get(reconcileKey) ?? []), intent]);
-  }
-
-  takeDoubts(reconcileKey: string): readonly Intent[] {
-    const found = this.doubts.get(reconcileKey) ?? [];
-    this.doubts.delete(reconcileKey);
-    return found;
-  }
-
-  ended(id: string): void {
-    const wake = this.open.get(id);
-    this.open.delete(id);
-    wake?.();
-  }
-
-  private follow<T extends KubeObject>(
-    cache: ObjectCache<T>,
-    effects?: (object: T) => readonly Effect<Presence>[],
-  ): ObjectCache<T> {
-    const kind: PictureKind<Presence, T> = { table: cache.table, ...(effects && { effects }) };
-    this.kinds[cache.kind] = kind;
-    this.followed.push(cache);
-    return cache;
   }
 }
 

@@ -18,7 +18,6 @@ import { type Outcome, refused, succeeded } from "../../model/outcome.ts";
 import type { Revision } from "../../model/revision.ts";
 import { laterOf } from "../../model/revision.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import { commit } from "../runtime/commit.ts";
 import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import type { GangReconcile } from "./carryOut.ts";
 import { controllerRef, type GangCaches, nodePlace } from "./gangCaches.ts";
@@ -100,9 +99,8 @@ export async function recordTermination(
     object: { ...object, status: { ...status, gangTerminations: [...others, termination] } },
     why: termination.because,
   };
-  const [committed] = await commit(caches.picture, caches.controllers.writer, [{ intent, effects: [] }], {
-    cancel: context.cancel,
-  });
+  const { author, cancel } = context;
+  const [committed] = await caches.inFlight.commit([{ intent }], { author, cancel });
   if (committed === undefined || committed.outcome.ok) return undefined;
   return reconcileResultOf(committed.outcome) ?? { again: committed.outcome.message };
 }

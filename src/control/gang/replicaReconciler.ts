@@ -13,14 +13,13 @@ import { keyOf, keyOfObject } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { fieldChanged } from "../runtime/predicates.ts";
-import { Channel, forMapped, kindSource } from "../runtime/sources.ts";
-import { carryOut, type GangReconcile, settleDoubts } from "./carryOut.ts";
+import { forMapped, kindSource } from "../runtime/sources.ts";
+import { addGangReconciler, carryOut, type GangReconcile } from "./carryOut.ts";
 import { type GangCaches, replicaKey, setKeyOf, setReplicaKeyOf, splitReplicaKey } from "./gangCaches.ts";
 import { readReplica, recordTermination } from "./readReplica.ts";
 
 export function addReplicaReconciler(caches: GangCaches): void {
   const { settings } = caches;
-  const again = new Channel();
   const ownReplica = forMapped((object) => {
     const key = setReplicaKeyOf(object);
     return key === undefined ? [] : [key];
@@ -31,11 +30,10 @@ export function addReplicaReconciler(caches: GangCaches): void {
     const set = caches.sets.get(setKeyOf(object) ?? "");
     return set === undefined ? [] : allReplicas(set);
   };
-  caches.controllers.add({
+  addGangReconciler(caches, {
     name: "gang-replicas",
     concurrency: settings.concurrency.podCliqueSet,
     sources: [
-      again,
       kindSource(
         caches.sets,
         forMapped(allReplicas),
@@ -79,9 +77,7 @@ export function addReplicaReconciler(caches: GangCaches): void {
         fieldChanged(({ metadata }) => metadata.generation),
       ),
     ],
-    reconcile: async (key, { cancel }) => {
-      const context = { key: `replicas ${key}`, cancel, wake: () => again.push(key) };
-      if (!(await settleDoubts(caches, context))) return { again: "what was sent before is in doubt" };
+    reconcile: (key, context) => {
       const { setKey, replica } = splitReplicaKey(key);
       const set = caches.sets.get(setKey);
       if (set === undefined) return undefined;

@@ -7,20 +7,18 @@ import type { PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types
 import { keyOf } from "../../model/intent.ts";
 import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { fieldChanged } from "../runtime/predicates.ts";
-import { Channel, forObject, forOwner, kindSource } from "../runtime/sources.ts";
-import { carryOut, type GangReconcile, settleDoubts } from "./carryOut.ts";
+import { forObject, forOwner, kindSource } from "../runtime/sources.ts";
+import { addGangReconciler, carryOut, type GangReconcile } from "./carryOut.ts";
 import type { GangCaches } from "./gangCaches.ts";
 import { readReplica, recordTermination } from "./readReplica.ts";
 import { setSources } from "./setSources.ts";
 
 export function addGroupReconciler(caches: GangCaches): void {
   const { settings } = caches;
-  const again = new Channel();
-  caches.controllers.add({
+  addGangReconciler(caches, {
     name: "gang-groups",
     concurrency: settings.concurrency.podCliqueScalingGroup,
     sources: [
-      again,
       kindSource(caches.groups, forObject()),
       kindSource(caches.cliques, forOwner({ group: groveGroup, kind: "PodCliqueScalingGroup" })),
       ...setSources(caches, {
@@ -33,10 +31,7 @@ export function addGroupReconciler(caches: GangCaches): void {
         fieldChanged(() => 0),
       ),
     ],
-    reconcile: async (key, { cancel }) => {
-      const wake = (): void => again.push(key);
-      const context = { key: `groups ${key}`, cancel, wake };
-      if (!(await settleDoubts(caches, context))) return { again: "what was sent before is in doubt" };
+    reconcile: (key, context) => {
       const group = caches.groups.get(key);
       if (group === undefined) return undefined;
       const { namespace, uid } = group.metadata;
@@ -58,7 +53,8 @@ export function addGroupReconciler(caches: GangCaches): void {
       );
       const [index] = ends;
       if (index !== undefined && set !== undefined) return endReplica(caches, { set, group, index }, context);
-      return carryOut(caches, decision, { ...context, about: { of: "group", object: group, wakeStatus: wake } });
+      const about = { of: "group", object: group, wakeStatus: context.author.wake } as const;
+      return carryOut(caches, decision, { ...context, about });
     },
   });
 }

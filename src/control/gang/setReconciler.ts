@@ -8,24 +8,24 @@ import type { KubeObject } from "../../model/objects/object.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
 import { fieldChanged, type Predicate } from "../runtime/predicates.ts";
 import { forMapped, forObject, kindSource, type Source } from "../runtime/sources.ts";
-import { carryOut, settleDoubts } from "./carryOut.ts";
+import { addGangReconciler, carryOut } from "./carryOut.ts";
 import { type GangCaches, setKeyOf } from "./gangCaches.ts";
 
 /** Events of many children at once are reconciled once. */
 const gatherMs = 10;
 
 export function addSetReconciler(caches: GangCaches): void {
-  const { settings, setsAgain: again } = caches;
+  const { settings } = caches;
   const ofSet = (object: KubeObject): string[] => {
     const key = setKeyOf(object);
     return key === undefined ? [] : [key];
   };
   const appears = fieldChanged(({ metadata }: KubeObject) => metadata.deletionTimestamp !== undefined);
-  caches.controllers.add({
+  addGangReconciler(caches, {
     name: "gang-sets",
+    again: caches.setsAgain,
     concurrency: settings.concurrency.podCliqueSet,
     sources: [
-      again,
       kindSource(caches.sets, forObject()),
       gathered(caches.cliques, ofSet, fieldChanged(whatSetsReadOfCliques)),
       gathered(caches.groups, ofSet, fieldChanged(whatSetsReadOfGroups)),
@@ -45,10 +45,7 @@ export function addSetReconciler(caches: GangCaches): void {
       ),
       { start: () => () => caches.recorder.stop() },
     ],
-    reconcile: async (key, { cancel }) => {
-      const wake = (): void => again.push(key);
-      const context = { key: `sets ${key}`, cancel, wake };
-      if (!(await settleDoubts(caches, context))) return { again: "what was sent before is in doubt" };
+    reconcile: (key, context) => {
       const set = caches.sets.get(key);
       if (set === undefined) return undefined;
       const { namespace, uid } = set.metadata;
@@ -70,7 +67,8 @@ export function addSetReconciler(caches: GangCaches): void {
         },
         caches.nowMs,
       );
-      return carryOut(caches, decision, { ...context, about: { of: "set", object: set, wakeStatus: wake } });
+      const about = { of: "set", object: set, wakeStatus: context.author.wake } as const;
+      return carryOut(caches, decision, { ...context, about });
     },
   });
 }

@@ -9,19 +9,17 @@ import { keyOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { fieldChanged } from "../runtime/predicates.ts";
-import { Channel, forMapped, forObject, forOwner, kindSource } from "../runtime/sources.ts";
-import { carryOut } from "./carryOut.ts";
+import { forMapped, forObject, forOwner, kindSource } from "../runtime/sources.ts";
+import { addGangReconciler, carryOut } from "./carryOut.ts";
 import { type GangCaches, lossOfNode } from "./gangCaches.ts";
 
 export function addPodGroupReconciler(caches: GangCaches): void {
   const { podGroups } = caches;
   if (podGroups === undefined) return;
-  const again = new Channel();
-  caches.controllers.add({
+  addGangReconciler(caches, {
     name: "gang-podgroups",
     concurrency: caches.settings.concurrency.podGang,
     sources: [
-      again,
       kindSource(caches.podGangs, forObject()),
       kindSource(
         podGroups,
@@ -29,12 +27,12 @@ export function addPodGroupReconciler(caches: GangCaches): void {
         fieldChanged(({ metadata }) => metadata.generation),
       ),
     ],
-    reconcile: async (key, { cancel }) => {
+    reconcile: (key, context) => {
       const podGang = caches.podGangs.get(key);
       if (podGang === undefined) return undefined;
       const set: PodCliqueSet | undefined = caches.setOf(podGang);
       const decision = decidePodGroup({ absentAt: caches.absentAt(), podGang, set, podGroup: podGroups.get(key) });
-      return carryOut(caches, decision, { key: `podgroups ${key}`, cancel, wake: () => again.push(key) });
+      return carryOut(caches, decision, context);
     },
   });
 }
@@ -42,7 +40,6 @@ export function addPodGroupReconciler(caches: GangCaches): void {
 export function addBindingReconciler(caches: GangCaches): void {
   const { topologies, settings } = caches;
   if (topologies === undefined) return;
-  const again = new Channel();
   const bindingsOf = ({ metadata }: KubeObject): string[] => {
     const owners = (metadata.ownerReferences ?? []).flatMap(({ kind, name }) =>
       kind === "ClusterTopologyBinding" ? [name] : [],
@@ -54,15 +51,15 @@ export function addBindingReconciler(caches: GangCaches): void {
     );
     return [...owners, ...referring];
   };
-  caches.controllers.add({
+  addGangReconciler(caches, {
     name: "gang-topologies",
-    sources: [again, kindSource(caches.bindings, forObject()), kindSource(topologies, forMapped(bindingsOf))],
-    reconcile: async (key, { cancel }) => {
+    sources: [kindSource(caches.bindings, forObject()), kindSource(topologies, forMapped(bindingsOf))],
+    reconcile: (key, context) => {
       const binding = caches.bindings.get(key);
       if (binding === undefined) return undefined;
       const topologyNamed = (name: string) => topologies.get(name);
       const decision = decideBinding({ absentAt: caches.absentAt(), binding, topologyNamed, settings }, caches.nowMs);
-      return carryOut(caches, decision, { key: `topologies ${key}`, cancel, wake: () => again.push(key) });
+      return carryOut(caches, decision, context);
     },
   });
 }
@@ -70,17 +67,15 @@ export function addBindingReconciler(caches: GangCaches): void {
 /** On simulated nodes the operator ends the wait of a start-up order; elsewhere the init container checks itself. */
 export function addStartReconciler(caches: GangCaches): void {
   if (caches.settings.startOrder.by !== "simulated-node") return;
-  const again = new Channel();
   const gangOf = ({ metadata }: KubeObject): string | undefined => {
     const gang = metadata.labels?.[labels.podGang];
     return gang === undefined ? undefined : keyOf(metadata.namespace, gang);
   };
   const isReadyNow = (object: Pod): unknown => object.status?.conditions?.find(({ type }) => type === "Ready")?.status;
-  caches.controllers.add({
+  addGangReconciler(caches, {
     name: "gang-start-order",
     concurrency: caches.settings.concurrency.podGang,
     sources: [
-      again,
       kindSource(
         caches.pods,
         forMapped((pod) => (gangOf(pod) === undefined ? [] : [gangOf(pod) as string])),
@@ -92,10 +87,10 @@ export function addStartReconciler(caches: GangCaches): void {
         fieldChanged(lossOfNode),
       ),
     ],
-    reconcile: async (key, { cancel }) => {
+    reconcile: (key, context) => {
       const pods = caches.podsByGang.get(key);
       const decision = decideStart({ absentAt: caches.absentAt(), pods, nodeOf: caches.nodeOf }, caches.nowMs);
-      return carryOut(caches, decision, { key: `start ${key}`, cancel, wake: () => again.push(key) });
+      return carryOut(caches, decision, context);
     },
   });
 }

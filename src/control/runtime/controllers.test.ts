@@ -10,11 +10,11 @@ import { type DeleteIntent, expectedOf, type Intent, type IntentTarget, keyOfObj
 import type { KubeObject } from "../../model/objects/object.ts";
 import { refused } from "../../model/outcome.ts";
 import { builtin } from "../../model/resources.generated.ts";
-import { Picture } from "../../snapshot/picture.ts";
-import { commit, resolveUnknown } from "./commit.ts";
 import { Controllers } from "./controllers.ts";
+import { InFlightWrites } from "./inFlightWrites.ts";
 import { type ReconcileResult, reconcileResultOf } from "./loop.ts";
 import { MetricsBook } from "./metricsBook.ts";
+import { pictureOf } from "./pictureOf.ts";
 import { forMapped, forObject, kindSource } from "./sources.ts";
 
 const configMaps = builtin.ConfigMap;
@@ -73,15 +73,15 @@ function newProcess(api: TestApi, identity: string, seed: number, onWrite: (fiel
   const lease = { namespace: "kube-system", name: "copies", identity };
   const controllers = new Controllers(ports, { fieldManager: "copies", lease, freeze: true });
   const cache = controllers.cache(configMaps, selection);
-  const picture = new Picture<string>({ [kind]: { table: cache.table } });
-  cache.onChanges((changes, isNewList) => picture.observed(kind, changes, isNewList));
+  const picture = pictureOf([cache]);
+  const inFlight = new InFlightWrites(controllers, picture);
   const open = new Map<string, Intent>();
 
   async function copy(key: string): Promise<ReconcileResult> {
     const name = key.slice("a/".length);
     const before = open.get(key);
     if (before !== undefined && picture.stateOf(before) === "unknown") {
-      const resolved = await resolveUnknown(picture, controllers.kube, before);
+      const resolved = await inFlight.resolve(before);
       if (!resolved.ok) return reconcileResultOf(resolved);
     }
     const snapshot = picture.snapshot();
@@ -90,10 +90,8 @@ function newProcess(api: TestApi, identity: string, seed: number, onWrite: (fiel
     if (intent === undefined) return undefined;
     if (intent.type === "delete") return destroy(intent, name);
     open.set(key, intent);
-    for (const { outcome } of await commit(picture, controllers.writer, [{ intent, effects: [] }])) {
-      if (!outcome.ok) return reconcileResultOf(outcome);
-    }
-    return undefined;
+    const outcome = await inFlight.commitOne({ intent });
+    return outcome.ok ? undefined : reconcileResultOf(outcome);
   }
 
   /** A parent that the cache has not seen yet may exist: it is read before its child goes. */
@@ -119,10 +117,8 @@ function newProcess(api: TestApi, identity: string, seed: number, onWrite: (fiel
       summary === undefined
         ? { type: "create", target, absentAt: revision, object, why }
         : { type: "patch", target, expected: expectedOf(summary), patch: { data: { text } }, why };
-    for (const { outcome } of await commit(picture, controllers.writer, [{ intent, effects: [] }])) {
-      if (!outcome.ok) return reconcileResultOf(outcome);
-    }
-    return undefined;
+    const outcome = await inFlight.commitOne({ intent });
+    return outcome.ok ? undefined : reconcileResultOf(outcome);
   }
 
   const parentOf = (object: KubeObject): string[] => {

@@ -17,9 +17,9 @@ import { formatTime, timeToMs } from "../../model/values/time.ts";
 import { uuid5 } from "../../model/values/uuid5.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { ObjectRef } from "../../ports/kubeApi.ts";
-import type { Decision } from "../runtime/commit.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import type { EventRecorder } from "../runtime/eventRecorder.ts";
+import type { Author, InFlightWrites } from "../runtime/inFlightWrites.ts";
 import { inParallel } from "../runtime/inParallel.ts";
 import type { GroupMarks } from "./groupMarks.ts";
 import { holdBack } from "./holdBack.ts";
@@ -27,6 +27,8 @@ import { ownerChain } from "./ownerChain.ts";
 import { type Change, patchObject } from "./patchObject.ts";
 import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 
+/** All cycles are one: every write is theirs. What is observed of them wakes the next cycle by itself. */
+export const cycleAuthor: Author = { name: "cycle", wake: () => {} };
 const disruptionTarget = "DisruptionTarget";
 /** Plans that are carried out at once, and calls of each: enough that one sync of the disk carries many of them. */
 const plansAtOnce = 32;
@@ -69,21 +71,20 @@ export class Evictions {
   private readonly marked;
   /** Since when victims of plans that stand cannot be evicted, by UID. */
   private readonly stuckSinceMs = new Map<string, number>();
-  /** Called with evictions of unknown outcome that no mark brings up again. */
-  private readonly onUnknown: (decision: Decision<Mark>) => void;
+  private readonly inFlight: InFlightWrites<Mark>;
 
   constructor(
     controllers: Controllers,
     caches: SchedulerCaches,
     recorder: EventRecorder,
     marks: GroupMarks,
-    onUnknown: (decision: Decision<Mark>) => void,
+    inFlight: InFlightWrites<Mark>,
   ) {
     this.controllers = controllers;
     this.caches = caches;
     this.recorder = recorder;
     this.marks = marks;
-    this.onUnknown = onUnknown;
+    this.inFlight = inFlight;
     this.marked = caches.pods.index(({ metadata }) =>
       metadata.annotations?.[annotationKeys.evictedFor] === undefined ? [] : [""],
     );
@@ -125,13 +126,14 @@ export class Evictions {
     if (evictor !== undefined && (await this.mustWait(winners, going, evictor, cancel))) return false;
     const gone = await allOf([...evictions.entries()], async ([at, eviction]) => {
       const { task, reason } = eviction;
+      const tell = this.evictionOf(eviction);
       const victim = await this.markVictim(going[at] as KubeObject, reason.why, cancel);
       const outcome = await this.evict(victim, reason.why, evictor === undefined, cancel);
       if (!outcome.ok) {
         if (isForGood(outcome)) this.leaveAlone(task.uid, task.key, outcome.message);
         return undefined;
       }
-      this.gone(eviction);
+      tell();
       return victim;
     });
     return gone !== undefined;
@@ -170,15 +172,15 @@ export class Evictions {
     if (!leaving.ok) return leaving.message;
     const isStanding = leaving.value === undefined && stands(winner, mark);
     const why = `it goes for ${mark.holder.name}`;
+    const [task, evictor] = [cluster.tasks.get(uid), cluster.tasks.get(mark.holder.uid)?.job];
+    const reason = { action: mark.action, evictor, why };
+    const tell = task === undefined ? () => {} : this.evictionOf({ task, reason });
     const outcome = isStanding
       ? await this.evict(object, why, false, cancel)
       : await this.annotate(object, { [annotationKeys.evictedFor]: null }, "the plan does not stand", cancel);
     if (outcome.ok || outcome.reason === "NotFound") {
       if (isStanding) this.stuckSinceMs.delete(uid);
-      const [task, evictor] = [cluster.tasks.get(uid), cluster.tasks.get(mark.holder.uid)?.job];
-      if (outcome.ok && isStanding && task !== undefined) {
-        this.gone({ task, reason: { action: mark.action, evictor, why } });
-      }
+      if (outcome.ok && isStanding) tell();
       return undefined;
     }
     // One victim that cannot be evicted must not block all other pods.
@@ -189,12 +191,19 @@ export class Evictions {
     return undefined;
   }
 
-  /** The victim was evicted: its group is notified, and keeps the time. */
-  private gone(eviction: PlannedEviction): void {
-    const { job } = eviction.task;
-    if (job === undefined) return;
-    this.tell(eviction);
-    this.marks.evicted(job, this.nowMs);
+  /**
+   * What happens when the victim is evicted: its group is notified, and keeps the time. Read before: the watch may show
+   * that the victim is gone, and its job no longer has it, before the answer arrives.
+   */
+  private evictionOf(eviction: PlannedEviction): () => void {
+    const { task } = eviction;
+    const { job } = task;
+    if (job === undefined) return () => {};
+    const note = `pod ${task.key}: ${whyEvicted(eviction)}`;
+    return () => {
+      this.tell(eviction, job, note);
+      this.marks.evicted(job, this.nowMs);
+    };
   }
 
   /** The pod is exempt from eviction for a back-off that grows each time. */
@@ -284,8 +293,8 @@ export class Evictions {
     return patchObject(this.controllers.writer, refs.pods, pod, change, cancel);
   }
 
-  private async evict(pod: KubeObject, why: string, isAlone: boolean, cancel: Cancel): Promise<Outcome<unknown>> {
-    const { picture } = this.caches;
+  /** An eviction of unknown outcome is found again by the mark of its plan; one without a plan is looked up. */
+  private evict(pod: KubeObject, why: string, isAlone: boolean, cancel: Cancel): Promise<Outcome<unknown>> {
     const { namespace = "", name, uid } = pod.metadata;
     const intent: DeleteIntent = {
       type: "delete",
@@ -294,12 +303,7 @@ export class Evictions {
       why,
     };
     const effects = [{ key: evictionKey(uid), value: { isEvicted: true } as const }];
-    const attempt = picture.decide(intent, effects) === "stale" ? undefined : picture.send(intent);
-    if (attempt === undefined) return { ok: false, reason: "Conflict", message: "the pod is not what it was" };
-    const outcome = await this.controllers.writer.apply(intent, { cancel });
-    picture.answer(intent, outcome, attempt);
-    if (!outcome.ok && outcome.reason === "Unknown" && isAlone) this.onUnknown({ intent, effects });
-    return outcome;
+    return this.inFlight.commitOne({ intent, effects }, { cancel, ...(isAlone && { author: cycleAuthor }) });
   }
 
   /** The pods that others go for, as the API has them now; undefined when the plan no longer stands. */
@@ -427,22 +431,19 @@ export class Evictions {
     return lookAgain(this.controllers.kube, { ...refs.pods, namespace, name }, { atLeast: floor, cancel });
   }
 
-  private tell(eviction: PlannedEviction): void {
-    const { task, reason } = eviction;
-    const { job } = task;
+  private tell({ task, reason }: PlannedEviction, job: Job, note: string): void {
     this.controllers.ports.metrics.count("kai_pod_group_evicted_pods_total", {
-      podgroup: job?.name ?? "",
+      podgroup: job.name,
       namespace: task.namespace,
-      uid: job?.uid ?? "",
+      uid: job.uid,
       nodepool: poolName(this.caches.cluster.settings.nodePool),
       action: reason.action,
     });
-    if (job === undefined) return;
     this.recorder.record(job.owner, {
       type: "Normal",
       reason: "Evict",
       action: "Evicting",
-      note: `pod ${task.key}: ${whyEvicted(eviction)}`,
+      note,
       ...(reason.evictor !== undefined && { related: reason.evictor.owner }),
       annotations: {
         "num-evicted-pods": "1",

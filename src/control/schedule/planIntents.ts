@@ -14,7 +14,7 @@ import { bindRequestApiVersion, bindRequestFinalizer, bindRequestRef } from "../
 import { isShared, portionText } from "../../model/scheduling/gpuRequest.ts";
 import { annotationKeys, epochOf, labelKeys } from "../../model/scheduling/keys.ts";
 import { uuid5 } from "../../model/values/uuid5.ts";
-import type { Decision } from "../runtime/commit.ts";
+import type { Decision } from "../runtime/inFlightWrites.ts";
 
 /** What is written for a job, or for a part of it that stands by itself: all of it, or none. */
 export interface JobCommit {

@@ -5,21 +5,19 @@ import { cycle, type Plan, type PlannedBind } from "../../decide/schedule/cycle.
 import { explain, explainMissingGroup, explainUnserved } from "../../decide/schedule/explain/explain.ts";
 import type { QueueState } from "../../decide/schedule/queues/queueTree.ts";
 import type { Session } from "../../decide/schedule/session.ts";
-import type { Written } from "../../intents/applyIntent.ts";
-import { assert } from "../../model/assert.ts";
-import { type Intent, keyOf, kindOf } from "../../model/intent.ts";
+import type { ApplyOptions, Written } from "../../intents/applyIntent.ts";
+import { type Intent, keyOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
-import { isForGood, type Outcome, type Refusal, refused } from "../../model/outcome.ts";
+import { isForGood, type Outcome, type Refusal } from "../../model/outcome.ts";
 import { firstRevision, type Revision } from "../../model/revision.ts";
 import { nodePoolOf } from "../../model/scheduling/keys.ts";
 import { poolName } from "../../model/scheduling/podGroup.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import { type Decision, resolveUnknown } from "../runtime/commit.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import type { EventRecorder } from "../runtime/eventRecorder.ts";
-import { inParallel } from "../runtime/inParallel.ts";
+import { type Committed, InFlightWrites, type Pace } from "../runtime/inFlightWrites.ts";
 import type { ReconcileResult } from "../runtime/loop.ts";
-import { Evictions } from "./evictions.ts";
+import { cycleAuthor, Evictions } from "./evictions.ts";
 import type { GroupMarks } from "./groupMarks.ts";
 import { holdBack } from "./holdBack.ts";
 import { measureBudgets, measureSearch, Stages } from "./measures.ts";
@@ -28,8 +26,8 @@ import type { Found } from "./reasonBook.ts";
 import type { SchedulerCaches } from "./schedulerCaches.ts";
 import { lookAtNodes, takeOver, voidSet } from "./takeOver.ts";
 
-/** Writes on their way at once: enough that one sync of the disk carries many of them. */
-const writesAtOnce = 256;
+/** Enough writes at once that one sync of the disk carries many of them. */
+const pace: Pace = { atOnce: 256, ramp: "none", stop: "never" };
 /** The longest back-off after a refused bind: only a change of what refuses it helps. */
 const longestMs = 300_000;
 /** The first back-off after a failed cycle; it doubles up to the last. */
@@ -81,8 +79,7 @@ export class SchedulingCycles {
   private wakeMs: number | undefined;
   /** What was measured last, by queue. */
   private readonly measured = new Map<string, { readonly displayName: string; readonly amounts: readonly number[] }>();
-  /** Writes of unknown outcome. */
-  private readonly unknown = new Map<string, Decision<Mark>>();
+  private readonly inFlight: InFlightWrites<Mark>;
 
   constructor(
     controllers: Controllers,
@@ -96,9 +93,9 @@ export class SchedulingCycles {
     this.caches = caches;
     this.recorder = recorder;
     this.listener = listener;
-    this.evictions = new Evictions(controllers, caches, recorder, marks, (decision) =>
-      this.unknown.set(intentKey(decision.intent), decision),
-    );
+    const writer = { apply: this.apply.bind(this) };
+    this.inFlight = new InFlightWrites({ kube: controllers.kube, writer }, caches.picture);
+    this.evictions = new Evictions(controllers, caches, recorder, marks, this.inFlight);
   }
 
   async reconcile(cancel: Cancel): Promise<ReconcileResult> {
@@ -107,7 +104,8 @@ export class SchedulingCycles {
     const refusal =
       (await this.takeOver(cancel)) ?? (await this.takeOverClaims(cancel)) ?? (await this.catchUp(cancel));
     if (refusal !== undefined) return this.soon(refusal);
-    if (this.unknown.size > 0) await this.resolve(cancel);
+    // A write that a read shows not to have happened is sent again: its pods count as placed until it is over.
+    await this.inFlight.settle(cycleAuthor, { cancel, unproven: "send" });
     const unfinished = await this.evictions.finish(cancel);
     if (unfinished !== undefined) return this.soon(unfinished);
     const revision = caches.model.settle();
@@ -179,9 +177,7 @@ export class SchedulingCycles {
     );
     if (refusal !== undefined) return refusal;
     // Nothing that was sent before can take effect any more.
-    const { picture } = this.caches;
-    for (const { intent } of this.unknown.values()) if (picture.stateOf(intent) === "unknown") picture.abandon(intent);
-    this.unknown.clear();
+    this.inFlight.forget(cycleAuthor);
     this.tookOverIn = epoch;
     return undefined;
   }
@@ -270,7 +266,7 @@ export class SchedulingCycles {
 
   private sleep(nowMs: number): ReconcileResult {
     // No event tells what became of a write that may never have arrived.
-    if (this.unknown.size > 0) return this.soon("the outcome of a write is unknown");
+    if (this.inFlight.isInDoubt(cycleAuthor)) return this.soon("the outcome of a write is unknown");
     if (this.wakeMs === undefined) return undefined;
     return { requeueAfterMs: Math.max(1, this.wakeMs - nowMs) };
   }
@@ -291,21 +287,12 @@ export class SchedulingCycles {
         else commits.push(commit);
       }
     }
-    const decided = commits.filter(({ writes }) => {
-      const stale = writes.filter(
-        ({ decision: { intent, effects } }) => caches.picture.decide(intent, effects) === "stale",
-      );
-      // A set is of creates alone, and its names are free.
-      assert(stale.length === 0 || writes.length === 1, () => "a part of a set is stale");
-      return stale.length === 0;
-    });
-    caches.model.settleClaims();
-    const writes = decided.flatMap((commit) => commit.writes.map((write) => ({ commit, ...write })));
-    let hasFailed = decided.length < commits.length;
+    const writes = commits.flatMap((commit) => commit.writes.map((write) => ({ commit, ...write })));
+    let hasFailed = false;
     const voided = new Set<JobCommit>();
     const written = new Map<JobCommit, KubeObject[]>();
-    await inParallel(writes, writesAtOnce, async ({ commit, decision, bind }) => {
-      const outcome = await this.send(decision, cancel);
+    const tell = ({ outcome }: Committed, at: number): void => {
+      const { commit, bind } = writes[at] as (typeof writes)[number];
       if (outcome.ok) {
         this.bound(commit.job, bind);
         const { object } = outcome.value;
@@ -313,12 +300,13 @@ export class SchedulingCycles {
         return;
       }
       hasFailed = true;
-      if (outcome.reason === "Unknown") this.unknown.set(intentKey(decision.intent), decision);
-      else {
-        this.refused(bind, outcome);
-        if (commit.commitId !== undefined) voided.add(commit);
-      }
-    });
+      if (outcome.reason === "Unknown") return;
+      this.refused(bind, outcome);
+      if (commit.commitId !== undefined) voided.add(commit);
+    };
+    const counted = (): void => caches.model.settleClaims();
+    const decisions = writes.map(({ decision }) => decision);
+    await this.inFlight.commit(decisions, { author: cycleAuthor, pace, counted, tell, cancel });
     for (const commit of voided) await voidSet(this.controllers.writer, written.get(commit) ?? [], cancel);
     if (plan.evictions.length > 0) {
       hasFailed = (await this.evictions.carryOut(plan, revision, cancel)) || hasFailed;
@@ -331,18 +319,10 @@ export class SchedulingCycles {
     return this.caches.requests.get(keyOf(target.namespace, target.name)) !== undefined;
   }
 
-  private async send({ intent }: Decision<Mark>, cancel: Cancel): Promise<Outcome<Written>> {
-    const { picture } = this.caches;
-    const attempt = picture.send(intent);
-    if (attempt === undefined) return refused("Conflict", "the object is no longer what it was decided on");
-    let outcome: Outcome<Written> = refused("Unknown", "the call ended by a mistake of ours");
+  private async apply<T extends KubeObject>(intent: Intent<T>, options?: ApplyOptions): Promise<Outcome<Written<T>>> {
     const { clock, metrics } = this.controllers.ports;
     const startedMs = clock.monotonicMs();
-    try {
-      outcome = await this.controllers.writer.apply(intent, { cancel });
-    } finally {
-      picture.answer(intent, outcome, attempt);
-    }
+    const outcome = await this.controllers.writer.apply(intent, options);
     if (intent.type === "bind") {
       metrics.observe("kai_task_bind_latency_milliseconds", {}, clock.monotonicMs() - startedMs);
     }
@@ -377,21 +357,6 @@ export class SchedulingCycles {
       action: "Binding",
       note: why,
     });
-  }
-
-  /** Looks at what became of writes that timed out; what is as it was is sent again. */
-  private async resolve(cancel: Cancel): Promise<void> {
-    for (const [key, decision] of [...this.unknown]) {
-      const outcome = await resolveUnknown(this.caches.picture, this.controllers.kube, decision.intent, { cancel });
-      if (!outcome.ok) continue;
-      if (outcome.value) {
-        this.unknown.delete(key);
-        continue;
-      }
-      await this.send(decision, cancel);
-      // A refusal of the second try says nothing about the first one, which may still land.
-      if (this.caches.picture.stateOf(decision.intent) !== "unknown") this.unknown.delete(key);
-    }
   }
 
   private tellPipelined(plan: Plan): void {
@@ -434,8 +399,4 @@ function stuckWithClaims({ obstacles }: Plan): string[] {
     for (const { shape, uid } of obstacle.step.tasks) if (shape.hasDeviceClaims) uids.push(uid);
   }
   return uids;
-}
-
-function intentKey({ type, target }: Intent): string {
-  return `${type} ${kindOf(target)} ${keyOf(target.namespace, target.name)}`;
 }

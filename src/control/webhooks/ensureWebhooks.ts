@@ -1,4 +1,3 @@
-import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf, type NewObject } from "../../model/intent.ts";
 import { equalFields } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
@@ -6,6 +5,7 @@ import type { Resource } from "../../model/objects/resource.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import { firstRevision } from "../../model/revision.ts";
 import type { KubeApi, ObjectRef } from "../../ports/kubeApi.ts";
+import { Writer } from "../runtime/writer.ts";
 
 const attemptsMax = 5;
 
@@ -31,7 +31,7 @@ async function ensure(kube: KubeApi, wanted: NewObject): Promise<Outcome<unknown
     const why = "this process answers the webhooks";
     const written = found.ok
       ? await replaceWebhooks(kube, ref, found.value, wanted["webhooks"])
-      : await applyIntent(kube, { type: "create", target: ref, absentAt: firstRevision, object: wanted, why });
+      : await new Writer(kube).apply({ type: "create", target: ref, absentAt: firstRevision, object: wanted, why });
     const isRace = !written.ok && (written.reason === "Conflict" || written.reason === "AlreadyExists");
     if (!isRace || attempt === attemptsMax) return written;
   }
@@ -82,7 +82,7 @@ function replaceWebhooks(
 ): Promise<Outcome<unknown>> {
   const object: KubeObject = { ...found, webhooks };
   const why = "the webhooks name how this process is reached";
-  return applyIntent(kube, { type: "update", target, expected: expectedOf(found), object, why });
+  return new Writer(kube).apply({ type: "update", target, expected: expectedOf(found), object, why });
 }
 
 function resourceOf({ kind }: NewObject): Resource {

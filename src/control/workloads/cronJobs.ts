@@ -1,8 +1,8 @@
 import { decideCronJob } from "../../decide/workloads/jobs/cronJob.ts";
 import type { CronJob } from "../../model/kubernetes.generated.ts";
 import { isTrue } from "../../model/objects/condition.ts";
-import type { Committed } from "../runtime/commit.ts";
 import type { Controllers } from "../runtime/controllers.ts";
+import type { Committed } from "../runtime/inFlightWrites.ts";
 import { forObject, forOwner, kindSource } from "../runtime/sources.ts";
 import { cronJobKind, jobKind } from "./kinds.ts";
 import { addOwnerController, type Told } from "./ownerReconciler.ts";
@@ -17,7 +17,7 @@ export function addCronJobs(controllers: Controllers, caches: WorkloadCaches): v
 
   const decide = (cronJob: CronJob, nowMs: number): Told => {
     const inNamespace = byNamespace.get(cronJob.metadata.namespace ?? "");
-    const decision = decideCronJob({ revision: inFlight.revisionOf([jobKind]), cronJob, jobs: inNamespace }, nowMs);
+    const decision = decideCronJob({ revision: caches.revisionOf([jobKind]), cronJob, jobs: inNamespace }, nowMs);
     return { ...decision, tell: (committed) => tell(cronJob, committed) };
   };
 

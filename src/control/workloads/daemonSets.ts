@@ -22,7 +22,7 @@ export function addDaemonSets(controllers: Controllers, caches: WorkloadCaches):
     const hash = templateHash(daemonSet.spec?.template, daemonSet.status?.collisionCount);
     const decision = decideDaemonSet(
       {
-        revision: inFlight.revisionOf([podKind, controllerRevisionKind]),
+        revision: caches.revisionOf([podKind, controllerRevisionKind]),
         daemonSet,
         nodes: [...nodes.cache.view().objects].map(([, node]) => node),
         pods: pods.candidatesOf(daemonSet),

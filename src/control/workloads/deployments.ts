@@ -6,9 +6,9 @@ import { controllerOf } from "../../model/objects/ownership.ts";
 import { isFinished } from "../../model/objects/podFacts.ts";
 import { templateHash } from "../../model/objects/podTemplate.ts";
 import type { CacheEvent } from "../cache/objectCache.ts";
-import type { Committed } from "../runtime/commit.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import type { EventRecorder } from "../runtime/eventRecorder.ts";
+import type { Committed } from "../runtime/inFlightWrites.ts";
 import { forObject, kindSource } from "../runtime/sources.ts";
 import { deploymentKind, replicaSetKind } from "./kinds.ts";
 import { addOwnerController, type Told } from "./ownerReconciler.ts";
@@ -27,7 +27,7 @@ export function addDeployments(controllers: Controllers, caches: WorkloadCaches)
     const isRecreate = deployment.spec?.strategy?.type === "Recreate";
     const decision = decideDeployment(
       {
-        revision: inFlight.revisionOf([replicaSetKind]),
+        revision: caches.revisionOf([replicaSetKind]),
         deployment,
         replicaSets: sets,
         pods: isRecreate ? sets.flatMap((set) => pods.ownedBy(set)) : [],

@@ -6,14 +6,14 @@ import type { Job, JobCondition, Pod } from "../../model/kubernetes.generated.ts
 import { isTrue } from "../../model/objects/condition.ts";
 import { controllerOf } from "../../model/objects/ownership.ts";
 import { isAtLeast, laterOf, type Revision } from "../../model/revision.ts";
-import type { Committed } from "../runtime/commit.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import type { EventRecorder } from "../runtime/eventRecorder.ts";
+import type { Author, Committed } from "../runtime/inFlightWrites.ts";
 import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { forObject, kindSource } from "../runtime/sources.ts";
 import { jobKind, podKind } from "./kinds.ts";
 import { LimitEvents } from "./limitEvents.ts";
-import { addOwnerController, resultOf, type Told } from "./ownerReconciler.ts";
+import { addOwnerController, pace, resultOf, type Told } from "./ownerReconciler.ts";
 import { dependentSource, normal, tellPods, warning } from "./podOwner.ts";
 import type { WorkloadCaches } from "./workloadCaches.ts";
 
@@ -22,6 +22,8 @@ interface FreshPods {
   readonly revision: Revision;
   readonly pods: readonly Pod[];
 }
+
+type JobReconcile = ReconcileContext & { readonly author: Author };
 
 /** Runs the pods of Jobs and counts each of them once. */
 export function addJobs(controllers: Controllers, caches: WorkloadCaches): void {
@@ -44,7 +46,7 @@ export function addJobs(controllers: Controllers, caches: WorkloadCaches): void 
     if (!isNewer) fresh.delete(uid);
     const decision = decideJob(
       {
-        revision: inFlight.revisionOf([podKind]),
+        revision: caches.revisionOf([podKind]),
         job,
         pods: isNewer ? read.pods : pods.candidatesOf(job),
         podsRevision: isNewer ? read.revision : pods.cache.revision,
@@ -61,7 +63,7 @@ export function addJobs(controllers: Controllers, caches: WorkloadCaches): void 
     return { ...decision, tell };
   };
 
-  const before = async (key: string, context: ReconcileContext): Promise<ReconcileResult> => {
+  const before = async (key: string, context: JobReconcile): Promise<ReconcileResult> => {
     const released = await releaseOrphans(key, context);
     if (released !== undefined) return released;
     const job = jobs.cache.get(key);
@@ -70,7 +72,7 @@ export function addJobs(controllers: Controllers, caches: WorkloadCaches): void 
   };
 
   /** Pods that wait to be counted by a Job that is gone. That our cache lacks the Job proves nothing. */
-  const releaseOrphans = async (key: string, { cancel }: ReconcileContext): Promise<ReconcileResult> => {
+  const releaseOrphans = async (key: string, { cancel, author }: JobReconcile): Promise<ReconcileResult> => {
     const known = jobs.cache.get(key);
     const strays = tracked.get(key).filter(({ metadata }) => controllerOf(metadata)?.uid !== known?.metadata.uid);
     const [first] = strays;
@@ -83,7 +85,10 @@ export function addJobs(controllers: Controllers, caches: WorkloadCaches): void 
     const job = looked.value.object;
     const intents = strays.flatMap((pod) => decideOrphanedJobPod(pod, job).intents);
     if (intents.length === 0) return undefined;
-    const committed = await inFlight.carryOut({ controller: "job-controller", key }, intents, cancel);
+    const committed = await inFlight.commit(
+      intents.map((intent) => ({ intent })),
+      { author, pace, cancel },
+    );
     // The watch will show the writes, and then the key is enqueued.
     return resultOf({ intents, wakeAtMs: undefined }, committed, ports.clock.nowMs()) ?? { requeueAfterMs: 1000 };
   };

@@ -5,7 +5,7 @@ import type { Resource } from "../../model/objects/resource.ts";
 
 import type { ObjectIndex } from "../../snapshot/objectIndex.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
-import type { InFlightWrites } from "./inFlightWrites.ts";
+import type { Controllers } from "../runtime/controllers.ts";
 
 /** A kind as the controllers read it: by name, by controller, and the objects without a controller. Never all of it. */
 export class OwnedObjects<T extends KubeObject> {
@@ -14,9 +14,9 @@ export class OwnedObjects<T extends KubeObject> {
   private readonly owned: ObjectIndex<T>;
   private readonly orphans: ObjectIndex<T>;
 
-  constructor(inFlight: InFlightWrites, kind: Resource<T>) {
+  constructor(controllers: Controllers, kind: Resource<T>) {
     this.kind = kind;
-    this.cache = inFlight.cache(kind);
+    this.cache = controllers.cache(kind);
     this.owned = this.cache.index(({ metadata }) => {
       const owner = controllerOf(metadata);
       return owner === undefined ? nobody : [owner.uid];

@@ -7,12 +7,11 @@ import type { Resource } from "../../model/objects/resource.ts";
 import { type Outcome, succeeded } from "../../model/outcome.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 
-import type { Committed } from "../runtime/commit.ts";
 import type { Controller } from "../runtime/controller.ts";
 import type { Controllers } from "../runtime/controllers.ts";
+import type { Author, Committed, InFlightWrites, Pace } from "../runtime/inFlightWrites.ts";
 import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { Channel, type Source } from "../runtime/sources.ts";
-import type { Author, InFlightWrites } from "./inFlightWrites.ts";
 
 /** What a controller does for one object that owns others. */
 export interface OwnerController<T extends KubeObject> {
@@ -23,7 +22,7 @@ export interface OwnerController<T extends KubeObject> {
   /** Reads the caches and decides, all in one go: nothing else happens in between. */
   decide(owner: T, nowMs: number): Told;
   /** Runs first in every reconcile: what the key needs beyond its owner, which may be gone. */
-  before?(key: string, context: ReconcileContext): Promise<ReconcileResult>;
+  before?(key: string, context: ReconcileContext & { readonly author: Author }): Promise<ReconcileResult>;
 }
 
 /** A decision, and a callback for its outcome. */
@@ -34,6 +33,8 @@ export interface Told extends Decision {
 /** No wake-up is planned further ahead than this: the time zone or the clock may change. */
 const wakeMsMax = 3_600_000;
 const turnsAtOnce = 16;
+/** So many writes of one reconcile are in flight at once. */
+export const pace: Pace = { atOnce: 64, ramp: "creates", stop: "sort" };
 /** A full quota or a refusing webhook is retried at least this often. */
 const backoff = { baseMs: 5, maxMs: 30_000 };
 
@@ -47,18 +48,17 @@ export function addOwnerController<T extends KubeObject>(
   options: OwnerController<T>,
 ): Controller {
   const { name, kind } = options;
-  const cache = inFlight.cache(kind);
+  const cache = controllers.cache(kind);
   const { kube, ports } = controllers;
-  const cleared = new Channel();
-  inFlight.onClear(name, (key) => cleared.push(key));
+  const shown = new Channel();
 
   const reconcile = async (key: string, given: ReconcileContext): Promise<ReconcileResult> => {
     const { cancel } = given;
-    const author: Author = { controller: name, key };
-    const state = await inFlight.settle(author, cancel);
+    const author: Author = { name: `${name} ${key}`, wake: () => shown.push(key) };
+    const state = await inFlight.settle(author, { cancel });
     if (state === "waiting") return undefined;
     if (state !== "clear") return reconcileResultOf(state) ?? { again: state.message };
-    const first = await options.before?.(key, given);
+    const first = await options.before?.(key, { ...given, author });
     if (first !== undefined) return first;
     const owner = cache.get(key);
     if (owner === undefined) return undefined;
@@ -70,7 +70,10 @@ export function addOwnerController<T extends KubeObject>(
       // The caches have moved on as well: what is done is what is right now.
       decision = options.decide(fresh.value, ports.clock.nowMs());
     }
-    const committed = await inFlight.carryOut(author, decision.intents, cancel);
+    const committed = await inFlight.commit(
+      decision.intents.map((intent) => ({ intent })),
+      { author, pace, cancel },
+    );
     decision.tell?.(committed);
     return resultOf(decision, committed, ports.clock.nowMs());
   };
@@ -87,7 +90,7 @@ export function addOwnerController<T extends KubeObject>(
 
   return controllers.add({
     name,
-    sources: [...options.sources, cleared],
+    sources: [...options.sources, shown],
     concurrency: turnsAtOnce,
     backoff,
     reconcile,

@@ -9,7 +9,7 @@ import type { Controllers } from "../runtime/controllers.ts";
 import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { Channel, kindSource, timerSource } from "../runtime/sources.ts";
 import { nodeKind } from "./kinds.ts";
-import { resultOf } from "./ownerReconciler.ts";
+import { pace, resultOf } from "./ownerReconciler.ts";
 import type { WorkloadCaches } from "./workloadCaches.ts";
 
 const name = "pod-garbage-collector";
@@ -25,6 +25,7 @@ export function addPodClearing(controllers: Controllers, caches: WorkloadCaches,
     if (isLeaving(pod)) return ["leaving"];
     return isFinished(pod) ? ["ended"] : [];
   });
+  const shown = new Channel();
   let missingSinceMs: ReadonlyMap<string, number> = new Map();
 
   const look = (): readonly Pod[] => {
@@ -40,8 +41,8 @@ export function addPodClearing(controllers: Controllers, caches: WorkloadCaches,
   };
 
   const reconcile = async (key: string, { cancel }: ReconcileContext): Promise<ReconcileResult> => {
-    const author = { controller: name, key };
-    const state = await inFlight.settle(author, cancel);
+    const author = { name: `${name} ${key}`, wake: () => shown.push(key) };
+    const state = await inFlight.settle(author, { cancel });
     if (state === "waiting") return undefined;
     if (state !== "clear") return reconcileResultOf(state) ?? { again: state.message };
     const nowMs = ports.clock.nowMs();
@@ -60,12 +61,13 @@ export function addPodClearing(controllers: Controllers, caches: WorkloadCaches,
       if (fresh.value.object !== undefined) present.add(missing);
     }
     const intents = decision.intents.filter(({ target }) => !present.has(nodeOf.get(keyOfPod(target)) ?? ""));
-    const committed = await inFlight.carryOut(author, intents, cancel);
+    const committed = await inFlight.commit(
+      intents.map((intent) => ({ intent })),
+      { author, pace, cancel },
+    );
     return resultOf({ intents, wakeAtMs: decision.wakeAtMs }, committed, ports.clock.nowMs());
   };
 
-  const cleared = new Channel();
-  inFlight.onClear(name, (key) => cleared.push(key));
   const one = (): string[] => [only];
   controllers.add({
     name,
@@ -73,7 +75,7 @@ export function addPodClearing(controllers: Controllers, caches: WorkloadCaches,
       timerSource(ports, everyMs, one),
       kindSource(pods.cache, one, isUnplacedAndLeaving),
       kindSource(nodes.cache, one, ({ type }) => type === "deleted"),
-      cleared,
+      shown,
     ],
     backoff: { baseMs: 100, maxMs: 30_000 },
     reconcile,

@@ -6,8 +6,8 @@ import { type KubeObject, splitApiVersion } from "../../model/objects/object.ts"
 import { controllerOf } from "../../model/objects/ownership.ts";
 import type { Refusal } from "../../model/outcome.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
-import type { Committed } from "../runtime/commit.ts";
 import type { EventNote, EventRecorder } from "../runtime/eventRecorder.ts";
+import type { Committed } from "../runtime/inFlightWrites.ts";
 import { forMapped, type KeysOf, type Source } from "../runtime/sources.ts";
 import { lowPriority } from "../runtime/workQueue.ts";
 import type { OwnedObjects } from "./ownedObjects.ts";

@@ -1,8 +1,8 @@
 import { decideReplicaSet, type ReplicaSetSnapshot } from "../../decide/workloads/deployments/replicaSet.ts";
 import { keyOf } from "../../model/intent.ts";
 import type { ReplicaSet } from "../../model/kubernetes.generated.ts";
-import type { Committed } from "../runtime/commit.ts";
 import type { Controllers } from "../runtime/controllers.ts";
+import type { Committed } from "../runtime/inFlightWrites.ts";
 import { forObject, kindSource } from "../runtime/sources.ts";
 import { podKind, replicaSetKind } from "./kinds.ts";
 import { LimitEvents } from "./limitEvents.ts";
@@ -23,7 +23,7 @@ export function addReplicaSets(controllers: Controllers, caches: WorkloadCaches)
     const failure = failures.get(uid);
     const decision = decideReplicaSet(
       {
-        revision: inFlight.revisionOf([podKind]),
+        revision: caches.revisionOf([podKind]),
         replicaSet,
         pods: pods.candidatesOf(replicaSet),
         isTaken: (podName) => pods.has(namespace, podName),

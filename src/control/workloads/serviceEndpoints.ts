@@ -42,7 +42,7 @@ export function addServiceEndpoints(
     const selected = podsOf(service);
     const names = new Set(selected.map(({ spec }) => spec?.nodeName ?? ""));
     return decideEndpointSlices({
-      revision: inFlight.revisionOf([endpointSliceKind]),
+      revision: caches.revisionOf([endpointSliceKind]),
       service,
       pods: selected,
       nodes: [...names].flatMap((node): Node | Node[] => nodes.get(undefined, node) ?? []),
@@ -53,7 +53,7 @@ export function addServiceEndpoints(
   const decideOld = (service: Service): Decision => {
     const { namespace, name } = service.metadata;
     return decideEndpoints({
-      revision: inFlight.revisionOf([endpointsKind]),
+      revision: caches.revisionOf([endpointsKind]),
       service,
       pods: podsOf(service),
       endpoints: endpoints.get(namespace, name),

@@ -4,9 +4,9 @@ import type { ControllerRevision, StatefulSet } from "../../model/kubernetes.gen
 import type { KubeObject } from "../../model/objects/object.ts";
 import { templateHash } from "../../model/objects/podTemplate.ts";
 import type { CacheEvent } from "../cache/objectCache.ts";
-import type { Committed } from "../runtime/commit.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import type { EventRecorder } from "../runtime/eventRecorder.ts";
+import type { Committed } from "../runtime/inFlightWrites.ts";
 import { forMapped, forObject, forOwner, kindSource } from "../runtime/sources.ts";
 import { controllerRevisionKind, podKind, statefulSetKind, volumeClaimKind } from "./kinds.ts";
 import { LimitEvents } from "./limitEvents.ts";
@@ -25,7 +25,7 @@ export function addStatefulSets(controllers: Controllers, caches: WorkloadCaches
   const decide = (statefulSet: StatefulSet, nowMs: number): Told => {
     const decision = decideStatefulSet(
       {
-        revision: inFlight.revisionOf([podKind, volumeClaimKind, controllerRevisionKind]),
+        revision: caches.revisionOf([podKind, volumeClaimKind, controllerRevisionKind]),
         statefulSet,
         pods: pods.candidatesOf(statefulSet),
         isTaken: (name) => pods.has(statefulSet.metadata.namespace, name),

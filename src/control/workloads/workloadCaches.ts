@@ -13,10 +13,14 @@ import type {
   Service,
   StatefulSet,
 } from "../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import type { Resource } from "../../model/objects/resource.ts";
+import { firstRevision, isLater, type Revision } from "../../model/revision.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import { EventRecorder } from "../runtime/eventRecorder.ts";
+import { InFlightWrites } from "../runtime/inFlightWrites.ts";
+import { pictureOf } from "../runtime/pictureOf.ts";
 import type { Source } from "../runtime/sources.ts";
-import { InFlightWrites } from "./inFlightWrites.ts";
 import {
   controllerRevisionKind,
   cronJobKind,
@@ -70,21 +74,31 @@ export class WorkloadCaches {
       endpointSliceKind,
       endpointsKind,
     ];
-    const inFlight = new InFlightWrites(controllers, kinds);
-    this.inFlight = inFlight;
-    this.pods = new OwnedObjects(inFlight, podKind);
-    this.nodes = new OwnedObjects(inFlight, nodeKind);
-    this.deployments = new OwnedObjects(inFlight, deploymentKind);
-    this.replicaSets = new OwnedObjects(inFlight, replicaSetKind);
-    this.statefulSets = new OwnedObjects(inFlight, statefulSetKind);
-    this.daemonSets = new OwnedObjects(inFlight, daemonSetKind);
-    this.revisions = new OwnedObjects(inFlight, controllerRevisionKind);
-    this.jobs = new OwnedObjects(inFlight, jobKind);
-    this.cronJobs = new OwnedObjects(inFlight, cronJobKind);
-    this.volumeClaims = new OwnedObjects(inFlight, volumeClaimKind);
-    this.services = new OwnedObjects(inFlight, serviceKind);
-    this.slices = new OwnedObjects(inFlight, endpointSliceKind);
-    this.endpoints = new OwnedObjects(inFlight, endpointsKind);
+    const caches = kinds.map((kind) => controllers.cache<KubeObject>(kind));
+    this.inFlight = new InFlightWrites(controllers, pictureOf(caches));
+    this.pods = new OwnedObjects(controllers, podKind);
+    this.nodes = new OwnedObjects(controllers, nodeKind);
+    this.deployments = new OwnedObjects(controllers, deploymentKind);
+    this.replicaSets = new OwnedObjects(controllers, replicaSetKind);
+    this.statefulSets = new OwnedObjects(controllers, statefulSetKind);
+    this.daemonSets = new OwnedObjects(controllers, daemonSetKind);
+    this.revisions = new OwnedObjects(controllers, controllerRevisionKind);
+    this.jobs = new OwnedObjects(controllers, jobKind);
+    this.cronJobs = new OwnedObjects(controllers, cronJobKind);
+    this.volumeClaims = new OwnedObjects(controllers, volumeClaimKind);
+    this.services = new OwnedObjects(controllers, serviceKind);
+    this.slices = new OwnedObjects(controllers, endpointSliceKind);
+    this.endpoints = new OwnedObjects(controllers, endpointsKind);
+  }
+
+  /** Everything that happened to these kinds up to here is known. */
+  revisionOf(kinds: readonly Resource[]): Revision {
+    let oldest: Revision | undefined;
+    for (const kind of kinds) {
+      const { revision } = this.controllers.cache(kind);
+      if (oldest === undefined || isLater(oldest, revision)) oldest = revision;
+    }
+    return oldest ?? firstRevision;
   }
 
   /** Events in the name of a controller. */

@@ -25,7 +25,7 @@ import {
 } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import { type Mistake, mistaken } from "../mistake.ts";
-import type { Scenario } from "../scenario.ts";
+import { type Scenario, watchesRestMs } from "../scenario.ts";
 import { noGpuTwice, oneReservationPerGroup, requestsEnd, reservationsOutliveTheirUsers } from "./invariants.ts";
 import { meddler } from "./meddler.ts";
 
@@ -97,9 +97,8 @@ export function bindWith(mistake?: Mistake): Scenario {
       mirrorsAreComplete,
     ],
     faultPhaseMs: 16_000,
-    settleMs: 120_000,
-    // Longer than a watch may wait that has failed again and again.
-    quietMs: 35_000,
+    settleMs: 240_000,
+    quietMs: watchesRestMs,
     ignoredForQuiescence: ["coordination.k8s.io/leases", "events.k8s.io/events"],
   };
 }

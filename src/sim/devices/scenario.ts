@@ -7,7 +7,7 @@ import { controllersProcess } from "../controllersProcess.ts";
 import { foldedOnce, observeCycles } from "../invariants/foldedOnce.ts";
 import { changesWhatItSaw, destroysTheSameObject, mirrorsAreComplete, neverGoesBack } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
-import type { Scenario } from "../scenario.ts";
+import { type Scenario, watchesRestMs } from "../scenario.ts";
 import { addAllocators, allocatorComponents } from "./allocators.ts";
 import {
   allAreServed,
@@ -81,9 +81,8 @@ export function devicesScenario(name: string, size: DevicesSize): Scenario {
       mirrorsAreComplete,
     ],
     faultPhaseMs: 12_000,
-    settleMs: 120_000,
-    // A watch that was refused several times waits up to half a minute before it tries again.
-    quietMs: 35_000,
+    settleMs: 240_000,
+    quietMs: watchesRestMs,
     ignoredForQuiescence: ["coordination.k8s.io/leases", "events.k8s.io/events", "/events"],
   };
 }

@@ -1,27 +1,27 @@
-import { commit } from "../../control/runtime/commit.ts";
 import type { Controllers } from "../../control/runtime/controllers.ts";
+import { InFlightWrites } from "../../control/runtime/inFlightWrites.ts";
 import { reconcileResultOf } from "../../control/runtime/loop.ts";
+import { pictureOf } from "../../control/runtime/pictureOf.ts";
 import { forObject, kindSource } from "../../control/runtime/sources.ts";
 import { expectedOf, type Intent, kindOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { builtin } from "../../model/resources.generated.ts";
-import { Picture } from "../../snapshot/picture.ts";
 
 const nodes = builtin.Node;
 
 /** Every node says in a label how many GPUs it has. */
 export function labelGpuNodes(controllers: Controllers): void {
   const cache = controllers.cache(nodes);
-  const picture = new Picture({ [kindOf(nodes)]: { table: cache.table } });
-  cache.onChanges((changes, isNewList) => picture.observed(kindOf(nodes), changes, isNewList));
+  const picture = pictureOf([cache]);
+  const inFlight = new InFlightWrites(controllers, picture);
   controllers.add({
     name: "label-gpu-nodes",
     sources: [kindSource(cache, forObject())],
     reconcile: async (key, { cancel }) => {
       const intent = decide(picture.snapshot().kind(kindOf(nodes)).objects.get(key));
       if (intent === undefined) return undefined;
-      const [committed] = await commit(picture, controllers.writer, [{ intent, effects: [] }], { cancel });
-      return committed === undefined || committed.outcome.ok ? undefined : reconcileResultOf(committed.outcome);
+      const outcome = await inFlight.commitOne({ intent }, { cancel });
+      return outcome.ok ? undefined : reconcileResultOf(outcome);
     },
   });
 }

@@ -13,7 +13,7 @@ import {
 } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import { type Mistake, mistaken } from "../mistake.ts";
-import type { Scenario } from "../scenario.ts";
+import { type Scenario, watchesRestMs } from "../scenario.ts";
 import { beat, makeNamespaces } from "../workloads/cast.ts";
 import {
   cliquesEndOnRecord,
@@ -90,8 +90,7 @@ export function gangScenario(policy: FullLossPolicy = "Suppress", mistake?: Mist
     ],
     faultPhaseMs: 26_000,
     settleMs: 240_000,
-    // A watch that failed again and again waits for half a minute, and as much again by chance.
-    quietMs: 65_000,
+    quietMs: watchesRestMs,
     ignoredForQuiescence: ["coordination.k8s.io/leases", "/events"],
   };
 }

@@ -1,6 +1,6 @@
 import type { ObjectCache } from "../../control/cache/objectCache.ts";
-import { commit, resolveUnknown } from "../../control/runtime/commit.ts";
 import type { Controllers } from "../../control/runtime/controllers.ts";
+import { InFlightWrites } from "../../control/runtime/inFlightWrites.ts";
 import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../../control/runtime/loop.ts";
 import { forMapped, forObject, kindSource } from "../../control/runtime/sources.ts";
 import { Writer } from "../../control/runtime/writer.ts";
@@ -62,6 +62,7 @@ export class PodSets {
   private readonly sets: ObjectCache;
   private readonly picture: Picture<Presence>;
   private readonly kube: KubeApi;
+  private readonly inFlight: InFlightWrites<Presence>;
   private readonly open = new Map<string, Open>();
   /** Intents of unknown outcome that are no longer wanted: they count until the watch shows the outcome. */
   private readonly kept = new Set<string>();
@@ -94,6 +95,7 @@ export class PodSets {
         if (setKey !== undefined && state === "observed") controller.queue.add(setKey);
       },
     });
+    this.inFlight = new InFlightWrites({ kube: this.kube, writer: new Writer(this.kube) }, this.picture);
     for (const cache of [this.pods, this.sets]) {
       cache.onChanges((changes, isNewList) => this.picture.observed(cache.kind, changes, isNewList));
     }
@@ -163,7 +165,7 @@ export class PodSets {
   /** Settles what is in doubt: a look first, and if that proves nothing the same write again, if it is still wanted. */
   private async settle(doubtful: Open, turn: SetReconcile): Promise<ReconcileResult | "kept"> {
     const { intent } = doubtful;
-    const resolved = await resolveUnknown(this.picture, this.kube, intent, { cancel: turn.cancel });
+    const resolved = await this.inFlight.resolve(intent, { cancel: turn.cancel });
     if (!resolved.ok) return reconcileResultOf(resolved) ?? nextStep;
     if (resolved.value) return { requeueAfterMs: 100 };
     const set = this.sets.get(turn.key);
@@ -267,13 +269,10 @@ export class PodSets {
     const id = intentId(intent);
     this.open.set(id, { intent, effects, setKey: turn.key });
     this.kept.delete(id);
-    const [committed] = await commit(this.picture, new Writer(this.kube), [{ intent, effects }], {
-      cancel: turn.cancel,
-    });
+    const outcome = await this.inFlight.commitOne({ intent, effects }, { cancel: turn.cancel });
     if (this.picture.stateOf(intent) === undefined) this.open.delete(id);
-    const outcome = committed?.outcome;
-    if (outcome?.ok) this.done(intent, effects, outcome.value.object);
-    return outcome === undefined || outcome.ok ? nextStep : (reconcileResultOf(outcome) ?? nextStep);
+    if (outcome.ok) this.done(intent, effects, outcome.value.object);
+    return outcome.ok ? nextStep : (reconcileResultOf(outcome) ?? nextStep);
   }
 
   private done(intent: Intent, effects: readonly Effect<Presence>[], object: KubeObject | undefined): void {

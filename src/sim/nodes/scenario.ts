@@ -10,7 +10,7 @@ import { builtin } from "../../model/resources.generated.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import { faultKinds } from "../faults.ts";
 import { destroysTheSameObject, mirrorsAreComplete, neverGoesBack } from "../invariants/general.ts";
-import type { Scenario } from "../scenario.ts";
+import { type Scenario, watchesRestMs } from "../scenario.ts";
 import { devicesAddUp, heldUntilStopped, oneHolderOfADevice } from "./invariants.ts";
 import { planNodeFaults } from "./nodeFaults.ts";
 import { people } from "./people.ts";
@@ -93,8 +93,7 @@ export const nodesScenario: Scenario = {
     mirrorsAreComplete,
   ],
   faultPhaseMs: 20_000,
-  settleMs: 120_000,
-  // A watch that was refused again and again is tried again after half a minute at most.
-  quietMs: 35_000,
+  settleMs: 240_000,
+  quietMs: watchesRestMs,
   ignoredForQuiescence: ["coordination.k8s.io/leases"],
 };

@@ -13,7 +13,7 @@ import {
   statusKeepsUp,
 } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
-import type { Scenario } from "../scenario.ts";
+import { type Scenario, watchesRestMs } from "../scenario.ts";
 import { beat, clusterWith, held, isOfJob, lease, makeNamespaces, managing, nodes } from "./cast.ts";
 import {
   adoptsWithAFreshLook,
@@ -61,8 +61,8 @@ export const workloadsScenario: Scenario = {
   ],
   faultPhaseMs: 20_000,
   settleMs: 240_000,
-  // A Job that has failed tries again after ten seconds, and three times nine later if the clock was set back.
-  quietMs: 40_000,
+  // Longer also than a Job that has failed waits: ten seconds, and three times nine more if the clock was set back.
+  quietMs: watchesRestMs,
   ignoredForQuiescence: ["coordination.k8s.io/leases", "/events"],
 };
 

@@ -1,0 +1,148 @@
+import { describe, expect, test } from "vitest";
+import { partly } from "../../../testing/partly.ts";
+import type { CreateIntent } from "../../model/intent.ts";
+import type { KubeObject, Unstored } from "../../model/objects/object.ts";
+import type { Resource } from "../../model/objects/resource.ts";
+import { type Outcome, refused, succeeded } from "../../model/outcome.ts";
+import { builtin } from "../../model/resources.generated.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
+import { KindTable } from "../../snapshot/kindTable.ts";
+import { Picture } from "../../snapshot/picture.ts";
+import { InFlightWrites, type Pace } from "./inFlightWrites.ts";
+import { Writer } from "./writer.ts";
+
+const pods = builtin.Pod;
+
+const create = (name: string): CreateIntent => ({
+  type: "create",
+  target: { ...pods, namespace: "a", name },
+  absentAt: "5",
+  object: { apiVersion: "v1", kind: "Pod", metadata: { name, namespace: "a" } },
+  why: "it is wanted",
+});
+const decided = (...names: string[]) =>
+  names.map((name) => ({ intent: create(name), effects: [{ key: name, value: "live" }] }));
+
+/** A component whose API answers as the test says, with one author. */
+function component(answer: (name: string) => Outcome<KubeObject>) {
+  const picture = new Picture<string>({ "/pods": { table: new KindTable() } });
+  picture.applyEvent("/pods", { type: "relistBegins" });
+  picture.applyEvent("/pods", { type: "relistDone", revision: "5" });
+  const found: KubeObject[] = [];
+  let revision = 5;
+  const stored = (name: string): KubeObject => ({
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name, namespace: "a", uid: `u-${name}`, resourceVersion: String(++revision), creationTimestamp: "" },
+  });
+  const sent: string[] = [];
+  const kube = partly<KubeApi>({
+    create: async <T extends KubeObject>(_: Resource<T>, { metadata: { name = "" } }: Unstored<T>) => {
+      sent.push(name);
+      return answer(name) as Outcome<T>;
+    },
+    list: async <T extends KubeObject>() => succeeded({ items: found as T[], revision: String(revision) }),
+  });
+  let wakes = 0;
+  const author = {
+    name: "test",
+    wake: () => {
+      wakes++;
+    },
+  };
+  const inFlight = new InFlightWrites({ kube, writer: new Writer(kube) }, picture);
+  const show = (object: KubeObject): void => void picture.applyEvent("/pods", { type: "put", object });
+  const counts = (name: string): boolean => picture.snapshot().values(name).length > 0;
+  return { picture, inFlight, author, sent, found, stored, show, counts, wakes: () => wakes };
+}
+
+const ramp: Pace = { atOnce: 16, ramp: "all", stop: "all" };
+const lost = refused("Unknown", "timed out");
+
+describe("writes of a decision", () => {
+  test("all count before the first one leaves, and what a refusal stopped counts no more", async () => {
+    const seen: boolean[] = [];
+    const { inFlight, author, sent, counts, stored } = component((name) => {
+      seen.push(counts("c"));
+      return name === "a" ? succeeded(stored("a")) : refused("Forbidden", "quota");
+    });
+    const committed = await inFlight.commit(decided("a", "b", "c", "d"), { author, pace: ramp });
+    expect(seen[0]).toBe(true);
+    // One, then two: the fourth is not sent.
+    expect(sent).toEqual(["a", "b", "c"]);
+    expect(committed.map(({ intent, outcome }) => [intent.target.name, outcome.ok])).toEqual([
+      ["a", true],
+      ["b", false],
+      ["c", false],
+    ]);
+    expect(["a", "b", "c", "d"].filter(counts)).toEqual(["a"]);
+  });
+
+  test("one whose call threw an exception may have been sent, and those after it are not sent", async () => {
+    const { inFlight, author, picture, counts, sent, stored, show } = component((name) => {
+      if (name === "b") throw new Error("a client that throws");
+      return succeeded(stored(name));
+    });
+    await expect(inFlight.commit(decided("a", "b", "c"), { author })).rejects.toThrow("a client that throws");
+    expect(sent).toEqual(["a", "b"]);
+    expect(picture.stateOf(create("b"))).toBe("unknown");
+    expect([counts("b"), counts("c")]).toEqual([true, false]);
+    show(stored("b"));
+    expect(counts("b")).toBe(false);
+  });
+
+  test("wake their author when the watch has shown the last of them", async () => {
+    const made = new Map<string, KubeObject>();
+    const { inFlight, author, stored, show, wakes } = component((name) => {
+      const object = stored(name);
+      made.set(name, object);
+      return succeeded(object);
+    });
+    await inFlight.commit(decided("a", "b"), { author });
+    expect(await inFlight.settle(author, {})).toBe("waiting");
+    show(made.get("a") as KubeObject);
+    expect(wakes()).toBe(0);
+    show(made.get("b") as KubeObject);
+    expect(wakes()).toBe(1);
+    expect(await inFlight.settle(author, {})).toBe("clear");
+  });
+});
+
+describe("writes without an answer", () => {
+  test("are looked up together: what has not happened is decided again, what has happened is waited for", async () => {
+    const { inFlight, author, found, stored, counts, show, wakes } = component(() => lost);
+    await inFlight.commit(decided("a", "b"), { author });
+    expect(inFlight.isInDoubt(author)).toBe(true);
+    const landed = stored("a");
+    found.push(landed);
+    expect(await inFlight.settle(author, {})).toBe("waiting");
+    expect([counts("a"), counts("b")]).toEqual([true, false]);
+    expect(inFlight.isInDoubt(author)).toBe(false);
+    show(landed);
+    expect(wakes()).toBe(1);
+  });
+
+  test("are sent again where their author wants that, and count all the while", async () => {
+    let isBack = false;
+    const { inFlight, author, sent, counts, stored, show } = component((name) =>
+      isBack ? succeeded(stored(name)) : lost,
+    );
+    await inFlight.commit(decided("a"), { author });
+    await inFlight.settle(author, { unproven: "send" });
+    expect([counts("a"), inFlight.isInDoubt(author)]).toEqual([true, true]);
+    isBack = true;
+    await inFlight.settle(author, { unproven: "send" });
+    expect(sent).toEqual(["a", "a", "a"]);
+    expect([counts("a"), inFlight.isInDoubt(author)]).toEqual([true, false]);
+    show(stored("a"));
+    expect(counts("a")).toBe(false);
+  });
+
+  test("of another author are left to that one", async () => {
+    const { inFlight, author, sent } = component(() => lost);
+    await inFlight.commit(decided("a"), { author });
+    const other = { name: "other", wake: () => {} };
+    const [second] = await inFlight.commit(decided("a"), { author: other });
+    expect([second?.outcome.ok, sent]).toEqual([false, ["a"]]);
+  });
+});

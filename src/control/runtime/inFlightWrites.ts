@@ -1,0 +1,346 @@
+import type { ApplyOptions, Written } from "../../intents/applyIntent.ts";
+import { type FreshObject, lookAgain, lookAtVictim, type Recheck } from "../../intents/lookAgain.ts";
+import { assert } from "../../model/assert.ts";
+import { type DestructiveIntent, type Intent, intentId, kindOf } from "../../model/intent.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import { type Outcome, type Refusal, refused, succeeded } from "../../model/outcome.ts";
+import type { Revision } from "../../model/revision.ts";
+import type { Cancel } from "../../ports/cancel.ts";
+import type { KubeReads } from "../../ports/kubeApi.ts";
+import type { Effect } from "../../snapshot/ledger.ts";
+import type { Picture } from "../../snapshot/picture.ts";
+import { inParallel } from "./inParallel.ts";
+import type { Writer } from "./writer.ts";
+
+/** An intent and what it makes true. */
+export interface Decision<V = never> {
+  readonly intent: Intent;
+  readonly effects?: readonly Effect<V>[];
+}
+
+/** A delete or an eviction that a second, consistent read has to confirm. */
+export interface Removal<V = never> {
+  readonly intent: DestructiveIntent;
+  /** Pure. Sees the victim as it is then, and names it as its precondition. */
+  recheck(fresh: FreshObject): Recheck;
+  effects?(victim: KubeObject): readonly Effect<V>[];
+}
+
+export interface Committed {
+  readonly intent: Intent;
+  readonly outcome: Outcome<Written>;
+}
+
+/** The author of a write: the reconcile of a key. */
+export interface Author {
+  /** Controller and key. */
+  readonly name: string;
+  /** Enqueues the key. */
+  readonly wake: () => void;
+}
+
+/** How the writes of one decision follow each other. */
+export interface Pace {
+  /** So many are in flight at once at most. */
+  readonly atOnce: number;
+  /** These begin with one and then twice as many each time: a quota that refuses all is asked once. */
+  readonly ramp: "creates" | "all" | "none";
+  /**
+   * What is not sent any more after a refusal. `sort`: the rest of the same verb and kind, unless the refusal is about
+   * one object alone; the sorts go one after the other.
+   */
+  readonly stop: "sort" | "all" | "never";
+}
+
+export interface CommitOptions extends ApplyOptions {
+  /** Remembers the writes until the watch has shown them; see settle. Without one the next reconcile decides again. */
+  readonly author?: Author;
+  readonly pace?: Pace;
+  /** Called when all of them count, before the first one leaves. */
+  readonly counted?: () => void;
+  /** Called with each outcome when it arrives, and the place of its decision. */
+  readonly tell?: (committed: Committed, at: number) => void;
+}
+
+export interface SettleOptions {
+  readonly cancel?: Cancel;
+  /** What becomes of a write that a read shows not to have happened: it is decided again, or sent again. */
+  readonly unproven?: "drop" | "send";
+}
+
+const oneByOne: Pace = { atOnce: 1, ramp: "none", stop: "never" };
+/** So many writes without an answer are looked up at once. */
+const readsAtOnce = 64;
+
+interface Open<V> extends Decision<V> {
+  readonly author: Author;
+}
+
+type Sender = Pick<Writer, "apply">;
+type Numbered<V> = [at: number, decision: Decision<V>];
+type Stop = "sort" | "all";
+
+/**
+ * The writes of a component's controllers that the watch has not shown yet, and the one way to send them. All writes of
+ * a decision count before the first one leaves, so that a decision that is taken meanwhile knows them. A key may wait
+ * until it has none in flight:
+ *
+ *   replica set controller       API                        our watch
+ *   t0  3 wanted, 0 seen  -->    3 pods, revision 7 to 9    revision 6
+ *   t1  an event, a reconcile                               revision 8: 2 seen, and 1 still in flight, so: wait
+ *   t2                                                      revision 9: 3 seen, nothing in flight, decide
+ *
+ * Upstream counts expectations for this and lets them expire after five minutes. Here each write is looked up by its
+ * own revision in the ledger, so nothing expires and nothing is miscounted. A write without an answer is resolved by a
+ * consistent read. If it has not happened, it is dropped and decided again from the current state: names are derived
+ * from identity, so a late first attempt and the second one meet under one name.
+ */
+export class InFlightWrites<V = never> {
+  readonly picture: Picture<V>;
+  private readonly kube: KubeReads;
+  private readonly writer: Sender;
+  private readonly open = new Map<string, Open<V>>();
+  private readonly byAuthor = new Map<string, Set<Open<V>>>();
+  /** Those whose outcome is unknown, and may have become known since. */
+  private readonly unknown = new Set<Open<V>>();
+  /** The author whose own call ends writes now: it goes on anyway, and is not enqueued for it. */
+  private acting: string | undefined;
+
+  constructor({ kube, writer }: { readonly kube: KubeReads; readonly writer: Sender }, picture: Picture<V>) {
+    this.kube = kube;
+    this.writer = writer;
+    this.picture = picture;
+    picture.onEnd((id) => this.release(id));
+  }
+
+  /**
+   * Sends what was decided and returns the outcomes, in order. What a refusal stopped is not among them. A decision on
+   * a state that is no longer there, or that is in flight already, is not sent: its outcome is a conflict.
+   */
+  async commit(decisions: readonly Decision<V>[], options: CommitOptions = {}): Promise<Committed[]> {
+    const { author, pace = oneByOne, counted, tell, ...sending } = options;
+    const outcomes: Outcome<Written>[] = [];
+    const verdicts = decisions.map((decision) => this.count(decision, author));
+    counted?.();
+    const answered = (at: number, intent: Intent, outcome: Outcome<Written>): Stop | undefined => {
+      outcomes[at] = outcome;
+      tell?.({ intent, outcome }, at);
+      return outcome.ok ? undefined : stoppedBy(outcome, pace, sending.cancel);
+    };
+    const run = async ([at, { intent }]: Numbered<V>): Promise<Stop | undefined> =>
+      answered(at, intent, await this.send(intent, sending, author));
+    let stopped: Stop | undefined;
+    const all = [...decisions.entries()].filter(([at, { intent }]) => {
+      if (verdicts[at] !== "stale") return true;
+      stopped = answered(at, intent, movedOn(intent));
+      return false;
+    });
+    try {
+      for (const sort of pace.stop === "sort" ? sorts(all) : [all]) {
+        if (stopped === "all") break;
+        const isRamp = pace.ramp === "all" || (pace.ramp === "creates" && sort[0]?.[1].intent.type === "create");
+        stopped = await paced(sort, { atOnce: pace.atOnce, isRamp }, run);
+      }
+    } finally {
+      for (const [at, { intent }] of all) {
+        if (verdicts[at] !== "decided" || this.picture.stateOf(intent) !== "decided") continue;
+        this.as(author, () => this.picture.abandon(intent));
+      }
+    }
+    return decisions.flatMap(({ intent }, at) => {
+      const outcome = outcomes[at];
+      return outcome === undefined ? [] : [{ intent, outcome }];
+    });
+  }
+
+  /** The same for one. */
+  async commitOne(decision: Decision<V>, options: CommitOptions = {}): Promise<Outcome<Written>> {
+    const [committed] = await this.commit([decision], options);
+    assert(committed !== undefined, () => `${intentId(decision.intent)} has no outcome`);
+    return committed.outcome;
+  }
+
+  /** Looks at each victim again, and takes away those that still are victims. What is gone or stays has no outcome. */
+  async remove(removals: readonly Removal<V>[], options: CommitOptions = {}): Promise<Committed[]> {
+    const { pace = oneByOne, cancel } = options;
+    const outcomes: Committed[][] = [];
+    await paced(
+      [...removals.entries()],
+      { atOnce: pace.atOnce, isRamp: pace.ramp === "all" },
+      async ([at, removal]) => {
+        const removed = await this.removeOne(removal, options);
+        if (removed === undefined) return undefined;
+        outcomes[at] = [removed];
+        return removed.outcome.ok ? undefined : stoppedBy(removed.outcome, pace, cancel);
+      },
+    );
+    return outcomes.flat();
+  }
+
+  private async removeOne(removal: Removal<V>, options: CommitOptions): Promise<Committed | undefined> {
+    const { intent } = removal;
+    const look = { atLeast: this.revisionOf(intent), ...(options.cancel && { cancel: options.cancel }) };
+    const looked = await lookAtVictim(this.kube, intent, (fresh) => removal.recheck(fresh), look);
+    if (!looked.ok) return { intent, outcome: looked };
+    if ("notAnyMore" in looked.value) return undefined;
+    const { still, victim } = looked.value;
+    const outcome = await this.commitOne({ intent: still, effects: removal.effects?.(victim) ?? [] }, options);
+    return !outcome.ok && outcome.reason === "NotFound" ? undefined : { intent: still, outcome };
+  }
+
+  /**
+   * Whether the author may decide on what the watch shows. `waiting`: it has writes in flight, and is woken when the
+   * last of them was shown. A refusal: the outcome of a write could not be resolved.
+   */
+  async settle(author: Author, { cancel, unproven = "drop" }: SettleOptions): Promise<"clear" | "waiting" | Refusal> {
+    const options = cancel === undefined ? {} : { cancel };
+    let refusal: Refusal | undefined;
+    await inParallel(this.unknownOf(author), readsAtOnce, async ({ intent }) => {
+      const resolved = await this.resolve(intent, options, author);
+      if (!resolved.ok) refusal ??= resolved;
+      else if (!resolved.value && unproven === "drop") this.as(author, () => this.picture.abandon(intent));
+      // A refusal of the second try says nothing about the first one, which may still land.
+      else if (!resolved.value) await this.send(intent, options, author);
+    });
+    return refusal ?? (this.byAuthor.has(author.name) ? "waiting" : "clear");
+  }
+
+  /**
+   * Looks for an intent of unknown outcome, by a consistent read of its object. False when that proves nothing: the
+   * object is as it was, and the write may still land.
+   */
+  async resolve(intent: Intent, options: ApplyOptions = {}, author?: Author): Promise<Outcome<boolean>> {
+    const fresh = await lookAgain(this.kube, intent.target, { atLeast: this.revisionOf(intent), ...options });
+    if (!fresh.ok) return fresh;
+    this.as(author, () => this.picture.read(intent, fresh.value));
+    return succeeded(this.picture.stateOf(intent) !== "unknown");
+  }
+
+  /** On its way, or done and not observed yet: the watch will enqueue the keys concerned. */
+  isUnderWay(intent: Intent): boolean {
+    const state = this.picture.stateOf(intent);
+    return state !== undefined && state !== "decided" && state !== "unknown";
+  }
+
+  /** Nothing that the author has sent so far can take effect any more, if it has not already. */
+  forget(author: Author): void {
+    for (const { intent } of this.unknownOf(author)) this.as(author, () => this.picture.abandon(intent));
+  }
+
+  /** Whether the outcome of one of its writes is unknown. */
+  isInDoubt(author: Author): boolean {
+    return this.unknownOf(author).length > 0;
+  }
+
+  private revisionOf({ target }: Intent): Revision {
+    return this.picture.snapshot().kind(kindOf(target)).revision;
+  }
+
+  private unknownOf({ name }: Author): Open<V>[] {
+    return [...this.unknown].filter(
+      ({ intent, author }) => author.name === name && this.picture.stateOf(intent) === "unknown",
+    );
+  }
+
+  /** From now on it counts, unless its object is no longer what it was decided on. */
+  private count(decision: Decision<V>, author: Author | undefined): ReturnType<Picture<V>["decide"]> {
+    const verdict = this.picture.decide(decision.intent, decision.effects);
+    if (author === undefined || verdict === "stale") return verdict;
+    // Another author's: that one finds out what becomes of it.
+    if (verdict === "counted") return "stale";
+    const open: Open<V> = { ...decision, author };
+    this.open.set(intentId(decision.intent), open);
+    const own = this.byAuthor.get(author.name);
+    if (own === undefined) this.byAuthor.set(author.name, new Set([open]));
+    else own.add(open);
+    return verdict;
+  }
+
+  private async send(intent: Intent, options: ApplyOptions, author: Author | undefined): Promise<Outcome<Written>> {
+    const attempt = this.picture.send(intent);
+    if (attempt === undefined) return movedOn(intent);
+    let outcome: Outcome<Written> = refused("Unknown", "the call threw an exception");
+    try {
+      outcome = await this.writer.apply(intent, options);
+    } finally {
+      // The end of a write by its answer is for the reconcile that waits for it: enqueuing that one as well would
+      // repeat a write that changes nothing for ever. Other keys may have waited for a write that this one has ruled
+      // out.
+      this.as(author, () => this.picture.answer(intent, outcome, attempt));
+      const open = this.open.get(intentId(intent));
+      if (open !== undefined && this.picture.stateOf(intent) === "unknown") this.unknown.add(open);
+    }
+    return outcome;
+  }
+
+  private as(author: Author | undefined, run: () => unknown): void {
+    this.acting = author?.name;
+    run();
+    this.acting = undefined;
+  }
+
+  private release(id: string): void {
+    const found = this.open.get(id);
+    if (found === undefined) return;
+    this.open.delete(id);
+    this.unknown.delete(found);
+    const { name, wake } = found.author;
+    const own = this.byAuthor.get(name);
+    own?.delete(found);
+    if (own?.size !== 0) return;
+    this.byAuthor.delete(name);
+    if (name !== this.acting) wake();
+  }
+}
+
+function movedOn(intent: Intent): Refusal {
+  return refused("Conflict", `not sent: ${intentId(intent)} is no longer what it was decided on, or is on its way`);
+}
+
+/** Runs all, so many at a time, until one of them stops the rest. */
+async function paced<T>(
+  all: readonly T[],
+  { atOnce, isRamp }: { readonly atOnce: number; readonly isRamp: boolean },
+  run: (each: T) => Promise<Stop | undefined>,
+): Promise<Stop | undefined> {
+  let stopped: Stop | undefined;
+  let width = isRamp ? 1 : all.length;
+  for (let at = 0; at < all.length && stopped === undefined; at += width, width = Math.min(width * 2, atOnce)) {
+    await inParallel(all.slice(at, at + width), atOnce, async (each) => {
+      if (stopped !== undefined) return;
+      try {
+        const stop = await run(each);
+        if (stopped !== "all") stopped = stop ?? stopped;
+      } catch (error) {
+        stopped = "all";
+        throw error;
+      }
+    });
+  }
+  return stopped;
+}
+
+function stoppedBy(refusal: Refusal, { stop }: Pace, cancel: Cancel | undefined): Stop | undefined {
+  if (stop !== "sort") return stop === "all" ? "all" : undefined;
+  if (isOfOneObject(refusal)) return undefined;
+  return refusal.reason === "Fenced" || cancel?.cancelled === true ? "all" : "sort";
+}
+
+/** The refusal is about this object and says nothing about the next one. */
+function isOfOneObject({ reason }: Refusal): boolean {
+  return reason === "Conflict" || reason === "AlreadyExists" || reason === "NotFound" || reason === "Unknown";
+}
+
+/** Neighbours of the same verb and kind. */
+function sorts<V>(decisions: readonly Numbered<V>[]): Numbered<V>[][] {
+  const all: Numbered<V>[][] = [];
+  let last = "";
+  for (const each of decisions) {
+    const { type, target } = each[1].intent;
+    const sort = `${type} ${kindOf(target)}`;
+    if (sort === last) all.at(-1)?.push(each);
+    else all.push([each]);
+    last = sort;
+  }
+  return all;
+}

@@ -75,19 +75,5 @@ export const knownDifferences: Readonly<Record<DifferenceClass, Readonly<Record<
       "a job beyond its queue's quota is consolidated for and started, then reclaimed by the queue below quota: same end two cycles later, one needless start",
     integration_tests__reclaim__reclaim__TestReclaimIntegrationTest__009:
       "reclaim victims: most overused queue first; KAI: lower queue priority first (not stated in docs)",
-    preempt__preempt_elastic__TestHandlePreemptElastic__003:
-      "elastic victims: a job is killed where pods beyond the minimum would do (losses.ts lossOf takes victims job by job, core before others' surplus)",
-    preempt__preempt_elastic__TestHandlePreemptElastic__004:
-      "elastic victims: a job is killed where pods beyond the minimum would do (losses.ts lossOf takes victims job by job, core before others' surplus)",
-    preempt__preempt_subgroups__TestHandlePreemptSubGroups__004:
-      "elastic victims: a job is killed where pods beyond the minimum would do (losses.ts lossOf takes victims job by job, core before others' surplus)",
-    reclaim__reclaim__TestHandleReclaim__005:
-      "evicts one job more than needed (single job goes for the first pod, then the gang for the rest; nobody tries without the first)",
-    reclaim__reclaim_elastic__TestHandleElasticReclaim__004:
-      "elastic victims: a job is killed where pods beyond the minimum would do (losses.ts lossOf takes victims job by job, core before others' surplus)",
-    reclaim__reclaim_elastic__TestHandleElasticReclaim__005:
-      "elastic victims: a job is killed where pods beyond the minimum would do (losses.ts lossOf takes victims job by job, core before others' surplus)",
-    reclaim__reclaim_sub_group__TestHandleReclaimSubGroups__004:
-      "elastic victims: a job is killed where pods beyond the minimum would do (losses.ts lossOf takes victims job by job, core before others' surplus)",
   },
 };

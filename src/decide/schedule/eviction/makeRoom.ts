@@ -1,13 +1,11 @@
-import { isShared, shareMemoryMiB } from "../../../model/scheduling/gpuRequest.ts";
-import type { Cluster } from "../cluster/cluster.ts";
+import { isShared } from "../../../model/scheduling/gpuRequest.ts";
 import type { Job } from "../cluster/job.ts";
-import type { Holding, NodeState } from "../cluster/nodeState.ts";
+import type { NodeState } from "../cluster/nodeState.ts";
 import type { PodShape } from "../cluster/podShape.ts";
-import { gpuAt } from "../cluster/resources.ts";
 import { compareTasks, isEvictable, type Task } from "../cluster/task.ts";
 import { standingText } from "../explain/explain.ts";
 import { mostOnOneNode } from "../explain/largestNode.ts";
-import { elasticRank, isStarting, type Step, surplusVictims } from "../placement/gang.ts";
+import { coreRank, isSatisfied, isStarting, type Step, surplusVictims } from "../placement/gang.ts";
 import { mustWaitTogether, placeStep, replaceAll } from "../placement/placeGang.ts";
 import { placeTask, problemOf } from "../placement/placeTask.ts";
 import { placedRefusal } from "../queues/gates.ts";
@@ -16,6 +14,7 @@ import type { Session } from "../session.ts";
 import { evictableOf, type Loss, type Losses, lacksMoreThanAmounts } from "./losses.ts";
 import type { Generator, JobBudget } from "./searchBudget.ts";
 import type { SearchCounts } from "./searchCounts.ts";
+import { Sparing } from "./sparing.ts";
 import { compareVictims, type VictimRules, victimsUnder } from "./victimRules.ts";
 
 /** The job that needs room, and the step that it is for. */
@@ -35,8 +34,14 @@ export interface RoomWish {
 export function makeRoom(session: Session, wish: RoomWish, rules: VictimRules, budget: JobBudget): boolean {
   for (const moves of rules.mayMove ? [false, true] : [false]) {
     const search = new Search(session, wish, rules, budget, moves);
-    if (search.run("NodeLocalGreedy")) return true;
-    if (!rules.replacesAll && search.run("MultiNodeGang")) return true;
+    if (search.run("NodeLocalGreedy")) {
+      // Pod by pod, a first one may have taken what a later one could have had without the end of a job.
+      if (wish.step.tasks.length === 1 || !search.endsJobs()) return true;
+      search.undo();
+      return search.run("MultiNodeGang", true) || search.run("NodeLocalGreedy");
+    }
+    if (rules.replacesAll) continue;
+    if (search.run("MultiNodeGang", true) || search.run("MultiNodeGang")) return true;
   }
   return false;
 }
@@ -51,7 +56,7 @@ class Search {
   /** Whether pods that may not be taken are looked at too: they have to find another place. */
   private readonly moves: boolean;
   private readonly mustMove = new Set<Job>();
-  /** How much more than its minimum each victim had before it lost something. */
+  /** Whether each victim had its minimum before it lost something. */
   private readonly ranks = new Map<Job, number>();
   private readonly start: number;
 
@@ -67,16 +72,26 @@ class Search {
   }
 
   /** True when the job has its place. Otherwise nothing has changed. */
-  run(generator: Generator): boolean {
+  run(generator: Generator, surplusOnly = false): boolean {
     const { statement, watch } = this.session;
+    if (surplusOnly && !this.losses.hasSurplus(this.rules)) return false;
     this.mustMove.clear();
     watch.searching();
-    const hasRoom = generator === "NodeLocalGreedy" ? this.nodeByNode() : this.allVictims();
+    const hasRoom = generator === "NodeLocalGreedy" ? this.nodeByNode() : this.allVictims(surplusOnly);
     const isSolved = hasRoom && this.isAcceptable();
     if (hasRoom && !isSolved) this.counts.scenarios[generator].rejected++;
     if (!isSolved) statement.rollback(this.start);
     watch.searched(this.rules.reason.action, generator, isSolved);
     return isSolved;
+  }
+
+  /** Whether a job loses more than what it can do without, though others have such pods. */
+  endsJobs(): boolean {
+    return this.losses.hasSurplus(this.rules) && this.evictedByJob().some(([job]) => !isSatisfied(job.root));
+  }
+
+  undo(): void {
+    this.session.statement.rollback(this.start);
   }
 
   private get counts(): SearchCounts {
@@ -97,26 +112,30 @@ class Search {
   }
 
   /** Evicts all candidates, then spares those that are not in the way. */
-  private allVictims(): boolean {
+  private allVictims(surplusOnly: boolean): boolean {
     const { cluster, statement } = this.session;
     const counts = this.counts.scenarios.MultiNodeGang;
     counts.emitted++;
     if (!this.budget.takeFor("MultiNodeGang")) return false;
     counts.simulated++;
-    for (const victim of victimsUnder(cluster, this.rules)) {
-      for (let unit = this.unitOf(victim); unit.length > 0; unit = this.unitOf(victim)) {
-        if (!this.mayEvict(victim)) break;
-        for (const task of unit) this.evict(task, victim);
-      }
-    }
+    const victims = victimsUnder(cluster, this.rules);
+    for (const victim of victims) this.evictWhile(victim, (each) => surplusVictims(each.root, isEvictable) ?? []);
+    if (!surplusOnly) for (const victim of victims) this.evictWhile(victim, (each) => this.coreOf(each));
     if (!placeStep(cluster, statement, this.job, this.step).ok) return false;
     this.spareTheRest();
     this.waitTogether();
     return true;
   }
 
+  private evictWhile(victim: Job, unitOf: (victim: Job) => readonly Task[]): void {
+    for (let unit = unitOf(victim); unit.length > 0; unit = unitOf(victim)) {
+      if (!this.mayEvict(victim)) return;
+      for (const task of unit) this.evict(task, victim);
+    }
+  }
+
   private evict(task: Task, victim: Job): void {
-    if (!this.ranks.has(victim)) this.ranks.set(victim, elasticRank(victim));
+    if (!this.ranks.has(victim)) this.ranks.set(victim, coreRank(victim));
     const { standings } = this.rules.reason;
     // The first time: nothing of this queue has gone yet.
     if (victim.queue !== undefined && standings?.has(victim.queue) === false) {
@@ -199,7 +218,7 @@ class Search {
   }
 
   private evictedByJob(): [Job, Task[]][] {
-    const rankOf = (job: Job): number => this.ranks.get(job) ?? elasticRank(job);
+    const rankOf = (job: Job): number => this.ranks.get(job) ?? coreRank(job);
     return [...byJob(this.evicted())].sort(([a], [b]) => compareVictims(this.rules, b, a, rankOf));
   }
 
@@ -221,13 +240,8 @@ class Search {
     return statement.touchedSince(checkpoint).filter((task) => statement.evictionOf(task) !== undefined);
   }
 
-  /**
-   * What a job loses first: a pod beyond its minimum, a subgroup that it can do without, or all of it. Empty while that
-   * is being bound.
-   */
-  private unitOf(victim: Job): readonly Task[] {
-    const surplus = surplusVictims(victim.root, isEvictable);
-    if (surplus !== undefined) return surplus;
+  /** All that a job has left; nothing while that is being bound. */
+  private coreOf(victim: Job): readonly Task[] {
     if (!this.rules.mayLoseCore(victim) || isStarting(victim.root)) return [];
     return evictableOf(victim);
   }
@@ -266,6 +280,7 @@ class Search {
   private compareLosses(a: Loss, b: Loss): number {
     return (
       a.guarded - b.guarded ||
+      (this.rules.replacesAll ? 0 : a.cores - b.cores) ||
       a.pods - b.pods ||
       compareVictims(this.rules, a.worst, b.worst) ||
       a.node.index - b.node.index
@@ -289,20 +304,15 @@ class Search {
     return true;
   }
 
-  /** Spares victims that are not in the way: the most important first, a gang as a whole. */
+  /** Victims that are not in the way stay. */
   private spareTheRest(): void {
-    const { cluster, statement } = this.session;
-    for (const tasks of this.inOrderOfSparing()) {
-      const before = statement.checkpoint();
-      const stays = tasks.every((task) => {
-        const [holding] = task.holdings;
-        // Its devices may be allocated to another pod by now.
-        if (holding === undefined || task.shape.hasDeviceClaims || !canStay(cluster, task, holding)) return false;
-        statement.unevict(task);
-        return true;
-      });
-      if (!stays || placedRefusal(this.job) !== undefined) statement.rollback(before);
-    }
+    const sparing = new Sparing(this.session, this.job, this.step, hasTopology(this.job));
+    sparing.spare(
+      this.inOrderOfSparing().map((tasks) => {
+        const job = tasks[0]?.job as Job;
+        return { job, tasks, wasIncomplete: this.ranks.get(job) === 0 };
+      }),
+    );
   }
 
   /**
@@ -325,22 +335,6 @@ function byJob(tasks: readonly Task[]): Map<Job, Task[]> {
     else known.push(task);
   }
   return found;
-}
-
-/** Whether no pod has taken, or been nominated to, what the task had. */
-function canStay({ fit, table }: Cluster, { shape }: Task, { node, groups }: Holding): boolean {
-  if (groups.length === 0) return fit.fitsLater(shape, node.index);
-  const memory = shareMemoryMiB(shape.gpu, node.gpuMemoryMiB);
-  let devices = 0;
-  for (const id of groups) {
-    const group = node.groups.get(id);
-    if (group === undefined || group.laterMiB + memory > node.gpuMemoryMiB) return false;
-    if (group.laterHolders === 0) devices++;
-  }
-  if ((table.later[gpuAt]?.[node.index] ?? 0) < devices) return false;
-  return shape.places.every(
-    (place, k) => place === gpuAt || (table.later[place]?.[node.index] ?? 0) >= (shape.amounts[k] ?? 0),
-  );
 }
 
 /** A caller that takes only the first option does not pay for the order of the others. */

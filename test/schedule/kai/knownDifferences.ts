@@ -17,18 +17,17 @@ export const knownDifferences: Readonly<Record<DifferenceClass, Readonly<Record<
     consolidation__consolidationGpuMemory__TestHandleConsolidationGpuMemory__002:
       "as good a place; ties go to the first name",
     consolidation__consolidation__TestConsolidation__017: "as good a place; ties go to the first name",
-    consolidation__consolidation_subgroups__TestSubGroupsConsolidation__000: "as many pods move, of another job",
     consolidation__consolidation_subgroups__TestSubGroupsConsolidation__004: "as many pods move, of another job",
   },
   better: {
     consolidation__consolidation_subgroups__TestSubGroupsConsolidation__003:
       "a pod with one GPU moves, not one with three",
-    consolidation__consolidation_subgroups__TestSubGroupsConsolidation__005:
-      "a pod with one GPU moves, not one with three",
     integration_tests__reclaim__reclaim__TestReclaimIntegrationTest__007:
       "KAI's own name for its result is a bug in allocate; here the queue below its quota gets its GPU",
   },
   policy: {
+    integration_tests__consolidation_and_reclaim__consolidation_and_reclaim__TestConsolidateAndReclaimIntegrationTest__000:
+      "one pod is evicted and none moved; KAI evicts a smaller one and moves another",
     preempt__preempt_elastic__TestHandlePreemptElastic__008:
       "a victim that fits elsewhere is evicted and placed there in the next cycle",
     reclaim__reclaim__TestHandleReclaim__024:
@@ -57,22 +56,12 @@ export const knownDifferences: Readonly<Record<DifferenceClass, Readonly<Record<
       "spread: shares of GPUs stay on the node that has a shared GPU (KAI e2e node_order fails the same way)",
     allocate__allocateTopology__TestHandleTopologyAllocation__020:
       "preferred topology, one pod: fullest rack first, KAI packs the top-most domain first (not stated)",
-    consolidation__consolidation__TestConsolidation__006:
-      "consolidation tries one set of victims per node (the youngest); when that cannot move, others that could are not tried",
-    consolidation__consolidation__TestConsolidation__019:
-      "no consolidation for a job with a topology constraint (nodeByNode gives up, MultiNodeGang is not run for consolidation)",
     integration_tests__allocate__allocate_dra__TestDRAAllocation__006:
       "limit of 256 consumers of a claim is not looked at; the API refuses the write after the decision",
     integration_tests__allocate__allocate_dra__TestDRAAllocation__007:
       "limit of 256 consumers of a claim is not looked at; the API refuses the write after the decision",
     integration_tests__allocate__allocate_dra__TestDRAAllocation__012:
       "claims of devices that are no GPUs need a queue label too; KAI asks for it on GPU claims only",
-    integration_tests__consolidation__consolidation__TestConsolidateIntegrationTest__002:
-      "no consolidation for a job with a topology constraint (nodeByNode gives up, MultiNodeGang is not run for consolidation)",
-    integration_tests__consolidation__consolidation__TestConsolidateIntegrationTest__003:
-      "no consolidation for a job with a topology constraint (nodeByNode gives up, MultiNodeGang is not run for consolidation)",
-    integration_tests__consolidation_and_reclaim__consolidation_and_reclaim__TestConsolidateAndReclaimIntegrationTest__000:
-      "a job beyond its queue's quota is consolidated for and started, then reclaimed by the queue below quota: same end two cycles later, one needless start",
     integration_tests__reclaim__reclaim__TestReclaimIntegrationTest__009:
       "reclaim victims: most overused queue first; KAI: lower queue priority first (not stated in docs)",
   },

@@ -8,6 +8,7 @@ import { mostOnOneNode } from "../explain/largestNode.ts";
 import { coreRank, isSatisfied, isStarting, type Step, surplusVictims } from "../placement/gang.ts";
 import { mustWaitTogether, placeStep, replaceAll } from "../placement/placeGang.ts";
 import { placeTask, problemOf } from "../placement/placeTask.ts";
+import { requiredDomains } from "../placement/topologyDomains.ts";
 import { placedRefusal } from "../queues/gates.ts";
 import { sortedJobs } from "../queues/order.ts";
 import type { Session } from "../session.ts";
@@ -37,10 +38,9 @@ export function makeRoom(session: Session, wish: RoomWish, rules: VictimRules, b
     if (search.run("NodeLocalGreedy")) {
       // Pod by pod, a first one may have taken what a later one could have had without the end of a job.
       if (wish.step.tasks.length === 1 || !search.endsJobs()) return true;
-      search.undo();
-      return search.run("MultiNodeGang", true) || search.run("NodeLocalGreedy");
+      return search.instead(() => search.run("MultiNodeGang", true)) || search.run("NodeLocalGreedy");
     }
-    if (rules.replacesAll) continue;
+    if (rules.replacesAll && !hasTopology(wish.job)) continue;
     if (search.run("MultiNodeGang", true) || search.run("MultiNodeGang")) return true;
   }
   return false;
@@ -59,6 +59,7 @@ class Search {
   /** Whether each victim had its minimum before it lost something. */
   private readonly ranks = new Map<Job, number>();
   private readonly start: number;
+  private isRepeated = false;
 
   constructor(session: Session, wish: RoomWish, rules: VictimRules, budget: JobBudget, moves: boolean) {
     this.session = session;
@@ -74,10 +75,10 @@ class Search {
   /** True when the job has its place. Otherwise nothing has changed. */
   run(generator: Generator, surplusOnly = false): boolean {
     const { statement, watch } = this.session;
-    if (surplusOnly && !this.losses.hasSurplus(this.rules)) return false;
+    if (surplusOnly && (this.rules.replacesAll || !this.losses.hasSurplus(this.rules))) return false;
     this.mustMove.clear();
     watch.searching();
-    const hasRoom = generator === "NodeLocalGreedy" ? this.nodeByNode() : this.allVictims(surplusOnly);
+    const hasRoom = this.hasRoomBy(generator, surplusOnly);
     const isSolved = hasRoom && this.isAcceptable();
     if (hasRoom && !isSolved) this.counts.scenarios[generator].rejected++;
     if (!isSolved) statement.rollback(this.start);
@@ -90,8 +91,26 @@ class Search {
     return this.losses.hasSurplus(this.rules) && this.evictedByJob().some(([job]) => !isSatisfied(job.root));
   }
 
-  undo(): void {
+  /** Takes back what was found and tries another search; what was found before is found again without a budget. */
+  instead(other: () => boolean): boolean {
     this.session.statement.rollback(this.start);
+    if (other()) return true;
+    this.isRepeated = true;
+    return false;
+  }
+
+  private hasRoomBy(generator: Generator, surplusOnly: boolean): boolean {
+    if (generator === "NodeLocalGreedy") return this.nodeByNode();
+    return this.rules.replacesAll ? this.domainByDomain() : this.allVictims(surplusOnly);
+  }
+
+  /** Counts an attempt; false when none is left. */
+  private mayTry(generator: Generator): boolean {
+    const scenarios = this.counts.scenarios[generator];
+    scenarios.emitted++;
+    if (!this.isRepeated && !this.budget.takeFor(generator)) return false;
+    scenarios.simulated++;
+    return true;
   }
 
   private get counts(): SearchCounts {
@@ -102,7 +121,10 @@ class Search {
   private nodeByNode(): boolean {
     const { cluster, statement } = this.session;
     if (hasTopology(this.job)) return false;
-    for (const task of this.step.tasks) {
+    // What is large finds a place more easily while there is room for it.
+    const { mostMiB } = cluster.gpuMemoryRange();
+    const sizeOf = (task: Task): number => cluster.vectorOf(task, mostMiB)[0];
+    for (const task of [...this.step.tasks].sort((a, b) => sizeOf(b) - sizeOf(a))) {
       if (placeTask(cluster, statement, task)) continue;
       if (!this.freeNodeFor(task)) return false;
     }
@@ -114,10 +136,7 @@ class Search {
   /** Evicts all candidates, then spares those that are not in the way. */
   private allVictims(surplusOnly: boolean): boolean {
     const { cluster, statement } = this.session;
-    const counts = this.counts.scenarios.MultiNodeGang;
-    counts.emitted++;
-    if (!this.budget.takeFor("MultiNodeGang")) return false;
-    counts.simulated++;
+    if (!this.mayTry("MultiNodeGang")) return false;
     const victims = victimsUnder(cluster, this.rules);
     for (const victim of victims) this.evictWhile(victim, (each) => surplusVictims(each.root, isEvictable) ?? []);
     if (!surplusOnly) for (const victim of victims) this.evictWhile(victim, (each) => this.coreOf(each));
@@ -125,6 +144,71 @@ class Search {
     this.spareTheRest();
     this.waitTogether();
     return true;
+  }
+
+  /**
+   * Moves pods out of one part of the topology after the other, the first to lose first, until the job fits there. A
+   * job that finds no other place is left where it is, and the part is tried without it.
+   */
+  private domainByDomain(): boolean {
+    const { statement } = this.session;
+    for (const { nodes, victims } of this.domains()) {
+      const immovable = new Set<Job>();
+      for (;;) {
+        if (!this.mayTry("MultiNodeGang")) return false;
+        const before = statement.checkpoint();
+        const stuck = this.freeDomain(
+          nodes,
+          victims.filter((job) => !immovable.has(job)),
+        );
+        if (stuck === undefined) {
+          this.waitTogether();
+          return true;
+        }
+        statement.rollback(before);
+        if (stuck === "not enough") break;
+        immovable.add(stuck);
+      }
+    }
+    return false;
+  }
+
+  /** What may hold the whole job, the domain whose pods are the first to lose first. */
+  private domains(): { nodes: readonly number[]; victims: readonly Job[] }[] {
+    const { cluster } = this.session;
+    const all = [...cluster.table.nodes.keys()];
+    const domains = (requiredDomains(cluster, this.job.root.topology) ?? [all]).map((nodes) => ({
+      nodes,
+      victims: this.victimsIn(nodes),
+    }));
+    return domains
+      .filter(({ victims }) => victims.length > 0)
+      .sort((a, b) => compareVictims(this.rules, a.victims[0] as Job, b.victims[0] as Job, coreRank));
+  }
+
+  private victimsIn(nodes: readonly number[]): readonly Job[] {
+    const jobs = new Set<Job>();
+    for (const at of nodes) {
+      for (const { holder } of this.session.cluster.table.nodes[at]?.holdings ?? []) {
+        const { job } = holder as Task;
+        if (job !== undefined && isEvictable(holder as Task) && this.rules.isVictim(job)) jobs.add(job);
+      }
+    }
+    return [...jobs].sort((a, b) => compareVictims(this.rules, a, b, coreRank));
+  }
+
+  /** Undefined when the job has its place and every victim another one; else the victim that has none. */
+  private freeDomain(nodes: readonly number[], victims: readonly Job[]): Job | "not enough" | undefined {
+    const { cluster, statement } = this.session;
+    const before = statement.checkpoint();
+    const place = (): boolean => placeStep(cluster, statement, this.job, this.step, { nodes }).ok;
+    const isPlaced = victims.slice(0, this.rules.jobsMax).some((victim) => {
+      for (const task of this.coreOf(victim)) this.evict(task, victim);
+      return place();
+    });
+    if (!isPlaced) return "not enough";
+    this.spareTheRest();
+    return this.stuckSince(before);
   }
 
   private evictWhile(victim: Job, unitOf: (victim: Job) => readonly Task[]): void {
@@ -250,31 +334,36 @@ class Search {
   private freeNodeFor(task: Task): boolean {
     const { statement } = this.session;
     const { counts } = this;
-    const scenarios = counts.scenarios.NodeLocalGreedy;
     const options: Loss[] = [];
     for (const loss of this.losses.forTask(task, this.rules)) {
       if (loss === "not enough") counts.filtered++;
       else options.push(loss);
     }
-    for (const { node, units } of bestFirst(options, (a, b) => this.compareLosses(a, b))) {
-      scenarios.emitted++;
-      if (!this.budget.takeFor("NodeLocalGreedy")) return false;
-      scenarios.simulated++;
-      const before = statement.checkpoint();
-      if (this.freeNode(node, units, task) && this.isReplaced(before)) return true;
-      statement.rollback(before);
+    for (const loss of bestFirst(options, (a, b) => this.compareLosses(a, b))) {
+      const immovable = new Set<Job>();
+      for (let tried: Loss | undefined = loss; tried !== undefined; ) {
+        if (!this.mayTry("NodeLocalGreedy")) return false;
+        const before = statement.checkpoint();
+        const isFreed = this.freeNode(tried.node, tried.units, task);
+        const stuck = isFreed && this.rules.replacesAll ? this.stuckSince(before) : undefined;
+        if (isFreed && stuck === undefined) return true;
+        statement.rollback(before);
+        if (stuck === undefined) break;
+        // Another pod of the node may have a place elsewhere.
+        immovable.add(stuck);
+        tried = this.losses.lossOf(loss.node, task, this.rules, immovable);
+      }
     }
     return false;
   }
 
-  /** Where every victim must find another place, each has it before the node is settled on. */
-  private isReplaced(since: number): boolean {
+  /** Gives every victim another place; the first that finds none. */
+  private stuckSince(checkpoint: number): Job | undefined {
     const { cluster, statement } = this.session;
-    if (!this.rules.replacesAll) return true;
-    for (const [victim, tasks] of byJob(this.evictedSince(since))) {
-      if (!replaceAll(cluster, statement, victim, tasks)) return false;
+    for (const [victim, tasks] of byJob(this.evictedSince(checkpoint))) {
+      if (!replaceAll(cluster, statement, victim, tasks)) return victim;
     }
-    return true;
+    return undefined;
   }
 
   private compareLosses(a: Loss, b: Loss): number {
@@ -283,6 +372,8 @@ class Search {
       (this.rules.replacesAll ? 0 : a.cores - b.cores) ||
       a.pods - b.pods ||
       compareVictims(this.rules, a.worst, b.worst) ||
+      // Of one job the last pod goes first.
+      compareTasks(b.units[0]?.[0] as Task, a.units[0]?.[0] as Task) ||
       a.node.index - b.node.index
     );
   }

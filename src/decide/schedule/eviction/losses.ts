@@ -1,4 +1,5 @@
 import { isShared } from "../../../model/scheduling/gpuRequest.ts";
+import { Heap } from "../../../snapshot/heap.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { Job } from "../cluster/job.ts";
 import type { Holding, NodeState } from "../cluster/nodeState.ts";
@@ -20,13 +21,20 @@ export interface Loss {
   readonly cores: number;
   /** How many of them a budget of theirs would not let go. */
   readonly guarded: number;
-  /** The most important of those that lose something. */
+  /** The most important of those that lose something, and its rank before that. */
   readonly worst: Job;
+  readonly worstRank: number;
 }
 
 /** Losses for one kind of pod under one kind of rules, by the index of the node. */
 interface Known {
   readonly losses: (Loss | "not enough" | undefined)[];
+  /** The least first, with some that are so no longer. */
+  readonly inOrder: Heap<Loss>;
+  /** Nodes that have to be looked at again. */
+  readonly stale: Set<number>;
+  /** How many nodes would not have enough. */
+  refused: number;
   /** How far the changes of the nodes are heeded. */
   cursor: number;
 }
@@ -55,32 +63,77 @@ export class Losses {
 
   /** For every node that would accept the task. */
   *forTask(task: Task, rules: VictimRules): Iterable<Loss | "not enough"> {
-    const { fit, table } = this.cluster;
-    const { losses } = this.current(`${task.shape.id} ${rules.kind}`);
-    for (const node of table.nodes) {
-      if (!fit.accepts(task.shape, node.index)) continue;
-      losses[node.index] ??= this.lossOf(node, task, rules) ?? "not enough";
-      yield losses[node.index] as Loss | "not enough";
+    const { losses } = this.current(task, rules);
+    for (const { index } of this.cluster.table.nodes) {
+      const loss = losses[index];
+      if (loss !== undefined) yield loss;
     }
   }
 
-  /** What is known, without what is so no longer. */
-  private current(key: string): Known {
+  /** How many nodes accept the task, and would not have enough without any of their victims. */
+  refusedFor(task: Task, rules: VictimRules): number {
+    return this.current(task, rules).refused;
+  }
+
+  /**
+   * The least first. A caller that takes the first pays for what has changed, not for all nodes. Only one may be on its
+   * way through them.
+   */
+  *inOrder(task: Task, rules: VictimRules): Iterable<Loss> {
+    const { losses, inOrder } = this.current(task, rules);
+    const seen: Loss[] = [];
+    try {
+      for (let loss = inOrder.pop(); loss !== undefined; loss = inOrder.pop()) {
+        if (losses[loss.node.index] !== loss) continue;
+        seen.push(loss);
+        yield loss;
+      }
+    } finally {
+      for (const loss of seen) inOrder.push(loss);
+    }
+  }
+
+  /** What is known, with what has changed worked out again. */
+  private current(task: Task, rules: VictimRules): Known {
+    const { fit, table } = this.cluster;
+    const known = this.heeded(`${task.shape.id} ${rules.kind}`, rules);
+    for (const index of known.stale) {
+      if (known.losses[index] === "not enough") known.refused--;
+      const node = table.nodes[index] as NodeState;
+      const loss = fit.accepts(task.shape, index) ? (this.lossOf(node, task, rules) ?? "not enough") : undefined;
+      known.losses[index] = loss;
+      if (loss === "not enough") known.refused++;
+      else if (loss !== undefined) known.inOrder.push(loss);
+    }
+    known.stale.clear();
+    return known;
+  }
+
+  /** Notes what is so no longer. */
+  private heeded(key: string, rules: VictimRules): Known {
     const { table } = this.cluster;
     let known = this.known.get(key);
     const changed = known === undefined ? undefined : table.log.since(known.cursor);
     if (known === undefined || changed === undefined) {
-      known = { losses: [], cursor: table.log.end };
+      known = {
+        losses: [],
+        inOrder: new Heap<Loss>((a, b) => compareLosses(rules, a, b)),
+        stale: new Set(table.nodes.keys()),
+        refused: 0,
+        cursor: table.log.end,
+      };
       this.known.set(key, known);
       return known;
     }
     known.cursor = table.log.end;
     for (const index of new Set(changed)) {
-      known.losses[index] = undefined;
-      // A job that lost a pod here can spare fewer pods on other nodes.
+      known.stale.add(index);
+      // A victim that lost a pod here can spare fewer pods on other nodes.
       for (const { holder } of table.nodes[index]?.holdings ?? []) {
-        for (const { holdings } of (holder as Task).job?.tasks ?? []) {
-          for (const { node } of holdings) known.losses[node.index] = undefined;
+        const { job } = holder as Task;
+        if (job === undefined || !rules.isVictim(job)) continue;
+        for (const { holdings } of job.tasks) {
+          for (const { node } of holdings) if (node.index >= 0) known.stale.add(node.index);
         }
       }
     }
@@ -158,8 +211,23 @@ export class Losses {
       cores: needed.filter(({ isCore }) => isCore).length,
       guarded: pods.filter((each) => guarded.has(each)).length,
       worst,
+      worstRank: elasticRank(worst),
     };
   }
+}
+
+/** The fewest pods, and where jobs die the fewest of them; then the pods that are the first to lose. */
+export function compareLosses(rules: VictimRules, a: Loss, b: Loss): number {
+  const rankOf = (job: Job): number => (job === a.worst ? a.worstRank : b.worstRank);
+  return (
+    a.guarded - b.guarded ||
+    (rules.replacesAll ? 0 : a.cores - b.cores) ||
+    a.pods - b.pods ||
+    compareVictims(rules, a.worst, b.worst, rankOf) ||
+    // Of one job the last pod goes first.
+    compareTasks(b.units[0]?.[0] as Task, a.units[0]?.[0] as Task) ||
+    a.node.index - b.node.index
+  );
 }
 
 /** Pods of a job that go together. */

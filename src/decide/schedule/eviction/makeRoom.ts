@@ -12,7 +12,7 @@ import { requiredDomains } from "../placement/topologyDomains.ts";
 import { placedRefusal } from "../queues/gates.ts";
 import { sortedJobs } from "../queues/order.ts";
 import type { Session } from "../session.ts";
-import { evictableOf, type Loss, type Losses, lacksMoreThanAmounts } from "./losses.ts";
+import { compareLosses, evictableOf, type Loss, type Losses, lacksMoreThanAmounts } from "./losses.ts";
 import type { Generator, JobBudget } from "./searchBudget.ts";
 import type { SearchCounts } from "./searchCounts.ts";
 import { Sparing } from "./sparing.ts";
@@ -51,8 +51,8 @@ export function makeRoom(session: Session, wish: RoomWish, rules: VictimRules, b
 
 /** How often a gang may try another node or job before one of its victims has to end. */
 const detourAttemptsMax = 256;
-/** Larger gangs do not try: each of their pods is a step deeper. */
-const detourPodsMax = 1_000;
+/** Larger gangs do not try: for each of their pods all nodes are looked at. */
+const detourPodsMax = 64;
 
 class Search {
   private readonly session: Session;
@@ -161,8 +161,11 @@ class Search {
       const before = statement.checkpoint();
       if (placeTask(cluster, statement, task) && place(at + 1)) return true;
       statement.rollback(before);
-      const losses = [...this.losses.forTask(task, this.rules)].filter((each) => each !== "not enough");
-      for (const loss of losses.filter(({ cores }) => cores === 0).sort((a, b) => this.compareLosses(a, b))) {
+      const losses = [...this.losses.forTask(task, this.rules)]
+        .filter((each) => each !== "not enough")
+        .filter(({ cores }) => cores === 0)
+        .sort((a, b) => compareLosses(this.rules, a, b));
+      for (const loss of losses) {
         for (const { units } of [loss, this.losses.lossOfRichest(loss.node, task, this.rules) ?? loss]) {
           if (--attemptsLeft < 0 || !this.mayTry("NodeLocalGreedy")) return false;
           if (this.freeNode(loss.node, units, task) && place(at + 1)) return true;
@@ -378,12 +381,8 @@ class Search {
   private freeNodeFor(task: Task): boolean {
     const { statement } = this.session;
     const { counts } = this;
-    const options: Loss[] = [];
-    for (const loss of this.losses.forTask(task, this.rules)) {
-      if (loss === "not enough") counts.filtered++;
-      else options.push(loss);
-    }
-    for (const loss of bestFirst(options, (a, b) => this.compareLosses(a, b))) {
+    counts.filtered += this.losses.refusedFor(task, this.rules);
+    for (const loss of this.losses.inOrder(task, this.rules)) {
       const immovable = new Set<Job>();
       for (let tried: Loss | undefined = loss; tried !== undefined; ) {
         if (!this.mayTry("NodeLocalGreedy")) return false;
@@ -408,18 +407,6 @@ class Search {
       if (!replaceAll(cluster, statement, victim, tasks)) return victim;
     }
     return undefined;
-  }
-
-  private compareLosses(a: Loss, b: Loss): number {
-    return (
-      a.guarded - b.guarded ||
-      (this.rules.replacesAll ? 0 : a.cores - b.cores) ||
-      a.pods - b.pods ||
-      compareVictims(this.rules, a.worst, b.worst) ||
-      // Of one job the last pod goes first.
-      compareTasks(b.units[0]?.[0] as Task, a.units[0]?.[0] as Task) ||
-      a.node.index - b.node.index
-    );
   }
 
   private freeNode(node: NodeState, units: readonly (readonly Task[])[], task: Task): boolean {
@@ -470,16 +457,6 @@ function byJob(tasks: readonly Task[]): Map<Job, Task[]> {
     else known.push(task);
   }
   return found;
-}
-
-/** A caller that takes only the first option does not pay for the order of the others. */
-function* bestFirst<T extends object>(options: readonly T[], compare: (a: T, b: T) => number): Iterable<T> {
-  const [first, ...others] = options;
-  if (first === undefined) return;
-  let best = first;
-  for (const option of others) if (compare(option, best) < 0) best = option;
-  yield best;
-  for (const option of [...options].sort(compare)) if (option !== best) yield option;
 }
 
 /** What no eviction can cure: something is missing, or no node is large enough. */

@@ -200,3 +200,24 @@ test("whatever is tried, taking it back leaves the state as it was", () => {
     { numRuns: 200 },
   );
 });
+
+describe("a claim that has as many consumers as the API allows", () => {
+  const users = (count: number): string[] => Array.from({ length: count }, (_, at) => `user-${at}`);
+
+  test("takes no further pod, and the sentence names it", () => {
+    const trial = new ClaimTrial(viewOf([held(plain("a"), "pool-1/d1", ...users(256))]));
+    expect(trial.problemOf(podWith("p", "a"))?.why).toBe(
+      "ResourceClaim a is reserved for 256 consumers, the most that a claim can have",
+    );
+    expect(trial.problemOf(podWith("user-7", "a"))).toBeUndefined();
+  });
+
+  test("counts pods that were tried, until they are taken back", () => {
+    const trial = new ClaimTrial(viewOf([held(plain("a"), "pool-1/d1", ...users(255))]));
+    const before = trial.checkpoint();
+    expect(assumed(trial, podWith("p", "a"))).toEqual(["req-0 pool-1/d1"]);
+    expect(trial.problemOf(podWith("q", "a"))).toBeDefined();
+    trial.rollback(before);
+    expect(trial.problemOf(podWith("q", "a"))).toBeUndefined();
+  });
+});

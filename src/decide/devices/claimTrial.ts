@@ -88,6 +88,9 @@ export interface FittedClaim {
   readonly group?: PodGroup;
 }
 
+/** The API's bound of a claim's reservations. */
+const consumersMax = 256;
+
 export function fitClaims(view: DeviceView, pod: Pod, node: Node): ClaimsFit {
   return new ClaimTrial(view).fit(pod, node);
 }
@@ -289,6 +292,11 @@ export class ClaimTrial implements CountedState {
     if (given !== undefined) {
       return { kind: "unready", why: `resourceclaim ${given.claim.metadata.name} is about to be given back` };
     }
+    const crowded = claims.find((each) => this.isCrowded(each, pod));
+    if (crowded !== undefined) {
+      const why = `ResourceClaim ${crowded.claim.metadata.name} is reserved for ${consumersMax} consumers, the most that a claim can have`;
+      return { kind: "unready", why };
+    }
     const { classOf, selectors, features } = this.view;
     return prepareClaims({
       pod,
@@ -299,6 +307,18 @@ export class ClaimTrial implements CountedState {
       pendingAllocation: (uid) => this.found.get(uid)?.allocation ?? this.view.pendingAllocation(uid),
       mayJoin: (uid) => this.found.has(uid),
     });
+  }
+
+  /**
+   * Whether the API would refuse to reserve the claim for one more pod. A pod that leaves counts until its reservation
+   * is gone.
+   */
+  private isCrowded({ claim, group }: PodClaim, { metadata: { uid } }: Pod): boolean {
+    // A group has one reservation for all of its pods.
+    if (group !== undefined) return false;
+    const consumers = new Set((claim.status?.reservedFor ?? []).map((each) => each.uid));
+    for (const each of this.found.get(claim.metadata.uid)?.pods ?? []) consumers.add(each);
+    return !consumers.has(uid) && consumers.size >= consumersMax;
   }
 
   /** Also those that are being deleted: they hold their devices until they are gone. */

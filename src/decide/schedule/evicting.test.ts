@@ -285,7 +285,7 @@ describe("preemption", () => {
     });
 
     test("those go that the minimum does not need", () => {
-      expect(of({ minMember: 2 }, 2)).toEqual(["low-0", "low-1"]);
+      expect(of({ minMember: 2 }, 2)).toEqual(["low-1", "low-2"]);
     });
   });
 

@@ -140,6 +140,22 @@ describe("whose pods may be taken, when the reclaimer", () => {
     };
     expect(taken(words)).toEqual(["t4-000"]);
   });
+
+  test("is of the one with the lowest priority, of those beyond their share", () => {
+    const words = {
+      queues: [queue("mine", gpu(2)), queue("some", gpu(2)), queue("most", gpu(2, 0, { priority: 101 }))],
+      ...together(ones("s", 3, "some"), ones("t", 5, "most"), wants(1, "mine")),
+    };
+    expect(taken(words)).toEqual(["s2-000"]);
+  });
+
+  test("is not of one within its share before one beyond it, whatever their priorities", () => {
+    const words = {
+      queues: [queue("mine", gpu(2)), queue("within", gpu(2, 1)), queue("beyond", gpu(2, 0, { priority: 101 }))],
+      ...together(ones("s", 4, "within"), ones("t", 4, "beyond"), wants(1, "mine")),
+    };
+    expect(taken(words)).toEqual(["t3-000"]);
+  });
 });
 
 test("of two nodes that cost as much the one of the queue with most beyond its share is freed", () => {

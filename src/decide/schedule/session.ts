@@ -55,6 +55,8 @@ export class Session {
   readonly obstacles = new Map<Job, Obstacle>();
   /** Jobs for which something was decided, and by which action. */
   readonly decided = new Map<Job, ActionName>();
+  /** Jobs that consolidation leaves until reclaim has run: a job of another queue may take what they would get. */
+  readonly postponed = new Set<Job>();
   /** What the search for victims did, by action. */
   readonly searches = new Map<ActionName, SearchCounts>();
   readonly watch: CycleWatch;

@@ -1,5 +1,5 @@
-import { expect, test } from "vitest";
-import { decide, group, node, pod, startMs, world } from "../../../testing/decide/scheduleCluster.ts";
+import { describe, expect, test } from "vitest";
+import { decide, group, node, outcome, pod, startMs, world } from "../../../testing/decide/scheduleCluster.ts";
 import type { Settings } from "./settings.ts";
 
 /** A GPU that is shared has to hold its sharers now and when those who go have gone. */
@@ -47,3 +47,39 @@ test.each(["binpack", "spread"] as const)(
     expect(decided({ gpuStrategy }, ...sharers, p)).toEqual({ joins: [], waits: [] });
   },
 );
+
+describe("a share that fits a shared GPU when a pod there has gone", () => {
+  const sharers = [pod("s1", on("shared", "0.5")), pod("s2", on("shared", "0.5", goes))];
+  const p = pod("p", { fraction: "0.5", group: "p" });
+
+  test("waits for it, and the free GPU stays whole", () => {
+    expect(decided({}, ...sharers, p)).toEqual({ joins: [], waits: ["p"] });
+  });
+
+  test("takes a free GPU where pods are spread", () => {
+    expect(decided({ gpuStrategy: "spread" }, ...sharers, p)).toMatchObject({ waits: [] });
+  });
+
+  test("does not wait for a GPU that no pod will share any more", () => {
+    const [, leaving] = sharers;
+    expect(decided({}, leaving as typeof p, p).waits).toEqual([]);
+  });
+
+  test("does not wait for a pod that is stuck", () => {
+    const stuck = pod("s2", on("shared", "0.5", { deletedMs: startMs - 3_600_000 }));
+    expect(decided({}, sharers[0] as typeof p, stuck, p).waits).toEqual([]);
+  });
+});
+
+test.each([
+  ["binpack", "n1"],
+  ["spread", "n2"],
+] as const)("a share goes to the node that has a GPU to share, unless pods are spread (%s)", (gpuStrategy, where) => {
+  const cluster = world({
+    settings: { gpuStrategy },
+    nodes: [node("n1", { gpus: 2 }), node("n2", { gpus: 2 })],
+    groups: [group("x"), group("p")],
+    pods: [pod("s", on("shared", "0.5")), pod("p", { fraction: "0.2", group: "p" })],
+  });
+  expect(outcome(decide(cluster))).toEqual({ p: where });
+});

@@ -49,6 +49,12 @@ function said(words: Parameters<typeof world>[0], what: "message" | "cure"): str
   return sentences.join();
 }
 
+test("a zone that is in use is filled before another is begun, and in it the rack with the least left over", () => {
+  const three = [at("a1", "a", "r1", 1), at("a2", "a", "r2", 1), at("a3", "a", "r3", 1)];
+  const two = [at("b1", "b", "r1", 1), at("b2", "b", "r1", 1)];
+  expect(placed({ nodes: [...three, ...two], ...gang("g", 1, { gpus: 1 }, wish("rack")) })).toEqual(["b1"]);
+});
+
 describe("a required level", () => {
   test("holds the whole gang in one domain, the tightest that can take it", () => {
     expect(placed(gang("g", 2, { gpus: 8 }, need("rack")))).toEqual(["a1", "a2"]);

@@ -7,17 +7,20 @@ import { planContainer } from "./podPlan.ts";
 import { isRunning, viewPod } from "./podStatus.ts";
 
 /**
- * Called when a pod object has disappeared. If its containers were still running (a forced delete), its devices stay in
- * use until they have stopped: the node knows better than the API.
+ * Called when a pod object has disappeared. If its containers were still running (a forced delete, or a grace of zero),
+ * what its claims have stays prepared until they have stopped. Devices of a plugin do not: a kubelet counts those of a
+ * pod that the API no longer has as free at once, also while a container is still being killed. Only a node with the
+ * fault `slow-release` keeps them.
  */
 export function ghostOf(input: Pick<PodInput, "pod" | "sim" | "faults" | "options" | "nowMs">): Ghost | undefined {
   const { pod, sim, faults, options, nowMs } = input;
-  const devices = Object.values(assignmentOf(pod)).flatMap((each) => Object.values(each).flat());
+  const [slow] = podFaultsAt(faults, ["slow-release"], { node: sim.name, pod: pod.metadata, nowMs });
+  const given = Object.values(assignmentOf(pod)).flatMap((each) => Object.values(each).flat());
+  const devices = slow === undefined ? [] : given;
   const hasClaims = (claimNamesOf(pod) ?? []).length > 0;
   if ((devices.length === 0 && !hasClaims) || !isAdmitted(pod)) return undefined;
   const view = viewPod(pod, {});
   const running = [...view.inits, ...view.mains].filter(isRunning);
-  const [slow] = podFaultsAt(faults, ["slow-release"], { node: sim.name, pod: pod.metadata, nowMs });
   const extraMs = slow === undefined ? 0 : numberParam(slow, "delay");
   const stops = running.map(({ container, role, status }) => {
     const { clusterSeed, delays } = options;

@@ -165,7 +165,9 @@ function pluggedDevices(
   node: Node,
 ): ReadonlyMap<string, string> {
   const pods = [...agent.podsNow()];
-  for (const { pod, untilMs } of agent.ghosts) if (untilMs > ports.clock.nowMs()) pods.push(pod);
+  for (const { pod, devices, untilMs } of agent.ghosts) {
+    if (devices.length > 0 && untilMs > ports.clock.nowMs()) pods.push(pod);
+  }
   return devicesOfPlugin({ node, slices: dra.slicesOf(agent.name), driver: options.dra?.driver ?? "" }, pods);
 }
 

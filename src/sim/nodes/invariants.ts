@@ -62,11 +62,13 @@ interface Lingering {
 
 /**
  * I14, as the machine would show it: what the API has forgotten by force still runs for as long as its containers take
- * to stop. A process that has died since, or a lease that has changed hands, is a machine that was fenced.
+ * to stop, and its claims stay prepared that long. Devices of a plugin do not count: a kubelet frees them with the
+ * deletion from the API. A process that has died since, or a lease that has changed hands, is a machine that was
+ * fenced.
  */
 export const heldUntilStopped = (held: Held, stopMs: number): Invariant => ({
   id: "I14",
-  fact: "a device is given on only when the program that used it has stopped",
+  fact: "a device of a claim is given on only when the program that used it has stopped",
   begin: ({ store, nowUs }) => {
     const runners = new Map<string, string>();
     let lingering: Lingering[] = [];
@@ -96,8 +98,7 @@ export const heldUntilStopped = (held: Held, stopMs: number): Invariant => ({
               const runner = runners.get(uid);
               runners.delete(uid);
               if (runner === undefined || held(call.actor) || hasEnded(pod) || !isRunning(pod)) return undefined;
-              const claimed = claimedDevices(store, pod);
-              for (const device of [...devicesOf(pod), ...claimed]) {
+              for (const device of claimedDevices(store, pod)) {
                 lingering.push({ node, device, pod: name, untilUs: nowUs() + stopMs * 1000, runner });
               }
               return undefined;

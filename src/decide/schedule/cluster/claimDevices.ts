@@ -102,11 +102,11 @@ export class ClaimDevices implements DeviceClaims {
     if (problem !== undefined) return problem;
     const queue = task.job?.isGroup === true ? task.job.queueName : undefined;
     for (const { claim } of this.claimsOf(task.pod)) {
-      // Pods share a device within one queue only; otherwise its usage could not be charged to a queue.
-      if (queue === undefined || isOwnedBy(claim, task.pod)) continue;
+      // Pods share a GPU within one queue only; otherwise its usage could not be charged to a queue.
+      if (queue === undefined || isOwnedBy(claim, task.pod) || gpuClassesOfClaim(claim).size === 0) continue;
       const { name, labels } = claim.metadata;
       if (labels?.[labelKeys.queue] === queue) continue;
-      const why = `ResourceClaim ${name} has no label ${labelKeys.queue}: ${queue}, which claims that pods may share need`;
+      const why = `ResourceClaim ${name} has no label ${labelKeys.queue}: ${queue}, which claims of GPUs that pods may share need`;
       return { why, reason: "BadRequest" };
     }
     return undefined;

@@ -87,11 +87,20 @@ function cluster(members: readonly Member[], claims: readonly ResourceClaim[], d
       slices: [slice] as never,
       classes: [
         { metadata: { name: "gpu" }, spec: {} },
+        { metadata: { name: "nic" }, spec: {} },
         { metadata: { name: "none" }, spec: { selectors: [{ cel: { expression: "false" } }] } },
       ] as never,
     },
   });
 }
+
+test("a claim of devices that are no GPUs needs no queue: nothing of it is charged", () => {
+  const nic = claim("p", undefined, { labels: {} });
+  const spec = { devices: { requests: [{ name: "r", exactly: { deviceClassName: "nic", count: 1 } }] } };
+  expect(outcome(decide(cluster([{ name: "p" }], [{ ...nic, spec } as ResourceClaim], ["d1"]), nowMs))).toEqual({
+    p: "n1",
+  });
+});
 
 describe("a pod with a claim", () => {
   const owned = (uid: string) => ({

@@ -12,6 +12,7 @@ import type { EvictionReason } from "../statement.ts";
 import { Attempt } from "./attempt.ts";
 import { Losses } from "./losses.ts";
 import { isHopeless, makeRoom } from "./makeRoom.ts";
+import { Reclaimers } from "./reclaimers.ts";
 import { ActionBudget, type EvictingAction } from "./searchBudget.ts";
 import { hasVictims, isOfQueue, reasonFor, type VictimRules } from "./victimRules.ts";
 
@@ -19,32 +20,55 @@ import { hasVictims, isOfQueue, reasonFor, type VictimRules } from "./victimRule
 
 /** Moves running pods together so that a job fits; every moved pod has a place to move to. */
 export function consolidate(session: Session): void {
+  const { actions } = session.cluster.settings;
+  const isReclaimAhead = actions.indexOf("reclaim") > actions.indexOf("consolidation");
+  const reclaimers = isReclaimAhead ? new Reclaimers(session) : undefined;
+  const mayStart = (job: Job): boolean => {
+    if (reclaimers?.mayTake(job) !== true) return true;
+    session.postponed.add(job);
+    return false;
+  };
+  consolidateFor(session, mayStart, () => true);
+}
+
+function consolidateFor(session: Session, mayStart: (job: Job) => boolean, isCandidate: (job: Job) => boolean): void {
   const { settings } = session.cluster;
   const { gpuStrategy, cpuStrategy, consolidationJobsMax } = settings;
   // A spread strategy does not want pods moved together.
   if (gpuStrategy === "spread" || cpuStrategy === "spread" || consolidationJobsMax === 0) return;
-  search(session, "consolidation", (job, step) => {
-    if (!job.isPreemptible) return undefined;
+  const rulesFor: RulesFor = (job, step) => {
+    if (!job.isPreemptible || !mayStart(job)) return undefined;
     const needed = requestOf(session.cluster, step.tasks)[0];
     if (needed > freeGpuMilli(session)) return undefined;
     return {
       reason: reasonFor("consolidation", job, `moved to make room for ${job.id}`),
       kind: unlessItself(job, ""),
       isVictim: (victim) => victim !== job && isOfQueue(victim) && victim.isPreemptible,
-      overuseOf: () => 0,
+      compareQueues: () => 0,
       mayLoseCore: () => true,
       mayTake: () => true,
-      isFair: () => true,
+      // Now with what its queue has with it.
+      isFair: () => mayStart(job),
       replacesAll: true,
       mayMove: false,
       jobsMax: consolidationJobsMax < 0 ? Number.POSITIVE_INFINITY : consolidationJobsMax,
     };
-  });
+  };
+  search(session, "consolidation", rulesFor, isCandidate);
 }
 
 /** Queues take back what is theirs from queues that have more than they should. */
 export function reclaim(session: Session): void {
+  const { postponed } = session;
   search(session, "reclaim", (job, step) => reclaimRules(session, job, step));
+  if (postponed.size === 0) return;
+  const isPostponed = new Set(postponed);
+  postponed.clear();
+  consolidateFor(
+    session,
+    () => true,
+    (job) => isPostponed.has(job),
+  );
 }
 
 /** Inside a queue, the higher priority goes before the lower one. */
@@ -60,7 +84,7 @@ export function preempt(session: Session): void {
         victim.queue === job.queue &&
         victim.isPreemptible &&
         victim.priority < job.priority,
-      overuseOf: () => 0,
+      compareQueues: () => 0,
       mayLoseCore: (victim) => !isProtected(session, victim, preemptMinRuntimeMs(session, victim)),
       mayTake: () => true,
       isFair: () => true,
@@ -93,7 +117,7 @@ function preemptPlain(session: Session): void {
       reason: reasonFor("preempt", job, `preempted by pod ${task.key} of higher priority (${job.priority})`),
       kind: `plain ${job.priority}`,
       isVictim: (victim) => !victim.isGroup && victim.priority < job.priority && !mayNotGo(session, victim),
-      overuseOf: () => 0,
+      compareQueues: () => 0,
       guarded: (tasks) => cluster.budgets.guarded(tasks),
       mayLoseCore: () => true,
       mayTake: () => true,
@@ -133,13 +157,18 @@ function unlessItself(job: Job, kind: string): string {
 type RulesFor = (job: Job, step: Step) => VictimRules | undefined;
 
 /** Tries every waiting job in fair order; a job that asks for no less than one that failed is not tried. */
-function search(session: Session, action: EvictingAction, rulesFor: RulesFor): void {
+function search(
+  session: Session,
+  action: EvictingAction,
+  rulesFor: RulesFor,
+  isCandidate: (job: Job) => boolean = () => true,
+): void {
   const { cluster, nowMs } = session;
   const counts = session.searchesOf(action);
   const budget = new ActionBudget(cluster.settings.searchBudgets, action);
   const jobs: Job[] = [];
   for (const [job, obstacle] of session.obstacles) {
-    if (!job.isGroup || !mayBeCured(obstacle, action)) continue;
+    if (!job.isGroup || !mayBeCured(obstacle, action) || !isCandidate(job)) continue;
     if (job.preemptsFromMs > nowMs) {
       session.wakeAt(job.preemptsFromMs);
       if (obstacle.type === "placement") session.obstacles.set(job, { type: "delay", untilMs: job.preemptsFromMs });
@@ -178,8 +207,9 @@ function search(session: Session, action: EvictingAction, rulesFor: RulesFor): v
       allowed.isReduced,
     );
     noteArrivals(session, rules);
-    // A search that was cut short says nothing about the next.
-    if (!allowed.isSpent && (rules === undefined || attempt.tellsOfOthers)) failures.push(attempt);
+    // A search that was cut short says nothing about the next, and neither does a job that has to wait for reclaim.
+    if (!allowed.isSpent && !session.postponed.has(job) && (rules === undefined || attempt.tellsOfOthers))
+      failures.push(attempt);
   }
 }
 

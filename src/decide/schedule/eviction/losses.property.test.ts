@@ -12,7 +12,7 @@ const rules: VictimRules = {
   reason,
   kind: "",
   isVictim: (job) => !job.name.startsWith("w"),
-  overuseOf: () => 0,
+  compareQueues: () => 0,
   // The core of one gang may not be touched: what it has beyond that may, as long as it lasts.
   mayLoseCore: ({ name }) => name !== "g0",
   mayTake: () => true,

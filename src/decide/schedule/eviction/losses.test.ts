@@ -9,6 +9,8 @@ import {
   type WorldWords,
   world,
 } from "../../../../testing/decide/scheduleCluster.ts";
+import { placeTask } from "../placement/placeTask.ts";
+import { Statement } from "../statement.ts";
 import { Losses } from "./losses.ts";
 import { type VictimRules, victimsUnder } from "./victimRules.ts";
 
@@ -16,7 +18,7 @@ const everybody: VictimRules = {
   reason: { action: "reclaim", evictor: undefined, why: "a test" },
   kind: "",
   isVictim: ({ name }) => name !== "w",
-  overuseOf: () => 0,
+  compareQueues: () => 0,
   mayLoseCore: () => true,
   mayTake: () => true,
   isFair: () => true,
@@ -74,12 +76,41 @@ describe("what a node would lose", () => {
   });
 });
 
-test("of all victims those of the queue that is furthest beyond its share come first, whatever their priority", () => {
+test("of all victims those of the queue that loses first come first, whatever their priority", () => {
   const older = gang("mid", 1, { gpus: 1, on: "n1" }, { priorityClassName: "train", createdMs: startMs - 9_000 });
   const cluster = world(together(one("low"), older, one("high", "build-preemptible")));
   cluster.refresh(startMs);
-  const overuseOf: VictimRules["overuseOf"] = ({ name }) => (name === "low" ? 0 : 1);
+  const isLast = ({ name }: { name: string }): number => Number(name === "low");
   const names = (rules: VictimRules) => victimsUnder(cluster, rules).map(({ name }) => name);
   expect(names(everybody)).toEqual(["low", "mid", "high"]);
-  expect(names({ ...everybody, overuseOf })).toEqual(["mid", "high", "low"]);
+  expect(names({ ...everybody, compareQueues: (a, b) => isLast(a) - isLast(b) })).toEqual(["mid", "high", "low"]);
+});
+
+test("a second look costs what has changed, not what there is", () => {
+  const names = Array.from({ length: 50 }, (_, at) => `n${at}`);
+  const victims = names.map((on) => gang(`v-${on}`, 8, { gpus: 1, on }, { minMember: 1 }));
+  const cluster = world({
+    nodes: names.map((name) => node(name)),
+    ...together(...victims, gang("w", 40, { gpus: 1 })),
+  });
+  cluster.refresh(startMs);
+  const statement = new Statement(cluster);
+  const waiting = [...cluster.tasks.values()].filter(({ job }) => job?.name === "w");
+  let looks = 0;
+  const isVictim: VictimRules["isVictim"] = (job) => {
+    looks++;
+    return job.name !== "w";
+  };
+  const rules = { ...everybody, isVictim };
+  const losses = new Losses(cluster);
+  const counts = waiting.map((task) => {
+    looks = 0;
+    const [loss] = losses.inOrder(task, rules);
+    for (const each of loss?.units.flat() ?? []) statement.evict(each, everybody.reason);
+    placeTask(cluster, statement, task);
+    return looks;
+  });
+  // The first look is at eight pods of fifty nodes; after it one node has changed each time.
+  expect(counts[0]).toBeGreaterThanOrEqual(400);
+  expect(Math.max(...counts.slice(1))).toBeLessThan(40);
 });

@@ -1,13 +1,15 @@
 import { isShared } from "../../../model/scheduling/gpuRequest.ts";
+import { Heap } from "../../../snapshot/heap.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { Job } from "../cluster/job.ts";
 import type { Holding, NodeState } from "../cluster/nodeState.ts";
 import { gpuAt } from "../cluster/resources.ts";
 import { compareTasks, isEvictable, type Task } from "../cluster/task.ts";
-import { isSatisfied, isStarting, spareUnitWith } from "../placement/gang.ts";
+import { coreRank, elasticRank, isSatisfied, isStarting, spareUnitWith, surplusCount } from "../placement/gang.ts";
 import { compareVictims, type VictimRules } from "./victimRules.ts";
 
 const nobody: ReadonlySet<Task> = new Set();
+const noJob: ReadonlySet<Job> = new Set();
 
 /** What a node would lose for a pod to fit there. */
 export interface Loss {
@@ -15,15 +17,24 @@ export interface Loss {
   /** Pods that go together, the first to lose first. */
   readonly units: readonly (readonly Task[])[];
   readonly pods: number;
+  /** How many jobs lose more than what they can do without. */
+  readonly cores: number;
   /** How many of them a budget of theirs would not let go. */
   readonly guarded: number;
-  /** The most important of those that lose something. */
+  /** The most important of those that lose something, and its rank before that. */
   readonly worst: Job;
+  readonly worstRank: number;
 }
 
 /** Losses for one kind of pod under one kind of rules, by the index of the node. */
 interface Known {
   readonly losses: (Loss | "not enough" | undefined)[];
+  /** The least first, with some that are so no longer. */
+  readonly inOrder: Heap<Loss>;
+  /** Nodes that have to be looked at again. */
+  readonly stale: Set<number>;
+  /** How many nodes would not have enough. */
+  refused: number;
   /** How far the changes of the nodes are heeded. */
   cursor: number;
 }
@@ -35,83 +46,268 @@ interface Known {
 export class Losses {
   private readonly cluster: Cluster;
   private readonly known = new Map<string, Known>();
+  private elastic: readonly Job[] | undefined;
 
   constructor(cluster: Cluster) {
     this.cluster = cluster;
   }
 
+  /**
+   * Whether a victim may have pods beyond its minimum. Jobs that have none when the action begins get none in it, but
+   * for those that grow by it: they are no victims.
+   */
+  hasSurplus(rules: VictimRules): boolean {
+    this.elastic ??= [...this.cluster.jobs.values()].filter((job) => elasticRank(job) === 2);
+    return this.elastic.some((job) => rules.isVictim(job));
+  }
+
   /** For every node that would accept the task. */
   *forTask(task: Task, rules: VictimRules): Iterable<Loss | "not enough"> {
-    const { fit, table } = this.cluster;
-    const { losses } = this.current(`${task.shape.id} ${rules.kind}`);
-    for (const node of table.nodes) {
-      if (!fit.accepts(task.shape, node.index)) continue;
-      losses[node.index] ??= this.lossOf(node, task, rules) ?? "not enough";
-      yield losses[node.index] as Loss | "not enough";
+    const { losses } = this.current(task, rules);
+    for (const { index } of this.cluster.table.nodes) {
+      const loss = losses[index];
+      if (loss !== undefined) yield loss;
     }
   }
 
-  /** What is known, without what is so no longer. */
-  private current(key: string): Known {
+  /** How many nodes accept the task, and would not have enough without any of their victims. */
+  refusedFor(task: Task, rules: VictimRules): number {
+    return this.current(task, rules).refused;
+  }
+
+  /**
+   * The least first. A caller that takes the first pays for what has changed, not for all nodes. Only one may be on its
+   * way through them.
+   */
+  *inOrder(task: Task, rules: VictimRules): Iterable<Loss> {
+    const { losses, inOrder } = this.current(task, rules);
+    const seen: Loss[] = [];
+    try {
+      for (let loss = inOrder.pop(); loss !== undefined; loss = inOrder.pop()) {
+        if (losses[loss.node.index] !== loss) continue;
+        seen.push(loss);
+        yield loss;
+      }
+    } finally {
+      for (const loss of seen) inOrder.push(loss);
+    }
+  }
+
+  /** What is known, with what has changed worked out again. */
+  private current(task: Task, rules: VictimRules): Known {
+    const { fit, table } = this.cluster;
+    const known = this.heeded(`${task.shape.id} ${rules.kind}`, rules);
+    for (const index of known.stale) {
+      if (known.losses[index] === "not enough") known.refused--;
+      const node = table.nodes[index] as NodeState;
+      const loss = fit.accepts(task.shape, index) ? (this.lossOf(node, task, rules) ?? "not enough") : undefined;
+      known.losses[index] = loss;
+      if (loss === "not enough") known.refused++;
+      else if (loss !== undefined) known.inOrder.push(loss);
+    }
+    known.stale.clear();
+    return known;
+  }
+
+  /** Notes what is so no longer. */
+  private heeded(key: string, rules: VictimRules): Known {
     const { table } = this.cluster;
     let known = this.known.get(key);
     const changed = known === undefined ? undefined : table.log.since(known.cursor);
     if (known === undefined || changed === undefined) {
-      known = { losses: [], cursor: table.log.end };
+      known = {
+        losses: [],
+        inOrder: new Heap<Loss>((a, b) => compareLosses(rules, a, b)),
+        stale: new Set(table.nodes.keys()),
+        refused: 0,
+        cursor: table.log.end,
+      };
       this.known.set(key, known);
       return known;
     }
     known.cursor = table.log.end;
     for (const index of new Set(changed)) {
-      known.losses[index] = undefined;
-      // A job that lost a pod here can spare fewer pods on other nodes.
+      known.stale.add(index);
+      // A victim that lost a pod here can spare fewer pods on other nodes.
       for (const { holder } of table.nodes[index]?.holdings ?? []) {
-        for (const { holdings } of (holder as Task).job?.tasks ?? []) {
-          for (const { node } of holdings) known.losses[node.index] = undefined;
+        const { job } = holder as Task;
+        if (job === undefined || !rules.isVictim(job)) continue;
+        for (const { holdings } of job.tasks) {
+          for (const { node } of holdings) if (node.index >= 0) known.stale.add(node.index);
         }
       }
     }
     return known;
   }
 
-  /** The victims on a node that let the task fit; undefined when evicting all of them is not enough. */
-  private lossOf(node: NodeState, task: Task, rules: VictimRules): Loss | undefined {
-    const { places, amounts } = task.shape;
-    const { later } = this.cluster.table;
-    const lacking = places.map((place, k) => (amounts[k] ?? 0) - (later[place]?.[node.index] ?? 0));
-    const hasEnough = (): boolean => lacking.every((each) => each <= 0);
+  /**
+   * The victims on a node that let the task fit; undefined when evicting all of them is not enough. What jobs can do
+   * without goes before what one of them needs: an elastic job shrinks before any job dies.
+   */
+  lossOf(node: NodeState, task: Task, rules: VictimRules, spared: ReadonlySet<Job> = noJob): Loss | undefined {
+    const victims = victimsOn(node, rules).filter(({ job }) => !spared.has(job));
+    const loss = this.lossAmong(victims, node, task, rules);
+    if (loss === undefined || loss.cores === 0 || loss.cores === loss.units.length) return loss;
+    // A job can spare one pod and has a small and a large one here: the large one may be enough.
+    const lack = new Lack(this.cluster, node, task);
+    const largest = [...victims].sort((a, b) => lack.partOf(b.other) - lack.partOf(a.other));
+    const other = this.lossAmong(largest, node, task, rules);
+    return other !== undefined && other.cores < loss.cores ? other : loss;
+  }
+
+  /** The same without the end of a job, from the jobs that can spare most: others may need the rest of the others. */
+  lossOfRichest(node: NodeState, task: Task, rules: VictimRules): Loss | undefined {
+    const surpluses = new Map<Job, number>();
+    const surplusOf = (job: Job): number => {
+      let surplus = surpluses.get(job);
+      if (surplus === undefined) {
+        surplus = surplusCount(job);
+        surpluses.set(job, surplus);
+      }
+      return surplus;
+    };
+    const richest = victimsOn(node, rules).sort((a, b) => surplusOf(b.job) - surplusOf(a.job));
+    const loss = this.lossAmong(richest, node, task, rules);
+    return loss?.cores === 0 ? loss : undefined;
+  }
+
+  private lossAmong(victims: readonly Victim[], node: NodeState, task: Task, rules: VictimRules): Loss | undefined {
     const isOpen = lacksMoreThanAmounts(task);
-    const units: (readonly Task[])[] = [];
+    const lack = new Lack(this.cluster, node, task);
+    const units: Unit[] = [];
     const taken = new Set<Task>();
-    const sharers = new Map([...node.groups.values()].map(({ id, laterHolders }) => [id, laterHolders]));
-    const victims = victimsOn(node, rules);
     const guarded = rules.guarded?.(victims.map(({ other }) => other).reverse()) ?? nobody;
-    const inOrder = [
-      ...victims.filter(({ other }) => !guarded.has(other)),
-      ...victims.filter(({ other }) => guarded.has(other)),
-    ];
-    let worst: Job | undefined;
-    for (const { other, job } of inOrder) {
-      if (!isOpen && hasEnough()) break;
-      if (taken.has(other)) continue;
-      const unit = unitWith(other, job, taken, rules);
-      if (unit === undefined) continue;
-      units.push(unit);
-      if (worst === undefined || compareVictims(rules, worst, job) < 0) worst = job;
-      for (const each of unit) {
-        taken.add(each);
-        const holding = each.holdings.find((one) => one.node === node);
-        if (holding === undefined) continue;
-        const freed = freedGpus(holding, sharers);
-        for (const [k, place] of places.entries()) {
-          const at = each.shape.places.indexOf(place);
-          const had = at >= 0 ? (each.shape.amounts[at] ?? 0) : place === gpuAt ? freed : 0;
-          lacking[k] = (lacking[k] ?? 0) - had;
-        }
+    const take = (of: readonly Victim[], unitWith: UnitWith): void => {
+      for (const { other, job } of of) {
+        if (!isOpen && lack.isEmpty) return;
+        if (taken.has(other)) continue;
+        const tasks = unitWith(other, job, taken, rules);
+        if (tasks === undefined || tasks.length === 0) continue;
+        for (const each of tasks) taken.add(each);
+        units.push({ job, tasks, isCore: unitWith === coreWith, freed: lack.without(tasks) });
+      }
+    };
+    for (const of of [
+      victims.filter(({ other }) => !guarded.has(other)),
+      victims.filter(({ other }) => guarded.has(other)),
+    ]) {
+      // Where every pod is moved no job dies, and one job is moved rather than two.
+      if (rules.replacesAll) take(of, smallestWith);
+      else {
+        take(of, spareWith);
+        const isInOrder = units.length === 0 && of.every(({ job }) => job.root.podSet !== undefined);
+        take(isInOrder ? of : byCore(of, rules), coreWith);
       }
     }
-    if (worst === undefined || !(isOpen || hasEnough())) return undefined;
-    return { node, units, pods: taken.size, guarded: [...taken].filter((each) => guarded.has(each)).length, worst };
+    if (units.length === 0 || !(isOpen || lack.isEmpty)) return undefined;
+    const needed = isOpen ? units : lack.needed(units);
+    const pods = needed.flatMap(({ tasks }) => tasks);
+    let worst = needed[0]?.job as Job;
+    for (const { job } of needed) if (compareVictims(rules, worst, job) < 0) worst = job;
+    return {
+      node,
+      units: needed.map(({ tasks }) => tasks),
+      pods: pods.length,
+      cores: needed.filter(({ isCore }) => isCore).length,
+      guarded: pods.filter((each) => guarded.has(each)).length,
+      worst,
+      worstRank: elasticRank(worst),
+    };
+  }
+}
+
+/** The fewest pods, and where jobs die the fewest of them; then the pods that are the first to lose. */
+export function compareLosses(rules: VictimRules, a: Loss, b: Loss): number {
+  const rankOf = (job: Job): number => (job === a.worst ? a.worstRank : b.worstRank);
+  return (
+    a.guarded - b.guarded ||
+    (rules.replacesAll ? 0 : a.cores - b.cores) ||
+    a.pods - b.pods ||
+    compareVictims(rules, a.worst, b.worst, rankOf) ||
+    // Of one job the last pod goes first.
+    compareTasks(b.units[0]?.[0] as Task, a.units[0]?.[0] as Task) ||
+    a.node.index - b.node.index
+  );
+}
+
+/** Pods of a job that go together. */
+interface Unit {
+  readonly job: Job;
+  readonly tasks: readonly Task[];
+  readonly isCore: boolean;
+  /** What they leave of what the task lacks; undefined where that depends on others that share a GPU with them. */
+  readonly freed: readonly number[] | undefined;
+}
+
+/** What a task lacks on a node, and how much of that is left when pods have gone. */
+class Lack {
+  private readonly node: NodeState;
+  private readonly places: readonly number[];
+  private readonly lacking: number[];
+  private readonly sharers: Map<string, number>;
+
+  constructor({ table: { later } }: Cluster, node: NodeState, { shape: { places, amounts } }: Task) {
+    this.node = node;
+    this.places = places;
+    this.lacking = places.map((place, k) => (amounts[k] ?? 0) - (later[place]?.[node.index] ?? 0));
+    this.sharers = new Map([...node.groups.values()].map(({ id, laterHolders }) => [id, laterHolders]));
+  }
+
+  get isEmpty(): boolean {
+    return this.lacking.every((each) => each <= 0);
+  }
+
+  /** The amounts that these leave, by place. */
+  without(tasks: readonly Task[]): readonly number[] | undefined {
+    const freed = this.places.map(() => 0);
+    let isShare = false;
+    for (const { holdings, shape } of tasks) {
+      const holding = holdings.find(({ node }) => node === this.node);
+      if (holding === undefined) continue;
+      if (holding.groups.length > 0) isShare = true;
+      const gpus = freedGpus(holding, this.sharers);
+      for (const [k, place] of this.places.entries()) {
+        const at = shape.places.indexOf(place);
+        freed[k] = (freed[k] ?? 0) + (at >= 0 ? (shape.amounts[at] ?? 0) : place === gpuAt ? gpus : 0);
+      }
+    }
+    for (const [k, each] of freed.entries()) this.lacking[k] = (this.lacking[k] ?? 0) - each;
+    return isShare ? undefined : freed;
+  }
+
+  /** How much of what the task lacks a pod has, as a sum of parts. */
+  partOf({ shape }: Task): number {
+    let part = 0;
+    for (const [k, place] of this.places.entries()) {
+      const at = shape.places.indexOf(place);
+      const lacking = this.lacking[k] ?? 0;
+      if (at >= 0 && lacking > 0) part += Math.min(1, (shape.amounts[at] ?? 0) / lacking);
+    }
+    return part;
+  }
+
+  /**
+   * Without units that the others make unnecessary: the last to lose stays first, and a core before a surplus. Of one
+   * job only the last unit can stay: what was taken before it went first because it is needed less.
+   */
+  needed(units: readonly Unit[]): readonly Unit[] {
+    if (units.length === 1) return units;
+    const kept = new Set(units);
+    for (const isCore of [true, false]) {
+      const goes = new Set<Job>();
+      for (const unit of [...units].reverse()) {
+        if (!kept.has(unit)) continue;
+        const { freed, job } = unit;
+        const isNeeded = freed === undefined || freed.some((each, k) => (this.lacking[k] ?? 0) + each > 0);
+        if (isNeeded || unit.isCore !== isCore || goes.has(job)) {
+          goes.add(job);
+          continue;
+        }
+        kept.delete(unit);
+        for (const [k, each] of freed.entries()) this.lacking[k] = (this.lacking[k] ?? 0) + each;
+      }
+    }
+    return units.filter((unit) => kept.has(unit));
   }
 }
 
@@ -126,9 +322,14 @@ function freedGpus({ groups }: Holding, sharers: Map<string, number>): number {
   return freed;
 }
 
+interface Victim {
+  readonly other: Task;
+  readonly job: Job;
+}
+
 /** Pods of victims on a node, the first to lose first; of one job the youngest. */
-function victimsOn(node: NodeState, rules: VictimRules): { other: Task; job: Job }[] {
-  const found: { other: Task; job: Job }[] = [];
+function victimsOn(node: NodeState, rules: VictimRules): Victim[] {
+  const found: Victim[] = [];
   for (const { holder, state } of node.holdings) {
     const other = holder as Task;
     const { job } = other;
@@ -142,17 +343,28 @@ function victimsOn(node: NodeState, rules: VictimRules): { other: Task; job: Job
   );
 }
 
-/**
- * As little as its job can do without, otherwise all of it; undefined when it may not lose that, or has to arrive
- * first.
- */
-function unitWith(task: Task, job: Job, taken: ReadonlySet<Task>, rules: VictimRules): readonly Task[] | undefined {
-  const spare = isSatisfied(job.root) ? spareUnitWith(job.root, task, isEvictable, taken) : undefined;
-  if (spare !== undefined) return spare.length > 0 ? spare : undefined;
+/** With its surplus gone a job is as any other of its priority. */
+function byCore(victims: readonly Victim[], rules: VictimRules): readonly Victim[] {
+  return [...victims].sort((a, b) => compareVictims(rules, a.job, b.job, coreRank));
+}
+
+/** What goes with a pod; undefined when the job may not lose that, or has to arrive first. */
+type UnitWith = (task: Task, job: Job, taken: ReadonlySet<Task>, rules: VictimRules) => readonly Task[] | undefined;
+
+/** As little as its job can do without. */
+const spareWith: UnitWith = (task, job, taken) =>
+  isSatisfied(job.root) ? spareUnitWith(job.root, task, isEvictable, taken) : undefined;
+
+/** All that is left of the job. */
+const coreWith: UnitWith = (task, job, taken, rules) => {
+  if (spareWith(task, job, taken, rules) !== undefined) return undefined;
   return rules.mayLoseCore(job) && !isStarting(job.root)
     ? evictableOf(job).filter((each) => !taken.has(each))
     : undefined;
-}
+};
+
+const smallestWith: UnitWith = (task, job, taken, rules) =>
+  spareWith(task, job, taken, rules) ?? coreWith(task, job, taken, rules);
 
 /** What a job has to lose, in an order that does not depend on how it came to be known. */
 export function evictableOf({ tasks }: Job): Task[] {

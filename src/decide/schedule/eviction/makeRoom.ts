@@ -1,21 +1,21 @@
-import { isShared, shareMemoryMiB } from "../../../model/scheduling/gpuRequest.ts";
-import type { Cluster } from "../cluster/cluster.ts";
+import { isShared } from "../../../model/scheduling/gpuRequest.ts";
 import type { Job } from "../cluster/job.ts";
-import type { Holding, NodeState } from "../cluster/nodeState.ts";
+import type { NodeState } from "../cluster/nodeState.ts";
 import type { PodShape } from "../cluster/podShape.ts";
-import { gpuAt } from "../cluster/resources.ts";
 import { compareTasks, isEvictable, type Task } from "../cluster/task.ts";
 import { standingText } from "../explain/explain.ts";
 import { mostOnOneNode } from "../explain/largestNode.ts";
-import { elasticRank, isStarting, type Step, surplusVictims } from "../placement/gang.ts";
+import { coreRank, isSatisfied, isStarting, type Step, surplusVictims } from "../placement/gang.ts";
 import { mustWaitTogether, placeStep, replaceAll } from "../placement/placeGang.ts";
 import { placeTask, problemOf } from "../placement/placeTask.ts";
+import { requiredDomains } from "../placement/topologyDomains.ts";
 import { placedRefusal } from "../queues/gates.ts";
 import { sortedJobs } from "../queues/order.ts";
 import type { Session } from "../session.ts";
-import { evictableOf, type Loss, type Losses, lacksMoreThanAmounts } from "./losses.ts";
+import { compareLosses, evictableOf, type Loss, type Losses, lacksMoreThanAmounts } from "./losses.ts";
 import type { Generator, JobBudget } from "./searchBudget.ts";
 import type { SearchCounts } from "./searchCounts.ts";
+import { Sparing } from "./sparing.ts";
 import { compareVictims, type VictimRules, victimsUnder } from "./victimRules.ts";
 
 /** The job that needs room, and the step that it is for. */
@@ -35,11 +35,24 @@ export interface RoomWish {
 export function makeRoom(session: Session, wish: RoomWish, rules: VictimRules, budget: JobBudget): boolean {
   for (const moves of rules.mayMove ? [false, true] : [false]) {
     const search = new Search(session, wish, rules, budget, moves);
-    if (search.run("NodeLocalGreedy")) return true;
-    if (!rules.replacesAll && search.run("MultiNodeGang")) return true;
+    if (search.run("NodeLocalGreedy")) {
+      // Pod by pod, a first one may have taken what a later one could have had without the end of a job.
+      if (wish.step.tasks.length === 1 || !search.endsJobs()) return true;
+      return (
+        search.instead(() => search.run("MultiNodeGang", true) || search.run("NodeLocalGreedy", true)) ||
+        search.run("NodeLocalGreedy")
+      );
+    }
+    if (rules.replacesAll && !hasTopology(wish.job)) continue;
+    if (search.run("MultiNodeGang", true) || search.run("MultiNodeGang")) return true;
   }
   return false;
 }
+
+/** How often a gang may try another node or job before one of its victims has to end. */
+const detourAttemptsMax = 256;
+/** Larger gangs do not try: for each of their pods all nodes are looked at. */
+const detourPodsMax = 64;
 
 class Search {
   private readonly session: Session;
@@ -51,9 +64,10 @@ class Search {
   /** Whether pods that may not be taken are looked at too: they have to find another place. */
   private readonly moves: boolean;
   private readonly mustMove = new Set<Job>();
-  /** How much more than its minimum each victim had before it lost something. */
+  /** Whether each victim had its minimum before it lost something. */
   private readonly ranks = new Map<Job, number>();
   private readonly start: number;
+  private isRepeated = false;
 
   constructor(session: Session, wish: RoomWish, rules: VictimRules, budget: JobBudget, moves: boolean) {
     this.session = session;
@@ -67,16 +81,44 @@ class Search {
   }
 
   /** True when the job has its place. Otherwise nothing has changed. */
-  run(generator: Generator): boolean {
+  run(generator: Generator, surplusOnly = false): boolean {
     const { statement, watch } = this.session;
+    if (surplusOnly && (this.rules.replacesAll || !this.losses.hasSurplus(this.rules))) return false;
     this.mustMove.clear();
     watch.searching();
-    const hasRoom = generator === "NodeLocalGreedy" ? this.nodeByNode() : this.allVictims();
+    const hasRoom = this.hasRoomBy(generator, surplusOnly);
     const isSolved = hasRoom && this.isAcceptable();
     if (hasRoom && !isSolved) this.counts.scenarios[generator].rejected++;
     if (!isSolved) statement.rollback(this.start);
     watch.searched(this.rules.reason.action, generator, isSolved);
     return isSolved;
+  }
+
+  /** Whether a job loses more than what it can do without, though others have such pods. */
+  endsJobs(): boolean {
+    return this.losses.hasSurplus(this.rules) && this.evictedByJob().some(([job]) => !isSatisfied(job.root));
+  }
+
+  /** Takes back what was found and tries another search; what was found before is found again without a budget. */
+  instead(other: () => boolean): boolean {
+    this.session.statement.rollback(this.start);
+    if (other()) return true;
+    this.isRepeated = true;
+    return false;
+  }
+
+  private hasRoomBy(generator: Generator, surplusOnly: boolean): boolean {
+    if (generator === "NodeLocalGreedy") return surplusOnly ? this.shrinkingOnly() : this.nodeByNode();
+    return this.rules.replacesAll ? this.domainByDomain() : this.allVictims(surplusOnly);
+  }
+
+  /** Counts an attempt; false when none is left. */
+  private mayTry(generator: Generator): boolean {
+    const scenarios = this.counts.scenarios[generator];
+    scenarios.emitted++;
+    if (!this.isRepeated && !this.budget.takeFor(generator)) return false;
+    scenarios.simulated++;
+    return true;
   }
 
   private get counts(): SearchCounts {
@@ -87,7 +129,7 @@ class Search {
   private nodeByNode(): boolean {
     const { cluster, statement } = this.session;
     if (hasTopology(this.job)) return false;
-    for (const task of this.step.tasks) {
+    for (const task of this.largestFirst()) {
       if (placeTask(cluster, statement, task)) continue;
       if (!this.freeNodeFor(task)) return false;
     }
@@ -96,27 +138,135 @@ class Search {
     return true;
   }
 
-  /** Evicts all candidates, then spares those that are not in the way. */
-  private allVictims(): boolean {
+  /** What is large finds a place more easily while there is room for it. */
+  private largestFirst(): readonly Task[] {
+    const { cluster } = this.session;
+    const { mostMiB } = cluster.gpuMemoryRange();
+    const sizeOf = (task: Task): number => cluster.vectorOf(task, mostMiB)[0];
+    return [...this.step.tasks].sort((a, b) => sizeOf(b) - sizeOf(a));
+  }
+
+  /**
+   * Pod after pod without the end of a job. Which surplus the first pods take decides whether the last find any, so
+   * other nodes and other jobs are tried, for some attempts.
+   */
+  private shrinkingOnly(): boolean {
+    const tasks = this.largestFirst();
+    if (tasks.length > detourPodsMax) return false;
+    let attemptsLeft = 2 * tasks.length + detourAttemptsMax;
     const { cluster, statement } = this.session;
-    const counts = this.counts.scenarios.MultiNodeGang;
-    counts.emitted++;
-    if (!this.budget.takeFor("MultiNodeGang")) return false;
-    counts.simulated++;
-    for (const victim of victimsUnder(cluster, this.rules)) {
-      for (let unit = this.unitOf(victim); unit.length > 0; unit = this.unitOf(victim)) {
-        if (!this.mayEvict(victim)) break;
-        for (const task of unit) this.evict(task, victim);
+    const place = (at: number): boolean => {
+      const task = tasks[at];
+      if (task === undefined) return true;
+      const before = statement.checkpoint();
+      if (placeTask(cluster, statement, task) && place(at + 1)) return true;
+      statement.rollback(before);
+      const losses = [...this.losses.forTask(task, this.rules)]
+        .filter((each) => each !== "not enough")
+        .filter(({ cores }) => cores === 0)
+        .sort((a, b) => compareLosses(this.rules, a, b));
+      for (const loss of losses) {
+        for (const { units } of [loss, this.losses.lossOfRichest(loss.node, task, this.rules) ?? loss]) {
+          if (--attemptsLeft < 0 || !this.mayTry("NodeLocalGreedy")) return false;
+          if (this.freeNode(loss.node, units, task) && place(at + 1)) return true;
+          statement.rollback(before);
+        }
       }
-    }
+      return false;
+    };
+    if (!place(0)) return false;
+    this.spareTheRest();
+    this.waitTogether();
+    return true;
+  }
+
+  /** Evicts all candidates, then spares those that are not in the way. */
+  private allVictims(surplusOnly: boolean): boolean {
+    const { cluster, statement } = this.session;
+    if (!this.mayTry("MultiNodeGang")) return false;
+    const victims = victimsUnder(cluster, this.rules);
+    for (const victim of victims) this.evictWhile(victim, (each) => surplusVictims(each.root, isEvictable) ?? []);
+    if (!surplusOnly) for (const victim of victims) this.evictWhile(victim, (each) => this.coreOf(each));
     if (!placeStep(cluster, statement, this.job, this.step).ok) return false;
     this.spareTheRest();
     this.waitTogether();
     return true;
   }
 
+  /**
+   * Moves pods out of one part of the topology after the other, the first to lose first, until the job fits there. A
+   * job that finds no other place is left where it is, and the part is tried without it.
+   */
+  private domainByDomain(): boolean {
+    const { statement } = this.session;
+    for (const { nodes, victims } of this.domains()) {
+      const immovable = new Set<Job>();
+      for (;;) {
+        if (!this.mayTry("MultiNodeGang")) return false;
+        const before = statement.checkpoint();
+        const stuck = this.freeDomain(
+          nodes,
+          victims.filter((job) => !immovable.has(job)),
+        );
+        if (stuck === undefined) {
+          this.waitTogether();
+          return true;
+        }
+        statement.rollback(before);
+        if (stuck === "not enough") break;
+        immovable.add(stuck);
+      }
+    }
+    return false;
+  }
+
+  /** What may hold the whole job, the domain whose pods are the first to lose first. */
+  private domains(): { nodes: readonly number[]; victims: readonly Job[] }[] {
+    const { cluster } = this.session;
+    const all = [...cluster.table.nodes.keys()];
+    const domains = (requiredDomains(cluster, this.job.root.topology) ?? [all]).map((nodes) => ({
+      nodes,
+      victims: this.victimsIn(nodes),
+    }));
+    return domains
+      .filter(({ victims }) => victims.length > 0)
+      .sort((a, b) => compareVictims(this.rules, a.victims[0] as Job, b.victims[0] as Job, coreRank));
+  }
+
+  private victimsIn(nodes: readonly number[]): readonly Job[] {
+    const jobs = new Set<Job>();
+    for (const at of nodes) {
+      for (const { holder } of this.session.cluster.table.nodes[at]?.holdings ?? []) {
+        const { job } = holder as Task;
+        if (job !== undefined && isEvictable(holder as Task) && this.rules.isVictim(job)) jobs.add(job);
+      }
+    }
+    return [...jobs].sort((a, b) => compareVictims(this.rules, a, b, coreRank));
+  }
+
+  /** Undefined when the job has its place and every victim another one; else the victim that has none. */
+  private freeDomain(nodes: readonly number[], victims: readonly Job[]): Job | "not enough" | undefined {
+    const { cluster, statement } = this.session;
+    const before = statement.checkpoint();
+    const place = (): boolean => placeStep(cluster, statement, this.job, this.step, { nodes }).ok;
+    const isPlaced = victims.slice(0, this.rules.jobsMax).some((victim) => {
+      for (const task of this.coreOf(victim)) this.evict(task, victim);
+      return place();
+    });
+    if (!isPlaced) return "not enough";
+    this.spareTheRest();
+    return this.stuckSince(before);
+  }
+
+  private evictWhile(victim: Job, unitOf: (victim: Job) => readonly Task[]): void {
+    for (let unit = unitOf(victim); unit.length > 0; unit = unitOf(victim)) {
+      if (!this.mayEvict(victim)) return;
+      for (const task of unit) this.evict(task, victim);
+    }
+  }
+
   private evict(task: Task, victim: Job): void {
-    if (!this.ranks.has(victim)) this.ranks.set(victim, elasticRank(victim));
+    if (!this.ranks.has(victim)) this.ranks.set(victim, coreRank(victim));
     const { standings } = this.rules.reason;
     // The first time: nothing of this queue has gone yet.
     if (victim.queue !== undefined && standings?.has(victim.queue) === false) {
@@ -199,7 +349,7 @@ class Search {
   }
 
   private evictedByJob(): [Job, Task[]][] {
-    const rankOf = (job: Job): number => this.ranks.get(job) ?? elasticRank(job);
+    const rankOf = (job: Job): number => this.ranks.get(job) ?? coreRank(job);
     return [...byJob(this.evicted())].sort(([a], [b]) => compareVictims(this.rules, b, a, rankOf));
   }
 
@@ -221,13 +371,8 @@ class Search {
     return statement.touchedSince(checkpoint).filter((task) => statement.evictionOf(task) !== undefined);
   }
 
-  /**
-   * What a job loses first: a pod beyond its minimum, a subgroup that it can do without, or all of it. Empty while that
-   * is being bound.
-   */
-  private unitOf(victim: Job): readonly Task[] {
-    const surplus = surplusVictims(victim.root, isEvictable);
-    if (surplus !== undefined) return surplus;
+  /** All that a job has left; nothing while that is being bound. */
+  private coreOf(victim: Job): readonly Task[] {
     if (!this.rules.mayLoseCore(victim) || isStarting(victim.root)) return [];
     return evictableOf(victim);
   }
@@ -236,40 +381,32 @@ class Search {
   private freeNodeFor(task: Task): boolean {
     const { statement } = this.session;
     const { counts } = this;
-    const scenarios = counts.scenarios.NodeLocalGreedy;
-    const options: Loss[] = [];
-    for (const loss of this.losses.forTask(task, this.rules)) {
-      if (loss === "not enough") counts.filtered++;
-      else options.push(loss);
-    }
-    for (const { node, units } of bestFirst(options, (a, b) => this.compareLosses(a, b))) {
-      scenarios.emitted++;
-      if (!this.budget.takeFor("NodeLocalGreedy")) return false;
-      scenarios.simulated++;
-      const before = statement.checkpoint();
-      if (this.freeNode(node, units, task) && this.isReplaced(before)) return true;
-      statement.rollback(before);
+    counts.filtered += this.losses.refusedFor(task, this.rules);
+    for (const loss of this.losses.inOrder(task, this.rules)) {
+      const immovable = new Set<Job>();
+      for (let tried: Loss | undefined = loss; tried !== undefined; ) {
+        if (!this.mayTry("NodeLocalGreedy")) return false;
+        const before = statement.checkpoint();
+        const isFreed = this.freeNode(tried.node, tried.units, task);
+        const stuck = isFreed && this.rules.replacesAll ? this.stuckSince(before) : undefined;
+        if (isFreed && stuck === undefined) return true;
+        statement.rollback(before);
+        if (stuck === undefined) break;
+        // Another pod of the node may have a place elsewhere.
+        immovable.add(stuck);
+        tried = this.losses.lossOf(loss.node, task, this.rules, immovable);
+      }
     }
     return false;
   }
 
-  /** Where every victim must find another place, each has it before the node is settled on. */
-  private isReplaced(since: number): boolean {
+  /** Gives every victim another place; the first that finds none. */
+  private stuckSince(checkpoint: number): Job | undefined {
     const { cluster, statement } = this.session;
-    if (!this.rules.replacesAll) return true;
-    for (const [victim, tasks] of byJob(this.evictedSince(since))) {
-      if (!replaceAll(cluster, statement, victim, tasks)) return false;
+    for (const [victim, tasks] of byJob(this.evictedSince(checkpoint))) {
+      if (!replaceAll(cluster, statement, victim, tasks)) return victim;
     }
-    return true;
-  }
-
-  private compareLosses(a: Loss, b: Loss): number {
-    return (
-      a.guarded - b.guarded ||
-      a.pods - b.pods ||
-      compareVictims(this.rules, a.worst, b.worst) ||
-      a.node.index - b.node.index
-    );
+    return undefined;
   }
 
   private freeNode(node: NodeState, units: readonly (readonly Task[])[], task: Task): boolean {
@@ -289,20 +426,15 @@ class Search {
     return true;
   }
 
-  /** Spares victims that are not in the way: the most important first, a gang as a whole. */
+  /** Victims that are not in the way stay. */
   private spareTheRest(): void {
-    const { cluster, statement } = this.session;
-    for (const tasks of this.inOrderOfSparing()) {
-      const before = statement.checkpoint();
-      const stays = tasks.every((task) => {
-        const [holding] = task.holdings;
-        // Its devices may be allocated to another pod by now.
-        if (holding === undefined || task.shape.hasDeviceClaims || !canStay(cluster, task, holding)) return false;
-        statement.unevict(task);
-        return true;
-      });
-      if (!stays || placedRefusal(this.job) !== undefined) statement.rollback(before);
-    }
+    const sparing = new Sparing(this.session, this.job, this.step, hasTopology(this.job));
+    sparing.spare(
+      this.inOrderOfSparing().map((tasks) => {
+        const job = tasks[0]?.job as Job;
+        return { job, tasks, wasIncomplete: this.ranks.get(job) === 0 };
+      }),
+    );
   }
 
   /**
@@ -325,32 +457,6 @@ function byJob(tasks: readonly Task[]): Map<Job, Task[]> {
     else known.push(task);
   }
   return found;
-}
-
-/** Whether no pod has taken, or been nominated to, what the task had. */
-function canStay({ fit, table }: Cluster, { shape }: Task, { node, groups }: Holding): boolean {
-  if (groups.length === 0) return fit.fitsLater(shape, node.index);
-  const memory = shareMemoryMiB(shape.gpu, node.gpuMemoryMiB);
-  let devices = 0;
-  for (const id of groups) {
-    const group = node.groups.get(id);
-    if (group === undefined || group.laterMiB + memory > node.gpuMemoryMiB) return false;
-    if (group.laterHolders === 0) devices++;
-  }
-  if ((table.later[gpuAt]?.[node.index] ?? 0) < devices) return false;
-  return shape.places.every(
-    (place, k) => place === gpuAt || (table.later[place]?.[node.index] ?? 0) >= (shape.amounts[k] ?? 0),
-  );
-}
-
-/** A caller that takes only the first option does not pay for the order of the others. */
-function* bestFirst<T extends object>(options: readonly T[], compare: (a: T, b: T) => number): Iterable<T> {
-  const [first, ...others] = options;
-  if (first === undefined) return;
-  let best = first;
-  for (const option of others) if (compare(option, best) < 0) best = option;
-  yield best;
-  for (const option of [...options].sort(compare)) if (option !== best) yield option;
 }
 
 /** What no eviction can cure: something is missing, or no node is large enough. */

@@ -15,11 +15,8 @@ export interface VictimRules {
   readonly kind: string;
   /** As it was before anything was taken. */
   readonly isVictim: (job: Job) => boolean;
-  /**
-   * How far the job's queue is beyond what it should have, before anything was taken: the queue with the most loses
-   * first.
-   */
-  readonly overuseOf: (job: Job) => number;
+  /** Which of two jobs' queues loses first, as they were before anything was taken: negative for the first one's. */
+  readonly compareQueues: (a: Job, b: Job) => number;
   /** Of pods, the most important first, those that a budget of theirs does not let go: they go last. */
   readonly guarded?: (tasks: readonly Task[]) => ReadonlySet<Task>;
   /** Whether the job may lose more than what it can do without. */
@@ -35,10 +32,10 @@ export interface VictimRules {
   readonly jobsMax: number;
 }
 
-/** The first to lose first: of the queue that has the most beyond its share, of the lowest priority, the youngest. */
+/** The first to lose first: of the queue that loses first, of the lowest priority, the youngest. */
 export function compareVictims(rules: VictimRules, a: Job, b: Job, rankOf: (job: Job) => number = elasticRank): number {
   if (a === b) return 0;
-  return rules.overuseOf(b) - rules.overuseOf(a) || compareJobs(b, a, rankOf);
+  return rules.compareQueues(a, b) || compareJobs(b, a, rankOf);
 }
 
 /** All jobs that may lose pods, the first to lose first. */
@@ -47,9 +44,7 @@ export function victimsUnder(cluster: Cluster, rules: VictimRules): Job[] {
   for (const job of cluster.jobs.values()) if (job.allocatedCount > 0 && rules.isVictim(job)) jobs.push(job);
   return sortedJobs(jobs)
     .reverse()
-    .map((job, at) => ({ job, at, over: rules.overuseOf(job) }))
-    .sort((a, b) => b.over - a.over || a.at - b.at)
-    .map(({ job }) => job);
+    .sort((a, b) => rules.compareQueues(a, b));
 }
 
 export function hasVictims(cluster: Cluster, rules: VictimRules): boolean {

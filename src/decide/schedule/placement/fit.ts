@@ -212,7 +212,9 @@ export class Fit {
       return (isNow ? availableTier * tierUnit : 0) + this.defaultScore(shape, at);
     }
     const wantsGpu = shape.gpu.type !== "none" || shape.asksForMig;
-    const sharing = isSharing && this.joinsSharedGpus(shape, node) ? sharingTier : 0;
+    // Where pods are spread, a node whose GPUs are free is better than one with a GPU to share.
+    const mayJoin = isSharing && this.settings.gpuStrategy !== "spread";
+    const sharing = mayJoin && this.joinsSharedGpus(shape, node) ? sharingTier : 0;
     return (this.tierOf(isNow, wantsGpu, at) + sharing) * tierUnit + this.placement(wantsGpu, at);
   }
 

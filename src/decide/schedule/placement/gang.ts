@@ -58,6 +58,16 @@ export function elasticRank(job: Job): number {
   return surplusOf(job.root) > 0 ? 2 : 1;
 }
 
+/** The same without what it has above its minimum. */
+export function coreRank(job: Job): number {
+  return Math.min(1, elasticRank(job));
+}
+
+/** How many pods and subgroups a running job has above its minimum. */
+export function surplusCount({ root }: Job): number {
+  return isSatisfied(root) ? surplusOf(root) : 0;
+}
+
 function surplusOf(node: GroupNode): number {
   if (node.podSet !== undefined) return node.podSet.allocated - node.podSet.min;
   const satisfied = node.children.filter(isSatisfied);

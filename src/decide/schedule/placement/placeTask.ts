@@ -209,9 +209,26 @@ function spotAt(cluster: Cluster, task: Task, at: number): Spot | undefined {
   if (room === "none") return undefined;
   const hasRoom = room === "now" && fit.fitsNow(task.shape, at) && fit.fitsLater(task.shape, at);
   if (hasRoom && devices?.lacksOnlyName === true) return undefined;
-  const isNow = hasRoom && devices?.isNow !== false;
+  const isNow = hasRoom && devices?.isNow !== false && !awaitsShare(cluster, task, node);
   const groups = isShared(task.shape.gpu) ? chooseGroups(cluster, task, node, isNow) : [];
   return groups === undefined ? undefined : { node, groups, isNow, devices };
+}
+
+/**
+ * Whether a pod would open a free GPU although one that stays shared will have room for it in a moment. It waits: a
+ * whole GPU is worth more than the time that a pod takes to end.
+ */
+function awaitsShare({ settings }: Cluster, { shape: { gpu } }: Task, { groups, gpuMemoryMiB }: NodeState): boolean {
+  if (gpu.type === "none" || gpu.type === "whole" || settings.gpuStrategy === "spread") return false;
+  const wanted = shareMemoryMiB(gpu, gpuMemoryMiB);
+  let now = 0;
+  let later = 0;
+  for (const { holders, laterHolders, usedMiB, laterMiB } of groups.values()) {
+    if (holders === 0 || laterHolders === 0 || laterMiB + wanted > gpuMemoryMiB) continue;
+    later++;
+    if (usedMiB + wanted <= gpuMemoryMiB) now++;
+  }
+  return now < gpu.devices && later >= gpu.devices;
 }
 
 /** Whether the node's plugin has given away so many GPUs that these would be too many. */

@@ -42,8 +42,9 @@ export function candidateSets(
   const pinned = requiredAt < 0 ? undefined : pinnedDomain(cluster, labels.slice(0, requiredAt + 1), running);
   const sets: Candidates[] = [];
   const from = Math.max(preferredAt, requiredAt);
+  const rooms = from < 0 ? [] : labels.slice(0, from + 1).map((_, at) => roomsAt(cluster, labels, at, inside, tasks));
   for (let depth = from; depth >= Math.max(0, requiredAt); depth--) {
-    for (const domain of fitting(cluster, labels.slice(0, depth + 1), inside, tasks)) {
+    for (const domain of fitting(rooms.slice(0, depth + 1), tasks)) {
       if (pinned !== undefined && !domain.name.startsWith(pinned)) continue;
       sets.push({ nodes: domain.nodes, bonus: closeness(cluster, labels, preferredAt, tasks, within.bonus) });
     }
@@ -121,18 +122,46 @@ function insideOf({ table }: Cluster, labels: readonly string[], nodes: readonly
   return nodes.filter((at) => labels.every((label) => table.nodes[at]?.labels[label] !== undefined));
 }
 
-/** Domains that can hold all tasks, as far as a rough count tells; the one with the least left over first. */
-function fitting(
+/** A domain and how many pods have room in it. */
+interface RatedDomain {
+  readonly domain: Domain;
+  readonly room: number;
+}
+
+/** The domains of one level, by name. */
+type Rooms = ReadonlyMap<string, RatedDomain>;
+
+function roomsAt(
   cluster: Cluster,
   labels: readonly string[],
+  depth: number,
   nodes: readonly number[],
   tasks: readonly Task[],
-): Domain[] {
-  const rated = domainsOf(cluster, labels, nodes).map((domain) => ({ domain, room: roomIn(cluster, domain, tasks) }));
+): Rooms {
+  const domains = domainsOf(cluster, labels.slice(0, depth + 1), nodes);
+  return new Map(domains.map((domain) => [domain.name, { domain, room: roomIn(cluster, domain, tasks) }]));
+}
+
+/**
+ * Domains of the last of some levels that can hold all tasks, as far as a rough count tells; the one with the least
+ * left over first, by the widest level in which two of them differ: a zone that is in use is filled before another is
+ * begun.
+ */
+function fitting(levels: readonly Rooms[], tasks: readonly Task[]): Domain[] {
+  const pathOf = (name: string): number[] => {
+    const parts = name.split("/").slice(0, -1);
+    return levels.map((rooms, at) => rooms.get(`${parts.slice(0, at + 1).join("/")}/`)?.room ?? 0);
+  };
+  const rated = [...(levels.at(-1)?.values() ?? [])].filter(({ room }) => room >= tasks.length);
   return rated
-    .filter(({ room }) => room >= tasks.length)
-    .sort((a, b) => a.room - b.room || (a.domain.name < b.domain.name ? -1 : 1))
+    .map(({ domain }) => ({ domain, path: pathOf(domain.name) }))
+    .sort((a, b) => comparePaths(a.path, b.path) || (a.domain.name < b.domain.name ? -1 : 1))
     .map(({ domain }) => domain);
+}
+
+function comparePaths(a: readonly number[], b: readonly number[]): number {
+  for (const [at, room] of a.entries()) if (room !== b[at]) return room - (b[at] ?? 0);
+  return 0;
 }
 
 function domainsOf(cluster: Cluster, labels: readonly string[], nodes: readonly number[]): Domain[] {

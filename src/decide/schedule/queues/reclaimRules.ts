@@ -39,7 +39,10 @@ export function reclaimRules(session: Session, job: Job, step: Step): VictimRule
     reason: { ...reasonFor("reclaim", job, reclaimText(job, leaf)), standings: new Map() },
     kind: `${leaf.name} ${kindOf(rivals)}`,
     isVictim: (victim) => isOfQueue(victim) && victim.isPreemptible && rivalOf(victim)?.mayLose === true,
-    overuseOf: (victim) => rivalOf(victim)?.overuse ?? 0,
+    compareQueues: (a, b) => {
+      const [ours, theirs] = [rivalOf(a), rivalOf(b)];
+      return ours === undefined || theirs === undefined || ours === theirs ? 0 : byLoss(ours, theirs);
+    },
     mayLoseCore: (victim) => !isProtected(session, victim, reclaimMinRuntimeMs(session, victim, leaf)),
     mayTake: (victim) => {
       const levels = diverge(victim);
@@ -88,11 +91,22 @@ function* siblingsOf({ queues }: Cluster, queue: QueueState): Iterable<QueueStat
   for (const each of queue.parent === undefined ? queues.roots : queue.parent.children) if (each !== queue) yield each;
 }
 
+/**
+ * The queue that loses first: one that is beyond its fair share, then the one with the lower priority, then the one
+ * that is furthest beyond. What a queue within its share lost it would take back from the others.
+ */
+function byLoss(a: Rival, b: Rival): number {
+  return Number(b.overuse > 0) - Number(a.overuse > 0) || a.queue.priority - b.queue.priority || b.overuse - a.overuse;
+}
+
 /** Which jobs may lose, in which order. */
 function kindOf(rivals: ReadonlyMap<QueueState, Rival>): string {
-  const losers = [...rivals.values()].filter(({ mayLose }) => mayLose).sort((a, b) => b.overuse - a.overuse);
+  const losers = [...rivals.values()].filter(({ mayLose }) => mayLose).sort(byLoss);
   return losers
-    .map(({ queue, overuse }, at) => `${overuse === losers[at - 1]?.overuse ? "=" : ">"}${queue.name}`)
+    .map((rival, at) => {
+      const before = losers[at - 1];
+      return `${before !== undefined && byLoss(before, rival) === 0 ? "=" : ">"}${rival.queue.name}`;
+    })
     .join(" ");
 }
 

@@ -1,0 +1,51 @@
+import type { Job } from "../cluster/job.ts";
+import { nextSteps, type Step } from "../placement/gang.ts";
+import { requestOf } from "../queues/gates.ts";
+import type { QueueState } from "../queues/queueTree.ts";
+import { reclaimRules } from "../queues/reclaimRules.ts";
+import type { Session } from "../session.ts";
+
+interface Reclaimer {
+  readonly job: Job;
+  readonly step: Step;
+  readonly gpuMilli: number;
+}
+
+/**
+ * Jobs that wait and may take back what is their queue's own, one of each queue: the one that asks for least may take
+ * most. A job that such a one may take is not started just before it: it would run for the moment until it is evicted.
+ */
+export class Reclaimers {
+  private readonly session: Session;
+  private known: ReadonlyMap<QueueState, Reclaimer> | undefined;
+
+  constructor(session: Session) {
+    this.session = session;
+  }
+
+  /** Whether one of them may evict the job, with what its queue has now. */
+  mayTake(job: Job): boolean {
+    this.known ??= this.byQueue();
+    for (const [queue, { job: reclaimer, step }] of this.known) {
+      // It may have got its place meanwhile.
+      if (queue === job.queue || !this.session.obstacles.has(reclaimer)) continue;
+      if (reclaimRules(this.session, reclaimer, step)?.isVictim(job) === true) return true;
+    }
+    return false;
+  }
+
+  private byQueue(): ReadonlyMap<QueueState, Reclaimer> {
+    const { cluster, obstacles, nowMs } = this.session;
+    const least = new Map<QueueState, Reclaimer>();
+    for (const [job, { type }] of obstacles) {
+      if (type !== "placement" || job.queue === undefined || job.preemptsFromMs > nowMs) continue;
+      const [step] = nextSteps(job);
+      if (step === undefined) continue;
+      const [gpuMilli] = requestOf(cluster, step.tasks);
+      if (gpuMilli < (least.get(job.queue)?.gpuMilli ?? Number.POSITIVE_INFINITY)) {
+        least.set(job.queue, { job, step, gpuMilli });
+      }
+    }
+    return least;
+  }
+}

@@ -12,7 +12,7 @@ import type { WorkloadCaches } from "./workloadCaches.ts";
 
 /** Keeps as many pods as each ReplicaSet wants. */
 export function addReplicaSets(controllers: Controllers, caches: WorkloadCaches): void {
-  const { inFlight, pods, replicaSets } = caches;
+  const { inFlight, pods, podNames, replicaSets } = caches;
   const recorder = caches.recorder("replicaset-controller");
   const limits = new LimitEvents(recorder, replicaSets.cache);
   /** Why the last creates or deletes of a set were refused, until they are not. */
@@ -26,7 +26,7 @@ export function addReplicaSets(controllers: Controllers, caches: WorkloadCaches)
         revision: inFlight.revisionOf([podKind]),
         replicaSet,
         pods: pods.candidatesOf(replicaSet),
-        isTaken: (podName) => pods.has(namespace, podName),
+        isTaken: (podName) => podNames.has(replicaSet, podName),
         relatedPods: siblings(replicaSet).flatMap((sibling) => pods.ownedBy(sibling)),
         ...(failure && { failure }),
       },

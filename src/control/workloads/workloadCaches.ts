@@ -33,11 +33,13 @@ import {
   volumeClaimKind,
 } from "./kinds.ts";
 import { OwnedObjects } from "./ownedObjects.ts";
+import { UsedNames } from "./usedNames.ts";
 
 /** What the cluster's own controllers share: in-flight writes, and one cache per kind. */
 export class WorkloadCaches {
   readonly inFlight: InFlightWrites;
   readonly pods: OwnedObjects<Pod>;
+  readonly podNames: UsedNames<Pod>;
   readonly nodes: OwnedObjects<Node>;
   readonly deployments: OwnedObjects<Deployment>;
   readonly replicaSets: OwnedObjects<ReplicaSet>;
@@ -73,6 +75,7 @@ export class WorkloadCaches {
     const inFlight = new InFlightWrites(controllers, kinds);
     this.inFlight = inFlight;
     this.pods = new OwnedObjects(inFlight, podKind);
+    this.podNames = new UsedNames(this.pods.cache);
     this.nodes = new OwnedObjects(inFlight, nodeKind);
     this.deployments = new OwnedObjects(inFlight, deploymentKind);
     this.replicaSets = new OwnedObjects(inFlight, replicaSetKind);

@@ -22,6 +22,8 @@ export async function errors(probe: Probe): Promise<void> {
   await probe.compare("create again", "POST", collection, configMap);
   for (const path of oddPaths) {
     for (const method of ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]) {
+      // A trailing slash does not keep a real server from deleting the namespace.
+      if (method === "DELETE" && path === `${inNamespace}/`) continue;
       const body = /^P/.test(method) ? configMap : undefined;
       const options = method === "PATCH" ? { headers: patchTypes.merge } : {};
       await probe.compare(`${method} ${path}`, method, path, body, options);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { shrunk, tally, unknown } from "./known.ts";
+import { tally, unknown } from "./known.ts";
 import type { Case } from "./probe.ts";
 
 function answered(name: string, real: number, ours: number, paths: string[] = []): Case {
@@ -15,25 +15,36 @@ test("a case whose status differs is a line of its own, fields are counted by ki
     answered("pods: c=1", 422, 422, [".message"]),
   ]);
   expect([...found]).toEqual([
+    ["cases", 3],
     ["status 422 201\tpods: a=1", 1],
     ["answer\tpods: .spec.x[].y", 2],
   ]);
 });
 
-test("the list of known differences takes nothing in and forgets what is gone", () => {
+test("more cases, and another status, are not known", () => {
   const known = new Map([
-    ["gone", 3],
-    ["fewer", 5],
-    ["as before", 1],
+    ["cases", 5],
+    ["status 422 201\tpods: a", 1],
+    ["answer\tpods: .spec", 4],
   ]);
-  const found = new Map([
-    ["fewer", 2],
-    ["as before", 1],
-    ["new", 1],
+  const mended = new Map([
+    ["cases", 5],
+    ["answer\tpods: .spec", 5],
   ]);
-  expect([...shrunk(known, found)]).toEqual([
-    ["fewer", 2],
-    ["as before", 1],
+  expect([...unknown(mended, known)]).toEqual([]);
+  const other = new Map([
+    ["cases", 4],
+    ["status 422 201\tpods: b", 1],
   ]);
-  expect([...unknown(found, known)]).toEqual([["new", 1]]);
+  expect([...unknown(other, known)]).toEqual([["status 422 201\tpods: b", 1]]);
+  const more = new Map([
+    ["cases", 6],
+    ["answer\tpods: .spec", 5],
+    ["answer\tpods: .status", 1],
+  ]);
+  expect([...unknown(more, known)].map(([line]) => line)).toEqual([
+    "cases",
+    "answer\tpods: .spec",
+    "answer\tpods: .status",
+  ]);
 });

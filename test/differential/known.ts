@@ -1,10 +1,13 @@
 /**
- * Differences that are known. One file for each suite; a line is a case whose status differs, or a field that differs in
- * so many cases. The lists only shrink: a run fails on what is not listed, and `--shrink` takes out what is gone.
+ * Differences that are known. One file for each suite: how many cases differ, then a line for each case whose status
+ * differs, and for each field that differs in so many cases. The lists only shrink: a run fails when more cases differ,
+ * or another status does. A case whose status was mended may still differ in fields, so these lines may change.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { Case } from "./probe.ts";
+
+const casesLine = "cases";
 
 /** Count of cases by line. */
 export type Tally = Map<string, number>;
@@ -12,6 +15,8 @@ export type Tally = Map<string, number>;
 /** A suite's differences as lines of its file. Wording is not kept: it is counted only. */
 export function tally(cases: readonly Case[]): Tally {
   const lines: Tally = new Map();
+  const isDifferent = ({ differences }: Case) => differences.some(({ wording }) => !wording);
+  lines.set(casesLine, cases.filter(isDifferent).length);
   for (const { name, status, differences } of cases) {
     if (status.real !== status.ours) {
       add(lines, `status ${status.real} ${status.ours}\t${name}`);
@@ -63,13 +68,9 @@ export function writeKnown(suite: string, known: Tally): void {
 
 /** What was found beyond the list. */
 export function unknown(found: Tally, known: Tally): Tally {
-  return new Map([...found].filter(([line, count]) => count > (known.get(line) ?? 0)));
-}
-
-/** The list without what is gone; never longer, never higher. */
-export function shrunk(known: Tally, found: Tally): Tally {
-  const kept = [...known].map(([line, count]): [string, number] => [line, Math.min(count, found.get(line) ?? 0)]);
-  return new Map(kept.filter(([, count]) => count > 0));
+  const isMore = (found.get(casesLine) ?? 0) > (known.get(casesLine) ?? 0);
+  const isFresh = ([line, count]: [string, number]) => count > (known.get(line) ?? 0);
+  return new Map([...found].filter((entry) => isFresh(entry) && (isMore || entry[0].startsWith("status"))));
 }
 
 function fileOf(suite: string): string {

@@ -230,7 +230,7 @@ test.each<[string, Draft, object]>([
   ],
   [
     "admissionregistration.k8s.io/mutatingadmissionpolicies",
-    policy({ mutations: [{ patchType: "JSONPatch", jsonPatch: { expression: "[]" } }], validations: undefined }),
+    policy({ mutations: [{ patchType: "JSONPatch", jsonPatch: { expression: "[JSONPatch{}]" } }], validations: undefined }),
     { spec: { reinvocationPolicy: "Never" } },
   ],
   ["admissionregistration.k8s.io/mutatingadmissionpolicybindings", named({ spec: { policyName: "p" } }), {}],

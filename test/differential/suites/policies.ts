@@ -182,7 +182,7 @@ function mutation(expression: string, patchType = "JSONPatch"): unknown {
     metadata: { name: "pm" },
     spec: {
       reinvocationPolicy: "Never",
-      matchConstraints: { resourceRules: [rule(["configmaps"])] },
+      matchConstraints: { resourceRules: [{ ...rule(["configmaps"]), operations: ["CREATE"] }] },
       mutations: [{ patchType, ...patch }],
     },
   };

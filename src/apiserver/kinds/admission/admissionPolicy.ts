@@ -110,7 +110,6 @@ export const mutatingPolicyStrategy = strategyOfKind<MutatingAdmissionPolicy>({
   setDefaults(policy) {
     if (policy.spec === undefined) return;
     policy.spec.failurePolicy ??= "Fail";
-    policy.spec.reinvocationPolicy ??= "Never";
     setMatchResourcesDefaults(policy.spec.matchConstraints);
   },
   prepareForCreate: (_policy, context) => context.warn(notRun),

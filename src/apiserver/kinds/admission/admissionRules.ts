@@ -59,6 +59,10 @@ export function checkRule(rule: NamedRuleWithOperations, path: string, errors: F
     }
   }
   for (const [i, verb] of verbs.entries()) checkOneOf(verb, operations, `${path}.operations[${i}]`, errors);
+  const isRepeatedName = repeats();
+  for (const [i, name] of (rule.resourceNames ?? []).entries()) {
+    if (isRepeatedName(name)) errors.push(duplicate(`${path}.resourceNames[${i}]`, name));
+  }
   checkOneOf(rule.scope, ["*", "Cluster", "Namespaced"], `${path}.scope`, errors);
 }
 

@@ -35,6 +35,11 @@ describe("is refused when it is created", () => {
       ({ spec }) => (spec.securityContext = { windowsOptions: { runAsUserName: "" } }),
       "cannot be an empty string",
     ],
+    [
+      "pods",
+      ({ spec }) => (spec.dnsConfig = { searches: ["Bad Value!"] }),
+      "spec.dnsConfig.searches[0]: Invalid value",
+    ],
     ["runtimeclasses", (object) => (object.overhead = { podFixed: { x: "1" } }), "overhead.limits[x]: Invalid value"],
     ["controllerrevisions", (object) => (object.data = []), "data must be a valid JSON object"],
     ["jobs", ({ spec }) => (spec.managedBy = "x"), "must be a domain-prefixed path"],
@@ -70,6 +75,23 @@ describe("is refused when it is created", () => {
   ])("%s: %s", (plural, change, message) => {
     expect(createErrors(plural, change)).toContain(message);
   });
+});
+
+test("a selector of a Job with an unknown operator is refused as a field", () => {
+  const broken: Change = ({ spec }) => {
+    spec.manualSelector = true;
+    spec.selector = { matchExpressions: [{ key: "a", operator: "x" }] };
+  };
+  expect(createErrors("jobs", broken)).toContain("spec.selector.matchExpressions[0].operator");
+});
+
+test("a device status without conditions is judged, and no internal error", () => {
+  const { key, object } = changed("resourceclaims", () => {});
+  const stored = create(key, object).object;
+  const { errors } = updateStatus(key, stored, (next) => {
+    next.status = { devices: [{ device: "d", conditions: null }] };
+  });
+  expect(errors.join("\n")).toContain("status.devices[0].driver: Required value");
 });
 
 describe("is taken", () => {

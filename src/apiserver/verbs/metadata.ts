@@ -24,10 +24,6 @@ export function validateMetadata(object: KubeObject, resource: Resource): FieldE
     for (const message of nameErrors(rule, metadata.name))
       errors.push(invalid("metadata.name", metadata.name, message));
   }
-  const { generation } = metadata;
-  if (generation !== undefined && generation < 0) {
-    errors.push(invalid("metadata.generation", generation, "must be greater than or equal to 0"));
-  }
   if (metadata.labels !== undefined) errors.push(...validateLabels(metadata.labels, "metadata.labels"));
   if (metadata.annotations !== undefined) errors.push(...validateAnnotations(metadata.annotations));
   if (metadata.ownerReferences !== undefined) errors.push(...validateOwners(metadata.ownerReferences));

@@ -22,9 +22,12 @@ export function checkJobSpec(spec: JobSpec, path: string, errors: FieldError[], 
   if (needsSelector) {
     if (spec.selector === undefined) errors.push(required(`${path}.selector`));
     else {
+      const before = errors.length;
       checkLabelSelector(spec.selector, `${path}.selector`, errors);
       if (spec.template !== undefined) {
-        checkTemplateMatchesSelector(spec.template, spec.selector, `${path}.template`, errors);
+        // A selector that cannot be read matches nothing, and says so itself.
+        if (errors.length === before)
+          checkTemplateMatchesSelector(spec.template, spec.selector, `${path}.template`, errors);
       }
     }
   }

@@ -147,6 +147,10 @@ function checkDnsConfig(spec: PodSpec, path: string, errors: FieldError[]): void
   if (searches.length > 32) {
     errors.push(invalid(`${path}.searches`, searches, "must not have more than 32 search paths"));
   }
+  for (const [i, search] of searches.entries()) {
+    // A dot at the end means that the name is complete; a dot alone is the root.
+    if (search !== ".") checkDnsSubdomain(search.replace(/\.$/, ""), `${path}.searches[${i}]`, errors);
+  }
   if (searches.join(" ").length > 2048) {
     errors.push(
       invalid(

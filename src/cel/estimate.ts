@@ -129,8 +129,8 @@ class Estimator {
   }
 
   /**
-   * How large the variable of a loop may be. For keys of a map Kubernetes assumes nothing; an item of a computed list is
-   * taken to be as large as the value that the whole rule is about. Undefined for parts of the data.
+   * How large the variable of a loop may be. For keys of a map Kubernetes assumes nothing; an item of a computed list
+   * is taken to be as large as the value that the whole rule is about. Undefined for parts of the data.
    */
   private variableSize(expr: Expr): number | undefined {
     const ref = expr.op === "ident" ? this.checked.refs.get(expr) : undefined;

@@ -1,4 +1,4 @@
-/** Literals that can be judged before anything runs: patterns, durations, timestamps, and lists of more than one type. */
+/** Literals that can be judged before anything runs: patterns, durations, timestamps, lists of mixed types. */
 import type { Expr } from "./ast.ts";
 import type { CheckError, Checked } from "./check.ts";
 import { compilePattern } from "./regex.ts";

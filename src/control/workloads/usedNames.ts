@@ -8,9 +8,9 @@ const namesMax = 200;
 const ownersMax = 2000;
 
 /**
- * Names that objects of an owner had and have no longer. Names follow from the owner and a slot, so that a create that is
- * sent twice meets itself; a new object must not have the name of one that was seen to go, or a client that waits for the
- * name to go waits for ever. A restart forgets them: such a wait is shorter than that.
+ * Names that objects of an owner had and have no longer. Names follow from the owner and a slot, so that a create that
+ * is sent twice meets itself; a new object must not have the name of one that was seen to go, or a client that waits
+ * for the name to go waits for ever. A restart forgets them: such a wait is shorter than that.
  */
 export class UsedNames<T extends KubeObject> {
   /** By UID of the owner. Owners and names that were added first come first. */

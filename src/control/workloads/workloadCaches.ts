@@ -10,6 +10,7 @@ import type {
   PersistentVolumeClaim,
   Pod,
   ReplicaSet,
+  ReplicationController,
   Service,
   StatefulSet,
 } from "../../model/kubernetes.generated.ts";
@@ -28,6 +29,7 @@ import {
   nodeKind,
   podKind,
   replicaSetKind,
+  replicationControllerKind,
   serviceKind,
   statefulSetKind,
   volumeClaimKind,
@@ -43,6 +45,7 @@ export class WorkloadCaches {
   readonly nodes: OwnedObjects<Node>;
   readonly deployments: OwnedObjects<Deployment>;
   readonly replicaSets: OwnedObjects<ReplicaSet>;
+  readonly replicationControllers: OwnedObjects<ReplicationController>;
   readonly statefulSets: OwnedObjects<StatefulSet>;
   readonly daemonSets: OwnedObjects<DaemonSet>;
   readonly revisions: OwnedObjects<ControllerRevision>;
@@ -62,6 +65,7 @@ export class WorkloadCaches {
       nodeKind,
       deploymentKind,
       replicaSetKind,
+      replicationControllerKind,
       statefulSetKind,
       daemonSetKind,
       controllerRevisionKind,
@@ -79,6 +83,7 @@ export class WorkloadCaches {
     this.nodes = new OwnedObjects(inFlight, nodeKind);
     this.deployments = new OwnedObjects(inFlight, deploymentKind);
     this.replicaSets = new OwnedObjects(inFlight, replicaSetKind);
+    this.replicationControllers = new OwnedObjects(inFlight, replicationControllerKind);
     this.statefulSets = new OwnedObjects(inFlight, statefulSetKind);
     this.daemonSets = new OwnedObjects(inFlight, daemonSetKind);
     this.revisions = new OwnedObjects(inFlight, controllerRevisionKind);

@@ -1,6 +1,6 @@
 /**
- * Expressions of admission policies and of webhooks' match conditions, compiled when they are written: an undeclared name,
- * a wrong type or a bad literal is refused then, and not with the first request.
+ * Expressions of admission policies and of webhooks' match conditions, compiled when they are written: an undeclared
+ * name, a wrong type or a bad literal is refused then, and not with the first request.
  */
 import { compile } from "../../../cel/cel.ts";
 import {

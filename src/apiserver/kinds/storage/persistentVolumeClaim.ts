@@ -67,7 +67,7 @@ export const persistentVolumeClaimStrategy = strategyOfKind<PersistentVolumeClai
   },
 });
 
-/** A source that fills no volume is dropped rather than refused; so is one in another namespace, which a gate guards. */
+/** A source that fills no volume is dropped, not refused; so is one in another namespace, which a gate guards. */
 function dropImpossibleSources(spec: PersistentVolumeClaimSpec): void {
   if (!isPossibleSource(spec.dataSource)) delete spec.dataSource;
   if (spec.dataSourceRef?.namespace) delete spec.dataSourceRef;

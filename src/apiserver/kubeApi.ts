@@ -200,9 +200,9 @@ class InProcessKube implements KubeApi {
     if ((namespace === "") === resource.type.namespaced) throw unknownPath();
     // Over HTTP an empty name would quietly mean the whole collection.
     if (name === "" && (verb !== "create" || subresource !== "")) throw badRequest("resource name may not be empty");
-    if (resource.type.virtual) throw methodNotAllowed(resource.groupResource, verb);
+    if (resource.type.virtual) throw methodNotAllowed();
     const verbs = subresource === "" ? resource.type.verbs : verbsOf(resource, subresource);
-    if (!verbs.includes(verb)) throw methodNotAllowed(resource.groupResource, verb);
+    if (!verbs.includes(verb)) throw methodNotAllowed();
     return { resource, namespace, name, subresource };
   }
 
@@ -211,7 +211,7 @@ class InProcessKube implements KubeApi {
     this.demand(kind, { verb, subresource: "", namespace, ...pinnedFields(verb, fieldSelector) });
     const resource = this.resource(kind);
     if (namespace !== "" && !resource.type.namespaced) throw unknownPath();
-    if (!resource.type.verbs.includes(verb)) throw methodNotAllowed(resource.groupResource, verb);
+    if (!resource.type.verbs.includes(verb)) throw methodNotAllowed();
     return { resource, namespace, name: "", subresource: "" };
   }
 

@@ -18,7 +18,7 @@ export type Expr =
   | { readonly op: "if"; readonly at: number; readonly test: Expr; readonly then: Expr; readonly otherwise: Expr }
   | { readonly op: "list"; readonly at: number; readonly items: readonly ListItem[] }
   | { readonly op: "map"; readonly at: number; readonly entries: readonly MapEntry[] }
-  | { readonly op: "struct"; readonly at: number; readonly name: string }
+  | { readonly op: "struct"; readonly at: number; readonly name: string; readonly fields: readonly StructField[] }
   | Fold
   | { readonly op: "bind"; readonly at: number; readonly name: string; readonly value: Expr; readonly body: Expr }
   | {
@@ -28,6 +28,14 @@ export type Expr =
       readonly name: string;
       readonly body: Expr;
     };
+
+/** A field of a message that an expression builds. */
+export interface StructField {
+  readonly at: number;
+  readonly name: string;
+  readonly value: Expr;
+  readonly optional: boolean;
+}
 
 export interface Select {
   readonly op: "select";

@@ -1,4 +1,4 @@
-import { check } from "./check.ts";
+import { type CheckOptions, check } from "./check.ts";
 import { estimateCost } from "./estimate.ts";
 import type { Frame, Run } from "./frame.ts";
 import { CelSyntaxError } from "./lexer.ts";
@@ -26,7 +26,7 @@ export interface CelProgram {
 /** Each message ends with the line and a mark under the place, as users know it. */
 export type CompileResult = { ok: true; program: CelProgram } | { ok: false; errors: readonly string[] };
 
-export interface CompileOptions {
+export interface CompileOptions extends CheckOptions {
   readonly variables: Readonly<Record<string, CelType>> | ReadonlyMap<string, CelType>;
   /** What the expression must yield; dyn is accepted and checked when it runs. */
   readonly result?: CelType;
@@ -48,7 +48,7 @@ function compileWithin(expression: string, options: CompileOptions): CompileResu
   const { variables } = options;
   const types = variables instanceof Map ? variables : new Map(Object.entries(variables));
   const expr = parse(expression);
-  const { checked, errors } = check(expr, types);
+  const { checked, errors } = check(expr, types, options);
   if (errors.length > 0) {
     return { ok: false, errors: errors.map(({ at, message }) => located(expression, at, message)) };
   }

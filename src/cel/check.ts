@@ -1,5 +1,6 @@
 import type { Call, Expr, Fold, Select } from "./ast.ts";
 import type { CelFunction } from "./functions.ts";
+import { literalErrors } from "./literals.ts";
 import { qualifiedName } from "./parse.ts";
 import { globalFunctions, memberFunctions } from "./registry.ts";
 import {
@@ -56,10 +57,23 @@ for (const name of ["google.protobuf.Timestamp", "google.protobuf.Duration", "op
   typeNames.add(name);
 for (const name of ["net.IP", "net.CIDR", "kubernetes.URL", "kubernetes.Semver"]) typeNames.add(name);
 
-export function check(expr: Expr, variables: ReadonlyMap<string, CelType>): { checked: Checked; errors: CheckError[] } {
-  const checker = new Checker(variables);
+/** What an environment adds to the functions that all have. */
+export interface CheckOptions {
+  /** `cel.bind(x, 1, x + 1)`: only device selectors know it. */
+  readonly hasBindings?: boolean | undefined;
+  /** Messages that may be built, by name: `JSONPatch{op: "add"}`. */
+  readonly messageType?: ((name: string) => CelType | undefined) | undefined;
+}
+
+export function check(
+  expr: Expr,
+  variables: ReadonlyMap<string, CelType>,
+  options: CheckOptions = {},
+): { checked: Checked; errors: readonly CheckError[] } {
+  const checker = new Checker(variables, options);
   checker.visit(expr);
-  return { checked: checker, errors: checker.errors };
+  const errors = checker.errors.length > 0 ? checker.errors : literalErrors(expr, checker);
+  return { checked: checker, errors };
 }
 
 class Checker implements Checked {
@@ -72,7 +86,10 @@ class Checker implements Checked {
   slots = 0;
   private readonly scopes: Map<string, { slot: number; type: CelType }>[] = [];
 
-  constructor(variables: ReadonlyMap<string, CelType>) {
+  private readonly options: CheckOptions;
+
+  constructor(variables: ReadonlyMap<string, CelType>, options: CheckOptions) {
+    this.options = options;
     const scope = new Map<string, { slot: number; type: CelType }>();
     for (const [name, type] of variables) scope.set(name, { slot: this.slots++, type });
     this.scopes.push(scope);
@@ -140,6 +157,9 @@ class Checker implements Checked {
         const test = this.visit(expr.test);
         const then = this.visit(expr.then);
         const otherwise = this.visit(expr.otherwise);
+        // A literal without items has the type of the other branch.
+        if (isEmptyLiteral(expr.then) && otherwise.kind === then.kind && isBool(test)) return otherwise;
+        if (isEmptyLiteral(expr.otherwise) && otherwise.kind === then.kind && isBool(test)) return then;
         const agree = assignable(then, otherwise, new Map()) || assignable(otherwise, then, new Map());
         if (!isBool(test) || !agree) return this.noOverload(expr.at, "_?_:_", [test, then, otherwise]);
         return joinTypes(then, otherwise);
@@ -164,10 +184,13 @@ class Checker implements Checked {
         return mapType(key ?? dynType, value ?? dynType, expr.entries.length);
       }
       case "struct":
-        return this.error(expr.at, `undeclared reference to '${expr.name}' (in container '')`);
+        return this.struct(expr);
       case "fold":
         return this.fold(expr);
       case "bind": {
+        if (this.options.hasBindings !== true) {
+          return this.error(expr.at, "undeclared reference to 'cel' (in container '')");
+        }
         const value = this.visit(expr.value);
         let body: CelType = dynType;
         this.within(expr, [[expr.name, value]], () => {
@@ -188,6 +211,21 @@ class Checker implements Checked {
         return body;
       }
     }
+  }
+
+  private struct(expr: Expr & { op: "struct" }): CelType {
+    const message = this.options.messageType?.(expr.name);
+    if (message === undefined) {
+      return this.error(expr.at, `undeclared reference to '${expr.name}' (in container '')`);
+    }
+    for (const { at, name, value, optional } of expr.fields) {
+      const given = this.element(value, optional);
+      const declared = message.kind === "object" ? (message.fields.get(name)?.type ?? noType) : dynType;
+      if (declared !== noType && assignable(declared, given, new Map())) continue;
+      const wanted = declared === noType ? "" : typeText(declared);
+      this.error(at, `expected type of field '${name}' is '${wanted}' but provided type is '${typeText(given)}'`);
+    }
+    return message;
   }
 
   private element(expr: Expr, optional: boolean): CelType {
@@ -358,6 +396,12 @@ class Checker implements Checked {
     const applied = receiver === undefined ? `(${args})` : `${typeText(receiver)}.(${args})`;
     return this.error(at, `found no matching overload for '${name}' applied to '${applied}'`);
   }
+}
+
+const noType: CelType = { kind: "opaque", name: "" };
+
+function isEmptyLiteral(expr: Expr): boolean {
+  return (expr.op === "list" && expr.items.length === 0) || (expr.op === "map" && expr.entries.length === 0);
 }
 
 function isBool(type: CelType): boolean {

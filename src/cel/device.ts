@@ -51,7 +51,7 @@ export type DeviceExpression =
   | { readonly ok: false; readonly message: string };
 
 export function compileDeviceExpression(expression: string): DeviceExpression {
-  const result = compile(expression, { variables: deviceVariables, result: boolType });
+  const result = compile(expression, { variables: deviceVariables, result: boolType, hasBindings: true });
   if (!result.ok) return { ok: false, message: `compilation failed: ${result.errors.join("\n")}` };
   return { ok: true, program: result.program, reads: readsOf(parse(expression)) };
 }

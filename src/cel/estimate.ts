@@ -22,6 +22,8 @@ class Estimator {
   private readonly checked: Checked;
   /** Slots of the variables that hold a computed value, not a part of the data. */
   private readonly computed = new Set<number>();
+  /** Slots of the variables that hold keys of a map, for which no schema declares a limit. */
+  private readonly keys = new Set<number>();
 
   constructor(checked: Checked) {
     this.checked = checked;
@@ -38,7 +40,7 @@ class Estimator {
       case "select":
         return this.checked.refs.has(expr) ? this.referenceCost(expr) : this.cost(expr.target) + 1;
       case "has":
-        return Math.max(0, this.cost(expr.select.target) - 1);
+        return this.cost(expr.select.target);
       case "index":
         return this.cost(expr.target) + this.cost(expr.index) + 1;
       case "call":
@@ -82,6 +84,7 @@ class Estimator {
       return inner + (over === "map" ? 1 : this.size(second));
     }
     const isText = type?.kind === "string" || type?.kind === "bytes";
+    if (/^_[<>]/.test(fn.name) && type !== undefined && !isText && type.kind !== "dyn") return inner + 1;
     if (fn.name === "_+_" && type !== undefined && !isText && type.kind !== "dyn") return inner + 1;
     if (first !== undefined && type?.kind === "list" && listWalks.has(fn.name)) {
       return inner + this.size(first) * (1 + traversal(this.textSize(first, type.elem)));
@@ -125,8 +128,30 @@ class Estimator {
     for (const slot of this.checked.locals.get(owner) ?? []) this.computed.add(slot);
   }
 
+  /**
+   * How large the variable of a loop may be. For keys of a map Kubernetes assumes nothing; an item of a computed list
+   * is taken to be as large as the value that the whole rule is about. Undefined for parts of the data.
+   */
+  private variableSize(expr: Expr): number | undefined {
+    const ref = expr.op === "ident" ? this.checked.refs.get(expr) : undefined;
+    if (ref === undefined || !("slot" in ref)) return undefined;
+    const self = this.selfType();
+    if (self === undefined) return undefined;
+    if (this.keys.has(ref.slot)) return 0;
+    if (!this.computed.has(ref.slot)) return undefined;
+    return self.kind === "object" ? 0 : sizeOfType(self);
+  }
+
+  /** The type of `self` in rules of custom resources; undefined in all other expressions. */
+  private selfType(): CelType | undefined {
+    for (const [expr, type] of this.checked.types) if (expr.op === "ident" && expr.name === "self") return type;
+    return undefined;
+  }
+
   private foldCost(expr: Fold): number {
     this.follow(expr, expr.range);
+    const [key] = this.checked.locals.get(expr) ?? [];
+    if (key !== undefined && this.checked.types.get(expr.range)?.kind === "map") this.keys.add(key);
     const range = this.cost(expr.range);
     const count = this.size(expr.range);
     const body = this.cost(expr.body);
@@ -162,6 +187,11 @@ class Estimator {
   /** The largest size a value of this expression can have. */
   private size(expr: Expr): number {
     switch (expr.op) {
+      case "ident": {
+        const size = this.variableSize(expr);
+        if (size !== undefined) return size;
+        break;
+      }
       case "const":
         return constantSize(expr.value);
       case "list":

@@ -59,5 +59,7 @@ export function regexCost(textSize: number, patternSize: number): number {
 }
 
 export const traverseFirst: Cost = (a) => traversal(a);
+/** A prefix is read, not the text behind it. */
+export const traverseSecond: Cost = (_, b) => traversal(b);
 export const traverseAny: Cost = (a, _b, _c, isText) => (isText ? traversal(a) : a);
 export const sameSize: Cost = (a) => a;

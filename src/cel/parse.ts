@@ -1,4 +1,4 @@
-import type { Call, Expr, FoldKind, ListItem, MapEntry } from "./ast.ts";
+import type { Call, Expr, FoldKind, ListItem, MapEntry, StructField } from "./ast.ts";
 import { CelSyntaxError, intLiteral, type Token, tokenize } from "./lexer.ts";
 
 /** Reads the text of a CEL expression into a tree; macros become nodes here, as upstream does it. */
@@ -196,27 +196,27 @@ class Parser {
         this.expect("]");
         target = { op: "index", at: token.at, target, index, optional };
       } else if (this.is("{") && qualifiedName(target) !== undefined) {
-        this.skipFields();
-        target = { op: "struct", at: token.at, name: qualifiedName(target) as string };
+        const fields = this.fields();
+        target = { op: "struct", at: token.at, name: qualifiedName(target) as string, fields };
       } else {
         return target;
       }
     }
   }
 
-  /**
-   * Objects cannot be built in these environments; the checker reports it, here the text only has to be well formed.
-   */
-  private skipFields(): void {
+  private fields(): StructField[] {
+    const fields: StructField[] = [];
     this.expect("{");
     while (!this.accept("}")) {
-      this.accept("?");
+      const optional = this.accept("?");
       const name = this.take();
       if (name.kind !== "ident") throw unexpected(name);
+      const { at } = this.peek();
       this.expect(":");
-      this.expression();
+      fields.push({ at, name: name.text, value: this.expression(), optional });
       if (!this.accept(",") && !this.is("}")) throw unexpected(this.peek());
     }
+    return fields;
   }
 
   private args(close: string): Expr[] {

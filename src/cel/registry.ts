@@ -1,7 +1,7 @@
 import type { CelFunction } from "./functions.ts";
+import { authorizationLibrary } from "./library/authorization.ts";
 import { kubernetesLibrary } from "./library/kubernetes.ts";
 import { listLibrary } from "./library/lists.ts";
-import { mathLibrary } from "./library/math.ts";
 import { optionalLibrary } from "./library/optionals.ts";
 import { standardLibrary } from "./library/standard.ts";
 import { stringLibrary } from "./library/strings.ts";
@@ -10,7 +10,14 @@ import { stringLibrary } from "./library/strings.ts";
 const members = new Map<string, CelFunction[]>();
 const globals = new Map<string, CelFunction[]>();
 
-for (const library of [standardLibrary, stringLibrary, listLibrary, mathLibrary, optionalLibrary, kubernetesLibrary]) {
+for (const library of [
+  standardLibrary,
+  stringLibrary,
+  listLibrary,
+  optionalLibrary,
+  kubernetesLibrary,
+  authorizationLibrary,
+]) {
   for (const each of library) {
     const table = each.member ? members : globals;
     const known = table.get(each.name);

@@ -78,6 +78,8 @@ export function typeText(type: CelType): string {
       return "google.protobuf.Timestamp";
     case "duration":
       return "google.protobuf.Duration";
+    case "null":
+      return "null_type";
     default:
       return type.kind;
   }
@@ -182,7 +184,7 @@ export interface Signature {
   readonly result: CelType;
 }
 
-const named: Readonly<Record<string, CelType>> = {
+const named: Record<string, CelType> = {
   dyn: dynType,
   bool: boolType,
   int: intType,
@@ -200,9 +202,17 @@ const named: Readonly<Record<string, CelType>> = {
   CIDR: { kind: "opaque", name: "net.CIDR" },
   Semver: { kind: "opaque", name: "kubernetes.Semver" },
   Format: { kind: "opaque", name: "kubernetes.NamedFormat" },
+  PathCheck: { kind: "opaque", name: "kubernetes.authorization.PathCheck" },
+  GroupCheck: { kind: "opaque", name: "kubernetes.authorization.GroupCheck" },
+  ResourceCheck: { kind: "opaque", name: "kubernetes.authorization.ResourceCheck" },
+  Decision: { kind: "opaque", name: "kubernetes.authorization.Decision" },
 };
+named["Authorizer"] = objectType("kubernetes.authorization.Authorizer", {
+  requestResource: named["ResourceCheck"] as CelType,
+});
 
 export const quantityType = named["Quantity"] as CelType;
+export const authorizerType = named["Authorizer"] as CelType;
 export const semverType = named["Semver"] as CelType;
 
 /**

@@ -758,7 +758,7 @@ describe.each<{ about: string; rows: Row[] }>([
         path: "/api/v1/namespaces/default/nodes/x",
         ...notFound,
       },
-      { name: "nothing at all", method: "GET", path: "/nope", ...notFound },
+      { name: "a version that nothing serves", method: "GET", path: "/api/v9", ...notFound },
       { name: "a path of 5000 steps", method: "GET", path: `/api/v1${"/a".repeat(5000)}`, ...notFound },
       { name: "POST to an object", method: "POST", path: victim, body: {}, code: 405, reason: "MethodNotAllowed" },
       { name: "PUT to a collection", method: "PUT", path: maps, body: {}, code: 405, reason: "MethodNotAllowed" },

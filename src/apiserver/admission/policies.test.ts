@@ -53,7 +53,7 @@ describe("a policy", () => {
     ],
     [
       "with its fixed words when the computed ones fail",
-      { ...isA, message: "fixed", messageExpression: "object.spec.none" },
+      { ...isA, message: "fixed", messageExpression: "string(object.spec.none)" },
       { message: "fixed" },
     ],
     [

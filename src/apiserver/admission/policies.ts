@@ -28,7 +28,7 @@ import { type Selectors, selectorsOf, selectsRequest } from "./selectRequest.ts"
 
 const policiesKey = "admissionregistration.k8s.io/validatingadmissionpolicies";
 const bindingsKey = "admissionregistration.k8s.io/validatingadmissionpolicybindings";
-const variableNames = ["object", "oldObject", "request", "params", "namespaceObject", "variables"];
+const variableNames = ["object", "oldObject", "request", "params", "namespaceObject", "variables", "authorizer"];
 const reasonCodes: Readonly<Record<string, number>> = {
   Unauthorized: 401,
   Forbidden: 403,

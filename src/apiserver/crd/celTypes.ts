@@ -66,6 +66,11 @@ function buildType(schema: Structural, isResource: boolean, name: string): CelTy
   }
 }
 
+/** maxLength counts characters, of which each may have four bytes; sizes are bytes. */
+function bytesMax(maxLength: number | undefined): number | undefined {
+  return maxLength === undefined ? undefined : 4 * maxLength;
+}
+
 function stringTypeOf(schema: Structural): CelType {
   switch (schema.format) {
     case "byte":
@@ -78,7 +83,7 @@ function stringTypeOf(schema: Structural): CelType {
     default: {
       const longest =
         schema.enumTexts === undefined ? undefined : Math.max(0, ...Array.from(schema.enumTexts, (t) => t.length));
-      return { ...stringType, max: longest ?? schema.maxLength ?? requestBytes - 2 } as CelType;
+      return { ...stringType, max: longest ?? bytesMax(schema.maxLength) ?? requestBytes - 2 } as CelType;
     }
   }
 }

@@ -178,7 +178,7 @@ describe("a set of cliques", () => {
       'spec.template.cliques[0].spec.minAvailable: Invalid value: "object": minAvailable must not be greater than replicas',
     ]);
     expect(write(resource, set([clique("a", { replicas: 1 }, { startsAfter: ["b"] })])).errors).toEqual([
-      "spec.template.cliques: Forbidden: startsAfter of one of 1 cliques names an unknown clique",
+      "spec.template.cliques: Forbidden: startsAfter of a clique names an unknown clique",
     ]);
   });
 

@@ -169,7 +169,7 @@ function compileVersion(crd: CustomResourceDefinition, version: CustomResourceDe
 
 function plainPath(text: string): string[] {
   const path = parseSimplePath(text);
-  return typeof path === "string" ? [] : path;
+  return typeof path === "string" ? text.split(".").slice(1) : path;
 }
 
 function decode(

@@ -132,7 +132,6 @@ function checkType(schema: JsonObject, path: string, level: Level, errors: Field
     errors.push(invalid(`${path}.type`, type, "must be object at the root"));
   }
   if (isIntOrString) {
-    if (type !== "") errors.push(invalid(`${path}.type`, type, "must be empty if x-kubernetes-int-or-string is true"));
     if (preserves) {
       const why = "must be false if x-kubernetes-int-or-string is true";
       errors.push(invalid(`${path}.x-kubernetes-preserve-unknown-fields`, true, why));

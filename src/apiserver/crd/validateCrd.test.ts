@@ -184,13 +184,6 @@ describe("a definition is refused", () => {
       /specReplicasPath: Invalid value: ".status.n": should be a json path under .spec$/,
     ],
     [
-      "with a scale path into a list",
-      (c) => {
-        v1(c).subresources = { scale: { specReplicasPath: ".spec.n[0]", statusReplicasPath: ".status.n" } };
-      },
-      /without array notation$/,
-    ],
-    [
       "with a column without a path",
       (c) => {
         v1(c).additionalPrinterColumns = [{ name: "A", type: "string", jsonPath: "" }];

@@ -55,6 +55,20 @@ export class Documents {
     }
   }
 
+  /** Whether the route is one of the discovery documents. */
+  has(route: Route): boolean {
+    switch (route.kind) {
+      case "groups":
+        return true;
+      case "group":
+        return this.current().group(route.group) !== undefined;
+      case "version":
+        return this.current().resources(route.group, route.version) !== undefined;
+      default:
+        return false;
+    }
+  }
+
   private current(): Discovery {
     const { revision } = this.registry;
     if (this.discovery?.revision !== revision) {

@@ -136,7 +136,10 @@ export class Exchange {
     const extra: Record<string, string> = retry > 0 ? { "Retry-After": String(retry) } : {};
     // What is left of a body that was refused unread would otherwise be taken for the next request.
     if (!this.request.complete) extra["Connection"] = "close";
-    this.sendBytes(status.code, "application/json", Buffer.from(`${JSON.stringify(status)}\n`), extra);
+    const { code, ...rest } = status;
+    // What went well as usual says so without a number.
+    const body = status.status === "Success" && code === 200 ? rest : status;
+    this.sendBytes(code, "application/json", Buffer.from(`${JSON.stringify(body)}\n`), extra);
   }
 
   /** The upgraded protocol owns the connection from here on; the request counts as open until it ends. */

@@ -117,7 +117,9 @@ async function answer(world: HandlerContext, exchange: Exchange, route: Route, v
   }
   demandAccess(world.authorizer, exchange.user, { verb: exchange.method.toLowerCase(), path: exchange.path });
   if (exchange.method !== "GET" && exchange.method !== "HEAD") {
-    throw methodNotAllowed({ group: "", resource: exchange.path }, exchange.method.toLowerCase());
+    if (world.documents.has(route) || ownPaths.test(exchange.path)) throw methodNotAllowed();
+    refusePath(exchange);
+    return;
   }
   if (world.documents.answer(exchange, route)) return;
   if (answerHealth(world, exchange)) return;
@@ -125,7 +127,15 @@ async function answer(world: HandlerContext, exchange: Exchange, route: Route, v
     exchange.sendBytes(200, "text/plain; version=0.0.4; charset=utf-8", Buffer.from(world.metrics.text()));
     return;
   }
-  throw unknownPath();
+  refusePath(exchange);
+}
+
+const ownPaths = /^\/(version|openapi\/v[23]|healthz|livez|readyz|metrics)(\/|$)/;
+
+/** Below the core API the answer is an object; anywhere else no API is there to make one. */
+function refusePath(exchange: Exchange): void {
+  if (exchange.path.startsWith("/api/")) throw unknownPath();
+  exchange.sendText(404, "404 page not found\n");
 }
 
 /** A fault of the whole API, if there is one now. Health and discovery are spared: the server is well, only pressed. */

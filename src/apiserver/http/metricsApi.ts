@@ -50,7 +50,7 @@ export function answerMetrics(
 ): void {
   const type = metricsResources.find(({ plural }) => plural === route.plural);
   if (type === undefined || route.version !== version || route.subresource !== "") throw unknownPath();
-  if (verb !== "get" && verb !== "list") throw methodNotAllowed({ group: metricsGroup, resource: route.plural }, verb);
+  if (verb !== "get" && verb !== "list") throw methodNotAllowed();
   const representation = exchange.negotiate();
   const timestamp = formatTime(core.clock.nowMs());
   const { store } = core;

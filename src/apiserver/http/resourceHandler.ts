@@ -83,6 +83,7 @@ export async function handleResource(world: ResourceContext, exchange: Exchange,
   }
   const resource = core.registry.find(route.group, route.version, route.plural);
   if (resource === undefined || !scopeFits(resource, route)) throw unknownPath();
+  if (exchange.method === "HEAD") throw methodNotAllowed();
   if (resource.deprecation !== undefined) exchange.warn(resource.deprecation);
   const target: Target = {
     resource,
@@ -95,7 +96,7 @@ export async function handleResource(world: ResourceContext, exchange: Exchange,
     return;
   }
   if (!resource.type.verbs.includes(verb) || !shapeFits(resource, route, verb)) {
-    throw methodNotAllowed(resource.groupResource, verb);
+    throw methodNotAllowed();
   }
   if (verb === "watch") await watch(world, exchange, target);
   else await handleObject(world, exchange, target, verb);
@@ -173,7 +174,7 @@ async function handleObject(world: ResourceContext, exchange: Exchange, target: 
       return;
     }
     default:
-      throw methodNotAllowed(resource.groupResource, verb);
+      throw methodNotAllowed();
   }
 }
 

@@ -48,7 +48,7 @@ export async function handleSubresource(
   }
   const row = resource.type.subresources.find((one) => one.name === subresource);
   if (row === undefined) throw unknownPath();
-  if (!row.verbs.includes(verb) && !isConnect(subresource)) throw methodNotAllowed(resource.groupResource, verb);
+  if (!row.verbs.includes(verb) && !isConnect(subresource)) throw methodNotAllowed();
   switch (subresource) {
     case "binding":
       await bind(world, exchange, target, row);
@@ -127,7 +127,7 @@ async function bind({ core }: SubresourceContext, exchange: Exchange, target: Ta
   const call = callOf(exchange, "CreateOptions");
   const binding = await readAs(exchange, row, call);
   await bindObject(core, target, binding, call);
-  exchange.sendStatus({ ...success({}, 201), code: 201 });
+  exchange.sendStatus(success({}, 201));
 }
 
 async function evict(
@@ -142,7 +142,7 @@ async function evict(
   const { options, dryRun } = deleteOptionsOf(exchange.query, isObject(sent) ? sent : {});
   const call = { ...base, dryRun: base.dryRun || dryRun.includes("All") };
   await evictObject(core, target, eviction, options, call);
-  exchange.sendStatus({ ...success({}, 201), code: 201 });
+  exchange.sendStatus(success({}, 201));
 }
 
 async function scale({ core }: SubresourceContext, exchange: Exchange, target: Target, verb: string): Promise<void> {
@@ -189,7 +189,7 @@ async function handleVirtual(
   const { core, rbac, authorizer, sources } = world;
   const { resource } = target;
   const { kind } = resource.type;
-  if (verb !== "create") throw methodNotAllowed(resource.groupResource, verb);
+  if (verb !== "create") throw methodNotAllowed();
   const call = callOf(exchange, "CreateOptions");
   const sent = await requireBody(exchange, call.fieldValidation !== "Ignore");
   const question = resource.decode(sent, call.fieldValidation, call.warn);
@@ -199,7 +199,7 @@ async function handleVirtual(
     const name = question.metadata.name ?? "";
     if (name === "") throw badRequest("name is required");
     await bindObject(core, { ...target, resource: pods, name, subresource: "binding" }, question, call);
-    exchange.sendStatus({ ...success({}, 201), code: 201 });
+    exchange.sendStatus(success({}, 201));
     return;
   }
   const review = reviews[kind as keyof typeof reviews];

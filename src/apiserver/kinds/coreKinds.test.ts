@@ -230,8 +230,12 @@ test.each<[string, Draft, object]>([
   ],
   [
     "admissionregistration.k8s.io/mutatingadmissionpolicies",
-    policy({ mutations: [{ patchType: "JSONPatch", jsonPatch: { expression: "[]" } }], validations: undefined }),
-    { spec: { reinvocationPolicy: "Never" } },
+    policy({
+      reinvocationPolicy: "Never",
+      mutations: [{ patchType: "JSONPatch", jsonPatch: { expression: "[JSONPatch{}]" } }],
+      validations: undefined,
+    }),
+    { spec: { failurePolicy: "Fail" } },
   ],
   ["admissionregistration.k8s.io/mutatingadmissionpolicybindings", named({ spec: { policyName: "p" } }), {}],
   [
@@ -243,7 +247,12 @@ test.each<[string, Draft, object]>([
   [
     "certificates.k8s.io/certificatesigningrequests",
     named({
-      spec: { request: "YQ==", signerName: "example.com/s", usages: ["client auth"], username: "someone-else" },
+      spec: {
+        request: Buffer.from("-----BEGIN CERTIFICATE REQUEST-----").toString("base64"),
+        signerName: "example.com/s",
+        usages: ["client auth"],
+        username: "someone-else",
+      },
     }),
     { spec: { username: "tester", groups: ["system:masters"] } },
   ],

@@ -9,6 +9,7 @@ import { strategyOfKind } from "./kindStrategy.ts";
 import { inStoredShape } from "./storedShape.ts";
 
 const coreStrategy = strategyOfKind<CoreEvent>({
+  name: "pathSegment",
   generation: "none",
   createOnUpdate: true,
   validate: (event) => eventErrors(event),
@@ -68,9 +69,25 @@ function eventErrors(event: CoreEvent): FieldError[] {
   else if (utf8Bytes(event.action) > 128) errors.push(tooLong("action", 128));
   if (!event.reason) errors.push(required("reason"));
   else if (utf8Bytes(event.reason) > 128) errors.push(tooLong("reason", 128));
+  checkSeries(event, errors);
   if (utf8Bytes(event.message ?? "") > 1024) errors.push(tooLong("message", 1024));
   if (event.type !== "Normal" && event.type !== "Warning") {
     errors.push(invalid("type", event.type ?? "", "has invalid value: "));
   }
   return errors;
+}
+
+/** An event with a time of its own says nothing in the older fields, and a series has at least two of it. */
+function checkSeries(event: CoreEvent, errors: FieldError[]): void {
+  const { series } = event;
+  if (series !== undefined) {
+    if ((series.count ?? 0) < 2) errors.push(invalid("series.count", "", "should be at least 2"));
+    if (!series.lastObservedTime) errors.push(required("series.lastObservedTime"));
+  }
+  for (const field of ["firstTimestamp", "lastTimestamp"] as const) {
+    if (event[field]) errors.push(invalid(field, "", "needs to be unset"));
+  }
+  if (event.count) errors.push(invalid("count", "", "needs to be unset"));
+  const { component, host } = event.source ?? {};
+  if (component || host) errors.push(invalid("source", "", "needs to be unset"));
 }

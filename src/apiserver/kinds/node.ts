@@ -16,7 +16,7 @@ export const nodeStrategy = strategyOfKind<Node>({
     const { status, spec } = node;
     if (status?.capacity !== undefined) status.allocatable ??= { ...status.capacity };
     // The single range is the older field and is kept equal to the first of the list.
-    if (spec?.podCIDR && spec.podCIDRs === undefined) spec.podCIDRs = [spec.podCIDR];
+    if (spec?.podCIDR && spec.podCIDRs?.[0] !== spec.podCIDR) spec.podCIDRs = [spec.podCIDR];
     else if (spec?.podCIDRs?.[0] !== undefined && !spec.podCIDR) spec.podCIDR = spec.podCIDRs[0];
   },
   validate(node) {
@@ -30,6 +30,9 @@ export const nodeStrategy = strategyOfKind<Node>({
     if ((old.spec?.podCIDRs ?? []).length > 0 && !equalJson(next.spec?.podCIDRs, old.spec?.podCIDRs)) {
       const detail = 'node updates may not change podCIDR except from "" to valid';
       errors.push(forbidden("spec.podCIDRs", detail));
+    }
+    if (next.spec?.externalID !== old.spec?.externalID) {
+      errors.push(forbidden("spec.externalID", "may not be updated"));
     }
     if (old.spec?.providerID) {
       if (!next.spec?.providerID) errors.push(invalid("spec.providerID", null, "field cannot be cleared once set"));

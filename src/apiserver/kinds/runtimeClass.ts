@@ -1,10 +1,10 @@
 import type { RuntimeClass } from "../../model/kubernetes.generated.ts";
-import { type FieldError, invalid } from "../../model/objects/fieldError.ts";
-import { isNegativeAmount } from "./checks/amounts.ts";
+import type { FieldError } from "../../model/objects/fieldError.ts";
 import { checkImmutable } from "./checks/fieldChecks.ts";
 import { checkLabels } from "./checks/labelChecks.ts";
 import { checkDnsLabel } from "./checks/nameChecks.ts";
 import { strategyOfKind } from "./kindStrategy.ts";
+import { checkContainerResources } from "./pods/validation/resourceValidation.ts";
 import { checkTolerations } from "./pods/validation/tolerationValidation.ts";
 
 export const runtimeClassStrategy = strategyOfKind<RuntimeClass>({
@@ -22,11 +22,8 @@ export const runtimeClassStrategy = strategyOfKind<RuntimeClass>({
 function runtimeClassErrors(runtimeClass: RuntimeClass): FieldError[] {
   const errors: FieldError[] = [];
   checkDnsLabel(runtimeClass.handler ?? "", "handler", errors);
-  for (const [name, amount] of Object.entries(runtimeClass.overhead?.podFixed ?? {})) {
-    if (isNegativeAmount(amount)) {
-      errors.push(invalid(`overhead.podFixed[${name}]`, amount, "must be greater than or equal to 0"));
-    }
-  }
+  const fixed = runtimeClass.overhead?.podFixed;
+  if (fixed !== undefined) checkContainerResources({ limits: fixed }, "overhead", errors);
   checkLabels(runtimeClass.scheduling?.nodeSelector, "scheduling.nodeSelector", errors);
   checkTolerations(runtimeClass.scheduling?.tolerations ?? [], "scheduling.tolerations", errors);
   return errors;

@@ -3,6 +3,7 @@
 import type { ControllerRevision, PodTemplate, ServiceAccount } from "../../model/kubernetes.generated.ts";
 import type { FieldError } from "../../model/objects/fieldError.ts";
 import { required } from "../../model/objects/fieldError.ts";
+import { isObject, type Json } from "../../model/objects/json.ts";
 import { checkImmutable, checkNonNegative } from "./checks/fieldChecks.ts";
 import { strategyOfKind } from "./kindStrategy.ts";
 import { checkPodTemplate, setPodTemplateDefaults } from "./pods/podTemplate.ts";
@@ -37,5 +38,6 @@ function revisionErrors(object: ControllerRevision): FieldError[] {
   const errors: FieldError[] = [];
   checkNonNegative(object.revision, "revision", errors);
   if (object.data === undefined || object.data === null) errors.push(required("data", "data is mandatory"));
+  else if (!isObject(object.data as Json)) errors.push(required("data", "data must be a valid JSON object"));
   return errors;
 }

@@ -1,3 +1,4 @@
+import { invalid } from "../../model/objects/fieldError.ts";
 import type { KubeObject, ObjectMeta } from "../../model/objects/object.ts";
 import {
   alreadyExists,
@@ -104,6 +105,11 @@ export async function insertObject(
     requireNamespace(core, target, called);
   }
   const errors = validateMetadata(admitted, resource);
+  const sentGeneration = object.metadata.generation ?? 0;
+  // Kinds that count generations begin at one whatever was sent.
+  if (sentGeneration < 0 && generationOf(resource) === "none") {
+    errors.push(invalid("metadata.generation", sentGeneration, "must be greater than or equal to 0"));
+  }
   if (resource.custom !== undefined) errors.push(...resource.custom.validate(admitted, undefined));
   if (strategy.validate !== undefined) errors.push(...strategy.validate(admitted, context));
   if (errors.length > 0) throw invalidObject({ group: type.group, kind: type.kind }, admitted.metadata.name, errors);

@@ -83,8 +83,13 @@ export function applyPatchTo(
     case "merge":
       return mergePatch(document, patch);
     case "strategic":
-      return strategicMergePatch(document, patch, target.resource.schema);
+      return ofItsKind(document, strategicMergePatch(document, patch, target.resource.schema));
   }
+}
+
+/** A strategic merge patch may name any kind: the object stays what it is. */
+function ofItsKind({ kind, apiVersion }: JsonObject, patched: Json): Json {
+  return isObject(patched) ? { ...patched, kind: kind ?? null, apiVersion: apiVersion ?? null } : patched;
 }
 
 function decodePatched(target: Target, patched: Json, duplicates: readonly string[], call: Call): KubeObject {

@@ -6,7 +6,7 @@ import {
   labelValueErrors,
   qualifiedNameErrors,
 } from "../../model/objects/names.ts";
-import { type CelFunction, define, traverseFirst } from "../functions.ts";
+import { type CelFunction, define, traversal } from "../functions.ts";
 import { parseTimestamp } from "../time.ts";
 import { decodeBase64 } from "../utf8.ts";
 import { CelObject, CelOptional, type CelValue, noOverload } from "../values.ts";
@@ -78,6 +78,7 @@ export const formatLibrary: readonly CelFunction[] = [
       const complaints = a.check(b);
       return complaints.length === 0 ? CelOptional.none : new CelOptional(complaints);
     },
-    { cost: (_, b) => traverseFirst(b, 0, 0, true) },
+    // As dear as the longest of their patterns.
+    { cost: (_, b) => 32 * traversal(b) },
   ),
 ];

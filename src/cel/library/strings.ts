@@ -115,7 +115,7 @@ export const stringLibrary: readonly CelFunction[] = [
   define(
     ["<list<string>>.join(): string", "<list<string>>.join(string): string"],
     (a, b) => (Array.isArray(a) ? a.map(text).join(b === undefined ? "" : text(b)) : noOverload()),
-    { resultCost: (size) => Math.ceil(size * 0.2) },
+    { resultCost: traversal },
   ),
   define(["<string>.split(string): list<string>", "<string>.split(string, int): list<string>"], split, {
     cost: (a) => traversal(2 * a),
@@ -138,11 +138,10 @@ export const stringLibrary: readonly CelFunction[] = [
     cost: traverseFirst,
     resultSize: sameSize,
   }),
-  define(
-    ["<string>.reverse(): string", "<list<A>>.reverse(): list<A>"],
-    (a) => (Array.isArray(a) ? [...a].reverse() : [...text(a)].reverse().join("")),
-    { cost: traverseAny, resultSize: sameSize },
-  ),
+  define(["<list<A>>.reverse(): list<A>"], (a) => (Array.isArray(a) ? [...a].reverse() : noOverload()), {
+    cost: traverseAny,
+    resultSize: sameSize,
+  }),
   define(["strings.quote(string): string"], (a) => quote(text(a)), {
     cost: traverseFirst,
     resultSize: (a) => 2 * a + 2,

@@ -26,7 +26,7 @@ export function addDaemonSets(controllers: Controllers, caches: WorkloadCaches):
         daemonSet,
         nodes: [...nodes.cache.view().objects].map(([, node]) => node),
         pods: pods.candidatesOf(daemonSet),
-        isTaken: (name) => pods.has(daemonSet.metadata.namespace, name),
+        isTaken: (name) => caches.podNames.has(daemonSet, name),
         revisions: revisionsFor(caches, daemonSet, hash),
       },
       nowMs,

@@ -40,7 +40,7 @@ export function addJobs(controllers: Controllers, caches: WorkloadCaches): void 
   const fresh = new Map<string, FreshPods>();
 
   const decide = (job: Job, nowMs: number): Told => {
-    const { namespace, uid } = job.metadata;
+    const { uid } = job.metadata;
     const read = fresh.get(uid);
     const isNewer = read !== undefined && !isAtLeast(pods.cache.revision, read.revision);
     if (!isNewer) fresh.delete(uid);
@@ -51,7 +51,7 @@ export function addJobs(controllers: Controllers, caches: WorkloadCaches): void 
         pods: isNewer ? read.pods : pods.candidatesOf(job),
         podsRevision: isNewer ? read.revision : pods.cache.revision,
         isTaken: (name) =>
-          pods.has(namespace, name) || (isNewer && read.pods.some((pod) => pod.metadata.name === name)),
+          caches.podNames.has(job, name) || (isNewer && read.pods.some((pod) => pod.metadata.name === name)),
       },
       nowMs,
     );

@@ -8,6 +8,7 @@ export const endpointsKind = builtin.Endpoints;
 export const volumeClaimKind = builtin.PersistentVolumeClaim;
 export const deploymentKind = builtin.Deployment;
 export const replicaSetKind = builtin.ReplicaSet;
+export const replicationControllerKind = builtin.ReplicationController;
 export const statefulSetKind = builtin.StatefulSet;
 export const daemonSetKind = builtin.DaemonSet;
 export const controllerRevisionKind = builtin.ControllerRevision;

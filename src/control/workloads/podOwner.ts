@@ -69,7 +69,10 @@ const nobody: string[] = [];
 /** A selector for everything adopts nothing: the controllers leave such an owner alone. */
 function ownSelector(owner: KubeObject): LabelRequirements | undefined {
   const { selector } = (owner["spec"] ?? {}) as { selector?: LabelSelector };
-  const requirements = selectorRequirements(selector);
+  // A ReplicationController selects by a plain map.
+  const isMap = owner.kind === "ReplicationController";
+  const matchLabels = selector as Record<string, string> | undefined;
+  const requirements = selectorRequirements(isMap ? { matchLabels: matchLabels ?? {} } : selector);
   return requirements.length === 0 ? undefined : requirements;
 }
 

@@ -10,6 +10,7 @@ import type {
   PersistentVolumeClaim,
   Pod,
   ReplicaSet,
+  ReplicationController,
   Service,
   StatefulSet,
 } from "../../model/kubernetes.generated.ts";
@@ -32,19 +33,23 @@ import {
   nodeKind,
   podKind,
   replicaSetKind,
+  replicationControllerKind,
   serviceKind,
   statefulSetKind,
   volumeClaimKind,
 } from "./kinds.ts";
 import { OwnedObjects } from "./ownedObjects.ts";
+import { UsedNames } from "./usedNames.ts";
 
 /** What the cluster's own controllers share: in-flight writes, and one cache per kind. */
 export class WorkloadCaches {
   readonly inFlight: InFlightWrites;
   readonly pods: OwnedObjects<Pod>;
+  readonly podNames: UsedNames<Pod>;
   readonly nodes: OwnedObjects<Node>;
   readonly deployments: OwnedObjects<Deployment>;
   readonly replicaSets: OwnedObjects<ReplicaSet>;
+  readonly replicationControllers: OwnedObjects<ReplicationController>;
   readonly statefulSets: OwnedObjects<StatefulSet>;
   readonly daemonSets: OwnedObjects<DaemonSet>;
   readonly revisions: OwnedObjects<ControllerRevision>;
@@ -64,6 +69,7 @@ export class WorkloadCaches {
       nodeKind,
       deploymentKind,
       replicaSetKind,
+      replicationControllerKind,
       statefulSetKind,
       daemonSetKind,
       controllerRevisionKind,
@@ -77,9 +83,11 @@ export class WorkloadCaches {
     const caches = kinds.map((kind) => controllers.cache<KubeObject>(kind));
     this.inFlight = new InFlightWrites(controllers, pictureOf(caches));
     this.pods = new OwnedObjects(controllers, podKind);
+    this.podNames = new UsedNames(this.pods.cache);
     this.nodes = new OwnedObjects(controllers, nodeKind);
     this.deployments = new OwnedObjects(controllers, deploymentKind);
     this.replicaSets = new OwnedObjects(controllers, replicaSetKind);
+    this.replicationControllers = new OwnedObjects(controllers, replicationControllerKind);
     this.statefulSets = new OwnedObjects(controllers, statefulSetKind);
     this.daemonSets = new OwnedObjects(controllers, daemonSetKind);
     this.revisions = new OwnedObjects(controllers, controllerRevisionKind);

@@ -5,7 +5,7 @@ import { addDeployments } from "./deployments.ts";
 import { addJobs } from "./jobs.ts";
 import { addNodeLives } from "./nodeLives.ts";
 import { addPodClearing } from "./podClearing.ts";
-import { addReplicaSets } from "./replicaSets.ts";
+import { addReplicaSets, addReplicationControllers } from "./replicaSets.ts";
 import { addServiceEndpoints } from "./serviceEndpoints.ts";
 import { addStatefulSets } from "./statefulSets.ts";
 import { WorkloadCaches } from "./workloadCaches.ts";
@@ -26,6 +26,7 @@ export const workloads: Component = {
     });
     addDeployments(controllers, caches);
     addReplicaSets(controllers, caches);
+    addReplicationControllers(controllers, caches);
     addStatefulSets(controllers, caches);
     addDaemonSets(controllers, caches);
     addJobs(controllers, caches);

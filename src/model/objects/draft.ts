@@ -24,6 +24,7 @@ const places: Readonly<Record<string, { group: string; version: string; plural: 
   PersistentVolumeClaim: builtin.PersistentVolumeClaim,
   Endpoints: builtin.Endpoints,
   ReplicaSet: builtin.ReplicaSet,
+  ReplicationController: builtin.ReplicationController,
   Deployment: builtin.Deployment,
   StatefulSet: builtin.StatefulSet,
   DaemonSet: builtin.DaemonSet,

@@ -84,9 +84,8 @@ export function unknownPath(): StatusError {
   return failure(404, "NotFound", "the server could not find the requested resource", {});
 }
 
-export function methodNotAllowed(gr: GroupResource, verb: string): StatusError {
-  const message = `${verb} is not supported on resources of kind ${JSON.stringify(groupResourceText(gr))}`;
-  return failure(405, "MethodNotAllowed", message, { group: gr.group, kind: gr.resource });
+export function methodNotAllowed(): StatusError {
+  return failure(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {});
 }
 
 export function notAcceptable(accepted: readonly string[]): StatusError {
@@ -136,7 +135,7 @@ export function invalidObject(
   return failure(422, "Invalid", `${kind} ${JSON.stringify(name)} is invalid: ${what}`, {
     ...(name === "" ? {} : { name }),
     ...(gk.group === "" ? {} : { group: gk.group }),
-    kind: gk.kind,
+    ...(gk.kind === "" ? {} : { kind: gk.kind }),
     causes: errors.map((error) => ({ reason: causeReason(error), message: error.body, field: error.field })),
   });
 }

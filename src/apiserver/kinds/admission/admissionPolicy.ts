@@ -10,10 +10,10 @@ import {
   type FieldError,
   forbidden,
   invalid,
+  notSupported,
   required,
   tooMany,
 } from "../../../model/objects/fieldError.ts";
-import { checkCelSyntax } from "../checks/celExpression.ts";
 import { checkOneOf } from "../checks/fieldChecks.ts";
 import { checkLabelSelector } from "../checks/labelChecks.ts";
 import { checkDnsSubdomain, checkQualifiedName } from "../checks/nameChecks.ts";
@@ -23,12 +23,14 @@ import {
   checkMatchConditions,
   checkMatchResources,
   checkParamKind,
-  checkVariables,
+  checkVariableNames,
   setMatchResourcesDefaults,
 } from "./admissionRules.ts";
+import { ExpressionScope, results } from "./policyExpressions.ts";
 
 const annotationsMax = 20;
-const reasons = ["Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized"];
+const reasons = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
+const notSpecified = "expression is not specified";
 
 export const validatingPolicyStrategy = strategyOfKind<ValidatingAdmissionPolicy>({
   generation: "spec",
@@ -46,7 +48,7 @@ export const validatingPolicyStrategy = strategyOfKind<ValidatingAdmissionPolicy
 function validatingPolicyErrors(policy: ValidatingAdmissionPolicy): FieldError[] {
   const errors: FieldError[] = [];
   const spec = policy.spec ?? {};
-  checkCommon(spec, errors);
+  const scope = checkCommon(spec, errors);
   const { validations = [], auditAnnotations = [] } = spec;
   if (validations.length === 0 && auditAnnotations.length === 0) {
     const detail = "validations or auditAnnotations must contain at least one item";
@@ -54,9 +56,10 @@ function validatingPolicyErrors(policy: ValidatingAdmissionPolicy): FieldError[]
   }
   for (const [i, validation] of validations.entries()) {
     const path = `spec.validations[${i}]`;
-    checkCelSyntax(validation.expression?.trim(), `${path}.expression`, errors);
+    scope.check(validation.expression, `${path}.expression`, errors, results.bool, notSpecified);
     if (validation.messageExpression?.trim()) {
-      checkCelSyntax(validation.messageExpression.trim(), `${path}.messageExpression`, errors);
+      const quiet = scope.without("authorizer");
+      quiet.check(validation.messageExpression, `${path}.messageExpression`, errors, results.string);
     }
     if (validation.message?.includes("\n")) {
       errors.push(invalid(`${path}.message`, validation.message, "message must not contain line breaks"));
@@ -74,7 +77,7 @@ function validatingPolicyErrors(policy: ValidatingAdmissionPolicy): FieldError[]
     if (isRepeated(annotation.key)) {
       errors.push(duplicate(`${path}.key`, annotation.key));
     }
-    checkCelSyntax(annotation.valueExpression?.trim(), `${path}.valueExpression`, errors);
+    scope.check(annotation.valueExpression, `${path}.valueExpression`, errors, results.annotation, notSpecified);
   }
   return errors;
 }
@@ -84,7 +87,8 @@ type CommonSpec = Pick<
   "failurePolicy" | "matchConditions" | "matchConstraints" | "paramKind" | "variables"
 >;
 
-function checkCommon(spec: CommonSpec, errors: FieldError[]): void {
+/** Returns what validations and mutations may name. */
+function checkCommon(spec: CommonSpec, errors: FieldError[], isMutating = false): ExpressionScope {
   checkOneOf(spec.failurePolicy, ["Fail", "Ignore"], "spec.failurePolicy", errors, true);
   checkParamKind(spec.paramKind, "spec.paramKind", errors);
   if (spec.matchConstraints === undefined) errors.push(required("spec.matchConstraints"));
@@ -94,8 +98,10 @@ function checkCommon(spec: CommonSpec, errors: FieldError[]): void {
       errors.push(required("spec.matchConstraints.resourceRules"));
     }
   }
-  checkMatchConditions(spec.matchConditions, "spec.matchConditions", errors);
-  checkVariables(spec.variables, "spec.variables", errors);
+  const scope = ExpressionScope.ofPolicy(spec.paramKind !== undefined, isMutating);
+  checkMatchConditions(spec.matchConditions, scope, "spec.matchConditions", errors);
+  checkVariableNames(spec.variables, "spec.variables", errors);
+  return scope.withVariables(spec.variables, "spec.variables", errors);
 }
 
 export const mutatingPolicyStrategy = strategyOfKind<MutatingAdmissionPolicy>({
@@ -104,7 +110,6 @@ export const mutatingPolicyStrategy = strategyOfKind<MutatingAdmissionPolicy>({
   setDefaults(policy) {
     if (policy.spec === undefined) return;
     policy.spec.failurePolicy ??= "Fail";
-    policy.spec.reinvocationPolicy ??= "Never";
     setMatchResourcesDefaults(policy.spec.matchConstraints);
   },
   prepareForCreate: (_policy, context) => context.warn(notRun),
@@ -118,7 +123,8 @@ const notRun = "MutatingAdmissionPolicies are stored by this server and not run:
 function mutatingPolicyErrors(policy: MutatingAdmissionPolicy): FieldError[] {
   const errors: FieldError[] = [];
   const spec = policy.spec ?? {};
-  checkCommon(spec, errors);
+  const scope = checkCommon(spec, errors, true);
+  checkMutatedOperations(spec, errors);
   checkOneOf(spec.reinvocationPolicy, ["IfNeeded", "Never"], "spec.reinvocationPolicy", errors, true);
   const { mutations = [] } = spec;
   if (mutations.length === 0) errors.push(required("spec.mutations", "mutations must contain at least one item"));
@@ -131,7 +137,10 @@ function mutatingPolicyErrors(policy: MutatingAdmissionPolicy): FieldError[] {
         : (["applyConfiguration", "jsonPatch"] as const);
     const detail = `must be specified when patchType is ${mutation.patchType}`;
     if (mutation[wanted] === undefined) errors.push(required(`${path}.${wanted}`, detail));
-    else checkCelSyntax(mutation[wanted].expression?.trim(), `${path}.${wanted}.expression`, errors);
+    else {
+      const result = wanted === "jsonPatch" ? results.patch : results.applied;
+      scope.check(mutation[wanted].expression, `${path}.${wanted}.expression`, errors, result, notSpecified);
+    }
     if (mutation[other] !== undefined) {
       errors.push(
         invalid(`${path}.${other}`, mutation[other], `must not be specified when patchType is ${mutation.patchType}`),
@@ -139,6 +148,16 @@ function mutatingPolicyErrors(policy: MutatingAdmissionPolicy): FieldError[] {
     }
   }
   return errors;
+}
+
+/** What is deleted cannot be changed. */
+function checkMutatedOperations({ matchConstraints }: CommonSpec, errors: FieldError[]): void {
+  for (const { operations = [] } of matchConstraints?.resourceRules ?? []) {
+    const path = "spec.matchConstraints.resourceRules.operations";
+    for (const operation of operations) {
+      if (operation === "DELETE") errors.push(notSupported(path, operation, ["*", "CONNECT", "CREATE", "UPDATE"]));
+    }
+  }
 }
 
 export const validatingPolicyBindingStrategy = strategyOfKind<ValidatingAdmissionPolicyBinding>({

@@ -9,11 +9,11 @@ import type {
 } from "../../../model/kubernetes.generated.ts";
 import { duplicate, type FieldError, invalid, required, tooMany } from "../../../model/objects/fieldError.ts";
 import { cIdentifierErrors } from "../../../model/objects/names.ts";
-import { checkCelSyntax } from "../checks/celExpression.ts";
 import { checkOneOf } from "../checks/fieldChecks.ts";
 import { checkLabelSelector } from "../checks/labelChecks.ts";
 import { checkQualifiedName } from "../checks/nameChecks.ts";
 import { repeats } from "../checks/repeats.ts";
+import { type ExpressionScope, results } from "./policyExpressions.ts";
 
 const operations = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 const conditionsMax = 64;
@@ -59,11 +59,16 @@ export function checkRule(rule: NamedRuleWithOperations, path: string, errors: F
     }
   }
   for (const [i, verb] of verbs.entries()) checkOneOf(verb, operations, `${path}.operations[${i}]`, errors);
+  const isRepeatedName = repeats();
+  for (const [i, name] of (rule.resourceNames ?? []).entries()) {
+    if (isRepeatedName(name)) errors.push(duplicate(`${path}.resourceNames[${i}]`, name));
+  }
   checkOneOf(rule.scope, ["*", "Cluster", "Namespaced"], `${path}.scope`, errors);
 }
 
 export function checkMatchConditions(
   conditions: readonly MatchCondition[] | undefined,
+  scope: ExpressionScope,
   path: string,
   errors: FieldError[],
 ): void {
@@ -76,7 +81,7 @@ export function checkMatchConditions(
     if (isRepeated(condition.name)) {
       errors.push(duplicate(`${path}[${i}].name`, condition.name));
     }
-    checkCelSyntax(condition.expression?.trim(), `${path}[${i}].expression`, errors);
+    scope.check(condition.expression, `${path}[${i}].expression`, errors, results.bool);
   }
 }
 
@@ -96,17 +101,16 @@ export function checkParamKind(kind: ParamKind | undefined, path: string, errors
   if (!kind.kind) errors.push(required(`${path}.kind`));
 }
 
-export function checkVariables(variables: readonly Variable[] | undefined, path: string, errors: FieldError[]): void {
-  const list = variables ?? [];
-  const isRepeated = repeats();
-  for (const [i, variable] of list.entries()) {
+/** Names; the expressions are compiled where the scope of the policy is made. */
+export function checkVariableNames(
+  variables: readonly Variable[] | undefined,
+  path: string,
+  errors: FieldError[],
+): void {
+  for (const [i, variable] of (variables ?? []).entries()) {
     if (!variable.name) errors.push(required(`${path}[${i}].name`, "name is not specified"));
     else if (cIdentifierErrors(variable.name).length > 0) {
       errors.push(invalid(`${path}[${i}].name`, variable.name, "name is not a valid CEL identifier"));
     }
-    if (isRepeated(variable.name)) {
-      errors.push(duplicate(`${path}[${i}].name`, variable.name));
-    }
-    checkCelSyntax(variable.expression?.trim(), `${path}[${i}].expression`, errors);
   }
 }

@@ -19,6 +19,7 @@ import { checkDnsSubdomain } from "../checks/nameChecks.ts";
 import { repeats } from "../checks/repeats.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
 import { checkMatchConditions, checkRule, setRuleDefaults } from "./admissionRules.ts";
+import { ExpressionScope } from "./policyExpressions.ts";
 
 type Webhook = MutatingWebhook | ValidatingWebhook;
 const reviewVersions = ["v1", "v1beta1"];
@@ -104,7 +105,7 @@ function checkWebhook(webhook: Webhook, path: string, errors: FieldError[]): voi
   checkLabelSelector(webhook.namespaceSelector, `${path}.namespaceSelector`, errors);
   checkLabelSelector(webhook.objectSelector, `${path}.objectSelector`, errors);
   checkClientConfig(webhook.clientConfig, `${path}.clientConfig`, errors);
-  checkMatchConditions(webhook.matchConditions, `${path}.matchConditions`, errors);
+  checkMatchConditions(webhook.matchConditions, ExpressionScope.ofWebhook(), `${path}.matchConditions`, errors);
 }
 
 function checkClientConfig(

@@ -1,8 +1,6 @@
 /** Expressions inside specs, judged when they are written rather than when they run. */
 
 import { compileDeviceExpression, deviceCostMax, deviceExpressionBytesMax } from "../../../cel/device.ts";
-import { CelSyntaxError } from "../../../cel/lexer.ts";
-import { parse } from "../../../cel/parse.ts";
 import { type FieldError, forbidden, invalid, required, tooLong } from "../../../model/objects/fieldError.ts";
 import { utf8Bytes } from "./contentSize.ts";
 
@@ -29,17 +27,6 @@ function deviceVerdict(expression: string): FieldError | null {
   const { costMax } = result.program;
   const isTooComplex = costMax > deviceCostMax && Number.isFinite(costMax);
   return isTooComplex ? forbidden("", "too complex, exceeds cost limit") : null;
-}
-
-/** Any other expression: whether it is one at all. What its names mean is known only where it runs. */
-export function checkCelSyntax(expression: string | undefined, path: string, errors: FieldError[]): void {
-  if (!checkLength(expression, path, errors)) return;
-  try {
-    parse(expression);
-  } catch (error) {
-    if (!(error instanceof CelSyntaxError)) throw error;
-    errors.push(invalid(path, expression, `compilation failed: ${error.message}`));
-  }
 }
 
 function checkLength(expression: string | undefined, path: string, errors: FieldError[]): expression is string {

@@ -25,13 +25,14 @@ const rawBytesMax = 10 * 1024;
 const tolerationsMax = 16;
 const taintEffects = ["NoExecute", "NoSchedule", "None"];
 
+/** A list that a typed server writes as null has no items. */
 export function checkCount(
-  list: readonly unknown[] | undefined,
+  list: readonly unknown[] | undefined | null,
   max: number,
   path: string,
   errors: FieldError[],
 ): void {
-  if (list !== undefined && list.length > max) errors.push(tooMany(path, list.length, max));
+  if (list && list.length > max) errors.push(tooMany(path, list.length, max));
 }
 
 export function checkUnique(keys: readonly string[], pathOf: (index: number) => string, errors: FieldError[]): void {

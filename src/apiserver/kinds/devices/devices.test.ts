@@ -444,9 +444,7 @@ test("a template may carry labels and annotations, and nothing else", () => {
   });
   const key = "resource.k8s.io/resourceclaimtemplates";
   expect(create(key, template({ labels: { a: "b" } })).errors).toEqual([]);
-  expect(create(key, template({ name: "x" })).errors).toEqual([
-    "spec.metadata.name: Forbidden: cannot be set for a template",
-  ]);
+  expect(create(key, template({ name: "x" })).errors).toEqual(["spec.metadata.name: Forbidden: cannot be set"]);
 });
 
 test("a class keeps selectors that would not be accepted today", () => {

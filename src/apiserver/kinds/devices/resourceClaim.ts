@@ -2,8 +2,10 @@ import { beta1Claim, beta1ClaimTemplate } from "../../../model/deviceConversion.
 import type { ResourceClaim, ResourceClaimTemplate } from "../../../model/kubernetes.generated.ts";
 import type { FieldError } from "../../../model/objects/fieldError.ts";
 import { forbidden } from "../../../model/objects/fieldError.ts";
+import { validateLabels } from "../../../model/objects/labelSelector.ts";
 import type { WriteContext } from "../../strategy.ts";
 import { checkImmutable } from "../checks/fieldChecks.ts";
+import { checkQualifiedName } from "../checks/nameChecks.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
 import { inStoredShape } from "../storedShape.ts";
 import { adminAccessPaths, checkClaimSpec, setClaimSpecDefaults } from "./claimSpec.ts";
@@ -65,8 +67,13 @@ const templateStrategy = strategyOfKind<ResourceClaimTemplate>({
   validate(template, context) {
     const errors: FieldError[] = [];
     for (const field of Object.keys(template.spec?.metadata ?? {})) {
-      if (field === "labels" || field === "annotations" || field === "creationTimestamp") continue;
-      errors.push(forbidden(`spec.metadata.${field}`, "cannot be set for a template"));
+      if (field === "labels" || field === "annotations") continue;
+      errors.push(forbidden(`spec.metadata.${field}`, "cannot be set"));
+    }
+    const { labels, annotations } = template.spec?.metadata ?? {};
+    if (labels !== undefined) errors.push(...validateLabels(labels, "spec.metadata.labels"));
+    for (const key of Object.keys(annotations ?? {})) {
+      checkQualifiedName(key.toLowerCase(), "spec.metadata.annotations", errors);
     }
     checkClaimSpec(template.spec?.spec, "spec.spec", errors);
     const paths = adminAccessPaths(template.spec?.spec, "spec.spec");

@@ -11,7 +11,7 @@ import {
 import { parseIp } from "../../../model/values/ipAddress.ts";
 import { checkIpAddress, checkReachableIp } from "../checks/addressChecks.ts";
 import { checkImmutable, checkOneOf, checkPortNumber } from "../checks/fieldChecks.ts";
-import { checkDnsLabel, checkDnsSubdomain, checkQualifiedName } from "../checks/nameChecks.ts";
+import { checkDnsLabel, checkDnsSubdomain, checkLabelValue, checkQualifiedName } from "../checks/nameChecks.ts";
 import { repeats } from "../checks/repeats.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
 
@@ -97,7 +97,6 @@ function sliceErrors(slice: EndpointSlice): FieldError[] {
     if (names.has(name)) errors.push(duplicate(`ports[${i}].name`, name));
     names.add(name);
     checkOneOf(port.protocol, protocols, `ports[${i}].protocol`, errors, true);
-    checkPortNumber(port.port, `ports[${i}].port`, errors);
     if (port.appProtocol !== undefined) checkQualifiedName(port.appProtocol, `ports[${i}].appProtocol`, errors);
   }
   return errors;
@@ -125,6 +124,14 @@ function checkEndpoint(endpoint: Endpoint, addressType: string, path: string, er
     if (isRepeated(zone.name)) {
       errors.push(duplicate(`${path}.hints.forZones[${i}]`, zone.name));
     }
+    checkLabelValue(zone.name, `${path}.hints.forZones[${i}].name`, errors);
+  }
+  const nodes = endpoint.hints?.forNodes ?? [];
+  if (nodes.length > hintsMax) errors.push(tooMany(`${path}.hints.forNodes`, nodes.length, hintsMax));
+  const isRepeatedNode = repeats();
+  for (const [i, node] of nodes.entries()) {
+    if (isRepeatedNode(node?.name)) errors.push(duplicate(`${path}.hints.forNodes[${i}]`, node?.name));
+    checkDnsSubdomain(node?.name ?? "", `${path}.hints.forNodes[${i}].name`, errors);
   }
   for (const key of Object.keys(endpoint.deprecatedTopology ?? {})) {
     if (key.length > 253) errors.push(tooLong(`${path}.deprecatedTopology`, 253));

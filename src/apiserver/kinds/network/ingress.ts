@@ -2,6 +2,7 @@ import type { HTTPIngressPath, Ingress, IngressBackend, IngressClass } from "../
 import { type FieldError, forbidden, invalid, notSupported, required } from "../../../model/objects/fieldError.ts";
 import { wildcardSubdomainErrors } from "../../../model/objects/names.ts";
 import { parseIp } from "../../../model/values/ipAddress.ts";
+import { checkIpAddress } from "../checks/addressChecks.ts";
 import { checkImmutable, checkPortNumber } from "../checks/fieldChecks.ts";
 import { checkDns1035Label, checkDnsSubdomain, checkPathSegment, checkPortName } from "../checks/nameChecks.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
@@ -35,6 +36,18 @@ export const ingressStrategy = strategyOfKind<Ingress>({
     return errors;
   },
   validateUpdate: (next) => ingressErrors(next),
+  validateStatusUpdate(next) {
+    const errors: FieldError[] = [];
+    for (const [i, { ip, hostname }] of (next.status?.loadBalancer?.ingress ?? []).entries()) {
+      const path = `status.loadBalancer.ingress[${i}]`;
+      if (ip) checkIpAddress(ip, `${path}.ip`, errors);
+      if (!hostname) continue;
+      if (parseIp(hostname) !== undefined) {
+        errors.push(invalid(`${path}.hostname`, hostname, "must be a DNS name, not an IP address"));
+      } else checkDnsSubdomain(hostname, `${path}.hostname`, errors);
+    }
+    return errors;
+  },
 });
 
 function ingressErrors(ingress: Ingress): FieldError[] {

@@ -44,6 +44,11 @@ export const serviceStrategy = strategyOfKind<Service>({
     allocateServiceAddresses(next, context);
     setFamilies(next);
   },
+  validateStatusUpdate(next) {
+    const ingress = next.status?.loadBalancer?.ingress ?? [];
+    if (ingress.length === 0 || next.spec?.type === "LoadBalancer") return [];
+    return [forbidden("status.loadBalancer.ingress", "may only be used when `spec.type` is 'LoadBalancer'")];
+  },
   validateUpdate(next, old) {
     const errors = serviceErrors(next);
     checkClusterIpChange(next, old, errors);

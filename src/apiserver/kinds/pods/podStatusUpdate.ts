@@ -3,7 +3,7 @@
 import type { ContainerStatus, Pod, PodSpec, PodStatus } from "../../../model/kubernetes.generated.ts";
 import { duplicate, type FieldError, forbidden, invalid } from "../../../model/objects/fieldError.ts";
 import { checkIpAddress } from "../checks/addressChecks.ts";
-import { checkImmutable } from "../checks/fieldChecks.ts";
+import { checkImmutable, checkRange } from "../checks/fieldChecks.ts";
 import { checkDnsSubdomain, checkQualifiedName } from "../checks/nameChecks.ts";
 import { repeats } from "../checks/repeats.ts";
 
@@ -35,7 +35,7 @@ export function checkPodStatusUpdate(next: Pod, old: Pod, errors: FieldError[]):
       errors.push(invalid(path, condition.observedGeneration, "must be a non-negative integer"));
     }
     if (!systemConditions.has(condition.type)) {
-      checkQualifiedName(condition.type, `status.conditions[${i}].Type`, errors);
+      checkQualifiedName(condition.type ?? "", `status.conditions[${i}].Type`, errors);
     }
   }
   if ((next.spec?.nodeName ?? "") !== (spec.nodeName ?? "")) {
@@ -52,6 +52,25 @@ export function checkPodStatusUpdate(next: Pod, old: Pod, errors: FieldError[]):
   if ((status.observedGeneration ?? 0) < 0) {
     const detail = "must be a non-negative integer";
     errors.push(invalid("status.observedGeneration", status.observedGeneration, detail));
+  }
+  for (const field of ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] as const) {
+    for (const [i, { user, allocatedResourcesStatus }] of (status[field] ?? []).entries()) {
+      const path = `status.${field}[${i}]`;
+      for (const id of ["uid", "gid"] as const) {
+        checkRange(user?.linux?.[id], { min: 0, max: 2 ** 31 - 1 }, `${path}.user.linux.${id}`, errors);
+      }
+      if (field === "ephemeralContainerStatuses" && (allocatedResourcesStatus ?? []).length > 0) {
+        const detail = "must not be specified in container status";
+        errors.push(forbidden(`${path}.allocatedResourcesStatus`, detail));
+      }
+    }
+  }
+  const [hostIp] = status.hostIPs ?? [];
+  if (hostIp !== undefined) {
+    if (hostIp.ip !== status.hostIP) {
+      errors.push(invalid("status.hostIPs[0].ip", hostIp.ip ?? "", "must be equal to `hostIP`"));
+    }
+    for (const [i, { ip }] of (status.hostIPs ?? []).entries()) checkIpAddress(ip, `status.hostIPs[${i}]`, errors);
   }
   checkImmutable(status.qosClass, oldStatus.qosClass, "status.qosClass", errors);
   checkContainersStayTerminated(status.containerStatuses, oldStatus.containerStatuses, spec, errors);

@@ -5,6 +5,8 @@ import { checkQualifiedName } from "../checks/nameChecks.ts";
 import { strategyOfKind } from "../kindStrategy.ts";
 import { isStandardResource } from "../pods/validation/resourceValidation.ts";
 
+const limitTypes = ["Pod", "Container", "PersistentVolumeClaim"];
+
 export const limitRangeStrategy = strategyOfKind<LimitRange>({
   generation: "none",
   createOnUpdate: true,
@@ -28,7 +30,13 @@ function limitRangeErrors(range: LimitRange): FieldError[] {
   const items = range.spec?.limits ?? [];
   for (const [i, item] of items.entries()) {
     const path = `spec.limits[${i}]`;
-    checkQualifiedName(item.type, `${path}.type`, errors);
+    if (
+      checkQualifiedName(item.type, `${path}.type`, errors) &&
+      !limitTypes.includes(item.type) &&
+      !item.type.includes("/")
+    ) {
+      errors.push(invalid(`${path}.type`, item.type, "must be a standard limit type or fully qualified"));
+    }
     if (items.slice(0, i).some(({ type }) => type === item.type)) errors.push(duplicate(`${path}.type`, item.type));
     checkItem(item, path, errors);
   }

@@ -7,6 +7,7 @@ import { strategyOfKind } from "../kindStrategy.ts";
 import { checkCounters } from "../workloads/workloadChecks.ts";
 
 export const podDisruptionBudgetStrategy = strategyOfKind<PodDisruptionBudget>({
+  name: "pathSegment",
   generation: "spec",
   requiresRevision: true,
   validate: (budget) => budgetErrors(budget),

@@ -21,6 +21,10 @@ const operators = ["DoesNotExist", "Exists", "In", "NotIn"];
 export const resourceQuotaStrategy = strategyOfKind<ResourceQuota>({
   generation: "none",
   returnsDeleted: true,
+  setDefaults({ spec }) {
+    // Without expressions it selects nothing, and is the same as none.
+    if ((spec?.scopeSelector?.matchExpressions ?? []).length === 0) delete spec?.scopeSelector;
+  },
   validate: (quota) => quotaErrors(quota),
   validateUpdate(next, old) {
     const errors = quotaErrors(next);

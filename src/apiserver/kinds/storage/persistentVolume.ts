@@ -24,6 +24,17 @@ const otherFields = new Set([
   "volumeMode",
 ]);
 
+const hostPathTypes = [
+  "",
+  "BlockDevice",
+  "CharDevice",
+  "Directory",
+  "DirectoryOrCreate",
+  "File",
+  "FileOrCreate",
+  "Socket",
+];
+
 export const persistentVolumeStrategy = strategyOfKind<PersistentVolume>({
   generation: "none",
   returnsDeleted: true,
@@ -119,6 +130,7 @@ export function checkPersistentVolumeSpec(
   if (spec.hostPath !== undefined) {
     if (!spec.hostPath.path) errors.push(required(`${path}.hostPath.path`));
     else checkNoBacksteps(spec.hostPath.path, `${path}.hostPath.path`, errors);
+    checkOneOf(spec.hostPath.type, hostPathTypes, `${path}.hostPath.type`, errors);
     if (spec.hostPath.path === "/" && spec.persistentVolumeReclaimPolicy === "Recycle") {
       const detail = "may not be 'recycle' for a hostPath mount of '/'";
       errors.push(forbidden(`${path}.persistentVolumeReclaimPolicy`, detail));
@@ -127,6 +139,15 @@ export function checkPersistentVolumeSpec(
   if (spec.nfs !== undefined) {
     if (!spec.nfs.server) errors.push(required(`${path}.nfs.server`));
     if (!spec.nfs.path) errors.push(required(`${path}.nfs.path`));
+  }
+  const { volumeAttributesClassName } = spec;
+  if (volumeAttributesClassName !== undefined) {
+    const at = `${path}.volumeAttributesClassName`;
+    if (volumeAttributesClassName === "") errors.push(required(at, "an empty string is disallowed"));
+    else checkDnsSubdomain(volumeAttributesClassName, at, errors);
+    if (spec.csi === undefined) {
+      errors.push(required(`${path}.csi`, "has to be specified when using volumeAttributesClassName"));
+    }
   }
   if (spec.storageClassName) checkDnsSubdomain(spec.storageClassName, `${path}.storageClassName`, errors);
   checkOneOf(spec.volumeMode, ["Block", "Filesystem"], `${path}.volumeMode`, errors);

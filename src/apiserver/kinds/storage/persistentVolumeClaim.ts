@@ -32,14 +32,17 @@ export const persistentVolumeClaimStrategy = strategyOfKind<PersistentVolumeClai
     const { metadata, spec } = claim;
     if (!metadata.finalizers?.includes(protection)) metadata.finalizers = [...(metadata.finalizers ?? []), protection];
     if (spec === undefined) return;
-    // A source that fills no volume is dropped rather than refused.
-    if (!isPossibleSource(spec.dataSource)) delete spec.dataSource;
+    dropImpossibleSources(spec);
     // Of the two ways to name a data source the newer one is the older one's superset; they are kept equal.
     if (spec.dataSource !== undefined && spec.dataSourceRef === undefined) spec.dataSourceRef = { ...spec.dataSource };
     if (spec.storageClassName === undefined && metadata.annotations?.[classAnnotation] === undefined) {
       const name = defaultStorageClass(context.list("storage.k8s.io/storageclasses", "") as Iterable<unknown>);
       if (name !== undefined) spec.storageClassName = name;
     }
+  },
+  prepareForUpdate(next, old) {
+    if (next.spec !== undefined && !equalJson(next.spec.dataSource, old.spec?.dataSource))
+      dropImpossibleSources(next.spec);
   },
   validate(claim, context) {
     enforceLimitRangesOnClaim(claim, context);
@@ -63,6 +66,12 @@ export const persistentVolumeClaimStrategy = strategyOfKind<PersistentVolumeClai
     return errors;
   },
 });
+
+/** A source that fills no volume is dropped, not refused; so is one in another namespace, which a gate guards. */
+function dropImpossibleSources(spec: PersistentVolumeClaimSpec): void {
+  if (!isPossibleSource(spec.dataSource)) delete spec.dataSource;
+  if (spec.dataSourceRef?.namespace) delete spec.dataSourceRef;
+}
 
 /** Another claim, or a snapshot; what else may fill a volume is said by dataSourceRef alone. */
 function isPossibleSource(source: PersistentVolumeClaimSpec["dataSource"]): boolean {
@@ -140,9 +149,11 @@ function checkClaimChange(next: PersistentVolumeClaim, old: PersistentVolumeClai
     // A claim made before there was a default class may still be given one.
     delete masked.storageClassName;
   }
-  delete masked.volumeAttributesClassName;
-  if (oldSpec.volumeAttributesClassName !== undefined) {
-    masked.volumeAttributesClassName = oldSpec.volumeAttributesClassName;
+  if (isBound) {
+    delete masked.volumeAttributesClassName;
+    if (oldSpec.volumeAttributesClassName !== undefined) {
+      masked.volumeAttributesClassName = oldSpec.volumeAttributesClassName;
+    }
   }
   if (!equalJson(masked, oldSpec)) {
     const detail =

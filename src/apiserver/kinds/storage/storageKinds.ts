@@ -43,7 +43,7 @@ export const storageClassStrategy = strategyOfKind<StorageClass>({
   generation: "none",
   returnsDeleted: true,
   setDefaults(storageClass) {
-    storageClass.reclaimPolicy ??= "Delete";
+    storageClass.reclaimPolicy ||= "Delete";
     storageClass.volumeBindingMode ??= "Immediate";
   },
   validate: (storageClass) => storageClassErrors(storageClass),
@@ -72,7 +72,11 @@ function storageClassErrors(storageClass: StorageClass): FieldError[] {
   const modes = ["Immediate", "WaitForFirstConsumer"];
   checkOneOf(storageClass.volumeBindingMode, modes, "volumeBindingMode", errors, true);
   for (const [i, term] of (storageClass.allowedTopologies ?? []).entries()) {
-    for (const [j, requirement] of (term.matchLabelExpressions ?? []).entries()) {
+    // Terms are compared as sets of values: one without any repeats nothing, and is taken for a repetition.
+    if ((term?.matchLabelExpressions ?? []).length === 0) {
+      errors.push(duplicate(`allowedTopologies[${i}].matchLabelExpressions`, ""));
+    }
+    for (const [j, requirement] of (term?.matchLabelExpressions ?? []).entries()) {
       const path = `allowedTopologies[${i}].matchLabelExpressions[${j}]`;
       checkQualifiedName(requirement.key, `${path}.key`, errors);
       const values = requirement.values ?? [];
@@ -110,6 +114,14 @@ export const volumeAttributesClassStrategy = strategyOfKind<VolumeAttributesClas
   },
 });
 
+function checkDriverName(name: string | undefined, path: string, errors: FieldError[]): void {
+  if (!name) errors.push(required(path));
+  else {
+    if (name.length > 63) errors.push(tooLong(path, 63));
+    checkDnsSubdomain(name.toLowerCase(), path, errors);
+  }
+}
+
 export const volumeAttachmentStrategy = strategyOfKind<VolumeAttachment>({
   generation: "none",
   statusKeeps: "metadata",
@@ -118,8 +130,11 @@ export const volumeAttachmentStrategy = strategyOfKind<VolumeAttachment>({
   validate(attachment) {
     const errors: FieldError[] = [];
     const spec = attachment.spec;
-    if (!spec?.attacher) errors.push(required("spec.attacher"));
+    checkDriverName(spec?.attacher, "spec.attacher", errors);
     if (!spec?.nodeName) errors.push(required("spec.nodeName"));
+    else checkDnsSubdomain(spec.nodeName, "spec.nodeName", errors);
+    const volume = spec?.source?.persistentVolumeName;
+    if (volume) checkDnsSubdomain(volume, "spec.source.persistentVolumeName", errors);
     const { inlineVolumeSpec, persistentVolumeName } = spec?.source ?? {};
     if (inlineVolumeSpec === undefined && !persistentVolumeName) {
       errors.push(required("spec.source", "must specify exactly one of inlineVolumeSpec and persistentVolumeName"));
@@ -172,8 +187,20 @@ export const csiDriverStrategy = strategyOfKind<CSIDriver>({
 
 function driverErrors(driver: CSIDriver): FieldError[] {
   const errors: FieldError[] = [];
-  const { name } = driver.metadata;
-  if (name.length > 63) errors.push(tooLong("metadata.name", 63));
+  const {
+    nodeAllocatableUpdatePeriodSeconds: period,
+    serviceAccountTokenInSecrets,
+    tokenRequests = [],
+  } = driver.spec ?? {};
+  if (period !== undefined && period < 10) {
+    errors.push(
+      invalid("spec.nodeAllocatableUpdatePeriodSeconds", period, "must be greater than or equal to 10 seconds"),
+    );
+  }
+  if (serviceAccountTokenInSecrets !== undefined && tokenRequests.length === 0) {
+    const detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified";
+    errors.push(invalid("spec.serviceAccountTokenInSecrets", serviceAccountTokenInSecrets, detail));
+  }
   const policies = ["File", "None", "ReadWriteOnceWithFSType"];
   checkOneOf(driver.spec?.fsGroupPolicy, policies, "spec.fsGroupPolicy", errors);
   for (const mode of driver.spec?.volumeLifecycleModes ?? []) {
@@ -186,6 +213,10 @@ function driverErrors(driver: CSIDriver): FieldError[] {
     audiences.add(request.audience);
     if (request.expirationSeconds !== undefined && request.expirationSeconds < 600) {
       const detail = "may not specify a duration less than 10 minutes";
+      errors.push(invalid(`${path}.expirationSeconds`, request.expirationSeconds, detail));
+    }
+    if ((request.expirationSeconds ?? 0) > 2 ** 32) {
+      const detail = "may not specify a duration larger than 2^32 seconds";
       errors.push(invalid(`${path}.expirationSeconds`, request.expirationSeconds, detail));
     }
   }
@@ -231,7 +262,11 @@ function nodeErrors(node: CSINode): FieldError[] {
     if (count !== undefined && count < 0) {
       errors.push(invalid(`${path}.allocatable.count`, count, "must be greater than or equal to 0"));
     }
-    for (const key of driver.topologyKeys ?? []) checkQualifiedName(key, `${path}.topologyKeys`, errors);
+    const isKnownKey = repeats();
+    for (const key of driver.topologyKeys ?? []) {
+      checkQualifiedName(key, `${path}.topologyKeys`, errors);
+      if (isKnownKey(key)) errors.push(duplicate(path, key));
+    }
   }
   return errors;
 }

@@ -40,7 +40,14 @@ export const deploymentStrategy = strategyOfKind<Deployment>({
   },
   validateStatusUpdate(next, old) {
     const errors: FieldError[] = [];
-    const counters = ["replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas"];
+    const counters = [
+      "replicas",
+      "updatedReplicas",
+      "readyReplicas",
+      "availableReplicas",
+      "unavailableReplicas",
+      "terminatingReplicas",
+    ];
     checkCounters(next.status, [...counters, "observedGeneration", "collisionCount"], errors);
     checkNotMoreThan(next.status, ["updatedReplicas", "readyReplicas", "availableReplicas"], "replicas", errors);
     checkNotMoreThan(next.status, ["availableReplicas"], "readyReplicas", errors, "readyReplicas");

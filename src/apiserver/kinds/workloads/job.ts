@@ -184,14 +184,8 @@ function withSchedulingOf(old: PodTemplateSpec, next: PodTemplateSpec): PodTempl
     });
   }
   const template: PodTemplateSpec = { ...old, spec };
-  const { labels: _labels, annotations: _annotations, ...metadata } = old.metadata ?? {};
-  const labels = next.metadata?.labels;
-  const annotations = next.metadata?.annotations;
-  template.metadata = {
-    ...metadata,
-    ...(labels === undefined ? {} : { labels }),
-    ...(annotations === undefined ? {} : { annotations }),
-  };
-  if (next.metadata === undefined && Object.keys(template.metadata).length === 0) delete template.metadata;
+  // Pods get labels and annotations of it; the rest is not looked at.
+  if (next.metadata === undefined) delete template.metadata;
+  else template.metadata = next.metadata;
   return template;
 }

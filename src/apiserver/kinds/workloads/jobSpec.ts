@@ -22,9 +22,12 @@ export function checkJobSpec(spec: JobSpec, path: string, errors: FieldError[], 
   if (needsSelector) {
     if (spec.selector === undefined) errors.push(required(`${path}.selector`));
     else {
+      const before = errors.length;
       checkLabelSelector(spec.selector, `${path}.selector`, errors);
       if (spec.template !== undefined) {
-        checkTemplateMatchesSelector(spec.template, spec.selector, `${path}.template`, errors);
+        // A selector that cannot be read matches nothing, and says so itself.
+        if (errors.length === before)
+          checkTemplateMatchesSelector(spec.template, spec.selector, `${path}.template`, errors);
       }
     }
   }
@@ -42,7 +45,12 @@ export function checkJobSpec(spec: JobSpec, path: string, errors: FieldError[], 
   if (spec.maxFailedIndexes !== undefined && spec.backoffLimitPerIndex === undefined) {
     errors.push(required(`${path}.backoffLimitPerIndex`, "when maxFailedIndexes is specified"));
   }
-  if (spec.managedBy !== undefined) checkQualifiedName(spec.managedBy, `${path}.managedBy`, errors);
+  if (spec.managedBy !== undefined) {
+    const at = `${path}.managedBy`;
+    if (checkQualifiedName(spec.managedBy, at, errors) && !spec.managedBy.includes("/")) {
+      errors.push(invalid(at, spec.managedBy, 'must be a domain-prefixed path (such as "acme.io/foo")'));
+    }
+  }
   checkCompletionMode(spec, path, errors);
   checkPodFailurePolicy(spec, path, errors);
   checkSuccessPolicy(spec, path, errors);

@@ -10,6 +10,17 @@ export function checkJobStatusChange(next: Job, old: Job, errors: FieldError[]):
   const status = next.status ?? {};
   const before = old.status ?? {};
   checkCounters(status, ["active", "succeeded", "failed", "ready", "terminating"], errors);
+  if ((status.ready ?? 0) > (status.active ?? 0)) {
+    errors.push(invalid("status.ready", status.ready, "cannot set more ready pods than active"));
+  }
+  if (status.failedIndexes !== undefined && next.spec?.backoffLimitPerIndex === undefined) {
+    const detail = "cannot set non-null failedIndexes when backoffLimitPerIndex is null";
+    errors.push(invalid("status.failedIndexes", status.failedIndexes, detail));
+  }
+  if (status.completedIndexes && next.spec?.completionMode !== "Indexed") {
+    const detail = "cannot set non-empty completedIndexes when non-indexed completion mode";
+    errors.push(invalid("status.completedIndexes", status.completedIndexes, detail));
+  }
   const isComplete = isTrue(status, "Complete");
   const isFailed = isTrue(status, "Failed");
   if (isComplete && isFailed) {

@@ -11,7 +11,14 @@ import {
 import { warnAboutTemplate } from "../pods/podWarnings.ts";
 import { checkCounters, checkNotMoreThan, checkSelectorAndTemplate } from "./workloadChecks.ts";
 
-const counters = ["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration"];
+const counters = [
+  "replicas",
+  "fullyLabeledReplicas",
+  "readyReplicas",
+  "availableReplicas",
+  "terminatingReplicas",
+  "observedGeneration",
+];
 
 function statusErrors(status: object | undefined): FieldError[] {
   const errors: FieldError[] = [];

@@ -104,7 +104,6 @@ function statefulSetErrors(set: StatefulSet): FieldError[] {
   checkNonNegative(spec.replicas, "spec.replicas", errors);
   checkNonNegative(spec.minReadySeconds, "spec.minReadySeconds", errors);
   checkNonNegative(spec.ordinals?.start, "spec.ordinals.start", errors);
-  checkNonNegative(spec.revisionHistoryLimit, "spec.revisionHistoryLimit", errors);
   if (spec.serviceName) checkDnsLabel(spec.serviceName, "spec.serviceName", errors);
   // Claims of the set are volumes of its pods; mounts may name them although the template does not list them.
   const template = spec.template;

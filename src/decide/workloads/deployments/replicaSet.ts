@@ -41,7 +41,7 @@ export function decideReplicaSet(snapshot: ReplicaSetSnapshot, nowMs: number): D
   const active = claimed.filter(isActive);
   let failure: Failure | undefined = snapshot.failure;
   if (metadata.deletionTimestamp === undefined && !manageReplicas(draft, snapshot, active, all, nowMs)) {
-    const message = pendingPodsMessage("ReplicaSet");
+    const message = pendingPodsMessage(replicaSet.kind);
     draft.limitedBy(message);
     failure ??= { reason: pendingPodsReason, message };
   }
@@ -72,7 +72,7 @@ function manageReplicas(
     const taken = new TakenNames(namespace, all, snapshot.isTaken);
     for (const podName of freeNames({ base: `${name}-`, uid }, missing, (each) => taken.has(each))) {
       const pod = podFromTemplate(replicaSet, replicaSet.spec?.template, podName);
-      draft.create(snapshot.revision, pod, `ReplicaSet ${name} has ${active.length} of ${wanted} pods`);
+      draft.create(snapshot.revision, pod, `${replicaSet.kind} ${name} has ${active.length} of ${wanted} pods`);
     }
     return missing > 0;
   }
@@ -83,7 +83,7 @@ function manageReplicas(
   for (const pod of ranked.slice(0, surplus)) {
     // A pod that is being adopted is reconciled after the adoption.
     if (draft.has(pod)) continue;
-    draft.remove(pod, `ReplicaSet ${name} has ${active.length} pods and wants ${wanted}`);
+    draft.remove(pod, `${replicaSet.kind} ${name} has ${active.length} pods and wants ${wanted}`);
   }
   return true;
 }
@@ -105,7 +105,8 @@ function writeStatus(
     fullyLabeledReplicas: active.filter((pod) => matchesLabels(templateLabels, pod.metadata.labels)).length,
     readyReplicas: counts.ready,
     availableReplicas: counts.available,
-    terminatingReplicas,
+    // ReplicationControllers do not count them.
+    ...(replicaSet.kind === "ReplicaSet" && { terminatingReplicas }),
     observedGeneration: metadata.generation ?? 0,
   };
   if (conditions.length > 0) status.conditions = conditions;
@@ -115,7 +116,7 @@ function writeStatus(
   draft.status(
     replicaSet,
     kept,
-    `ReplicaSet ${metadata.name} has ${active.length} pods, ${counts.available} available`,
+    `${replicaSet.kind} ${metadata.name} has ${active.length} pods, ${counts.available} available`,
   );
 }
 

@@ -10,7 +10,7 @@ import {
   tooLong,
 } from "../../../../model/objects/fieldError.ts";
 import { checkIpAddress } from "../../checks/addressChecks.ts";
-import { compareAmounts, isNegativeAmount } from "../../checks/amounts.ts";
+import { compareAmounts } from "../../checks/amounts.ts";
 import { checkOneOf, checkRange } from "../../checks/fieldChecks.ts";
 import { checkLabels } from "../../checks/labelChecks.ts";
 import { checkDnsLabel, checkDnsSubdomain, checkQualifiedName } from "../../checks/nameChecks.ts";
@@ -18,7 +18,7 @@ import { repeats } from "../../checks/repeats.ts";
 import { aggregate } from "../podResources.ts";
 import { checkAffinity } from "./affinityValidation.ts";
 import { checkContainers } from "./containerValidation.ts";
-import { type ClaimNames, checkPodLevelResources } from "./resourceValidation.ts";
+import { type ClaimNames, checkContainerResources, checkPodLevelResources } from "./resourceValidation.ts";
 import { checkPodSecurity } from "./securityContextValidation.ts";
 import { checkTolerations } from "./tolerationValidation.ts";
 import { checkTopologySpread } from "./topologySpreadValidation.ts";
@@ -84,11 +84,7 @@ export function checkPodSpec(spec: PodSpec, path: string, errors: FieldError[], 
     checkOneOf(spec.preemptionPolicy, policies, `${path}.preemptionPolicy`, errors, true);
   }
   if (spec.overhead !== undefined) {
-    for (const [name, amount] of Object.entries(spec.overhead)) {
-      if (isNegativeAmount(amount)) {
-        errors.push(invalid(`${path}.overhead.limits[${name}]`, amount, "must be greater than or equal to 0"));
-      }
-    }
+    checkContainerResources({ limits: spec.overhead }, `${path}.overhead`, errors);
   }
   if (spec.os !== undefined) {
     if (!spec.os.name) errors.push(required(`${path}.os.name`, "cannot be empty"));
@@ -150,6 +146,10 @@ function checkDnsConfig(spec: PodSpec, path: string, errors: FieldError[]): void
   for (const [i, server] of nameservers.entries()) checkIpAddress(server, `${path}.nameservers[${i}]`, errors);
   if (searches.length > 32) {
     errors.push(invalid(`${path}.searches`, searches, "must not have more than 32 search paths"));
+  }
+  for (const [i, search] of searches.entries()) {
+    // A dot at the end means that the name is complete; a dot alone is the root.
+    if (search !== ".") checkDnsSubdomain(search.replace(/\.$/, ""), `${path}.searches[${i}]`, errors);
   }
   if (searches.join(" ").length > 2048) {
     errors.push(

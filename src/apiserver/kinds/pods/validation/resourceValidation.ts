@@ -32,7 +32,7 @@ export function checkPodLevelResources(resources: ResourceRequirements, path: st
   checkRequirements(resources, path, errors, (name, at, found) => {
     if (!isPodLevelResource(name)) found.push(notSupported(at, name, ["cpu", "hugepages-", "memory"]));
   });
-  if (resources.claims !== undefined && resources.claims.length > 0) {
+  if (resources.claims !== undefined) {
     errors.push(forbidden(`${path}.claims`, "claims cannot be set for Resources at pod-level"));
   }
 }

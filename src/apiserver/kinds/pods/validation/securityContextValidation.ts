@@ -13,6 +13,7 @@ import {
   required,
 } from "../../../../model/objects/fieldError.ts";
 import { checkOneOf, checkRange } from "../../checks/fieldChecks.ts";
+import { checkDnsSubdomain } from "../../checks/nameChecks.ts";
 import { repeats } from "../../checks/repeats.ts";
 import { checkDescendingPath } from "./volumeMountValidation.ts";
 
@@ -33,6 +34,25 @@ export function checkContainerSecurity(context: SecurityContext, path: string, e
   checkOneOf(context.procMount, ["Default", "Unmasked"], `${path}.procMount`, errors);
   checkSeccomp(context.seccompProfile, `${path}.seccompProfile`, errors);
   checkAppArmor(context.appArmorProfile, `${path}.appArmorProfile`, errors);
+  checkWindowsOptions(context.windowsOptions, `${path}.windowsOptions`, errors);
+}
+
+/** Names that Windows would refuse when the container starts. */
+function checkWindowsOptions(options: SecurityContext["windowsOptions"], path: string, errors: FieldError[]): void {
+  const { gmsaCredentialSpecName, gmsaCredentialSpec, runAsUserName } = options ?? {};
+  if (gmsaCredentialSpecName !== undefined) {
+    checkDnsSubdomain(gmsaCredentialSpecName, `${path}.gmsaCredentialSpecName`, errors);
+  }
+  if (gmsaCredentialSpec === "") {
+    errors.push(invalid(`${path}.gmsaCredentialSpec`, "", "gmsaCredentialSpec cannot be an empty string"));
+  }
+  if (runAsUserName === undefined) return;
+  const at = `${path}.runAsUserName`;
+  const [user = "", domain] = runAsUserName.split("\\").reverse();
+  if (runAsUserName === "") errors.push(invalid(at, "", "runAsUserName cannot be an empty string"));
+  else if (user.length > 104 || (domain !== undefined && domain.length > 254)) {
+    errors.push(invalid(at, runAsUserName, "runAsUserName's User length must not be longer than 104 characters"));
+  }
 }
 
 export function checkPodSecurity(spec: PodSpec, path: string, errors: FieldError[]): void {
@@ -65,6 +85,7 @@ export function checkPodSecurity(spec: PodSpec, path: string, errors: FieldError
   checkOneOf(context.seLinuxChangePolicy, ["MountOption", "Recursive"], `${path}.seLinuxChangePolicy`, errors);
   checkSeccomp(context.seccompProfile, `${path}.seccompProfile`, errors);
   checkAppArmor(context.appArmorProfile, `${path}.appArmorProfile`, errors);
+  checkWindowsOptions(context.windowsOptions, `${path}.windowsOptions`, errors);
 }
 
 const profileTypes = ["Localhost", "RuntimeDefault", "Unconfined"];

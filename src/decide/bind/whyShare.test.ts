@@ -52,9 +52,12 @@ describe("why a share does not start where it was placed", () => {
     });
   });
 
-  test("a container that is being created is none", () => {
+  test("a container that is being created is no problem of its own", () => {
     const starting = waiting("ContainerCreating", "");
-    expect(causeOf(half, { pods: [starting], requests: [request()] })).toBeUndefined();
+    expect(causeOf(half, { pods: [starting], requests: [request()] })).toMatchObject({
+      cause: "DeviceNotReported",
+      message: expect.stringMatching(/^node n1 starts the reservation/),
+    });
   });
 
   test("between two reservations the condition of the pod has the reason", () => {

@@ -52,8 +52,8 @@ function notReported(pod: Pod, { pods, requests }: ShareView): ShareAnswer | und
     if (reservation === undefined || deviceOf(reservation) !== undefined) continue;
     const problem = containerProblem(reservation);
     if (problem !== undefined) return notRunning({ node: selectedNode, group, problem });
-    if (reservation.status?.phase !== "Running") continue;
-    return silentNode({ node: selectedNode, group, is: "and has not said yet" });
+    const does = reservation.status?.phase === "Running" ? "runs" : "starts";
+    return silentNode({ node: selectedNode, group, does, is: "and has not said yet" });
   }
   const condition = pod.status?.conditions?.find(({ type }) => type === "PodBound");
   const [, node, seconds, group, problem] =
@@ -63,11 +63,12 @@ function notReported(pod: Pod, { pods, requests }: ShareView): ShareAnswer | und
   return silentNode({ node, group, is: `and did not say within ${seconds} s` });
 }
 
-function silentNode({ node, group, is }: { node: string; group: string; is: string }): ShareAnswer {
+function silentNode(about: { node: string; group: string; does?: string; is: string }): ShareAnswer {
+  const { node, group, does = "runs", is } = about;
   const name = reservationName(node, group);
   return {
     cause: "DeviceNotReported",
-    message: `node ${node} runs the reservation ${name} of group ${group}, ${is} which device that is`,
+    message: `node ${node} ${does} the reservation ${name} of group ${group}, ${is} which device that is`,
     cure: `look at the logs of pod ${name} in ${reservationNamespace} and at the device plugin of ${node}; its container has to write ${annotationKeys.reservedGpu} on its own pod`,
   };
 }

@@ -50,7 +50,7 @@ export class RealCluster {
   async start(): Promise<void> {
     buildMusterImage(join(this.folder, "muster.tar"));
     await this.plane.start();
-    this.client = await this.clientOf(this.plane.kubeconfig);
+    this.client = await clientOf(this.plane.kubeconfig);
     await Promise.all(this.nodes.map((node) => node.start()));
     await until(
       async () => (await this.readyNodes()).length === this.nodes.length,
@@ -71,11 +71,6 @@ export class RealCluster {
   get kube(): KubeHttp {
     if (this.client === undefined) throw new Error("the cluster was not started");
     return this.client;
-  }
-
-  async clientOf(kubeconfig: string): Promise<KubeHttp> {
-    const connection = await loadKubeconfig({ path: kubeconfig });
-    return kubeHttp(connection, { clock: systemClock(), log: silentLog }, { fieldManager: "real-test" });
   }
 
   async list<T extends KubeObject>(
@@ -168,6 +163,11 @@ export class RealCluster {
     const events = await this.kubectl("get", "events", "-A", "--sort-by=.lastTimestamp").catch(String);
     writeFileSync(join(this.folder, file), `${pods}\n${events}`);
   }
+}
+
+export async function clientOf(kubeconfig: string, fieldManager = "real-test"): Promise<KubeHttp> {
+  const connection = await loadKubeconfig({ path: kubeconfig });
+  return kubeHttp(connection, { clock: systemClock(), log: silentLog }, { fieldManager });
 }
 
 interface AuditLine {

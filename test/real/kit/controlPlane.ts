@@ -6,20 +6,22 @@ import { freePorts, Processes, ran, until } from "./processes.ts";
 /** The bridge that nodes, pods and the API server meet on. It is away from networks that machines commonly have. */
 export const network = { bridge: "muster-real", host: "10.251.0.254", nodes: "10.251.0", pods: "10.252" } as const;
 
-export interface ControlPlaneFiles {
-  readonly folder: string;
-  readonly kubeconfig: string;
-}
-
-/** etcd, kube-apiserver, kube-controller-manager and kube-scheduler, as processes of this machine. */
+/**
+ * etcd, kube-apiserver, kube-controller-manager and kube-scheduler, as processes of this machine. A bare one is an API
+ * server and its store alone, so that nothing but the test acts on its objects.
+ */
 export class ControlPlane {
   readonly folder: string;
   readonly processes: Processes;
+  private readonly isBare: boolean;
+  private readonly host: string;
   private port = 0;
   private etcdPort = 0;
 
-  constructor(folder: string) {
+  constructor(folder: string, { isBare = false } = {}) {
     this.folder = folder;
+    this.isBare = isBare;
+    this.host = isBare ? "127.0.0.1" : network.host;
     mkdirSync(folder, { recursive: true });
     this.processes = new Processes(folder);
   }
@@ -33,14 +35,14 @@ export class ControlPlane {
   }
 
   get server(): string {
-    return `https://${network.host}:${this.port}`;
+    return `https://${this.host}:${this.port}`;
   }
 
   async start(): Promise<void> {
-    await makeBridge();
+    if (!this.isBare) await makeBridge();
     await this.makeKeys();
     const [etcd = 0, etcdPeer = 0, manager = 0, scheduler = 0] = await freePorts(4);
-    [this.port = 0] = await freePorts(1, network.host);
+    [this.port = 0] = await freePorts(1, this.host);
     this.etcdPort = etcd;
     const url = (port: number): string => `http://127.0.0.1:${port}`;
     this.processes.start("etcd", peer("etcd"), [
@@ -52,6 +54,7 @@ export class ControlPlane {
     this.startApiServer();
     writeFileSync(this.kubeconfig, this.kubeconfigOf("admin"));
     await this.untilReady();
+    if (this.isBare) return;
     const common = ["--kubeconfig", this.kubeconfig, "--leader-elect=false"];
     this.processes.start("manager", peer("kube-controller-manager"), [
       ...common,
@@ -69,7 +72,10 @@ export class ControlPlane {
     const at = (name: string): string => this.file(name);
     this.processes.start("apiserver", peer("kube-apiserver"), [
       `--etcd-servers=http://127.0.0.1:${this.etcdPort}`,
-      ...[`--secure-port=${this.port}`, `--bind-address=${network.host}`, `--advertise-address=${network.host}`],
+      ...[`--secure-port=${this.port}`, `--bind-address=${this.host}`],
+      ...(this.isBare
+        ? ["--endpoint-reconciler-type=none", "--disable-admission-plugins=ServiceAccount"]
+        : [`--advertise-address=${this.host}`]),
       ...[`--tls-cert-file=${at("server.crt")}`, `--tls-private-key-file=${at("server.key")}`],
       ...[`--client-ca-file=${at("ca.crt")}`, `--token-auth-file=${at("tokens.csv")}`],
       "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
@@ -106,7 +112,7 @@ export class ControlPlane {
 
   async stop(): Promise<void> {
     await this.processes.stopAll();
-    await ran("ip", ["link", "del", network.bridge]).catch(() => "");
+    if (!this.isBare) await ran("ip", ["link", "del", network.bridge]).catch(() => "");
   }
 
   private async makeKeys(): Promise<void> {
@@ -139,7 +145,7 @@ export class ControlPlane {
       "kubernetes.default.svc",
       "kubernetes.default.svc.cluster.local",
     ];
-    const alternatives = [...names.map((name) => `DNS:${name}`), "IP:10.96.0.1", `IP:${network.host}`];
+    const alternatives = [...names.map((name) => `DNS:${name}`), "IP:10.96.0.1", `IP:${this.host}`];
     await sign("server", "/CN=kube-apiserver", alternatives.join(","));
     writeFileSync(this.file("tokens.csv"), "admin,admin,admin,system:masters\nstranger,stranger,stranger,\n");
     const policy = { apiVersion: "audit.k8s.io/v1", kind: "Policy", omitStages: ["RequestReceived"] };

@@ -97,23 +97,6 @@ export class RealNode {
     return ran(peer("ctr"), ["-a", this.socket, "-n", "k8s.io", ...args]);
   }
 
-  /** Processes of the containers of a pod, by its UID. */
-  pidsOfPod(uid: string): number[] {
-    const marks = [uid, uid.replaceAll("-", "_")];
-    return readdirSync("/proc")
-      .filter((name) => /^\d+$/.test(name))
-      .filter((pid) => {
-        try {
-          const cgroup = readFileSync(`/proc/${pid}/cgroup`, "utf8");
-          const command = readFileSync(`/proc/${pid}/cmdline`, "utf8");
-          return marks.some((mark) => cgroup.includes(mark)) && !command.startsWith("/pause");
-        } catch {
-          return false;
-        }
-      })
-      .map(Number);
-  }
-
   async stop(): Promise<void> {
     for (const name of ["gpus", "proxy", "kubelet"]) await this.processes.stop(name);
     const networks = await this.podNetworks();

@@ -1,5 +1,5 @@
 import { type ChildProcess, execFile, spawn } from "node:child_process";
-import { closeSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { peers } from "./peers.ts";
@@ -70,6 +70,23 @@ export class Processes {
   async stopAll(): Promise<void> {
     for (const name of [...this.running.keys()].reverse()) await this.stop(name);
   }
+}
+
+/** Processes in the containers of a pod, by its UID; the one that holds its namespaces is none of them. */
+export function pidsOfPod(uid: string): number[] {
+  const marks = [uid, uid.replaceAll("-", "_")];
+  const isOfPod = (pid: string): boolean => {
+    try {
+      const cgroup = readFileSync(`/proc/${pid}/cgroup`, "utf8");
+      if (!marks.some((mark) => cgroup.includes(mark))) return false;
+      return !readFileSync(`/proc/${pid}/cmdline`, "utf8").startsWith("/pause");
+    } catch {
+      return false;
+    }
+  };
+  return readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name) && isOfPod(name))
+    .map(Number);
 }
 
 /** Ports that nothing listens on now. */

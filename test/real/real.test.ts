@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, test } from "vitest";
 import { RealCluster } from "./kit/cluster.ts";
 import { whyNot } from "./kit/peers.ts";
+import { claimsSuite } from "./suites/claims.ts";
 import { contractSuite } from "./suites/contract.ts";
 import { gangsSuite } from "./suites/gangs.ts";
 import { installSuite } from "./suites/install.ts";
@@ -35,4 +36,5 @@ describe.runIf(reason === undefined)("on a real cluster", () => {
   quickStartSuite(cluster);
   sharesSuite(cluster);
   gangsSuite(cluster);
+  claimsSuite(cluster);
 });

@@ -47,7 +47,13 @@ export async function controlPlaneOptions(
       outside: { usageDatabase: prometheusQueries, environment: (name) => process.env[name] },
     },
     devices: { groupClaims, ...(featureGates.length > 0 && { features: parseFeatureGates(featureGates) }) },
-    binder: { gpuSharing, settings: binderSettingsOf(flags), ...ownReservation(flags) },
+    binder: {
+      gpuSharing,
+      settings: binderSettingsOf(flags),
+      ...ownReservation(flags),
+      // A cluster with a scheduler of its own for plain pods has one that allocates their claims, too.
+      ...(plainPods.placesPlainPods ? {} : { servedSchedulers: new Set(["kai-scheduler"]) }),
+    },
     ...(gangConfig !== undefined || image !== undefined
       ? { gang: gangSettings(await gangConfigured(gangConfig), flags, hasSimulatedNodes) }
       : {}),

@@ -80,7 +80,7 @@ function agentRole(account: string): NewObject[] {
 
 function binderOptions(base: BinderOptions, settings: BinderSettings): BinderOptions {
   const { workers = base.workers, cdi = base.cdi, volumeTimeoutMs = base.volumeTimeoutMs, ...reservation } = settings;
-  return { workers, cdi, volumeTimeoutMs, reservation: { ...base.reservation, ...reservation } };
+  return { ...base, workers, cdi, volumeTimeoutMs, reservation: { ...base.reservation, ...reservation } };
 }
 
 function addBinder(controllers: Controllers, options: BinderOptions): void {

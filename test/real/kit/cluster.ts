@@ -100,7 +100,13 @@ export class RealCluster {
   manifest(path: string): KubeObject[] {
     const text = readFileSync(join(root, path), "utf8");
     const objects = parseAllDocuments(text).map((document) => document.toJS() as unknown);
-    return objects.filter((object) => object !== null).map((object) => withImages(object) as KubeObject);
+    return objects
+      .filter((object) => object !== null)
+      .map((object) => {
+        const { metadata, ...rest } = withImages(object) as KubeObject;
+        const { namespace: _, ...named } = metadata;
+        return { ...rest, metadata: named } as KubeObject;
+      });
   }
 
   async namespace(name: string): Promise<string> {

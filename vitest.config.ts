@@ -24,7 +24,8 @@ export default defineConfig({
           name: "whole",
           setupFiles: ["test/setup.ts"],
           include: ["test/**/*.test.ts"],
-          exclude: ["**/node_modules/**", ...longTests],
+          // `npm run test:real` has its own settings.
+          exclude: ["**/node_modules/**", "test/real/**", ...longTests],
           testTimeout: long ? 1_800_000 : 120_000,
           hookTimeout: 120_000,
         },

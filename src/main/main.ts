@@ -176,6 +176,16 @@ withCluster(nodes.command("sim"))
   .addOption(logLevelOption("warn"))
   .action(async (_, command) => (await import("../cli/cluster/nodesSim.ts")).runNodesSim(command.optsWithGlobals()));
 
+withCluster(program.command("reservation-agent"))
+  .description("runs in a reservation pod: finds its GPU, writes it on its own pod, and holds it until a signal")
+  .option("--namespace <name>", "namespace of the pod (default: POD_NAMESPACE)")
+  .option("--pod <name>", "name of the pod (default: POD_NAME)")
+  .option("--find <duration>", "how long the GPU may take to appear", "30s")
+  .option("--check <duration>", "how often it is looked for again", "60s")
+  .option("--dry-run", "print the GPU that this container has, and ask no cluster")
+  .addOption(logLevelOption("info"))
+  .action(async (options) => (await import("../cli/agent/reservationAgent.ts")).runReservationAgent(options));
+
 const sim = program
   .command("sim")
   .description("play seeds: orders of events, faults and crashes that controllers must survive");
@@ -226,6 +236,14 @@ withControlPlane(withCluster(program.command("run")))
   .option("--webhook-cert-dir <folder>", "tls.crt, tls.key and ca.crt that another program keeps, such as cert-manager")
   .addOption(logLevelOption("info"))
   .action(async (options) => (await import("../cli/cluster/run.ts")).runControllers(options));
+
+withCluster(program.command("start-order"))
+  .description("runs in an init container of a gang's pod: waits until the cliques before it are ready")
+  .option("--podcliques <name:minimum>", "a clique, and how many of its pods; may be given several times", collect, [])
+  .option("--namespace <name>", "of the gang (default: as the downward API writes it into the container)")
+  .option("--gang <name>", "name of the PodGang (default: as the downward API writes it into the container)")
+  .addOption(logLevelOption("info"))
+  .action(async (options) => (await import("../cli/agent/startOrder.ts")).runStartOrder(options));
 
 withControlPlane(withApiServer(program.command("up")))
   .description(

@@ -56,6 +56,17 @@ export function withApiServer(command: Command): Command {
 export function withControlPlane(command: Command): Command {
   return withBinder(
     command
+      .option(
+        "--image <image>",
+        "Muster's own image, for reservation pods and for the start order of gangs on real nodes",
+      )
+      .addOption(
+        new Option("--image-pull-policy <policy>", "when it is pulled (default: IfNotPresent)").choices([
+          "Always",
+          "IfNotPresent",
+          "Never",
+        ]),
+      )
       .option("--gang-config <file>", "a Grove OperatorConfiguration for the gang operator")
       .option("--no-gpu-sharing", "refuse pods that ask for a share of a GPU")
       .option("--group-claims", "let PodGroups have device claims of their own")

@@ -311,3 +311,74 @@ test("every write of a bind with claims and shares is granted by the binder's ro
   ])
     expect(used).toContain(right);
 });
+
+describe("devices that another scheduler gives out at the same time", () => {
+  const beside = { servedSchedulers: new Set(["kai-scheduler"]) };
+  const other = { ...builtin.ResourceClaim, namespace: "default", name: "theirs" };
+
+  /** The other scheduler writes its claim, which it decided before it saw ours. */
+  async function theyTake(cluster: BindCluster, device: string): Promise<void> {
+    const found = await cluster.admin.get(other);
+    if (!found.ok) throw new Error(found.message);
+    const status = { allocation: deviceOn("h100-0", device) };
+    const written = await cluster.admin.update({ ...other, subresource: "status" }, { ...found.value, status });
+    if (!written.ok) throw new Error(written.message);
+  }
+
+  /** A pod with a claim is on its way to be bound, and one of another scheduler waits. */
+  async function contested() {
+    const { cluster, user } = await withClaims(["c", "theirs"]);
+    const pod = await user("f");
+    const resourceClaims = [{ name: "dev", resourceClaimName: "theirs" }];
+    await cluster.pod("rival", {}, { schedulerName: "default-scheduler", resourceClaims });
+    await cluster.request(pod, { ...onNode, ...chosen(deviceOn("h100-0")) });
+    await cluster.startBinder(beside);
+    return cluster;
+  }
+
+  const given = "device gpu.example.com/h100-0/gpu-0 of claim c was given to claim default/theirs";
+
+  test("are not written to our claim: the other one goes first", async () => {
+    const cluster = await contested();
+    await cluster.run(1);
+    expect(claimOf(cluster)?.status?.allocation).toBeUndefined();
+    await theyTake(cluster, "gpu-0");
+    await cluster.run(8);
+    expect(cluster.requestOf("f")?.status).toMatchObject({ phase: "Failed", reason: expect.stringContaining(given) });
+    expect(claimOf(cluster)?.status?.allocation).toBeUndefined();
+    const statusWrites = cluster.kube.calls.filter((call) => /^update resourceclaims.*status/.test(call));
+    expect(statusWrites).toEqual([]);
+  });
+
+  test("and that land after our write are given back before the bind", async () => {
+    const cluster = await contested();
+    await cluster.run(2.15);
+    expect(claimOf(cluster)?.status?.allocation).toMatchObject(deviceOn("h100-0"));
+    await theyTake(cluster, "gpu-0");
+    await cluster.run(3);
+    expect(cluster.requestOf("f")?.status).toMatchObject({ phase: "Failed", reason: expect.stringContaining(given) });
+    expect(claimOf(cluster)?.status?.allocation).toBeUndefined();
+    expect(claimOf(cluster)?.status?.reservedFor).toBeUndefined();
+    expect(claimOf(cluster, "theirs")?.status?.allocation).toMatchObject(deviceOn("h100-0"));
+    const pod = cluster.api.get("/pods", "default/f") as unknown as Pod;
+    expect(pod.spec?.nodeName).toBeUndefined();
+  });
+
+  test("and are others than ours do not stand in the way", async () => {
+    const cluster = await contested();
+    await theyTake(cluster, "gpu-1");
+    await cluster.run(8);
+    expect(cluster.phase("f")).toBe("Succeeded");
+    expect(claimOf(cluster)?.status?.allocation).toMatchObject(deviceOn("h100-0"));
+  });
+
+  test("where no other scheduler allocates devices nothing waits and no claim is listed", async () => {
+    const { cluster, user } = await withClaims();
+    const pod = await user("f");
+    await cluster.request(pod, { ...onNode, ...chosen(deviceOn("h100-0")) });
+    await cluster.startBinder();
+    await cluster.run(0.1);
+    expect(cluster.phase("f")).toBe("Succeeded");
+    expect(cluster.kube.calls.filter((call) => call.startsWith("list resourceclaims"))).toEqual([]);
+  });
+});

@@ -33,8 +33,12 @@ async function container(cluster: BindCluster, flags: BinderFlags) {
   return cluster.reservations()[0]?.spec?.containers[0];
 }
 
-test("without flags and without a Config the defaults hold", async () => {
-  const expected = { image: "resource-reservation", imagePullPolicy: "IfNotPresent" };
+test("without flags and without a Config the defaults hold: an image that no registry can serve", async () => {
+  const expected = {
+    image: expect.stringMatching(/^muster\.invalid\//) as string,
+    imagePullPolicy: "IfNotPresent",
+    args: ["reservation-agent"],
+  };
   expect(await container(await configured(undefined), {})).toMatchObject(expected);
 });
 

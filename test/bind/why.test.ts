@@ -27,7 +27,7 @@ describe("muster why, of a pod that asks for a share", () => {
     await up.share("silent", "0.5");
     const { message, cure, text } = await up.why("default/silent", "DeviceNotReported");
     expect(message).toMatch(
-      /^node t4-0 runs the reservation gpu-reservation-[0-9a-f]{16} of group \S+, and has not said/,
+      /^node t4-0 (runs|starts) the reservation gpu-reservation-[0-9a-f]{16} of group \S+, and has not said/,
     );
     expect(cure).toContain("kai-resource-reservation");
     expect(cure).toContain("run.ai/reserve_for_gpu_index");

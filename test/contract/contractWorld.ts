@@ -11,6 +11,8 @@ export interface ContractWorld {
   readonly api: KubeApi;
   /** Is known to the cluster and may do nothing. */
   readonly stranger: KubeApi;
+  /** Nothing can be done to it from behind: facts that need that are skipped. */
+  readonly isForeign?: boolean;
   /** Forgets the past: revisions up to now can no longer be read or watched from. */
   compact(): void;
   /** Ends all watches as if their time were up. */
@@ -28,6 +30,11 @@ export const deployments = builtin.Deployment;
 export const namespaces = builtin.Namespace;
 export const nodes = builtin.Node;
 export const budgets = builtin.PodDisruptionBudget;
+
+/** Ends a fact that needs a hand at the server, where there is none. */
+export function needsServer({ isForeign }: ContractWorld, skip: (note: string) => void): void {
+  if (isForeign === true) skip("nothing can be done to this server from behind");
+}
 
 /** Objects before the server has seen them. */
 export function fresh(object: object): KubeObject {

@@ -3,7 +3,7 @@ import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { Resource } from "../../src/model/objects/resource.ts";
 import type { RefusalReason } from "../../src/model/outcome.ts";
 import type { Watch, WatchOptions } from "../../src/ports/kubeApi.ts";
-import { at, type ContractWorld, configMap, configMaps, value, Watched } from "./contractWorld.ts";
+import { at, type ContractWorld, configMap, configMaps, needsServer, value, Watched } from "./contractWorld.ts";
 import { ownNamespace } from "./ownNamespace.ts";
 
 export function watchFacts(world: () => ContractWorld): void {
@@ -126,7 +126,8 @@ export function watchFacts(world: () => ContractWorld): void {
     watched.watch.stop();
   });
 
-  test("bookmarks come to who allows them and to nobody else", async () => {
+  test("bookmarks come to who allows them and to nobody else", async ({ skip }) => {
+    needsServer(world(), skip);
     const { resourceVersion } = (await make("a")).metadata;
     const informed = watch({ resourceVersion, allowBookmarks: true });
     const plain = watch({ resourceVersion });
@@ -157,7 +158,8 @@ export function watchFacts(world: () => ContractWorld): void {
     resumed.watch.stop();
   });
 
-  test("a watch from a revision that was forgotten ends as Expired, once and without events", async () => {
+  test("a watch from a revision that was forgotten ends as Expired, once and without events", async ({ skip }) => {
+    needsServer(world(), skip);
     const { resourceVersion } = (await make("a")).metadata;
     await make("b");
     world().compact();
@@ -167,7 +169,8 @@ export function watchFacts(world: () => ContractWorld): void {
     expect(watched.events).toEqual([]);
   });
 
-  test("a watch whose time is up ends cleanly, once, and after all its events", async () => {
+  test("a watch whose time is up ends cleanly, once, and after all its events", async ({ skip }) => {
+    needsServer(world(), skip);
     const watched = watch({ sendInitialEvents: true });
     await watched.untilComplete();
     await make("a");
@@ -177,7 +180,8 @@ export function watchFacts(world: () => ContractWorld): void {
     expect(watched.story.filter((words) => words !== "BOOKMARK")).toEqual(["ADDED a"]);
   });
 
-  test("after stop() nothing is told, not even the end", async () => {
+  test("after stop() nothing is told, not even the end", async ({ skip }) => {
+    needsServer(world(), skip);
     const stopped = watch({ sendInitialEvents: true });
     const other = watch({ sendInitialEvents: true });
     await stopped.untilComplete();
@@ -273,11 +277,19 @@ export function watchFacts(world: () => ContractWorld): void {
     ["a kind that is not there", "NotFound", { ...configMaps, plural: "nothings" }, {}],
     ["a label selector that cannot be read", "Invalid", configMaps, { labelSelector: "a in (" }],
     ["a field that cannot be selected by", "Invalid", configMaps, { fieldSelector: "spec.colour=red" }],
-    ["a revision that is no number", "Invalid", configMaps, { resourceVersion: "soon" }],
   ])("a watch for %s ends as %s", async (_, reason, kind, options) => {
     const watched = new Watched(world(), kind, options);
     await watched.until(({ ends }) => ends.length > 0);
     expect(watched.ends).toMatchObject([{ ok: false, reason }]);
+    expect(watched.events).toEqual([]);
+  });
+
+  test("a watch for a revision that is no number ends, and not as Expired: a new list would not help", async () => {
+    const watched = new Watched(world(), configMaps, { resourceVersion: "soon" });
+    await watched.until(({ ends }) => ends.length > 0);
+    // kube-apiserver says no reason.
+    const [end] = watched.ends;
+    expect(end?.ok === false && ["Invalid", "Unknown"].includes(end.reason)).toBe(true);
     expect(watched.events).toEqual([]);
   });
 

@@ -23,6 +23,7 @@ const subRooms: Readonly<Record<string, Readonly<Record<string, readonly string[
     workloads: [],
   },
   "src/control": {
+    agent: [],
     assembly: ["bind", "devices", "gang", "runtime", "schedule", "workloads"],
     bind: ["cache", "devices", "runtime"],
     cache: [],

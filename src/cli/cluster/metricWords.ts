@@ -18,6 +18,8 @@ export const metricWords: Readonly<Record<string, MetricWords>> = words({
   muster_events_dropped_total: "Kubernetes Events that were not written because too many waited.",
   muster_events_failed_total: "Kubernetes Events that the API server refused, by reason.",
   muster_binds_total: "BindRequests that ended, by result.",
+  muster_claims_contested_total:
+    "Binds that gave devices back, because another scheduler gave them to a claim as well.",
   muster_reservations_refused_total: "Reservations of GPUs that could not be made again, by reason of the refusal.",
   muster_devices_allocations_total: "Devices that were allocated to claims.",
   muster_devices_releases_total: "Devices that were given back by claims.",

@@ -57,6 +57,7 @@ export async function runControllers(flags: RunFlags): Promise<void> {
     // A cluster has a scheduler for plain pods; two that do not know of each other would both fill the same nodes.
     placesPlainPods: flags.defaultScheduler === true,
     formsPlainGangs: false,
+    hasSimulatedNodes: false,
   });
   const named = chosenComponents(flags, options);
   const listen = hostAndPort(flags.statusAddress, "--status-address");

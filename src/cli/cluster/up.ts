@@ -50,7 +50,11 @@ export async function runUp(flags: UpFlags): Promise<void> {
   const profiles = profilesWith(await readProfiles(flags.profileFile));
   const pools = parsePools(flags.pool, profiles);
   const nodes = nodesComponent({ pools, profiles });
-  const options = await controlPlaneOptions(flags, { placesPlainPods: true, formsPlainGangs: true });
+  const options = await controlPlaneOptions(flags, {
+    placesPlainPods: true,
+    formsPlainGangs: true,
+    hasSimulatedNodes: true,
+  });
   const known: Component[] = [...usualComponents(controlPlane(options)), nodes.component];
   const listen = flags.statusAddress === undefined ? undefined : hostAndPort(flags.statusAddress, "--status-address");
   const hooks = known.flatMap((component) => component.hooks ?? []);

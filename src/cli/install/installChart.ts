@@ -71,10 +71,6 @@ See that it is ready:
 
 Until one process is ready, pods of kai-scheduler, queues and PodCliqueSets are refused.
 {{- end }}
-{{- if and (has "binder" .Values.controllers) (not .Values.reservations.image) }}
-
-GPU shares need a program on the nodes: set reservations.image to KAI's image \`resource-reservation\`.
-{{- end }}
 
 Before \`helm uninstall\`: delete PodCliqueSets, or run \`muster uninstall\`, which takes their finalizers off
 (docs/own-cluster.md).

@@ -162,7 +162,14 @@ function reservations(): InstallObject[] {
   const pods = [{ kind: "ServiceAccount", name: reservationNamespace, namespace: reservationNamespace }];
   return [
     { file: "reservations", condition, tree: object("v1", "Namespace", { name: reservationNamespace }, {}) },
-    { file: "reservations", condition, tree: object("v1", "ServiceAccount", metadata, {}) },
+    {
+      file: "reservations",
+      condition,
+      tree: object("v1", "ServiceAccount", metadata, {
+        // Secrets of these names have to be in that namespace, too.
+        imagePullSecrets: when("imagePullSecrets", "«imagePullSecrets»"),
+      }),
+    },
     ...role(place("muster-binder"), reservationRights, condition),
     ...role(place(reservationNamespace), reservationPodRights, condition, pods),
   ];
@@ -278,7 +285,11 @@ function deployment(): { readonly [field: string]: Tree } {
     "--controllers=«controllers|join»",
     when("webhooks.enabled", `--webhook-service=«release.namespace»/${webhookService}`),
     when(managedKeys, "--webhook-cert-dir=/keys"),
+    "--image=«image.repository»:«image.tag»",
+    "--image-pull-policy=«image.pullPolicy»",
     when("reservations.image", "--reservation-image=«reservations.image»"),
+    when("reservations.pullPolicy", "--reservation-pull-policy=«reservations.pullPolicy»"),
+    when("reservations.timeout", "--reservation-timeout=«reservations.timeout»"),
     when("reservations.runtimeClassName", "--reservation-runtime-class=«reservations.runtimeClassName»"),
     each("extraArgs"),
   ];

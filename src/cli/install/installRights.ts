@@ -359,6 +359,13 @@ export const reservationRights: readonly Right[] = [
     resources: ["serviceaccounts"],
     verbs: ["get"],
   },
+  {
+    why: "the rights of reservation pods: the chart has them, so that they are only looked for",
+    apiGroups: ["rbac.authorization.k8s.io"],
+    resources: ["roles", "rolebindings"],
+    resourceNames: ["kai-resource-reservation"],
+    verbs: ["get"],
+  },
 ];
 
 /** Of the program inside a reservation pod. */

@@ -43,6 +43,8 @@ const objects = (about: string): Setting => ({
   schema: { type: "array", items: { type: "object" } },
 });
 
+const pullPolicies = ["Always", "IfNotPresent", "Never"];
+
 export const controllerNames = ["scheduler", "binder", "gang"] as const;
 
 const amounts = {
@@ -56,7 +58,7 @@ const settings: Readonly<Record<string, Setting>> = {
     pattern: "^[a-z0-9]([a-z0-9._/:-]*[a-z0-9])?$",
   }),
   "image.tag": text("which version of it", installVersion, { pattern: "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$" }),
-  "image.pullPolicy": choice("when it is pulled", "IfNotPresent", "Always", "IfNotPresent", "Never"),
+  "image.pullPolicy": choice("when it is pulled", "IfNotPresent", ...pullPolicies),
   imagePullSecrets: objects("Secrets with which it is pulled, as a pod names them"),
   replicas: whole("processes, of which one leads and all answer webhooks", 2, 1, 9),
   controllers: {
@@ -107,10 +109,11 @@ const settings: Readonly<Record<string, Setting>> = {
   ),
   "webhooks.failurePolicy": choice("what a write gets while no process answers", "Fail", "Fail", "Ignore"),
   "webhooks.timeoutSeconds": whole("how long an answer may take", 10, 1, 30),
-  "reservations.image": text(
-    "the program in reservation pods that says which GPU they hold; needed for GPU shares",
-    "",
-  ),
+  "reservations.image": text("the image of reservation pods, such as KAI's; Muster's own when left out", ""),
+  "reservations.pullPolicy": choice("when it is pulled; as Muster's own when left out", "", "", ...pullPolicies),
+  "reservations.timeout": text("how long a node may take to report the GPU of a reservation", "40s", {
+    pattern: "^[0-9]+(s|m)$",
+  }),
   "reservations.runtimeClassName": text("their RuntimeClass, such as nvidia", ""),
   "serviceMonitor.enabled": flag("a ServiceMonitor for the Prometheus operator", false),
   "serviceMonitor.labels": words("labels by which your Prometheus finds it"),

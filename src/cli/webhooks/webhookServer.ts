@@ -19,6 +19,12 @@ export interface WebhookServer {
 /** An object and its predecessor, each as large as the API allows, and their envelope. */
 const bodyBytesMax = 8 * 1024 * 1024;
 
+/**
+ * API servers keep idle connections for 90 s. One that this side closes first may just be taken for a request, which
+ * then fails with a broken pipe: a write is refused for no reason. So they are the ones that close.
+ */
+const idleMs = 120_000;
+
 /** Answers what an API server asks about writes. */
 export async function startWebhookServer(
   asked: { readonly hooks: readonly AdmissionHook[]; readonly lookup: AdmissionLookup; readonly log: Log },
@@ -29,6 +35,8 @@ export async function startWebhookServer(
   const server = createServer({ cert: keys.certificate, key: keys.key }, (request, response) => {
     void answer(byPath, asked, request, response);
   });
+  server.keepAliveTimeout = idleMs;
+  server.headersTimeout = idleMs + 5_000;
   const { host, port } = listen;
   await new Promise<void>((done, fail) => {
     server.once("error", (cause: NodeJS.ErrnoException) => {

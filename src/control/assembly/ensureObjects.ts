@@ -18,6 +18,8 @@ const definitionsRef = builtin.CustomResourceDefinition;
 const pluralsOfEveryCluster: Readonly<Record<string, string>> = {
   Namespace: "namespaces",
   PriorityClass: "priorityclasses",
+  Role: "roles",
+  RoleBinding: "rolebindings",
   ServiceAccount: "serviceaccounts",
 };
 

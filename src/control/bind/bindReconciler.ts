@@ -1,11 +1,19 @@
 import { attemptOf } from "../../decide/bind/attemptMark.ts";
 import { type BindOptions, type BindStep, type BindView, nextBindStep } from "../../decide/bind/nextBindStep.ts";
-import { podsRef } from "../../decide/bind/reservation.ts";
+import { isBound, podsRef } from "../../decide/bind/reservation.ts";
+import {
+  findRival,
+  intendedClaims,
+  isOfAnother,
+  mayClaimAtMs,
+  rivalPatience,
+  rivalWhy,
+} from "../../decide/bind/rivalClaims.ts";
 import { type BindingVerdict, defaultBindingTimeoutMs } from "../../decide/devices/placeClaims.ts";
 import { lookAgain, lookAgainAtAll } from "../../intents/lookAgain.ts";
 import type { IntentTarget } from "../../model/intent.ts";
 import { type BindIntent, type Expected, expectedOf, type Intent, keyOf, type NewObject } from "../../model/intent.ts";
-import type { Node, Pod } from "../../model/kubernetes.generated.ts";
+import type { Node, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { type Outcome, type Refusal, refused } from "../../model/outcome.ts";
 import { firstRevision, laterOf, type Revision } from "../../model/revision.ts";
@@ -16,13 +24,15 @@ import {
   isFinallyFailed,
 } from "../../model/scheduling/bindRequest.ts";
 import type { Cancel } from "../../ports/cancel.ts";
+import type { CacheIndex } from "../cache/cacheIndex.ts";
 import type { NewestOf } from "../cache/newestOf.ts";
 import { knownDeviceWorld } from "../devices/deviceCaches.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import type { EventRecorder } from "../runtime/eventRecorder.ts";
 import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { type BinderCaches, isFor, nodesRef } from "./binderCaches.ts";
-import { askForVolumes, type BindCall, writeClaims, writeConfigMaps } from "./bindWrites.ts";
+import { askForVolumes, type BindCall, releaseClaims, writeClaims, writeConfigMaps } from "./bindWrites.ts";
+import { FreshClaims } from "./freshClaims.ts";
 import { type PodBound, writePodBound } from "./podBound.ts";
 import { takeBack } from "./takeBack.ts";
 
@@ -31,18 +41,28 @@ export interface BinderOptions extends BindOptions {
   readonly volumeTimeoutMs: number;
   /** Binds that run at once, and groups. */
   readonly workers: number;
+  /**
+   * The schedulers whose pods get devices from this control plane, where another one allocates devices for its own;
+   * undefined where there is no other one.
+   */
+  readonly servedSchedulers?: ReadonlySet<string>;
 }
 
 /** A bind of a gang of devices takes a handful of steps a group; more than this is a circle. */
 const stepsMax = 400;
 const volumesEveryMs = 1_000;
 const devicesEveryMs = 5_000;
+const othersEveryMs = 100;
+const waitingKey = "waits";
 
 /** In-memory state of a BindRequest between reconciles. Losing it only retries sooner. */
 interface RetryTimers {
   readonly uid: string;
   deviceSinceMs?: number;
   volumesSinceMs?: number;
+  /** Since when its claims could get their devices, and since when they have them. */
+  claimsSinceMs?: number;
+  claimsWrittenMs?: number;
   retryAtMs?: number;
   /** Its pod is bound to this node, and the status is not written yet. */
   boundTo?: string;
@@ -64,12 +84,26 @@ export class BindReconciler {
   private readonly recorder: EventRecorder;
   private readonly options: BinderOptions;
   private readonly timers = new Map<string, RetryTimers>();
+  private readonly freshClaims: FreshClaims;
+  /** Pods of other schedulers that have claims: when one of them was last seen, and those that have no node. */
+  private readonly others: { readonly lastMs: number; readonly waiting: CacheIndex<Pod> } | undefined;
 
   constructor(controllers: Controllers, caches: BinderCaches, recorder: EventRecorder, options: BinderOptions) {
     this.controllers = controllers;
     this.caches = caches;
     this.recorder = recorder;
     this.options = options;
+    this.freshClaims = new FreshClaims(controllers.kube);
+    const { servedSchedulers } = options;
+    if (servedSchedulers === undefined) return;
+    const others = { lastMs: 0 };
+    const waiting = caches.pods.cache.index((pod) => {
+      if (!isOfAnother(pod, servedSchedulers)) return [];
+      // Every event about such a pod comes by here.
+      others.lastMs = this.nowMs;
+      return isBound(pod) ? [] : [waitingKey];
+    });
+    this.others = Object.assign(others, { waiting });
   }
 
   async reconcile(key: string, { cancel }: ReconcileContext): Promise<ReconcileResult> {
@@ -148,13 +182,16 @@ export class BindReconciler {
         return this.configure(attempt, step.maps, cancel);
       case "claim": {
         const { pod, node } = this.view(attempt);
-        const onClaim = (claim: KubeObject) =>
-          void knownDeviceWorld(this.controllers)?.tracker.assumeClaimAfterApiCall(claim);
-        const about = { request, pod: pod as Pod, node: node as Node, nowMs: this.nowMs, onClaim };
+        const { onClaim } = this;
+        const mayAllocate = () => this.mayAllocate(attempt, pod as Pod);
+        const about = { request, pod: pod as Pod, node: node as Node, nowMs: this.nowMs, onClaim, mayAllocate };
+        const early = this.beforeClaims(attempt);
+        if (early !== "next") return early;
         const outcome = await writeClaims({ kube, writer, cancel }, about);
         if (!outcome.ok) return this.refused(attempt, outcome, cancel);
         this.learn(attempt, outcome.value.pod);
-        return this.devicesReady(attempt, outcome.value.binding, cancel);
+        const late = await this.afterClaims(attempt, outcome.value.claims, cancel);
+        return late === "next" ? this.devicesReady(attempt, outcome.value.binding, cancel) : late;
       }
       case "volumes":
         return this.volumes(attempt, cancel);
@@ -309,6 +346,48 @@ export class BindReconciler {
     return "next";
   }
 
+  private readonly onClaim = (claim: KubeObject): void =>
+    void knownDeviceWorld(this.controllers)?.tracker.assumeClaimAfterApiCall(claim);
+
+  /** Where another scheduler allocates devices, it goes first. */
+  private beforeClaims({ timers }: Attempt): ReconcileResult | "next" {
+    if (this.others === undefined || timers.claimsWrittenMs !== undefined) return "next";
+    const { nowMs } = this;
+    timers.claimsSinceMs ??= nowMs;
+    const areWaiting = this.others.waiting.get(waitingKey).length > 0;
+    const atMs = mayClaimAtMs(timers.claimsSinceMs, { lastMs: this.others.lastMs, areWaiting });
+    return nowMs < atMs ? { requeueAfterMs: Math.min(othersEveryMs, atMs - nowMs) } : "next";
+  }
+
+  /** What they got meanwhile is not taken. */
+  private async mayAllocate({ request }: Attempt, pod: Pod): Promise<Outcome<undefined>> {
+    if (this.others === undefined) return { ok: true, value: undefined };
+    const fresh = await this.freshClaims.look();
+    if (!fresh.ok) return fresh;
+    const rival = findRival(intendedClaims(request, pod, fresh.value.items), fresh.value.items);
+    if (rival === undefined) return { ok: true, value: undefined };
+    this.controllers.ports.metrics.count("muster_claims_contested_total", {});
+    return refused("Invalid", rivalWhy(rival));
+  }
+
+  /** What the other scheduler had decided before it could see our write has landed by now: it keeps its devices. */
+  private async afterClaims(
+    attempt: Attempt,
+    claims: readonly ResourceClaim[],
+    cancel: Cancel,
+  ): Promise<ReconcileResult | "next"> {
+    if (this.others === undefined || claims.length === 0) return "next";
+    attempt.timers.claimsWrittenMs ??= this.nowMs;
+    const untilMs = attempt.timers.claimsWrittenMs + rivalPatience.quietMs;
+    if (this.nowMs < untilMs) return { requeueAfterMs: untilMs - this.nowMs };
+    const fresh = await this.freshClaims.look();
+    if (!fresh.ok) return reconcileResultOf(fresh);
+    const rival = findRival(claims, fresh.value.items);
+    if (rival === undefined) return "next";
+    this.controllers.ports.metrics.count("muster_claims_contested_total", {});
+    return this.fail(attempt, rivalWhy(rival), cancel, claims);
+  }
+
   /**
    * A driver may have to attach devices first; the claim's status says when they are ready, or that they never will be.
    */
@@ -370,7 +449,12 @@ export class BindReconciler {
    * Records the failure first, which is durable, and then takes back what the attempt wrote. After a crash the next
    * binder finds the rest.
    */
-  private async fail(attempt: Attempt, why: string, cancel: Cancel): Promise<ReconcileResult> {
+  private async fail(
+    attempt: Attempt,
+    why: string,
+    cancel: Cancel,
+    contested: readonly ResourceClaim[] = [],
+  ): Promise<ReconcileResult> {
     const { request, timers } = attempt;
     const before = request.status?.failedAttempts ?? 0;
     // Without a limit there is nothing to count against, and KAI counts nothing.
@@ -388,10 +472,15 @@ export class BindReconciler {
       const call = this.callOf(cancel);
       const learn = (object: KubeObject): void => this.learn(attempt, object);
       const problems = await takeBack(call, { request, pod, why }, { caches: this.caches, learn });
+      // The pod carries the failure by now, so that a bind that is still in flight conflicts.
+      const released = await releaseClaims(call, pod, { claims: contested, why }, this.onClaim);
+      if (!released.ok) problems.push(released.message);
       if (problems.length > 0) log.warn({ bindRequest: attempt.key, problems }, "not all could be taken back");
     }
     delete timers.deviceSinceMs;
     delete timers.volumesSinceMs;
+    delete timers.claimsSinceMs;
+    delete timers.claimsWrittenMs;
     if (isFinallyFailed({ ...request, status })) return undefined;
     const delayMs = 1000 * 2 ** before;
     timers.retryAtMs = this.nowMs + delayMs;

@@ -11,7 +11,7 @@ import {
 } from "../../decide/bind/claimStatus.ts";
 import { podsRef } from "../../decide/bind/reservation.ts";
 import { configMapNames, configMapsRef, mergedConfigMap } from "../../decide/bind/sharedGpuConfig.ts";
-import { deallocate } from "../../decide/devices/claims/bindClaim.ts";
+import { deallocate, mayDeallocate, unreserve } from "../../decide/devices/claims/bindClaim.ts";
 import { deleteProtection } from "../../decide/devices/claims/podClaims.ts";
 import type { GroupName } from "../../decide/devices/claims/podsGroup.ts";
 import { type BindingVerdict, bindingOf, defaultBindingTimeoutMs } from "../../decide/devices/placeClaims.ts";
@@ -117,6 +117,8 @@ export interface ClaimsAbout {
    * there on.
    */
   readonly onClaim: (claim: KubeObject) => void;
+  /** Asked right before devices are written into a claim: whether they may still be taken. */
+  readonly mayAllocate: () => Promise<Outcome<undefined>>;
   readonly request: BindRequest;
   readonly pod: Pod;
   readonly node: Node;
@@ -128,6 +130,8 @@ export interface ClaimsAbout {
  */
 export interface WrittenClaims {
   readonly pod: Pod;
+  /** As the API answered. */
+  readonly claims: readonly ResourceClaim[];
   readonly binding: BindingVerdict;
 }
 
@@ -135,6 +139,7 @@ export interface WrittenClaims {
 export async function writeClaims(call: BindCall, about: ClaimsAbout): Promise<Outcome<WrittenClaims>> {
   const { request, pod } = about;
   let binding: BindingVerdict = { kind: "ready" };
+  const claims: ResourceClaim[] = [];
   for (const { name: entry = "", allocation } of request.spec?.resourceClaimAllocations ?? []) {
     const name = claimNameOf(pod, entry);
     if (name === undefined)
@@ -148,14 +153,16 @@ export async function writeClaims(call: BindCall, about: ClaimsAbout): Promise<O
     const chosen = allocation as AllocationResult | null | undefined;
     const outcome = await takeClaim(call, { ...about, group }, found.value, chosen);
     if (!outcome.ok) return outcome;
+    claims.push(outcome.value);
     binding = laterVerdict(binding, bindingOf(outcome.value, about.nowMs, defaultBindingTimeoutMs));
   }
   const extended = request.spec?.extendedResourceClaimAllocation as ExtendedAllocation | null | undefined;
-  if (extended === undefined || extended === null) return succeeded({ pod, binding });
+  if (extended === undefined || extended === null) return succeeded({ pod, claims, binding });
   const taken = await takeExtendedClaim(call, about, extended);
   if (!taken.ok) return taken;
   const own = bindingOf(taken.value.claim, about.nowMs, defaultBindingTimeoutMs);
-  return succeeded({ pod: taken.value.pod, binding: laterVerdict(binding, own) });
+  claims.push(taken.value.claim);
+  return succeeded({ pod: taken.value.pod, claims, binding: laterVerdict(binding, own) });
 }
 
 /** What comes of all claims together: a failure before a wait, a wait before readiness. */
@@ -170,7 +177,7 @@ function laterVerdict(a: BindingVerdict, b: BindingVerdict): BindingVerdict {
  */
 async function takeClaim(
   { kube, writer, cancel }: BindCall,
-  { pod, node, group, nowMs, onClaim }: ClaimsAbout & { readonly group?: GroupName | undefined },
+  { pod, node, group, nowMs, onClaim, mayAllocate }: ClaimsAbout & { readonly group?: GroupName | undefined },
   first: ResourceClaim,
   allocation: AllocationResult | null | undefined,
 ): Promise<Outcome<ResourceClaim>> {
@@ -179,6 +186,10 @@ async function takeClaim(
     const step = nextClaimStep({ claim, allocation, pod, node, group, nowMs });
     if (step.kind === "done") return succeeded(claim);
     if (step.kind === "failed") return refused("Invalid", step.why);
+    if (step.intent.type === "status" && claim.status?.allocation === undefined) {
+      const allowed = await mayAllocate();
+      if (!allowed.ok) return allowed;
+    }
     const written = await writer.apply(step.intent, { cancel });
     if (written.ok && written.value.object !== undefined) {
       claim = written.value.object as ResourceClaim;
@@ -319,6 +330,24 @@ export async function deleteExtendedClaim(call: BindCall, pod: Pod): Promise<Out
   }
   const deleted = await writer.apply({ type: "delete", target, expected: expectedOf(claim), why }, { cancel });
   return deleted.ok || deleted.reason === "NotFound" ? untold : deleted;
+}
+
+/** Gives the devices of these claims back, where no other pod uses them, and ends the pod's use of the others. */
+export async function releaseClaims(
+  { writer, cancel }: BindCall,
+  pod: Pod,
+  { claims, why }: { readonly claims: readonly ResourceClaim[]; readonly why: string },
+  onClaim: (claim: KubeObject) => void,
+): Promise<Outcome<undefined>> {
+  let problem: Outcome<undefined> = done;
+  for (const claim of claims) {
+    const intent = mayDeallocate(claim, pod) ? deallocate(claim, why) : unreserve(claim, pod);
+    if (intent === undefined) continue;
+    const freed = await writer.apply(intent, { cancel });
+    if (freed.ok && freed.value.object !== undefined) onClaim(freed.value.object);
+    if (!freed.ok && freed.reason !== "NotFound") problem = freed;
+  }
+  return problem;
 }
 
 /** Whether the pod's volumes are bound; those that wait for a node get the selected-node annotation. */

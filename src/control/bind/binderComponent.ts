@@ -1,7 +1,7 @@
 import { fractionHooks, fractionRules } from "../../decide/bind/admitFraction.ts";
 import { type BinderSettings, configHook } from "../../decide/bind/binderSettings.ts";
 import { reservationDefaults } from "../../decide/bind/reservation.ts";
-import { keyOf } from "../../model/intent.ts";
+import { keyOf, type NewObject } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { bindRequestDefinition } from "../../model/scheduling/definitions.ts";
 import { gpuGroupsOfLabels, reservationNamespace } from "../../model/scheduling/keys.ts";
@@ -50,15 +50,37 @@ export function binderComponent({ gpuSharing = true, settings = {}, ...given }: 
         kind: "ServiceAccount",
         metadata: { name: options.reservation.serviceAccountName, namespace: reservationNamespace },
       },
+      ...agentRole(options.reservation.serviceAccountName),
     ],
     hooks: [...fractionHooks({ ...fractionRules, gpuSharing }), configHook],
     add: (controllers) => addBinder(controllers, options),
   };
 }
 
+/** The rights of the program in a reservation pod: its own namespace, and nothing but pods in it. */
+function agentRole(account: string): NewObject[] {
+  const group = "rbac.authorization.k8s.io";
+  const metadata = { name: reservationNamespace, namespace: reservationNamespace };
+  return [
+    {
+      apiVersion: `${group}/v1`,
+      kind: "Role",
+      metadata,
+      rules: [{ apiGroups: [""], resources: ["pods"], verbs: ["get", "patch"] }],
+    },
+    {
+      apiVersion: `${group}/v1`,
+      kind: "RoleBinding",
+      metadata,
+      roleRef: { apiGroup: group, kind: "Role", name: reservationNamespace },
+      subjects: [{ kind: "ServiceAccount", name: account, namespace: reservationNamespace }],
+    },
+  ];
+}
+
 function binderOptions(base: BinderOptions, settings: BinderSettings): BinderOptions {
   const { workers = base.workers, cdi = base.cdi, volumeTimeoutMs = base.volumeTimeoutMs, ...reservation } = settings;
-  return { workers, cdi, volumeTimeoutMs, reservation: { ...base.reservation, ...reservation } };
+  return { ...base, workers, cdi, volumeTimeoutMs, reservation: { ...base.reservation, ...reservation } };
 }
 
 function addBinder(controllers: Controllers, options: BinderOptions): void {

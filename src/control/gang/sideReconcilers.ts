@@ -4,6 +4,7 @@ import { decideStart } from "../../decide/gang/cliques/startStep.ts";
 import { decideBinding } from "../../decide/gang/gangs/decideBinding.ts";
 import { decidePodGroup } from "../../decide/gang/gangs/podGroupObject.ts";
 import { labels, schedulerGroveGroup } from "../../model/gang/keys.ts";
+import { marksSimulated } from "../../model/gang/settings.ts";
 import type { PodCliqueSet } from "../../model/gang/types.ts";
 import { keyOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
@@ -66,7 +67,7 @@ export function addBindingReconciler(caches: GangCaches): void {
 
 /** On simulated nodes the operator ends the wait of a start-up order; elsewhere the init container checks itself. */
 export function addStartReconciler(caches: GangCaches): void {
-  if (caches.settings.startOrder.by !== "simulated-node") return;
+  if (!marksSimulated(caches.settings)) return;
   const gangOf = ({ metadata }: KubeObject): string | undefined => {
     const gang = metadata.labels?.[labels.podGang];
     return gang === undefined ? undefined : keyOf(metadata.namespace, gang);

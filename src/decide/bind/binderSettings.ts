@@ -10,7 +10,7 @@ import { reservationAppLabel, reservationNamespace } from "../../model/schedulin
 import { type KaiConfig, type KaiConfigSpec, kaiConfigRef } from "../../model/scheduling/schedulingShard.ts";
 import { durationMs } from "../../model/values/duration.ts";
 import { quantityError } from "../../model/values/quantity.ts";
-import { type PullPolicy, pullPolicies, type ReservationOptions, reservationDefaults } from "./reservation.ts";
+import { kaiReservationImage, type PullPolicy, pullPolicies, type ReservationOptions } from "./reservation.ts";
 
 export interface BinderSettings extends Partial<ReservationOptions> {
   /** Binds that run at once. */
@@ -162,7 +162,7 @@ class Reader implements ReadSettings {
     this.pullPolicy(`${field}.pullPolicy`, value["pullPolicy"]);
     const { repository, name, tag } = parts;
     if (repository === "" && name === "" && tag === "") return;
-    const base = name === "" ? reservationDefaults.image : name;
+    const base = name === "" ? kaiReservationImage : name;
     this.settings.image = `${repository === "" ? "" : `${repository}/`}${base}${tag === "" ? "" : `:${tag}`}`;
   }
 

@@ -12,6 +12,7 @@ import { annotationKeys, epochOf, gpuGroupsOfLabels, labelKeys, nodeHeldBy } fro
 import { attemptOf } from "./attemptMark.ts";
 import { releasedAnnotation, standsFor } from "./judgeGroup.ts";
 import {
+  containerProblem,
   deviceOf,
   devicesAnnotation,
   hasEnded,
@@ -163,9 +164,10 @@ export function nextBindStep(view: BindView, options: BindOptions): BindStep {
 
 /** The sentence with which a bind is given up, and by which it is known again. */
 export const deviceNotSaid = {
-  text: (node: string, seconds: number, group: string): string =>
-    `node ${node} did not say within ${seconds} s which device group ${group} has`,
-  pattern: /node (\S+) did not say within (\S+) s which device group (\S+) has/,
+  text: (node: string, seconds: number, group: string, problem: string | undefined): string =>
+    `node ${node} did not say within ${seconds} s which device group ${group} has${problem === undefined ? "" : `; its reservation does not run: ${problem}`}`,
+  pattern:
+    /node (\S+) did not say within (\S+) s which device group (\S+) has(?:; its reservation does not run: (.*))?/,
 } as const;
 
 /** The device of a group once it can be relied on, or the step that comes before. */
@@ -227,7 +229,7 @@ function reserve(view: BindView, pod: Pod, group: string, { reservation: options
   const untilMs = (view.waitingSinceMs ?? view.nowMs) + options.allocationTimeoutMs;
   if (view.nowMs >= untilMs) {
     const seconds = options.allocationTimeoutMs / 1000;
-    return { type: "failed", why: deviceNotSaid.text(node, seconds, group) };
+    return { type: "failed", why: deviceNotSaid.text(node, seconds, group, containerProblem(found)) };
   }
   return {
     type: "wait",

@@ -55,8 +55,16 @@ export interface ReservationOptions {
   readonly allocationTimeoutMs: number;
 }
 
+/** KAI's name for its image, where `kai-config` gives only a repository or a tag. */
+export const kaiReservationImage = "resource-reservation";
+
+/** The word with which Muster's image runs the program of a reservation pod. KAI's image takes no notice of it. */
+const program = "reservation-agent";
+
 export const reservationDefaults: ReservationOptions = {
-  image: "resource-reservation",
+  // No registry answers to this name, so that nothing foreign is pulled where no image was set. Simulated nodes pull
+  // none.
+  image: "muster.invalid/muster:not-set",
   pullPolicy: "IfNotPresent",
   serviceAccountName: "kai-resource-reservation",
   allocationTimeoutMs: 40_000,
@@ -109,6 +117,8 @@ export function newReservation(about: {
           name: "resource-reservation",
           image: options.image,
           imagePullPolicy: options.pullPolicy,
+          args: [program],
+          terminationMessagePolicy: "FallbackToLogsOnError",
           env: [
             { name: "POD_NAME", valueFrom: { fieldRef: { fieldPath: "metadata.name" } } },
             { name: "POD_NAMESPACE", valueFrom: { fieldRef: { fieldPath: "metadata.namespace" } } },
@@ -162,6 +172,23 @@ export function hasEnded(pod: Pod): boolean {
 export function isGoing(pod: Pod): boolean {
   return pod.metadata.deletionTimestamp !== undefined;
 }
+
+/** What its kubelet reports about a container that does not run, or has ended before: a reason and a sentence. */
+export function containerProblem(reservation: Pod): string | undefined {
+  for (const { state, lastState } of reservation.status?.containerStatuses ?? []) {
+    const ended = state?.terminated ?? lastState?.terminated;
+    const waits = state?.waiting;
+    const isStarting = waits?.reason === undefined || waits.reason === "ContainerCreating";
+    const found = isStarting ? ended : { ...waits, message: ended?.message ?? waits.message };
+    if (found === undefined) continue;
+    const message = (found.message ?? "").replace(/\s+/g, " ").trim();
+    return [found.reason ?? "Error", ...(message === "" ? [] : [message.slice(0, messageMax)])].join(": ");
+  }
+  return undefined;
+}
+
+/** Messages of conditions are read by people. */
+const messageMax = 300;
 
 function textsIn(text: string | undefined): Record<string, string> {
   if (text === undefined) return {};

@@ -20,6 +20,56 @@ describe("why a share does not start where it was placed", () => {
     expect(causeOf(half, { pods: [named], requests: [request()] })?.cause).toBe("DeviceNotReported");
   });
 
+  const waiting = (reason: string, message: string, last?: object): Pod => ({
+    ...named,
+    status: {
+      phase: "Pending",
+      containerStatuses: [
+        {
+          ...{ name: "resource-reservation", image: "i", imageID: "", ready: false, restartCount: 0 },
+          state: { waiting: { reason, message } },
+          ...(last !== undefined && { lastState: { terminated: { exitCode: 1, reason: "Error", ...last } } }),
+        },
+      ],
+    },
+  });
+
+  test("an image that cannot be pulled is the reason, with the flag that sets it", () => {
+    const pulling = waiting("ErrImagePull", 'failed to resolve reference "muster.invalid/muster:not-set"');
+    expect(causeOf(half, { pods: [pulling], requests: [request()] })).toMatchObject({
+      cause: "ReservationNotRunning",
+      message: expect.stringContaining("ErrImagePull: failed to resolve"),
+      cure: expect.stringContaining("--reservation-image"),
+    });
+  });
+
+  test("what the program in the reservation said before it ended is the reason", () => {
+    const message = "no GPU is visible in this container";
+    const crashing = waiting("CrashLoopBackOff", "back-off 10s restarting failed container", { message });
+    expect(causeOf(half, { pods: [crashing], requests: [request()] })).toMatchObject({
+      cause: "ReservationNotRunning",
+      message: expect.stringContaining(`CrashLoopBackOff: ${message}`),
+    });
+  });
+
+  test("a container that is being created is no problem of its own", () => {
+    const starting = waiting("ContainerCreating", "");
+    expect(causeOf(half, { pods: [starting], requests: [request()] })).toMatchObject({
+      cause: "DeviceNotReported",
+      message: expect.stringMatching(/^node n1 starts the reservation/),
+    });
+  });
+
+  test("between two reservations the condition of the pod has the reason", () => {
+    const message =
+      "node n1 did not say within 40 s which device group X has; its reservation does not run: ErrImagePull: no such host";
+    const failed = { ...half, status: { conditions: [{ type: "PodBound", status: "False", message }] } } as Pod;
+    expect(causeOf(failed, {})).toMatchObject({
+      cause: "ReservationNotRunning",
+      message: expect.stringContaining("does not run on node n1: ErrImagePull: no such host"),
+    });
+  });
+
   test.each([
     ["a reservation that has its device", half, { pods: [reserved()], requests: [request()] }],
     ["a place that was not decided yet is the scheduler's to explain", half, { pods: [named] }],

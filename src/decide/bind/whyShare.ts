@@ -8,9 +8,9 @@ import { isShared, readGpuRequest } from "../../model/scheduling/gpuRequest.ts";
 import { annotationKeys, isReservationPod, reservationNamespace } from "../../model/scheduling/keys.ts";
 import { sharingOff } from "./admitFraction.ts";
 import { deviceNotSaid } from "./nextBindStep.ts";
-import { deviceOf, hasEnded, reservationName } from "./reservation.ts";
+import { containerProblem, deviceOf, hasEnded, reservationName } from "./reservation.ts";
 
-export type ShareCause = "SharingOff" | "DeviceNotReported";
+export type ShareCause = "SharingOff" | "DeviceNotReported" | "ReservationNotRunning";
 
 export interface ShareAnswer {
   readonly cause: ShareCause;
@@ -49,22 +49,39 @@ function notReported(pod: Pod, { pods, requests }: ShareView): ShareAnswer | und
   for (const group of selectedGPUGroups) {
     const name = reservationName(selectedNode, group);
     const reservation = pods.find((each) => isReservationPod(each) && each.metadata.name === name);
-    if (reservation?.status?.phase !== "Running" || deviceOf(reservation) !== undefined) continue;
-    return silentNode({ node: selectedNode, group, is: "and has not said yet" });
+    if (reservation === undefined || deviceOf(reservation) !== undefined) continue;
+    const problem = containerProblem(reservation);
+    if (problem !== undefined) return notRunning({ node: selectedNode, group, problem });
+    const does = reservation.status?.phase === "Running" ? "runs" : "starts";
+    return silentNode({ node: selectedNode, group, does, is: "and has not said yet" });
   }
   const condition = pod.status?.conditions?.find(({ type }) => type === "PodBound");
-  const [, node, seconds, group] =
+  const [, node, seconds, group, problem] =
     condition?.status === "False" ? (deviceNotSaid.pattern.exec(condition.message ?? "") ?? []) : [];
   if (node === undefined || group === undefined) return undefined;
+  if (problem !== undefined) return notRunning({ node, group, problem });
   return silentNode({ node, group, is: `and did not say within ${seconds} s` });
 }
 
-function silentNode({ node, group, is }: { node: string; group: string; is: string }): ShareAnswer {
+function silentNode(about: { node: string; group: string; does?: string; is: string }): ShareAnswer {
+  const { node, group, does = "runs", is } = about;
   const name = reservationName(node, group);
   return {
     cause: "DeviceNotReported",
-    message: `node ${node} runs the reservation ${name} of group ${group}, ${is} which device that is`,
+    message: `node ${node} ${does} the reservation ${name} of group ${group}, ${is} which device that is`,
     cure: `look at the logs of pod ${name} in ${reservationNamespace} and at the device plugin of ${node}; its container has to write ${annotationKeys.reservedGpu} on its own pod`,
+  };
+}
+
+function notRunning({ node, group, problem }: { node: string; group: string; problem: string }): ShareAnswer {
+  const name = reservationName(node, group);
+  const isImage = /ErrImage|ImagePull|InvalidImageName/.test(problem);
+  return {
+    cause: "ReservationNotRunning",
+    message: `the reservation ${name} of group ${group} does not run on node ${node}: ${problem}`,
+    cure: isImage
+      ? "set --image or --reservation-image (reservations.image of the chart) to an image that the node can pull"
+      : `look at the logs of pod ${name} in ${reservationNamespace} and at the driver and device plugin of ${node}`,
   };
 }
 

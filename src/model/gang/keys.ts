@@ -61,6 +61,10 @@ export const finalizers = {
 export const gangGate = "grove.io/podgang-pending-creation";
 
 export const initContainerName = "grove-initc";
+/** The files of the downward API that say in which gang and namespace it waits. */
+export const podInfoFolder = "/var/grove/pod-info";
+/** The word with which Muster's image runs the wait. */
+export const startOrderProgram = "start-order";
 
 /** What the operator says in variables to containers. A user's variable of one of these names is dropped. */
 export const variables = {

@@ -16,8 +16,16 @@ export const schedulerNames: readonly SchedulerName[] = ["default-scheduler", "k
 
 /** What holds a pod back until the cliques that it starts after are ready. */
 export type StartOrder =
-  /** The init container of this image, as in Grove. */
-  | { readonly by: "container"; readonly image: string }
+  /**
+   * The init container of this image, as in Grove. With `simulatedNodes` the annotation is there as well, for a cluster
+   * that has both kinds of nodes.
+   */
+  | {
+      readonly by: "container";
+      readonly image: string;
+      readonly pullPolicy?: string;
+      readonly simulatedNodes?: boolean;
+    }
   /** The simulated node, which reads an annotation that the operator changes: nothing is pulled. */
   | { readonly by: "simulated-node" };
 
@@ -53,6 +61,11 @@ export const simulatedInitImage = "muster.dev/grove-initc:simulated";
 export const startWaitAnnotation = "sim.muster.dev/run-duration.grove-initc";
 export const waitsForEver = "87600h";
 export const waitIsOver = "0s";
+
+/** Whether the operator ends the wait by an annotation. */
+export function marksSimulated({ startOrder }: GangSettings): boolean {
+  return startOrder.by === "simulated-node" || startOrder.simulatedNodes === true;
+}
 
 export const configurationApiVersion = "operator.config.grove.io/v1alpha1";
 

@@ -49,6 +49,8 @@ export const annotationKeys = {
   podGroup: "pod-group-name",
   /** On a reservation pod: the UUID of its GPU, despite the name. */
   reservedGpu: "run.ai/reserve_for_gpu_index",
+  /** On a reservation pod: the N of /dev/nvidiaN of its GPU, where the driver reports it. */
+  gpuIndex: "muster.dev/gpu-index",
   skipPodGrouper: "kai.scheduler/skip-podgrouper",
   topOwner: "kai.scheduler/top-owner-metadata",
   staleSince: "kai.scheduler/stale-podgroup-timestamp",

@@ -4,12 +4,15 @@ import {
   gangGate,
   initContainerName,
   labels,
+  podInfoFolder,
+  startOrderProgram,
   subGroupLabel,
   variables,
 } from "../../../model/gang/keys.ts";
 import { schedulerOf } from "../../../model/gang/setFacts.ts";
 import {
   type GangSettings,
+  marksSimulated,
   simulatedInitImage,
   startWaitAnnotation,
   waitsForEver,
@@ -55,7 +58,7 @@ export function podObject({ set, clique, place, name, settings }: PodWish): NewO
   const scheduler = schedulerOf(set, settings.defaultProfile);
   const isKai = scheduler === "kai-scheduler";
   const waits = waitArguments(set, place.setReplica, spec.startsAfter ?? []);
-  const isSimulated = waits.length > 0 && settings.startOrder.by === "simulated-node";
+  const isSimulated = waits.length > 0 && marksSimulated(settings);
   const annotations = {
     ...metadata.annotations,
     ...(isKai && { [annotationKeys.skipPodGrouper]: "true", [annotationKeys.podGroupName]: gang }),
@@ -134,6 +137,16 @@ function withClaims(podSpec: PodSpec, names: readonly string[]): PodSpec {
 const tokenVolume = "sa-token-secret-vol";
 const infoVolume = "pod-info-vol";
 
+/** As namespaces with the Pod Security Standard `restricted` demand it of every container. */
+const restricted = {
+  allowPrivilegeEscalation: false,
+  capabilities: { drop: ["ALL"] },
+  readOnlyRootFilesystem: true,
+  runAsNonRoot: true,
+  runAsUser: 1000,
+  seccompProfile: { type: "RuntimeDefault" },
+};
+
 /** The container that waits for others, after all init containers of the user. */
 function withWait(podSpec: PodSpec, args: string[], set: PodCliqueSet, { startOrder }: GangSettings): PodSpec {
   const downward = (path: string, fieldPath: string) => ({ path, fieldRef: { apiVersion: "v1", fieldPath } });
@@ -157,11 +170,17 @@ function withWait(podSpec: PodSpec, args: string[], set: PodCliqueSet, { startOr
       ...(podSpec.initContainers ?? []),
       {
         name: initContainerName,
-        image: startOrder.by === "container" ? startOrder.image : simulatedInitImage,
-        args,
+        ...(startOrder.by === "container"
+          ? {
+              image: startOrder.image,
+              ...(startOrder.pullPolicy !== undefined && { imagePullPolicy: startOrder.pullPolicy }),
+              args: [startOrderProgram, ...args],
+              securityContext: restricted,
+            }
+          : { image: simulatedInitImage, args }),
         volumeMounts: [
           { name: tokenVolume, mountPath: "/var/run/secrets/kubernetes.io/serviceaccount", readOnly: true },
-          { name: infoVolume, mountPath: "/var/grove/pod-info", readOnly: true },
+          { name: infoVolume, mountPath: podInfoFolder, readOnly: true },
         ],
       },
     ],

@@ -2,7 +2,7 @@
  * The start order of cliques. An order holds inside one gang: a pod of a scaled gang cannot wait for another gang, or
  * one that never fits would hold it for ever.
  */
-import { labels, variables } from "../../../model/gang/keys.ts";
+import { labels, startOrderProgram, variables } from "../../../model/gang/keys.ts";
 import { gangCliquesMax } from "../../../model/gang/reach.ts";
 import {
   cliqueNamed,
@@ -93,6 +93,7 @@ export function readWaitArguments(
 ): { readonly waits: readonly Waited[] } | { readonly error: string } {
   const waits: Waited[] = [];
   for (const arg of args) {
+    if (arg === startOrderProgram) continue;
     const text = arg.replace(/^--podcliques=/, "");
     for (const pair of text.split(",")) {
       const parts = pair.split(":");

@@ -23,7 +23,7 @@ const subRooms: Readonly<Record<string, Readonly<Record<string, readonly string[
     workloads: [],
   },
   "src/control": {
-    agent: [],
+    agent: ["runtime"],
     assembly: ["bind", "devices", "gang", "runtime", "schedule", "workloads"],
     bind: ["cache", "devices", "runtime"],
     cache: [],

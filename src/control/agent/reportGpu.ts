@@ -5,7 +5,6 @@
  */
 import type { GpuAnswer, OwnGpu } from "../../decide/bind/ownGpu.ts";
 import { deviceOf, podsRef } from "../../decide/bind/reservation.ts";
-import { applyIntent } from "../../intents/applyIntent.ts";
 import { expectedOf, type Intent } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { Outcome } from "../../model/outcome.ts";
@@ -14,6 +13,7 @@ import { type Backoff, exponentialMs } from "../../ports/backoff.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { Log } from "../../ports/log.ts";
+import { Writer } from "../runtime/writer.ts";
 import { pause } from "./pause.ts";
 
 /** How the program ends: it was stopped, or it cannot go on. */
@@ -108,7 +108,7 @@ async function write(kube: KubeApi, pod: Pod, { device, index }: OwnGpu): Promis
     patch: { metadata: { annotations } },
     why: "the GPU that this reservation holds",
   };
-  return applyIntent(kube, intent);
+  return new Writer(kube).apply(intent);
 }
 
 async function hold(ports: ReportGpuPorts, { checkMs }: ReportGpuOptions, gpu: OwnGpu): Promise<AgentEnd> {

@@ -24,7 +24,7 @@ import {
   isFinallyFailed,
 } from "../../model/scheduling/bindRequest.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import type { CacheIndex } from "../cache/cacheIndex.ts";
+import type { ObjectIndex } from "../../snapshot/objectIndex.ts";
 import type { NewestOf } from "../cache/newestOf.ts";
 import { knownDeviceWorld } from "../devices/deviceCaches.ts";
 import type { Controllers } from "../runtime/controllers.ts";
@@ -86,7 +86,7 @@ export class BindReconciler {
   private readonly timers = new Map<string, RetryTimers>();
   private readonly freshClaims: FreshClaims;
   /** Pods of other schedulers that have claims: when one of them was last seen, and those that have no node. */
-  private readonly others: { readonly lastMs: number; readonly waiting: CacheIndex<Pod> } | undefined;
+  private readonly others: { readonly lastMs: number; readonly waiting: ObjectIndex<Pod> } | undefined;
 
   constructor(controllers: Controllers, caches: BinderCaches, recorder: EventRecorder, options: BinderOptions) {
     this.controllers = controllers;

@@ -59,7 +59,7 @@ export interface ClaimTrackerOptions {
   readonly onDevice?: (device: string) => void;
   /** Called with every change, after it counts. */
   readonly onChange?: (change: DeviceChange) => void;
-  /** For checks: claims are folded anew; what was decided or answered and is not observed yet is taken from this one. */
+  /** For checks: claims are folded anew; what was decided or answered and is not observed yet is as here. */
   readonly like?: ClaimTracker;
 }
 

@@ -199,7 +199,7 @@ export class DeviceModel {
       );
   }
 
-  /** The pods are known up to a later revision: of pods that were not among them it may be certain that they are gone. */
+  /** The pods are known up to a later revision: it may be certain of pods that were not observed that they are gone. */
   private podsPassed(): void {
     let isNews = false;
     for (const [uid, isCertain] of this.strangers) {

@@ -7,7 +7,7 @@ import { type KindChange, type KindTable, tableOf } from "../../../snapshot/kind
 import { DeviceModel, type DeviceTables } from "../../devices/deviceModel.ts";
 import { cycle } from "../cycle.ts";
 import { defaultSettings } from "../settings.ts";
-import { type ClusterKind, ClusterModel, type ClusterTables } from "./clusterModel.ts";
+import { type ClusterKind, ClusterModel } from "./clusterModel.ts";
 import { describeModel, differenceOf } from "./describeCluster.ts";
 
 /** Events one by one give the same cluster as all objects at once, in whatever order the kinds are observed. */
@@ -47,7 +47,7 @@ const claimed = (name: string, claim: string) => ({
   },
 });
 const on = (object: object, nodeName: string, phase = "Running"): Loose =>
-  ({ ...object, spec: { ...((object as Loose)["spec"] as object), nodeName }, status: { phase } }) as unknown as Loose;
+  asLoose({ ...object, spec: { ...(asLoose(object)["spec"] as object), nodeName }, status: { phase } });
 const results = (device: string) => ({
   devices: { results: [{ request: "r", driver: "gpu.example.com", pool: "n1", device }] },
 });
@@ -187,8 +187,8 @@ class Live {
       slices: this.tables.slices,
       classes: this.tables.deviceClasses,
       rules: this.tables.rules,
-    } as unknown as DeviceTables);
-    this.model = new ClusterModel(this.tables as unknown as ClusterTables, settings, { devices: this.devices });
+    } as DeviceTables);
+    this.model = new ClusterModel(this.tables as never, settings, { devices: this.devices });
   }
 
   put(kind: Kind, given: Loose): void {
@@ -203,7 +203,8 @@ class Live {
     const { name, namespace = "" } = given.metadata;
     const uid = `${given["kind"] === "Pod" ? "pod-" : ""}${namespace === "" ? "" : `${namespace}-`}${name}`;
     const metadata = { creationTimestamp: "2026-01-01T00:00:00Z", uid, ...given.metadata };
-    return { ...given, metadata: { ...metadata, resourceVersion: String(++this.revision) } } as unknown as KubeObject;
+    const stored = { ...metadata, resourceVersion: String(++this.revision) };
+    return { apiVersion: "v1", kind: "", ...given, metadata: stored };
   }
 
   private apply(kind: Kind, event: { type: "put" | "removed"; object: KubeObject }): void {

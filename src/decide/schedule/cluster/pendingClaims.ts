@@ -114,7 +114,7 @@ export class PendingClaims {
     if (this.lingering.has(uid)) this.facts.onLingering(uid);
   }
 
-  /** The devices count, with their claim where it is known which that is: the pod may not be observed yet, or be gone. */
+  /** The devices count, with their claim where it is known: the pod may not be observed yet, or be gone. */
   private count(
     uid: string,
     { name: entry, allocation }: ChosenDevices,

@@ -1,3 +1,4 @@
+import { assert } from "../model/assert.ts";
 import { keyOfObject } from "../model/intent.ts";
 import type { KubeObject } from "../model/objects/object.ts";
 import { compareRevisions, firstRevision, isLater, type Revision } from "../model/revision.ts";
@@ -112,6 +113,7 @@ export class KindTable<T extends KubeObject = KubeObject> {
     if (!isLater(resourceVersion, this.knownRevision)) return unchanged;
     const key = keyOfObject(incoming);
     const object = this.prepare(incoming);
+    assert(keyOfObject(object) === key, () => `${key} is ${keyOfObject(object)} when fields are dropped`);
     const before = this.objects.get(key);
     this.advance(resourceVersion);
     // A list may hold a state that is newer than its own revision; the event for it is a repetition.
@@ -161,6 +163,7 @@ export class KindTable<T extends KubeObject = KubeObject> {
       }
       changes.push(...changesBetween(key, before, object));
     }
+    assert(!isLater(this.knownRevision, revision), () => `revision ${this.knownRevision} would go back to ${revision}`);
     this.objects = staged;
     this.hasList = true;
     this.knownRevision = revision;

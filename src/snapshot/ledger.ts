@@ -295,6 +295,7 @@ export class Ledger<V> {
 
   private begin(entry: Entry<V>): void {
     const { byKey } = this.kindEntries(entry.kind);
+    assert(!this.entries.has(entry.id), () => `intent ${entry.id} is counted already`);
     this.entries.set(entry.id, entry);
     const others = byKey.get(entry.key);
     if (others === undefined) byKey.set(entry.key, [entry]);
@@ -365,6 +366,7 @@ export class Ledger<V> {
   }
 
   private leave(entry: Entry<V>): void {
+    assert(this.entries.get(entry.id) === entry, () => `intent ${entry.id} is not counted`);
     this.entries.delete(entry.id);
     const entries = this.kindEntries(entry.kind);
     const others = (entries.byKey.get(entry.key) ?? []).filter((other) => other !== entry);

@@ -1,4 +1,5 @@
 import { Buffer } from "node:buffer";
+import { assert } from "../../model/assert.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { OpenReport, SideRecord, Store, StoredChange } from "../../ports/store.ts";
@@ -224,6 +225,11 @@ export class ObjectStore {
   }
 
   private commit(version: Version, head: Version | undefined): void {
+    assert(version.revision > this.revision, () => `revision ${version.revision} is not after ${this.revision}`);
+    assert(
+      head === undefined || head.revision < version.revision,
+      () => `${version.resource}/${version.name} at ${head?.revision} is newer than ${version.revision}`,
+    );
     this.revision = version.revision;
     this.insert(version);
     const event = this.eventOf(version, head);
@@ -261,6 +267,7 @@ export class ObjectStore {
   }
 
   private deliver(upTo: number): void {
+    assert(upTo <= this.revision, () => `revision ${upTo} is durable, and ${this.revision} is the newest`);
     this.durableRevision = Math.max(this.durableRevision, upTo);
     // A listener may commit; its events join the queue and are delivered by the loop below, in order.
     if (this.delivering) return;

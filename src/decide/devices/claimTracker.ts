@@ -1,4 +1,3 @@
-import { builtin } from "../../model/resources.generated.ts";
 /**
  * Which devices are given away, from everything that is known: the claims of the watch, writes that are on their way
  * (the ledger), answers that the watch has not caught up with, and decisions whose writes have not been sent yet.
@@ -12,9 +11,11 @@ import { builtin } from "../../model/resources.generated.ts";
  *   t2  reader copies what is in flight (no D)   a reader runs before or after it, never between
  */
 
+import { assert } from "../../model/assert.ts";
 import { keyOf, keyOfObject, kindOf } from "../../model/intent.ts";
 import type { AllocationResult, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import { builtin } from "../../model/resources.generated.ts";
 import { compareRevisions, isRevision } from "../../model/revision.ts";
 import type { KindChange, KindTable } from "../../snapshot/kindTable.ts";
 import type { Ended } from "../../snapshot/ledger.ts";
@@ -186,6 +187,7 @@ export class ClaimTracker implements CountedState {
   removeClaimPendingAllocation(uid: string, holder: string, { force = false } = {}): boolean {
     const known = this.pending.get(uid);
     if (known === undefined) return false;
+    assert(known.holders.size > 0, () => `a decision for claim ${uid} is held by no pod`);
     known.holders.delete(holder);
     if (known.holders.size > 0 && !force) return false;
     this.pending.delete(uid);

@@ -312,6 +312,7 @@ export class Cluster {
     this.setHoldings(task, []);
     this.setStatus(task, "unknown");
     this.roll.withdraw(task);
+    assert(task.holdings.length === 0 && task.counted === undefined, () => `pod ${task.key} is gone and counts`);
     this.tasks.delete(uid);
     this.heldBack.delete(uid);
     this.nominated.delete(task);
@@ -512,6 +513,10 @@ export class Cluster {
       }
       return;
     }
+    assert(
+      new Set(wanted.map(({ node }) => node)).size === wanted.length,
+      () => `pod ${task.key} would hold ${wanted.map(({ node }) => node.name).join(" and ")}`,
+    );
     for (const holding of before) this.drop(task, holding);
     task.holdings = [];
     task.holdings = wanted.map(({ node, groups, state }) => {

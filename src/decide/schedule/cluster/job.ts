@@ -1,3 +1,4 @@
+import { assert } from "../../../model/assert.ts";
 import type { Pod } from "../../../model/kubernetes.generated.ts";
 import { annotationKeys } from "../../../model/scheduling/keys.ts";
 import {
@@ -63,6 +64,7 @@ export class PodSet {
 
   shift(status: TaskStatus, by: number): void {
     this.counts[status] += by;
+    assert(this.counts[status] >= 0, () => `pod set ${this.name} has ${this.counts[status]} pods that are ${status}`);
     if (isAllocatedStatus[status]) this.allocated += by;
     if (isUsedStatus[status]) this.used += by;
     if (isAliveStatus[status]) this.alive += by;

@@ -107,6 +107,7 @@ export class NodeTable {
   holdAgain(holding: Holding): void {
     const { node } = holding;
     if (this.idle.length < this.names.names.length) this.grow();
+    assert(!node.holdings.has(holding), () => `pod ${holding.holder.uid} holds ${node.name} already`);
     node.holdings.add(holding);
     if (this.isPlain(holding)) this.shift(holding, 1);
     else this.recount(node);
@@ -140,6 +141,7 @@ export class NodeTable {
   /** From its holders, whatever was counted before. */
   recount(node: NodeState): void {
     const at = node.index;
+    assert(at < 0 || this.nodes[at] === node, () => `node ${node.name} is not at ${at}`);
     node.foreign[0] = node.foreign[1] = node.foreign[2] = 0;
     node.groups.clear();
     if (at < 0) return;

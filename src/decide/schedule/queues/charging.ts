@@ -1,3 +1,4 @@
+import { assert } from "../../../model/assert.ts";
 import type { Job } from "../cluster/job.ts";
 import { addTo, type Vector } from "../cluster/resources.ts";
 import type { Task } from "../cluster/task.ts";
@@ -19,7 +20,13 @@ export function recharge(task: Task, vector: Vector | undefined): Vector | undef
     task.countedType = task.holdings.at(-1)?.node.gpuType ?? "";
     chargeType(job, task.countedType, vector[0]);
   }
+  assert(isNotNegative(job.allocated), () => `job ${job.id} has ${job.allocated.join()}`);
   return vector;
+}
+
+/** Amounts that are parts of a GPU's memory are not exact. */
+function isNotNegative(amounts: Readonly<Vector>): boolean {
+  return amounts.every((amount) => amount > -0.5);
 }
 
 function chargeType(job: Job, type: string, gpuMilli: number): void {

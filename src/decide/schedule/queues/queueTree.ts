@@ -1,3 +1,4 @@
+import { assert } from "../../../model/assert.ts";
 import { defaultQueuePriority, type Queue, type QueueResource, unlimited } from "../../../model/scheduling/queue.ts";
 import { durationToMs } from "../../../model/values/goDuration.ts";
 import { timeToMs } from "../../../model/values/time.ts";
@@ -82,6 +83,10 @@ export class QueueState {
   charge(by: Readonly<Vector>, isPreemptible: boolean, times: number): void {
     for (const queue of this.path()) {
       addTo(queue.allocated, by, times);
+      assert(
+        queue.allocated.every((amount) => amount > -0.5),
+        () => `queue ${queue.name} has ${queue.allocated.join()}`,
+      );
       if (!isPreemptible) addTo(queue.allocatedNonPreemptible, by, times);
     }
   }

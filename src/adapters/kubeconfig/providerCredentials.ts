@@ -16,6 +16,7 @@ export function providerCredentials(config: JsonObject): CredentialSource {
     try {
       await (await loaded).applyToHTTPSOptions(options);
     } catch (error) {
+      if (error instanceof UserError) throw error;
       const message = `the auth-provider of the kubeconfig failed: ${(error as Error).message}`;
       const cure = "log in again with the tool that wrote the kubeconfig";
       throw new UserError("auth-provider-failed", message, cure, { cause: error });
@@ -37,7 +38,14 @@ export function providerCredentials(config: JsonObject): CredentialSource {
 }
 
 async function load(config: JsonObject): Promise<{ applyToHTTPSOptions(options: RequestOptions): Promise<void> }> {
-  const { KubeConfig } = await import("@kubernetes/client-node");
+  const { KubeConfig } = await import("@kubernetes/client-node").catch((cause: unknown) => {
+    throw new UserError(
+      "auth-provider-missing",
+      "the kubeconfig has an auth-provider, and the package @kubernetes/client-node is not installed",
+      "run `npm install @kubernetes/client-node`, or use a kubeconfig with an exec plugin, a token or a certificate",
+      { cause },
+    );
+  });
   const loaded = new KubeConfig();
   // JSON is YAML.
   loaded.loadFromString(JSON.stringify(config));

@@ -40,7 +40,8 @@ export async function handle(
   response: ServerResponse,
   upgrade?: Upgrade,
 ): Promise<void> {
-  const startedNs = process.hrtime.bigint();
+  const { clock } = world.core;
+  const startedMs = clock.monotonicMs();
   world.inFlight.count++;
   const { path, search } = splitUrl(request.url ?? "/");
   const exchange = new Exchange(request, response, {
@@ -57,7 +58,7 @@ export async function handle(
   response.on("close", () => {
     code = response.statusCode;
     world.inFlight.count--;
-    record(world, route, verb, code, Number(process.hrtime.bigint() - startedNs) / 1e9);
+    record(world, route, verb, code, (clock.monotonicMs() - startedMs) / 1000);
   });
   let cancelDeadline = (): void => {};
   try {

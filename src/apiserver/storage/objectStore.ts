@@ -250,9 +250,9 @@ export class ObjectStore {
       await Promise.resolve();
       while (this.durableRevision < this.revision) {
         const upTo = this.revision;
-        const startedNs = process.hrtime.bigint();
+        const startedMs = this.clock.monotonicMs();
         await log.synced();
-        this.onSync(Number(process.hrtime.bigint() - startedNs) / 1e9);
+        this.onSync((this.clock.monotonicMs() - startedMs) / 1000);
         this.deliver(upTo);
       }
     } catch (error) {

@@ -353,7 +353,7 @@ test("a pod that is one too many for its claim reports it, and runs when another
   expect(cluster.phases()).toEqual(["a Running", "b waits"]);
   const condition = cluster.look("b")?.status?.conditions?.find(({ type }) => type === "PodScheduled");
   expect(condition?.status).toBe("False");
-  expect(condition?.message).toContain("status.reservedFor: Too many: 257");
+  expect(condition?.message).toContain("is reserved for 256 consumers, the most that a claim can have");
   await withOthers(254);
   await cluster.run(30);
   expect(cluster.phases()).toEqual(["a Running", "b Running"]);

@@ -108,8 +108,12 @@ export class DeviceCaches {
 
   /** From now on PodGroups have claims. To be called before anything starts. */
   useGroups(): void {
-    this.groupCache ??= this.controllers.cache<PodGroup>(deviceKinds.groups);
+    if (this.groupCache !== undefined) return;
+    this.groupCache = this.controllers.cache<PodGroup>(deviceKinds.groups);
     this.model.groups = this.groupCache.table;
+    this.groupCache.onChanges((changes) => {
+      if (changes.length > 0) this.model.groupsChanged();
+    });
   }
 
   /** To be called before anything starts. */

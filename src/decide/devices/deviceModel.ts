@@ -108,9 +108,17 @@ export class DeviceModel {
     return model;
   }
 
-  /** A device, or a share of one, may be free: also because a decision was dropped, of which no watch tells. */
+  /**
+   * A device, or a share of one, may be free, also because a decision was dropped, of which no watch tells; or a claim
+   * may be used that could not be.
+   */
   onFreed(hear: () => void): void {
     this.freedListeners.push(hear);
+  }
+
+  /** A PodGroup has come or changed: its pods may have their claims now. */
+  groupsChanged(): void {
+    for (const hear of this.freedListeners) hear();
   }
 
   /** A device was given away, or let go of. */

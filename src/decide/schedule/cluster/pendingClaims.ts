@@ -123,7 +123,8 @@ export class PendingClaims {
     const pod = this.facts.podOf(uid);
     const found = pod === undefined ? undefined : this.claimOf(pod, entry);
     if (found === undefined) this.unsettled.add(uid);
-    const claim = found ?? standIn(uid, entry);
+    const known = found === undefined ? before.find((each) => each.entry === entry) : undefined;
+    const claim = found ?? standIn(known ?? { uid: `${uid}/${entry}`, namespace: "", name: `${uid}/${entry}` });
     const { uid: claimUid, namespace = "", name } = claim.metadata;
     const born = before.find((each) => each.isNotCreatedYet && each.name === name && each.uid !== claimUid);
     if (born !== undefined) return born;
@@ -132,7 +133,8 @@ export class PendingClaims {
       source: this.decidedBy,
       isNotCreatedYet: isUnborn,
     });
-    return { uid: claimUid, namespace, name, entry, isNotCreatedYet: isUnborn, isStandIn: found === undefined };
+    const isStandIn = found === undefined;
+    return known ?? { uid: claimUid, namespace, name, entry, isNotCreatedYet: isUnborn, isStandIn };
   }
 
   /** What the watch shows as allocated, or shows no more, counts by itself. */
@@ -196,10 +198,9 @@ export class PendingClaims {
   }
 }
 
-/** For a claim of a pod that is not known: no claim can have such a name. */
-function standIn(podUid: string, entry: string): ResourceClaim {
-  const name = `${podUid}/${entry}`;
-  const metadata = { name, uid: name, resourceVersion: firstRevision, creationTimestamp: "" };
+/** For a claim of a pod that is not known. Where the claim never was, it has a name that no claim can have. */
+function standIn({ uid, namespace, name }: Pick<CountedClaim, "uid" | "namespace" | "name">): ResourceClaim {
+  const metadata = { namespace, name, uid, resourceVersion: firstRevision, creationTimestamp: "" };
   return { apiVersion: "resource.k8s.io/v1", kind: "ResourceClaim", metadata, spec: {} };
 }
 

@@ -436,13 +436,21 @@ export class Evictions {
       nodepool: poolName(this.caches.cluster.settings.nodePool),
       action: reason.action,
     });
-    if (job === undefined) return;
+    const related = reason.evictor === undefined ? {} : { related: reason.evictor.owner };
+    this.recorder.record(task.pod, {
+      type: "Warning",
+      reason: "Evicted",
+      action: "Evicting",
+      note: whyEvicted(eviction),
+      ...related,
+    });
+    if (job?.isGroup !== true) return;
     this.recorder.record(job.owner, {
       type: "Normal",
       reason: "Evict",
       action: "Evicting",
       note: `pod ${task.key}: ${whyEvicted(eviction)}`,
-      ...(reason.evictor !== undefined && { related: reason.evictor.owner }),
+      ...related,
       annotations: {
         "num-evicted-pods": "1",
         "evictor-action-type": reason.action,

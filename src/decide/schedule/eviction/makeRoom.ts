@@ -30,7 +30,9 @@ export interface RoomWish {
  * Makes room for the next step of a job by evicting others, and proves it: the job is placed on what they leave.
  * Nothing is left changed when it fails. First node by node with as little disruption as possible, pod after pod; if
  * that leads nowhere, all candidates are evicted, the job is placed, and victims that were not in the way are spared.
- * If eviction is not enough and moving is allowed, the same again with pods that may only be moved.
+ * Either way pods that jobs can do without go first, and a job ends only where they are not enough. If eviction is not
+ * enough and moving is allowed, the same again with pods that may only be moved. Where every victim must be moved, a job
+ * with a topology gets one domain after the other tried.
  */
 export function makeRoom(session: Session, wish: RoomWish, rules: VictimRules, budget: JobBudget): boolean {
   for (const moves of rules.mayMove ? [false, true] : [false]) {

@@ -199,9 +199,9 @@ export class Evictions {
     const { task } = eviction;
     const { job } = task;
     if (job === undefined) return () => {};
-    const note = `pod ${task.key}: ${whyEvicted(eviction)}`;
+    const why = whyEvicted(eviction);
     return () => {
-      this.tell(eviction, job, note);
+      this.tell(eviction, job, why);
       this.marks.evicted(job, this.nowMs);
     };
   }
@@ -431,7 +431,7 @@ export class Evictions {
     return lookAgain(this.controllers.kube, { ...refs.pods, namespace, name }, { atLeast: floor, cancel });
   }
 
-  private tell({ task, reason }: PlannedEviction, job: Job, note: string): void {
+  private tell({ task, reason }: PlannedEviction, job: Job, why: string): void {
     this.controllers.ports.metrics.count("kai_pod_group_evicted_pods_total", {
       podgroup: job.name,
       namespace: task.namespace,
@@ -439,12 +439,15 @@ export class Evictions {
       nodepool: poolName(this.caches.cluster.settings.nodePool),
       action: reason.action,
     });
+    const related = reason.evictor === undefined ? {} : { related: reason.evictor.owner };
+    this.recorder.record(task.pod, { type: "Warning", reason: "Evicted", action: "Evicting", note: why, ...related });
+    if (!job.isGroup) return;
     this.recorder.record(job.owner, {
       type: "Normal",
       reason: "Evict",
       action: "Evicting",
-      note,
-      ...(reason.evictor !== undefined && { related: reason.evictor.owner }),
+      note: `pod ${task.key}: ${why}`,
+      ...related,
       annotations: {
         "num-evicted-pods": "1",
         "evictor-action-type": reason.action,

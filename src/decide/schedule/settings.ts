@@ -22,7 +22,7 @@ export interface Settings {
   /** Zero: nothing is moved to make room; negative: without bound. */
   readonly consolidationJobsMax: number;
   readonly usesSignatures: boolean;
-  /** Whether a pod that goes for another says so on itself. */
+  /** Whether a victim gets the condition `DisruptionTarget`, which a Job's `podFailurePolicy` may ask for. */
   readonly marksVictims: boolean;
   readonly hasFullHierarchy: boolean;
   readonly reclaimerSaturationMultiplier: number;
@@ -60,7 +60,7 @@ export const defaultSettings: Settings = {
   stalenessGraceMs: 60_000,
   consolidationJobsMax: 16,
   usesSignatures: true,
-  marksVictims: false,
+  marksVictims: true,
   hasFullHierarchy: true,
   reclaimerSaturationMultiplier: 1,
   restrictsNodes: false,

@@ -1,6 +1,5 @@
 import type { Job } from "../cluster/job.ts";
 import type { PodShape } from "../cluster/podShape.ts";
-import { gpuAt } from "../cluster/resources.ts";
 import { isAllocatedStatus } from "../cluster/task.ts";
 import { allOf, fragmentsOf, nextSteps, type Step } from "../placement/gang.ts";
 import { requestOf } from "../queues/gates.ts";
@@ -10,6 +9,7 @@ import { reclaimRules } from "../queues/reclaimRules.ts";
 import type { Obstacle, Session } from "../session.ts";
 import type { EvictionReason } from "../statement.ts";
 import { Attempt } from "./attempt.ts";
+import { freeGpuMilli } from "./freeGpus.ts";
 import { Losses } from "./losses.ts";
 import { isHopeless, makeRoom } from "./makeRoom.ts";
 import { Reclaimers } from "./reclaimers.ts";
@@ -39,7 +39,7 @@ function consolidateFor(session: Session, mayStart: (job: Job) => boolean, isCan
   const rulesFor: RulesFor = (job, step) => {
     if (!job.isPreemptible || !mayStart(job)) return undefined;
     const needed = requestOf(session.cluster, step.tasks)[0];
-    if (needed > freeGpuMilli(session)) return undefined;
+    if (needed > freeGpuMilli(session.cluster, session.cluster.table.nodes)) return undefined;
     return {
       reason: reasonFor("consolidation", job, `moved to make room for ${job.id}`),
       kind: unlessItself(job, ""),
@@ -246,18 +246,6 @@ function isVictimNow({ statement }: Session, { tasks }: Job): boolean {
 function mayBeCured(obstacle: Obstacle, action: EvictingAction): boolean {
   if (obstacle.type === "placement") return true;
   return obstacle.type === "gate" && obstacle.refusal.reason === "OverLimit" && action !== "consolidation";
-}
-
-function freeGpuMilli({ cluster }: Session): number {
-  let sumMilli = 0;
-  for (const node of cluster.table.nodes) {
-    if (!node.isHealthy) continue;
-    sumMilli += Math.max(0, (cluster.table.later[gpuAt]?.[node.index] ?? 0) * 1000);
-    for (const { laterMiB } of node.groups.values()) {
-      sumMilli += Math.max(0, Math.floor(((node.gpuMemoryMiB - laterMiB) * 1000) / node.gpuMemoryMiB));
-    }
-  }
-  return sumMilli;
 }
 
 /**

@@ -9,9 +9,10 @@ import { coreRank, isSatisfied, isStarting, type Step, surplusVictims } from "..
 import { mustWaitTogether, placeStep, replaceAll } from "../placement/placeGang.ts";
 import { placeTask, problemOf } from "../placement/placeTask.ts";
 import { requiredDomains } from "../placement/topologyDomains.ts";
-import { placedRefusal } from "../queues/gates.ts";
+import { placedRefusal, requestOf } from "../queues/gates.ts";
 import { sortedJobs } from "../queues/order.ts";
 import type { Session } from "../session.ts";
+import { freeGpuMilli } from "./freeGpus.ts";
 import { compareLosses, evictableOf, type Loss, type Losses, lacksMoreThanAmounts } from "./losses.ts";
 import type { Generator, JobBudget } from "./searchBudget.ts";
 import type { SearchCounts } from "./searchCounts.ts";
@@ -30,7 +31,9 @@ export interface RoomWish {
  * Makes room for the next step of a job by evicting others, and proves it: the job is placed on what they leave.
  * Nothing is left changed when it fails. First node by node with as little disruption as possible, pod after pod; if
  * that leads nowhere, all candidates are evicted, the job is placed, and victims that were not in the way are spared.
- * If eviction is not enough and moving is allowed, the same again with pods that may only be moved.
+ * Either way pods that jobs can do without go first, and a job ends only where they are not enough. If eviction is not
+ * enough and moving is allowed, the same again with pods that may only be moved. Where every victim must be moved, one
+ * domain after the other is tried for a job with a topology.
  */
 export function makeRoom(session: Session, wish: RoomWish, rules: VictimRules, budget: JobBudget): boolean {
   for (const moves of rules.mayMove ? [false, true] : [false]) {
@@ -53,6 +56,9 @@ export function makeRoom(session: Session, wish: RoomWish, rules: VictimRules, b
 const detourAttemptsMax = 256;
 /** Larger gangs do not try: for each of their pods all nodes are looked at. */
 const detourPodsMax = 64;
+
+/** So many parts of a topology are tried for one job. */
+const domainsMax = 64;
 
 class Search {
   private readonly session: Session;
@@ -230,7 +236,8 @@ class Search {
     }));
     return domains
       .filter(({ victims }) => victims.length > 0)
-      .sort((a, b) => compareVictims(this.rules, a.victims[0] as Job, b.victims[0] as Job, coreRank));
+      .sort((a, b) => compareVictims(this.rules, a.victims[0] as Job, b.victims[0] as Job, coreRank))
+      .slice(0, domainsMax);
   }
 
   private victimsIn(nodes: readonly number[]): readonly Job[] {
@@ -248,7 +255,11 @@ class Search {
   private freeDomain(nodes: readonly number[], victims: readonly Job[]): Job | "not enough" | undefined {
     const { cluster, statement } = this.session;
     const before = statement.checkpoint();
-    const place = (): boolean => placeStep(cluster, statement, this.job, this.step, { nodes }).ok;
+    const [needed] = requestOf(cluster, this.step.tasks);
+    const states = nodes.map((at) => cluster.table.nodes[at] as NodeState);
+    // To place a gang costs more than to count what is free for it.
+    const place = (): boolean =>
+      freeGpuMilli(cluster, states) >= needed && placeStep(cluster, statement, this.job, this.step, { nodes }).ok;
     const isPlaced = victims.slice(0, this.rules.jobsMax).some((victim) => {
       for (const task of this.coreOf(victim)) this.evict(task, victim);
       return place();

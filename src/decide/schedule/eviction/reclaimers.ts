@@ -18,13 +18,29 @@ interface Reclaimer {
 export class Reclaimers {
   private readonly session: Session;
   private known: ReadonlyMap<QueueState, Reclaimer> | undefined;
+  /** By the queue of the job that asks, until something is placed or taken back: jobs of one queue lose alike. */
+  private readonly answers = new Map<QueueState, boolean>();
+  private answeredAt = -1;
 
   constructor(session: Session) {
     this.session = session;
   }
 
-  /** Whether one of them may evict the job, with what its queue has now. */
+  /** Whether one of them may evict the preemptible job, with what its queue has now. */
   mayTake(job: Job): boolean {
+    const { end } = this.session.cluster.table.log;
+    if (this.answeredAt !== end) this.answers.clear();
+    this.answeredAt = end;
+    if (job.queue === undefined) return false;
+    let answer = this.answers.get(job.queue);
+    if (answer === undefined) {
+      answer = this.looks(job);
+      this.answers.set(job.queue, answer);
+    }
+    return answer;
+  }
+
+  private looks(job: Job): boolean {
     this.known ??= this.byQueue();
     for (const [queue, { job: reclaimer, step }] of this.known) {
       // It may have got its place meanwhile.

@@ -14,6 +14,7 @@ import { gangsSuite } from "./suites/gangs.ts";
 import { installSuite } from "./suites/install.ts";
 import { quickStartSuite } from "./suites/quickStart.ts";
 import { sharesSuite } from "./suites/shares.ts";
+import { outageSuite, uninstallSuite, viewsSuite } from "./suites/views.ts";
 import { webhooksSuite } from "./suites/webhooks.ts";
 
 const reason = whyNot();
@@ -37,4 +38,7 @@ describe.runIf(reason === undefined)("on a real cluster", () => {
   sharesSuite(cluster);
   gangsSuite(cluster);
   claimsSuite(cluster);
+  viewsSuite(cluster);
+  outageSuite(cluster);
+  uninstallSuite(cluster);
 });

@@ -4,6 +4,8 @@ import { kubeHttp } from "../../adapters/kubernetes/kubeHttp.ts";
 import { pinoLog } from "../../adapters/pinoLog.ts";
 import { systemClock } from "../../adapters/systemClock.ts";
 import { errorOf } from "../../control/verify/runVerify.ts";
+import { enforcedText } from "../../decide/bind/mpsLimits.ts";
+import { devicesAnnotation } from "../../decide/bind/reservation.ts";
 import { type ShareView, whyRefused, whyShare } from "../../decide/bind/whyShare.ts";
 import type { Cluster } from "../../decide/schedule/cluster/cluster.ts";
 import { type ClusterObjects, clusterOf } from "../../decide/schedule/cluster/clusterOf.ts";
@@ -98,7 +100,7 @@ export async function showWhy(name: string, flags: ViewFlags): Promise<void> {
     const found = pools
       .flatMap((cluster) => answerWhy(cluster, name, nowMs))
       .map((answer) => withShareCause(answer, objects));
-    const answers = found.length > 0 ? found : await refusedWorkloads(name, kube);
+    const answers: readonly ShownAnswer[] = found.length > 0 ? found : await refusedWorkloads(name, kube);
     if (answers.length === 0) {
       throw new UsageError(
         "workload-unknown",
@@ -108,24 +110,33 @@ export async function showWhy(name: string, flags: ViewFlags): Promise<void> {
     }
     if (flags.output === "json") return { revision, answers };
     return answers
-      .map(({ name: who, kind, state, reason, message, cure, next }) => {
+      .map(({ name: who, kind, state, reason, message, cure, next, share }) => {
         const lines = [`${kind} ${who}: ${state} (revision ${revision})`];
         if (reason !== "") lines.push(`  ${reason}: ${message}`);
         if (cure !== "") lines.push(`  to run: ${cure}`);
         if (next !== "") lines.push(`  next: ${next}`);
         if (reason === "" && next === "") lines.push("  nothing keeps it waiting");
+        if (share !== undefined) lines.push(`  share: ${share}`);
         return `${lines.join("\n")}\n`;
       })
       .join("");
   });
 }
 
+interface ShownAnswer extends WhyAnswer {
+  /** Whether anything keeps a running share within its bounds. */
+  readonly share?: string;
+}
+
 /** For a pod that asks for a share of a GPU and has its place: what keeps it from starting there. */
-function withShareCause(answer: WhyAnswer, objects: ShareView): WhyAnswer {
+function withShareCause(answer: WhyAnswer, objects: ShareView): ShownAnswer {
   const isOpen = answer.next === "" && ["", "BindingRefused"].includes(answer.reason);
   const pod = objects.pods.find(({ metadata }) => `${metadata.namespace}/${metadata.name}` === answer.name);
   const found = isOpen && answer.kind === "Pod" && pod !== undefined ? whyShare(pod, objects) : undefined;
-  return found === undefined ? answer : { ...answer, reason: found.cause, message: found.message, cure: found.cure };
+  if (found !== undefined) return { ...answer, reason: found.cause, message: found.message, cure: found.cure };
+  const hasShare =
+    answer.kind === "Pod" && pod?.spec?.nodeName !== undefined && devicesAnnotation in (pod.metadata.annotations ?? {});
+  return hasShare ? { ...answer, share: enforcedText(pod) } : answer;
 }
 
 /** Workloads of that name whose pods are refused, so that there is nothing to schedule. */

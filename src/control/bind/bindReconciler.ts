@@ -1,4 +1,5 @@
 import { attemptOf } from "../../decide/bind/attemptMark.ts";
+import { enforcedText } from "../../decide/bind/mpsLimits.ts";
 import { type BindOptions, type BindStep, type BindView, nextBindStep } from "../../decide/bind/nextBindStep.ts";
 import { isBound, podsRef } from "../../decide/bind/reservation.ts";
 import {
@@ -440,7 +441,9 @@ export class BindReconciler {
     if (!outcome.ok) return outcome.reason === "NotFound" ? undefined : reconcileResultOf(outcome);
     this.controllers.ports.log.info({ bindRequest: attempt.key, node: selectedNode, why }, "bound");
     this.controllers.ports.metrics.count("muster_binds_total", { result: "succeeded" });
-    const note = `Pod ${attempt.key} was ${why}`;
+    const pod = this.podOf(request, attempt);
+    const isShare = request.spec?.receivedResourceType === "Fraction" && pod !== undefined;
+    const note = `Pod ${attempt.key} was ${why}${isShare ? `; ${enforcedText(pod)}` : ""}`;
     await this.tell(attempt, { status: "True", reason: "Bound", message: note }, cancel);
     return undefined;
   }

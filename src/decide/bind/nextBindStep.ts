@@ -11,6 +11,7 @@ import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/schedul
 import { annotationKeys, epochOf, gpuGroupsOfLabels, labelKeys, nodeHeldBy } from "../../model/scheduling/keys.ts";
 import { attemptOf } from "./attemptMark.ts";
 import { releasedAnnotation, standsFor } from "./judgeGroup.ts";
+import { enforcedAnnotation, mpsLimits } from "./mpsLimits.ts";
 import {
   containerProblem,
   deviceOf,
@@ -138,13 +139,16 @@ export function nextBindStep(view: BindView, options: BindOptions): BindStep {
     (spec.resourceClaimAllocations ?? []).length > 0 || (spec.extendedResourceClaimAllocation ?? null) !== null;
   const given = givenAnnotations(request);
   const isFencedFirst = isShared || hasClaims || hasVolumes(pod);
+  const limits = isShared ? mpsLimits(pod, node, devices.length) : undefined;
+  const enforced = limits === undefined ? null : "mps";
   const marks = lackingMarks(pod, groups, {
     ...(isFencedFirst && given),
-    ...(isShared && shareAnnotations(groups, devices)),
+    ...(isShared && { ...shareAnnotations(groups, devices), [enforcedAnnotation]: enforced }),
   });
   if (marks !== undefined) return { type: "write", intent: marks };
   if (isShared && !view.done.has("configured")) {
-    const share = { devices, portion: spec.receivedGPU?.portion ?? "", cdi: options.cdi, attempt: attemptOf(request) };
+    const portion = spec.receivedGPU?.portion ?? "";
+    const share = { devices, portion, cdi: options.cdi, attempt: attemptOf(request), limits };
     const maps = sharedGpuConfig(pod, share);
     return { type: "configure", maps };
   }

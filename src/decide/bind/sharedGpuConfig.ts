@@ -8,6 +8,7 @@ import type { KubeObject } from "../../model/objects/object.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import { annotationKeys } from "../../model/scheduling/keys.ts";
 import { attemptAnnotation } from "./attemptMark.ts";
+import { mpsVariables } from "./mpsLimits.ts";
 
 export const configMapsRef = builtin.ConfigMap;
 
@@ -59,6 +60,8 @@ export function sharedGpuConfig(
     readonly portion: string;
     readonly cdi: boolean;
     readonly attempt: string;
+    /** Variables that keep the container within its share. */
+    readonly limits?: Readonly<Record<string, string>> | undefined;
   },
 ): NewObject[] {
   const names = configMapNames(pod);
@@ -72,7 +75,7 @@ export function sharedGpuConfig(
   const portion = { [variables.gpus]: share.portion, [variables.portion]: share.portion };
   return [
     configMap(pod, names.capabilities, { ...(fromMap ? visible : {}), ...portion }, share.attempt),
-    configMap(pod, names.environment, fromMap ? {} : visible, share.attempt),
+    configMap(pod, names.environment, { ...(fromMap ? {} : visible), ...share.limits }, share.attempt),
   ];
 }
 
@@ -97,9 +100,12 @@ export function mergedConfigMap(existing: KubeObject, wanted: NewObject): KubeOb
   const legacy = data[variables.legacyDevices];
   const devices = values[variables.devices];
   const merged: Record<string, string> = { ...data, ...values };
+  // Limits of an earlier attempt on another node do not hold here.
+  for (const key of Object.values(mpsVariables)) if (!(key in values)) delete merged[key];
   if (legacy !== undefined && devices !== undefined) merged[variables.legacyDevices] = devices;
   const isMarked = existing.metadata.annotations?.[attemptAnnotation] === mark;
-  const isRight = isMarked && Object.keys(merged).every((key) => merged[key] === data[key]);
+  const keys = new Set([...Object.keys(merged), ...Object.keys(data)]);
+  const isRight = isMarked && [...keys].every((key) => merged[key] === data[key]);
   return isRight ? undefined : { ...existing, metadata: { ...existing.metadata, annotations }, data: merged };
 }
 

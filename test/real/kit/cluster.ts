@@ -146,14 +146,17 @@ export class RealCluster {
     this.processes.start(name, process.execPath, [program, ...args, "--kubeconfig", this.plane.kubeconfig]);
   }
 
-  /** Requests of an account, as the API server's audit log has them. */
-  audited(user: string): { readonly code: number; readonly verb: string; readonly path: string }[] {
-    return readFileSync(this.plane.file("audit.log"), "utf8")
-      .split("\n")
-      .filter((line) => line.includes(user))
-      .map((line) => JSON.parse(line) as AuditLine)
-      .filter(({ user: by }) => by.username === user)
-      .map(({ responseStatus, verb, requestURI }) => ({ code: responseStatus?.code ?? 0, verb, path: requestURI }));
+  /** Requests of an account that it has no right to, as the API server's audit log has them. */
+  forbidden(user: string): { readonly verb: string; readonly path: string }[] {
+    return (
+      readFileSync(this.plane.file("audit.log"), "utf8")
+        .split("\n")
+        .filter((line) => line.includes(user))
+        .map((line) => JSON.parse(line) as AuditLine)
+        // A namespace that is being deleted answers 403, too, and that is no right that is missing.
+        .filter(({ user: by, annotations }) => by.username === user && annotations?.[decision] === "forbid")
+        .map(({ verb, requestURI }) => ({ verb, path: requestURI }))
+    );
   }
 
   async stop(): Promise<void> {
@@ -176,11 +179,13 @@ export async function clientOf(kubeconfig: string, fieldManager = "real-test"): 
   return kubeHttp(connection, { clock: systemClock(), log: silentLog }, { fieldManager });
 }
 
+const decision = "authorization.k8s.io/decision";
+
 interface AuditLine {
   readonly user: { readonly username: string };
   readonly verb: string;
   readonly requestURI: string;
-  readonly responseStatus?: { readonly code?: number };
+  readonly annotations?: Readonly<Record<string, string>>;
 }
 
 /** The nodes have one image of a shell, so every container runs that and waits. */

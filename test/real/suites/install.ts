@@ -29,8 +29,7 @@ export function installSuite(cluster: RealCluster): void {
         180_000,
         () => cluster.kubectl("get", "pods", "-A", "-o", "wide"),
       );
-      const queues = await cluster.kubectl("get", "queues", "-o", "name");
-      expect(queues).toContain("default-queue");
+      await until(async () => (await cluster.kubectl("get", "queues", "-o", "name")).includes("default-queue"), 60_000);
     });
   });
 }

@@ -52,6 +52,8 @@ export function sharesSuite(cluster: RealCluster): void {
         await until(async () => (await cluster.pods(reservationNamespace)).length > 0);
         await new Promise((resolve) => setTimeout(resolve, (round % 10) * 300));
         await killAll(cluster);
+        // New pods: the kubelet would start killed ones later and later.
+        await cluster.kubectl("-n", own, "delete", "pods", "--all", "--force", "--grace-period=0");
         await until(
           async () => (await cluster.pods(namespace)).filter(isRunning).length === 2 * total,
           240_000,

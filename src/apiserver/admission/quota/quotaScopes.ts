@@ -7,7 +7,7 @@ interface Requirement {
   readonly values?: readonly string[];
 }
 
-/** Whether a quota counts an object. Scopes choose among pods and volume claims; a quota with some counts nothing else. */
+/** Whether a quota counts an object. Scopes choose among pods and volume claims; a quota with some counts no other. */
 export function quotaCounts(spec: ResourceQuotaSpec, facts: ScopeFacts | undefined): boolean {
   const requirements: Requirement[] = [
     ...(spec.scopes ?? []).map((scopeName) => ({ scopeName, operator: "Exists" })),

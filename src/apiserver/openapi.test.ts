@@ -187,9 +187,7 @@ describe("a document of built-in kinds", () => {
   });
 
   test("no path has an empty list of parameters, which clients drop when they write the document again", () => {
-    const empty = Object.entries(document.paths).filter(
-      ([, item]) => (item["parameters"] as unknown as [])?.length === 0,
-    );
+    const empty = Object.entries(document.paths).filter(([, item]) => JSON.stringify(item["parameters"]) === "[]");
     expect(empty).toEqual([]);
   });
 });

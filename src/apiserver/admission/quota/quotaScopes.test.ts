@@ -26,6 +26,7 @@ test("a scope by VolumeAttributesClass counts claims that ask for the class, hav
 });
 
 test("a scope about pods counts no claim", () => {
-  const { scopes } = quotaShare("/persistentvolumeclaims", { spec: {} } as unknown as KubeObject);
+  const claim: object = { spec: {} };
+  const { scopes } = quotaShare("/persistentvolumeclaims", claim as KubeObject);
   expect(quotaCounts({ scopes: ["NotTerminating"] }, scopes)).toBe(false);
 });

@@ -45,7 +45,7 @@ export type OpenApiAnswer =
  * Raise this when the same input is written differently than before: clients keep documents by hash for a year. A test
  * compares the documents with a known digest and fails when they change.
  */
-export const openApiForm = 1;
+export const openApiForm = 2;
 
 /**
  * The OpenAPI v3 documents, one per group and version, and their index. kubectl asks for the index on every apply and

@@ -63,6 +63,7 @@ function clean(text: string, api: ApiUnderTest): string {
     .replaceAll(uuid, "<uuid>")
     .replaceAll(time, "<time>")
     .replaceAll(/resource version: \d+/g, "resource version: <n>")
+    .replaceAll(/kube-api-access-[a-z0-9]{5}/g, "kube-api-access-<random>")
     .replaceAll(/\\?"resourceVersion\\?": ?\\?"\d+\\?"/g, '"resourceVersion":"<n>"');
 }
 

@@ -37,6 +37,25 @@ test("a method that a path does not have is 405 without a kind", async () => {
   expect(json["details"]).toEqual({});
 });
 
+test("lists of metadata are refused by their name, as a whole", async () => {
+  const metadata = {
+    name: "b",
+    finalizers: ["abc"],
+    ownerReferences: [{ apiVersion: "v1", kind: "", name: "x", uid: "y" }],
+  };
+  const { json } = await served.api.post(`${namespaced}/configmaps`, { metadata });
+  const { causes } = json["details"] as { causes: { field: string }[] };
+  expect(causes.map(({ field }) => field).sort()).toEqual(["metadata.finalizers", "metadata.ownerReferences.kind"]);
+});
+
+test("an update without a revision that needs one is refused by the name of its resource", async () => {
+  const leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+  await served.api.post(leases, { metadata: { name: "l" } });
+  const { code, json } = await served.api.call("PUT", `${leases}/l`, { metadata: { name: "l" } });
+  expect(code).toBe(422);
+  expect(json["details"]).toMatchObject({ group: "coordination.k8s.io", kind: "leases" });
+});
+
 test("a deletion that was done says no code", async () => {
   const { code, json } = await served.api.call("DELETE", `${namespaced}/configmaps/a?dryRun=All`);
   expect(code).toBe(200);

@@ -49,14 +49,12 @@ export function pathsFor(resource: PathsOf): Record<string, unknown> {
       ...deleteParameters,
       ...listParameters,
     ]),
-    parameters: scope,
+    // An empty list does not survive a client that reads and writes the document again.
+    ...(scope.length > 0 && { parameters: scope }),
   };
   if (namespaced && verbs.includes("list")) {
     const parameters = [...listParameters, ...watchParameters];
-    paths[`${root}/${plural}`] = {
-      ...operation(verbs, "list", "get", "list", resource, parameters, undefined, listSchema),
-      parameters: [],
-    };
+    paths[`${root}/${plural}`] = operation(verbs, "list", "get", "list", resource, parameters, undefined, listSchema);
   }
   if (verbs.includes("get")) {
     paths[`${collection}/{name}`] = {

@@ -93,8 +93,8 @@ function validateAnnotations(annotations: Record<string, string>): FieldError[] 
 function validateOwners(owners: readonly OwnerReference[]): FieldError[] {
   const errors: FieldError[] = [];
   let controller: string | undefined;
-  owners.forEach((owner, at) => {
-    const path = `metadata.ownerReferences[${at}]`;
+  owners.forEach((owner) => {
+    const path = "metadata.ownerReferences";
     const { group, version } = splitApiVersion(owner.apiVersion ?? "");
     if (version === "") errors.push(invalid(`${path}.apiVersion`, owner.apiVersion ?? "", "version must not be empty"));
     if ((owner.kind ?? "") === "") errors.push(invalid(`${path}.kind`, "", "must not be empty"));
@@ -118,13 +118,13 @@ const plainFinalizers = new Set(["kubernetes", "orphan", "foregroundDeletion"]);
 
 function validateFinalizers(finalizers: readonly string[], resource: Resource): FieldError[] {
   const errors: FieldError[] = [];
-  finalizers.forEach((finalizer, at) => {
+  finalizers.forEach((finalizer) => {
     for (const message of qualifiedNameErrors(finalizer)) {
-      errors.push(invalid(`metadata.finalizers[${at}]`, finalizer, message));
+      errors.push(invalid("metadata.finalizers", finalizer, message));
     }
     if (!hasFreeFinalizers(resource) && !finalizer.includes("/") && !plainFinalizers.has(finalizer)) {
       const why = "name is neither a standard finalizer name nor is it fully qualified";
-      errors.push(invalid(`metadata.finalizers[${at}]`, finalizer, why));
+      errors.push(invalid("metadata.finalizers", finalizer, why));
     }
   });
   if (finalizers.includes("orphan") && finalizers.includes("foregroundDeletion")) {

@@ -72,7 +72,8 @@ export async function replaceObject(
   const needsRevision = strategy.requiresRevision === true || resource.custom !== undefined;
   if (needsRevision && version !== undefined && !namesRevision(sent.metadata)) {
     const why = [invalid("metadata.resourceVersion", 0, "must be specified for an update")];
-    throw invalidObject({ group: type.group, kind: type.kind }, target.name, why);
+    // Upstream's store knows the resource and not its kind, and says that.
+    throw invalidObject({ group: type.group, kind: type.plural }, target.name, why);
   }
   const options = { kind: "UpdateOptions", apiVersion: "meta.k8s.io/v1", fieldManager: call.fieldManager };
   // The body is decoded once; every attempt works on a copy of its top and metadata, which is all that attempts change.

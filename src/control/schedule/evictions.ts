@@ -11,7 +11,7 @@ import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { isForGood, type Outcome, succeeded } from "../../model/outcome.ts";
 import { laterOf, type Revision } from "../../model/revision.ts";
-import { annotationKeys } from "../../model/scheduling/keys.ts";
+import { annotationKeys, defaultSchedulerName } from "../../model/scheduling/keys.ts";
 import { poolName } from "../../model/scheduling/podGroup.ts";
 import { formatTime, timeToMs } from "../../model/values/time.ts";
 import { uuid5 } from "../../model/values/uuid5.ts";
@@ -260,11 +260,12 @@ export class Evictions {
   }
 
   /**
-   * Records on the pod which job it is evicted for, where a shard wants that. A failed write does not stop the
-   * eviction.
+   * Records on the pod which job it is evicted for: where a shard wants that, and always on pods of the default
+   * scheduler, whose owners and budgets expect it. A failed write does not stop the eviction.
    */
   private async markVictim(pod: KubeObject, why: string, cancel: Cancel): Promise<KubeObject> {
-    if (!this.caches.cluster.settings.marksVictims) return pod;
+    const isPlain = (pod as Pod).spec?.schedulerName === defaultSchedulerName;
+    if (!isPlain && !this.caches.cluster.settings.marksVictims) return pod;
     const others = ((pod as Pod).status?.conditions ?? []).filter(({ type }) => type !== disruptionTarget);
     const condition = {
       type: disruptionTarget,

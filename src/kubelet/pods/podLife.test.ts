@@ -391,6 +391,23 @@ describe("a pod on a simulated node", () => {
     expect(world.writes - before).toBe(1);
   });
 
+  test("the status says which generation it is about, and what each container was given", () => {
+    const world = testWorld();
+    const requests = { cpu: "1" };
+    const pod = testPod({
+      spec: { containers: [{ name: "main", image: "i", resources: { requests, limits: requests } }] },
+    });
+    pod.metadata.generation = 3;
+    world.add(pod);
+    world.run(1000);
+    const { status } = world.pod("p");
+    expect(status?.observedGeneration).toBe(3);
+    expect(status?.conditions?.map(({ observedGeneration }) => observedGeneration)).toEqual([3, 3, 3, 3, 3]);
+    expect(status?.containerStatuses).toMatchObject([
+      { resources: { requests, limits: requests }, allocatedResources: requests },
+    ]);
+  });
+
   test("conditions and addresses are those of a kubelet", () => {
     const world = testWorld();
     world.add(testPod());
@@ -443,6 +460,18 @@ describe("a pod on a simulated node", () => {
     world.add(testPod({ annotations: { "sim.muster.dev/run-duration": "11m", "sim.muster.dev/outcome": "Error" } }));
     world.run(11 * 60_000 * 4 + 1000);
     expect(states(world.pod("p"))).toEqual(["main:running#4"]);
+  });
+
+  test("a preStop hook that sleeps keeps the container for so long, within its grace", () => {
+    const world = testWorld();
+    const lifecycle = { preStop: { sleep: { seconds: 10 } } };
+    world.add(testPod({ spec: { containers: [{ name: "main", image: "i", lifecycle }] } }));
+    world.run(1000);
+    world.remove("p", 30);
+    world.run(9_000);
+    expect(states(world.pod("p"))).toEqual(["main:running"]);
+    world.run(25_000);
+    expect(() => world.pod("p")).toThrow();
   });
 
   test("restarts wait five minutes at most", () => {

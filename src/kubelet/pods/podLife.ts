@@ -198,9 +198,11 @@ function stopPod(input: PodInput): PodNext {
   if (isAdmitted(pod)) {
     const stop = (each: ContainerView): void => {
       if (!isRunning(each)) return;
-      const plan = step.plan(each);
-      const isKilled = plan.stopMs > graceMs;
-      const atMs = askedMs + Math.min(plan.stopMs, graceMs);
+      // A hook that sleeps comes before the signal to stop, within the grace.
+      const hookMs = 1000 * (each.container.lifecycle?.preStop?.sleep?.seconds ?? 0);
+      const stopMs = step.plan(each).stopMs + hookMs;
+      const isKilled = stopMs > graceMs;
+      const atMs = askedMs + Math.min(stopMs, graceMs);
       if (atMs > nowMs) wakeAtMs = earliest(wakeAtMs, atMs);
       else step.end(each, { exitCode: isKilled ? 137 : 143, reason: "Error" });
     };

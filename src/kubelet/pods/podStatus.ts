@@ -239,13 +239,19 @@ export interface ConditionWish {
 export function settleConditions(view: PodView, wish: ConditionWish): void {
   const { pod, status, inits, mains } = view;
   const phase = status.phase;
+  const { generation: observedGeneration } = pod.metadata;
+  const generation = observedGeneration === undefined ? {} : { observedGeneration };
   const set = (type: string, isTrue: boolean, why?: { reason: string; message?: string }) =>
-    setCondition(status, { type, status: isTrue ? "True" : "False", ...(isTrue ? {} : why) }, wish.nowMs);
+    setCondition(
+      status,
+      { type, ...generation, status: isTrue ? "True" : "False", ...(isTrue ? {} : why) },
+      wish.nowMs,
+    );
   set("PodReadyToStartContainers", status.podIP !== undefined && phase !== "Succeeded" && phase !== "Failed");
   const ended = phase === "Succeeded" ? "PodCompleted" : phase === "Failed" ? "PodFailed" : undefined;
   const waitingInits = isInitialised(view) ? [] : inits.filter((each) => !lightIsGreen(each));
   if (phase === "Succeeded")
-    setCondition(status, { type: "Initialized", status: "True", reason: "PodCompleted" }, wish.nowMs);
+    setCondition(status, { type: "Initialized", ...generation, status: "True", reason: "PodCompleted" }, wish.nowMs);
   else
     set("Initialized", waitingInits.length === 0, {
       reason: "ContainersNotInitialized",
@@ -266,7 +272,7 @@ export function settleConditions(view: PodView, wish: ConditionWish): void {
     message: `corresponding condition of pod readiness gate ${closed.map((gate) => JSON.stringify(gate)).join(", ")} is not "True"`,
   };
   set("Ready", containersReady && closed.length === 0, containersReady ? shut : why);
-  if (status.conditions?.every(({ type }) => type !== "PodScheduled") !== false) set("PodScheduled", true);
+  set("PodScheduled", true);
 }
 
 function wasTakenBack(status: PodStatus, containersReady: boolean): boolean {

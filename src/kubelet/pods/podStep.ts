@@ -371,7 +371,9 @@ export class PodStep {
     for (const each of this.containers()) {
       const health = deviceHealthOf(this.#assignment[each.container.name], this.units);
       if (health !== undefined) each.status.allocatedResourcesStatus = health;
+      reportResources(each);
     }
+    if (pod.metadata.generation !== undefined) view.status.observedGeneration = pod.metadata.generation;
     if (!this.isOver() && this.hasSandbox()) startEphemeral(view, nowMs);
     const restoreReady = input.state.notReady === undefined;
     settleConditions(view, { gates: input.options.gates, nowMs, restoreReady });
@@ -385,6 +387,16 @@ export class PodStep {
       : earliest(wakeAtMs, input.state.nextMs, nextFaultMs(this.ownFaults(), nowMs));
     return { writes: [...writes, ...this.events], wakeAtMs: wake, memory: view.memory, refusals: 0 };
   }
+}
+
+/** What a running container was given, which is what it asks for: a resize is acted on at once. */
+function reportResources({ container, status }: ContainerView): void {
+  const { resources } = container;
+  if (status.state?.running === undefined || resources === undefined) return;
+  const { limits, requests } = resources;
+  status.resources = { ...(limits && { limits }), ...(requests && { requests }) };
+  if (requests !== undefined && Object.keys(requests).length > 0) status.allocatedResources = requests;
+  else delete status.allocatedResources;
 }
 
 function goSeconds(ms: number): string {

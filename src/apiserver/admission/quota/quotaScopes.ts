@@ -7,7 +7,7 @@ interface Requirement {
   readonly values?: readonly string[];
 }
 
-/** Whether a quota counts an object. Scopes choose among pods; a quota that has some counts nothing else. */
+/** Whether a quota counts an object. Scopes choose among pods and volume claims; a quota with some counts no other. */
 export function quotaCounts(spec: ResourceQuotaSpec, facts: ScopeFacts | undefined): boolean {
   const requirements: Requirement[] = [
     ...(spec.scopes ?? []).map((scopeName) => ({ scopeName, operator: "Exists" })),
@@ -18,6 +18,9 @@ export function quotaCounts(spec: ResourceQuotaSpec, facts: ScopeFacts | undefin
 }
 
 function meets({ scopeName, operator, values = [] }: Requirement, facts: ScopeFacts): boolean {
+  if ("volumeClasses" in facts) {
+    return scopeName === "VolumeAttributesClass" && meetsClasses(operator, values, facts.volumeClasses);
+  }
   switch (scopeName) {
     case "Terminating":
       return facts.isTerminating;
@@ -31,6 +34,21 @@ function meets({ scopeName, operator, values = [] }: Requirement, facts: ScopeFa
       return facts.crossesNamespaces;
     case "PriorityClass":
       return meetsPriority(operator, values, facts.priorityClass);
+    default:
+      return false;
+  }
+}
+
+function meetsClasses(operator: string, values: readonly string[], names: readonly string[]): boolean {
+  switch (operator) {
+    case "In":
+      return names.some((name) => values.includes(name));
+    case "NotIn":
+      return !names.some((name) => values.includes(name));
+    case "Exists":
+      return names.length > 0;
+    case "DoesNotExist":
+      return names.length === 0;
     default:
       return false;
   }

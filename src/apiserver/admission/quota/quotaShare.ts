@@ -11,7 +11,10 @@ export interface QuotaShare {
   readonly scopes: ScopeFacts | undefined;
 }
 
-export interface ScopeFacts {
+/** What scopes choose by: facts of a pod, or the classes of a volume claim. */
+export type ScopeFacts = PodScopeFacts | { readonly volumeClasses: readonly string[] };
+
+export interface PodScopeFacts {
   readonly isTerminating: boolean;
   readonly isBestEffort: boolean;
   readonly priorityClass: string;
@@ -39,7 +42,7 @@ export function quotaShare(storageKey: string, object: KubeObject): QuotaShare {
       break;
     case "/persistentvolumeclaims":
       claimShare(object, amounts);
-      break;
+      return { amounts, scopes: { volumeClasses: volumeClassesOf(object) } };
     case "resource.k8s.io/resourceclaims":
       deviceShare(object as ResourceClaim, amounts);
       break;
@@ -56,7 +59,7 @@ export function quotaShare(storageKey: string, object: KubeObject): QuotaShare {
 function podShare(pod: Pod, amounts: Map<string, Quantity>): QuotaShare {
   const { spec, status } = pod;
   if (spec === undefined) return { amounts, scopes: undefined };
-  const scopes: ScopeFacts = {
+  const scopes: PodScopeFacts = {
     isTerminating: spec.activeDeadlineSeconds !== undefined && spec.activeDeadlineSeconds >= 0,
     isBestEffort: podQosOf(spec) === "BestEffort",
     priorityClass: spec.priorityClassName ?? "",
@@ -96,6 +99,13 @@ function serviceShare({ spec }: Service, amounts: Map<string, Quantity>): void {
     const count = allocates ? ports.length : ports.filter(({ nodePort }) => (nodePort ?? 0) > 0).length;
     amounts.set("services.nodeports", quantityOf(count));
   }
+}
+
+/** The class that is asked for, the one that the volume has, and the one that it is changed to. */
+function volumeClassesOf({ spec, status }: PersistentVolumeClaim): string[] {
+  const target = status?.modifyVolumeStatus?.targetVolumeAttributesClassName;
+  const all = [spec?.volumeAttributesClassName, status?.currentVolumeAttributesClassName, target];
+  return all.filter((name): name is string => name !== undefined && name !== "");
 }
 
 function claimShare({ spec }: PersistentVolumeClaim, amounts: Map<string, Quantity>): void {

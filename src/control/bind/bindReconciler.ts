@@ -17,7 +17,7 @@ import {
 } from "../../model/scheduling/bindRequest.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { NewestOf } from "../cache/newestOf.ts";
-import { knownDeviceWorld } from "../devices/deviceCaches.ts";
+import { DeviceCaches } from "../devices/deviceCaches.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import type { EventRecorder } from "../runtime/eventRecorder.ts";
 import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
@@ -149,7 +149,7 @@ export class BindReconciler {
       case "claim": {
         const { pod, node } = this.view(attempt);
         const onClaim = (claim: KubeObject) =>
-          void knownDeviceWorld(this.controllers)?.tracker.assumeClaimAfterApiCall(claim);
+          void this.controllers.known(DeviceCaches)?.tracker.assumeClaimAfterApiCall(claim);
         const about = { request, pod: pod as Pod, node: node as Node, nowMs: this.nowMs, onClaim };
         const outcome = await writeClaims({ kube, writer, cancel }, about);
         if (!outcome.ok) return this.refused(attempt, outcome, cancel);

@@ -22,7 +22,7 @@ import {
 } from "../../model/scheduling/keys.ts";
 import type { KindChange } from "../../snapshot/kindTable.ts";
 import { NewestOf } from "../cache/newestOf.ts";
-import { knownDeviceWorld } from "../devices/deviceCaches.ts";
+import { DeviceCaches } from "../devices/deviceCaches.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 
 export const nodesRef = builtin.Node;
@@ -145,7 +145,7 @@ export class BinderCaches {
 
   /** GPUs of a node that claims have, where this process counts devices. */
   private claimedGpus(node: Node): number {
-    const devices = knownDeviceWorld(this.controllers);
+    const devices = this.controllers.known(DeviceCaches);
     const slices = devices?.slicesByNode.get(node.metadata.name) ?? [];
     if (devices === undefined || slices.length === 0) return 0;
     const { tracker } = devices;

@@ -112,11 +112,6 @@ export async function deleteConfigMaps(
 
 /** What a bind brings to the claims of its pod. */
 export interface ClaimsAbout {
-  /**
-   * Told of a claim as the API answers a write to it: where devices are counted in this process, they are counted from
-   * there on.
-   */
-  readonly onClaim: (claim: KubeObject) => void;
   readonly request: BindRequest;
   readonly pod: Pod;
   readonly node: Node;
@@ -170,7 +165,7 @@ function laterVerdict(a: BindingVerdict, b: BindingVerdict): BindingVerdict {
  */
 async function takeClaim(
   { kube, writer, cancel }: BindCall,
-  { pod, node, group, nowMs, onClaim }: ClaimsAbout & { readonly group?: GroupName | undefined },
+  { pod, node, group, nowMs }: ClaimsAbout & { readonly group?: GroupName | undefined },
   first: ResourceClaim,
   allocation: AllocationResult | null | undefined,
 ): Promise<Outcome<ResourceClaim>> {
@@ -182,7 +177,6 @@ async function takeClaim(
     const written = await writer.apply(step.intent, { cancel });
     if (written.ok && written.value.object !== undefined) {
       claim = written.value.object as ResourceClaim;
-      onClaim(claim);
       continue;
     }
     if (!written.ok && written.reason !== "Conflict") return written;

@@ -47,7 +47,7 @@ export class BinderCaches {
 
   constructor(controllers: Controllers) {
     this.controllers = controllers;
-    this.writer = controllers.writer.telling(({ group, plural }, object) => {
+    this.writer = controllers.writer.answering(({ group, plural }, object) => {
       if (plural === podsRef.plural) this.pods.learn(object as Pod);
       if (plural === bindRequestRef.plural && group === bindRequestRef.group)
         this.requests.learn(object as BindRequest);

@@ -24,14 +24,14 @@ export class Writer {
   }
 
   /** The same for a component that reads what its writes left before the watch shows it. */
-  telling(onAnswer: OnAnswer): Writer {
+  answering(onAnswer: OnAnswer): Writer {
     return new Writer(this.kube, onAnswer);
   }
 
   /** Sends one intent, once. The reconcile that decided it decides again if it is refused. */
   apply<T extends KubeObject>(intent: Intent<T>, options: ApplyOptions = {}): Promise<Outcome<Written<T>>> {
     const sent = applyIntent(this.kube, intent, options);
-    return this.onAnswer === undefined ? sent : this.told(intent, sent, this.onAnswer);
+    return this.onAnswer === undefined ? sent : this.answered(intent, sent, this.onAnswer);
   }
 
   /** Deletes or evicts what a second, consistent read still shows to be a victim: see destroyAfterLooking. */
@@ -43,7 +43,7 @@ export class Writer {
     return destroyAfterLooking(this.kube, intent, recheck, options);
   }
 
-  private async told<T extends KubeObject>(
+  private async answered<T extends KubeObject>(
     intent: Intent<T>,
     sent: Promise<Outcome<Written<T>>>,
     onAnswer: OnAnswer,

@@ -1,7 +1,7 @@
 /** A cluster in memory with simulated nodes and the devices part, and a clock that the test moves. */
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { binderComponent } from "../../src/control/bind/binderComponent.ts";
-import { knownDeviceWorld } from "../../src/control/devices/deviceCaches.ts";
+import { DeviceCaches } from "../../src/control/devices/deviceCaches.ts";
 import { type DevicesOptions, devicesComponent } from "../../src/control/devices/devicesComponent.ts";
 import { Controllers } from "../../src/control/runtime/controllers.ts";
 import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
@@ -84,7 +84,7 @@ export class DevicesCluster {
 
   /** What the process counts as given away. */
   describe(): DevicesDescription | undefined {
-    return knownDeviceWorld(this.controllers)?.describe();
+    return this.controllers.known(DeviceCaches)?.describe();
   }
 
   async stop(): Promise<void> {

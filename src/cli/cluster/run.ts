@@ -13,7 +13,7 @@ import {
   usualComponents,
 } from "../../control/assembly/controlPlane.ts";
 import { ensureDefinitions, ensureStartObjects, missingDefinitions } from "../../control/assembly/ensureObjects.ts";
-import { knownDeviceWorld } from "../../control/devices/deviceCaches.ts";
+import { DeviceCaches } from "../../control/devices/deviceCaches.ts";
 import { servedDevices } from "../../control/devices/servedDevices.ts";
 import type { Component } from "../../control/runtime/component.ts";
 import { Controllers } from "../../control/runtime/controllers.ts";
@@ -102,7 +102,7 @@ export async function runControllers(flags: RunFlags): Promise<void> {
           return metrics.text();
         },
       },
-      devices: () => knownDeviceWorld(controllers)?.describe(),
+      devices: () => controllers.known(DeviceCaches)?.describe(),
     },
     listen,
   );

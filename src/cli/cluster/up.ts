@@ -6,7 +6,7 @@ import { systemRandom } from "../../adapters/systemRandom.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
 import { controlPlane, usualComponents } from "../../control/assembly/controlPlane.ts";
 import { ensureDefinitions, ensureStartObjects } from "../../control/assembly/ensureObjects.ts";
-import { knownDeviceWorld } from "../../control/devices/deviceCaches.ts";
+import { DeviceCaches } from "../../control/devices/deviceCaches.ts";
 import type { Component } from "../../control/runtime/component.ts";
 import { Controllers } from "../../control/runtime/controllers.ts";
 import { nodesComponent } from "../../kubelet/run/nodesComponent.ts";
@@ -71,7 +71,7 @@ export async function runUp(flags: UpFlags): Promise<void> {
   try {
     if (listen !== undefined) {
       const { health, readiness } = controllers;
-      const devices = () => knownDeviceWorld(controllers)?.describe();
+      const devices = () => controllers.known(DeviceCaches)?.describe();
       status = await startStatusServer({ health, readiness, metrics, devices }, listen);
     }
     mustSucceed(await ensureDefinitions({ kube, clock }, known));

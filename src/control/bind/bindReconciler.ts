@@ -27,7 +27,6 @@ import {
 import type { Cancel } from "../../ports/cancel.ts";
 import type { ObjectIndex } from "../../snapshot/objectIndex.ts";
 import type { NewestOf } from "../cache/newestOf.ts";
-import { knownDeviceWorld } from "../devices/deviceCaches.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import type { EventRecorder } from "../runtime/eventRecorder.ts";
 import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
@@ -134,7 +133,7 @@ export class BindReconciler {
     const { finalizers = [], namespace = "", name } = request.metadata;
     if (!finalizers.includes(bindRequestFinalizer)) return undefined;
     const others = finalizers.filter((each) => each !== bindRequestFinalizer);
-    const outcome = await this.controllers.writer.apply(
+    const outcome = await this.caches.writer.apply(
       {
         type: "patch",
         target: { ...bindRequestRef, namespace, name },
@@ -162,7 +161,6 @@ export class BindReconciler {
 
   /** Takes one step; "next" when there is another one. */
   private async take(attempt: Attempt, step: BindStep, cancel: Cancel): Promise<ReconcileResult | "next"> {
-    const { kube, writer } = this.controllers;
     const { request, timers } = attempt;
     switch (step.type) {
       case "done":
@@ -183,14 +181,13 @@ export class BindReconciler {
         return this.configure(attempt, step.maps, cancel);
       case "claim": {
         const { pod, node } = this.view(attempt);
-        const { onClaim } = this;
         const mayAllocate = () => this.mayAllocate(attempt, pod as Pod);
-        const about = { request, pod: pod as Pod, node: node as Node, nowMs: this.nowMs, onClaim, mayAllocate };
+        const about = { request, pod: pod as Pod, node: node as Node, nowMs: this.nowMs, mayAllocate };
         const early = this.beforeClaims(attempt);
         if (early !== "next") return early;
-        const outcome = await writeClaims({ kube, writer, cancel }, about);
+        const outcome = await writeClaims(this.callOf(cancel), about);
         if (!outcome.ok) return this.refused(attempt, outcome, cancel);
-        this.learn(attempt, outcome.value.pod);
+        attempt.wrote(outcome.value.pod);
         const late = await this.afterClaims(attempt, outcome.value.claims, cancel);
         return late === "next" ? this.devicesReady(attempt, outcome.value.binding, cancel) : late;
       }
@@ -202,7 +199,8 @@ export class BindReconciler {
         return this.fail(attempt, step.why, cancel);
       case "discard": {
         const { target, expected } = this.on(request);
-        const outcome = await writer.apply({ type: "delete", target, expected, why: step.why }, { cancel });
+        const intent = { type: "delete", target, expected, why: step.why } as const;
+        const outcome = await this.caches.writer.apply(intent, { cancel });
         return outcome.ok || outcome.reason === "NotFound" ? undefined : reconcileResultOf(outcome);
       }
     }
@@ -239,8 +237,8 @@ export class BindReconciler {
 
   /** The answer to a bind does not contain the pod, so the reservation is read. */
   private async place(attempt: Attempt, intent: BindIntent, cancel: Cancel): Promise<ReconcileResult | "next"> {
-    const { kube, writer } = this.controllers;
-    const outcome = await writer.apply(intent, { cancel });
+    const { kube } = this.controllers;
+    const outcome = await this.caches.writer.apply(intent, { cancel });
     if (!outcome.ok)
       return outcome.reason === "NotFound" ? { again: outcome.message } : this.refused(attempt, outcome, cancel);
     const bound = await kube.get(intent.target, { cancel });
@@ -288,25 +286,20 @@ export class BindReconciler {
   }
 
   private async write(attempt: Attempt, intent: Intent, cancel: Cancel): Promise<ReconcileResult | "next"> {
-    const outcome = await this.controllers.writer.apply(intent, { cancel });
+    const outcome = await this.caches.writer.apply(intent, { cancel });
     if (outcome.ok) {
       if (intent.type === "bind") {
         // A gang runs when the last of its pods is bound: the other pods are bound before this one's status is written.
         attempt.timers.boundTo = intent.node;
         return { requeueAfterMs: 0 };
       }
-      if (outcome.value.object !== undefined) this.learn(attempt, outcome.value.object);
+      if (outcome.value.object !== undefined) attempt.wrote(outcome.value.object);
       return "next";
     }
     // A reservation of that name exists and will be observed: another write came first, or an earlier try of ours
     // landed.
     if (intent.type === "create" && outcome.reason === "AlreadyExists") return { again: outcome.message };
     return this.refused(attempt, outcome, cancel);
-  }
-
-  private learn(attempt: Attempt, object: KubeObject): void {
-    this.caches.pods.learn(object);
-    if (object.metadata.uid === attempt.pod?.metadata.uid) attempt.pod = object;
   }
 
   private async volumes(attempt: Attempt, cancel: Cancel): Promise<ReconcileResult | "next"> {
@@ -346,9 +339,6 @@ export class BindReconciler {
     attempt.done.add("configured");
     return "next";
   }
-
-  private readonly onClaim = (claim: KubeObject): void =>
-    void knownDeviceWorld(this.controllers)?.tracker.assumeClaimAfterApiCall(claim);
 
   /** Where another scheduler allocates devices, it goes first. */
   private beforeClaims({ timers }: Attempt): ReconcileResult | "next" {
@@ -473,10 +463,9 @@ export class BindReconciler {
     const pod = this.podOf(request, attempt);
     if (pod !== undefined && isFor(request, pod) && pod.spec?.nodeName === undefined) {
       const call = this.callOf(cancel);
-      const learn = (object: KubeObject): void => this.learn(attempt, object);
-      const problems = await takeBack(call, { request, pod, why }, { caches: this.caches, learn });
+      const problems = await takeBack(call, { request, pod, why }, this.caches);
       // The pod carries the failure by now, so that a bind that is still in flight conflicts.
-      const released = await releaseClaims(call, pod, { claims: contested, why }, this.onClaim);
+      const released = await releaseClaims(call, pod, { claims: contested, why });
       if (!released.ok) problems.push(released.message);
       if (problems.length > 0) log.warn({ bindRequest: attempt.key, problems }, "not all could be taken back");
     }
@@ -490,18 +479,12 @@ export class BindReconciler {
     return { requeueAfterMs: delayMs };
   }
 
-  private async writeStatus(
-    attempt: Attempt,
-    status: BindRequest["status"],
-    cancel: Cancel,
-  ): Promise<Outcome<unknown>> {
+  private writeStatus(attempt: Attempt, status: BindRequest["status"], cancel: Cancel): Promise<Outcome<unknown>> {
     const { request } = attempt;
     const { target, expected } = this.on(request);
     const object = { ...request, status } as KubeObject;
     const why = status?.reason ?? status?.phase ?? "";
-    const outcome = await this.controllers.writer.apply({ type: "status", target, expected, object, why }, { cancel });
-    if (outcome.ok && outcome.value.object !== undefined) this.caches.requests.learn(outcome.value.object);
-    return outcome;
+    return this.caches.writer.apply({ type: "status", target, expected, object, why }, { cancel });
   }
 
   /** The same sentence as condition and as event. Whether it arrives changes nothing about the bind. */
@@ -511,13 +494,11 @@ export class BindReconciler {
     const type = said.status === "True" ? "Normal" : "Warning";
     const regarding = pod;
     this.recorder.record(regarding, { type, reason: said.reason, action: "Binding", note: said.message });
-    const written = await writePodBound(this.callOf(cancel), pod, said, this.nowMs);
-    if (written !== undefined) this.learn(attempt, written);
+    await writePodBound(this.callOf(cancel), pod, said, this.nowMs);
   }
 
   private callOf(cancel: Cancel): BindCall {
-    const { kube, writer } = this.controllers;
-    return { kube, writer, cancel };
+    return { kube: this.controllers.kube, writer: this.caches.writer, cancel };
   }
 
   private view(attempt: Attempt): BindView {
@@ -589,5 +570,9 @@ class Attempt {
     this.key = key;
     this.request = request;
     this.timers = timers;
+  }
+
+  wrote(object: KubeObject): void {
+    if (object.metadata.uid === this.pod?.metadata.uid) this.pod = object;
   }
 }

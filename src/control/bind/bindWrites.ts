@@ -112,11 +112,6 @@ export async function deleteConfigMaps(
 
 /** What a bind brings to the claims of its pod. */
 export interface ClaimsAbout {
-  /**
-   * Told of a claim as the API answers a write to it: where devices are counted in this process, they are counted from
-   * there on.
-   */
-  readonly onClaim: (claim: KubeObject) => void;
   /** Asked right before devices are written into a claim: whether they may still be taken. */
   readonly mayAllocate: () => Promise<Outcome<undefined>>;
   readonly request: BindRequest;
@@ -177,7 +172,7 @@ function laterVerdict(a: BindingVerdict, b: BindingVerdict): BindingVerdict {
  */
 async function takeClaim(
   { kube, writer, cancel }: BindCall,
-  { pod, node, group, nowMs, onClaim, mayAllocate }: ClaimsAbout & { readonly group?: GroupName | undefined },
+  { pod, node, group, nowMs, mayAllocate }: ClaimsAbout & { readonly group?: GroupName | undefined },
   first: ResourceClaim,
   allocation: AllocationResult | null | undefined,
 ): Promise<Outcome<ResourceClaim>> {
@@ -193,7 +188,6 @@ async function takeClaim(
     const written = await writer.apply(step.intent, { cancel });
     if (written.ok && written.value.object !== undefined) {
       claim = written.value.object as ResourceClaim;
-      onClaim(claim);
       continue;
     }
     if (!written.ok && written.reason !== "Conflict") return written;
@@ -337,14 +331,12 @@ export async function releaseClaims(
   { writer, cancel }: BindCall,
   pod: Pod,
   { claims, why }: { readonly claims: readonly ResourceClaim[]; readonly why: string },
-  onClaim: (claim: KubeObject) => void,
 ): Promise<Outcome<undefined>> {
   let problem: Outcome<undefined> = done;
   for (const claim of claims) {
     const intent = mayDeallocate(claim, pod) ? deallocate(claim, why) : unreserve(claim, pod);
     if (intent === undefined) continue;
     const freed = await writer.apply(intent, { cancel });
-    if (freed.ok && freed.value.object !== undefined) onClaim(freed.value.object);
     if (!freed.ok && freed.reason !== "NotFound") problem = freed;
   }
   return problem;

@@ -22,8 +22,9 @@ import {
 } from "../../model/scheduling/keys.ts";
 import type { KindChange } from "../../snapshot/kindTable.ts";
 import { NewestOf } from "../cache/newestOf.ts";
-import { knownDeviceWorld } from "../devices/deviceCaches.ts";
+import { DeviceCaches } from "../devices/deviceCaches.ts";
 import type { Controllers } from "../runtime/controllers.ts";
+import type { Writer } from "../runtime/writer.ts";
 
 export const nodesRef = builtin.Node;
 const gpu = "nvidia.com/gpu";
@@ -31,6 +32,8 @@ const gpu = "nvidia.com/gpu";
 /** What the binder sees: pods, nodes and BindRequests, found by group, node, gang and UID. */
 export class BinderCaches {
   private readonly controllers: Controllers;
+  /** What its answers show counts before the watch shows it. */
+  readonly writer: Writer;
   readonly pods: NewestOf<Pod>;
   readonly nodes: NewestOf<Node>;
   readonly requests: NewestOf<BindRequest>;
@@ -44,6 +47,13 @@ export class BinderCaches {
 
   constructor(controllers: Controllers) {
     this.controllers = controllers;
+    this.writer = controllers.writer.answering(({ group, plural }, object) => {
+      if (plural === podsRef.plural) this.pods.learn(object as Pod);
+      if (plural === bindRequestRef.plural && group === bindRequestRef.group)
+        this.requests.learn(object as BindRequest);
+      // Where devices are counted in this process.
+      controllers.known(DeviceCaches)?.tracker.assumeClaimAfterApiCall(object);
+    });
     this.pods = new NewestOf(controllers.cache(podsRef));
     this.nodes = new NewestOf(controllers.cache(nodesRef));
     this.requests = new NewestOf(controllers.cache(bindRequestRef));
@@ -145,7 +155,7 @@ export class BinderCaches {
 
   /** GPUs of a node that claims have, where this process counts devices. */
   private claimedGpus(node: Node): number {
-    const devices = knownDeviceWorld(this.controllers);
+    const devices = this.controllers.known(DeviceCaches);
     const slices = devices?.model.slicesByNode.get(node.metadata.name) ?? [];
     if (devices === undefined || slices.length === 0) return 0;
     const { tracker } = devices;

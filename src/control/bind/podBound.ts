@@ -1,7 +1,6 @@
 import { podsRef } from "../../decide/bind/reservation.ts";
 import { expectedOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
 import { formatTime } from "../../model/values/time.ts";
 import type { BindCall } from "./bindWrites.ts";
 
@@ -14,21 +13,18 @@ export interface PodBound {
 
 const triesMax = 4;
 
-/**
- * Writes the condition where it is missing, and returns the pod as it is then. A failure changes nothing about the
- * bind.
- */
+/** Writes the condition where it is missing. A failure changes nothing about the bind. */
 export async function writePodBound(
   { kube, writer, cancel }: BindCall,
   regarded: Pod,
   said: PodBound,
   nowMs: number,
-): Promise<KubeObject | undefined> {
+): Promise<void> {
   const ref = { ...podsRef, namespace: regarded.metadata.namespace ?? "", name: regarded.metadata.name };
   let pod: Pod = regarded;
   for (let tries = 0; tries < triesMax; tries++) {
     const before = pod.status?.conditions?.find((condition) => condition.type === "PodBound");
-    if (before?.status === said.status && before.message === said.message) return undefined;
+    if (before?.status === said.status && before.message === said.message) return;
     const lastTransitionTime = before?.status === said.status ? before.lastTransitionTime : formatTime(nowMs);
     const condition = {
       type: "PodBound",
@@ -49,12 +45,10 @@ export async function writePodBound(
       },
       { cancel },
     );
-    if (outcome.ok) return outcome.value.object;
     // The node writes to the pod at the same moment, again and again.
-    if (outcome.reason !== "Conflict") return undefined;
+    if (outcome.ok || outcome.reason !== "Conflict") return;
     const fresh = await kube.get(ref, { cancel });
-    if (!fresh.ok || fresh.value.metadata.uid !== uid) return undefined;
+    if (!fresh.ok || fresh.value.metadata.uid !== uid) return;
     pod = fresh.value;
   }
-  return undefined;
 }

@@ -72,7 +72,7 @@ export class GroupReconciler {
   }
 
   private async lookAgain(group: string, node: string, { cancel }: ReconcileContext): Promise<ReconcileResult> {
-    const { kube, writer, ports } = this.controllers;
+    const { kube, ports } = this.controllers;
     const atLeast = this.caches.pods.cache.revision;
     const fresh = await readGroup(kube, { group, node }, { atLeast, cancel });
     if (!fresh.ok) return reconcileResultOf(fresh);
@@ -84,13 +84,12 @@ export class GroupReconciler {
       return { requeueAfterMs: lagMs };
     }
     for (const intent of this.intentsOf(verdict, { group, node, atLeast })) {
-      const outcome = await writer.apply(intent, { cancel });
+      const outcome = await this.caches.writer.apply(intent, { cancel });
       const { type: what, why } = intent;
       if (outcome.ok) ports.log.info({ group, node, what, why, outcome: "ok" }, "reservation");
       else ports.log.warn({ group, node, what, why, outcome: outcome.reason, refusal: outcome.message }, "reservation");
       if (verdict.type === "restore") this.tellRestore(verdict, group, outcome);
       if (!outcome.ok) return outcome.reason === "NotFound" ? { again: "it is gone" } : reconcileResultOf(outcome);
-      if (outcome.value.object !== undefined && intent.type !== "delete") this.caches.pods.learn(outcome.value.object);
     }
     // One step may be followed by another: a holder that was dropped was perhaps the last one.
     return { requeueAfterMs: 0 };

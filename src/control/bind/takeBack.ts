@@ -2,7 +2,6 @@ import { releasePod } from "../../decide/bind/releasePod.ts";
 import { hasEnded, holdersOf, holdersPatch, podsRef } from "../../decide/bind/reservation.ts";
 import { expectedOf, keyOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
 import { type Outcome, succeeded } from "../../model/outcome.ts";
 import type { BindRequest } from "../../model/scheduling/bindRequest.ts";
 import { gpuGroupsOfLabels } from "../../model/scheduling/keys.ts";
@@ -17,17 +16,11 @@ export interface FailedAttempt {
   readonly why: string;
 }
 
-interface Memory {
-  readonly caches: BinderCaches;
-  /** Receives every object that was written. */
-  readonly learn: (object: KubeObject) => void;
-}
-
 /**
  * Takes back what an attempt has written, and returns what could not be. Each write is tried, whatever becomes of the
  * others: the groups' own reconciles find the rest.
  */
-export async function takeBack(call: BindCall, failed: FailedAttempt, { caches, learn }: Memory): Promise<string[]> {
+export async function takeBack(call: BindCall, failed: FailedAttempt, caches: BinderCaches): Promise<string[]> {
   const { request, pod, why } = failed;
   const problems: string[] = [];
   const note = (outcome: Outcome<unknown>): void => {
@@ -47,7 +40,6 @@ export async function takeBack(call: BindCall, failed: FailedAttempt, { caches, 
       const released = await call.writer.apply(releasePod(pod, groups, why), { cancel: call.cancel });
       note(released);
       if (released.ok) {
-        if (released.value.object !== undefined) learn(released.value.object);
         note(await deleteConfigMaps(call, found));
         for (const group of held) note(await letGo(call, caches, { group, uid: pod.metadata.uid }));
       }
@@ -55,9 +47,7 @@ export async function takeBack(call: BindCall, failed: FailedAttempt, { caches, 
   }
   if ((request.spec?.extendedResourceClaimAllocation ?? null) !== null) {
     const found = caches.pods.get(keyOf(pod.metadata.namespace, pod.metadata.name));
-    const outcome = await deleteExtendedClaim(call, found === undefined ? pod : found);
-    note(outcome);
-    if (outcome.ok) learn(outcome.value);
+    note(await deleteExtendedClaim(call, found === undefined ? pod : found));
   }
   return problems;
 }
@@ -79,7 +69,6 @@ async function letGo(
       { cancel },
     );
     if (!outcome.ok) return outcome;
-    if (outcome.value.object !== undefined) caches.pods.learn(outcome.value.object);
   }
   return succeeded(undefined);
 }

@@ -126,21 +126,9 @@ export class DeviceCaches {
   }
 }
 
-const worlds = new WeakMap<Controllers, DeviceCaches>();
-
-/** One for all parts of a process, so that what one of them has decided counts for the others. */
+/** One for all components of a process, so that what one of them has decided counts for the others. */
 export function deviceCachesOf(controllers: Controllers, makeTracker?: MakeTracker): DeviceCaches {
-  let world = worlds.get(controllers);
-  if (world === undefined) {
-    world = new DeviceCaches(controllers, makeTracker);
-    worlds.set(controllers, world);
-  }
-  return world;
-}
-
-/** The one that a component of the process has asked for. */
-export function knownDeviceWorld(controllers: Controllers): DeviceCaches | undefined {
-  return worlds.get(controllers);
+  return controllers.share(DeviceCaches, () => new DeviceCaches(controllers, makeTracker));
 }
 
 function templateKeysOf(pod: Pod): string[] {

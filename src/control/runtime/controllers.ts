@@ -76,6 +76,7 @@ export class Controllers {
   private readonly options: ControllersOptions;
   private readonly reachability: Reachability;
   private readonly caches = new Map<string, ObjectCache>();
+  private readonly shared = new Map<object, unknown>();
   private readonly controllers: Controller[] = [];
   private phase: "new" | "syncing" | "synced" | "stopping" | "stopped" = "new";
   /** Since when we lead, while reconciles of an earlier epoch may still be ending. */
@@ -158,6 +159,19 @@ export class Controllers {
     }
     // The key names the resource, and the handle of a resource names the type of its objects.
     return cache as ObjectCache<T>;
+  }
+
+  /** What components of this process share by its class: made by the first that asks for it. */
+  share<T>(by: new (...given: never[]) => T, make: () => T): T {
+    const known = this.known(by) ?? make();
+    this.shared.set(by, known);
+    return known;
+  }
+
+  /** The same, where a component has asked for it. */
+  known<T>(by: new (...given: never[]) => T): T | undefined {
+    // What is kept by a class is of that class.
+    return this.shared.get(by) as T | undefined;
   }
 
   /** Every cache that a controller uses, in the order of their keys. */

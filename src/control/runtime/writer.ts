@@ -1,9 +1,12 @@
 import { type ApplyOptions, applyIntent, type Written } from "../../intents/applyIntent.ts";
 import { destroyAfterLooking, type FreshObject, type LookOptions, type Recheck } from "../../intents/lookAgain.ts";
-import type { DestructiveIntent, Intent } from "../../model/intent.ts";
+import { type DestructiveIntent, type Intent, type IntentTarget, isDestructive } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
+
+/** Gets the object that a write left, as the API answered. */
+export type OnAnswer = (target: IntentTarget, object: KubeObject) => void;
 
 /**
  * The one way in which controllers change the cluster. What is written is an intent, so it carries its precondition;
@@ -12,15 +15,23 @@ import type { KubeApi } from "../../ports/kubeApi.ts";
  */
 export class Writer {
   private readonly kube: KubeApi;
+  private readonly onAnswer: OnAnswer | undefined;
 
   /** `kube` is the API as a leader may use it: see fencedKube. */
-  constructor(kube: KubeApi) {
+  constructor(kube: KubeApi, onAnswer?: OnAnswer) {
     this.kube = kube;
+    this.onAnswer = onAnswer;
+  }
+
+  /** The same for a component that reads what its writes left before the watch shows it. */
+  answering(onAnswer: OnAnswer): Writer {
+    return new Writer(this.kube, onAnswer);
   }
 
   /** Sends one intent, once. The reconcile that decided it decides again if it is refused. */
   apply<T extends KubeObject>(intent: Intent<T>, options: ApplyOptions = {}): Promise<Outcome<Written<T>>> {
-    return applyIntent(this.kube, intent, options);
+    const sent = applyIntent(this.kube, intent, options);
+    return this.onAnswer === undefined ? sent : this.answered(intent, sent, this.onAnswer);
   }
 
   /** Deletes or evicts what a second, consistent read still shows to be a victim: see destroyAfterLooking. */
@@ -30,5 +41,18 @@ export class Writer {
     options: LookOptions & ApplyOptions,
   ): Promise<Outcome<Written<T> | { readonly notAnyMore: string }>> {
     return destroyAfterLooking(this.kube, intent, recheck, options);
+  }
+
+  private async answered<T extends KubeObject>(
+    intent: Intent<T>,
+    sent: Promise<Outcome<Written<T>>>,
+    onAnswer: OnAnswer,
+  ): Promise<Outcome<Written<T>>> {
+    const outcome = await sent;
+    // What a deletion answers with may be the state before it.
+    if (outcome.ok && outcome.value.object !== undefined && !isDestructive(intent)) {
+      onAnswer(intent.target, outcome.value.object);
+    }
+    return outcome;
   }
 }

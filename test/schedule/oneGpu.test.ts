@@ -5,8 +5,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { devicesComponent } from "../../src/control/devices/devicesComponent.ts";
-import { type ClusterObjects, clusterOf } from "../../src/decide/schedule/cluster/clusterOf.ts";
 import { answerWhy, nodeRows } from "../../src/decide/schedule/explain/report.ts";
+import { type ClusterObjects, clusterOf } from "../../src/decide/schedule/model/clusterOf.ts";
 import type { Pod, ResourceClaim, ResourceSlice } from "../../src/model/kubernetes.generated.ts";
 import { isReservationPod } from "../../src/model/scheduling/keys.ts";
 import { ScheduleCluster } from "./scheduleCluster.ts";

@@ -1,8 +1,8 @@
 /** Pods of default-scheduler that have claims obey every rule that other pods of default-scheduler obey. */
 import { expect, test } from "vitest";
 import { devicesComponent } from "../../src/control/devices/devicesComponent.ts";
-import { clusterOf } from "../../src/decide/schedule/cluster/clusterOf.ts";
 import { answerWhy } from "../../src/decide/schedule/explain/report.ts";
+import { clusterOf } from "../../src/decide/schedule/model/clusterOf.ts";
 import type { Pod, ResourceClaim } from "../../src/model/kubernetes.generated.ts";
 import { ScheduleCluster } from "./scheduleCluster.ts";
 

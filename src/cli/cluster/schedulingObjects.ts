@@ -1,7 +1,7 @@
 import { servedDevices } from "../../control/devices/servedDevices.ts";
 import { type Taken, takeSnapshot } from "../../control/verify/takeSnapshot.ts";
-import type { ClusterObjects } from "../../decide/schedule/cluster/clusterOf.ts";
 import { namedConfigMaps } from "../../decide/schedule/cluster/podShape.ts";
+import type { ClusterObjects } from "../../decide/schedule/model/clusterOf.ts";
 import { type ClusterSnapshot, isServed, objectsOf } from "../../decide/verify/clusterSnapshot.ts";
 import { keyOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";

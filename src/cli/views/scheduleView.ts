@@ -8,7 +8,6 @@ import { enforcedText } from "../../decide/bind/mpsLimits.ts";
 import { devicesAnnotation } from "../../decide/bind/reservation.ts";
 import { type ShareView, whyRefused, whyShare } from "../../decide/bind/whyShare.ts";
 import type { Cluster } from "../../decide/schedule/cluster/cluster.ts";
-import { type ClusterObjects, clusterOf } from "../../decide/schedule/cluster/clusterOf.ts";
 import {
   answerWhy,
   jobRows,
@@ -17,6 +16,7 @@ import {
   queueRows,
   type WhyAnswer,
 } from "../../decide/schedule/explain/report.ts";
+import { type ClusterObjects, clusterOf } from "../../decide/schedule/model/clusterOf.ts";
 import { poolClusters } from "../../decide/schedule/poolClusters.ts";
 import { savedObjects } from "../../decide/schedule/savedObjects.ts";
 import type { ClusterSnapshot } from "../../decide/verify/clusterSnapshot.ts";

@@ -1,8 +1,8 @@
 import { type Job, staleSubGroupsOf } from "../../decide/schedule/cluster/job.ts";
-import { evictionKey, type Mark } from "../../decide/schedule/cluster/marks.ts";
 import type { Task } from "../../decide/schedule/cluster/task.ts";
 import type { Plan, PlannedEviction } from "../../decide/schedule/cycle.ts";
 import { whyEvicted } from "../../decide/schedule/explain/explain.ts";
+import { evictionKey, type Mark } from "../../decide/schedule/model/marks.ts";
 import type { EvictionReason } from "../../decide/schedule/statement.ts";
 import type { Written } from "../../intents/applyIntent.ts";
 import { type FreshObject, lookAgain } from "../../intents/lookAgain.ts";

@@ -1,6 +1,6 @@
 import { deleteProtection } from "../../decide/devices/claims/podClaims.ts";
 import { withoutProtection } from "../../decide/devices/claims/releaseClaim.ts";
-import type { PendingClaims } from "../../decide/schedule/cluster/pendingClaims.ts";
+import type { PendingClaims } from "../../decide/schedule/model/pendingClaims.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
 import { laterOf, type Revision } from "../../model/revision.ts";
 import type { Cancel } from "../../ports/cancel.ts";

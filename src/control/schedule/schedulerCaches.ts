@@ -1,6 +1,6 @@
 import type { Cluster } from "../../decide/schedule/cluster/cluster.ts";
-import { type ClusterKind, ClusterModel, type ClusterTables } from "../../decide/schedule/cluster/clusterModel.ts";
-import type { Mark } from "../../decide/schedule/cluster/marks.ts";
+import { type ClusterKind, ClusterModel, type ClusterTables } from "../../decide/schedule/model/clusterModel.ts";
+import type { Mark } from "../../decide/schedule/model/marks.ts";
 import type { Settings } from "../../decide/schedule/settings.ts";
 import type { Node, PodGroup as PlainGroup, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";

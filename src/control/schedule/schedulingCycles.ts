@@ -1,8 +1,8 @@
 import type { Job } from "../../decide/schedule/cluster/job.ts";
-import type { Mark } from "../../decide/schedule/cluster/marks.ts";
 import type { Task } from "../../decide/schedule/cluster/task.ts";
 import { cycle, type Plan, type PlannedBind } from "../../decide/schedule/cycle.ts";
 import { explain, explainMissingGroup, explainUnserved } from "../../decide/schedule/explain/explain.ts";
+import type { Mark } from "../../decide/schedule/model/marks.ts";
 import type { QueueState } from "../../decide/schedule/queues/queueTree.ts";
 import type { Session } from "../../decide/schedule/session.ts";
 import type { ApplyOptions, Written } from "../../intents/applyIntent.ts";

@@ -1,7 +1,7 @@
 import { annotationKeys, nodeHeldBy, nodePoolOf } from "../../model/scheduling/keys.ts";
 import type { SchedulingShard } from "../../model/scheduling/schedulingShard.ts";
 import type { Cluster } from "./cluster/cluster.ts";
-import { type ClusterObjects, deviceModelOf, settledCluster } from "./cluster/clusterOf.ts";
+import { type ClusterObjects, deviceModelOf, settledCluster } from "./model/clusterOf.ts";
 import { defaultSettings } from "./settings.ts";
 import { settingsOfShard } from "./shardSettings.ts";
 

@@ -2,7 +2,7 @@ import type { PriorityClass } from "../../model/kubernetes.generated.ts";
 import { shippedPriorityClasses } from "../../model/scheduling/podGroup.ts";
 import type { SchedulingShard } from "../../model/scheduling/schedulingShard.ts";
 import { type ClusterSnapshot, isServed, objectsOf } from "../verify/clusterSnapshot.ts";
-import type { ClusterObjects } from "./cluster/clusterOf.ts";
+import type { ClusterObjects } from "./model/clusterOf.ts";
 
 /** What the scheduler reads of a cluster that was saved; what a file of an older program lacks counts as not there. */
 export function savedObjects(snapshot: ClusterSnapshot): {

@@ -4,7 +4,7 @@ import { addDevices, type DevicesOptions } from "../../control/devices/devicesCo
 import type { Component } from "../../control/runtime/component.ts";
 import type { Controllers } from "../../control/runtime/controllers.ts";
 import { addScheduler, schedulerComponent } from "../../control/schedule/schedulerComponent.ts";
-import type { ClusterModel } from "../../decide/schedule/cluster/clusterModel.ts";
+import type { ClusterModel } from "../../decide/schedule/model/clusterModel.ts";
 import { defaultSettings } from "../../decide/schedule/settings.ts";
 
 const settings = { ...defaultSettings, allocatesDevices: true, stalenessGraceMs: 3_000 };

@@ -1,5 +1,5 @@
-import type { ClusterModel } from "../../decide/schedule/cluster/clusterModel.ts";
-import { describeModel, differenceOf } from "../../decide/schedule/cluster/describeCluster.ts";
+import type { ClusterModel } from "../../decide/schedule/model/clusterModel.ts";
+import { describeModel, differenceOf } from "../../decide/schedule/model/describeCluster.ts";
 import type { ActorPorts } from "../actor.ts";
 import type { Invariant } from "../invariant.ts";
 

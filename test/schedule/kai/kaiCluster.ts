@@ -1,4 +1,4 @@
-import type { ClusterObjects } from "../../../src/decide/schedule/cluster/clusterOf.ts";
+import type { ClusterObjects } from "../../../src/decide/schedule/model/clusterOf.ts";
 import type {
   Node,
   Pod,

@@ -1,7 +1,7 @@
 import type { Cluster } from "../../../src/decide/schedule/cluster/cluster.ts";
-import { clusterOf } from "../../../src/decide/schedule/cluster/clusterOf.ts";
 import type { TaskStatus } from "../../../src/decide/schedule/cluster/task.ts";
 import { cycle } from "../../../src/decide/schedule/cycle.ts";
+import { clusterOf } from "../../../src/decide/schedule/model/clusterOf.ts";
 import { type ActionName, defaultSettings, type Settings } from "../../../src/decide/schedule/settings.ts";
 import { settingsOfShard } from "../../../src/decide/schedule/shardSettings.ts";
 import type { AllocationResult } from "../../../src/model/kubernetes.generated.ts";

@@ -12,8 +12,8 @@ import {
 } from "../../../../testing/decide/scheduleCluster.ts";
 import type { ResourceClaim } from "../../../model/kubernetes.generated.ts";
 import type { PodGroup, PodGroupSpec } from "../../../model/scheduling/podGroup.ts";
-import { clusterOf } from "../cluster/clusterOf.ts";
 import { jobRows } from "../explain/report.ts";
+import { clusterOf } from "../model/clusterOf.ts";
 
 /** Pods whose GPUs are devices: which claims they may use, and whose devices count as free. */
 

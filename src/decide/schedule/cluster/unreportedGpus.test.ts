@@ -13,7 +13,7 @@ import {
 } from "../../../../testing/decide/scheduleCluster.ts";
 import { partly } from "../../../../testing/partly.ts";
 import type { Pod, ResourceClaim } from "../../../model/kubernetes.generated.ts";
-import { clusterOf } from "../cluster/clusterOf.ts";
+import { clusterOf } from "../model/clusterOf.ts";
 import type { Cluster } from "./cluster.ts";
 
 const nowMs = startMs + 60_000;

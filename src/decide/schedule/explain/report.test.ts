@@ -4,7 +4,7 @@ import { partly } from "../../../../testing/partly.ts";
 import type { Pod } from "../../../model/kubernetes.generated.ts";
 import type { PodGroup } from "../../../model/scheduling/podGroup.ts";
 import { newReservation, reservationDefaults } from "../../bind/reservation.ts";
-import { clusterOf } from "../cluster/clusterOf.ts";
+import { clusterOf } from "../model/clusterOf.ts";
 import { answerWhy, jobRows, nodeRows, queueRows } from "./report.ts";
 
 const nowMs = startMs + 60_000;

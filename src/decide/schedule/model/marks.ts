@@ -5,8 +5,8 @@ import { annotationKeys, gpuGroupsOfLabels, kaiSchedulerName, nodeHeldBy } from 
 import type { Effect } from "../../../snapshot/ledger.ts";
 import type { ExtendedAllocation } from "../../bind/claimStatus.ts";
 import { extendedEntry } from "../../devices/claims/extendedClaim.ts";
+import type { Place } from "../cluster/task.ts";
 import type { ChosenDevices } from "./pendingClaims.ts";
-import type { Place } from "./task.ts";
 
 /** What a pod holds, or that it is about to lose it. */
 export type Mark = (Place & { readonly claims?: readonly ChosenDevices[] }) | { readonly isEvicted: true };

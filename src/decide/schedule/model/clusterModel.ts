@@ -32,14 +32,14 @@ import type { Topology } from "../../../model/scheduling/topology.ts";
 import type { KindChange, KindTable } from "../../../snapshot/kindTable.ts";
 import { Picture } from "../../../snapshot/picture.ts";
 import type { DeviceModel } from "../../devices/deviceModel.ts";
+import { ClaimDevices } from "../cluster/claimDevices.ts";
+import { Cluster } from "../cluster/cluster.ts";
+import type { DeviceClaims } from "../cluster/deviceClaims.ts";
+import { FactSet } from "../cluster/facts.ts";
+import type { Place } from "../cluster/task.ts";
 import type { Settings } from "../settings.ts";
-import { ClaimDevices } from "./claimDevices.ts";
-import { Cluster } from "./cluster.ts";
-import type { DeviceClaims } from "./deviceClaims.ts";
-import { FactSet } from "./facts.ts";
 import { evictionKey, ghostOf, type Mark, podEffects, requestEffects } from "./marks.ts";
 import { PendingClaims } from "./pendingClaims.ts";
-import type { Place } from "./task.ts";
 
 /** What is known of each kind. */
 export interface ClusterTables {

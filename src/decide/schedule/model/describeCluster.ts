@@ -2,11 +2,11 @@
  * Everything that decisions read of a cluster, as plain data in a fixed order: two clusters with the same description
  * are the same to a scheduler, however they came to be.
  */
-import type { Cluster } from "./cluster.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import type { Job } from "../cluster/job.ts";
+import type { NodeState } from "../cluster/nodeState.ts";
+import type { Task } from "../cluster/task.ts";
 import type { ClusterModel } from "./clusterModel.ts";
-import type { Job } from "./job.ts";
-import type { NodeState } from "./nodeState.ts";
-import type { Task } from "./task.ts";
 
 export type ClusterDescription = Readonly<Record<string, unknown>>;
 

@@ -24,8 +24,8 @@ import type { Queue } from "../../../model/scheduling/queue.ts";
 import type { Topology } from "../../../model/scheduling/topology.ts";
 import { tableOf } from "../../../snapshot/kindTable.ts";
 import { DeviceModel } from "../../devices/deviceModel.ts";
+import type { Cluster } from "../cluster/cluster.ts";
 import { defaultSettings, type Settings } from "../settings.ts";
-import type { Cluster } from "./cluster.ts";
 import { ClusterModel, type ClusterModelOptions, type ClusterTables } from "./clusterModel.ts";
 
 /** The objects of a cluster at one revision, from which questions about scheduling are answered. */

@@ -156,7 +156,7 @@ export class BinderCaches {
   /** GPUs of a node that claims have, where this process counts devices. */
   private claimedGpus(node: Node): number {
     const devices = this.controllers.known(DeviceCaches);
-    const slices = devices?.model.slicesByNode.get(node.metadata.name) ?? [];
+    const slices = devices?.model.slicesOn(node.metadata.name) ?? [];
     if (devices === undefined || slices.length === 0) return 0;
     const { tracker } = devices;
     const gpus = new NodeGpus(node, slices);

@@ -23,6 +23,7 @@ import { groupOfPod, type PodsGroup } from "./claims/podsGroup.ts";
 import { ClaimTracker, type ClaimTrackerOptions } from "./claimTracker.ts";
 import type { DeviceView } from "./claimTrial.ts";
 import type { DeviceChange } from "./deviceChange.ts";
+import { usesOf } from "./search/deviceUse.ts";
 import { allFeatures, type DeviceFeatures } from "./search/features.ts";
 import { SliceBook } from "./search/pools.ts";
 import { SelectorCache } from "./search/selectors.ts";
@@ -57,7 +58,7 @@ export class DeviceModel {
   private readonly tainted = new TaintedSlices();
   /** `namespace/claim` to the pods that name it, also by what was generated for them. */
   readonly podsByClaim = new ObjectIndex<Pod>(claimKeysOf);
-  readonly slicesByNode = new ObjectIndex<ResourceSlice>(({ spec }) => (spec.nodeName ? [spec.nodeName] : []));
+  private readonly slicesByNode = new ObjectIndex<ResourceSlice>(({ spec }) => (spec.nodeName ? [spec.nodeName] : []));
   /** By the UIDs that they are reserved for. */
   readonly claimsByUser = new ObjectIndex<ResourceClaim>(({ status }) =>
     (status?.reservedFor ?? []).map(({ uid }) => uid),
@@ -135,6 +136,32 @@ export class DeviceModel {
     this.chosenFeatures = features;
     this.book = undefined;
     this.extended = undefined;
+  }
+
+  /** The slices of a node: of each pool the newest generation. */
+  slicesOn(node: string): readonly ResourceSlice[] {
+    const slices = this.slicesByNode.get(node);
+    if (slices.length < 2) return slices;
+    const poolOf = ({ spec }: ResourceSlice): string => `${spec.driver}/${spec.pool.name}`;
+    const newest = new Map<string, number>();
+    for (const slice of slices) {
+      newest.set(poolOf(slice), Math.max(newest.get(poolOf(slice)) ?? 0, slice.spec.pool.generation));
+    }
+    return slices.filter((slice) => newest.get(poolOf(slice)) === slice.spec.pool.generation);
+  }
+
+  /** By the key of a device: the claim that has it. */
+  claimedDevices(): ReadonlyMap<string, string> {
+    const claimed = new Map<string, string>();
+    for (const claim of this.tracker.list()) {
+      for (const { device } of usesOf(claim)) claimed.set(device, `${claim.metadata.namespace}/${claim.metadata.name}`);
+    }
+    return claimed;
+  }
+
+  /** Nodes that have slices. */
+  nodes(): readonly string[] {
+    return this.slicesByNode.values();
   }
 
   groupOf(pod: Pod): PodsGroup {

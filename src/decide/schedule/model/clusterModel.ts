@@ -216,7 +216,7 @@ export class ClusterModel {
     if (kind !== "slices") return;
     for (const { object } of changes) {
       const { nodeName } = (object as ResourceSlice).spec;
-      if (nodeName !== undefined) cluster.setSlices(nodeName, devices.slicesByNode.get(nodeName));
+      if (nodeName !== undefined) cluster.setSlices(nodeName, devices.slicesOn(nodeName));
     }
   }
 
@@ -418,7 +418,7 @@ export class ClusterModel {
     });
     cluster.devices = around?.(found) ?? found;
     cluster.setServed(devices.extendedResources().names);
-    for (const node of devices.slicesByNode.values()) cluster.setSlices(node, devices.slicesByNode.get(node));
+    for (const node of devices.nodes()) cluster.setSlices(node, devices.slicesOn(node));
     devices.onDevice((device) => cluster.deviceChanged(device));
     devices.onFreed(() => {
       cluster.changes.note();

@@ -44,7 +44,7 @@ export function describeCluster(cluster: Cluster): ClusterDescription {
 export function describeModel({ cluster, devices }: ClusterModel): ClusterDescription {
   if (devices === undefined) return describeCluster(cluster);
   const { devices: taken, sharedIds } = devices.tracker.gatherAllocatedState();
-  return { ...describeCluster(cluster), devices: { taken, sharedIds, slices: devices.slicesByNode.values() } };
+  return { ...describeCluster(cluster), devices: { taken, sharedIds, slices: devices.nodes() } };
 }
 
 /** The first difference, for a person: the path, and both values. */

@@ -2,14 +2,16 @@
  * A physical GPU is with one holder: a pod that got it from the device plugin, a reservation that keeps it for shares,
  * or claims.
  */
-import type { Pod, ResourceClaim, ResourceSlice } from "../../../model/kubernetes.generated.ts";
+import type { DeviceTaintRule, Pod } from "../../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../../model/objects/object.ts";
 import { nanoOf, podRequests } from "../../../model/objects/podRequests.ts";
+import { type KindTable, tableOf } from "../../../snapshot/kindTable.ts";
+import { DeviceModel } from "../../devices/deviceModel.ts";
 import { isPluginGpu, NodeGpus, reportedGpus } from "../../devices/physicalGpus.ts";
-import { usesOf } from "../../devices/search/deviceUse.ts";
-import { deviceKey } from "../../devices/search/poolDevice.ts";
 import { type Check, type Evidence, judged, notApplicable } from "../check.ts";
 import { type ClusterSnapshot, isServed, objectsOf } from "../clusterSnapshot.ts";
-import { compareText, placementOf, podName } from "../placement.ts";
+import { placementOf, podName } from "../placement.ts";
+import type { KindName } from "../readKinds.ts";
 
 export const gpusOnce: Check = {
   id: "S16",
@@ -22,11 +24,12 @@ export const gpusOnce: Check = {
       return notApplicable("resource.k8s.io is not served");
     }
     const evidence: Evidence[] = [];
-    const claimed = claimedDevices(snapshot);
+    const devices = devicesOf(snapshot);
+    const claimed = devices.claimedDevices();
     let gpus = 0;
-    for (const [name, slices] of [...slicesByNode(snapshot)].sort(([a], [b]) => compareText(a, b))) {
+    for (const name of devices.nodes()) {
       const node = placementOf(snapshot).nodes.get(name);
-      const known = new NodeGpus(node, slices);
+      const known = new NodeGpus(node, devices.slicesOn(name));
       const held = [...known.keys()].filter((key) => claimed.has(key));
       const pods = placementOf(snapshot).liveByNode.get(name) ?? [];
       gpus += new Set([...known.keys()].map((key) => known.gpuOf(key))).size;
@@ -56,29 +59,15 @@ function pluginAmount(pod: Pod, resource: string): bigint {
   return podRequests(pod).get(resource) ?? 0n;
 }
 
-/** By the key of a device: the claim that has it. */
-function claimedDevices(snapshot: ClusterSnapshot): Map<string, string> {
-  const claimed = new Map<string, string>();
-  for (const claim of objectsOf<ResourceClaim>(snapshot, "resourceclaims")) {
-    for (const { device } of usesOf(claim)) claimed.set(device, `${claim.metadata.namespace}/${claim.metadata.name}`);
-  }
-  return claimed;
-}
-
-/** The newest generation of each pool, by the node that it is of. */
-function slicesByNode(snapshot: ClusterSnapshot): Map<string, ResourceSlice[]> {
-  const slices = objectsOf<ResourceSlice>(snapshot, "resourceslices");
-  const poolOf = ({ spec }: ResourceSlice): string =>
-    deviceKey({ driver: spec.driver, pool: spec.pool.name, device: "" });
-  const newest = new Map<string, number>();
-  for (const slice of slices) {
-    newest.set(poolOf(slice), Math.max(newest.get(poolOf(slice)) ?? 0, slice.spec.pool.generation));
-  }
-  const byNode = new Map<string, ResourceSlice[]>();
-  for (const slice of slices) {
-    const { nodeName, pool } = slice.spec;
-    if (nodeName === undefined || newest.get(poolOf(slice)) !== pool.generation) continue;
-    byNode.set(nodeName, [...(byNode.get(nodeName) ?? []), slice]);
-  }
-  return byNode;
+/** The devices as every allocator sees them. */
+function devicesOf(snapshot: ClusterSnapshot): DeviceModel {
+  const table = <T extends KubeObject>(kind: KindName): KindTable<T> =>
+    tableOf(objectsOf<T>(snapshot, kind), snapshot.revision);
+  return new DeviceModel({
+    pods: table("pods"),
+    claims: table("resourceclaims"),
+    slices: table("resourceslices"),
+    classes: table("deviceclasses"),
+    rules: tableOf<DeviceTaintRule>([], snapshot.revision),
+  });
 }

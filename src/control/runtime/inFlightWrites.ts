@@ -275,8 +275,11 @@ export class InFlightWrites<V = never> {
 
   private as(author: Author | undefined, run: () => unknown): void {
     this.acting = author?.name;
-    run();
-    this.acting = undefined;
+    try {
+      run();
+    } finally {
+      this.acting = undefined;
+    }
   }
 
   private release(id: string): void {

@@ -66,14 +66,18 @@ export const actions: Readonly<Record<ActionName, Action>> = {
 export function cycle(cluster: Cluster, nowMs: number, inspect?: (session: Session) => void, watch?: CycleWatch): Plan {
   const session = new Session(cluster, nowMs, watch);
   session.watch.stage("open");
-  for (const name of cluster.settings.actions) {
-    actions[name](session);
-    session.watch.stage(name);
+  try {
+    for (const name of cluster.settings.actions) {
+      actions[name](session);
+      session.watch.stage(name);
+    }
+    const plan = planOf(session);
+    inspect?.(session);
+    return plan;
+  } finally {
+    // Also after an exception: what was tried must not count in the next cycle.
+    session.statement.rollback(0);
   }
-  const plan = planOf(session);
-  inspect?.(session);
-  session.statement.rollback(0);
-  return plan;
 }
 
 function planOf({ cluster, statement, decided, obstacles, searches, wakeMs }: Session): Plan {

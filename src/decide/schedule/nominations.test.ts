@@ -13,6 +13,7 @@ import {
   together,
   world,
 } from "../../../testing/decide/scheduleCluster.ts";
+import { cycle } from "./cycle.ts";
 
 /** What others were evicted for is kept until it is taken, and nobody takes it twice. */
 
@@ -64,6 +65,17 @@ describe("what was promised to a pod", () => {
     expect(evicted(plan)).toEqual(["small-000"]);
     expect(outcome(plan)).toEqual({ "first-000": "~n1", "first-001": "~n1", "late-000": "~n1" });
   });
+});
+
+test("a cycle that throws leaves nothing of what it tried", () => {
+  const cluster = world({ nodes: [node("n1")], ...gang("a", 1, { gpus: 8 }) });
+  expect(() =>
+    cycle(cluster, startMs, () => {
+      throw new Error("no words for it");
+    }),
+  ).toThrow("no words for it");
+  cluster.assertCounts();
+  expect(outcome(decide(cluster))).toEqual({ "a-000": "n1" });
 });
 
 test("a pod that could be evicted when it has arrived changes what is decided, and one that no job wants to evict does not", () => {

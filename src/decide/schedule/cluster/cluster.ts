@@ -387,7 +387,11 @@ export class Cluster {
   }
 
   putNamespace(name: string, labels: Readonly<Record<string, string>>): void {
-    this.namespaceLabels.set(name, labels);
+    if (this.namespaceLabels.replace(name, labels)) this.terms.namespaceChanged(name);
+  }
+
+  removeNamespace(name: string): void {
+    if (this.namespaceLabels.delete(name)) this.terms.namespaceChanged(name);
   }
 
   // Reading

@@ -7,7 +7,7 @@
 export class Changes {
   private noted = 0;
 
-  /** The same number as before: a decision would be the same as before. */
+  /** While it is the same, a decision differs from the last one by what time alone changes. */
   get count(): number {
     return this.noted;
   }
@@ -54,6 +54,7 @@ export class FactMap<K, V> extends Map<K, V> {
   }
 }
 
+/** The same for facts that are there or not. */
 export class FactSet<K> extends Set<K> {
   private readonly changes: Changes;
 
@@ -71,5 +72,10 @@ export class FactSet<K> extends Set<K> {
     const had = super.delete(key);
     if (had) this.changes.note();
     return had;
+  }
+
+  override clear(): void {
+    if (this.size > 0) this.changes.note();
+    super.clear();
   }
 }

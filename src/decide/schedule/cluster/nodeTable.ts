@@ -108,6 +108,12 @@ export class NodeTable {
     const { node } = holding;
     if (this.idle.length < this.names.names.length) this.grow();
     assert(!node.holdings.has(holding), () => `pod ${holding.holder.uid} holds ${node.name} already`);
+    // Its last holder may have left between the decision and here, and with it the node that has no object yet.
+    if (this.byName.get(node.name) === undefined) {
+      this.byName.set(node.name, node);
+      this.isSetDirty = true;
+    }
+    assert(this.byName.get(node.name) === node, () => `there are two of node ${node.name}`);
     node.holdings.add(holding);
     if (this.isPlain(holding)) this.shift(holding, 1);
     else this.recount(node);

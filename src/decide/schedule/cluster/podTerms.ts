@@ -183,6 +183,13 @@ export class PodTerms {
     for (const { node } of task.holdings) this.count(task, node);
   }
 
+  /** A namespace has other labels now: terms that select namespaces may mean its pods, or not any more. */
+  namespaceChanged(namespace: string): void {
+    if (![...this.terms.values()].some(({ namespaceSelector }) => namespaceSelector !== undefined)) return;
+    this.version++;
+    for (const task of this.allTasks()) if (task.namespace === namespace) this.relabelled(task);
+  }
+
   /** Whether the anti-affinity of any placed pod keeps this pod away from some node. */
   matchesOthersAntiAffinity(task: Task): boolean {
     if (this.terms.size === 0) return false;

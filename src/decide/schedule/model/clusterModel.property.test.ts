@@ -66,10 +66,16 @@ const slice = (devices: readonly string[]): Loose =>
       devices: devices.map((name) => ({ name })),
     },
   });
-const request = (name: string, more: object, status?: object): Loose =>
-  loose(name, { spec: { podName: name, ...more }, ...(status && { status }) }, "default");
+const request = (name: string, more: object, status?: object): Loose => ({
+  metadata: {
+    name,
+    namespace: "default",
+    ownerReferences: [{ apiVersion: "v1", kind: "Pod", name, uid: `pod-default-${name}` }],
+  },
+  spec: { podName: name, ...more },
+  ...(status && { status }),
+});
 const shareOf = (name: string) => ({ [annotationKeys.gpuFraction]: "0.5", [annotationKeys.podGroup]: name });
-const ofPod = (name: string) => ({ labels: { "pod-uid": name } });
 
 const states: Readonly<Record<Kind, readonly States[]>> = {
   nodes: [
@@ -108,7 +114,6 @@ const states: Readonly<Record<Kind, readonly States[]>> = {
         selectedNode: "n1",
         selectedGPUGroups: ["g1"],
         receivedResourceType: "Fraction",
-        ...ofPod("half"),
       }),
       request("half", { selectedNode: "n2", selectedGPUGroups: ["g2"], receivedResourceType: "Fraction" }),
     ],
@@ -246,6 +251,47 @@ function planText(model: ClusterModel): string {
   );
   return JSON.stringify([binds, evictions.map(({ task }) => task.key)]);
 }
+
+test("an object that cannot be folded keeps no other one out", () => {
+  const live = new Live();
+  const { pods } = live.tables;
+  const changes = ["broken", "whole"].flatMap((name) => {
+    const object = asLoose(pod(name, { gpus: 1, on: "n1", scheduler: "default-scheduler" }));
+    const metadata = { ...object.metadata, resourceVersion: String(++live.revision) };
+    const bad = { ...object, spec: { schedulerName: "default-scheduler", containers: 7 } };
+    return pods.apply({ type: "put", object: { ...(name === "broken" ? bad : object), metadata } as never }).changes;
+  });
+  expect(() => live.model.observed("pods", changes as never, false)).toThrow("1 of pods cannot be folded");
+  live.model.settle();
+  expect(live.model.cluster.tasks.get("pod-default-whole")?.status).toBe("running");
+});
+
+test("a pod that holds a node counts there when the node comes, also after a request named another one", () => {
+  const live = new Live();
+  live.put("pods", on(pod("half", { annotations: shareOf("b"), groups: ["g1"] }), "n1"));
+  live.model.settle();
+  live.put("requests", request("half", { selectedNode: "n2", selectedGPUGroups: ["g2"] }));
+  live.model.settle();
+  live.put("nodes", asLoose(node("n1")));
+  live.model.settle();
+  const state = live.model.cluster.table.named("n1");
+  expect([...state.holdings].map(({ holder }) => holder.uid)).toEqual(["pod-default-half"]);
+});
+
+test("devices of another request for the same pod count beside those of the one before", () => {
+  const live = new Live();
+  live.put("slices", slice(["d1", "d2"]));
+  live.put("deviceClaims", claim("shared"));
+  live.put("pods", asLoose(claimed("c1", "shared")));
+  const chosen = (device: string) =>
+    request("c1", {
+      selectedNode: "n1",
+      resourceClaimAllocations: [{ name: "gpu", allocation: results(device) }],
+    });
+  live.put("requests", chosen("d1"));
+  live.put("requests", chosen("d2"));
+  expect(live.devices.tracker.listAllAllocatedDevices()).toContain("gpu.example.com/n1/d2");
+});
 
 describe("a model that events were folded into", () => {
   test("is what a fold of all objects at once gives, after each event and each cycle", () => {

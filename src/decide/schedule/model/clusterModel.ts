@@ -92,7 +92,7 @@ export interface ClusterListener {
   onLingering?(uid: string): void;
   /** The devices chosen for the pod count though its request has ended. */
   onLingeringClaims?(uid: string): void;
-  /** When the claims are observed up to this revision, `letGoOfClaims` has to be called. */
+  /** When the claims are observed up to this revision, `PendingClaims.letGoOfShown` has to be called. */
   onClaimsEnded?(uid: string, endedAt: Revision): void;
   /** A device became free. */
   onFreed?(): void;
@@ -190,10 +190,16 @@ export class ClusterModel {
   /** An event was applied to the table of the kind, and these are its changes. */
   observed<K extends ClusterKind>(kind: K, changes: readonly KindChange<ObjectOf<K>>[], isNewList: boolean): void {
     const { put, remove } = this.folds[kind] as Fold<ObjectOf<K>>;
+    const problems: unknown[] = [];
     for (const change of changes) {
-      if (kind === "requests") this.requestChanged(change as KindChange<BindRequest>);
-      if (change.type === "deleted") remove(change.before, change.key);
-      else put(change.object, change.key);
+      // An object that cannot be folded keeps no other one out.
+      try {
+        if (kind === "requests") this.requestChanged(change as KindChange<BindRequest>);
+        if (change.type === "deleted") remove(change.before, change.key);
+        else put(change.object, change.key);
+      } catch (problem) {
+        problems.push(problem);
+      }
     }
     const resource = counted[kind];
     if (resource !== undefined) {
@@ -201,6 +207,7 @@ export class ClusterModel {
       this.settleClaims();
     }
     if (kind === "pods") this.claimUsersChanged(changes as readonly KindChange<Pod>[]);
+    if (problems.length > 0) throw new AggregateError(problems, `${problems.length} of ${kind} cannot be folded`);
   }
 
   /** The device model has observed these changes. */
@@ -330,7 +337,7 @@ export class ClusterModel {
       },
       namespaces: {
         put: ({ metadata }) => cluster.putNamespace(metadata.name, metadata.labels ?? {}),
-        remove: () => {},
+        remove: (_, name) => cluster.removeNamespace(name),
       },
       configMaps: { put: (_, key) => void configMaps.add(key), remove: (_, key) => void configMaps.delete(key) },
       claims: kept(cluster.volumes.claims),

@@ -1,4 +1,5 @@
 import type { AllocationResult, Pod, ResourceClaim } from "../../../model/kubernetes.generated.ts";
+import { equalFields } from "../../../model/objects/json.ts";
 import { firstRevision, isAtLeast, type Revision } from "../../../model/revision.ts";
 import { bornClaimOf, extendedEntry, isNotCreatedYet, unbornClaim } from "../../devices/claims/extendedClaim.ts";
 import { deleteProtection } from "../../devices/claims/podClaims.ts";
@@ -129,12 +130,24 @@ export class PendingClaims {
     const born = before.find((each) => each.isNotCreatedYet && each.name === name && each.uid !== claimUid);
     if (born !== undefined) return born;
     const isUnborn = found === undefined || isNotCreatedYet(claim);
-    this.devices.tracker.signalClaimPendingAllocation(withAllocation(claim, allocation as AllocationResult), uid, {
+    this.signal(uid, claim, allocation, isUnborn);
+    const other = this.devices.tracker.pendingAllocation(claimUid);
+    if (other !== undefined && !equalFields(other, allocation)) {
+      // Devices of an earlier decision still count for the claim: the new ones count beside them.
+      this.unsettled.add(uid);
+      const name = `${uid}/${entry}`;
+      this.signal(uid, standIn({ uid: name, namespace: "", name }), allocation, true);
+      return { uid: name, namespace: "", name, entry, isNotCreatedYet: true, isStandIn: true };
+    }
+    const isStandIn = found === undefined;
+    return known ?? { uid: claimUid, namespace, name, entry, isNotCreatedYet: isUnborn, isStandIn };
+  }
+
+  private signal(podUid: string, claim: ResourceClaim, allocation: unknown, isUnborn: boolean): void {
+    this.devices.tracker.signalClaimPendingAllocation(withAllocation(claim, allocation as AllocationResult), podUid, {
       source: this.decidedBy,
       isNotCreatedYet: isUnborn,
     });
-    const isStandIn = found === undefined;
-    return known ?? { uid: claimUid, namespace, name, entry, isNotCreatedYet: isUnborn, isStandIn };
   }
 
   /** What the watch shows as allocated, or shows no more, counts by itself. */

@@ -667,6 +667,24 @@ describe("other pods", () => {
     ])("%s", (_, more, place) => {
       expect(go(more)).toBe(place);
     });
+
+    test("those of a namespace that is relabelled, as it is labelled now", () => {
+      const loud = pod("x", { on: "n1", namespace: "other", group: "r", labels: { app: "loud" } });
+      const apart = away({ namespaceSelector: { matchLabels: { team: "red" } } });
+      const cluster = world({
+        nodes: [node("n1"), node("n2")],
+        ...together({ groups: [group("r", { namespace: "other" })], pods: [loud] }, gang("a", 1, { spec: apart })),
+      });
+      const places = () => Object.values(outcome(decide(cluster))).join();
+      expect(places()).toBe("n1");
+      cluster.putNamespace("other", { team: "red" });
+      expect(places()).toBe("n2");
+      cluster.putNamespace("other", { team: "blue" });
+      expect(places()).toBe("n1");
+      cluster.putNamespace("other", { team: "red" });
+      cluster.removeNamespace("other");
+      expect(places()).toBe("n1");
+    });
   });
 
   describe("spread counts", () => {

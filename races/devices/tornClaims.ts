@@ -169,7 +169,7 @@ class AssumedTooEarly extends TwoMaps {
     ...given: Parameters<ClaimTracker["signalClaimPendingAllocation"]>
   ): ReturnType<ClaimTracker["signalClaimPendingAllocation"]> {
     const [claim] = given;
-    this.assumed.set(claim.metadata.uid, claim);
+    if (!this.claimHasPendingAllocation(claim.metadata.uid)) this.assumed.set(claim.metadata.uid, claim);
     return super.signalClaimPendingAllocation(...given);
   }
 

@@ -146,8 +146,18 @@ export class ClaimTracker implements CountedState {
     for (const { claim } of this.pending.values()) {
       const { namespace = "", name } = claim.metadata;
       if (this.get(namespace, name)?.status?.allocation !== undefined) continue;
-      for (const { device } of usesOf(claim)) yield device;
+      for (const use of usesOf(claim)) if (!this.isWritten(use)) yield use.device;
     }
+  }
+
+  /** Whether some claim of the API has it, by the watch or by an answer. */
+  private isWritten(use: DeviceUse): boolean {
+    const key = useKey(use);
+    if (this.picture.values(key).length > 0) return true;
+    for (const answer of this.answers.values()) {
+      if (usesOf(answer).some((each) => useKey(each) === key)) return true;
+    }
+    return false;
   }
 
   pendingHolders(uid: string): readonly string[] {

@@ -130,15 +130,15 @@ export class PendingClaims {
     const born = before.find((each) => each.isNotCreatedYet && each.name === name && each.uid !== claimUid);
     if (born !== undefined) return born;
     const isUnborn = found === undefined || isNotCreatedYet(claim);
-    this.signal(uid, claim, allocation, isUnborn);
     const other = this.devices.tracker.pendingAllocation(claimUid);
-    if (other !== undefined && !equalFields(other, allocation)) {
+    if (other !== undefined && !hasSameDevices(other, allocation as AllocationResult)) {
       // Devices of an earlier decision still count for the claim: the new ones count beside them.
       this.unsettled.add(uid);
       const name = `${uid}/${entry}`;
       this.signal(uid, standIn({ uid: name, namespace: "", name }), allocation, true);
       return { uid: name, namespace: "", name, entry, isNotCreatedYet: true, isStandIn: true };
     }
+    this.signal(uid, claim, allocation, isUnborn);
     const isStandIn = found === undefined;
     return known ?? { uid: claimUid, namespace, name, entry, isNotCreatedYet: isUnborn, isStandIn };
   }
@@ -215,6 +215,10 @@ export class PendingClaims {
 function standIn({ uid, namespace, name }: Pick<CountedClaim, "uid" | "namespace" | "name">): ResourceClaim {
   const metadata = { namespace, name, uid, resourceVersion: firstRevision, creationTimestamp: "" };
   return { apiVersion: "resource.k8s.io/v1", kind: "ResourceClaim", metadata, spec: {} };
+}
+
+function hasSameDevices(a: AllocationResult, b: AllocationResult): boolean {
+  return equalFields(a.devices?.results, b.devices?.results);
 }
 
 function withAllocation(claim: ResourceClaim, allocation: AllocationResult): ResourceClaim {

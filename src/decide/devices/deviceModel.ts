@@ -70,6 +70,7 @@ export class DeviceModel {
   private chosenFeatures: DeviceFeatures = allFeatures;
   private readonly freedListeners: (() => void)[] = [];
   private readonly deviceListeners: ((device: string) => void)[] = [];
+  private readonly releasedListeners: ((claimKey: string) => void)[] = [];
   private book: SliceBook | undefined;
   private extended: ExtendedResources | undefined;
 
@@ -79,7 +80,10 @@ export class DeviceModel {
       claims: tables.claims,
       kinds: { [pods]: { table: tables.pods } },
       onDevice: (device) => this.deviceChanged(device),
-      ...(onChange !== undefined && { onChange }),
+      onChange: (change) => {
+        onChange?.(change);
+        if (change.type === "released") for (const hear of this.releasedListeners) hear(change.claim);
+      },
     };
     this.tracker = makeTracker?.(options) ?? new ClaimTracker(options);
     this.fold("pods", addedIn(tables.pods));
@@ -120,6 +124,11 @@ export class DeviceModel {
   /** A PodGroup has come or changed: its pods may have their claims now. */
   groupsChanged(): void {
     for (const hear of this.freedListeners) hear();
+  }
+
+  /** A claim has lost a device, by the watch or by the answer to a write. */
+  onReleased(hear: (claimKey: string) => void): void {
+    this.releasedListeners.push(hear);
   }
 
   /** A device was given away, or let go of. */

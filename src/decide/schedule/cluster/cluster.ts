@@ -446,6 +446,7 @@ export class Cluster {
   claimsChanged(uid: string): void {
     const task = this.tasks.get(uid);
     if (task === undefined || !task.shape.hasDeviceClaims) return;
+    for (const { node } of task.holdings) this.claimsOn.add(node.name);
     if (task.job !== undefined) task.job.pendingVector = undefined;
     if (task.counted !== undefined) task.counted = recharge(task, this.heldVector(task));
   }

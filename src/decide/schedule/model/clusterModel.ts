@@ -427,6 +427,8 @@ export class ClusterModel {
     cluster.setServed(devices.extendedResources().names);
     for (const node of devices.nodes()) cluster.setSlices(node, devices.slicesOn(node));
     devices.onDevice((device) => cluster.deviceChanged(device));
+    // The request of a pod may be there still: then the binder may write the device again.
+    devices.onReleased((claimKey) => this.usersChanged(claimKey));
     devices.onFreed(() => {
       cluster.changes.note();
       this.listener.onFreed?.();

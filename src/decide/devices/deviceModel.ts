@@ -236,7 +236,12 @@ export class DeviceModel {
   /** A claim that is newer than the pods may be reserved for a pod that is not observed yet. */
   private isOlderThanPods(uid: string): boolean {
     const { revision } = this.tables.pods;
-    return this.claimsByUser.get(uid).some(({ metadata }) => isAtLeast(revision, metadata.resourceVersion));
+    // A claim that is being deleted goes with the pod that it was made for.
+    return this.claimsByUser
+      .get(uid)
+      .some(
+        ({ metadata }) => metadata.deletionTimestamp !== undefined || isAtLeast(revision, metadata.resourceVersion),
+      );
   }
 
   /** The pods are known up to a later revision: it may be certain of pods that were not observed that they are gone. */

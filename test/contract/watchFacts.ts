@@ -126,7 +126,7 @@ export function watchFacts(world: () => ContractWorld): void {
     watched.watch.stop();
   });
 
-  test("bookmarks come to who allows them and to nobody else", async ({ skip }) => {
+  test("bookmarks come to a watch that allows them, and to no other", async ({ skip }) => {
     needsServer(world(), skip);
     const { resourceVersion } = (await make("a")).metadata;
     const informed = watch({ resourceVersion, allowBookmarks: true });

@@ -65,7 +65,7 @@ async function benchStart(folder: string): Promise<Figure[]> {
 async function startOnce(dataDir: string): Promise<{ processMs: number; rssBytes: number }> {
   const server = new ServerHandle();
   const started = await server.start({ dataDir, tls: true });
-  await server.tell({ do: "stop" });
+  await server.send({ do: "stop" });
   return started;
 }
 
@@ -85,7 +85,7 @@ async function benchGet(folder: string): Promise<Figure[]> {
   for (const tls of [false, true]) {
     const server = new ServerHandle();
     await server.start({ dataDir: join(folder, `get-${tls}`), tls });
-    await server.tell({ do: "fillPods", count: 1 });
+    await server.send({ do: "fillPods", count: 1 });
     const run = await load(server.peer(), 32, 4_000, (connection) => connection.request("GET", `${pods}/pod-0`));
     const floor = tls ? undefined : await rawServerRate();
     figures.push({
@@ -95,7 +95,7 @@ async function benchGet(folder: string): Promise<Figure[]> {
       target: { at: "least", value: tls ? 15_000 : 25_000 },
       ...(floor === undefined ? {} : { beside: { name: "bare node:http, same bytes", value: floor } }),
     });
-    await server.tell({ do: "stop" });
+    await server.send({ do: "stop" });
   }
   return figures;
 }
@@ -202,7 +202,7 @@ async function benchWrites(folder: string): Promise<Figure[]> {
         target: { at: "least", value: 1_500 },
       });
     }
-    await server.tell({ do: "stop" });
+    await server.send({ do: "stop" });
   }
   return figures;
 }
@@ -227,8 +227,8 @@ async function benchLarge(folder: string): Promise<Figure[]> {
   const dataDir = join(folder, "large");
   const server = new ServerHandle();
   const { rssBytes } = await server.start({ dataDir, tls: false });
-  const nodes = (await server.tell({ do: "fillNodes", count: 5_000 })) as { ms: number };
-  const filled = (await server.tell({ do: "fillPods", count: 50_000 })) as { ms: number };
+  const nodes = (await server.send({ do: "fillNodes", count: 5_000 })) as { ms: number };
+  const filled = (await server.send({ do: "fillPods", count: 50_000 })) as { ms: number };
   const after = await server.usage();
   const connection = await RawConnection.open(server.peer());
   await connection.request("GET", "/api/v1/pods");
@@ -247,10 +247,10 @@ async function benchLarge(folder: string): Promise<Figure[]> {
   const table = await timeOf(connection, "/api/v1/pods?limit=500", "application/json;as=Table;v=v1;g=meta.k8s.io");
   const node = await timeOf(connection, "/api/v1/pods?fieldSelector=spec.nodeName%3Dnode-00001");
   connection.close();
-  await server.tell({ do: "stop" });
+  await server.send({ do: "stop" });
   const again = new ServerHandle();
   const restarted = await again.start({ dataDir, tls: true });
-  await again.tell({ do: "stop" });
+  await again.send({ do: "stop" });
   return [
     {
       name: "5,000 nodes and 50,000 pods created, durable, in process",
@@ -293,8 +293,8 @@ async function benchRestarts(folder: string): Promise<Figure[]> {
     const dataDir = join(folder, `restart-${count}`);
     const server = new ServerHandle();
     await server.start({ dataDir, tls: false });
-    await server.tell({ do: "fillPods", count });
-    await server.tell({ do: "stop" });
+    await server.send({ do: "fillPods", count });
+    await server.send({ do: "stop" });
     const times: number[] = [];
     for (let round = 0; round < 3; round++) times.push((await startOnce(dataDir)).processMs);
     figures.push({
@@ -343,7 +343,7 @@ async function benchKubectl(folder: string): Promise<Figure[]> {
   if (spawnSync("kubectl", ["version", "--client"]).status !== 0) return [];
   const server = new ServerHandle();
   const { kubeconfig } = await server.start({ tls: true });
-  await server.tell({ do: "fillPods", count: 20 });
+  await server.send({ do: "fillPods", count: 20 });
   const path = join(folder, "kubeconfig");
   await writeFile(path, kubeconfig, { mode: 0o600 });
   const env = { ...process.env, KUBECONFIG: path, HOME: folder };
@@ -356,7 +356,7 @@ async function benchKubectl(folder: string): Promise<Figure[]> {
   const startedMs = nowMs();
   spawnSync("kubectl", ["version", "--client"], { env });
   const alone = nowMs() - startedMs;
-  await server.tell({ do: "stop" });
+  await server.send({ do: "stop" });
   return [
     {
       name: "kubectl get pods, end to end, TLS",
@@ -388,7 +388,7 @@ function concatMs(bytes: number): number {
 async function benchWatch(_folder: string): Promise<Figure[]> {
   const server = new ServerHandle();
   await server.start({ tls: false });
-  await server.tell({ do: "fillPods", count: 100 });
+  await server.send({ do: "fillPods", count: 100 });
   const { revision } = await server.usage();
   const watchers = 100;
   const events = 10_000;
@@ -411,13 +411,13 @@ async function benchWatch(_folder: string): Promise<Figure[]> {
   }
   const before = await server.usage();
   const startedMs = nowMs();
-  await server.tell({ do: "churn", count: events, pods: 100, pauseEvery: 16 });
+  await server.send({ do: "churn", count: events, pods: 100, pauseEvery: 16 });
   await all;
   const seconds = (nowMs() - startedMs) / 1000;
   const after = await server.usage();
   for (const connection of connections) connection.close();
   const calm = await benchLag(server);
-  await server.tell({ do: "stop" });
+  await server.send({ do: "stop" });
   const cpuSeconds = (after.cpuMs - before.cpuMs) / 1000;
   return [
     {
@@ -443,7 +443,7 @@ async function benchLag(server: ServerHandle): Promise<number[]> {
   const lags: number[] = [];
   connection.stream(`/api/v1/pods?watch=true&resourceVersion=${revision}`, (data) => lags.push(...lagsIn(data)));
   for (let round = 0; round < 100; round++) {
-    await server.tell({ do: "churn", count: 1, pods: 100, pauseEvery: 1 });
+    await server.send({ do: "churn", count: 1, pods: 100, pauseEvery: 1 });
     await new Promise<void>((resolve) => setTimeout(resolve, 10));
   }
   connection.close();
@@ -495,7 +495,7 @@ async function benchCleanUp(_folder: string): Promise<Figure[]> {
     true,
   );
   const uid = /"uid":"([^"]+)"/.exec(made.text)?.[1] ?? "";
-  await server.tell({ do: "fillPods", count: 10_000, owner: { name: "owner", uid } });
+  await server.send({ do: "fillPods", count: 10_000, owner: { name: "owner", uid } });
   let startedMs = nowMs();
   await connection.request("DELETE", "/api/v1/namespaces/default/configmaps/owner");
   await untilEmpty(connection, "/api/v1/namespaces/default/pods?limit=1");
@@ -505,13 +505,13 @@ async function benchCleanUp(_folder: string): Promise<Figure[]> {
     "/api/v1/namespaces",
     JSON.stringify({ apiVersion: "v1", kind: "Namespace", metadata: { name: "big" } }),
   );
-  await server.tell({ do: "fillPods", count: 5_000, namespace: "big" });
+  await server.send({ do: "fillPods", count: 5_000, namespace: "big" });
   startedMs = nowMs();
   await connection.request("DELETE", "/api/v1/namespaces/big");
   await untilGone(connection, "/api/v1/namespaces/big");
   const namespace = (nowMs() - startedMs) / 1000;
   connection.close();
-  await server.tell({ do: "stop" });
+  await server.send({ do: "stop" });
   return [
     {
       name: "10,000 dependents collected after their owner",

@@ -2,6 +2,7 @@ import { UsageError } from "../src/model/userError.ts";
 import { benchApiServer } from "./apiserver.ts";
 import { benchBinder } from "./binder.ts";
 import { benchDevices } from "./devices.ts";
+import { benchFairness } from "./fairness.ts";
 import { type Figure, figureLine, figureTable, verdict } from "./figure.ts";
 import { benchGang } from "./gang.ts";
 import { benchInventory } from "./inventory.ts";
@@ -15,6 +16,7 @@ const benchmarks: Readonly<Record<string, (say: (text: string) => void) => Async
   apiserver: benchApiServer,
   binder: benchBinder,
   devices: benchDevices,
+  fairness: benchFairness,
   inventory: benchInventory,
   gang: benchGang,
   nodes: benchNodes,

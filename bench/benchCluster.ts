@@ -10,7 +10,7 @@ import { ensureDefinitions, ensureStartObjects } from "../src/control/assembly/e
 import type { Component } from "../src/control/runtime/component.ts";
 import { Controllers } from "../src/control/runtime/controllers.ts";
 import { inParallel } from "../src/control/runtime/inParallel.ts";
-import { MetricsBook } from "../src/control/runtime/metricsBook.ts";
+import { MemoryMetrics } from "../src/control/runtime/memoryMetrics.ts";
 import type { KubeObject } from "../src/model/objects/object.ts";
 import type { Resource } from "../src/model/objects/resource.ts";
 import type { Outcome } from "../src/model/outcome.ts";
@@ -19,33 +19,31 @@ import type { KubeApi } from "../src/ports/kubeApi.ts";
 export const podsRef = { group: "", version: "v1", plural: "pods" };
 export const nodesRef = { group: "", version: "v1", plural: "nodes" };
 
-/**
- * A whole cluster in this process, everything on the disk before it is seen: what the end-to-end figures are taken on.
- */
+/** A complete durable cluster in this process, for the end-to-end figures. */
 export interface BenchCluster {
   readonly kube: KubeApi;
   readonly store: ApiServer["core"]["store"];
   readonly kubeconfig: string;
-  readonly metrics: MetricsBook;
-  /** As a person would: many at a time, each answered before the next of its lane. */
+  readonly metrics: MemoryMetrics;
+  /** Creates objects with many concurrent clients, each waiting for its response. */
   createAll(ref: Resource, objects: readonly object[]): Promise<void>;
-  /** Asked after commits, not after time. */
+  /** Checked after every commit. */
   until(isDone: () => boolean): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** What is already there when the parts start, so that nothing of it is measured. */
-export type Furniture = (cluster: Pick<BenchCluster, "kube" | "createAll">) => Promise<void>;
+/** Objects that exist before the components start, and are not measured. */
+export type InitialObjects = (cluster: Pick<BenchCluster, "kube" | "createAll">) => Promise<void>;
 
 export interface BenchClusterOptions {
   readonly parts: readonly Component[];
-  /** Leave the parts to another process. */
+  /** Run the components in another process. */
   readonly isApiOnly?: boolean;
-  readonly furniture?: Furniture;
+  readonly initialObjects?: InitialObjects;
 }
 
 export async function startBenchCluster(options: BenchClusterOptions): Promise<BenchCluster> {
-  const { parts, isApiOnly = false, furniture } = options;
+  const { parts, isApiOnly = false, initialObjects } = options;
   const folder = await mkdtemp(join(tmpdir(), "muster-bench-"));
   const clock = systemClock();
   const random = systemRandom();
@@ -55,7 +53,7 @@ export async function startBenchCluster(options: BenchClusterOptions): Promise<B
   const { store } = embedded.server.core;
   const user = { username: "system:muster", groups: ["system:masters", "system:authenticated"] };
   const kube = inProcessKube(embedded.server.core, { user, fieldManager: "muster" });
-  const metrics = new MetricsBook();
+  const metrics = new MemoryMetrics();
   const controllers = new Controllers({ kube, clock, random, log: silent, metrics }, { fieldManager: "muster" });
   const cluster: BenchCluster = {
     kube,
@@ -77,7 +75,7 @@ export async function startBenchCluster(options: BenchClusterOptions): Promise<B
   try {
     must(await ensureDefinitions({ kube, clock }, parts));
     must(await ensureStartObjects(kube, parts));
-    await furniture?.(cluster);
+    await initialObjects?.(cluster);
     if (isApiOnly) return cluster;
     for (const part of parts) part.add(controllers);
     await controllers.start();
@@ -101,7 +99,7 @@ export async function secondsOf(run: () => Promise<void>): Promise<number> {
 
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
-/** Asked after commits, not after time. */
+/** Checked after every commit. */
 export async function untilCommitted(store: BenchCluster["store"], isDone: () => boolean): Promise<void> {
   if (isDone()) return;
   await new Promise<void>((resolve) => {

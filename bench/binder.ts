@@ -10,7 +10,7 @@ import { inProcessKube } from "../src/apiserver/kubeApi.ts";
 import { ensureDefinitions } from "../src/control/assembly/ensureObjects.ts";
 import { binderComponent } from "../src/control/bind/binderComponent.ts";
 import { Controllers } from "../src/control/runtime/controllers.ts";
-import { MetricsBook } from "../src/control/runtime/metricsBook.ts";
+import { MemoryMetrics } from "../src/control/runtime/memoryMetrics.ts";
 import { fastDelays } from "../src/kubelet/pods/podPlan.ts";
 import { reservationDefaults } from "../src/kubelet/pods/reservationAgent.ts";
 import { nodesComponent } from "../src/kubelet/run/nodesComponent.ts";
@@ -44,7 +44,7 @@ export async function* benchBinder(say: (text: string) => void): AsyncGenerator<
     const user = { username: "bench", groups: ["system:masters"] };
     const kube = inProcessKube(core, { user, fieldManager: "bench" });
     const controllers = new Controllers(
-      { kube, clock, random, log: silent, metrics: new MetricsBook() },
+      { kube, clock, random, log: silent, metrics: new MemoryMetrics() },
       { fieldManager: "bench" },
     );
     const nodes = Math.ceil(size.gpus / size.gpusPerNode);

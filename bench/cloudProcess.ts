@@ -14,13 +14,13 @@ export type CloudOrder =
 const cloud = new StandInCloud({ clock: systemClock(), random: systemRandom() });
 
 process.on("message", (order: CloudOrder) => {
-  void obey(order).then(
+  void execute(order).then(
     (answer) => process.send?.({ ok: true, answer }),
     (error: unknown) => process.send?.({ ok: false, error: String(error) }),
   );
 });
 
-async function obey(order: CloudOrder): Promise<unknown> {
+async function execute(order: CloudOrder): Promise<unknown> {
   if (order.do === "start") {
     const size = setSizes.find(({ name }) => name === order.set);
     if (size === undefined) throw new Error(`no set ${order.set}`);

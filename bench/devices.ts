@@ -11,14 +11,14 @@ import { ensureDefinitions } from "../src/control/assembly/ensureObjects.ts";
 import { binderComponent } from "../src/control/bind/binderComponent.ts";
 import { devicesComponent } from "../src/control/devices/devicesComponent.ts";
 import { Controllers } from "../src/control/runtime/controllers.ts";
-import { MetricsBook } from "../src/control/runtime/metricsBook.ts";
+import { MemoryMetrics } from "../src/control/runtime/memoryMetrics.ts";
 import { schedulerComponent } from "../src/control/schedule/schedulerComponent.ts";
 import { askNode, prepareClaims } from "../src/decide/devices/placeClaims.ts";
 import { AllocatedSets } from "../src/decide/devices/search/allocatedState.ts";
 import { allFeatures } from "../src/decide/devices/search/features.ts";
 import { FullNodes } from "../src/decide/devices/search/fullNodes.ts";
 import { deviceKey } from "../src/decide/devices/search/poolDevice.ts";
-import { SliceBook } from "../src/decide/devices/search/pools.ts";
+import { SliceIndex } from "../src/decide/devices/search/pools.ts";
 import { SelectorCache } from "../src/decide/devices/search/selectors.ts";
 import type {
   DeviceRequest,
@@ -130,7 +130,7 @@ const gpuClass = {
  */
 function decide(nodeCount: number, taken: number, specOf: (i: number) => ResourceClaimSpec, limit = 20_000): number {
   const nodes = Array.from({ length: nodeCount }, (_, i) => nodeAt(i));
-  const book = new SliceBook(
+  const book = new SliceIndex(
     nodes.map(({ metadata }) => sliceOf(metadata.name)),
     allFeatures,
   );
@@ -208,7 +208,7 @@ async function* pathological(): AsyncGenerator<Figure> {
     attributes: { root: { int: i % 6 }, index: { int: i } },
   }));
   const slice = { ...sliceOf(node.metadata.name) };
-  const book = new SliceBook([{ ...slice, spec: { ...slice.spec, devices } }], allFeatures);
+  const book = new SliceIndex([{ ...slice, spec: { ...slice.spec, devices } }], allFeatures);
   const claim = claimOf(0, {
     devices: {
       requests: [
@@ -352,7 +352,7 @@ async function runWorkload(
     error: (fields: object, text: string) => console.error(text, fields),
   };
   const controllers = new Controllers(
-    { kube, clock, random, log, metrics: new MetricsBook() },
+    { kube, clock, random, log, metrics: new MemoryMetrics() },
     { fieldManager: "bench" },
   );
   const running = [devicesComponent(), schedulerComponent({ allocatesDevices: true }), binderComponent()];

@@ -1,11 +1,11 @@
-/** One measured number beside what it should be and what would be the best possible here. */
+/** A measured number with its target and a floor or peer. */
 export interface Figure {
   readonly name: string;
   readonly value: number;
   readonly unit: string;
-  /** What the design asks for. */
+  /** The target of the design. */
   readonly target?: { readonly at: "least" | "most"; readonly value: number };
-  /** A floor or a peer measured in the same run: what no server could beat, or what another one does. */
+  /** A floor or a peer, measured in the same run: the best possible value, or that of another program. */
   readonly beside?: { readonly name: string; readonly value: number };
 }
 

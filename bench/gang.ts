@@ -6,11 +6,11 @@ import { ensureDefinitions, ensureStartObjects } from "../src/control/assembly/e
 import { binderComponent } from "../src/control/bind/binderComponent.ts";
 import { gangComponent } from "../src/control/gang/gangComponent.ts";
 import { Controllers } from "../src/control/runtime/controllers.ts";
-import { MetricsBook } from "../src/control/runtime/metricsBook.ts";
+import { MemoryMetrics } from "../src/control/runtime/memoryMetrics.ts";
 import { schedulerComponent } from "../src/control/schedule/schedulerComponent.ts";
 import { fastDelays } from "../src/kubelet/pods/podPlan.ts";
 import { nodesComponent } from "../src/kubelet/run/nodesComponent.ts";
-import { places } from "../src/model/gang/keys.ts";
+import { gangResources } from "../src/model/gang/keys.ts";
 import { defaultGangSettings } from "../src/model/gang/settings.ts";
 import type { PodCliqueSet } from "../src/model/gang/types.ts";
 import type { Unstored } from "../src/model/objects/object.ts";
@@ -74,7 +74,7 @@ async function measure(replicas: number, scheduler: Scheduler) {
     user: { username: "system:muster", groups: ["system:masters"] },
     fieldManager: "muster",
   });
-  const ports = { kube, clock: systemClock(), random: systemRandom(), log: quiet, metrics: new MetricsBook() };
+  const ports = { kube, clock: systemClock(), random: systemRandom(), log: quiet, metrics: new MemoryMetrics() };
   const controllers = new Controllers(ports, { fieldManager: "muster", graceMs: 100 });
   try {
     const defined = await ensureDefinitions({ kube, clock: ports.clock }, running);
@@ -86,7 +86,7 @@ async function measure(replicas: number, scheduler: Scheduler) {
     const before = server.core.store.revision;
     const spentBefore = process.cpuUsage();
     const readySeconds = await secondsOf(async () => {
-      must(await kube.create(places.PodCliqueSet, scaleSet(replicas, scheduler)));
+      must(await kube.create(gangResources.PodCliqueSet, scaleSet(replicas, scheduler)));
       await untilCommitted(server.core.store, () => statusOf(server)?.availableReplicas === replicas);
     });
     // On a machine that is not quiet this says more than the time.
@@ -109,7 +109,7 @@ async function measure(replicas: number, scheduler: Scheduler) {
   }
 }
 
-const setRef = { ...places.PodCliqueSet, namespace: "default", name: "scale" };
+const setRef = { ...gangResources.PodCliqueSet, namespace: "default", name: "scale" };
 
 function scaleSet(replicas: number, schedulerName: Scheduler): Unstored<PodCliqueSet> {
   const podSpec = {

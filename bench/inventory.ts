@@ -15,7 +15,7 @@ import { systemRandom } from "../src/adapters/systemRandom.ts";
 import { inventoryDefaults } from "../src/control/inventory/inventoryDefaults.ts";
 import { readCluster } from "../src/control/inventory/readCluster.ts";
 import { type RunReport, runInventory } from "../src/control/inventory/runInventory.ts";
-import { MetricsBook } from "../src/control/runtime/metricsBook.ts";
+import { MemoryMetrics } from "../src/control/runtime/memoryMetrics.ts";
 import { inventorySnapshot } from "../src/decide/inventory/inventorySnapshot.ts";
 import type { Log } from "../src/ports/log.ts";
 import type { CloudOrder } from "./cloudProcess.ts";
@@ -49,7 +49,7 @@ async function* benchSet(size: SetSize, url: string, say: (text: string) => void
   const targets = name === "S" ? { full: 1, incremental: 1, gpu: 1 } : { full: 30, incremental: 5, gpu: 2 };
   const target = (value: number): Pick<Figure, "target"> => ({ target: { at: "most", value } });
   try {
-    const endpoint = (await cloud.tell({ do: "start", set: name })) as string;
+    const endpoint = (await cloud.send({ do: "start", set: name })) as string;
     const disks = (more: string[] = []) => disksRun(url, endpoint, more);
     const floor = await bulkFloor(database, size);
     say(`set ${name}: full run over disks`);
@@ -83,7 +83,7 @@ async function* benchSet(size: SetSize, url: string, say: (text: string) => void
       unit: "rows",
       ...target(0),
     };
-    await cloud.tell({ do: "change", count: Math.ceil(size.volumes / 100) });
+    await cloud.send({ do: "change", count: Math.ceil(size.volumes / 100) });
     say(`set ${name}: one in a hundred has changed`);
     const some = await disks();
     yield { name: `${name}: disks, incremental`, value: seconds(some), unit: "s", ...target(targets.incremental) };
@@ -95,7 +95,7 @@ async function* benchSet(size: SetSize, url: string, say: (text: string) => void
     };
     if (name === "L") {
       say("set L: 100 ms latency, bucket of 100 refilled with 20 a second");
-      await cloud.tell({ do: "faults", faults: { latencyMs: 100, bucket: { size: 100, perSecond: 20 } } });
+      await cloud.send({ do: "faults", faults: { latencyMs: 100, bucket: { size: 100, perSecond: 20 } } });
       const slow = await disks(["--full-snapshots"]);
       yield {
         name: "L: disks, full, 100 ms latency and a 100/20 bucket",
@@ -104,7 +104,7 @@ async function* benchSet(size: SetSize, url: string, say: (text: string) => void
         ...target(45),
       };
       yield { name: "L: throttled by the bucket", value: slow.report.cloud.throttles, unit: "calls", ...target(0) };
-      await cloud.tell({ do: "faults", faults: {} });
+      await cloud.send({ do: "faults", faults: {} });
     }
     say(`set ${name}: availability from a watch cache`);
     const gpu = await gpuRun(database, endpoint, size);
@@ -189,7 +189,7 @@ function disksRun(url: string, endpoint: string, more: readonly string[]): Promi
 async function gpuRun(database: Postgres, endpoint: string, size: SetSize): Promise<RunReport> {
   const { nodes, pods } = clusterOf(size);
   const clock = systemClock();
-  const metrics = new MetricsBook();
+  const metrics = new MemoryMetrics();
   const credentials = { accessKeyId: "bench", secretAccessKey: "bench" };
   const cloud = awsCloud(
     { region: "us-east-2", endpoint, credentials },
@@ -225,8 +225,8 @@ async function coldLists(size: SetSize): Promise<number> {
     const { kubeconfig } = await server.start({ tls: true });
     const file = join(folder, "kubeconfig");
     await writeFile(file, kubeconfig, { mode: 0o600 });
-    await server.tell({ do: "fillNodes", count: size.nodes });
-    await server.tell({ do: "fillPods", count: size.pods, perNode: size.pods / size.nodes });
+    await server.send({ do: "fillNodes", count: size.nodes });
+    await server.send({ do: "fillPods", count: size.pods, perNode: size.pods / size.nodes });
     const api = kubeHttp(
       await loadKubeconfig({ path: file }),
       { clock: systemClock(), log: quiet },
@@ -293,7 +293,7 @@ class CloudHandle {
     },
   );
 
-  tell(order: CloudOrder): Promise<unknown> {
+  send(order: CloudOrder): Promise<unknown> {
     return new Promise((done, fail) => {
       this.child.once("message", (message: { ok: boolean; answer: unknown; error?: string }) => {
         if (message.ok) done(message.answer);

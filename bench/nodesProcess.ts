@@ -10,7 +10,7 @@ import { systemRandom } from "../src/adapters/systemRandom.ts";
 import { createApi } from "../src/apiserver/createApi.ts";
 import { inProcessKube } from "../src/apiserver/kubeApi.ts";
 import { Controllers } from "../src/control/runtime/controllers.ts";
-import { MetricsBook } from "../src/control/runtime/metricsBook.ts";
+import { MemoryMetrics } from "../src/control/runtime/memoryMetrics.ts";
 import { fastDelays } from "../src/kubelet/pods/podPlan.ts";
 import { nodesComponent } from "../src/kubelet/run/nodesComponent.ts";
 import { admissionFailures } from "../src/kubelet/run/podReconciler.ts";
@@ -52,7 +52,7 @@ export async function measureNodes(options: NodesBenchOptions): Promise<NodesBen
   const kube = yieldingKube(
     inProcessKube(core, { user: { username: "nodes", groups: ["system:masters"] }, fieldManager: "nodes" }),
   );
-  const metrics = new MetricsBook();
+  const metrics = new MemoryMetrics();
   const silent = () => {};
   const log = {
     debug: silent,

@@ -12,8 +12,8 @@ export interface Peer {
 }
 
 /**
- * A client that costs next to nothing, so that a benchmark on two cores measures the server: one request at a time on
- * one connection, answers with a Content-Length or in chunks, bodies counted and not read.
+ * A minimal HTTP client, so that a benchmark on two cores measures the server: one request at a time on one connection,
+ * answers with a Content-Length or in chunks, bodies counted and not read.
  */
 export class RawConnection {
   private readonly socket: Socket;

@@ -5,7 +5,17 @@ import { cycle } from "../src/decide/schedule/cycle.ts";
 import { explain } from "../src/decide/schedule/explain/explain.ts";
 import type { ObjectMeta } from "../src/model/objects/object.ts";
 import { defaultSchedulerName, kaiSchedulerName } from "../src/model/scheduling/keys.ts";
-import { addPod, carryOut, gang, group, node, pod, queue, together, world } from "../testing/decide/scheduleCluster.ts";
+import {
+  addPod,
+  carryOut,
+  clusterWith,
+  gang,
+  group,
+  node,
+  pod,
+  queue,
+  together,
+} from "../testing/decide/scheduleCluster.ts";
 import { type BenchCluster, nodesRef, podsRef, startBenchCluster } from "./benchCluster.ts";
 import { BoundPods } from "./boundPods.ts";
 import { startControllersOverHttp } from "./controllersOverHttp.ts";
@@ -50,7 +60,7 @@ function decisions(name: string, nodes: number, cpu: (at: number) => string, tar
   const perSecond: number[] = [];
   const perCpuSecond: number[] = [];
   for (let round = -warmUpRounds; round < rounds; round++) {
-    const cluster = world({ nodes: nodesOf(nodes) });
+    const cluster = clusterWith({ nodes: nodesOf(nodes) });
     for (let at = 0; at < podCount; at++) {
       cluster.putPodGroup(group(`g${at}`));
       addPod(cluster, pod(`p${at}`, { cpu: cpu(at), group: `g${at}` }));
@@ -99,7 +109,7 @@ function* gangFigures(): Generator<Figure> {
   yield {
     name: "decision: one gang of 512 pods of 8 GPUs, 512 nodes",
     value: median(
-      () => world({ nodes: nodesOf(512), ...gang("g", 512, { gpus: 8 }) }),
+      () => clusterWith({ nodes: nodesOf(512), ...gang("g", 512, { gpus: 8 }) }),
       (cluster) => timed(cluster).ms,
     ),
     unit: "ms",
@@ -112,7 +122,7 @@ function* gangFigures(): Generator<Figure> {
   yield {
     name: "decision: 4,000 one-GPU jobs on 500 nodes",
     value: median(
-      () => world({ nodes: nodesOf(500), queues: [queue("q")], ...singles("q", 4_000) }),
+      () => clusterWith({ nodes: nodesOf(500), queues: [queue("q")], ...singles("q", 4_000) }),
       (cluster) => timed(cluster).ms,
     ),
     unit: "ms",
@@ -129,7 +139,7 @@ function* gangFigures(): Generator<Figure> {
     name: "verdict with reason: 10 pods of 8 GPUs that cannot fit, 500 nodes of 4",
     value: median(() => {
       const nodes = nodesOf(500).map(({ metadata }) => node(metadata.name, { gpus: 4, cpu: "64" }));
-      return world({ nodes, ...gang("g", 10, { gpus: 8 }) });
+      return clusterWith({ nodes, ...gang("g", 10, { gpus: 8 }) });
     }, verdictMs),
     unit: "ms",
     target: { at: "most", value: 50 },
@@ -138,7 +148,7 @@ function* gangFigures(): Generator<Figure> {
   const inUse = (nodes: number, quotas: { mine: number; theirs: number }, late: ReturnType<typeof gang>): Cluster => {
     const gpu = (quota: number) => ({ resources: { gpu: { quota, limit: -1, overQuotaWeight: 1 } } });
     const queues = [queue("mine", gpu(quotas.mine)), queue("theirs", gpu(quotas.theirs))];
-    const cluster = world({ nodes: nodesOf(nodes), queues, ...singles("theirs", nodes * 8) });
+    const cluster = clusterWith({ nodes: nodesOf(nodes), queues, ...singles("theirs", nodes * 8) });
     carryOut(cluster, cycle(cluster, nowMs));
     for (const each of late.groups) cluster.putPodGroup(each);
     for (const each of late.pods) addPod(cluster, each);
@@ -183,7 +193,7 @@ const warmUpPods = 500;
 async function endToEnd(nodes: number): Promise<Figure[]> {
   const cluster = await startBenchCluster({
     parts: [schedulerComponent(), binderComponent()],
-    furniture: ({ createAll }) => createAll(nodesRef, nodesOf(nodes).map(asNew)),
+    initialObjects: ({ createAll }) => createAll(nodesRef, nodesOf(nodes).map(asNew)),
   });
   try {
     return await bindBothKinds(cluster, `${nodes} nodes, in process, durable`, { plain: 2_000, grouped: 800 });
@@ -197,7 +207,7 @@ async function overHttp(nodes: number): Promise<Figure[]> {
   const cluster = await startBenchCluster({
     parts: [schedulerComponent(), binderComponent()],
     isApiOnly: true,
-    furniture: ({ createAll }) => createAll(nodesRef, nodesOf(nodes).map(asNew)),
+    initialObjects: ({ createAll }) => createAll(nodesRef, nodesOf(nodes).map(asNew)),
   });
   try {
     const flags = ["--controllers", "scheduler,binder", "--default-scheduler"];

@@ -131,7 +131,7 @@ export async function* kubernetesRun(say: (text: string) => void): AsyncGenerato
 function plainCluster(nodes: number): Promise<BenchCluster> {
   return startBenchCluster({
     parts: [schedulerComponent(), binderComponent()],
-    furniture: ({ createAll }) =>
+    initialObjects: ({ createAll }) =>
       createAll(
         nodesRef,
         Array.from({ length: nodes }, (_, at) => plainNode(at)),

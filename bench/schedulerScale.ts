@@ -64,7 +64,7 @@ const stories: readonly Story[] = [
     before: (cluster, bound) => fill(cluster, bound, "job", "mine", 4_000),
     play: async (cluster) => {
       await submit(cluster, "gang", "mine", { gangs: 1, pods: 10 });
-      await cluster.until(() => isToldWhy(cluster, "gang-0"));
+      await cluster.until(() => hasReason(cluster, "gang-0"));
     },
   },
   {
@@ -143,7 +143,7 @@ async function gpuCluster(nodes: number): Promise<BenchCluster> {
   const { component } = nodesComponent({ pools, delays, events: "none", leases: false, dra: undefined });
   const cluster = await startBenchCluster({
     parts: [workloads, schedulerComponent(), binderComponent(), component],
-    furniture: async ({ createAll }) => {
+    initialObjects: async ({ createAll }) => {
       const queues = [queue("mine", nodes * gpusPerNode), queue("theirs", 0)];
       await createAll(queueRef, queues);
       const levels = [{ nodeLabel: leafLabel }, { nodeLabel: hostLabel }];
@@ -220,7 +220,7 @@ function podSpec(gpus: number): object {
   return { schedulerName: kaiSchedulerName, terminationGracePeriodSeconds: 1, containers };
 }
 
-function isToldWhy(cluster: BenchCluster, name: string): boolean {
+function hasReason(cluster: BenchCluster, name: string): boolean {
   const found = cluster.store.get("scheduling.run.ai/podgroups", "default", name)?.object();
   const { schedulingConditions = [] } = (found as unknown as PodGroup | undefined)?.status ?? {};
   return schedulingConditions.length > 0;

@@ -32,11 +32,11 @@ export class ServerHandle {
 
   async start(options: { dataDir?: string; tls: boolean }): Promise<Started> {
     this.tls = options.tls;
-    this.started = (await this.tell({ do: "start", ...options })) as Started;
+    this.started = (await this.send({ do: "start", ...options })) as Started;
     return this.started;
   }
 
-  tell(command: Command): Promise<unknown> {
+  send(command: Command): Promise<unknown> {
     return new Promise((resolve, reject) => {
       const onExit = (code: number | null) => reject(new Error(`the server of the benchmark ended with code ${code}`));
       this.child.once("message", (message: { ok: boolean; answer: unknown; error?: string }) => {
@@ -50,7 +50,7 @@ export class ServerHandle {
   }
 
   async usage(): Promise<Usage> {
-    return (await this.tell({ do: "usage" })) as Usage;
+    return (await this.send({ do: "usage" })) as Usage;
   }
 
   peer(): Peer {

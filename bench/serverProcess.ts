@@ -33,13 +33,13 @@ export type Command =
 let server: ApiServer | undefined;
 
 process.on("message", (command: Command) => {
-  obey(command).then(
+  execute(command).then(
     (answer) => process.send?.({ ok: true, answer }),
     (error: unknown) => process.send?.({ ok: false, error: error instanceof Error ? error.stack : String(error) }),
   );
 });
 
-async function obey(command: Command): Promise<unknown> {
+async function execute(command: Command): Promise<unknown> {
   switch (command.do) {
     case "start":
       return start(command);

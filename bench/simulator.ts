@@ -1,6 +1,6 @@
 import { performance } from "node:perf_hooks";
 import { coresHere, seedsOnCores } from "../src/cli/simulator/seedsOnCores.ts";
-import { podSetScenario } from "../src/sim/guineaPig/scenario.ts";
+import { podSetScenario } from "../src/sim/podSets/scenario.ts";
 import { Schedule } from "../src/sim/schedule.ts";
 import type { Figure } from "./figure.ts";
 

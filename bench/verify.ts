@@ -44,8 +44,8 @@ async function benchSize(size: number, folder: string, hasPeer: boolean): Promis
     const { kubeconfig } = await server.start({ tls: true });
     const file = join(folder, `kubeconfig-${size}`);
     await writeFile(file, kubeconfig, { mode: 0o600 });
-    await server.tell({ do: "fillNodes", count: Math.ceil(size / podsPerNode) });
-    await server.tell({ do: "fillPods", count: size, perNode: podsPerNode });
+    await server.send({ do: "fillNodes", count: Math.ceil(size / podsPerNode) });
+    await server.send({ do: "fillPods", count: size, perNode: podsPerNode });
     // The program that runs us: where its parts lie differs between compiled and joined files.
     const args = [process.argv[1] ?? "", "verify", "--kubeconfig", file, "--settle", "0", "-o", "json"];
     const peer = `kubectl --kubeconfig "$1" get pods -A -o json | jq "$2"`;
@@ -93,7 +93,7 @@ async function benchSize(size: number, folder: string, hasPeer: boolean): Promis
         : { name: `verify ${name}, against kubectl and jq: not measured`, value: 0, unit: "" },
     ];
   } finally {
-    await server.tell({ do: "stop" }).catch(() => {});
+    await server.send({ do: "stop" }).catch(() => {});
     server.kill();
   }
 }

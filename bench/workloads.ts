@@ -9,7 +9,7 @@ import { systemRandom } from "../src/adapters/systemRandom.ts";
 import { inProcessKube } from "../src/apiserver/kubeApi.ts";
 import { type ApiServer, startApiServer } from "../src/apiserver/startApiServer.ts";
 import { Controllers } from "../src/control/runtime/controllers.ts";
-import { MetricsBook } from "../src/control/runtime/metricsBook.ts";
+import { MemoryMetrics } from "../src/control/runtime/memoryMetrics.ts";
 import { workloads } from "../src/control/workloads/workloads.ts";
 import type { KubeObject } from "../src/model/objects/object.ts";
 import type { KubeApi } from "../src/ports/kubeApi.ts";
@@ -89,7 +89,7 @@ async function rawCreates(kube: KubeApi): Promise<void> {
 }
 
 async function byDeployment(kube: KubeApi, { core }: ApiServer): Promise<void> {
-  const ports = { kube, clock: systemClock(), random: systemRandom(), log: quiet, metrics: new MetricsBook() };
+  const ports = { kube, clock: systemClock(), random: systemRandom(), log: quiet, metrics: new MemoryMetrics() };
   const controllers = new Controllers(ports, { fieldManager: "bench", graceMs: 100 });
   workloads.add(controllers);
   await controllers.start();

@@ -7,11 +7,11 @@ import type { Scenario } from "../src/sim/scenario.ts";
 import { kinds, plain } from "../src/sim/sceneKit.ts";
 
 /**
- * A reported race, kept so that it can be replayed: the mistake, isolated; the invariant that catches it; and the way
- * without it. An exhibit whose mistake stops failing shows nothing any more, and fails the tests.
+ * A reported race that can be replayed: the bug in isolation, the invariant that catches it, and the fix. The tests
+ * fail when a buggy variant stops violating its invariant.
  */
 export interface Exhibit {
-  /** As in the field's list of races. */
+  /** The number of the race in the museum. */
   readonly number: number;
   readonly slug: string;
   readonly title: string;
@@ -19,11 +19,11 @@ export interface Exhibit {
   readonly source: string;
   /** The invariant that catches it. */
   readonly invariant: string;
-  /** What happens, on one screen. */
+  /** The schedule as a diagram. */
   readonly story: string;
-  /** Without the mistake. */
+  /** The variant without the bug. */
   readonly fixed: Variant;
-  /** With it; the first is what `--buggy` means. */
+  /** The variants with the bug; `--buggy` runs the first. */
   readonly buggy: readonly BuggyVariant[];
 }
 
@@ -36,14 +36,15 @@ export interface Variant {
 export interface BuggyVariant extends Variant {
   /** The invariant that catches it, where that is not the exhibit's. */
   readonly invariant?: string;
-  /** It fails within this many first seeds. */
+  /** The variant fails within this number of seeds. */
   readonly firstSeeds: number;
-  /** What chance has to decide for it to fail every time; everything else is calm. */
+  /** Decisions with which the variant always fails, without any other fault. */
   readonly schedule: readonly Drawn[];
 }
 
 /**
- * What the scenes of the museum have in common. Late writes land within eight seconds, so silence is longer than that.
+ * The common settings of the scenarios of the museum. Late writes take effect within eight seconds, so quiescence takes
+ * longer than that.
  */
 export function scene(options: {
   slug: string;

@@ -46,7 +46,7 @@ import { adoptedPhantom, clearedFlag, lateClaim, leftoverVictims } from "./sched
 import { removedWithPod } from "./scheduling/removedWithPod.ts";
 import { movedPod, shrunkCapacity } from "./scheduling/tornBooks.ts";
 
-/** The race museum. Parts add their own exhibits here. */
+/** The race museum. */
 export const exhibits: readonly Exhibit[] = [
   lateHandler,
   tornRead,
@@ -117,13 +117,13 @@ export function variantsOf(exhibit: Exhibit): readonly Variant[] {
   return [exhibit.fixed, ...exhibit.buggy];
 }
 
-/** What a variant did on a schedule, and on seeds. */
+/** The results of a variant with its recorded decisions and with seeds. */
 export interface ExhibitResult {
   readonly onSchedule: readonly SeedResult[];
   readonly onSeeds: SeedsResult;
 }
 
-/** Plays the schedules of the exhibit (a buggy variant only its own), then seeds. */
+/** Runs the recorded decisions of the exhibit (of a buggy variant only its own), then seeds. */
 export async function playExhibit(
   exhibit: Exhibit,
   variant: Variant,
@@ -137,7 +137,7 @@ export async function playExhibit(
   return { onSchedule, onSeeds: await runSeeds(variant.scenario, seeds) };
 }
 
-/** The invariant that must break; undefined for the variant without the mistake. */
+/** The invariant that must be violated; undefined for the fixed variant. */
 export function invariantOf(exhibit: Exhibit, variant: Variant): string | undefined {
   return isBuggy(variant) ? (variant.invariant ?? exhibit.invariant) : undefined;
 }

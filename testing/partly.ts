@@ -1,12 +1,12 @@
-/** What a fixture says of an object: any of its fields, down to the last one, by their own names and types. */
+/** A deep partial type: any fields of an object with their types. */
 export type Partly<V> = V extends readonly (infer E)[]
   ? readonly Partly<E>[]
   : V extends object
     ? { readonly [F in keyof V]?: Partly<V[F]> }
     : V;
 
-/** For tests: an object that says only what the test is about. The compiler checks what it says. */
+/** A partial object for tests; the compiler checks the given fields. */
 export function partly<T>(said: Partly<T>): T {
-  // The rest is not there: a test that needs more of the object says more.
+  // The other fields are missing at run time.
   return said as unknown as T;
 }

@@ -1,9 +1,19 @@
 // Makes a fresh clone runnable: installs packages when the lock file changed, compiles when the sources did.
 // Plain JavaScript, because nothing is installed when it runs first. A second call finds its stamps and ends at once.
-import { spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
-import { lstatSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -16,27 +26,29 @@ if (major < 20 || (major === 20 && minor < 19)) {
   process.exit(2);
 }
 
-install();
+await install();
 if (!installOnly) await build();
 
-function install() {
+async function install() {
   const lock = readFileSync(join(root, "package-lock.json"));
   const wanted = createHash("sha256").update(lock).digest("hex");
   const stamp = join(root, "node_modules", ".muster-installed");
-  if (readText(stamp) === wanted) return;
-  // `npm ci` empties the folder first. A link leads to somebody else's: whoever made it keeps it up to date.
+  // npm writes its own lock file last, and removes it first: without it the folder is not complete.
+  if (readText(stamp) === wanted && existsSync(join(root, "node_modules", ".package-lock.json"))) return;
+  // `npm ci` empties the folder first. A linked folder belongs to another clone, which keeps it up to date.
   if (lstatSync(join(root, "node_modules"), { throwIfNoEntry: false })?.isSymbolicLink()) return;
-  // Whoever has run `npm ci` by hand need not wait for it twice.
+  // After `npm ci` by hand nothing is left to do.
   if (isInstalled(JSON.parse(lock.toString("utf8")))) {
     writeFileSync(stamp, wanted);
     return;
   }
+  rmSync(stamp, { force: true });
   say("installing packages (once per version of package-lock.json) ...");
-  run("npm", ["ci", "--no-audit", "--no-fund", "--loglevel=error"], "the packages could not be installed");
+  await run("npm", ["ci", "--no-audit", "--no-fund", "--loglevel=error"], "the packages could not be installed");
   writeFileSync(stamp, wanted);
 }
 
-/** Whether npm has put there exactly what the lock file asks for; it notes that when it is done. */
+/** Whether node_modules is exactly what the lock file describes, by the record that npm writes at the end. */
 function isInstalled({ packages }) {
   const text = readText(join(root, "node_modules", ".package-lock.json"));
   const there = text === "" ? {} : JSON.parse(text).packages;
@@ -51,10 +63,15 @@ function isInstalled({ packages }) {
 async function build() {
   const stamp = join(root, "dist", ".muster-built");
   const wanted = fingerprint();
-  if (readText(stamp) === wanted) return;
+  if (readText(stamp) === wanted) {
+    // The launcher compares times: a file that was saved without a change is not looked at again.
+    utimesSync(stamp, new Date(), new Date());
+    return;
+  }
   say("compiling ...");
-  run(process.execPath, [join(root, "node_modules/typescript/bin/tsc"), "-b"], "the sources do not compile");
+  await run(process.execPath, [join(root, "node_modules/typescript/bin/tsc"), "-b"], "the sources do not compile");
   await bundle();
+  await buildPage();
   mkdirSync(join(root, "dist"), { recursive: true });
   writeFileSync(stamp, wanted);
 }
@@ -101,19 +118,50 @@ async function bundle() {
   });
 }
 
-function run(command, args, problem) {
-  const { status, error } = spawnSync(command, args, {
+/** The window's page as static files, and the list of them: the server reads nothing else. */
+async function buildPage() {
+  const { build: buildVite } = await import("vite");
+  await buildVite({ configFile: join(root, "src/dashboard/vite.config.ts") });
+  const folder = join(root, "dist/dashboard");
+  const names = readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(folder, join(entry.parentPath, entry.name)).replaceAll("\\", "/"));
+  writeFileSync(join(folder, "files.json"), JSON.stringify(names.sort()));
+}
+
+/**
+ * Runs a program to its end. Ctrl-C ends it too, and this process waits for it: npm would otherwise go on changing
+ * node_modules behind the back of the next call.
+ */
+async function run(command, args, problem) {
+  let signal;
+  const child = spawn(command, args, {
     cwd: root,
     stdio: ["ignore", process.stderr, process.stderr],
     shell: process.platform === "win32",
   });
+  const stop = (name) => {
+    signal = name;
+    // A terminal sends its signal to all of them; a second one changes nothing.
+    child.kill(name);
+  };
+  for (const name of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(name, stop);
+  const { status, error } = await new Promise((done) => {
+    child.once("error", (cause) => done({ status: 1, error: cause }));
+    child.once("exit", (code) => done({ status: code }));
+  });
+  for (const name of ["SIGINT", "SIGTERM", "SIGHUP"]) process.off(name, stop);
+  if (signal !== undefined) {
+    say("stopped; the next call continues");
+    process.exit(signal === "SIGINT" ? 130 : 143);
+  }
   if (status === 0) return;
   process.stderr.write(`muster: ${problem}${error === undefined ? "" : `: ${error.message}`} (set-up-failed)\n`);
   process.stderr.write("  try: read the lines above; `npm ci && npx tsc -b` repeats the same steps by hand\n");
   process.exit(1);
 }
 
-/** Tests are no part of the program: editing one does not ask for a build. */
+/** Tests are not part of the program: a changed test needs no build. */
 function filesBelow(folder) {
   let count = 0;
   let newest = 0;

@@ -1,7 +1,7 @@
 import { binderComponent } from "../../src/control/bind/binderComponent.ts";
 import type { Controllers } from "../../src/control/runtime/controllers.ts";
 import { oneReservationPerGroup, reservationsOutliveTheirUsers } from "../../src/sim/bind/invariants.ts";
-import { kubelets, makeNamespaces, submit, takeAway } from "../../src/sim/bind/scenario.ts";
+import { kubelets, makeNamespaces, removePod, submit } from "../../src/sim/bind/scenario.ts";
 import { controllersProcess } from "../../src/sim/controllersProcess.ts";
 import type { Invariant } from "../../src/sim/invariant.ts";
 import type { Scenario } from "../../src/sim/scenario.ts";
@@ -20,7 +20,7 @@ const play = (
   add: (controllers: Controllers) => void,
 ): Scenario => ({
   name: `race/${slug}/${variant}`,
-  about: "two pods share a GPU, and one is bound while the other one goes",
+  about: "two pods share a GPU, and one is bound while the other one is deleted",
   components: [binder, nodes],
   serverLoops: true,
   faults: ["watch-delay", "watch-reorder", "stream-cut", "slow-call", "timeout-after", "timeout-before"],
@@ -33,10 +33,10 @@ const play = (
       for (let round = 0; round < 8; round++) {
         await submit(ports, round % 2);
         await ports.sleep(500);
-        if (round > 0) await takeAway(ports, `p${(round + 1) % 2}`);
+        if (round > 0) await removePod(ports, `p${(round + 1) % 2}`);
         await ports.sleep(100);
       }
-      for (const name of ["p0", "p1"]) await takeAway(ports, name);
+      for (const name of ["p0", "p1"]) await removePod(ports, name);
     }),
   ],
   faultPhaseMs: 8_000,
@@ -51,7 +51,7 @@ const playLost = (variant: string, add: (controllers: Controllers) => void): Sce
 export const lostReservation: Exhibit = {
   number: 8,
   slug: "lost-reservation",
-  title: "A reservation is deleted under a pod that is just being bound",
+  title: "A reservation is deleted while a pod is being bound to it",
   source: "kai-scheduler/KAI-Scheduler#1103, #1104",
   invariant: "I2",
   story: `
@@ -81,7 +81,7 @@ export const lostReservation: Exhibit = {
       about: "unless the cache shows an active BindRequest",
       scenario: playLost("upstream", (controllers) => addRacingBinder(controllers, "cached-requests")),
       firstSeeds: 20,
-      // Both watches lag: that the bind is done is seen before the label that it wrote.
+      // Both watches lag: the success of the bind is observed before the label that it wrote.
       schedule: [
         { key: "binder|watch|/pods#1|MODIFIED|p0#1|late|watch-reorder", value: 1_795_033 },
         { key: "binder|watch|scheduling.run.ai/bindrequests#1|MODIFIED|p0#1|late|watch-reorder", value: 500_000 },
@@ -92,7 +92,7 @@ export const lostReservation: Exhibit = {
       about: "a fresh read and the version as precondition, but pods that rely on it do not write to it",
       scenario: playLost("no-touch", (controllers) => addRacingBinder(controllers, "fresh-read")),
       firstSeeds: 200,
-      // The delete was decided on a fresh read, timed out, and lands a second later.
+      // The delete was decided on a fresh read, timed out, and takes effect a second later.
       schedule: [
         { key: "kubelets|watch|/pods#1|ADDED|p1#2|watch-delay", value: 721_489 },
         {
@@ -110,7 +110,7 @@ const playTwo = (variant: string, add: (controllers: Controllers) => void): Scen
 export const twoReservations: Exhibit = {
   number: 9,
   slug: "two-reservations",
-  title: "Two binds of one group make two reservations, on two GPUs",
+  title: "Two binds of one group create two reservations, on two GPUs",
   source: "kai-scheduler/KAI-Scheduler#1673, #1693",
   invariant: "I3",
   story: `
@@ -123,13 +123,13 @@ export const twoReservations: Exhibit = {
   The name is worked out from node and group, so the second create meets the first one.`,
   fixed: {
     name: "fixed",
-    about: "the name is derived",
+    about: "the name of the reservation is derived from the group",
     scenario: playTwo("fixed", (controllers) => binder.add(controllers)),
   },
   buggy: [
     {
       name: "drawn-name",
-      about: "the name is drawn",
+      about: "the name of the reservation is random",
       scenario: playTwo("drawn-name", (controllers) => addRacingBinder(controllers, "cached-requests", "drawn")),
       firstSeeds: 20,
       schedule: [{ key: "binder|watch|/pods#1|ADDED|p0#1|late|watch-reorder", value: 2_798_591 }],

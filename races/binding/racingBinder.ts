@@ -18,12 +18,12 @@ import { gpuGroupsOfLabels, isReservationPod, labelKeys } from "../../src/model/
 import type { Cancel } from "../../src/ports/cancel.ts";
 import { kinds } from "../../src/sim/sceneKit.ts";
 
-/** What a binder asks before it deletes a reservation. */
+/** What a binder checks before it deletes a reservation. */
 export type Rule = "nothing" | "cached-requests" | "fresh-read";
 
 /**
- * A binder like upstream's, as far as the race is concerned: it cleans up at the start of every bind and when a pod is
- * gone, and trusts its cache about the users of a group.
+ * A binder like upstream's: it cleans up at the start of every bind and when a pod is deleted, and trusts its cache
+ * about the users of a group.
  */
 export function addRacingBinder(controllers: Controllers, rule: Rule, names: "derived" | "drawn" = "derived"): void {
   const pods = controllers.cache(kinds.pods);
@@ -58,7 +58,7 @@ export function addRacingBinder(controllers: Controllers, rule: Rule, names: "de
     const [known] = inCache(group, isReservationPod);
     if (known !== undefined && rule !== "fresh-read") return deviceOf(known);
     const made = newReservation({ node, group, users: [], options: reservationDefaults }) as unknown as KubeObject;
-    // On its node from the first, as upstream has it.
+    // Created with its node name, as upstream does.
     const object = { ...made, spec: { ...(made["spec"] as object), nodeName: node } } as KubeObject;
     const { namespace = "", name } = object.metadata;
     if (names === "drawn") {
@@ -87,7 +87,7 @@ export function addRacingBinder(controllers: Controllers, rule: Rule, names: "de
       const request = requests.get(key) as unknown as BindRequest | undefined;
       const pod = pods.get(key) as unknown as Pod | undefined;
       if (request === undefined || !isPending(request)) {
-        // Its pod has ended or is gone: the pods that shared with it may be gone as well.
+        // The pod has ended or is deleted: the other pods of its group may be deleted as well.
         for (const group of request?.spec?.selectedGPUGroups ?? ["g0"]) await cleanUp(group, cancel);
         return undefined;
       }
@@ -108,12 +108,12 @@ export function addRacingBinder(controllers: Controllers, rule: Rule, names: "de
       }
       const { uid, resourceVersion, namespace = "", name } = request.metadata;
       const body = { metadata: { uid, resourceVersion }, status: { phase: "Succeeded" as const } };
-      const said = await kube.patch(
+      const outcome = await kube.patch(
         { ...bindRequestRef, namespace, name, subresource: "status" },
         { type: "merge", body },
         { cancel },
       );
-      return said.ok ? undefined : reconcileResultOf(said);
+      return outcome.ok ? undefined : reconcileResultOf(outcome);
     },
   });
 }

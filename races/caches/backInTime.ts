@@ -1,15 +1,15 @@
 import type { ActorPorts } from "../../src/sim/actor.ts";
 import { runControllers } from "../../src/sim/controllersProcess.ts";
-import { mirrorsAreComplete, neverGoesBack } from "../../src/sim/invariants/general.ts";
+import { cachesAreComplete, neverGoesBack } from "../../src/sim/invariants/general.ts";
 import { at, configMap, every, kinds, person, process } from "../../src/sim/sceneKit.ts";
 import { type Exhibit, scene } from "../exhibit.ts";
 
-/** The product's own cache: whatever the server answers, it never goes back in time. */
+/** The product's own cache, which never goes back to an older revision. */
 function follow(ports: ActorPorts): Promise<void> {
   return runControllers(ports, (controllers) => void controllers.cache(kinds.configMaps));
 }
 
-/** The mistake: 0 means "anything will do", also what is older than what this client has seen. */
+/** The bug: resourceVersion 0 accepts any revision, also one older than what this client has observed. */
 function listAnything(ports: ActorPorts): Promise<void> {
   return every(ports, 200, async () => {
     const list = await ports.kube.list(kinds.configMaps, { resourceVersion: "0" });
@@ -21,7 +21,7 @@ const play = (variant: string, floor: boolean) =>
   scene({
     slug: "back-in-time",
     variant,
-    about: "a client lists again, and each time another replica of the API may answer",
+    about: "a client relists, and each time another replica of the API may answer",
     faults: [
       "stale-read",
       "lagging-replica",
@@ -31,7 +31,7 @@ const play = (variant: string, floor: boolean) =>
       "compaction-gap",
       "slow-call",
     ],
-    invariants: [neverGoesBack, mirrorsAreComplete],
+    invariants: [neverGoesBack, cachesAreComplete],
     setUp: async (kube) => {
       await kube.create(kinds.configMaps, configMap("c"));
     },
@@ -52,7 +52,7 @@ const play = (variant: string, floor: boolean) =>
 export const backInTime: Exhibit = {
   number: 50,
   slug: "back-in-time",
-  title: "A list from a replica that lags moves a client back in time",
+  title: "A list from a lagging replica moves a client back in time",
   source: "kubernetes/kubernetes#59848, #67998, #83520",
   invariant: "I8",
   story: `
@@ -62,16 +62,16 @@ export const backInTime: Exhibit = {
   list, any revision     ------------------------------->  31: pod p exists
   runs p again, on this node, while it runs on another
   A client remembers the newest revision it has seen, and refuses an answer that is older.`,
-  fixed: { name: "fixed", about: "an older list is refused, and asked for again", scenario: play("fixed", true) },
+  fixed: { name: "fixed", about: "an older list is rejected and repeated", scenario: play("fixed", true) },
   buggy: [
     {
       name: "any-revision",
-      about: "lists take what they get",
+      about: "any list is accepted",
       scenario: play("any-revision", false),
       firstSeeds: 20,
       schedule: [
         { key: "kubelet|list|/configmaps#4|stale-read", value: 700 },
-        // The same by a watch: it loses an event, and a lagging replica answers the list.
+        // The same by a watch: it loses an event, and a lagging replica serves the list.
         { key: "kubelet|watch|/configmaps#1|MODIFIED|c#9|dropped-event", value: 100 },
         { key: "kubelet|watch|/configmaps#2|lagging-replica", value: 700 },
       ],

@@ -3,14 +3,19 @@ import type { KubeList } from "../../src/ports/kubeApi.ts";
 import type { ActorPorts, ActorSpec } from "../../src/sim/actor.ts";
 import { kinds, person } from "../../src/sim/sceneKit.ts";
 import { busyCluster, busyNode } from "../../src/sim/verify/busyCluster.ts";
-import { errorsAreUnknown, numbersAddUp, saidLine, saidVerdict } from "../../src/sim/verify/observedVerdicts.ts";
+import {
+  errorsAreUnknown,
+  numbersAddUp,
+  reportedLine,
+  reportedVerdict,
+} from "../../src/sim/verify/observedVerdicts.ts";
 import { verifyOnce } from "../../src/sim/verify/verifier.ts";
 import { type Exhibit, scene } from "../exhibit.ts";
 
 const rounds = 20;
 const pauseMs = 120;
 
-/** The mistake as it was: five questions at five moments, put together into one line. */
+/** The bug: five queries at five times, combined into one line. */
 async function fiveQueries(ports: ActorPorts, errorIsZero: boolean): Promise<void> {
   let readErrors = 0;
   const ask = async (fieldSelector?: string): Promise<number | undefined> => {
@@ -27,14 +32,14 @@ async function fiveQueries(ports: ActorPorts, errorIsZero: boolean): Promise<voi
   const pending = await ask("status.phase=Pending");
   const failed = await ask("status.phase=Failed");
   const unscheduled = await ask("status.phase=Pending,spec.nodeName=");
-  // The other half of the mistake is kept apart: this one only reports when it has all its numbers.
+  // The handling of errors is a separate variant: this one reports only when all its queries succeeded.
   if (total === undefined || running === undefined || pending === undefined) return;
   if (failed === undefined || unscheduled === undefined) return;
-  if (!errorIsZero) ports.observe(saidLine, { total, running, pending, unscheduled, failed });
-  ports.observe(saidVerdict, { passed: unscheduled === 0 && failed === 0, total, readErrors });
+  if (!errorIsZero) ports.observe(reportedLine, { total, running, pending, unscheduled, failed });
+  ports.observe(reportedVerdict, { passed: unscheduled === 0 && failed === 0, total, readErrors });
 }
 
-/** One look after the other while pods are made and bound. */
+/** Repeats the check while pods are created and bound. */
 function verifier(look: (ports: ActorPorts) => Promise<unknown>): ActorSpec {
   return person("verifier", async (ports) => {
     for (let round = 0; round < rounds; round++) {
@@ -60,7 +65,7 @@ const play = (variant: string, look: (ports: ActorPorts) => Promise<unknown>) =>
 export const fiveQueries43: Exhibit = {
   number: 43,
   slug: "five-queries",
-  title: "Five queries at five moments print a sum that cannot be, and an outage reads as nothing wrong",
+  title: "Five queries at five times print inconsistent sums, and an outage looks like success",
   source: "NVIDIA/aicr#1090, #1092",
   invariant: "I6",
   story: `
@@ -75,13 +80,13 @@ export const fiveQueries43: Exhibit = {
   One list at one revision has no such line in it, and without a list there is no verdict.`,
   fixed: {
     name: "fixed",
-    about: "one snapshot of all kinds at one revision; an error is no answer",
+    about: "one snapshot of all kinds at one revision; an error is not a result",
     scenario: play("fixed", (ports) => verifyOnce(ports, { settleMs: 0, checks: ["S1"], excluded: [] })),
   },
   buggy: [
     {
       name: "five-lists",
-      about: "five lists one after the other make one line",
+      about: "five lists one after the other give one line",
       scenario: play("five-lists", (ports) => fiveQueries(ports, false)),
       firstSeeds: 20,
       schedule: [{ key: "verifier|list|/pods//#2|request|slow-call", value: 800_000 }],

@@ -1,7 +1,7 @@
 import type { Controllers } from "../../src/control/runtime/controllers.ts";
 import { type ReconcileResult, reconcileResultOf } from "../../src/control/runtime/loop.ts";
 import { forMapped, forObject, kindSource } from "../../src/control/runtime/sources.ts";
-import { places } from "../../src/model/gang/keys.ts";
+import { gangResources } from "../../src/model/gang/keys.ts";
 import type { ActorPorts, ActorSpec } from "../../src/sim/actor.ts";
 import { controllersProcess } from "../../src/sim/controllersProcess.ts";
 import type { Invariant } from "../../src/sim/invariant.ts";
@@ -14,7 +14,7 @@ const wanted = 2;
 
 const namesakesAreFilled: Invariant = {
   id: "I17",
-  fact: "at rest a set that was made again has all its pods",
+  fact: "at rest a recreated set has all its pods",
   begin: ({ store }) => ({
     atRest: () => {
       const set = store.get("grove.io/podcliquesets", "default", "red");
@@ -29,13 +29,13 @@ const namesakesAreFilled: Invariant = {
   }),
 };
 
-/** What was created and not yet seen counts, under the name of the set: a namesake inherits it. */
+/** Expectations are kept by the name of the set, so that a recreated set inherits them. */
 function expectByName(controllers: Controllers, { random }: ActorPorts): void {
-  const sets = controllers.cache(places.PodCliqueSet);
+  const sets = controllers.cache(gangResources.PodCliqueSet);
   const pods = controllers.cache(kinds.pods);
   const expected = new Map<string, Set<string>>();
   pods.onEvent(({ type, object }) => {
-    // A pod that is shown is expected no longer, and neither is one that is shown to be gone.
+    // An observed pod fulfils its expectation, and so does an observed deletion.
     if (type !== "updated") for (const uids of expected.values()) uids.delete(object.metadata.uid);
   });
   controllers.add({
@@ -78,13 +78,13 @@ const play = (variant: string, operator: () => ActorSpec) =>
   gangScene({
     slug: "inherited-expectation",
     variant,
-    about: "a set is deleted and made again while its operator's watch loses events",
+    about: "a set is deleted and recreated while the watch of its operator loses events",
     faults: ["dropped-event", "stream-cut", "watch-delay", "compaction-gap", "slow-call"],
     invariants: [namesakesAreFilled],
     operator,
     user: async (ports) => {
       for (let round = 0; round < 5; round++) {
-        await ports.kube.create(places.PodCliqueSet, pairSet("red"));
+        await ports.kube.create(gangResources.PodCliqueSet, pairSet("red"));
         await ports.sleep(300 + (ports.random.uint32() % 500));
         await ports.kube.delete(setRef("red"), { propagationPolicy: "Background" });
         await ports.sleep(50 + (ports.random.uint32() % 500));
@@ -96,7 +96,7 @@ const play = (variant: string, operator: () => ActorSpec) =>
 export const inheritedExpectation: Exhibit = {
   number: 17,
   slug: "inherited-expectation",
-  title: "A re-created object inherits the expectations of its deleted namesake, and waits for ever",
+  title: "A recreated object inherits the expectations of its deleted predecessor, and waits for ever",
   source: "ai-dynamo/grove#782, #783",
   invariant: "I17",
   story: `

@@ -4,12 +4,12 @@ import { forObject, kindSource } from "../../src/control/runtime/sources.ts";
 import { expectedOf, type Intent } from "../../src/model/intent.ts";
 import type { ActorPorts } from "../../src/sim/actor.ts";
 import { controllersProcess } from "../../src/sim/controllersProcess.ts";
-import { setNamed } from "../../src/sim/guineaPig/user.ts";
 import { statusKeepsUp } from "../../src/sim/invariants/general.ts";
+import { setNamed } from "../../src/sim/podSets/user.ts";
 import { at, carryOut, inFlightOf, kinds, person } from "../../src/sim/sceneKit.ts";
 import { type Exhibit, scene } from "../exhibit.ts";
 
-/** Says in the status of every set which generation of it was seen. */
+/** Writes observedGeneration into the status of every set. */
 function report(controllers: Controllers, ports: ActorPorts, guarded: boolean): void {
   const sets = controllers.cache(kinds.replicaSets);
   const inFlight = inFlightOf(controllers, [kinds.replicaSets]);
@@ -18,9 +18,9 @@ function report(controllers: Controllers, ports: ActorPorts, guarded: boolean): 
     sources: [kindSource(sets, forObject())],
     reconcile: async (key, turn) => {
       const set = sets.get(key);
-      const { observedGeneration: told } = (set?.["status"] ?? {}) as { observedGeneration?: number };
+      const { observedGeneration: reported } = (set?.["status"] ?? {}) as { observedGeneration?: number };
       const { generation: observedGeneration = 0 } = set?.metadata ?? {};
-      if (set === undefined || told === observedGeneration) return undefined;
+      if (set === undefined || reported === observedGeneration) return undefined;
       const target = at(kinds.replicaSets, set.metadata.name);
       const patch = { status: { replicas: 0, observedGeneration } };
       if (guarded) {
@@ -28,7 +28,7 @@ function report(controllers: Controllers, ports: ActorPorts, guarded: boolean): 
         const intent: Intent = { type: "patch", subresource: "status", target, expected: expectedOf(set), patch, why };
         return carryOut(inFlight, { intent, effects: [] }, turn);
       }
-      // The mistake: a patch without a version is as good tomorrow as today.
+      // The bug: a patch without a resourceVersion takes effect at any later time.
       const outcome = await ports.kube.patch({ ...target, subresource: "status" }, { type: "merge", body: patch });
       return outcome.ok ? undefined : reconcileResultOf(outcome);
     },
@@ -39,7 +39,7 @@ const play = (variant: string, guarded: boolean) =>
   scene({
     slug: "late-status",
     variant,
-    about: "a controller reports what it has seen of a set that keeps changing",
+    about: "a controller writes the status of a set that keeps changing",
     faults: ["timeout-before", "slow-call", "watch-delay"],
     invariants: [statusKeepsUp],
     setUp: async (kube) => {
@@ -60,7 +60,7 @@ const play = (variant: string, guarded: boolean) =>
 export const lateStatus: Exhibit = {
   number: 56,
   slug: "late-status",
-  title: "A status patch that timed out lands later and overwrites a newer truth",
+  title: "A status patch that timed out takes effect later and overwrites a newer status",
   source: "kubernetes/kubernetes#139602; kubernetes-sigs/kueue#6789",
   invariant: "I22",
   story: `

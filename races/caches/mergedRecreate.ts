@@ -6,10 +6,10 @@ import { at, every, inFlightOf, kinds, person, pod } from "../../src/sim/sceneKi
 import type { KindChange } from "../../src/snapshot/kindTable.ts";
 import { type Exhibit, scene } from "../exhibit.ts";
 
-/** Counts the pods of the node, and says what it counts. */
+/** Counts the pods of the node, and reports the count. */
 function countPods(controllers: Controllers, ports: ActorPorts, atomic: boolean): void {
   const pods = controllers.cache(kinds.pods);
-  const { picture } = inFlightOf<string>(controllers, [kinds.pods], {
+  const { assumeCache } = inFlightOf<string>(controllers, [kinds.pods], {
     "/pods": ({ metadata }) => [{ key: metadata.uid, value: "n1" }],
   });
   const careless = new Set<string>();
@@ -18,7 +18,7 @@ function countPods(controllers: Controllers, ports: ActorPorts, atomic: boolean)
       if (type !== "deleted") careless.add(object.metadata.uid);
       else {
         careless.delete(object.metadata.uid);
-        // The mistake: the lock is given back between taking the old pod out and putting the new one in.
+        // The bug: the lock is released between the removal of the old pod and the insertion of the new one.
         await ports.sleep(2);
       }
     }
@@ -26,8 +26,8 @@ function countPods(controllers: Controllers, ports: ActorPorts, atomic: boolean)
   if (!atomic) pods.onChanges((changes) => void inTwoSteps(changes));
   const report = (): void => {
     if (!pods.hasSynced) return;
-    const { revision, counted } = picture.snapshot();
-    ports.observe("picture", { revision: Number(revision), held: atomic ? [...counted()].length : careless.size });
+    const { revision, counted } = assumeCache.snapshot();
+    ports.observe("assumeCache", { revision: Number(revision), held: atomic ? [...counted()].length : careless.size });
   };
   void every(ports, 1, report);
 }
@@ -36,7 +36,7 @@ const numbersFromOneRevision: Invariant = {
   id: "I6",
   fact: "all reported numbers come from one revision",
   begin: ({ store }) => {
-    // Kept here, because the store may forget its past.
+    // Kept here, because the store may compact its history.
     const counts: { revision: number; there: number }[] = [];
     return {
       commit: ({ event }) => {
@@ -46,7 +46,7 @@ const numbersFromOneRevision: Invariant = {
         return undefined;
       },
       observe: (actor, what, value) => {
-        if (what !== "picture") return undefined;
+        if (what !== "assumeCache") return undefined;
         const { revision, held } = value as { revision: number; held: number };
         const there = counts.findLast((count) => count.revision <= revision)?.there ?? 0;
         return held === there
@@ -61,7 +61,7 @@ const play = (variant: string, atomic: boolean) =>
   scene({
     slug: "merged-recreate",
     variant,
-    about: "a scheduler counts the pods of a node while one of them is deleted and made again",
+    about: "a scheduler counts the pods of a node while one of them is deleted and recreated",
     faults: ["dropped-event", "compaction-gap", "stream-cut", "watch-delay"],
     invariants: [numbersFromOneRevision],
     setUp: async (kube) => {
@@ -82,7 +82,7 @@ const play = (variant: string, atomic: boolean) =>
 export const mergedRecreate: Exhibit = {
   number: 14,
   slug: "merged-recreate",
-  title: "A pod deleted and made again reaches the cache as one update, applied in two steps",
+  title: "A deleted and recreated pod reaches the cache as one update, which is applied in two steps",
   source: "kubernetes/kubernetes#106545",
   invariant: "I6",
   story: `
@@ -93,12 +93,12 @@ export const mergedRecreate: Exhibit = {
                                               takes the old a out of the node's count
                     node n1 holds one pod     another thread reads: n1 is empty   <-- never true
                                               puts the new a in
-  The picture must change in one piece: out and in without a gap.`,
-  fixed: { name: "fixed", about: "old out and new in are one step", scenario: play("fixed", true) },
+  The cache must change atomically: removal and insertion in one step.`,
+  fixed: { name: "fixed", about: "removal and insertion are one step", scenario: play("fixed", true) },
   buggy: [
     {
       name: "two-steps",
-      about: "others may look between out and in",
+      about: "readers see the cache between removal and insertion",
       scenario: play("two-steps", false),
       firstSeeds: 50,
       schedule: [{ key: "scheduler|watch|/pods#1|DELETED|a#1|dropped-event", value: 200 }],

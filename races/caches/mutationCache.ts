@@ -12,22 +12,22 @@ import { type Exhibit, scene } from "../exhibit.ts";
 
 const sliceIsThere: Invariant = {
   id: "I8",
-  fact: "what was deleted is not believed to exist: at rest the slice has been made again",
+  fact: "at rest a deleted slice has been recreated",
   begin: ({ store }) => ({
     atRest: () =>
       store.get("/configmaps", "default", "slice") === undefined
-        ? "the slice is gone and is not created again"
+        ? "the slice is deleted and was not recreated"
         : undefined,
   }),
 };
 
 const slice = at(kinds.configMaps, "slice");
 
-/** Keeps one slice in existence. Its own writes count until the watch has passed their revision. */
+/** Recreates one slice when it is deleted. Its own writes count until the watch has passed their revision. */
 function keepSlice(controllers: Controllers): void {
   const maps = controllers.cache(kinds.configMaps);
-  // The end of an intent by a list has no event: an object that came and went unseen. So the end itself enqueues the
-  // key.
+  // A list may end an intent without an event, when the object was created and deleted in between. So the end of an
+  // intent enqueues the key.
   const ended = new Channel();
   const exists = ({ metadata }: KubeObject): readonly Effect<true>[] => [{ key: metadata.name, value: true }];
   const inFlight = inFlightOf<true>(
@@ -44,9 +44,9 @@ function keepSlice(controllers: Controllers): void {
     name: "slices",
     sources: [kindSource(maps, forObject()), wakeOnce, ended],
     reconcile: (_, turn) => {
-      // What the watch shows counts, and what we decided; only what is in doubt wants another try.
-      const isInDoubt = inFlight.picture.unknownIntents().length > 0;
-      if (inFlight.picture.values("slice").length > 0 && !isInDoubt) return undefined;
+      // Observed objects and decided writes count; only an unknown outcome is retried.
+      const isInDoubt = inFlight.assumeCache.unknownIntents().length > 0;
+      if (inFlight.assumeCache.values("slice").length > 0 && !isInDoubt) return undefined;
       const object = configMap("slice");
       const intent: Intent = {
         type: "create",
@@ -60,11 +60,11 @@ function keepSlice(controllers: Controllers): void {
   });
 }
 
-/** The mistake: a layer over the watch remembers own writes until the watch shows them. */
+/** The bug: a mutation cache keeps own writes until the watch shows them. */
 function rememberSlice(controllers: Controllers, ports: ActorPorts): void {
   const maps = controllers.cache(kinds.configMaps);
   let own: KubeObject | undefined;
-  /** What the watch shows replaces what we remember, as soon as it is as new. */
+  /** An observed object replaces the remembered one if it is at least as new. */
   const compare = (): void => {
     const shown = maps.get("default/slice");
     if (shown !== undefined && own !== undefined && isAsNew(shown, own)) own = undefined;
@@ -77,7 +77,7 @@ function rememberSlice(controllers: Controllers, ports: ActorPorts): void {
       if ((maps.get("default/slice") ?? own) !== undefined) return undefined;
       const outcome = await ports.kube.create(kinds.configMaps, configMap("slice"));
       if (!outcome.ok) return reconcileResultOf(outcome);
-      // The watch may have shown this write, and its deletion, before the answer came.
+      // The watch may have shown this write and its deletion before the response arrived.
       own = outcome.value;
       compare();
       return undefined;
@@ -85,7 +85,7 @@ function rememberSlice(controllers: Controllers, ports: ActorPorts): void {
   });
 }
 
-/** There is nothing to see before the first slice. */
+/** No slice exists before the first create. */
 const wakeOnce: Source = {
   start: (queue) => {
     queue.add("default/slice");
@@ -101,7 +101,7 @@ const play = (variant: string, listens: boolean) =>
   scene({
     slug: "mutation-cache",
     variant,
-    about: "a controller keeps a slice in existence while a user deletes it",
+    about: "a controller recreates a slice that a user deletes",
     faults: ["slow-call", "watch-delay", "watch-reorder", "slow-timer"],
     invariants: [sliceIsThere],
     actors: () => [
@@ -128,11 +128,11 @@ export const mutationCache: Exhibit = {
   the answer arrives: remembered as "our own, newer than the watch"
   the slice exists, says the cache: never made again
   A remembered write is dropped as soon as the watch has passed its revision, whatever the watch shows then.`,
-  fixed: { name: "fixed", about: "the watch's revision ends what is remembered", scenario: play("fixed", true) },
+  fixed: { name: "fixed", about: "the revision of the watch ends what is remembered", scenario: play("fixed", true) },
   buggy: [
     {
       name: "remembers",
-      about: "only the object itself, seen again, ends what is remembered",
+      about: "only an observation of the object ends what is remembered",
       scenario: play("remembers", false),
       firstSeeds: 60,
       schedule: [{ key: "controller|create|/configmaps/default/slice#1|answer|slow-call", value: 200_000 }],

@@ -15,20 +15,20 @@ const profiles = profilesWith();
 
 const devicesComeBack: Invariant = {
   id: "I15",
-  fact: "at rest a node that is well offers every device it has",
+  fact: "at rest a healthy node offers all its devices",
   begin: ({ store }) => ({
     atRest: () => {
       for (const version of store.collection("/nodes").all()) {
         const { metadata, status } = version.object() as unknown as Node;
         const [has, offers] = [status?.capacity?.[gpu], status?.allocatable?.[gpu]];
-        if (has !== offers) return `${metadata.name} has ${has} GPUs and offers ${offers} for good`;
+        if (has !== offers) return `${metadata.name} has ${has} GPUs and offers only ${offers}`;
       }
       return undefined;
     },
   }),
 };
 
-/** The mistake: the agent only answers requests, and a node that was struck off gets no more of them. */
+/** The bug: the agent only answers requests, and an unregistered node gets no more requests. */
 const answersWhenAsked = repeating("agent", 40, [kinds.nodes], async ({ outside: kube }, [nodes]) => {
   for (const [name, node] of nodes?.view().objects ?? []) {
     if (node.metadata.annotations?.[handshake] !== "Requesting") continue;
@@ -40,7 +40,7 @@ const answersWhenAsked = repeating("agent", 40, [kinds.nodes], async ({ outside:
   }
 });
 
-/** Says what the node has whenever it is not what stands there, asked or not. */
+/** Reports the devices of the node whenever the registry differs, without a request. */
 const saysWhatThereIs: ActorSpec = controllersProcess("agent", (controllers) =>
   nodesComponent({
     pools: [{ name: "n", profile: findProfile(profiles, "t4"), count: 1 }],
@@ -54,7 +54,7 @@ const saysWhatThereIs: ActorSpec = controllersProcess("agent", (controllers) =>
   }).component.add(controllers),
 );
 
-/** The device register: asks the node, and strikes it off when no answer comes in time. */
+/** The device registry: polls the node, and unregisters it when no answer arrives in time. */
 const register = person("register", async (ports) => {
   const ref = at(kinds.nodes, "n-0");
   for (let round = 0; round < 6; round++) {
@@ -75,7 +75,7 @@ const play = (variant: string, agent: ActorSpec) =>
   scene({
     slug: "never-re-added",
     variant,
-    about: "a register strikes off a node that was slow to answer, and the node is well",
+    about: "a registry unregisters a healthy node that answered too slowly",
     faults: ["watch-delay", "slow-call", "slow-timer"],
     invariants: [devicesComeBack],
     setUp: async (kube) => {
@@ -97,7 +97,7 @@ const play = (variant: string, agent: ActorSpec) =>
 export const neverReAdded: Exhibit = {
   number: 38,
   slug: "never-re-added",
-  title: "A node that was slow once is struck off, and never comes back",
+  title: "A node that was slow once is unregistered, and never registered again",
   source: "Project-HAMi/HAMi#1839, #1843",
   invariant: "I15",
   story: `
@@ -108,11 +108,15 @@ export const neverReAdded: Exhibit = {
   "Deleted" is not asked           healthy, 0 devices, for ever
 
   A node says what it has whenever that is not what stands there, whatever wrote it and why.`,
-  fixed: { name: "fixed", about: "the node says what it has, asked or not", scenario: play("fixed", saysWhatThereIs) },
+  fixed: {
+    name: "fixed",
+    about: "the node reports its devices without a request",
+    scenario: play("fixed", saysWhatThereIs),
+  },
   buggy: [
     {
       name: "waits-to-be-asked",
-      about: "the node answers questions only",
+      about: "the node only answers requests",
       scenario: play("waits-to-be-asked", answersWhenAsked),
       firstSeeds: 60,
       schedule: [{ key: "agent|watch|/nodes#1|MODIFIED|n-0#1|watch-delay", value: 489_541 }],

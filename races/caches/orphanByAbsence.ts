@@ -10,7 +10,7 @@ const play = (variant: string, clean: (stage: Stage) => ActorSpec) =>
   scene({
     slug: "orphan-by-absence",
     variant,
-    about: "a cleaner looks for disks whose volume is not there, while sessions begin and the cloud throttles",
+    about: "a cleaner looks for disks without a volume while sessions start and the cloud throttles",
     faults: ["slow-timer"],
     invariants: [absenceIsNoProof],
     actors: () => {
@@ -29,7 +29,7 @@ const play = (variant: string, clean: (stage: Stage) => ActorSpec) =>
     },
   });
 
-/** A disk whose volume is not in the list is taken for an orphan, even if the list is empty. */
+/** A disk whose volume is not in the list is treated as orphaned, even if the list is empty. */
 const orphanCleaner = (stage: Stage): ActorSpec =>
   process("cleaner", async (ports) => {
     const cloud = new SimCloud(stage.cloud, ports);
@@ -48,7 +48,7 @@ const orphanCleaner = (stage: Stage): ActorSpec =>
 export const orphanByAbsence: Exhibit = {
   number: 42,
   slug: "orphan-by-absence",
-  title: "What is not found is taken for an orphan",
+  title: "An object that is not found is treated as orphaned",
   source: "aws/karpenter-provider-aws#3951",
   invariant: "I21",
   story: `
@@ -68,7 +68,7 @@ export const orphanByAbsence: Exhibit = {
   buggy: [
     {
       name: "not-found-is-orphan",
-      about: "what the list does not show is freed",
+      about: "disks whose volume is not listed are released",
       scenario: play("not-found-is-orphan", orphanCleaner),
       firstSeeds: 5,
       schedule: [],

@@ -27,7 +27,7 @@ const oneChild: Invariant = {
   }),
 };
 
-/** Gives every parent one child. What is not seen yet counts by its name, which is derived from the parent. */
+/** Creates one child for every parent. A child that is not observed yet counts by its name, which is derived. */
 function ensureChildren(controllers: Controllers): void {
   const maps = controllers.cache(kinds.configMaps);
   const inFlight = inFlightOf<true>(controllers, [kinds.configMaps], { "/configmaps": childOf });
@@ -36,7 +36,7 @@ function ensureChildren(controllers: Controllers): void {
     sources: [kindSource(maps, forMapped(parentsOf))],
     reconcile: (key, turn) => {
       const parent = maps.get(key);
-      if (parent === undefined || inFlight.picture.values(parent.metadata.name).length > 0) return undefined;
+      if (parent === undefined || inFlight.assumeCache.values(parent.metadata.name).length > 0) return undefined;
       const { name } = parent.metadata;
       const target = at(kinds.configMaps, `${name}-child`);
       const object = configMap(target.name, { labels: { [parentLabel]: name } });
@@ -52,7 +52,7 @@ function ensureChildren(controllers: Controllers): void {
   });
 }
 
-/** The mistake: only what the watch has shown counts. */
+/** The bug: only observed children count. */
 function forgetChildren(controllers: Controllers, ports: ActorPorts): void {
   const maps = controllers.cache(kinds.configMaps);
   controllers.add({
@@ -75,7 +75,7 @@ function childOf({ metadata }: KubeObject): readonly Effect<true>[] {
   return parent === undefined ? [] : [{ key: parent, value: true }];
 }
 
-/** A change matters to a parent if it is one, or has one. */
+/** The parents that a change concerns: the object itself, or its parent. */
 function parentsOf({ metadata }: KubeObject): string[] {
   const parent = metadata.labels?.["role"] === "parent" ? metadata.name : metadata.labels?.[parentLabel];
   return parent === undefined ? [] : [`default/${parent}`];
@@ -85,7 +85,7 @@ const play = (variant: string, remembers: boolean) =>
   scene({
     slug: "own-writes",
     variant,
-    about: "a controller gives every parent one child, and its watch is late",
+    about: "a controller creates one child for every parent, and its watch lags",
     faults: ["watch-delay", "watch-reorder", "stream-cut", "slow-timer", "slow-call"],
     invariants: [oneChild],
     actors: () => [
@@ -105,7 +105,7 @@ const play = (variant: string, remembers: boolean) =>
 export const ownWrites: Exhibit = {
   number: 54,
   slug: "own-writes",
-  title: "A controller does not see its own write, and writes again",
+  title: "A controller does not observe its own write, and writes again",
   source: "kubernetes/kubernetes#129795, #134937; kubernetes-sigs/cluster-api#13649",
   invariant: "I19",
   story: `
@@ -117,16 +117,16 @@ export const ownWrites: Exhibit = {
   a controller that forgets (a crash) creates the same child again and is refused.`,
   fixed: {
     name: "fixed",
-    about: "own writes count until they are seen, under a derived name",
+    about: "own writes count until they are observed, under a derived name",
     scenario: play("fixed", true),
   },
   buggy: [
     {
       name: "forgets",
-      about: "only what the watch has shown counts",
+      about: "only observed objects count",
       scenario: play("forgets", false),
       firstSeeds: 50,
-      // The child of p0 is late: under the name that is drawn for it in seed 1, and under the derived one.
+      // The event of the child of p0 is late: under its random name in seed 1, and under the derived name.
       schedule: ["p0-flwll", "p0-child"].map((child) => ({
         key: `controller|watch|/configmaps#1|ADDED|${child}#1|watch-delay`,
         value: 500_000,

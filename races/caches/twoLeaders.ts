@@ -1,7 +1,7 @@
+import { assumeCacheOf } from "../../src/control/runtime/assumeCacheOf.ts";
 import type { Controllers } from "../../src/control/runtime/controllers.ts";
 import { InFlightWrites } from "../../src/control/runtime/inFlightWrites.ts";
 import { Lease } from "../../src/control/runtime/lease.ts";
-import { pictureOf } from "../../src/control/runtime/pictureOf.ts";
 import { timerSource } from "../../src/control/runtime/sources.ts";
 import { Writer } from "../../src/control/runtime/writer.ts";
 import { expectedOf, type Intent } from "../../src/model/intent.ts";
@@ -14,10 +14,10 @@ import { type Exhibit, scene } from "../exhibit.ts";
 
 const workers = ["left", "right"];
 
-/** Counts, in an object that only the leader may write, until things become calm. */
+/** Increments a counter in an object that only the leader may write, until the faults stop. */
 function count(controllers: Controllers, ports: ActorPorts, kube: KubeApi): void {
   const maps = controllers.cache(kinds.configMaps);
-  const inFlight = new InFlightWrites({ kube, writer: new Writer(kube) }, pictureOf([maps]));
+  const inFlight = new InFlightWrites({ kube, writer: new Writer(kube) }, assumeCacheOf([maps]));
   let rounds = 0;
   controllers.add({
     name: "counter",
@@ -38,7 +38,7 @@ function count(controllers: Controllers, ports: ActorPorts, kube: KubeApi): void
   });
 }
 
-/** One begins first, so that a schedule can name it. */
+/** One process starts first, so that the recorded decisions can refer to it. */
 async function inTurn(ports: ActorPorts): Promise<void> {
   if (ports.name === "right") await ports.sleep(300);
 }
@@ -49,7 +49,7 @@ async function fenced(ports: ActorPorts): Promise<void> {
   await runControllers(ports, (controllers) => count(controllers, ports, controllers.outside), { lease });
 }
 
-/** The mistake: that we led when we last looked does not mean that we lead. Nothing asks before a write. */
+/** The bug: leadership is not checked before a write. */
 async function unfenced(ports: ActorPorts): Promise<void> {
   await inTurn(ports);
   const place = { namespace: "default", name: "counter", identity: ports.name, times: simLeaseTimes };
@@ -66,7 +66,7 @@ const play = (variant: string, isFenced: boolean) => ({
   ...scene({
     slug: "two-leaders",
     variant,
-    about: "two processes share a lease, and one of them stands still for longer than it holds",
+    about: "two processes share a lease, and one of them pauses for longer than its duration",
     faults: ["two-leaders", "pause", "clock-step", "slow-call", "client-queue", "timeout-before"],
     invariants: [oneEpochWrites((actor) => workers.includes(actor), "counter")],
     setUp: async (kube) => {
@@ -82,7 +82,7 @@ const play = (variant: string, isFenced: boolean) => ({
 export const twoLeaders: Exhibit = {
   number: 53,
   slug: "two-leaders",
-  title: "A leader stands still, loses its lease, goes on, and does not know",
+  title: "A leader pauses, loses its lease, and continues to write",
   source: "kubernetes/kubernetes#23731, #125761",
   invariant: "I12",
   story: `
@@ -97,7 +97,7 @@ export const twoLeaders: Exhibit = {
   buggy: [
     {
       name: "no-fence",
-      about: "a former leader writes on until it observes the new one",
+      about: "a former leader writes until it observes the new one",
       scenario: play("no-fence", false),
       firstSeeds: 20,
       schedule: [

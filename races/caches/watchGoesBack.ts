@@ -4,11 +4,11 @@ import { refused } from "../../src/model/outcome.ts";
 import type { KubeApi } from "../../src/ports/kubeApi.ts";
 import type { ActorPorts } from "../../src/sim/actor.ts";
 import { runControllers } from "../../src/sim/controllersProcess.ts";
-import { mirrorsAreComplete, neverGoesBack } from "../../src/sim/invariants/general.ts";
+import { cachesAreComplete, neverGoesBack } from "../../src/sim/invariants/general.ts";
 import { at, configMap, kinds, person, process } from "../../src/sim/sceneKit.ts";
 import { type Exhibit, scene } from "../exhibit.ts";
 
-/** A store whose watches break two promises: after a partition they repeat the past, and a starved one loses events. */
+/** A store with two watch bugs: after a partition watches repeat old events, and a slow watch loses events. */
 function shakyStore(ports: ActorPorts, losesSilently: boolean): KubeApi {
   const { kube } = ports;
   return Object.assign(Object.create(kube) as KubeApi, {
@@ -42,7 +42,7 @@ function shakyStore(ports: ActorPorts, losesSilently: boolean): KubeApi {
   });
 }
 
-/** A client that believes whatever a stream says, in the order in which it says it. */
+/** A client that applies all events of a stream in their order. */
 async function believeEverything(ports: ActorPorts, kube: KubeApi): Promise<void> {
   const objects = new Map<string, KubeObject>();
   let revision = "1";
@@ -57,7 +57,7 @@ async function believeEverything(ports: ActorPorts, kube: KubeApi): Promise<void
             if (event.type === "BOOKMARK") return;
             if (event.type === "DELETED") objects.delete(keyOfObject(event.object));
             else objects.set(keyOfObject(event.object), event.object);
-            // The mistake: an event may be older than what is known already.
+            // The bug: an event may be older than the cached object.
             revision = event.object.metadata.resourceVersion;
             ports.observe("revision", { kind: "configmaps", revision: Number(revision) });
           },
@@ -77,9 +77,9 @@ const play = (variant: string, options: { believes: boolean; losesSilently: bool
   scene({
     slug: "watch-goes-back",
     variant,
-    about: "a client follows a store whose watches break and resume",
+    about: "a client watches a store whose watches break and resume",
     faults: ["stream-cut", "watch-delay"],
-    invariants: [neverGoesBack, mirrorsAreComplete],
+    invariants: [neverGoesBack, cachesAreComplete],
     actors: () => [
       person("owner", async (ports) => {
         for (let round = 0; round < 30; round++) {
@@ -99,7 +99,7 @@ const play = (variant: string, options: { believes: boolean; losesSilently: bool
 export const watchGoesBack: Exhibit = {
   number: 52,
   slug: "watch-goes-back",
-  title: "A watch repeats the past after a partition, or loses events when it starves",
+  title: "A watch repeats old events after a partition, or loses events when it is slow",
   source: "etcd-io/etcd#15271, #17529, #18089, #20418",
   invariant: "I8",
   story: `
@@ -111,13 +111,13 @@ export const watchGoesBack: Exhibit = {
   The client ignores what is not newer than what it knows; the store ends a stream that it cannot keep whole.`,
   fixed: {
     name: "fixed",
-    about: "older events are ignored, and a starved stream ends",
+    about: "older events are ignored, and a stream that is too slow ends",
     scenario: play("fixed", { believes: false, losesSilently: false }),
   },
   buggy: [
     {
       name: "goes-back",
-      about: "the client believes a stream that repeats the past",
+      about: "the client applies old events",
       scenario: play("goes-back", { believes: true, losesSilently: false }),
       firstSeeds: 20,
       schedule: [
@@ -128,7 +128,7 @@ export const watchGoesBack: Exhibit = {
     {
       name: "loses-when-starved",
       invariant: "I9",
-      about: "the store leaves events out and goes on",
+      about: "the store skips events and continues the stream",
       scenario: play("loses-when-starved", { believes: false, losesSilently: true }),
       firstSeeds: 50,
       schedule: [{ key: "reader|starves#57", value: 1 }],

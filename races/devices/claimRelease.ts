@@ -11,7 +11,7 @@ import { controllersProcess } from "../../src/sim/controllersProcess.ts";
 import { addAllocators, allocatorComponents } from "../../src/sim/devices/allocators.ts";
 import { allocatedIsProtected, deviceGivenOnce, devicePreparedOnce } from "../../src/sim/devices/invariants.ts";
 import { type KubeletOptions, kubelet, type NodeMemory } from "../../src/sim/devices/kubelet.ts";
-import { makePod, plain, podsRef, setUp, takeAway } from "../../src/sim/devices/scenario.ts";
+import { makePod, plain, podsRef, removePod, setUp } from "../../src/sim/devices/scenario.ts";
 import { at, every, person, pod, process } from "../../src/sim/sceneKit.ts";
 import { type Exhibit, scene } from "../exhibit.ts";
 
@@ -20,7 +20,7 @@ const allocation: AllocationResult = {
   devices: { results: [{ request: "gpu", driver: "gpu.example.com", pool: "n0", device: "d0" }] },
 };
 
-/** With the state it was decided on, or, which is the mistake, as bare fields. */
+/** Writes with the version that was decided on or, with the bug, without it. */
 async function write(ports: ActorPorts, intent: Intent, isGuarded: boolean): Promise<void> {
   if (isGuarded || (intent.type !== "update" && intent.type !== "status")) {
     await applyIntent(ports.kube, intent);
@@ -70,7 +70,7 @@ const finalizerPlay = (variant: string, about: string, isGuarded: boolean) =>
         }
       }),
       process("controller", (ports) =>
-        // It gives the claim back whenever it finds it allocated, and then takes the finalizer off.
+        // Deallocates the claim whenever it is allocated, and then removes the finalizer.
         every(ports, 35, async () => {
           const claim = await look(ports);
           if (claim === undefined) return;
@@ -147,13 +147,13 @@ const replace = async (ports: ActorPorts): Promise<void> => {
   await makePod(ports, "old");
   await ports.sleep(1_000);
   await makePod(ports, "new");
-  await takeAway(ports, "old", true);
+  await removePod(ports, "old", true);
 };
 
 export const forceDelete: Exhibit = {
   number: 5,
   slug: "force-delete",
-  title: "A device is given to the next pod while the last one's program still runs on it",
+  title: "A device is allocated to the next pod while the program of the last one still uses it",
   source: "kubernetes/kubernetes#141471",
   invariant: "I1",
   story: `
@@ -165,7 +165,7 @@ export const forceDelete: Exhibit = {
   A device is free when its node has said so, or is fenced: the last reservation stays until then.`,
   fixed: {
     name: "fixed",
-    about: "the node says what it has prepared, and the claim is kept until it lets go",
+    about: "the node reports prepared devices, and the claim is kept until they are unprepared",
     scenario: forcePlay("force-delete", "fixed", "release confirmed by the node", { stopMs: 1_500 }, replace),
   },
   buggy: [
@@ -175,7 +175,7 @@ export const forceDelete: Exhibit = {
       scenario: forcePlay(
         "force-delete",
         "node-is-not-asked",
-        "release without a word of the node",
+        "release without confirmation by the node",
         { stopMs: 1_500, mistakes: ["says-nothing"] },
         replace,
       ),
@@ -202,16 +202,16 @@ const shareAndLeave = async (ports: ActorPorts): Promise<void> => {
   };
   await ports.kube.create(podsRef, uses("first"));
   await ports.sleep(1_000);
-  // It never gets a node, so it never holds anything.
+  // The pod never gets a node, so it never holds a device.
   await ports.kube.create(podsRef, uses("second", { nodeSelector: { no: "such-node" } }));
   await ports.sleep(300);
-  await takeAway(ports, "second", true);
+  await removePod(ports, "second", true);
 };
 
 export const wrongUnprepare: Exhibit = {
   number: 6,
   slug: "wrong-unprepare",
-  title: "A pod that never started takes the devices of the one that it shares a claim with",
+  title: "The deletion of a pod that never started unprepares the shared claim of another pod",
   source: "kubernetes/kubernetes#140212",
   invariant: "I14",
   story: `
@@ -223,13 +223,13 @@ export const wrongUnprepare: Exhibit = {
   Only who was a holder can let go: the node asks its own memory of programs, not the list of a pod's claims.`,
   fixed: {
     name: "fixed",
-    about: "the node lets go when no program of its own uses the claim",
+    about: "the node unprepares a claim when none of its programs uses it",
     scenario: forcePlay("wrong-unprepare", "fixed", "holders are asked", { stopMs: 300 }, shareAndLeave),
   },
   buggy: [
     {
       name: "releases-what-it-names",
-      about: "a deleted pod lets go of every claim that it names",
+      about: "every claim of a deleted pod is unprepared",
       scenario: forcePlay(
         "wrong-unprepare",
         "releases-what-it-names",

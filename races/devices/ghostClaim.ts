@@ -11,14 +11,14 @@ import { type Exhibit, scene } from "../exhibit.ts";
 
 const claims = ["c0", "c1", "c2", "c3"].map((name) => `default/${name}`);
 
-/** What a process believes to exist; it acts only while that is what there is. */
+/** The keys that a process considers as existing. */
 interface Belief {
   has(key: string): boolean;
 }
 
 const believesWhatThereIs: Invariant = {
   id: "I17",
-  fact: "at rest nothing is waited for that is long gone",
+  fact: "at rest no process waits for a deleted object",
   begin: ({ store }) => {
     const beliefs = new Map<string, Belief>();
     return {
@@ -44,7 +44,7 @@ interface State extends Belief {
   created(key: string, object: KubeObject): void;
 }
 
-/** The mistake: what an answer says is put on record, though the watch may be further already. */
+/** The bug: the response is cached, although the watch may have passed its revision. */
 function seeded(cache: ObjectCache): State {
   const known = new Set<string>();
   cache.onEvent(({ type, key }) => {
@@ -54,13 +54,13 @@ function seeded(cache: ObjectCache): State {
   return { has: (key) => known.has(key), created: (key) => known.add(key) };
 }
 
-/** An answer counts until the watch has passed its revision, and not beyond. */
+/** A response counts until the watch has passed its revision. */
 function passed(cache: ObjectCache): State {
   const own = new NewestOf(cache);
   return { has: (key) => own.get(key) !== undefined, created: (_, object) => own.learn(object) };
 }
 
-/** Makes each claim once in its life. */
+/** Creates each claim once per life of the process. */
 function addLauncher(controllers: Controllers, actor: ActorPorts, stateOf: (cache: ObjectCache) => State): void {
   const cache = controllers.cache(kinds.configMaps);
   const state = stateOf(cache);
@@ -84,7 +84,7 @@ const play = (variant: string, stateOf: (cache: ObjectCache) => State) =>
   scene({
     slug: "ghost-claim",
     variant,
-    about: "claims are deleted in the moment in which they are made",
+    about: "claims are deleted right after they are created",
     faults: ["slow-call"],
     invariants: [believesWhatThereIs],
     actors: () => [
@@ -105,7 +105,7 @@ const play = (variant: string, stateOf: (cache: ObjectCache) => State) =>
 export const ghostClaim: Exhibit = {
   number: 39,
   slug: "ghost-claim",
-  title: "A claim that lived for a second is waited for all day",
+  title: "A controller waits for a claim that was deleted right after its creation",
   source: "kubernetes-sigs/karpenter#3176, #3190",
   invariant: "I17",
   story: `
@@ -116,11 +116,11 @@ export const ghostClaim: Exhibit = {
   the record has c1, the API has not: never in step again, nothing is launched for hours
 
   An answer counts until the watch has passed its revision. Here the watch was at 8: the answer is old news.`,
-  fixed: { name: "fixed", about: "an answer older than the watch is no news", scenario: play("fixed", passed) },
+  fixed: { name: "fixed", about: "a response older than the watch is ignored", scenario: play("fixed", passed) },
   buggy: [
     {
       name: "seeds",
-      about: "every answer goes on record",
+      about: "every response is cached",
       scenario: play("seeds", seeded),
       firstSeeds: 80,
       schedule: [{ key: "launcher|create|/configmaps/default/c3#1|answer|slow-call", value: 72_796 }],

@@ -31,7 +31,7 @@ function trackerProcess(make: (table: KindTable) => ClaimTracker): { spec: Actor
   return { spec, tracker: wait };
 }
 
-/** The mistake: sharers are counted, and a failed one is subtracted twice: at the failure and at the clean-up. */
+/** The bug: users are counted, and a failed one is subtracted twice: at the failure and at the clean-up. */
 class CountedSharers extends ClaimTracker {
   private readonly sharers = new Map<string, number>();
 
@@ -94,12 +94,12 @@ const sharedPlay = (variant: string, about: string, make: (table: KindTable) => 
           const shared = tracker.get("default", "shared");
           const other = tracker.get("default", "other");
           if (shared === undefined || other === undefined) return;
-          // Two pods of a gang share a claim whose allocation is decided and not written yet.
+          // Two pods of a gang share a claim whose allocation is assumed and not written yet.
           const decided = on(shared, "d0");
           for (const holder of ["a", "b"]) tracker.signalClaimPendingAllocation(decided, holder);
           // Pod a cannot be bound: its claim is released at the failure, and again at the clean-up.
           for (let time = 0; time < 2; time++) tracker.removeClaimPendingAllocation(shared.metadata.uid, "a");
-          // Another pod's claim gets the first device that is free, while b is still at it.
+          // The claim of another pod gets the first free device while pod b is being bound.
           const device = tracker.isTaken("gpu.example.com/n0/d0") ? "d1" : "d0";
           const given = on(other, device);
           tracker.signalClaimPendingAllocation(given, "q");
@@ -112,7 +112,7 @@ const sharedPlay = (variant: string, about: string, make: (table: KindTable) => 
 export const releasedTwice: Exhibit = {
   number: 7,
   slug: "released-twice",
-  title: "One pod of a gang lets go of the shared claim twice, and the other's device is free",
+  title: "One pod of a gang releases the shared claim twice, and the device of the other is allocated again",
   source: "kubernetes/kubernetes#139418, #140269",
   invariant: "I1",
   story: `
@@ -126,13 +126,13 @@ export const releasedTwice: Exhibit = {
   Holders are a set of UIDs: who leaves twice has left once.`,
   fixed: {
     name: "fixed",
-    about: "holders are a set",
+    about: "users of a claim are a set",
     scenario: sharedPlay("fixed", "the product's tracker", (claimsTable) => new ClaimTracker({ claims: claimsTable })),
   },
   buggy: [
     {
       name: "counted",
-      about: "sharers are counted up and down",
+      about: "users of a claim are a counter",
       scenario: sharedPlay(
         "counted",
         "a counter of sharers",
@@ -144,7 +144,7 @@ export const releasedTwice: Exhibit = {
   ],
 };
 
-/** The mistake: what is released at a deletion is read from the object that was put back, which has no devices. */
+/** The bug: the devices to release at a deletion are read from the restored object, which has none. */
 class NewerOnly extends ClaimTracker {
   private readonly held = new Set<string>();
   private readonly latest = new Map<string, ResourceClaim>();
@@ -156,11 +156,11 @@ class NewerOnly extends ClaimTracker {
     return super.assumeClaimAfterApiCall(claim);
   }
 
-  /** As upstream does after a bind that failed. The product takes nothing back. */
+  /** As upstream does after a failed bind. The product does not restore objects. */
   restore(namespace: string, name: string): void {
     const known = this.latest.get(`${namespace}/${name}`);
     if (known !== undefined) {
-      // Put back without its allocation, at the version that the API has confirmed.
+      // Restored without its allocation, with the resourceVersion of the API.
       const { allocation: _allocation, ...status } = known.status ?? {};
       this.latest.set(`${namespace}/${name}`, { ...known, status });
     }
@@ -195,7 +195,7 @@ class NewerOnly extends ClaimTracker {
 
 const noGhosts: Invariant = {
   id: "I10",
-  fact: "at rest what is counted as given away is what living claims have",
+  fact: "at rest the devices that are counted as allocated are those of existing claims",
   begin: ({ store }) => {
     let given: (() => readonly string[]) | undefined;
     return {
@@ -244,7 +244,7 @@ const ghostPlay = (variant: string, about: string, make: (table: KindTable) => C
           const written = await ports.kube.get(at(claims, "c"));
           if (!written.ok) return;
           tracker.assumeClaimAfterApiCall(written.value);
-          // The bind failed: what was assumed is taken back, though the API has it already.
+          // The bind failed: the assumed claim is restored, although the API already has the allocation.
           if (tracker instanceof NewerOnly) tracker.restore("default", "c");
           await ports.sleep(500);
           const fresh = await ports.kube.get(at(claims, "c"));
@@ -261,7 +261,7 @@ const ghostPlay = (variant: string, about: string, make: (table: KindTable) => C
 export const ghostAllocation: Exhibit = {
   number: 10,
   slug: "ghost-allocation",
-  title: "A claim that was taken back at the version of the API leaves its device behind",
+  title: "A claim that is restored after a failed bind leaks its device",
   source: "kai-scheduler/KAI-Scheduler#1091",
   invariant: "I10",
   story: `
@@ -272,7 +272,7 @@ export const ghostAllocation: Exhibit = {
   at v5, without D                                       D, by no claim
                                   C@v5 is shown          not newer than v5: ignored
                                   C is deleted           releases what the last C had: nothing
-                                                         D, for ever                   <-- a ghost
+                                                         D, for ever                   <-- leaked
   Usage is recounted from its holders, and never counted up and down: no holder, no device.`,
   fixed: {
     name: "fixed",
@@ -282,7 +282,7 @@ export const ghostAllocation: Exhibit = {
   buggy: [
     {
       name: "newer-only",
-      about: "a set of devices that is added to and taken from",
+      about: "devices are added to and removed from a set",
       scenario: ghostPlay("newer-only", "counted up and down", (claimsTable) => new NewerOnly({ claims: claimsTable })),
       firstSeeds: 5,
       schedule: [],

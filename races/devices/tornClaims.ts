@@ -16,8 +16,8 @@ import { type Exhibit, scene } from "../exhibit.ts";
 type Assumed = ReturnType<ClaimTracker["assumeClaimAfterApiCall"]>;
 
 /**
- * A tracker as upstream had it: an index of the claims that the watch has shown, and apart from it what is in flight.
- * No write shows how the two miss each other, so it says in the timeline what it does.
+ * A tracker like upstream's: an index of observed claims, and a separate map of claims in flight. No write shows how
+ * the two get out of sync, so the tracker adds notes to the timeline.
  */
 abstract class TwoMaps extends ClaimTracker {
   protected readonly ports: ActorPorts;
@@ -30,8 +30,8 @@ abstract class TwoMaps extends ClaimTracker {
     this.ports = ports;
   }
 
-  /** The answer about a device; a wrong one is noted in the timeline once. */
-  protected said(device: string, isTaken: boolean, where: string): boolean {
+  /** Whether a device is taken; a wrong answer is noted in the timeline once. */
+  protected checked(device: string, isTaken: boolean, where: string): boolean {
     if (!isTaken && super.isTaken(device) && !this.missed.has(device)) {
       this.missed.add(device);
       this.ports.note(`reader: ${where} ${nameOf(device)}`);
@@ -94,7 +94,7 @@ function described(claim: ResourceClaim): string | undefined {
 }
 
 /**
- * The event has been taken from the queue, and its handler has not run; an assume of the same state does not wait for
+ * The event was taken from the queue, and its handler has not run yet; an assume of the same state does not wait for
  * it.
  */
 class LateHandler extends TwoMaps {
@@ -110,7 +110,7 @@ class LateHandler extends TwoMaps {
 
   override assumeClaimAfterApiCall(claim: KubeObject): Assumed {
     const before = this.get(claim.metadata.namespace ?? "", claim.metadata.name);
-    // From an allocation to the same allocation: nothing to do, it thinks, for the handler has seen to it.
+    // The allocation is unchanged, so the tracker leaves the index to the handler.
     const isNews = before?.status?.allocation === undefined;
     const result = super.assumeClaimAfterApiCall(claim);
     if (isNews) this.enter(claim as unknown as ResourceClaim);
@@ -122,13 +122,13 @@ class LateHandler extends TwoMaps {
   }
 
   override isTaken(device: string): boolean {
-    return this.said(device, this.index.has(device) || this.isInFlight(device), "neither indexed nor in flight:");
+    return this.checked(device, this.index.has(device) || this.isInFlight(device), "neither indexed nor in flight:");
   }
 }
 
 const handlerMs = 40;
 
-/** The cache is copied first, and what is in flight is read later: a claim that moves between the two is in neither. */
+/** The index is copied first and the map in flight is read later: a claim that moves in between is in neither. */
 class TornRead extends TwoMaps {
   private copy: ReadonlySet<string> = new Set();
   private isCopying = false;
@@ -148,7 +148,7 @@ class TornRead extends TwoMaps {
   }
 
   override isTaken(device: string): boolean {
-    // The reader that began some milliseconds ago still works with its copy.
+    // A reader that started some milliseconds ago still uses its copy.
     if (!this.isCopying) {
       this.isCopying = true;
       this.copy = new Set(this.index.keys());
@@ -157,11 +157,11 @@ class TornRead extends TwoMaps {
         this.isCopying = false;
       });
     }
-    return this.said(device, this.copy.has(device) || this.isInFlight(device), "neither in the copy nor in flight:");
+    return this.checked(device, this.copy.has(device) || this.isInFlight(device), "neither in the copy nor in flight:");
   }
 }
 
-/** The allocation is assumed on the version that is there; the event of the finalizer is newer, and takes it away. */
+/** The allocation is assumed on the cached version; the event of the finalizer is newer and removes it. */
 class AssumedTooEarly extends TwoMaps {
   private readonly assumed = new Map<string, ResourceClaim>();
 
@@ -186,7 +186,7 @@ class AssumedTooEarly extends TwoMaps {
 
   override isTaken(device: string): boolean {
     const isAssumed = [...this.assumed.values()].some((claim) => usesOf(claim).some((use) => use.device === device));
-    return this.said(device, this.index.has(device) || isAssumed, "neither seen nor assumed:");
+    return this.checked(device, this.index.has(device) || isAssumed, "neither seen nor assumed:");
   }
 }
 
@@ -228,7 +228,7 @@ const play = (slug: string, variant: string, about: string, make: Make | undefin
 export const lateHandler: Exhibit = {
   number: 1,
   slug: "late-handler",
-  title: "An assumed claim overtakes the event that would have counted its device",
+  title: "An assumed claim overtakes the handler that would have indexed its device",
   source: "kubernetes/kubernetes#136269 (first root cause)",
   invariant: "I1",
   story: `
@@ -250,7 +250,7 @@ export const lateHandler: Exhibit = {
   buggy: [
     {
       name: "handler-runs-later",
-      about: "the index follows the watch a little later, and assuming does not wait for it",
+      about: "the index lags behind the cache, and assume does not wait for it",
       scenario: play(
         "late-handler",
         "handler-runs-later",
@@ -279,13 +279,13 @@ export const tornRead: Exhibit = {
   One revision for both, or a reader that cannot be interrupted: here decisions are taken without waiting.`,
   fixed: {
     name: "fixed",
-    about: "a decision reads one state, and no write happens meanwhile",
+    about: "a decision reads one consistent state",
     scenario: play("torn-read", "fixed", "the product", undefined),
   },
   buggy: [
     {
       name: "copy-then-read",
-      about: "the cache is copied, then what is in flight is read",
+      about: "the index is copied, then the map in flight is read",
       scenario: play(
         "torn-read",
         "copy-then-read",
@@ -314,13 +314,13 @@ export const assumedTooEarly: Exhibit = {
   A decision counts until the write that carries it has been seen, whatever else happens to the object.`,
   fixed: {
     name: "fixed",
-    about: "a decision counts until its own write has ended",
+    about: "an allocation counts until its own write has ended",
     scenario: play("assumed-too-early", "fixed", "the product", undefined, true),
   },
   buggy: [
     {
       name: "newer-version-wins",
-      about: "the assumed claim is forgotten when any newer version of it is seen",
+      about: "the assumed claim is dropped when any newer version of it is observed",
       scenario: play(
         "assumed-too-early",
         "newer-version-wins",

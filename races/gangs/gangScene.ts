@@ -1,5 +1,5 @@
 import { addGangReconcilers, gangComponent } from "../../src/control/gang/gangComponent.ts";
-import { places } from "../../src/model/gang/keys.ts";
+import { gangResources } from "../../src/model/gang/keys.ts";
 import type { PodCliqueSet } from "../../src/model/gang/types.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject, Unstored } from "../../src/model/objects/object.ts";
@@ -21,8 +21,8 @@ export const productOperator = (): ActorSpec =>
   controllersProcess("operator", (controllers) => void addGangReconcilers(controllers, sceneSettings));
 
 /**
- * A stage for races about gangs: two nodes with room for a few pods each, a scheduler, a kubelet, and the actors under
- * test.
+ * The common scenario of races about gangs: two nodes with room for a few pods each, a scheduler, a kubelet, and the
+ * actors under test.
  */
 export function gangScene(options: {
   readonly slug: string;
@@ -65,7 +65,7 @@ export function gangScene(options: {
   };
 }
 
-/** One clique of two pods of which both are needed. */
+/** A set with one clique of two pods, both required. */
 export function pairSet(name: string): Unstored<PodCliqueSet> {
   const unreachable = { key: unreachableTaint, operator: "Exists", effect: "NoExecute", tolerationSeconds: 1 };
   const podSpec = {
@@ -82,8 +82,7 @@ export function pairSet(name: string): Unstored<PodCliqueSet> {
 }
 
 /**
- * The machine is gone, and a person strikes its pods off with force. It is tried until it has happened: nodes do not
- * ask.
+ * Loses a node and force-deletes its pods, with retries until it succeeds.
  */
 export async function loseNode(ports: ActorPorts, name: string): Promise<void> {
   const body = { spec: { unschedulable: true } };
@@ -103,8 +102,8 @@ export async function loseNode(ports: ActorPorts, name: string): Promise<void> {
 }
 
 /**
- * The kubelet has fallen silent and the cluster has noticed: the node is unreachable, and where others still answer its
- * pods are evicted. They stay Terminating, because nothing finishes them.
+ * The kubelet does not report and the cluster has noticed: the node is unreachable, and if other nodes are ready its
+ * pods are evicted. They stay Terminating, because no kubelet removes them.
  */
 export async function silenceNode(ports: ActorPorts, name: string, { isLast }: { isLast: boolean }): Promise<void> {
   for (;;) {
@@ -146,10 +145,10 @@ export async function returnNode(ports: ActorPorts, name: string): Promise<void>
   while (!(await ports.kube.patch(at(kinds.nodes, name), { type: "merge", body })).ok) await ports.sleep(100);
 }
 
-/** Creates the set, or keeps the one that exists: a process that died in between begins again. */
+/** Creates the set unless it exists: a process that crashed in between starts again. */
 export async function ensureSet(ports: ActorPorts, name: string): Promise<void> {
   for (;;) {
-    if ((await ports.kube.create(places.PodCliqueSet, pairSet(name))).ok) return;
+    if ((await ports.kube.create(gangResources.PodCliqueSet, pairSet(name))).ok) return;
     const found = await ports.kube.get(setRef(name));
     if (found.ok && found.value.metadata.deletionTimestamp === undefined) return;
     await ports.sleep(100);
@@ -164,7 +163,7 @@ export async function removeSet(ports: ActorPorts, name: string): Promise<void> 
   }
 }
 
-export const setRef = (name: string) => at(places.PodCliqueSet, name);
+export const setRef = (name: string) => at(gangResources.PodCliqueSet, name);
 
 /** Pods labelled as part of a set, whatever controller created them. */
 export const podsOfSet = (pods: Iterable<KubeObject>, set: string): KubeObject[] =>

@@ -1,7 +1,7 @@
 import type { Controllers } from "../../src/control/runtime/controllers.ts";
 import { type ReconcileResult, reconcileResultOf } from "../../src/control/runtime/loop.ts";
 import { forObject, kindSource } from "../../src/control/runtime/sources.ts";
-import { gangGate, places } from "../../src/model/gang/keys.ts";
+import { gangGate, gangResources } from "../../src/model/gang/keys.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
 import type { ActorSpec } from "../../src/sim/actor.ts";
 import { controllersProcess } from "../../src/sim/controllersProcess.ts";
@@ -14,12 +14,12 @@ const partOf = "app.kubernetes.io/part-of";
 
 const gatesOpen: Invariant = {
   id: "I17",
-  fact: "at rest no pod of a gang that is whole is held back",
+  fact: "at rest no pod of a complete gang has a scheduling gate",
   begin: ({ store }) => ({
     atRest: () => {
       for (const version of store.collection("/pods").all()) {
         const { metadata, spec } = version.object() as unknown as Pod;
-        if ((spec?.schedulingGates ?? []).length > 0) return `${metadata.name} is held back for ever`;
+        if ((spec?.schedulingGates ?? []).length > 0) return `${metadata.name} keeps its scheduling gate for ever`;
       }
       return undefined;
     },
@@ -27,11 +27,11 @@ const gatesOpen: Invariant = {
 };
 
 /**
- * Pods first, then their gang. A gate is checked only when its pod changes, in the hope that the gang exists by then.
+ * Creates pods first, then their gang. The bug: a gate is checked only when its pod changes.
  */
 function podsFirst(controllers: Controllers): void {
-  const sets = controllers.cache(places.PodCliqueSet);
-  const gangs = controllers.cache(places.PodGang);
+  const sets = controllers.cache(gangResources.PodCliqueSet);
+  const gangs = controllers.cache(gangResources.PodGang);
   const pods = controllers.cache(kinds.pods);
   controllers.add({
     name: "sets",
@@ -55,7 +55,7 @@ function podsFirst(controllers: Controllers): void {
       }
       const spec = { podgroups: [{ name, podReferences, minReplicas: 2 }] };
       const gang = plain("scheduler.grove.io/v1alpha1", "PodGang", "default", name, { metadata: { labels }, spec });
-      const made = await controllers.outside.create(places.PodGang, gang, { cancel });
+      const made = await controllers.outside.create(gangResources.PodGang, gang, { cancel });
       return made.ok || made.reason === "AlreadyExists" ? undefined : reconcileResultOf(made);
     },
   });
@@ -84,7 +84,7 @@ const play = (variant: string, operator: () => ActorSpec) =>
   gangScene({
     slug: "held-gate",
     variant,
-    about: "a set is made, and news of its pods and of its gang come in any order",
+    about: "a set is created, and events of its pods and of its gang arrive in any order",
     faults: ["watch-delay", "watch-reorder", "slow-call"],
     invariants: [gatesOpen],
     operator,
@@ -99,7 +99,7 @@ const play = (variant: string, operator: () => ActorSpec) =>
 export const heldGate: Exhibit = {
   number: 22,
   slug: "held-gate",
-  title: "Pods are made before their gang, and their gate is never lifted",
+  title: "Pods are created before their gang, and their scheduling gate is never removed",
   source: "ai-dynamo/grove#511, #293",
   invariant: "I17",
   story: `
@@ -114,13 +114,13 @@ export const heldGate: Exhibit = {
   The gang is made with the pods, and whatever a gate waits for wakes who lifts it: the pod, the gang, the clique.`,
   fixed: {
     name: "fixed",
-    about: "a change of the gang wakes the cliques that it names",
+    about: "a change of the gang enqueues its cliques",
     scenario: play("fixed", productOperator),
   },
   buggy: [
     {
       name: "pods-first",
-      about: "a gate is looked at only when its pod changes",
+      about: "a gate is checked only when its pod changes",
       scenario: play("pods-first", () => controllersProcess("operator", podsFirst)),
       firstSeeds: 5,
       schedule: [],

@@ -1,6 +1,6 @@
 import { addGangReconcilers } from "../../src/control/gang/gangComponent.ts";
 import { lossReason } from "../../src/decide/gang/cliques/scheduleLoss.ts";
-import { places } from "../../src/model/gang/keys.ts";
+import { gangResources } from "../../src/model/gang/keys.ts";
 import type { PodClique, PodCliqueStatus } from "../../src/model/gang/types.ts";
 import type { KubeObject, Unstored } from "../../src/model/objects/object.ts";
 import type { Resource } from "../../src/model/objects/resource.ts";
@@ -9,7 +9,7 @@ import type { KubeApi, WriteOptions } from "../../src/ports/kubeApi.ts";
 import type { ActorPorts, ActorSpec } from "../../src/sim/actor.ts";
 import { runControllers } from "../../src/sim/controllersProcess.ts";
 import { delegateKube } from "../../src/sim/delegateKube.ts";
-import { lossesAreToldOnce, regressionsAreFlagged } from "../../src/sim/gang/invariants.ts";
+import { lossesAreReportedOnce, regressionsAreFlagged } from "../../src/sim/gang/invariants.ts";
 import { countsWhateverIsBound } from "../../src/sim/gang/mistakes.ts";
 import type { Invariant } from "../../src/sim/invariant.ts";
 import type { Exhibit } from "../exhibit.ts";
@@ -19,16 +19,17 @@ const cliques = "grove.io/podcliques";
 
 const regressionShows: Invariant = {
   id: "I4",
-  fact: "a clique of which a part of the minimum is scheduled says that it is in breach",
+  fact: "a clique with fewer scheduled pods than its minimum reports a breach",
   begin: () => ({
     commit: ({ type, event }) => {
       if (type === "DELETED" || event.current.resource !== cliques) return undefined;
       const { metadata, spec, status } = event.current.object() as unknown as PodClique;
       const scheduled = status?.scheduledReplicas ?? 0;
       const minimum = spec.minAvailable ?? spec.replicas;
-      const said = status?.conditions?.find((condition) => condition.type === "MinAvailableBreached");
-      if (scheduled === 0 || scheduled >= minimum || said === undefined || said.status !== "False") return undefined;
-      return `${metadata.name} has ${scheduled} of ${minimum} scheduled and says ${said.status}/${said.reason}`;
+      const condition = status?.conditions?.find((condition) => condition.type === "MinAvailableBreached");
+      if (scheduled === 0 || scheduled >= minimum || condition === undefined || condition.status !== "False")
+        return undefined;
+      return `${metadata.name} has ${scheduled} of ${minimum} scheduled and says ${condition.status}/${condition.reason}`;
     },
   }),
 };
@@ -37,16 +38,16 @@ type Change = (kube: KubeApi, ports: ActorPorts) => KubeApi;
 
 const asItIs: Change = (kube) => kube;
 
-/** The race is about one Event; without the operator's other Events its crashes fall where the race is. */
+/** Drops the operator's other Events, so that crashes occur around the one that the race is about. */
 const silentAboutTheRest: Change = (kube) => ({
   ...delegateKube(kube),
   create: <T extends KubeObject>(ref: Resource<T>, object: Unstored<T>, options?: WriteOptions) =>
-    ref.plural === places.Event.plural && object["reason"] !== lossReason
+    ref.plural === gangResources.Event.plural && object["reason"] !== lossReason
       ? Promise.resolve({ ok: true, value: object as KubeObject as T })
       : kube.create(ref, object, options),
 });
 
-/** The product, perhaps with one thing about its status writes changed. */
+/** The product, optionally with changed status writes. */
 const changedOperator = (change: Change): ActorSpec => ({
   name: "operator",
   run: (ports) =>
@@ -57,11 +58,11 @@ const changedOperator = (change: Change): ActorSpec => ({
 });
 
 const isCliqueStatus = (ref: { plural: string; subresource?: string }): boolean =>
-  ref.plural === places.PodClique.plural && ref.subresource === "status";
+  ref.plural === gangResources.PodClique.plural && ref.subresource === "status";
 
 const withStatus = <T extends KubeObject>(object: T, status: PodCliqueStatus): T => ({ ...object, status });
 
-/** What looks like a start is never a breach: also when it is a loss. */
+/** The bug: a clique below its minimum counts as starting, even after a loss. */
 const suppressAlways: Change = (kube) => ({
   ...delegateKube(kube),
   update: (ref, object, options) => {
@@ -77,7 +78,7 @@ const suppressAlways: Change = (kube) => ({
   },
 });
 
-/** The founding fix: the breach is reported, and the Event is written from memory after the status. */
+/** Upstream's fix: the breach is reported, and the Event is recorded from memory after the status. */
 const toldFromMemory: Change = (kube, ports) => ({
   ...delegateKube(kube),
   update: async (ref, object, options) => {
@@ -86,7 +87,7 @@ const toldFromMemory: Change = (kube, ports) => ({
     const stored = await kube.get({ ...ref, subresource: "" });
     const before = stored.ok ? ((stored.value as unknown as PodClique).status?.scheduledReplicas ?? 0) : 0;
     const outcome = await kube.update(ref, withStatus(object, status), options);
-    if (outcome.ok && before > 0 && (status.scheduledReplicas ?? 0) === 0) await tell(kube, ports, object);
+    if (outcome.ok && before > 0 && (status.scheduledReplicas ?? 0) === 0) await recordEvent(kube, ports, object);
     return outcome;
   },
 });
@@ -96,7 +97,7 @@ const boundIsScheduled: Change = (kube, ports) => ({
   ...countsWhateverIsBound.kube?.({ ...ports, kube }),
 });
 
-async function tell(
+async function recordEvent(
   kube: KubeApi,
   { clock, random }: ActorPorts,
   { apiVersion, kind, metadata }: KubeObject,
@@ -115,7 +116,7 @@ async function tell(
     note: "all scheduled replicas are lost",
     regarding: { apiVersion, kind, name, namespace, uid },
   };
-  await kube.create(places.Event, event);
+  await kube.create(gangResources.Event, event);
 }
 
 const play = (variant: string, operator: () => ActorSpec, more: readonly Invariant[] = []) =>
@@ -123,9 +124,9 @@ const play = (variant: string, operator: () => ActorSpec, more: readonly Invaria
     slug: "lost-gang",
     variant,
     about:
-      "a gang loses one node, then the other one, again and again, and in the end by silence, while its operator dies now and then",
+      "a gang repeatedly loses one node, then the other one, in the end by nodes that stop reporting, while its operator crashes",
     faults: ["crash-after", "crash-before", "restart"],
-    invariants: [regressionShows, lossesAreToldOnce, ...more],
+    invariants: [regressionShows, lossesAreReportedOnce, ...more],
     operator,
     podsPerNode: 1,
     user: async (ports) => {
@@ -148,7 +149,7 @@ const play = (variant: string, operator: () => ActorSpec, more: readonly Invaria
 export const lostGang: Exhibit = {
   number: 21,
   slug: "lost-gang",
-  title: "A gang that has lost its nodes is taken for one that has not started",
+  title: "A gang that has lost its nodes is treated as one that has not started",
   source: "ai-dynamo/grove#277, #561, #614",
   invariant: "I4",
   story: `
@@ -163,20 +164,20 @@ export const lostGang: Exhibit = {
   status says that it was. However often the operator dies, it is recorded once.`,
   fixed: {
     name: "fixed",
-    about: "the loss is counted by the write that records it, and announced once",
+    about: "the loss is counted by the write that records it, and its Event is recorded once",
     scenario: play("fixed", () => changedOperator(asItIs), [regressionsAreFlagged("Suppress")]),
   },
   buggy: [
     {
       name: "suppress-always",
-      about: "fewer than the minimum are scheduled: it has not started",
+      about: "fewer than the minimum are scheduled: the gang counts as not started",
       scenario: play("suppress-always", () => changedOperator(suppressAlways)),
       firstSeeds: 5,
       schedule: [],
     },
     {
       name: "founding-fix",
-      about: "the breach shows, and the Event is written from memory after the status",
+      about: "the breach is reported, and the Event is recorded from memory after the status",
       invariant: "I19",
       scenario: play("founding-fix", () => changedOperator(toldFromMemory)),
       firstSeeds: 60,
@@ -184,7 +185,8 @@ export const lostGang: Exhibit = {
     },
     {
       name: "bound-is-scheduled",
-      about: "a pod counts while its object is there: one on a silent node stays Terminating, and counts for ever",
+      about:
+        "a pod counts while its object exists: on a node that does not report it stays Terminating, and counts for ever",
       scenario: play("bound-is-scheduled", () => changedOperator(boundIsScheduled), [
         regressionsAreFlagged("Suppress"),
       ]),

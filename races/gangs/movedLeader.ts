@@ -18,7 +18,7 @@ const nodeOf = (object: KubeObject | undefined): string => (object as unknown as
 
 const followersAreBesideTheirLeader: Invariant = {
   id: "I4",
-  fact: "a follower is bound where its leader is",
+  fact: "a follower is bound to the node of its leader",
   begin: ({ store }) => ({
     commit: ({ type, event }) => {
       if (type !== "MODIFIED" || event.current.resource !== "/pods" || event.current.name === leaderName)
@@ -52,7 +52,7 @@ function followByCache(controllers: Controllers): void {
   });
 }
 
-/** The follower first writes on the leader, as it was read, that it relies on it; only then is it bound. */
+/** The follower is first recorded on the version of the leader that was read; only then is it bound. */
 function followByTouch(controllers: Controllers): void {
   const pods = controllers.cache(kinds.pods);
   const inFlight = inFlightOf(controllers, [kinds.pods]);
@@ -91,7 +91,7 @@ function followByTouch(controllers: Controllers): void {
   });
 }
 
-/** Moves the leader to the other node now and then, unless a follower has recorded on it that it relies on it. */
+/** Moves the leader to the other node at times, unless a follower is recorded on it. */
 async function move(ports: ActorPorts): Promise<void> {
   for (let round = 0; round < 12; round++) {
     await ports.sleep(200);
@@ -162,7 +162,7 @@ const play = (variant: string, follow: (controllers: Controllers) => void) =>
 export const movedLeader: Exhibit = {
   number: 25,
   slug: "moved-leader",
-  title: "A leader moves, and its followers are bound where it was",
+  title: "A leader moves, and its followers are bound to its former node",
   source: "kubernetes-sigs/jobset#342",
   invariant: "I4",
   story: `
@@ -176,13 +176,13 @@ export const movedLeader: Exhibit = {
   move it finds the holder, or fails against the write.`,
   fixed: {
     name: "fixed",
-    about: "the follower is written on its leader before it is bound",
+    about: "the follower is recorded on its leader before it is bound",
     scenario: play("fixed", followByTouch),
   },
   buggy: [
     {
       name: "by-cache",
-      about: "the follower goes where the cache shows its leader",
+      about: "the follower is bound to the node that the cache shows for its leader",
       scenario: play("by-cache", followByCache),
       firstSeeds: 50,
       schedule: [{ key: "follower|watch|/pods#1|ADDED|leader#5|watch-delay", value: 390_441 }],

@@ -1,7 +1,7 @@
 import type { Controllers } from "../../src/control/runtime/controllers.ts";
 import { type ReconcileResult, reconcileResultOf } from "../../src/control/runtime/loop.ts";
 import { forMapped, forObject, kindSource } from "../../src/control/runtime/sources.ts";
-import { places } from "../../src/model/gang/keys.ts";
+import { gangResources } from "../../src/model/gang/keys.ts";
 import { controllerOf } from "../../src/model/objects/ownership.ts";
 import type { ActorPorts, ActorSpec } from "../../src/sim/actor.ts";
 import { controllersProcess } from "../../src/sim/controllersProcess.ts";
@@ -16,7 +16,7 @@ const roleLabel = "role";
 
 const endsWithItsOwn: Invariant = {
   id: "I7",
-  fact: "a pod is taken away for the loss of a pod of the same owner, not of a namesake",
+  fact: "a pod is deleted for the loss of a pod of the same owner UID, not of the same owner name",
   begin: () => {
     const lost = new Set<string>();
     return {
@@ -24,22 +24,22 @@ const endsWithItsOwn: Invariant = {
         if (event.current.resource !== "/pods") return undefined;
         const pod = event.current.deleted ? event.previous?.object() : event.current.object();
         if (pod === undefined) return undefined;
-        const isGoing = type === "DELETED" || pod.metadata.deletionTimestamp !== undefined;
+        const isTerminating = type === "DELETED" || pod.metadata.deletionTimestamp !== undefined;
         const wasGoing = event.previous?.object().metadata.deletionTimestamp !== undefined;
-        if (!isGoing || (wasGoing && type !== "DELETED")) return undefined;
+        if (!isTerminating || (wasGoing && type !== "DELETED")) return undefined;
         const owner = controllerOf(pod.metadata)?.uid ?? "";
         const isFirst = !lost.has(owner);
         lost.add(owner);
         if (call.actor !== "operator" || wasGoing || !isFirst) return undefined;
-        return `operator took ${event.current.key} away, and nothing of its owner ${short(owner)} was lost`;
+        return `operator deleted ${event.current.key}, and no pod of its owner ${short(owner)} was lost`;
       },
     };
   },
 };
 
-/** A lost worker means a new leader. The worker's group is read from its label: a name. */
+/** The loss of a worker restarts the leader. The bug: the group of the worker is read from its label, a name. */
 function restartByName(controllers: Controllers, { random }: ActorPorts): void {
-  const sets = controllers.cache(places.PodCliqueSet);
+  const sets = controllers.cache(gangResources.PodCliqueSet);
   const pods = controllers.cache(kinds.pods);
   const lost = new Set<string>();
   pods.onEvent(({ type, object }) => {
@@ -95,7 +95,7 @@ const play = (variant: string, operator: () => ActorSpec) =>
   gangScene({
     slug: "straggler",
     variant,
-    about: "a set is deleted and made again, and pods of the first one go late",
+    about: "a set is deleted and recreated, and pods of the first one are removed late",
     faults: ["watch-delay", "watch-reorder", "slow-call", "stream-cut"],
     invariants: [endsWithItsOwn],
     operator,
@@ -112,7 +112,7 @@ const play = (variant: string, operator: () => ActorSpec) =>
 export const straggler: Exhibit = {
   number: 19,
   slug: "straggler",
-  title: "A straggler of the old group makes the new leader start again",
+  title: "A late deletion of the old group restarts the leader of the new one",
   source: "kubernetes-sigs/lws#805",
   invariant: "I7",
   story: `

@@ -22,7 +22,7 @@ const placedDomainsKeepTheirLabel: Invariant = {
       }
       const domain = store.get("/configmaps", "default", "d");
       if (domain?.object().metadata.annotations?.["placed"] === undefined) return undefined;
-      return `${call.actor} stripped node ${event.current.name} of the label of domain d, which is alive and placed there`;
+      return `${call.actor} removed the label of domain d from node ${event.current.name}, although the domain exists and is placed there`;
     },
   }),
 };
@@ -56,7 +56,7 @@ function placeByUid(controllers: Controllers): void {
       const act = (intent: Intent): Promise<ReconcileResult> => carryOut(inFlight, { intent, effects: [] }, turn);
       if (domain === undefined) {
         if (mark === undefined) return undefined;
-        // Not in our picture is not gone: looked up afresh before anything is stripped.
+        // Not cached is not deleted: the domain is read again before the label is removed.
         const fresh = await lookAgain(controllers.outside, at(kinds.configMaps, "d"), { atLeast: domains.revision });
         if (!fresh.ok) return reconcileResultOf(fresh);
         if (fresh.value.object?.metadata.uid === mark) return { requeueAfterMs: 20 };
@@ -71,7 +71,7 @@ function placeByUid(controllers: Controllers): void {
   });
 }
 
-/** The mistakes: the label says which name, not which domain, and the strip asks for no version. */
+/** The bugs: the label has the name of the domain, not its UID, and the removal has no precondition. */
 function placeByName(controllers: Controllers, { kube }: ActorPorts): void {
   const domains = controllers.cache(kinds.configMaps);
   const cleanUp = async (dead: KubeObject): Promise<void> => {
@@ -108,7 +108,7 @@ const play = (variant: string, byUid: boolean) =>
   scene({
     slug: "stripped-label",
     variant,
-    about: "a domain is deleted and made again while the clean-up of the first is on its way",
+    about: "a domain is deleted and recreated while the clean-up of the first is in flight",
     faults: ["slow-call", "timeout-before", "watch-delay", "watch-reorder"],
     invariants: [placedDomainsKeepTheirLabel],
     setUp: async (kube) => {
@@ -131,7 +131,7 @@ const play = (variant: string, byUid: boolean) =>
 export const strippedLabel: Exhibit = {
   number: 18,
   slug: "stripped-label",
-  title: "The clean-up of a dead domain strips the node of its successor",
+  title: "The clean-up of a deleted domain removes the label of its successor",
   source: "kubernetes-sigs/dra-driver-nvidia-gpu@a789a863",
   invariant: "I7",
   story: `
@@ -140,11 +140,11 @@ export const strippedLabel: Exhibit = {
   create d  -->  d is here: n1 has "d" already  \\ d is marked as placed on n1
                                                  -> n1 loses "d"     d is alive, its node is not its own
   The label carries the UID, and the strip names the version that was looked at.`,
-  fixed: { name: "fixed", about: "label by UID, strip with a version", scenario: play("fixed", true) },
+  fixed: { name: "fixed", about: "label with UID, removal with a resourceVersion", scenario: play("fixed", true) },
   buggy: [
     {
       name: "by-name",
-      about: "label by name, strip without a version",
+      about: "label with name, removal without a resourceVersion",
       scenario: play("by-name", false),
       firstSeeds: 50,
       schedule: [{ key: "controller|patch|/nodes//n1#1|request|slow-call", value: 100_000 }],

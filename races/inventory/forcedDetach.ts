@@ -10,7 +10,7 @@ const play = (variant: string, mistake?: Mistake) =>
   scene({
     slug: "forced-detach",
     variant,
-    about: "a machine goes on writing while its volume is being detached, and another one waits for the disk",
+    about: "a machine keeps writing while its volume is being detached, and another one waits for the disk",
     faults: ["slow-timer", "restart"],
     invariants: [oneHolder],
     actors: () => {
@@ -29,7 +29,7 @@ const play = (variant: string, mistake?: Mistake) =>
     },
   });
 
-/** It has been detaching for long enough: it must be free by now. */
+/** The bug: a volume that is detaching counts as detached. */
 const timeIsUp: Mistake = (ports) => ({
   ...ports,
   cloud: wrapCloud(ports.cloud, {
@@ -46,7 +46,7 @@ function withoutDetaching(volume: CloudVolume): CloudVolume {
 export const forcedDetach: Exhibit = {
   number: 48,
   slug: "forced-detach",
-  title: "A volume is taken for free after a time, while its machine still writes",
+  title: "A volume is treated as free after a timeout while its machine still writes",
   source: "kubernetes/kubernetes#120328",
   invariant: "I14",
   story: `
@@ -60,7 +60,7 @@ export const forcedDetach: Exhibit = {
   buggy: [
     {
       name: "time-is-up",
-      about: "what is detaching counts as detached",
+      about: "a detaching volume counts as detached",
       scenario: play("time-is-up", timeIsUp),
       firstSeeds: 10,
       schedule: [],

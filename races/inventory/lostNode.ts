@@ -6,7 +6,7 @@ import { Stage, user } from "../../src/sim/inventory/stage.ts";
 import { person } from "../../src/sim/sceneKit.ts";
 import { type Exhibit, scene } from "../exhibit.ts";
 
-/** A session whose machine has lost its network and still writes to its disk. */
+/** A session whose machine is partitioned and still writes to its disk. */
 async function cutOff(stage: Stage, ports: ActorPorts, id: string): Promise<void> {
   if (!stage.claim("d", id)) return;
   const row = stage.tables.disk(user, "d");
@@ -20,7 +20,7 @@ async function cutOff(stage: Stage, ports: ActorPorts, id: string): Promise<void
   stage.cloud.attach(volumeId, instance);
   stage.setReservation(id, "active");
   await ports.sleep(900);
-  // The cluster no longer receives heartbeats, and gives the reservation up.
+  // The cluster receives no heartbeats, and ends the reservation.
   stage.lostInstances.add(instance);
   stage.setReservation(id, "failed");
   await ports.sleep(1_500 + (ports.random.uint32() % 700));
@@ -34,7 +34,7 @@ const play = (variant: string, mistake?: Mistake) =>
   scene({
     slug: "lost-node",
     variant,
-    about: "a machine is cut off while it writes to its disk, and a replacement is to start elsewhere",
+    about: "a machine is partitioned while it writes to its disk, and a replacement starts elsewhere",
     faults: ["slow-timer", "restart"],
     invariants: [oneHolder],
     actors: () => {
@@ -52,7 +52,7 @@ const play = (variant: string, mistake?: Mistake) =>
     },
   });
 
-/** The mistake: a machine that does not answer is taken to have no disks. */
+/** The bug: a machine that does not answer is treated as having no disks. */
 const lostIsGone: Mistake = (ports, stage) => ({
   ...ports,
   cloud: wrapCloud(ports.cloud, {
@@ -75,7 +75,7 @@ const lostIsGone: Mistake = (ports, stage) => ({
 export const lostNode: Exhibit = {
   number: 49,
   slug: "lost-node",
-  title: "A machine that is cut off is taken for dead, and two machines write to one volume",
+  title: "A partitioned machine is treated as lost, and two machines write to one volume",
   source: "kubernetes/kubernetes#61832",
   invariant: "I14",
   story: `
@@ -89,7 +89,7 @@ export const lostNode: Exhibit = {
   buggy: [
     {
       name: "lost-is-gone",
-      about: "a lost machine's disks are free",
+      about: "disks of a lost machine count as free",
       scenario: play("lost-is-gone", lostIsGone),
       firstSeeds: 10,
       schedule: [],

@@ -34,7 +34,7 @@ const play = (variant: string, start: Start) =>
   scene({
     slug: "revived-reservation",
     variant,
-    about: "a user cancels while the queue hands out the message of the reservation again",
+    about: "a user cancels a reservation while the queue redelivers its message",
     faults: ["slow-call", "timeout-before", "timeout-after", "restart"],
     invariants: [endsOnce],
     actors: () => {
@@ -92,7 +92,7 @@ const startIfPending: Start = async (ports, seen) => {
 export const revivedReservation: Exhibit = {
   number: 45,
   slug: "revived-reservation",
-  title: "A message that comes again brings a cancelled reservation back",
+  title: "A redelivered message reactivates a cancelled reservation",
   source: "wdvr/osdc@ff11d06, @874599a",
   invariant: "I11",
   story: `
@@ -105,13 +105,13 @@ export const revivedReservation: Exhibit = {
   The status is read again, and the write carries the version that was read.`,
   fixed: {
     name: "fixed",
-    about: "looks again, and writes with a precondition",
+    about: "reads again, and writes with a precondition",
     scenario: play("fixed", startIfPending),
   },
   buggy: [
     {
       name: "unconditional-put",
-      about: "does what the message says",
+      about: "processes the message without reading the reservation",
       scenario: play("unconditional-put", put),
       firstSeeds: 5,
       schedule: [],

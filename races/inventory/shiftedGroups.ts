@@ -11,14 +11,14 @@ const nameOf = (type: string): string => `pytorch-gpu-dev-gpu-nodes-${type}`;
 
 const configuredAsItself: Invariant = {
   id: "I7",
-  fact: "a group is configured as the group that it is",
+  fact: "a group gets its own configuration",
   begin: () => ({
     commit: ({ event }) => {
       if (event.current.resource !== "/configmaps" || event.current.deleted) return undefined;
       const { metadata, data } = event.current.object() as KubeObject & { data?: Record<string, string> };
       const applied = data?.["applied"];
       if (applied === undefined || nameOf(applied) === metadata.name) return undefined;
-      return `${metadata.name} was configured as ${applied}: its machines are replaced under their users`;
+      return `${metadata.name} was configured as ${applied}: its machines are replaced while users work on them`;
     },
   }),
 };
@@ -29,7 +29,7 @@ const play = (variant: string, pair: Pair) =>
   scene({
     slug: "shifted-groups",
     variant,
-    about: "an operator takes one pool out of the list while its group still exists",
+    about: "an operator removes one pool from the list while its group still exists",
     faults: ["slow-call", "busy", "timeout-before"],
     invariants: [configuredAsItself],
     setUp: async (kube) => {
@@ -63,7 +63,7 @@ const play = (variant: string, pair: Pair) =>
     },
   });
 
-/** The product's mapping: a group is what its name and tag say, wherever it stands in a list. */
+/** The product's mapping: by tag and name, independent of the order of the list. */
 const byKey: Pair = (wanted, groups) => {
   const found = groups.map((name) => ({ name, desiredCapacity: 0, instances: [], tags: {} }));
   const rows = types.map((type) => gpuType(type, 8));
@@ -74,7 +74,7 @@ const byKey: Pair = (wanted, groups) => {
 export const shiftedGroups: Exhibit = {
   number: 20,
   slug: "shifted-groups",
-  title: "Groups known by their place in a list: one goes, and the others become each other",
+  title: "Groups are identified by their index in a list: one is removed, and the others get wrong configurations",
   source: "wdvr/osdc@b1e52b9",
   invariant: "I7",
   story: `

@@ -3,7 +3,7 @@ import type { ActorSpec } from "../../src/sim/actor.ts";
 import type { Invariant } from "../../src/sim/invariant.ts";
 import { reconciler } from "../../src/sim/inventory/reconciler.ts";
 import { SimCloud } from "../../src/sim/inventory/simCloud.ts";
-import { Stage, told, user } from "../../src/sim/inventory/stage.ts";
+import { reports, Stage, user } from "../../src/sim/inventory/stage.ts";
 import { every, person, process } from "../../src/sim/sceneKit.ts";
 import { type Exhibit, scene } from "../exhibit.ts";
 
@@ -11,13 +11,13 @@ const tags = { "gpu-dev-user": user, disk_name: "d" };
 
 const oneVolume: Invariant = {
   id: "I14",
-  fact: "a disk is one volume: what was written to it is found again",
+  fact: "a disk keeps its volume",
   begin: () => {
     let stage: Stage | undefined;
     return {
       observe: (_, what, value) => {
-        if (what === told.begins) stage = value as Stage;
-        if (what !== told.writesDisk) return undefined;
+        if (what === reports.begins) stage = value as Stage;
+        if (what !== reports.writesDisk) return undefined;
         const { before, after } = value as { before: DiskRow | undefined; after: DiskRow };
         if (before?.volumeId == null || before.volumeId === after.volumeId) return undefined;
         const isThere = stage?.cloud.volumes.has(before.volumeId) === true;
@@ -33,7 +33,7 @@ const play = (variant: string, look: (stage: Stage) => ActorSpec) =>
   scene({
     slug: "twin-volumes",
     variant,
-    about: "a create is throttled, takes effect all the same and is sent again: two volumes of one disk",
+    about: "a throttled create takes effect and is sent again: two volumes of one disk",
     faults: ["slow-timer"],
     invariants: [oneVolume],
     actors: () => {
@@ -50,7 +50,7 @@ const play = (variant: string, look: (stage: Stage) => ActorSpec) =>
           stage.cloud.createVolume({ id: second, tags });
           for (let round = 0; round < 4; round++) {
             await ports.sleep(500);
-            // The volume that the row names is used; before the row names one, the first that the processor made.
+            // The volume in the row is used; before the row has one, the first that the processor created.
             const used = stage.tables.disk(user, "d")?.volumeId ?? first;
             stage.cloud.attach(used, "i-1");
             await ports.sleep(300);
@@ -61,7 +61,7 @@ const play = (variant: string, look: (stage: Stage) => ActorSpec) =>
     },
   });
 
-/** The first that the list shows is the disk. */
+/** The bug: the first volume in the list is the disk. */
 const firstFound = (stage: Stage): ActorSpec =>
   process("linker", async (ports) => {
     const cloud = new SimCloud(stage.cloud, ports);
@@ -88,7 +88,7 @@ export const twinVolumes: Exhibit = {
   attach v1, write
                                                          list: v2, v1      d is v2: the data is gone
   The order of a list means nothing. A row keeps the volume that it has while that exists; of several new ones
-  the attached is the disk, then the one marked active, then the newest; the others are told to a person.`,
+  the attached is the disk, then the one marked active, then the newest; the others are reports to a person.`,
   fixed: {
     name: "fixed",
     about: "the inventory's reconciler",
@@ -97,7 +97,7 @@ export const twinVolumes: Exhibit = {
   buggy: [
     {
       name: "first-found",
-      about: "the first of the list is the disk",
+      about: "the first volume in the list is the disk",
       scenario: play("first-found", firstFound),
       firstSeeds: 10,
       schedule: [],

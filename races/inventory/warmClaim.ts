@@ -10,12 +10,12 @@ import { type Exhibit, scene } from "../exhibit.ts";
 
 const claimedPodsStay: Invariant = {
   id: "I13",
-  fact: "a warm pod that was handed over is not evicted",
+  fact: "a warm pod that was assigned to a user is not evicted",
   begin: () => ({
     commit: ({ event, call }) => {
       if (event.current.resource !== "/pods" || !event.current.deleted || call.actor !== "evictor") return undefined;
       const state = event.previous?.object().metadata.labels?.["warm-state"];
-      return state === "claimed" ? `${event.current.name} was evicted under the user who had just got it` : undefined;
+      return state === "claimed" ? `${event.current.name} was evicted although it was assigned to a user` : undefined;
     },
   }),
 };
@@ -26,7 +26,7 @@ const play = (variant: string, evict: Evict) =>
   scene({
     slug: "warm-claim",
     variant,
-    about: "warm pods are handed to users, and evicted where the room is needed",
+    about: "warm pods are assigned to users, and evicted when their GPUs are needed",
     faults: ["slow-call", "timeout-before", "busy"],
     invariants: [claimedPodsStay],
     actors: () => [
@@ -47,7 +47,7 @@ const play = (variant: string, evict: Evict) =>
           const listed = await ports.kube.list(kinds.pods, { namespace: "default", labelSelector: "app=gpu-dev-warm" });
           if (!listed.ok) return;
           const victim = listed.value.items.find((found) => isWarm(found as unknown as Pod));
-          // Time between read and write; meanwhile other actors write.
+          // Other actors write between the read and the delete.
           await ports.sleep(60);
           if (victim !== undefined) await evict(ports, victim, listed.value.revision);
         });
@@ -58,7 +58,7 @@ const play = (variant: string, evict: Evict) =>
 const byName: Evict = (ports, { metadata }) =>
   ports.kube.delete(at(kinds.pods, metadata.name), { gracePeriodSeconds: 0 });
 
-/** The window that upstream left open: the label is read again, and the delete names the pod by its name. */
+/** The remaining window upstream: the label is read again, and the delete has no precondition. */
 const afterReading: Evict = async (ports, { metadata }) => {
   const found = await ports.kube.get(at(kinds.pods, metadata.name));
   if (!found.ok || !isWarm(found.value as unknown as Pod)) return;
@@ -88,7 +88,7 @@ const afterLooking: Evict = async (ports, victim, revision) => {
 export const warmClaim: Exhibit = {
   number: 46,
   slug: "warm-claim",
-  title: "A warm pod is evicted while it is being handed over",
+  title: "A warm pod is evicted while it is being assigned to a user",
   source: "wdvr/osdc@d095369",
   invariant: "I13",
   story: `
@@ -98,11 +98,15 @@ export const warmClaim: Exhibit = {
                                             <--   delete w
   The label read once more just before the delete leaves a smaller window. The version that was read goes
   with the delete: a pod that was claimed since is another one.`,
-  fixed: { name: "fixed", about: "looks again, and deletes what was looked at", scenario: play("fixed", afterLooking) },
+  fixed: {
+    name: "fixed",
+    about: "reads again, and deletes with the version that was read",
+    scenario: play("fixed", afterLooking),
+  },
   buggy: [
     {
       name: "by-name",
-      about: "deletes what the list showed",
+      about: "deletes by a list without reading again",
       scenario: play("by-name", byName),
       firstSeeds: 30,
       schedule: [{ key: "evictor|delete|/pods/default/warm-0#1|request|slow-call", value: 300_000 }],

@@ -23,7 +23,7 @@ import {
 
 type BooksOf = (controllers: Controllers, ports: ActorPorts) => Books;
 
-/** A failed decision is discarded twice: by the code that sees the failure, and by the clean-up. */
+/** The bug: a failed decision is discarded twice, by the error handler and by the clean-up. */
 const discardedTwice: BooksOf = (controllers) => {
   const queues = controllers.cache(queueRef);
   let used = 0;
@@ -33,7 +33,7 @@ const discardedTwice: BooksOf = (controllers) => {
     give: async (found, bind) => {
       const gpus = gpusOf(found);
       const discard = (): void => {
-        // The mistake: what was taken back once is not struck off.
+        // The bug: the first discard is not recorded.
         used -= gpus;
       };
       used += gpus;
@@ -45,7 +45,7 @@ const discardedTwice: BooksOf = (controllers) => {
   };
 };
 
-/** Reads, waits, and writes what it read plus its own. */
+/** The bug: reads the counter, waits, and writes the sum. */
 const lostUpdate: BooksOf = (controllers) => {
   const queues = controllers.cache(queueRef);
   let used = 0;
@@ -58,7 +58,7 @@ const lostUpdate: BooksOf = (controllers) => {
       given += gpusOf(found);
       const outcome = await bind();
       given -= gpusOf(found);
-      // The mistake: others have added theirs since it was read.
+      // The bug: other charges since the read are overwritten.
       if (outcome.ok) used = before + gpusOf(found);
       return outcome;
     },
@@ -87,12 +87,12 @@ function seen(controllers: Controllers): Pick<Books, "used" | "give"> {
   };
 }
 
-/** A limit is replaced by taking the old one away and putting the new one in. */
+/** The bug: a limit is replaced by a delete and an insert. */
 const unlimitedGap: BooksOf = (controllers, ports) => {
   const limits = new Map<string, number>();
   controllers.cache(queueRef).onEvent((event) => {
     if (event.key !== team || event.type === "deleted") return;
-    // The mistake: in between there is no limit, and no limit means as much as you like.
+    // The bug: in between there is no limit.
     limits.delete(team);
     void ports.sleep(25).then(() => limits.set(team, limitOf(event.object)));
   });
@@ -109,7 +109,7 @@ const unlinkedTooEarly: BooksOf = (controllers, ports) => {
   controllers.cache(kinds.pods).onEvent((event) => {
     const { uid } = event.object.metadata;
     if (event.type === "deleted") {
-      // The mistake: a job that is no longer linked to the queue releases nothing to it.
+      // The bug: a job that is not linked to the queue any more releases nothing.
       used -= linked.get(uid) ?? 0;
       linked.delete(uid);
     } else if (hasEnded(event.object)) void ports.sleep(completionMs).then(() => linked.delete(uid));
@@ -160,7 +160,7 @@ function play({ slug, variant = "fixed", books, about, faults, limit, invariant,
 const submit = (ports: ActorPorts, name: string): Promise<void> =>
   insist(ports, () => ports.kube.create(kinds.pods, teamPod(name)));
 
-/** More pods than the queue may run. */
+/** Creates more pods than the queue may run. */
 async function submitInTurn(ports: ActorPorts): Promise<void> {
   for (const name of ["a", "b", "c", "d"]) {
     await submit(ports, name);
@@ -172,7 +172,7 @@ const discardScene = (variant?: string, books?: BooksOf): Scenario =>
   play({
     slug: "discarded-twice",
     ...(variant !== undefined && books !== undefined && { variant, books }),
-    about: "four pods of a queue that may run two, and binds that are refused",
+    about: "four pods of a queue that may run two, and binds that fail",
     faults: ["conflict", "busy", "slow-call"],
     limit: 2,
     invariant: withinLimit,
@@ -182,7 +182,7 @@ const discardScene = (variant?: string, books?: BooksOf): Scenario =>
 export const discardedTwiceExhibit: Exhibit = {
   number: 27,
   slug: "discarded-twice",
-  title: "A decision is taken back twice, and the counter of its queue drifts for good",
+  title: "A decision is discarded twice, and the counter of its queue drifts permanently",
   source: "volcano-sh/volcano#5180",
   invariant: "I10",
   story: `
@@ -195,7 +195,7 @@ export const discardedTwiceExhibit: Exhibit = {
   What was taken back is gone from the record; usage is recounted from its holders.`,
   fixed: {
     name: "fixed",
-    about: "the product's scheduler: a refused intent ends once, and is then no holder",
+    about: "the product's scheduler: a rejected intent ends once, and then holds nothing",
     scenario: discardScene(),
   },
   buggy: [
@@ -213,7 +213,7 @@ const updateScene = (variant?: string, books?: BooksOf): Scenario =>
   play({
     slug: "lost-charge",
     ...(variant !== undefined && books !== undefined && { variant, books }),
-    about: "two pods of a queue that may run two come at once, and a third one later",
+    about: "two pods of a queue that may run two are created at once, and a third one later",
     faults: ["slow-call", "watch-delay"],
     limit: 2,
     invariant: withinLimit,
@@ -240,13 +240,13 @@ export const lostCharge: Exhibit = {
   Nothing is read, awaited and then written: what is decided counts at once, and is counted again from its holders.`,
   fixed: {
     name: "fixed",
-    about: "the product's scheduler: one decision at a time, from one picture",
+    about: "the product's scheduler: one decision at a time, from one snapshot",
     scenario: updateScene(),
   },
   buggy: [
     {
       name: "read-then-write",
-      about: "a bind lies between reading the counter and writing it",
+      about: "a bind happens between the read and the write of the counter",
       scenario: updateScene("read-then-write", lostUpdate),
       firstSeeds: 30,
       schedule: [{ key: "scheduler|bind|/pods/default/a#1|request|slow-call", value: 400_000 }],
@@ -258,7 +258,7 @@ const gapScene = (variant?: string, books?: BooksOf): Scenario =>
   play({
     slug: "unlimited-gap",
     ...(variant !== undefined && books !== undefined && { variant, books }),
-    about: "an administrator renames a queue again and again while its pods wait for quota",
+    about: "an administrator changes a queue repeatedly while its pods wait for quota",
     faults: ["watch-delay", "slow-call"],
     limit: 1,
     invariant: withinLimit,
@@ -276,7 +276,7 @@ const gapScene = (variant?: string, books?: BooksOf): Scenario =>
 export const unlimitedGapExhibit: Exhibit = {
   number: 33,
   slug: "unlimited-gap",
-  title: "A quota is replaced by delete and add, and in between there is none",
+  title: "A quota is replaced by delete and insert, and in between there is none",
   source: "Project-HAMi/HAMi#2385, #2386",
   invariant: "I10",
   story: `
@@ -287,13 +287,13 @@ export const unlimitedGapExhibit: Exhibit = {
   What replaces something does so in one step; and what is unknown is never unlimited.`,
   fixed: {
     name: "fixed",
-    about: "the product's scheduler: an event is folded in whole before anything is decided",
+    about: "the product's scheduler: an event is applied completely before the next decision",
     scenario: gapScene(),
   },
   buggy: [
     {
       name: "delete-then-add",
-      about: "25 ms lie between the old limit and the new one",
+      about: "25 ms pass between the old limit and the new one",
       scenario: gapScene("delete-then-add", unlimitedGap),
       firstSeeds: 30,
       schedule: [{ key: "owner|pause#1", value: 90 }],
@@ -305,7 +305,7 @@ const unlinkScene = (variant?: string, books?: BooksOf): Scenario =>
   play({
     slug: "unlinked-too-early",
     ...(variant !== undefined && books !== undefined && { variant, books }),
-    about: "a pod completes, and is removed some time later",
+    about: "a pod completes, and is deleted some time later",
     faults: ["watch-delay", "slow-call"],
     limit: 1,
     invariant: quotaIsUsed,
@@ -328,7 +328,7 @@ const unlinkScene = (variant?: string, books?: BooksOf): Scenario =>
 export const unlinkedTooEarlyExhibit: Exhibit = {
   number: 35,
   slug: "unlinked-too-early",
-  title: "A job completes on time, its allocation goes too late, and its charge stays",
+  title: "A completed job is unlinked before its allocation is released, and its charge stays",
   source: "apache/yunikorn-core#662",
   invariant: "I10",
   story: `
@@ -340,13 +340,13 @@ export const unlinkedTooEarlyExhibit: Exhibit = {
   Quota is what live pods hold; that one ends is all that has to be known.`,
   fixed: {
     name: "fixed",
-    about: "the product's scheduler: a pod that has ended is no holder",
+    about: "the product's scheduler: a pod that has ended holds nothing",
     scenario: unlinkScene(),
   },
   buggy: [
     {
       name: "timed",
-      about: "the job leaves its queue by a timer, its allocation by an event",
+      about: "the job is unlinked by a timer, its allocation is released by an event",
       scenario: unlinkScene("timed", unlinkedTooEarly),
       firstSeeds: 30,
       schedule: [{ key: "owner|pause#1", value: 290 }],

@@ -22,7 +22,7 @@ const remove = (ports: ActorPorts, name: string): Promise<void> =>
     return { ok: gone.ok || gone.reason === "NotFound" };
   });
 
-/** Follows the pods from the start, so that it is ready when it leads; but only the leader cleans up. */
+/** A follower that caches pods from the start. The bug: only the leader removes deleted pods. */
 function followersBooks(controllers: Controllers): Books {
   const queues = controllers.cache(queueRef);
   const held = new Map<string, number>();
@@ -32,7 +32,7 @@ function followersBooks(controllers: Controllers): Books {
       if (nodeOf(event.object) !== "") held.set(uid, gpusOf(event.object));
       return;
     }
-    // The mistake: what a follower does not clean up it still has when it leads.
+    // The bug: pods that the follower did not remove are still there when it becomes the leader.
     if (controllers.lease?.epoch !== undefined) held.delete(uid);
   });
   return {
@@ -47,7 +47,7 @@ function followersBooks(controllers: Controllers): Books {
   };
 }
 
-/** Leads for a while and is then replaced, as in an upgrade. */
+/** A leader that stops after a while, as in an upgrade. */
 function leaving(name: string, add: (controllers: Controllers, ports: ActorPorts) => void): ActorSpec {
   return process(name, async (ports) => {
     const cancel = new CancelSource();
@@ -64,7 +64,7 @@ const failoverScene = (isBuggy: boolean): Scenario => {
     ...placementScene({
       slug: "followers-ghosts",
       variant: isBuggy ? "uncleaned" : "fixed",
-      about: "pods of a full queue go while one process follows, and then it leads",
+      about: "pods of a full queue are deleted while one process is a follower, which then becomes the leader",
       faults: ["watch-delay", "slow-call"],
       invariants: [quotaIsUsed],
       setUp: (kube) => makeTeam(kube, 2),
@@ -72,7 +72,7 @@ const failoverScene = (isBuggy: boolean): Scenario => {
       actors: () => [
         leaving("ann", add),
         process("bob", async (ports) => {
-          // Late enough that the other one leads first.
+          // Late enough that the other process becomes the leader first.
           await ports.sleep(200);
           await runControllers(ports, add, { lease });
         }),
@@ -93,7 +93,7 @@ const failoverScene = (isBuggy: boolean): Scenario => {
 export const followersGhosts: Exhibit = {
   number: 29,
   slug: "followers-ghosts",
-  title: "A follower does not drop deleted pods, and leads with ghosts",
+  title: "A follower does not drop deleted pods, and still counts them as the leader",
   source: "kubernetes-sigs/kueue#10495, #10518",
   invariant: "I10",
   story: `
@@ -105,7 +105,7 @@ export const followersGhosts: Exhibit = {
   Each replica folds every event into its cache, leader or not.`,
   fixed: {
     name: "fixed",
-    about: "the product's scheduler: a follower's picture is as true as the leader's",
+    about: "the product's scheduler: the caches of a follower are as current as the leader's",
     scenario: failoverScene(false),
   },
   buggy: [
@@ -133,7 +133,7 @@ function workloadsBooks(controllers: Controllers, ports: ActorPorts): Books {
     if (event.type !== "deleted" || gpus === undefined) return;
     admitted.delete(uid);
     void ports.sleep(requeueMs).then(() => {
-      // The mistake: the workload was deleted, so it is admitted again and neither runs nor ends.
+      // The bug: the workload of a deleted pod is admitted again, and neither runs nor ends.
       if (used() + gpus <= limit()) admitted.set(uid, gpus);
     });
   });
@@ -153,7 +153,7 @@ const requeueScene = (isBuggy: boolean): Scenario =>
   placementScene({
     slug: "ownerless-workload",
     variant: isBuggy ? "requeued" : "fixed",
-    about: "two replicas of a queue that may run two; one is evicted, and its owner makes another one",
+    about: "two replicas of a queue that may run two; one is evicted, and its owner creates another one",
     faults: ["watch-delay", "slow-call"],
     invariants: [quotaIsUsed],
     setUp: (kube) => makeTeam(kube, 2),
@@ -174,7 +174,7 @@ const requeueScene = (isBuggy: boolean): Scenario =>
 export const ownerlessWorkload: Exhibit = {
   number: 30,
   slug: "ownerless-workload",
-  title: "The workload of an evicted pod goes back in line though its owner is gone",
+  title: "The workload of an evicted pod is requeued although its owner is deleted",
   source: "kubernetes-sigs/kueue#10407, #10274",
   invariant: "I10",
   story: `
@@ -186,13 +186,13 @@ export const ownerlessWorkload: Exhibit = {
   Quota is held by pods that exist; a workload without any holds nothing.`,
   fixed: {
     name: "fixed",
-    about: "the product's scheduler: a group has what its pods have",
+    about: "the product's scheduler: the usage of a group is that of its pods",
     scenario: requeueScene(false),
   },
   buggy: [
     {
       name: "requeued",
-      about: "an evicted workload is admitted again without asking for its owner",
+      about: "an evicted workload is admitted again without reading its owner",
       scenario: requeueScene(true),
       firstSeeds: 30,
       schedule: [{ key: "owner|pause#1", value: 150 }],

@@ -15,7 +15,7 @@ import type { Exhibit } from "../exhibit.ts";
 import { gpuPod, makeNode, nothingIsLost, placementScene, reaper, scheduler } from "../scheduling/schedulerScene.ts";
 import { isWaiting, makeTeam, teamPod } from "./quotaScene.ts";
 
-/** Races in which what was decided first is written last, or under another object's feet. */
+/** Races in which an earlier decision is written later, or to another object. */
 
 const classes = { group: "scheduling.k8s.io", version: "v1", plural: "priorityclasses" };
 const held = (actor: string): boolean => actor === "scheduler";
@@ -26,7 +26,7 @@ function asyncAdmitter(controllers: Controllers, ports: ActorPorts): void {
   const pods = controllers.cache(kinds.pods);
   const admitted = new Set<string>();
   const write = (name: string, annotations: Record<string, string | null>): void => {
-    // The mistake: it says nothing of the state that it was decided on, and may land whenever it likes.
+    // The bug: the write has no precondition and may take effect at any later time.
     const body = { metadata: { annotations } };
     void ports.kube.patch({ ...podGroupRef, namespace: "default", name }, { type: "merge", body });
   };
@@ -97,7 +97,7 @@ const admissionScene = (isBuggy: boolean): Scenario =>
 export const lateAdmission: Exhibit = {
   number: 28,
   slug: "late-admission",
-  title: "An admission lands after the eviction of the same workload, and erases it",
+  title: "An admission takes effect after the eviction of the same workload, and reverts it",
   source: "kubernetes-sigs/kueue#11480, #11502",
   invariant: "I5",
   story: `
@@ -109,13 +109,13 @@ export const lateAdmission: Exhibit = {
   A write names the state that it was decided on, and is refused on any other.`,
   fixed: {
     name: "fixed",
-    about: "the product's scheduler: a bind carries the pod's revision, and an eviction cannot be taken back",
+    about: "the product's scheduler: a bind carries the resourceVersion of the pod, and an eviction cannot be reverted",
     scenario: admissionScene(false),
   },
   buggy: [
     {
       name: "async",
-      about: "admissions are written without a precondition, and not waited for",
+      about: "admissions are written asynchronously without a precondition",
       scenario: admissionScene(true),
       firstSeeds: 60,
       schedule: [
@@ -130,7 +130,7 @@ function isCordoned(node: KubeObject): boolean {
   return (node as unknown as Node).spec?.unschedulable === true;
 }
 
-/** Makes the request for the place that it has in mind, and then notes on the pod which place that is. */
+/** Creates the request for a node, and nominates the node on the pod afterwards. */
 function hastyNominator(controllers: Controllers, ports: ActorPorts): void {
   const pods = controllers.cache(kinds.pods);
   const nodes = controllers.cache(kinds.nodes);
@@ -146,8 +146,7 @@ function hastyNominator(controllers: Controllers, ports: ActorPorts): void {
       const chosen = [...nodes.view().objects].map(([, node]) => node).find((node) => !isCordoned(node));
       if (chosen === undefined) return { requeueAfterMs: 100 };
       const node = chosen.metadata.name;
-      // The mistake: the request exists before the place that it names is agreed on. If there is one already, all the
-      // better.
+      // The bug: the request is created before the nomination is stored. An existing request is accepted.
       const metadata = { ownerReferences: [{ apiVersion: "v1", kind: "Pod", name, uid }] };
       const spec = { podName: name, selectedNode: node, receivedResourceType: "Regular" as const };
       await ports.kube.create(
@@ -202,7 +201,7 @@ const nominationScene = (isBuggy: boolean): Scenario =>
 export const earlyRequest: Exhibit = {
   number: 32,
   slug: "early-request",
-  title: "What was nominated is not stored yet, and the request for it is refused for ever",
+  title: "A nomination is not stored yet, and the request for it is rejected for ever",
   source: "kubernetes-sigs/kueue#11062, #11378",
   invariant: "I17",
   story: `
@@ -215,13 +214,13 @@ export const earlyRequest: Exhibit = {
   The request is the decision. One that is not wanted any more goes before the next is made.`,
   fixed: {
     name: "fixed",
-    about: "the product's scheduler: one write decides, and it carries the pod's revision",
+    about: "the product's scheduler: one write decides, and it carries the resourceVersion of the pod",
     scenario: nominationScene(false),
   },
   buggy: [
     {
       name: "request-first",
-      about: "the request is made before its place is stored",
+      about: "the request is created before its nomination is stored",
       scenario: nominationScene(true),
       firstSeeds: 100,
       schedule: [

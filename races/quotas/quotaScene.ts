@@ -13,8 +13,8 @@ import { at, kinds, plain } from "../../src/sim/sceneKit.ts";
 import { gpuPod, gpusOf, makeNode, nodeOf } from "../scheduling/schedulerScene.ts";
 
 /**
- * What the races about quota share: a queue with a limit, a node with more GPUs than that, and a scheduler in miniature
- * that keeps books.
+ * The common scenario of races about quota: a queue with a limit, a node with more GPUs than that, and a minimal
+ * scheduler that counts usage.
  */
 
 export const team = "team";
@@ -27,7 +27,7 @@ export async function makeTeam(kube: KubeApi, limit: number): Promise<void> {
   await kube.create(queueRef, plain(queueApiVersion, "Queue", "", team, { spec: { resources } }));
 }
 
-/** A pod of the queue that wants one GPU. */
+/** A pod of the queue that requests one GPU. */
 export function teamPod(name: string, words: Parameters<typeof gpuPod>[1] = {}): KubeObject {
   const made = gpuPod(name, { schedulerName: kaiSchedulerName, ...words });
   return { ...made, metadata: { ...made.metadata, labels: { [labelKeys.queue]: team } } };
@@ -46,16 +46,16 @@ export function limitOf(queue: KubeObject | undefined): number {
   return (queue as unknown as Queue | undefined)?.spec.resources?.gpu?.limit ?? 0;
 }
 
-/** The books of a scheduler in miniature. Each race has a mistake in one of these. */
+/** The usage counters of a minimal scheduler. Each race has a bug in one of these. */
 export interface Books {
-  /** How many GPUs of the queue are given. */
+  /** GPUs of the queue that count as allocated. */
   used(): number;
   limit(): number;
-  /** Around one bind: notes what it gives. */
+  /** Wraps one bind and counts it. */
   give(pod: KubeObject, bind: () => Promise<Outcome<undefined>>): Promise<Outcome<undefined>>;
 }
 
-/** Binds what its books allow, pod by pod; a pod without quota is requeued. */
+/** Binds pods one by one within the quota; a pod beyond the quota is requeued. */
 export function bookkeeper(controllers: Controllers, ports: ActorPorts, books: Books): void {
   const pods = controllers.cache(kinds.pods);
   controllers.add({
@@ -96,10 +96,10 @@ export const withinLimit: Invariant = {
   }),
 };
 
-/** A pod that waits beside unused quota waits for ever. */
+/** A pod that is pending at rest while quota is unused would be pending for ever. */
 export const quotaIsUsed: Invariant = {
   id: "I10",
-  fact: "at rest no pod waits while its queue has quota left for it",
+  fact: "at rest no pod is pending while its queue has unused quota for it",
   begin: ({ store }) => ({
     atRest: () => {
       const pods = podsOf(store).filter((each) => !hasEnded(each));

@@ -10,7 +10,7 @@ import { type Exhibit, scene } from "../exhibit.ts";
 
 const boundAsAsked: Invariant = {
   id: "I7",
-  fact: "a bind hits the pod that it was decided for",
+  fact: "a bind applies to the pod that it was decided for",
   begin: () => ({
     commit: ({ event, call }) => {
       if (call.verb !== "bind" || event.current.resource !== "/pods") return undefined;
@@ -25,7 +25,7 @@ const boundAsAsked: Invariant = {
   }),
 };
 
-/** Binds every pod to the node that it wants. */
+/** Binds every pod to the node in its annotation. */
 function bindPods(controllers: Controllers, ports: ActorPorts, byUid: boolean): void {
   const pods = controllers.cache(kinds.pods);
   const inFlight = inFlightOf(controllers, [kinds.pods]);
@@ -42,7 +42,7 @@ function bindPods(controllers: Controllers, ports: ActorPorts, byUid: boolean): 
         const intent: Intent = { type: "bind", target, node, expected: expectedOf(found), why: `${name} wants it` };
         return carryOut(inFlight, { intent, effects: [] }, turn);
       }
-      // The mistake: the pod that has this name by then gets the node. An empty UID asks for no check.
+      // The bug: the bind applies to any pod of this name. An empty UID disables the precondition.
       const outcome = await ports.kube.bind(target, { node, uid: "" });
       return outcome.ok ? undefined : reconcileResultOf(outcome);
     },
@@ -53,7 +53,7 @@ const play = (variant: string, byUid: boolean) =>
   scene({
     slug: "bind-by-name",
     variant,
-    about: "a scheduler binds a pod while its owner deletes it and makes another of the same name",
+    about: "a scheduler binds a pod while its owner deletes it and creates another one of the same name",
     faults: ["slow-call", "timeout-before", "watch-delay"],
     invariants: [boundAsAsked],
     actors: () => [
@@ -72,7 +72,7 @@ const play = (variant: string, byUid: boolean) =>
 export const bindByName: Exhibit = {
   number: 16,
   slug: "bind-by-name",
-  title: "A bind sent for one pod arrives at its namesake",
+  title: "A bind for one pod is applied to another pod of the same name",
   source: "kubernetes/kubernetes#102761",
   invariant: "I7",
   story: `
@@ -83,11 +83,11 @@ export const bindByName: Exhibit = {
                       \\ p again, wants right <--  create p
                        -> p is bound to left     a pod on a node that its spec forbids
   The UID travels with the bind: another p is refused.`,
-  fixed: { name: "fixed", about: "UID and resourceVersion travel with the bind", scenario: play("fixed", true) },
+  fixed: { name: "fixed", about: "the bind carries UID and resourceVersion", scenario: play("fixed", true) },
   buggy: [
     {
       name: "by-name",
-      about: "the bind names the pod by its name alone",
+      about: "the bind has only the name of the pod",
       scenario: play("by-name", false),
       firstSeeds: 50,
       schedule: [{ key: "scheduler|bind|/pods/default/p#1|request|slow-call", value: 400_000 }],

@@ -16,10 +16,10 @@ function sizeOf(object: KubeObject | undefined): number {
   return Number((object?.["data"] as { size?: string } | undefined)?.size ?? 0);
 }
 
-/** Each pod needs a node of its own, so the pool never needs more nodes than there ever were pods at once. */
+/** Each pod needs its own node, so the pool never needs more nodes than the highest number of pods. */
 const nothingBoughtTwice: Invariant = {
   id: "I15",
-  fact: "nodes that are there and nodes that are coming are together no more than what was ever needed",
+  fact: "existing and requested nodes together are never more than the highest number needed",
   begin: ({ store }) => {
     let needed = 0;
     return {
@@ -33,7 +33,7 @@ const nothingBoughtTwice: Invariant = {
   },
 };
 
-/** The mistake: what is coming is a counter of its own, and a scale-down sets it back. */
+/** The bug: requested nodes are a separate counter, which a scale-down resets. */
 function countsWhatItAsked(): ActorSpec {
   let upcoming = 0;
   let before = 0;
@@ -54,7 +54,7 @@ function countsWhatItAsked(): ActorSpec {
   });
 }
 
-/** One definition: as many nodes as pods. Nodes in flight are that less the existing ones, and are stored nowhere. */
+/** The target is the number of pods. Nodes in flight are the target minus the existing nodes, and are not stored. */
 function addSizing(controllers: Controllers): void {
   const pods = controllers.cache(kinds.pods);
   const maps = controllers.cache(kinds.configMaps);
@@ -78,7 +78,7 @@ function addSizing(controllers: Controllers): void {
   });
 }
 
-/** The cloud: a machine takes a while to start, and is deleted at once. */
+/** The cloud: a machine takes a while to start, and is deleted immediately. */
 const cloud: ActorSpec = {
   ...repeating("cloud", 50, [kinds.configMaps, kinds.nodes], async ({ outside: kube, ports }, [maps, nodes]) => {
     const size = sizeOf(maps?.get("default/pool"));
@@ -98,7 +98,7 @@ const play = (variant: string, scaler: () => ActorSpec) =>
   scene({
     slug: "bought-twice",
     variant,
-    about: "pods come and go while machines are on their way",
+    about: "pods are created and deleted while machines are starting",
     faults: ["watch-delay", "slow-call"],
     invariants: [nothingBoughtTwice],
     setUp: async (kube) => {
@@ -123,7 +123,7 @@ const play = (variant: string, scaler: () => ActorSpec) =>
 export const boughtTwice: Exhibit = {
   number: 41,
   slug: "bought-twice",
-  title: "A request for nodes is forgotten during a scale-down, and is made again",
+  title: "A request for nodes is lost during a scale-down, and is repeated",
   source: "kubernetes/autoscaler#9813, #9860",
   invariant: "I15",
   story: `
@@ -137,13 +137,13 @@ export const boughtTwice: Exhibit = {
   There is one definition of what is coming: the target less what is there. The target follows from the pods alone.`,
   fixed: {
     name: "fixed",
-    about: "the target follows from the pods",
+    about: "the target is computed from the pods",
     scenario: play("fixed", () => controllersProcess("scaler", addSizing)),
   },
   buggy: [
     {
       name: "counts",
-      about: "what is coming is a counter",
+      about: "requested nodes are a counter",
       scenario: play("counts", countsWhatItAsked),
       firstSeeds: 10,
       schedule: [

@@ -3,7 +3,7 @@ import { annotationKeys, kaiSchedulerName, labelKeys } from "../../src/model/sch
 import { controllersProcess, runControllers } from "../../src/sim/controllersProcess.ts";
 import { delegateKube } from "../../src/sim/delegateKube.ts";
 import { at, insist, kinds, person, plain } from "../../src/sim/sceneKit.ts";
-import { nothingGoesForTheGone } from "../../src/sim/schedule/invariants.ts";
+import { noEvictionForDeletedOwners } from "../../src/sim/schedule/invariants.ts";
 import { ownersMayBeThere } from "../../src/sim/schedule/mistakes.ts";
 import type { Exhibit } from "../exhibit.ts";
 import { binder, gpuPod, makeNode, nodeOf, placementScene, reaper, scheduler } from "./schedulerScene.ts";
@@ -24,7 +24,7 @@ const play = (variant: string, isBuggy: boolean) => ({
     variant,
     about: "a Job whose gang never fitted is deleted, and its pods wait for the garbage collector",
     faults: [],
-    invariants: [nothingGoesForTheGone((actor) => actor === "scheduler", 15)],
+    invariants: [noEvictionForDeletedOwners((actor) => actor === "scheduler", 15)],
     setUp: (kube) => makeNode(kube, "n1", running),
     actors: () => [
       reaper(),
@@ -76,7 +76,7 @@ const play = (variant: string, isBuggy: boolean) => ({
 export const deletedJob: Exhibit = {
   number: 58,
   slug: "deleted-job",
-  title: "A Job that waits is deleted, and running pods are evicted for what is left of it",
+  title: "A pending Job is deleted, and running pods are evicted for its remaining pods",
   source:
     "seen on Kubernetes 1.36 with a Job of 100 pods; kai-scheduler/KAI-Scheduler pkg/podgrouper handleGetOwnerError",
   invariant: "I16",
@@ -96,7 +96,7 @@ export const deletedJob: Exhibit = {
   buggy: [
     {
       name: "owner-may-be-there",
-      about: "an owner that is not found is treated as one that may not be read",
+      about: "an owner that is not found is treated as one that must not be read",
       scenario: play("owner-may-be-there", true),
       firstSeeds: 5,
       schedule: [{ key: "user|pause#1", value: 600 }],

@@ -14,13 +14,12 @@ import type { Exhibit } from "../exhibit.ts";
 import { capacityOf, gpuPod, makeNode, nodeOf, nothingIsLost, placementScene, scheduler } from "./schedulerScene.ts";
 
 /**
- * Races in which one GPU is given to two pods, or is lost to all of them, because of when a scheduler counts what it
- * gave.
+ * Races in which one GPU is allocated to two pods, or to none, depending on when a scheduler counts an allocation.
  */
 
-/** How a scheduler remembers what it has given before the watch shows it. */
+/** How a scheduler counts an allocation before the watch shows it. */
 type Memory =
-  /** Not at all: what the cache shows is all there is. */
+  /** Not at all: only the cache counts. */
   | "none"
   /** For a time. */
   | "expiring"
@@ -31,7 +30,7 @@ type Memory =
 
 const expiryMs = 300;
 
-/** A scheduler in miniature with one of the mistakes. */
+/** A minimal scheduler with one of the bugs. */
 function naiveScheduler(controllers: Controllers, ports: ActorPorts, memory: Memory): void {
   const pods = controllers.cache(kinds.pods);
   const nodes = controllers.cache(kinds.nodes);
@@ -40,7 +39,7 @@ function naiveScheduler(controllers: Controllers, ports: ActorPorts, memory: Mem
   pods.onEvent((event) => {
     if (event.type !== "deleted" || memory !== "counted") return;
     const node = nodeOf(event.before);
-    // The mistake: a pod that went before it was seen on its node is never counted down.
+    // The bug: a pod that is deleted before it was observed on its node is never subtracted.
     if (node !== "") counted.set(node, (counted.get(node) ?? 0) - 1);
   });
   const usedOn = (node: string, uid: string): number => {
@@ -103,7 +102,7 @@ function play(
   return placementScene({
     slug,
     variant,
-    about: "pods that want a GPU each come at once, and there are two",
+    about: "pods that request one GPU each are created at once, and there are two GPUs",
     faults: options.faults,
     invariants: [options.invariant],
     setUp: makeNodes,
@@ -135,7 +134,7 @@ const leaked = (slug: string, memory?: Memory): Scenario =>
 export const twoFilters: Exhibit = {
   number: 11,
   slug: "two-filters",
-  title: "Two filters read one free card before either has noted it",
+  title: "Two filter calls read one free card before either allocation is stored",
   source: "Project-HAMi/HAMi#2232, #2470",
   invariant: "I1",
   story: `
@@ -146,11 +145,15 @@ export const twoFilters: Exhibit = {
                               b: n1               <--  note on b: n1
   bind a to n1, bind b to n1: one card, two pods
   What is decided counts before anything is written, and nothing happens between looking and counting.`,
-  fixed: { name: "fixed", about: "the product's scheduler: decided is counted", scenario: boundTwice("two-filters") },
+  fixed: {
+    name: "fixed",
+    about: "the product's scheduler: a decision counts at once",
+    scenario: boundTwice("two-filters"),
+  },
   buggy: [
     {
       name: "annotation",
-      about: "a card counts as given when the annotation that says so has come back by the watch",
+      about: "a card counts as allocated when the watch has delivered its annotation",
       scenario: boundTwice("two-filters", "annotation"),
       firstSeeds: 30,
       schedule: [{ key: "scheduler|patch|/pods/default/a0#1|request|slow-call", value: 400_000 }],
@@ -161,7 +164,7 @@ export const twoFilters: Exhibit = {
 export const uncountedBind: Exhibit = {
   number: 12,
   slug: "uncounted-bind",
-  title: "A bind that takes long is not in the next session's picture",
+  title: "A slow bind is not in the snapshot of the next session",
   source: "volcano-sh/volcano#1383",
   invariant: "I1",
   story: `
@@ -173,13 +176,13 @@ export const uncountedBind: Exhibit = {
   An intent counts from the moment it is decided until the watch has passed it.`,
   fixed: {
     name: "fixed",
-    about: "the product's scheduler: the ledger counts what is on its way",
+    about: "the product's scheduler: the ledger counts binds in flight",
     scenario: boundTwice("uncounted-bind"),
   },
   buggy: [
     {
       name: "none",
-      about: "only what the cache shows counts",
+      about: "only cached pods count",
       scenario: boundTwice("uncounted-bind", "none"),
       firstSeeds: 30,
       schedule: [{ key: "scheduler|bind|/pods/default/a0#1|request|slow-call", value: 400_000 }],
@@ -190,7 +193,7 @@ export const uncountedBind: Exhibit = {
 export const expiredAssumption: Exhibit = {
   number: 13,
   slug: "expired-assumption",
-  title: "An assumption expires, and then its bind lands",
+  title: "An assumed pod expires, and then its bind takes effect",
   source: "kubernetes/kubernetes#106361, #106412",
   invariant: "I1",
   story: `
@@ -210,7 +213,7 @@ export const expiredAssumption: Exhibit = {
   buggy: [
     {
       name: "expiring",
-      about: "what was decided counts for 300 ms",
+      about: "a decision counts for 300 ms",
       scenario: boundTwice("expired-assumption", "expiring"),
       firstSeeds: 60,
       schedule: [{ key: "scheduler|bind|/pods/default/a0#1|request|slow-call", value: 700_000 }],
@@ -221,7 +224,7 @@ export const expiredAssumption: Exhibit = {
 export const leakedCharge: Exhibit = {
   number: 34,
   slug: "leaked-charge",
-  title: "A pod deleted between decision and bind takes its GPU with it",
+  title: "A pod that is deleted between decision and bind leaks its GPU",
   source: "Project-HAMi/HAMi#1927, #1905",
   invariant: "I10",
   story: `
@@ -234,13 +237,13 @@ export const leakedCharge: Exhibit = {
   Usage is recounted from its holders, never counted up and down.`,
   fixed: {
     name: "fixed",
-    about: "the product's scheduler: a refused intent holds nothing",
+    about: "the product's scheduler: a rejected intent holds nothing",
     scenario: leaked("leaked-charge"),
   },
   buggy: [
     {
       name: "counted",
-      about: "counted up at the decision, down when a bound pod goes",
+      about: "counted up at the decision, down when a bound pod is deleted",
       scenario: leaked("leaked-charge", "counted"),
       firstSeeds: 30,
       schedule: [

@@ -12,14 +12,14 @@ import { at, kinds, person, plain } from "../../src/sim/sceneKit.ts";
 import type { Exhibit } from "../exhibit.ts";
 import { binder, capacityOf, gpuPod, makeNode, nodeOf, placementScene, scheduler } from "./schedulerScene.ts";
 
-/** Races in which gangs keep each other from starting. */
+/** Races in which gangs block each other. */
 
 const gangs = ["a", "b", "c"];
 
-/** Half a gang holds GPUs and trains nothing. */
+/** A partially bound gang holds GPUs without running. */
 const wholeOrNothing = (id: string): Invariant => ({
   id,
-  fact: "at rest a gang has all of its pods on nodes, or none, and some gang runs",
+  fact: "at rest a gang has all of its pods bound, or none, and at least one gang runs",
   begin: ({ store }) => ({
     atRest: () => {
       let running = 0;
@@ -31,14 +31,14 @@ const wholeOrNothing = (id: string): Invariant => ({
           return `gang ${gang} holds ${bound} GPUs of the ${ours.length} that it needs`;
         if (bound > 0) running++;
       }
-      return running === 0 ? "no gang runs, and there is room for one" : undefined;
+      return running === 0 ? "no gang is running, and there is room for one" : undefined;
     },
   }),
 });
 
 type Mistake = "one-by-one" | "permit";
 
-/** Places pods one by one; or holds a place for each in memory until its gang is complete. */
+/** Binds pods one by one; or reserves a node for each in memory until its gang is complete. */
 function naiveScheduler(controllers: Controllers, ports: ActorPorts, mistake: Mistake): void {
   const pods = controllers.cache(kinds.pods);
   const nodes = controllers.cache(kinds.nodes);
@@ -65,7 +65,7 @@ function naiveScheduler(controllers: Controllers, ports: ActorPorts, mistake: Mi
       const gang = found.metadata.annotations?.[annotationKeys.podGroup] ?? "";
       if (waiting.has(uid)) return { requeueAfterMs: 200 };
       const node = freeNode();
-      // A pod without room is requeued, and others are decided in between.
+      // A pod that does not fit is requeued, and other pods are decided in between.
       if (node === undefined) return { requeueAfterMs: 200 };
       if (mistake === "one-by-one") {
         const outcome = await ports.kube.bind(at(kinds.pods, name), { node, uid });
@@ -85,7 +85,7 @@ function play(slug: string, mistake: Mistake | undefined, id: string): Scenario 
   return placementScene({
     slug,
     variant: mistake ?? "fixed",
-    about: "three gangs of two pods come at once, and there is room for one",
+    about: "three gangs of two pods are created at once, and there is room for one",
     faults: ["watch-delay", "slow-call"],
     invariants: [wholeOrNothing(id)],
     setUp: async (kube) => {
@@ -119,7 +119,7 @@ function play(slug: string, mistake: Mistake | undefined, id: string): Scenario 
 export const halfAndHalf: Exhibit = {
   number: 23,
   slug: "half-and-half",
-  title: "Gangs each take a part of what they need, and all wait for ever",
+  title: "Several gangs are partially bound, and all wait for ever",
   source: "koordinator-sh/koordinator#872",
   invariant: "I4",
   story: `
@@ -136,7 +136,7 @@ export const halfAndHalf: Exhibit = {
   buggy: [
     {
       name: "one-by-one",
-      about: "pods are placed as they come",
+      about: "pods are bound one by one",
       scenario: play("half-and-half", "one-by-one", "I4"),
       firstSeeds: 10,
       schedule: [],
@@ -159,13 +159,13 @@ export const brokenPermit: Exhibit = {
   Nothing is held for part of a gang.`,
   fixed: {
     name: "fixed",
-    about: "the product's scheduler: nothing is held for a part",
+    about: "the product's scheduler: nothing is reserved for an incomplete gang",
     scenario: play("broken-permit", undefined, "I17"),
   },
   buggy: [
     {
       name: "permit",
-      about: "a place is held for each pod until its gang is whole",
+      about: "a node is reserved for each pod until its gang is complete",
       scenario: play("broken-permit", "permit", "I17"),
       firstSeeds: 10,
       schedule: [],

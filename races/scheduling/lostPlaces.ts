@@ -23,7 +23,7 @@ import {
   scheduler,
 } from "./schedulerScene.ts";
 
-/** Races after which a scheduler does not see room that exists, or makes room that no pod uses. */
+/** Races after which a scheduler misses free room, or evicts pods for room that is not used. */
 
 const claims = { group: "", version: "v1", plural: "persistentvolumeclaims" } as const;
 const volumes = { group: "", version: "v1", plural: "persistentvolumes" } as const;
@@ -52,7 +52,7 @@ function flaggedScheduler(controllers: Controllers, ports: ActorPorts): void {
     for (const [, each] of pods.view().objects) now.set(nodeOf(each), (now.get(nodeOf(each)) ?? 0) + gpusOf(each));
     await ports.sleep(30);
     used = now;
-    // The mistake: events during the 30 ms are not in the copy, and the flag for them is cleared.
+    // The bug: events during the 30 ms are not in the copy, and their flag is cleared.
     isDirty = false;
   };
   controllers.add({
@@ -72,7 +72,7 @@ function flaggedScheduler(controllers: Controllers, ports: ActorPorts): void {
   });
 }
 
-/** Tries a pod once: if its claim is not known by then, the pod is dropped. */
+/** Tries a pod once: if its claim is not cached by then, the pod is dropped. */
 function droppingScheduler(controllers: Controllers, ports: ActorPorts): void {
   const pods = controllers.cache(kinds.pods);
   const known = controllers.cache(claims);
@@ -83,14 +83,14 @@ function droppingScheduler(controllers: Controllers, ports: ActorPorts): void {
       const found = pods.get(key);
       if (!isWaiting(found)) return undefined;
       const claim = (found as unknown as Pod).spec?.volumes?.[0]?.persistentVolumeClaim?.claimName;
-      // The mistake: the claim's event is only late, and the pod is not requeued.
+      // The bug: the event of the claim is only late, and the pod is not requeued.
       if (claim !== undefined && known.get(`default/${claim}`) === undefined) return undefined;
       return bindTo(ports, found, "n1");
     },
   });
 }
 
-/** Evicts on one node after the other until the newcomer fits, and evicts them all. */
+/** Collects victims on one node after the other until the preemptor fits, and evicts them all. */
 function greedyPreemptor(controllers: Controllers, ports: ActorPorts): void {
   const pods = controllers.cache(kinds.pods);
   const nodes = controllers.cache(kinds.nodes);
@@ -107,7 +107,7 @@ function greedyPreemptor(controllers: Controllers, ports: ActorPorts): void {
         for (const each of here) free -= gpusOf(each);
         for (const each of here) {
           if (free >= gpusOf(found)) break;
-          // The mistake: a victim on a node that did not fit stays on the list.
+          // The bug: victims on a node that did not fit stay in the list.
           victims.push(each);
           free += gpusOf(each);
         }
@@ -122,7 +122,7 @@ function greedyPreemptor(controllers: Controllers, ports: ActorPorts): void {
   });
 }
 
-/** Assumes what it has decided, and takes it for allocated when a node comes back. */
+/** Assumes its decisions, and counts assumed pods as allocated when a node is recreated. */
 function adoptingScheduler(controllers: Controllers, ports: ActorPorts): void {
   const pods = controllers.cache(kinds.pods);
   const nodes = controllers.cache(kinds.nodes);
@@ -130,7 +130,7 @@ function adoptingScheduler(controllers: Controllers, ports: ActorPorts): void {
   const phantoms = new Map<string, number>();
   nodes.onEvent((event) => {
     if (event.type !== "added") return;
-    // The mistake: a pod that is only assumed there becomes an allocation that never ends.
+    // The bug: an assumed pod becomes an allocation that is never released.
     const here = [...assumed.values()].filter((node) => node === event.key).length;
     phantoms.set(event.key, here);
   });
@@ -190,20 +190,20 @@ const flagScene = (isBuggy: boolean): Scenario =>
 export const clearedFlag: Exhibit = {
   number: 15,
   slug: "cleared-flag",
-  title: "A flag is cleared while what it stands for is still happening",
+  title: "A dirty flag is cleared although changes arrived during the resync",
   source: "kubernetes-sigs/scheduler-plugins@6330e299",
   invariant: "I10",
   story: `
   scheduler                    pods
   dirty: read them all         a on n1, b on n2
   ... 30 ms                    a is deleted: dirty
-  picture: n1 and n2 full
-  dirty := false               the deletion is in no picture
+  copy: n1 and n2 full
+  dirty := false               the deletion is in no copy
   c waits for ever             n1 is free
-  The picture is folded from events, one after the other; nothing is read in the meantime.`,
+  The model is updated by each event in order; no copy is rebuilt.`,
   fixed: {
     name: "fixed",
-    about: "the product's scheduler: events are folded in as they come",
+    about: "the product's scheduler: events are applied as they arrive",
     scenario: flagScene(false),
   },
   buggy: [
@@ -262,7 +262,7 @@ const claimScene = (isBuggy: boolean): Scenario =>
 export const lateClaim: Exhibit = {
   number: 44,
   slug: "late-claim",
-  title: "A pod's event arrives before its claim's, and the pod is dropped for ever",
+  title: "The event of a pod arrives before that of its claim, and the pod is dropped for ever",
   source: "volcano-sh/volcano#5596",
   invariant: "I17",
   story: `
@@ -274,13 +274,13 @@ export const lateClaim: Exhibit = {
   What is unknown is waited for: every event that could change a decision starts another one.`,
   fixed: {
     name: "fixed",
-    about: "the product's scheduler: the claim's event starts another cycle",
+    about: "the product's scheduler: the event of the claim starts another cycle",
     scenario: claimScene(false),
   },
   buggy: [
     {
       name: "dropped",
-      about: "a pod is looked at when it comes, and not again",
+      about: "a pod is tried once",
       scenario: claimScene(true),
       firstSeeds: 40,
       schedule: [{ key: "scheduler|watch|/persistentvolumeclaims#1|ADDED|a#1|watch-delay", value: 300_000 }],
@@ -291,13 +291,13 @@ export const lateClaim: Exhibit = {
 /** v1 runs on a node that is too small for the preemptor, even when empty. */
 const noNeedlessEviction: Invariant = {
   id: "I16",
-  fact: "no pod is evicted from a node that the preemptor does not get",
+  fact: "no pod is evicted from a node that the preemptor is not bound to",
   begin: () => ({
     commit: ({ event, call }) => {
       const { resource, name } = event.current;
       if (resource !== "/pods" || name !== "v1" || call.actor !== "scheduler" || call.verb !== "delete")
         return undefined;
-      return "v1 was evicted from n1, which is too small for the newcomer";
+      return "v1 was evicted from n1, which is too small for the preemptor";
     },
   }),
 };
@@ -355,7 +355,7 @@ export const leftoverVictims: Exhibit = {
   try n2: evict v2, v3         fits
   commit: evict v1, v2, v3     v1 died for nothing
   What was tried on a node that did not fit is rolled back before the next one.`,
-  fixed: { name: "fixed", about: "the product's scheduler: each try is taken back", scenario: victimScene(false) },
+  fixed: { name: "fixed", about: "the product's scheduler: each attempt is rolled back", scenario: victimScene(false) },
   buggy: [
     {
       name: "leftover",
@@ -371,7 +371,7 @@ const flapScene = (isBuggy: boolean): Scenario =>
   placementScene({
     slug: "adopted-phantom",
     variant: isBuggy ? "adopted" : "fixed",
-    about: "a node goes and comes back while a bind to it is on its way",
+    about: "a node is deleted and recreated while a bind to it is in flight",
     faults: ["slow-call", "watch-delay"],
     invariants: [nothingIsLost("I15")],
     setUp: (kube) => makeNode(kube, "n1", 1),
@@ -401,7 +401,7 @@ const flapScene = (isBuggy: boolean): Scenario =>
 export const adoptedPhantom: Exhibit = {
   number: 37,
   slug: "adopted-phantom",
-  title: "A node comes back, and a pod that was only assumed on it stays for ever",
+  title: "A node is recreated, and a pod that was only assumed on it counts for ever",
   source: "apache/yunikorn-k8shim#1068",
   invariant: "I15",
   story: `
@@ -415,13 +415,13 @@ export const adoptedPhantom: Exhibit = {
   A place has one holder, by the UID of its pod; a node that comes back changes nothing about it.`,
   fixed: {
     name: "fixed",
-    about: "the product's scheduler: what a node has left is recounted from its holders",
+    about: "the product's scheduler: the free room of a node is recounted from its pods",
     scenario: flapScene(false),
   },
   buggy: [
     {
       name: "adopted",
-      about: "what was assumed becomes an allocation of the new node",
+      about: "an assumed pod becomes an allocation of the new node",
       scenario: flapScene(true),
       firstSeeds: 60,
       schedule: [

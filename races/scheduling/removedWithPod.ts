@@ -13,7 +13,7 @@ const target: IntentTarget = { ...kinds.nodes, namespace: "", name: spare };
 
 const noPodDiesWithItsNode: Invariant = {
   id: "I13",
-  fact: "a node is not removed under a pod",
+  fact: "a node with a pod is not removed",
   begin: ({ store }) => ({
     commit: ({ type, event, call }) => {
       if (type !== "DELETED" || event.current.resource !== "/nodes" || call.actor !== "remover") return undefined;
@@ -40,8 +40,8 @@ function hasHolders({ metadata }: KubeObject): boolean {
 }
 
 /**
- * Places pods on the spare node while it exists and is schedulable. With `holds` it is recorded on the node before the
- * bind.
+ * Binds pods to the spare node while it exists and is schedulable. With `holds` the pod is recorded on the node before
+ * the bind.
  */
 const scheduler = (holds: boolean) =>
   repeating("scheduler", 40, [kinds.nodes, kinds.pods], async ({ outside: kube }, [nodes, pods]) => {
@@ -59,7 +59,7 @@ const scheduler = (holds: boolean) =>
     }
   });
 
-/** The mistake: an empty list is believed, then the node is closed and removed. */
+/** The bug: pods are listed before the node is cordoned and removed. */
 const removesHastily = repeating("remover", 60, [kinds.nodes, kinds.pods], async ({ outside: kube }, [nodes, pods]) => {
   const node = nodes?.get(spare);
   if (node?.metadata.annotations?.[removal] === undefined) return;
@@ -86,7 +86,7 @@ const removesAfterLooking = repeating("remover", 60, [kinds.nodes], async ({ out
     await applyIntent(kube, { type: "patch", target, expected, patch, why: "it is in use" });
     return;
   }
-  // The version that was cordoned before the pods were listed: a pod placed since then has written to the node.
+  // The version of the node before pods were listed: a pod that was bound since then is recorded on the node.
   const intent = { type: "delete", target, expected, why: "no pod uses it" } as const;
   await destroyAfterLooking(kube, intent, () => ({ still: intent }), { atLeast });
 });
@@ -97,7 +97,7 @@ const play = (variant: string, careful: boolean) =>
   scene({
     slug: "removed-with-pod",
     variant,
-    about: "an idle node is removed while a pod is on its way to it",
+    about: "an idle node is removed while a bind to it is in flight",
     faults: ["watch-delay", "slow-call"],
     invariants: [noPodDiesWithItsNode],
     setUp: async (kube) => {
@@ -120,7 +120,7 @@ const play = (variant: string, careful: boolean) =>
 export const removedWithPod: Exhibit = {
   number: 40,
   slug: "removed-with-pod",
-  title: "An idle node is removed, and the pod that has just landed on it too",
+  title: "An idle node is removed together with a pod that was just bound to it",
   source: "kubernetes/autoscaler#3886",
   invariant: "I13",
   story: `
@@ -132,11 +132,11 @@ export const removedWithPod: Exhibit = {
 
   A bind that relies on a node writes to it first. The remover closes it, lists its pods after that, and removes the very version
   that it closed: a pod that was faster is in the list, and one that was slower has changed the version.`,
-  fixed: { name: "fixed", about: "close, look again, remove that version", scenario: play("fixed", true) },
+  fixed: { name: "fixed", about: "cordon, list pods again, remove that version", scenario: play("fixed", true) },
   buggy: [
     {
       name: "believes-the-list",
-      about: "a list from before it was closed is enough",
+      about: "pods are listed before the node is cordoned",
       scenario: play("believes-the-list", false),
       firstSeeds: 40,
       schedule: [

@@ -12,8 +12,8 @@ import { at, every, kinds, plain, pod, process } from "../../src/sim/sceneKit.ts
 import { scene } from "../exhibit.ts";
 
 /**
- * What the races about placement share: nodes with GPUs, pods that want them, and the product's own scheduler and
- * binder.
+ * The common scenario of races about placement: nodes with GPUs, pods that request them, and the product's own
+ * scheduler and binder.
  */
 
 export const gpuName = "nvidia.com/gpu";
@@ -54,7 +54,7 @@ export async function makeNode(kube: KubeApi, name: string, gpus: number): Promi
   if (made.ok) await kube.update({ ...at(kinds.nodes, name), subresource: "status" }, { ...made.value, status });
 }
 
-/** Ends pods that are asked to end, as a kubelet does. */
+/** Removes terminating pods, as a kubelet does. */
 export function reaper(): ActorSpec {
   return process("kubelet", (ports: ActorPorts) =>
     every(ports, 60, async () => {
@@ -70,10 +70,10 @@ export function reaper(): ActorSpec {
   );
 }
 
-/** A pod that waits beside enough free GPUs waits for ever. */
+/** A pod that is pending at rest while a node has enough free GPUs would be pending for ever. */
 export const nothingIsLost = (id: string): Invariant => ({
   id,
-  fact: "at rest no pod waits while a node has the GPUs that it wants",
+  fact: "at rest no pod is pending while a node has enough free GPUs",
   begin: ({ store }) => ({
     atRest: () => {
       const pods = [...store.collection("/pods").all()].map((version) => version.object());

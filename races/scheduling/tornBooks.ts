@@ -23,7 +23,7 @@ import {
   scheduler,
 } from "./schedulerScene.ts";
 
-/** Races in which two halves of one account come from two moments. */
+/** Races in which two parts of one sum come from two times. */
 
 /** Compares usage with capacity, and evicts the excess. */
 function shrinkingScheduler(controllers: Controllers, ports: ActorPorts): void {
@@ -38,7 +38,7 @@ function shrinkingScheduler(controllers: Controllers, ports: ActorPorts): void {
   });
   nodes.onEvent((event) => {
     if (event.type !== "deleted") return;
-    // The mistake: the node's GPUs are gone at once, and what was on it only now begins to go.
+    // The bug: the capacity of the node is subtracted at once, and the usage of its pods later.
     void ports.sleep(40).then(() => {
       for (const [uid, node] of used) {
         if (node !== event.key) continue;
@@ -77,7 +77,7 @@ function shrinkingScheduler(controllers: Controllers, ports: ActorPorts): void {
 /** Pods on n1 are not affected by what happens to n2. */
 const othersStay: Invariant = {
   id: "I15",
-  fact: "the deletion of a node costs no pod its place on another one",
+  fact: "the deletion of a node evicts no pod from another node",
   begin: () => ({
     commit: ({ event, call }) => {
       const { resource, name } = event.current;
@@ -92,7 +92,7 @@ const removalScene = (isBuggy: boolean): Scenario =>
   placementScene({
     slug: "shrunk-capacity",
     variant: isBuggy ? "capacity-first" : "fixed",
-    about: "two full nodes, and one of them goes with what was on it",
+    about: "two full nodes, and one of them is deleted with its pods",
     faults: ["watch-delay", "slow-call"],
     invariants: [othersStay],
     setUp: async (kube) => {
@@ -127,7 +127,7 @@ const removalScene = (isBuggy: boolean): Scenario =>
 export const shrunkCapacity: Exhibit = {
   number: 36,
   slug: "shrunk-capacity",
-  title: "A node's capacity goes before its allocations do, and everything looks overused",
+  title: "The capacity of a node is subtracted before its allocations, and the cluster looks overcommitted",
   source: "apache/yunikorn-core#724",
   invariant: "I15",
   story: `
@@ -138,13 +138,13 @@ export const shrunkCapacity: Exhibit = {
   A node has its capacity and its holders in one place, and they go in one step.`,
   fixed: {
     name: "fixed",
-    about: "the product's scheduler: what a node gave is counted on that node alone",
+    about: "the product's scheduler: allocations are counted on their node only",
     scenario: removalScene(false),
   },
   buggy: [
     {
       name: "capacity-first",
-      about: "40 ms lie between the node's capacity and its allocations",
+      about: "40 ms pass between the capacity of the node and its allocations",
       scenario: removalScene(true),
       firstSeeds: 30,
       schedule: [{ key: "owner|pause#1", value: 10 }],
@@ -154,7 +154,7 @@ export const shrunkCapacity: Exhibit = {
 
 const groups = ["x", "y"];
 
-/** Takes a snapshot that takes long: first the pods, then what their groups have. */
+/** Takes a slow snapshot: first the pods, then the usage of their groups. */
 function slowSnapshot(controllers: Controllers, ports: ActorPorts): void {
   const pods = controllers.cache(kinds.pods);
   const known = controllers.cache(podGroupRef);
@@ -168,13 +168,13 @@ function slowSnapshot(controllers: Controllers, ports: ActorPorts): void {
       await ports.sleep(30);
       const second = [...pods.view().objects].map(([, each]) => each);
       for (const name of groups) {
-        // The mistake: x is counted as it was, y as it is, and both are dated as of now.
+        // The bug: x is counted before the change, y after it, and both are reported as current.
         const ours = (name === "x" ? first : second).filter((each) => groupOf(each) === name);
         const amount = ours.reduce((sum, each) => sum + gpusOf(each), 0);
         const resourcesStatus = { requested: { [gpuName]: String(amount) } };
         const ref = { ...podGroupRef, namespace: "default", name, subresource: "status" };
-        const told = (known.get(`default/${name}`) as unknown as PodGroup | undefined)?.status?.resourcesStatus;
-        if (told?.requested?.[gpuName] === String(amount)) continue;
+        const reported = (known.get(`default/${name}`) as unknown as PodGroup | undefined)?.status?.resourcesStatus;
+        if (reported?.requested?.[gpuName] === String(amount)) continue;
         await insist(ports, () => ports.kube.patch(ref, { type: "merge", body: { status: { resourcesStatus } } }));
       }
       done = pods.revision;
@@ -190,15 +190,16 @@ function groupOf({ metadata }: KubeObject): string {
 /** A pod is in one group. */
 const groupsAddUp: Invariant = {
   id: "I6",
-  fact: "at rest what a group says it asks for is what its pods ask for",
+  fact: "at rest the requests in the status of a group are those of its pods",
   begin: ({ store }) => ({
     atRest: () => {
       const pods = [...store.collection("/pods").all()].map((version) => version.object());
       for (const name of groups) {
         const group = store.get("scheduling.run.ai/podgroups", "default", name)?.object();
-        const told = Number((group as unknown as PodGroup).status?.resourcesStatus?.requested?.[gpuName] ?? "0");
+        const reported = Number((group as unknown as PodGroup).status?.resourcesStatus?.requested?.[gpuName] ?? "0");
         const asked = pods.filter((each) => groupOf(each) === name).reduce((sum, each) => sum + gpusOf(each), 0);
-        if (told !== asked) return `group ${name} says that it asks for ${told} GPUs, and its pods for ${asked}`;
+        if (reported !== asked)
+          return `group ${name} says that it asks for ${reported} GPUs, and its pods for ${asked}`;
       }
       return undefined;
     },
@@ -229,7 +230,7 @@ const movedScene = (isBuggy: boolean): Scenario =>
           await insist(ports, () => ports.kube.create(kinds.pods, gpuPod(name, words)));
           if (name === "b") await ports.sleep(400);
         }
-        // The newcomer starts a snapshot; then it moves.
+        // The new pod starts a snapshot; then it moves.
         await ports.sleep(ports.choose("pause", (dice) => dice.between(1, 60)));
         const body = { metadata: { annotations: { [annotationKeys.podGroup]: "y" } } };
         await insist(ports, () => ports.kube.patch(at(kinds.pods, "c"), { type: "merge", body }));
@@ -243,7 +244,7 @@ const movedScene = (isBuggy: boolean): Scenario =>
 export const movedPod: Exhibit = {
   number: 57,
   slug: "moved-pod",
-  title: "A snapshot takes a second, and a pod changes its group inside it",
+  title: "A snapshot takes a second, and a pod changes its group meanwhile",
   source: "kai-scheduler/KAI-Scheduler#2117, #2095",
   invariant: "I6",
   story: `
@@ -255,13 +256,13 @@ export const movedPod: Exhibit = {
   A snapshot is one object that never changes: whatever happens meanwhile is in the next one.`,
   fixed: {
     name: "fixed",
-    about: "the product's scheduler: both groups are counted from one picture",
+    about: "the product's scheduler: both groups are counted from one snapshot",
     scenario: movedScene(false),
   },
   buggy: [
     {
       name: "two-reads",
-      about: "30 ms lie between the two halves of the snapshot",
+      about: "30 ms pass between the two parts of the snapshot",
       scenario: movedScene(true),
       firstSeeds: 30,
       schedule: [{ key: "owner|pause#1", value: 15 }],

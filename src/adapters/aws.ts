@@ -1,6 +1,7 @@
 /**
- * AWS by its own SDK, read only. The clients are large and loaded when they are first used. Retries are ours and not
- * the SDK's, so that each is counted, waits by our clock, and slows down everything else that asks for the same.
+ * The read-only AWS adapter, on the AWS SDK. The clients are large and loaded when they are first used. Retries are
+ * made here and not by the SDK, so that each is counted, waits by the injected clock, and slows down other calls of the
+ * same operation.
  */
 import type { AutoScalingClient } from "@aws-sdk/client-auto-scaling";
 import type { EC2Client } from "@aws-sdk/client-ec2";
@@ -21,20 +22,20 @@ import type { Metrics } from "../ports/metrics.ts";
 import type { Random } from "../ports/random.ts";
 import { groupOf, modificationOf, snapshotOf, volumeOf } from "./aws/convert.ts";
 import { eksToken } from "./aws/eksToken.ts";
-import { type Failure, failureOf, UnrelatedAnswer } from "./aws/failure.ts";
+import { type Failure, failureOf, MalformedResponse } from "./aws/failure.ts";
 import { type BucketSize, TokenBucket } from "./aws/tokenBucket.ts";
 import type { KubeConnection } from "./kubeHttp/connection.ts";
 
 export interface AwsOptions {
   readonly region: string;
-  /** Where the services are, when they are not AWS's own; `AWS_ENDPOINT_URL*` do the same. */
+  /** The endpoint of the services, if not AWS's own; `AWS_ENDPOINT_URL*` does the same. */
   readonly endpoint?: string;
   readonly credentials?: { readonly accessKeyId: string; readonly secretAccessKey: string };
   readonly volumePage?: number;
   readonly snapshotPage?: number;
   readonly attemptsMax?: number;
   readonly bucket?: BucketSize;
-  /** Longer than this, and an answer is not waited for. */
+  /** The time-out of a request. */
   readonly requestMs?: number;
 }
 
@@ -46,7 +47,7 @@ export interface AwsPorts {
 }
 
 export interface Aws extends Cloud {
-  /** Begins to load the clients, so that the first call need not wait for them. */
+  /** Starts loading the clients, so that the first call does not wait for them. */
   prepare(): void;
   /** How to reach the API of an EKS cluster from outside of it. */
   cluster(name: string, options?: CloudCallOptions): Promise<KubeConnection>;
@@ -55,10 +56,10 @@ export interface Aws extends Cloud {
 
 const bucketDefault: BucketSize = { size: 90, perSecond: 18 };
 const attemptsDefault = 8;
-/** An answer that makes no sense is asked for again, but not as patiently as one that says "later". */
+/** A malformed response is retried fewer times than a throttled or unavailable one. */
 const malformedAttemptsMax = 3;
 const groupPage = 100;
-/** A filter takes two hundred values. */
+/** EC2 allows 200 values in a filter. */
 const filterValuesMax = 200;
 const pagesMax = 100_000;
 
@@ -82,7 +83,7 @@ class AwsCloud implements Aws {
   }
 
   prepare(): void {
-    // A failure here fails again, and is reported, when the SDK is needed.
+    // A failure is reported when the clients are first used.
     void this.load().catch(() => {});
   }
 
@@ -92,9 +93,9 @@ class AwsCloud implements Aws {
 
   async identity(options: CloudCallOptions = {}): Promise<CloudRead<CloudIdentity>> {
     const { sts, GetCallerIdentityCommand } = await this.load();
-    return this.ask("GetCallerIdentity", options, async () => {
+    return this.call("GetCallerIdentity", options, async () => {
       const { Account } = await sts.send(new GetCallerIdentityCommand({}));
-      if (Account === undefined) throw new UnrelatedAnswer("the answer to GetCallerIdentity names no account");
+      if (Account === undefined) throw new MalformedResponse("the response to GetCallerIdentity has no account");
       return { account: Account, region: this.options.region };
     });
   }
@@ -173,9 +174,9 @@ class AwsCloud implements Aws {
     this.eks ??= import("@aws-sdk/client-eks").then(({ EKSClient }) => new EKSClient(this.config()));
     const { DescribeClusterCommand } = await import("@aws-sdk/client-eks");
     const eks = await this.eks;
-    const answer = await this.ask("DescribeCluster", options, async () => {
+    const answer = await this.call("DescribeCluster", options, async () => {
       const { cluster } = await eks.send(new DescribeClusterCommand({ name }));
-      if (cluster === undefined) throw new UnrelatedAnswer("the answer to DescribeCluster has no cluster");
+      if (cluster === undefined) throw new MalformedResponse("the response to DescribeCluster has no cluster");
       return cluster;
     });
     if (!answer.ok) {
@@ -203,7 +204,7 @@ class AwsCloud implements Aws {
           nowMs: this.ports.clock.nowMs() + (sts.config.systemClockOffset ?? 0),
           ...(where === undefined ? {} : { endpoint: where }),
         });
-        // Accepted for fifteen minutes; used for fourteen, and replaced a minute before that.
+        // EKS accepts the token for 15 minutes; it is replaced after 13.
         return { authorization: `Bearer ${token}`, goodForMs: 13 * 60_000 };
       },
     };
@@ -218,9 +219,9 @@ class AwsCloud implements Aws {
     void this.eks?.then((eks) => eks.destroy());
   }
 
-  // --- asking
+  // --- calls
 
-  /** Several lists, one after the other; the first that fails fails all. */
+  /** Reads several lists one after the other; the first failure is returned. */
   private async each<F>(
     filters: readonly F[],
     options: CloudCallOptions,
@@ -234,7 +235,7 @@ class AwsCloud implements Aws {
     return { ok: true, value: undefined };
   }
 
-  /** Every page until there is no token. An empty page is a page; a missing one ends the list as failed. */
+  /** Reads every page until there is no token. A page may be empty; if a page fails, the list fails. */
   private async pages(
     operation: string,
     options: CloudCallOptions,
@@ -242,20 +243,20 @@ class AwsCloud implements Aws {
   ): Promise<CloudRead<undefined>> {
     let token: string | undefined;
     for (let count = 1; count <= pagesMax; count++) {
-      const answer = await this.ask(operation, options, () => read(token));
+      const answer = await this.call(operation, options, () => read(token));
       if (!answer.ok) return answer;
       answer.value.deliver();
       const next = answer.value.token;
       if (next === undefined || next === "") return { ok: true, value: undefined };
       if (next === token) {
-        return { ok: false, reason: "Malformed", why: `${operation}: page ${count} leads to itself` };
+        return { ok: false, reason: "Malformed", why: `${operation}: page ${count} has its own token as NextToken` };
       }
       token = next;
     }
     return { ok: false, reason: "Malformed", why: `${operation}: more than ${pagesMax} pages` };
   }
 
-  private async ask<T>(operation: string, options: CloudCallOptions, call: () => Promise<T>): Promise<CloudRead<T>> {
+  private async call<T>(operation: string, options: CloudCallOptions, call: () => Promise<T>): Promise<CloudRead<T>> {
     const bucket = this.bucketOf(operation);
     const { attemptsMax = attemptsDefault } = this.options;
     const { log, metrics, random } = this.ports;
@@ -282,18 +283,21 @@ class AwsCloud implements Aws {
       const most = failure.reason === "Malformed" ? Math.min(malformedAttemptsMax, attemptsMax) : attemptsMax;
       const isFirstSkew: boolean = failure.clockCorrected === true && !clockCorrected;
       clockCorrected ||= isFirstSkew;
-      if (!(failure.again || isFirstSkew) || attempt >= most) {
+      if (!(failure.retry || isFirstSkew) || attempt >= most) {
         return { ok: false, reason: failure.reason, why: `${operation}: ${failure.why} (attempt ${attempt})` };
       }
       this.retries++;
       const ceilingMs = Math.min(20_000, 100 * 2 ** attempt);
       const pauseMs = ceilingMs / 2 + (random.uint32() % (ceilingMs / 2));
-      log.warn({ operation, attempt, reason: failure.reason, why: failure.why, pauseMs }, "the cloud is asked again");
+      log.warn(
+        { operation, attempt, reason: failure.reason, why: failure.why, pauseMs },
+        "retrying the call to the cloud",
+      );
       await this.wait(pauseMs, options);
     }
   }
 
-  /** A run that must stop does not wait for an answer that is in flight, or never comes. */
+  /** A cancelled run does not wait for a pending response. */
   private unlessCancelled<T>(answer: Promise<T>, { cancel }: CloudCallOptions): Promise<T | typeof stopped> {
     if (cancel === undefined) return answer;
     return new Promise((done, fail) => {
@@ -328,13 +332,13 @@ class AwsCloud implements Aws {
   }
 
   private config() {
-    // The lock file fixes the version of the SDK; what a later one requires is no news to users.
+    // package-lock.json pins the SDK, so its warning about Node versions of later releases does not concern users.
     process.env["AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED"] ??= "true";
     const { region, endpoint, credentials, requestMs = 60_000 } = this.options;
     return {
       region,
-      // One attempt: we repeat, not the SDK. What it learns of the cloud's clock from a refusal holds for the
-      // repetition.
+      // One attempt: retries are made by this adapter. The clock offset that the SDK takes from a refusal applies to
+      // the retry.
       maxAttempts: 1,
       requestHandler: { requestTimeout: requestMs, connectionTimeout: 10_000 },
       ...(endpoint === undefined ? {} : { endpoint }),
@@ -385,9 +389,9 @@ async function loadClients(config: object): Promise<Clients> {
   };
 }
 
-/** An answer without its list is no empty list. */
+/** A response without the list is malformed, not an empty list. */
 function expectList<T>(items: readonly T[] | undefined, name: string): readonly T[] {
-  if (items === undefined) throw new UnrelatedAnswer(`the answer has no ${name}: it is not about what was asked`);
+  if (items === undefined) throw new MalformedResponse(`the response has no ${name}`);
   return items;
 }
 
@@ -395,7 +399,7 @@ type Filters = { Name: string; Values: string[] }[];
 
 const ours: Filters = [{ Name: "tag-key", Values: ["gpu-dev-user"] }];
 
-/** By filter and never by id: one id that does not exist fails a whole list of ids. */
+/** By filter and not by id: a request for ids fails if one of them does not exist. */
 function volumeFilters(which: VolumeFilter): Filters[] {
   switch (which.type) {
     case "tagged":
@@ -410,7 +414,7 @@ function volumeFilters(which: VolumeFilter): Filters[] {
 function snapshotFilters(which: SnapshotFilter): Filters[] {
   switch (which.type) {
     case "all":
-      // A filter that leaves out what never counts: EC2 throttles calls without any filter sooner.
+      // A filter by status, because EC2 throttles calls without a filter sooner.
       return [[{ Name: "status", Values: ["pending", "completed", "error"] }]];
     case "startedOn":
       return batches(which.prefixes).map((Values) => [{ Name: "start-time", Values }]);

@@ -29,7 +29,7 @@ describe("a log line", () => {
     expect(cause["stack"]).toContain("pinoLog.test");
   });
 
-  test("leaves out whole objects that a library hangs on its errors", () => {
+  test("leaves out objects that a library attaches to its errors", () => {
     const { log, lines } = capture();
     const error = Object.assign(new Error("gone"), { code: "57P01", client: { password: "secret" } });
     log.warn({ error }, "an idle database connection broke");

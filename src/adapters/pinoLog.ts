@@ -2,11 +2,11 @@ import { type DestinationStream, destination, type Logger, pino, stdSerializers,
 import type { Log, LogFields } from "../ports/log.ts";
 
 export interface PinoLogOptions {
-  /** Nothing below this is written; `info` by default. */
+  /** Lines below this level are not written; `info` by default. */
   readonly level?: "debug" | "info" | "warn" | "error";
-  /** On every line: which program, which replica. */
+  /** Fields of every line: program, replica. */
   readonly fields?: LogFields;
-  /** `upper` writes `"level":"ERROR"`, for operators' grep. */
+  /** `upper` writes `"level":"ERROR"`, for tools that match upper case. */
   readonly levels?: "lower" | "upper";
   /** Where lines are written; standard error by default. */
   readonly destination?: DestinationStream;
@@ -14,7 +14,7 @@ export interface PinoLogOptions {
 
 /**
  * Log lines as JSON: `{"level":"info","time":"2026-01-01T00:00:00.000Z","node":"n1","message":"bound"}`. Lines are
- * written at once, so the last words before a crash are there.
+ * written synchronously, so that none is lost in a crash.
  */
 export function pinoLog(options: PinoLogOptions = {}): Log {
   const logger = pino(
@@ -38,7 +38,8 @@ export function pinoLog(options: PinoLogOptions = {}): Log {
 }
 
 /**
- * What an error says. Whole objects that libraries hang on their errors (a database client, with its keys) stay out.
+ * The message and the stack of an error. Objects that libraries attach to their errors (a database client, with its
+ * keys) are left out.
  */
 function readableError(error: unknown): unknown {
   if (!(error instanceof Error)) return error;

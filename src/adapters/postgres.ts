@@ -1,10 +1,10 @@
-/** The inventory's database in a real PostgreSQL: a pool that looks before it lends, one writer, readers beside it. */
+/** The inventory's database in PostgreSQL: a pool that checks each connection before use, one writer, and readers. */
 import { randomUUID } from "node:crypto";
 import type { Pool } from "pg";
 import { UsageError, UserError } from "../model/userError.ts";
 import type { Answer, Beginning, InventoryDatabase, InventoryReads, RunStart, TimeLeft } from "../ports/database.ts";
 import type { Log } from "../ports/log.ts";
-import { answerOf, asking } from "./postgres/answer.ts";
+import { answering, answerOf } from "./postgres/answer.ts";
 import { type Migrated, migrate } from "./postgres/migrate.ts";
 import { PostgresReader } from "./postgres/postgresReader.ts";
 import { inventoryLock, PostgresRun } from "./postgres/postgresRun.ts";
@@ -13,12 +13,12 @@ import { connectWithin, type Queries, TimedClient, unlimited } from "./postgres/
 
 export interface PostgresOptions {
   readonly url: string;
-  /** What the server's list of connections calls us. */
+  /** `application_name` of the connections. */
   readonly applicationName?: string;
-  /** Ask a connection for a sign of life before it is lent; default true. */
+  /** Check each connection before use; default true. */
   readonly healthCheck?: boolean;
   readonly connectMs?: number;
-  /** How long runs and drift events are kept, in days; left out: for ever. */
+  /** How long runs and drift events are kept, in days; undefined keeps them forever. */
   readonly historyDays?: number;
 }
 
@@ -29,12 +29,12 @@ export interface Postgres extends InventoryDatabase {
   close(): Promise<void>;
 }
 
-/** An idle connection that does not answer by then is replaced. */
-const signOfLifeMs = 5_000;
-/** However little time is left, a connection gets this long to be made. */
+/** The time-out of the health check; a connection that does not answer is replaced. */
+const healthCheckMs = 5_000;
+/** The minimum time to connect, however little time is left. */
 const connectMsMin = 1_000;
 
-/** Connects, or says what a person can do about it. */
+/** Connects, or throws a UserError with the cure. */
 export async function openPostgres(
   options: PostgresOptions,
   ports: { readonly log: Log },
@@ -51,22 +51,22 @@ export async function openPostgres(
     keepAlive: true,
     max: 8,
   });
-  // An idle connection that breaks is the pool's to replace; without a listener it would end the process.
+  // The pool replaces an idle connection that broke; without a listener the error would end the process.
   pool.on("error", (error) => ports.log.warn({ error }, "an idle database connection broke"));
   try {
     const client = new TimedClient(await connectWithin(() => pool.connect(), timeLeft), timeLeft);
     try {
-      await client.signOfLife(connectMs);
+      await client.healthCheck(connectMs);
     } finally {
       await client.release();
     }
   } catch (cause) {
-    // A connection that is still being made ends by its own time-out: it is not waited for.
+    // A pending connection ends by its own time-out and is not awaited.
     void pool.end().catch(() => {});
     throw new UserError(
       "database-unreachable",
       `Failed to initialize connection pool: ${hostname}:${port || 5432}${pathname}: ${messageOf(cause)}`,
-      "see that the database runs, and that POSTGRES_* or DATABASE_URL name it, its user and its password",
+      "start the database, and set POSTGRES_* or DATABASE_URL to its address, user and password",
       { cause },
     );
   }
@@ -79,7 +79,7 @@ function addressOf(url: string): URL {
   } catch (cause) {
     throw new UsageError(
       "inventory-setting-invalid",
-      "the address of the database makes no sense (not shown: it holds the password)",
+      "the URL of the database cannot be parsed (not shown: it contains the password)",
       "pass postgresql://user:password@host:5432/name, with special characters percent-encoded",
       { cause },
     );
@@ -100,13 +100,13 @@ class PostgresDatabase implements Postgres {
   }
 
   migrate(timeLeft: TimeLeft = unlimited): Promise<Migrated> {
-    return this.lend(migrate, timeLeft);
+    return this.withClient(migrate, timeLeft);
   }
 
   look(timeLeft: TimeLeft = unlimited): InventoryReads {
     return {
-      types: () => asking(() => this.lend(readTypes, timeLeft)),
-      disks: () => asking(() => this.lend(readDisks, timeLeft)),
+      types: () => answering(() => this.withClient(readTypes, timeLeft)),
+      disks: () => answering(() => this.withClient(readDisks, timeLeft)),
     };
   }
 
@@ -119,7 +119,7 @@ class PostgresDatabase implements Postgres {
       return answerOf(error);
     }
     try {
-      await client.arm();
+      await client.setTimeouts();
       const control = await client.query<{ paused: boolean; paused_by: string; paused_reason: string }>(
         "select paused, paused_by, paused_reason from reconcile_control where id = 1",
       );
@@ -141,8 +141,8 @@ class PostgresDatabase implements Postgres {
       const fence = Number(rows[0]?.fence);
       const runId = randomUUID();
       const updatedBy = start.updatedBy.slice(0, 100);
-      // This run holds the lock, so no other is running: a row that claims otherwise is of a run that was killed, or
-      // lost its connection.
+      // This run holds the lock, so a row with status `running` belongs to a run that was killed or lost its
+      // connection.
       await client.query(
         `update reconcile_runs set finished_at = now(), status = 'failed', error = 'abandoned: the run ended without a record'
          where status = 'running'`,
@@ -155,10 +155,10 @@ class PostgresDatabase implements Postgres {
       ]);
       const { historyDays } = this;
       const begun = { runId, fence, updatedBy, ...(historyDays === undefined ? {} : { historyDays }) };
-      const run = new PostgresRun(client, begun, (use) => this.lend(use, timeLeftMs));
+      const run = new PostgresRun(client, begun, (use) => this.withClient(use, timeLeftMs));
       return { ok: true, value: { status: "begun", run } };
     } catch (error) {
-      // Closing the connection gives back whatever lock it took.
+      // Closing the connection releases its lock.
       client.fail(error);
       await client.release();
       return answerOf(error);
@@ -169,23 +169,23 @@ class PostgresDatabase implements Postgres {
     await this.pool.end();
   }
 
-  private async lend<T>(use: (client: Queries) => Promise<T>, timeLeft: TimeLeft): Promise<T> {
+  private async withClient<T>(use: (client: Queries) => Promise<T>, timeLeft: TimeLeft): Promise<T> {
     const client = await this.connect(timeLeft);
     try {
-      await client.arm();
+      await client.setTimeouts();
       return await use(client);
     } finally {
       await client.release();
     }
   }
 
-  /** A connection that has just answered. One that broke, or hung, while it was idle is closed, not lent. */
+  /** Returns a connection that has passed the health check. A connection that broke or hangs is closed. */
   private async connect(timeLeft: TimeLeft): Promise<TimedClient> {
     for (let attempt = 1; ; attempt++) {
       const client = new TimedClient(await connectWithin(() => this.pool.connect(), timeLeft), timeLeft);
       if (!this.healthCheck) return client;
       try {
-        await client.signOfLife(signOfLifeMs);
+        await client.healthCheck(healthCheckMs);
         return client;
       } catch (error) {
         client.fail(error);

@@ -1,7 +1,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import type { MetricLabels, Metrics } from "../ports/metrics.ts";
 
-/** What is known about a metric beforehand. */
+/** The declaration of a metric. */
 export interface MetricWords {
   readonly help: string;
   /** Upper bounds of a histogram's buckets. */
@@ -9,15 +9,15 @@ export interface MetricWords {
 }
 
 export interface PrometheusOptions {
-  /** By name. A metric that is not here works all the same, with its name for a help text. */
+  /** Declarations by name. A metric without one has its name as help text. */
   readonly words?: Readonly<Record<string, MetricWords>>;
-  /** Memory, processor and event loop of this process as well; default true. */
+  /** Also export memory, CPU and event loop of this process; default true. */
   readonly process?: boolean;
-  /** Called once per metric that was used in a way that cannot be counted. */
+  /** Called once per metric that was used inconsistently. */
   readonly onProblem?: (problem: { readonly metric: string; readonly message: string }) => void;
 }
 
-/** Metrics, and the page that a Prometheus server reads. */
+/** Metrics, and the text that a Prometheus server scrapes. */
 export interface Prometheus extends Metrics {
   readonly contentType: string;
   text(): Promise<string>;
@@ -30,8 +30,8 @@ const secondsBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
 const millisecondsBuckets = Array.from({ length: 10 }, (_, at) => 5 * 2 ** at);
 
 /**
- * Metrics for Prometheus. A metric begins with its first use and keeps the labels of it: a label that only later uses
- * have is left out and reported to `onProblem`. Counting never throws; a wrong number must not stop the loop it counts.
+ * Metrics for Prometheus. A metric is created on first use and keeps the labels of that use: a label that only later
+ * uses have is left out and reported to `onProblem`. Counting never throws; a wrong metric must not stop a controller.
  */
 export function prometheus(options: PrometheusOptions = {}): Prometheus {
   const registry = new Registry();
@@ -55,7 +55,7 @@ export function prometheus(options: PrometheusOptions = {}): Prometheus {
       }
       if (metric.kind !== kind) throw new Error(`used as a ${kind}, but it is a ${metric.kind}`);
       const { fitting, extra } = fit(labels, metric.labels);
-      if (extra !== undefined) complain(name, `the label ${extra} was not there when the metric began`);
+      if (extra !== undefined) complain(name, `the label ${extra} is not a label of the metric's first use`);
       metric.add(fitting, value);
     } catch (error) {
       complain(name, error instanceof Error ? error.message : String(error));
@@ -79,7 +79,7 @@ interface Known {
 
 function make(kind: Known["kind"], name: string, labelNames: string[], words: MetricWords | undefined): Known {
   const labels = new Set(labelNames);
-  // Registered by the caller, in its own registry and not in the one that all of prom-client shares.
+  // The caller registers it in its own registry, not in the global one of prom-client.
   const about = { name, help: words?.help ?? name, labelNames, registers: [] };
   switch (kind) {
     case "counter": {

@@ -27,7 +27,7 @@ async function serve(status: number, answer: string): Promise<{ url: string; ask
 
 const span = { fromMs: 1_000_000, toMs: 2_000_000, stepMs: 60_000 };
 
-test("series over time are asked for in seconds and read in milliseconds", async () => {
+test("range queries use seconds and return milliseconds", async () => {
   const result = [
     {
       metric: { queue_name: "a" },
@@ -50,8 +50,8 @@ test("series over time are asked for in seconds and read in milliseconds", async
 
 test.each([
   ["an error", 422, '{"status":"error","error":"bad query"}', "answered 422"],
-  ["no JSON", 200, "<html>", "no JSON"],
-  ["something else than series", 200, '{"status":"success","data":{"resultType":"scalar"}}', "no series"],
+  ["text", 200, "<html>", "not JSON"],
+  ["a result other than a matrix", 200, '{"status":"success","data":{"resultType":"scalar"}}', "no matrix"],
 ])("%s is a refusal that says so", async (_, status, answer, message) => {
   const { url } = await serve(status, answer);
   const outcome = await prometheusQueries(url).range("up", span);

@@ -4,7 +4,7 @@ import type { TimeSpan, UsageDatabase, UsageSeries } from "../ports/usageDatabas
 
 const timeoutMs = 30_000;
 
-/** Asks a Prometheus server over HTTP. */
+/** Queries a Prometheus server over HTTP. */
 export function prometheusQueries(url: string): UsageDatabase {
   const base = url.replace(/\/+$/, "");
   return {
@@ -24,7 +24,7 @@ export function prometheusQueries(url: string): UsageDatabase {
         if (!response.ok) return refused("Unavailable", `${base} answered ${response.status}: ${text.slice(0, 200)}`);
         return readMatrix(text);
       } catch (error) {
-        return refused("Unavailable", `${base} cannot be asked: ${error instanceof Error ? error.message : error}`);
+        return refused("Unavailable", `${base} cannot be queried: ${error instanceof Error ? error.message : error}`);
       } finally {
         clearTimeout(timer);
         unhear?.();
@@ -50,10 +50,10 @@ function readMatrix(text: string): Outcome<readonly UsageSeries[]> {
   try {
     answer = JSON.parse(text) as Answer;
   } catch {
-    return refused("Unavailable", `the answer is no JSON: ${text.slice(0, 80)}`);
+    return refused("Unavailable", `the response is not JSON: ${text.slice(0, 80)}`);
   }
   if (answer.status !== "success" || answer.data?.resultType !== "matrix") {
-    return refused("Unavailable", answer.error ?? "the answer has no series over time");
+    return refused("Unavailable", answer.error ?? "the response has no matrix result");
   }
   return succeeded(
     (answer.data.result ?? []).map(({ metric = {}, values = [] }) => ({

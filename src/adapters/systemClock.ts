@@ -1,9 +1,9 @@
 import type { Clock } from "../ports/clock.ts";
 
-/** A timer of Node cannot wait longer than this; a longer delay fires at once, so it is cut into pieces. */
+/** The longest delay of a Node timer; a longer one would fire at once, so it is split. */
 const timerMsMax = 2 ** 31 - 1;
 
-/** The time of this machine. */
+/** The clock of this machine. */
 export function systemClock(): Clock {
   return { nowMs: () => Date.now(), monotonicMs: () => performance.now(), after };
 }

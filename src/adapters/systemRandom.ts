@@ -2,8 +2,8 @@ import { randomFillSync } from "node:crypto";
 import type { Random } from "../ports/random.ts";
 
 /**
- * The system's randomness, fit for names and serial numbers that must not be guessed. Drawn in blocks: a system call
- * per number costs a microsecond.
+ * The system's random generator, suitable for unguessable names and serial numbers. Drawn in blocks: a system call per
+ * number costs a microsecond.
  */
 export function systemRandom(): Random {
   const block = new Uint32Array(256);

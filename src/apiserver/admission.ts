@@ -2,7 +2,7 @@ import type { KubeObject } from "../model/objects/object.ts";
 import type { ResourceType } from "./resources.ts";
 import type { UserInfo, WriteContext } from "./strategy.ts";
 
-/** One write, as admission sees it; objects are in the version of the request. */
+/** One write as admission sees it. Objects are in the version of the request. */
 export interface AdmissionAttributes {
   readonly operation: "CREATE" | "UPDATE" | "DELETE" | "CONNECT";
   readonly type: ResourceType;
@@ -15,23 +15,26 @@ export interface AdmissionAttributes {
   readonly options: Readonly<Record<string, unknown>>;
   readonly user: UserInfo;
   readonly dryRun: boolean;
-  /** Tells one request from another. */
+  /** UID of the admission request. */
   readonly requestUid?: string;
   warn(text: string): void;
 }
 
-/** Rules that are not the kind's own: webhooks, policies, quota. */
+/** Admission that does not belong to one kind: webhooks, policies, quota. */
 export interface Admission {
   /**
-   * Asks the mutating webhooks. Undefined when none matches, so that the common write never leaves its turn of the
-   * event loop; otherwise the changed object, not yet decoded again.
+   * Calls the mutating webhooks. Undefined when none matches, so that a write without webhooks does not leave its turn
+   * of the event loop; otherwise the changed object, not yet decoded again.
    */
   mutate(attributes: AdmissionAttributes): Promise<KubeObject> | undefined;
-  /** Asks policies and validating webhooks; rejects with a StatusError. Undefined when none matches. */
+  /** Evaluates policies and calls validating webhooks; rejects with a StatusError. Undefined when none matches. */
   validate(attributes: AdmissionAttributes): Promise<void> | undefined;
-  /** The last check, in the same turn as the commit: quota and whatever must not be overtaken. Throws a StatusError. */
+  /**
+   * The last check, in the same turn of the event loop as the commit, so that no other write comes in between: quota.
+   * Throws a StatusError.
+   */
   commit(attributes: AdmissionAttributes, context: WriteContext): void;
-  /** Lets go of connections. */
+  /** Closes the connections to webhooks. */
   stop?(): void;
 }
 

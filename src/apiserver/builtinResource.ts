@@ -8,7 +8,7 @@ import { schemaFor } from "./schema/builtinSchemas.ts";
 import { decodeObject, type FieldValidation } from "./schema/decode.ts";
 import type { Strategy } from "./strategy.ts";
 
-/** How a served version that is not the stored one is turned into it and back. */
+/** Converts between a served version and the stored version. */
 export interface Conversion {
   toStorage(object: KubeObject): KubeObject;
   fromStorage(object: KubeObject): KubeObject;
@@ -16,7 +16,7 @@ export interface Conversion {
 
 const noFields: string[] = [];
 
-/** Deprecated built-in kinds, with the warning that their clients get. */
+/** Deprecated built-in kinds, and the warning for their clients. */
 const deprecations: Readonly<Record<string, string>> = {
   "v1 ComponentStatus": "v1 ComponentStatus is deprecated in v1.19+",
   "v1 Endpoints": "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
@@ -43,7 +43,7 @@ export function builtinResource(type: ResourceType, strategy: Strategy, conversi
   };
 }
 
-/** Decodes a body as one kind; kind and apiVersion may be left out, but must not say otherwise. */
+/** Decodes a body as one kind; kind and apiVersion may be left out, but must not differ. */
 export function decodeAs(
   as: { apiVersion: string; kind: string; schema: Resource["schema"] },
   sent: Sent,
@@ -66,7 +66,7 @@ export function decodeAs(
   return object;
 }
 
-/** Refuses a body that names another kind or version than the URL. */
+/** Rejects a body of another kind or version than that of the URL. */
 export function checkKind(as: { apiVersion: string; kind: string }, value: Json): void {
   if (!isObject(value)) throw badRequest(`${as.kind} in version ${JSON.stringify(as.apiVersion)} must be an object`);
   const kind = typeField(value, "kind");

@@ -1,4 +1,4 @@
-import { beta1Claim, beta1ClaimTemplate, beta1Class, beta1Slice, sameWords } from "../model/deviceConversion.ts";
+import { beta1Claim, beta1ClaimTemplate, beta1Class, beta1Slice, sameFields } from "../model/deviceConversion.ts";
 import type { Conversion } from "./builtinResource.ts";
 import { eventConversion } from "./kinds/event.ts";
 import { autoscalerConversion } from "./kinds/workloads/horizontalPodAutoscaler.ts";
@@ -11,9 +11,9 @@ export const conversions: Readonly<Record<string, Conversion>> = {
   "resource.k8s.io/v1beta1/resourceclaims": beta1Claim,
   "resource.k8s.io/v1beta1/resourceclaimtemplates": beta1ClaimTemplate,
   "resource.k8s.io/v1beta1/resourceslices": beta1Slice,
-  "resource.k8s.io/v1beta2/deviceclasses": sameWords,
-  "resource.k8s.io/v1beta2/devicetaintrules": sameWords,
-  "resource.k8s.io/v1beta2/resourceclaims": sameWords,
-  "resource.k8s.io/v1beta2/resourceclaimtemplates": sameWords,
-  "resource.k8s.io/v1beta2/resourceslices": sameWords,
+  "resource.k8s.io/v1beta2/deviceclasses": sameFields,
+  "resource.k8s.io/v1beta2/devicetaintrules": sameFields,
+  "resource.k8s.io/v1beta2/resourceclaims": sameFields,
+  "resource.k8s.io/v1beta2/resourceclaimtemplates": sameFields,
+  "resource.k8s.io/v1beta2/resourceslices": sameFields,
 };

@@ -5,6 +5,7 @@ import { type Admission, noAdmission } from "./admission.ts";
 import type { Authorizer } from "./auth/access.ts";
 import { followRbac } from "./auth/followRbac.ts";
 import { NodeAuthorizer } from "./auth/nodeAuthorizer.ts";
+import type { CertificateSigner } from "./auth/pki.ts";
 import { readRules } from "./auth/policyRule.ts";
 import type { RbacAuthorizer } from "./auth/rbac.ts";
 import { rbacStrategies } from "./auth/rbacStrategies.ts";
@@ -34,31 +35,35 @@ import { replaceObject } from "./verbs/update.ts";
 export interface ApiOptions {
   readonly clock: Clock;
   readonly random: Random;
-  /** Where commits are kept; in memory when left out. */
+  /** Where commits are stored; in memory when left out. */
   readonly log?: Store | undefined;
   readonly retention?: Partial<Retention>;
   readonly freeze?: boolean;
-  readonly admission?: (core: () => Core) => Admission;
-  /** The authority's certificate and the port, for the objects that tell pods about the server. */
+  readonly admission?: (core: () => Core, authorizer: () => Authorizer) => Admission;
+  /** The CA certificate and the port, for the bootstrap objects. */
   readonly authority?: string;
-  /** Makes tokens of service accounts, for Secrets that ask for one. */
+  /** Signs CertificateSigningRequests; without it they stay unsigned. */
+  readonly signRequest?: CertificateSigner;
+  /** Issues service account tokens, for Secrets of type service-account-token. */
   readonly tokens?: TokenIssuer;
+  /** The address and the port of the server, for the endpoints of the Service `kubernetes`. */
+  readonly address?: string;
   readonly port?: number;
-  /** The loops that clean up, count and establish; default true. Without them nothing happens but what is asked for. */
+  /** Run the controllers of the API server itself (garbage collection, namespaces, quota...); default true. */
   readonly controllers?: boolean;
-  /** Told of errors that are ours and not a caller's. */
-  /** Told how long each sync of the log took. */
+  /** Called with internal errors of the server. */
+  /** Called with the duration of each sync of the log. */
   readonly onSync?: (seconds: number) => void;
-  /** Told once that the log has failed; the server can only be read from then on. */
+  /** Called once when the log has failed; the server is read-only from then on. */
   readonly onStoreFailure?: (error: Error) => void;
   readonly onError?: (what: string, error: unknown) => void;
 }
 
-/** The API without a network: the verbs, the store and the authorizer. The simulator talks to this. */
+/** The API without a network: verbs, store and authorizer. The simulator uses it directly. */
 export interface Api {
   readonly core: Core;
   readonly rbac: RbacAuthorizer;
-  /** Nodes by what is theirs, all others by their roles. */
+  /** The node authorizer and RBAC. */
   readonly authorizer: Authorizer;
   readonly opened: OpenReport;
   readonly controllers: Controllers;
@@ -66,7 +71,7 @@ export interface Api {
 
 const noControllers: Controllers = { stop: () => {}, idle: () => Promise.resolve() };
 
-/** Builds the API and reads its log back. */
+/** Creates the API and replays its log. */
 export async function createApi(options: ApiOptions): Promise<Api> {
   const { clock, random } = options;
   const store = new ObjectStore({
@@ -86,15 +91,20 @@ export async function createApi(options: ApiOptions): Promise<Api> {
   registry.add(builtinResources().map((type) => builtinResource(type, strategyOf(type, rbac), conversionOf(type))));
   let core: Core | undefined;
   const lazyCore = (): Core => core as Core;
-  core = { store, hub, registry, clock, random, admission: options.admission?.(lazyCore) ?? noAdmission };
+  const authorizer = new NodeAuthorizer(store, readRules(nodeRules), rbac);
+  const admission = options.admission?.(lazyCore, () => authorizer) ?? noAdmission;
+  core = { store, hub, registry, clock, random, admission };
   followDefinitions(core, options.onError);
   const authority = options.authority ?? "";
-  await ensureBootstrap(core, bootstrapObjects({ authority, port: options.port ?? 0 }));
+  await ensureBootstrap(core, bootstrapObjects({ authority, address: options.address, port: options.port ?? 0 }));
   const log = options.onError === undefined ? {} : { log: options.onError };
   const tokens = options.tokens === undefined ? {} : { tokens: options.tokens };
+  const sign = options.signRequest;
+  const certificates = sign === undefined ? {} : { certificates: { authorizer, sign } };
   const controllers =
-    options.controllers === false ? noControllers : startControllers(core, { authority, ...tokens, ...log });
-  const authorizer = new NodeAuthorizer(store, readRules(nodeRules), rbac);
+    options.controllers === false
+      ? noControllers
+      : startControllers(core, { authority, ...tokens, ...certificates, ...log });
   return { core, rbac, authorizer, opened, controllers };
 }
 
@@ -109,13 +119,13 @@ function conversionOf(type: ResourceType): Conversion | undefined {
   return conversions[`${type.group}/${type.version}/${type.plural}`];
 }
 
-/** Creates what every cluster has from its first moment and this one lacks, and brings up to date what it has. */
+/** Creates missing bootstrap objects, and updates existing ones. */
 async function ensureBootstrap(core: Core, objects: Iterable<BootstrapObject>): Promise<void> {
   const call = systemCall("kube-apiserver");
   for (const { resource: storageKey, object } of objects) {
     const { namespace = "", name } = object.metadata;
     const resource = core.registry.stored(storageKey);
-    if (resource === undefined) throw new Error(`a start-up object is of unknown resource ${storageKey}`);
+    if (resource === undefined) throw new Error(`a bootstrap object has the unknown resource ${storageKey}`);
     const target = { resource, namespace, name, subresource: "" };
     const found = core.store.get(storageKey, namespace, name);
     if (found === undefined) {

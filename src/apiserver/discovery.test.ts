@@ -41,7 +41,7 @@ function items(root: "api" | "apis"): AggregatedGroup[] {
 }
 
 describe("aggregated discovery", () => {
-  test("the core group stands alone under /api, all others under /apis", () => {
+  test("the core group is under /api, all others under /apis", () => {
     expect(
       items("api").map(({ metadata, versions }) => [metadata.name, versions.map(({ version }) => version)]),
     ).toEqual([[undefined, ["v1"]]]);
@@ -54,7 +54,7 @@ describe("aggregated discovery", () => {
     expect(names.at(-1)).toBe("example.com");
   });
 
-  test("the best version of a group comes first, whatever order they were given in", () => {
+  test("the preferred version of a group is first, in any order of resources", () => {
     const versions = (group: string) =>
       items("apis")
         .find(({ metadata }) => metadata.name === group)
@@ -65,7 +65,7 @@ describe("aggregated discovery", () => {
     expect(versions("example.com")).toEqual(["v1", "v1beta1"]);
   });
 
-  test("a resource says all that kubectl needs", () => {
+  test("a resource has all fields that kubectl needs", () => {
     const deployments = items("apis")[0]?.versions[0]?.resources.find(({ resource }) => resource === "deployments");
     expect(deployments).toEqual({
       resource: "deployments",
@@ -134,7 +134,7 @@ describe("legacy discovery", () => {
     expect(groups.map(({ name }) => name)).toContain("example.com");
   });
 
-  test("subresources are resources with a slash, and say their group when it is another", () => {
+  test("subresources are resources with a slash, and have a group when it differs", () => {
     const list = read(discovery.resources("", "v1"));
     expect(list).toMatchObject({ kind: "APIResourceList", groupVersion: "v1" });
     const resources = list["resources"] as Loose[];

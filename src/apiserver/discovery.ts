@@ -2,10 +2,10 @@ import { createHash } from "node:crypto";
 import { apiVersionOf } from "../model/objects/object.ts";
 import type { ResourceType, Subresource } from "./resources.ts";
 
-/** A document that is served as it stands; the tag changes when the bytes do. */
+/** A document that is served unchanged; its ETag changes when its bytes do. */
 export interface TaggedDocument {
   readonly body: string;
-  /** With its quotes, as it goes into the header. */
+  /** With quotes, as in the header. */
   readonly etag: string;
 }
 
@@ -13,9 +13,9 @@ export interface TaggedDocument {
 export const aggregatedContentType = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /**
- * What the server offers, in the two forms that clients know: aggregated (everything in two requests) and legacy (a
- * document per group and version). Made anew from the list of resources whenever a custom one comes or goes; each
- * document is written when it is first asked for.
+ * Discovery in two forms: aggregated (everything in two requests) and legacy (a document per group and version).
+ * Rebuilt from the list of resources whenever a custom resource is added or removed; each document is written on first
+ * request.
  */
 export class Discovery {
   readonly #groups: readonly Group[];
@@ -119,7 +119,7 @@ function groupsOf(resources: Iterable<ResourceType>): Group[] {
   }));
 }
 
-/** The most wanted version first: v2, v1, v1beta2, v1beta1, v1alpha1, and then whatever has no such name. */
+/** Sorts versions by preference: v2, v1, v1beta2, v1beta1, v1alpha1, then names of another form. */
 export function compareVersions(a: string, b: string): number {
   const left = versionRank(a);
   const right = versionRank(b);
@@ -181,7 +181,7 @@ function legacyResources(resource: ResourceType): unknown[] {
 }
 
 function legacySubresource(parent: ResourceType, sub: Subresource): unknown {
-  // Group and version are said only where they are not those of the list.
+  // Group and version are given only where they differ from those of the list.
   const elsewhere = sub.group !== parent.group || sub.version !== parent.version;
   return {
     name: `${parent.plural}/${sub.name}`,

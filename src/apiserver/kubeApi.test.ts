@@ -182,7 +182,7 @@ describe("in process", () => {
     expect(warnings).toEqual(['unknown field "colour"']);
   });
 
-  test("kinds that are questions are not asked here", async () => {
+  test("reviews are not served in process", async () => {
     const { core } = await TestApi.start();
     const reviews = builtin.SelfSubjectAccessReview;
     const question = { apiVersion: "authorization.k8s.io/v1", kind: "SelfSubjectAccessReview", metadata: {}, spec: {} };
@@ -245,7 +245,7 @@ describe("with a disk", () => {
     expect((await writing).ok).toBe(true);
   });
 
-  test("a caller that gives up meanwhile gets an unknown outcome", async () => {
+  test("a caller that cancels meanwhile gets the outcome Unknown", async () => {
     const { disk, kube } = await onDisk();
     disk.hold();
     const listeners = new Set<() => void>();

@@ -37,28 +37,28 @@ import { replaceObject } from "./verbs/update.ts";
 /** The user as which this process calls its own API. */
 export interface KubeCaller {
   readonly user: UserInfo;
-  /** The manager of the fields that are written, unless a call says otherwise. */
+  /** The field manager of writes, unless a call names another one. */
   readonly fieldManager: string;
 }
 
 export interface InProcessOptions {
-  /** Everything is allowed when left out. */
+  /** Authorizes calls; every call is allowed when left out. */
   readonly authorizer?: Authorizer;
-  /** Told of what the server accepts and has doubts about; over HTTP these are `Warning` headers. */
+  /** Called with warnings of the server; over HTTP these are `Warning` headers. */
   readonly warn?: (text: string) => void;
 }
 
 /**
- * The KubeApi of the server in this process: the verbs without a network, without JSON and without waiting.
+ * The KubeApi of the server in this process: the verbs without a network and without JSON.
  *
- * Objects that are handed out are the store's own, shared by all readers, and must never be changed: a
- * read costs no copy. Objects that are handed in are copied and stay the caller's.
+ * Returned objects are the store's own, shared by all readers, and must never be changed: a read costs no copy. Objects
+ * that are passed in are copied.
  *
- * A call has taken effect when the function returns, before its promise settles, unless a webhook or a disk has to be
- * waited for. Events of a watch arrive inside the commit that caused them, before the writer hears of it; a sink may
- * write again from there. A sink must not throw: it would throw into the writer.
+ * A call has taken effect when the function returns, before its promise settles, unless it waits for a webhook or the
+ * disk. Events of a watch are delivered inside the commit that caused them, before the writer gets its result; a sink
+ * may write again from there. A sink must not throw: the error would reach the writer.
  *
- * Only what the API or its disk refuses is an outcome. A mistake in this program rejects the promise.
+ * Errors of the API or its disk are outcomes. A defect of this program rejects the promise.
  */
 export function inProcessKube(core: Core, caller: KubeCaller, options: InProcessOptions = {}): KubeApi {
   return new InProcessKube(core, caller, options);
@@ -104,7 +104,7 @@ class InProcessKube implements KubeApi {
       sink.ended(why);
     };
     const start = async (): Promise<void> => {
-      // The caller holds the watch before its first event, so that a sink may stop it from within.
+      // The caller has the watch before its first event, so that a sink may stop it.
       await undefined;
       if (!open) return;
       const target = this.collection(kind, "watch", options);
@@ -114,7 +114,7 @@ class InProcessKube implements KubeApi {
           if (open) sink.event(portEvent(resource, event));
         },
         closed: () => end(undefined),
-        room: () => (open ? undefined : nobodyListens),
+        room: () => (open ? undefined : notListening),
       });
       stopHub = () => started.stop();
       if (!open) started.stop();
@@ -192,13 +192,13 @@ class InProcessKube implements KubeApi {
     });
   }
 
-  /** Finds the object or subresource that a call is about, once it is known that the caller may. */
+  /** Authorizes a call and resolves its object or subresource. */
   private target(ref: ObjectRef, verb: string): Target {
     const { namespace, name, subresource = "" } = ref;
     this.demand(ref, { verb, subresource, namespace, name });
     const resource = this.resource(ref);
     if ((namespace === "") === resource.type.namespaced) throw unknownPath();
-    // Over HTTP an empty name would quietly mean the whole collection.
+    // Over HTTP an empty name would address the collection.
     if (name === "" && (verb !== "create" || subresource !== "")) throw badRequest("resource name may not be empty");
     if (resource.type.virtual) throw methodNotAllowed();
     const verbs = subresource === "" ? resource.type.verbs : verbsOf(resource, subresource);
@@ -226,12 +226,12 @@ class InProcessKube implements KubeApi {
     what: Pick<ResourceAccess, "verb" | "subresource" | "namespace" | "name" | "fields">,
   ): void {
     if (this.authorizer === undefined) return;
-    // A namespace is authorised as an object in itself.
+    // A request for a Namespace is authorized in the namespace of that name, as upstream.
     const namespace = plural === "namespaces" && group === "" ? what.name : what.namespace;
     demandAccess(this.authorizer, this.caller.user, resourceAccess({ ...what, group, resource: plural, namespace }));
   }
 
-  /** A PUT or an apply that would create needs the right to create as well. */
+  /** A PUT or an apply that would create requires the right to create. */
   private demandCreate(ref: ObjectRef): void {
     this.demand(ref, { verb: "create", subresource: "", namespace: ref.namespace, name: ref.name });
   }
@@ -250,8 +250,8 @@ class InProcessKube implements KubeApi {
     return this.outcome(cancel, run, "Unavailable");
   }
 
-  private writing<T>({ cancel, mayLeave }: CallOptions, run: () => Promise<T>): Promise<Outcome<T>> {
-    if (mayLeave?.() === false) return Promise.resolve(refused("Fenced", "taken back before it was sent"));
+  private writing<T>({ cancel, maySend }: CallOptions, run: () => Promise<T>): Promise<Outcome<T>> {
+    if (maySend?.() === false) return Promise.resolve(refused("Fenced", "withdrawn before it was sent"));
     return this.outcome(cancel, run, "Unknown");
   }
 
@@ -275,9 +275,9 @@ class InProcessKube implements KubeApi {
   }
 }
 
-const nobodyListens = Promise.resolve(false);
+const notListening = Promise.resolve(false);
 
-/** The caller stops waiting; what it asked for goes on. */
+/** The caller stops waiting; the call continues. */
 function unlessCancelled<T>(outcome: Promise<Outcome<T>>, cancel: Cancel): Promise<Outcome<T>> {
   return new Promise((resolve, reject) => {
     const forget = cancel.onCancel(() => resolve(refused("Unknown", "cancelled while waiting for the answer")));
@@ -285,12 +285,12 @@ function unlessCancelled<T>(outcome: Promise<Outcome<T>>, cancel: Cancel): Promi
   });
 }
 
-/** What is stored was decoded by the schema of its resource, so it is what the handle of the resource says. */
+/** Stored objects were decoded by the schema of their resource, so they have the type of the handle. */
 function objectIn<T extends KubeObject>(resource: Resource, version: { object(): KubeObject }): T {
   return resource.fromStorage(version.object()) as T;
 }
 
-/** A caller that asks for the scale of a resource has named Scale as the type of the answer. */
+/** A caller that requests the scale of a resource has named Scale as the type of the result. */
 async function scaleAs<T extends KubeObject>(scale: Promise<KubeObject>): Promise<T> {
   return (await scale) as T;
 }
@@ -311,7 +311,7 @@ function hubOptions(options: WatchOptions): Parameters<typeof watchObjects>[2] {
     labelSelector: options.labelSelector,
     fieldSelector: options.fieldSelector,
     resourceVersion: options.resourceVersion,
-    // The end of the initial set is a bookmark, so asking for the set asks for bookmarks.
+    // The end of the initial events is a bookmark, so sendInitialEvents implies bookmarks.
     allowBookmarks: options.allowBookmarks === true || sendInitialEvents === true,
     ...(sendInitialEvents === undefined ? {} : { sendInitialEvents, resourceVersionMatch: "NotOlderThan" }),
     timeoutMs: timeoutSeconds === undefined ? undefined : timeoutSeconds * 1000,

@@ -103,24 +103,109 @@ describe("an answer", () => {
 
   test("to version 2 are an empty document as protobuf, for kubectl and a list of objects", () => {
     const asked = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-    const { type, body } = openApiV2(asked, v2Title);
+    const { type, body } = openApiV2(asked, v2Title, () => "");
     expect(type).toBe(asked.replace("@", "."));
     expect(body.toString("hex")).toBe("0a03322e3012070a0154120276394200");
   });
 
   test.each([undefined, "application/json", "*/*", "application/json, */*;q=0.5"])(
-    "to version 2 are an empty document as JSON when asked with Accept %s",
+    "to version 2 are JSON with Accept %s",
     (accept) => {
-      const { type, body } = openApiV2(accept, v2Title);
-      expect(type).toBe("application/json");
-      const empty = { swagger: "2.0", info: v2Title, paths: {}, definitions: {} };
-      expect(JSON.parse(body.toString("utf8"))).toEqual(empty);
+      const { type, body } = openApiV2(accept, v2Title, () => "{}");
+      expect([type, body.toString()]).toEqual(["application/json", "{}"]);
     },
   );
 
   test("to version 2 are a refusal in any other form", () => {
     const refused = expect.objectContaining({ status: expect.objectContaining({ code: 406 }) });
-    expect(() => openApiV2("application/yaml", v2Title)).toThrow(refused);
+    expect(() => openApiV2("application/yaml", v2Title, () => "")).toThrow(refused);
+  });
+});
+
+describe("version 2", () => {
+  type Swagger = { paths: Record<string, Record<string, unknown>>; definitions: Record<string, Loose> };
+  const openApi = serve();
+  const document = JSON.parse(openApi.version2().body) as Swagger;
+
+  test("has a definition for every reference", () => {
+    const references = [...openApi.version2().body.matchAll(/"\$ref":"([^"]+)"/g)].map((match) => match[1] as string);
+    expect(references.length).toBeGreaterThan(1000);
+    const missing = references.filter((one) => document.definitions[one.replace("#/definitions/", "")] === undefined);
+    expect(missing).toEqual([]);
+  });
+
+  test("has plain references instead of allOf", () => {
+    const pod = document.definitions["io.k8s.api.core.v1.Pod"] as { properties: Record<string, object> };
+    expect(pod.properties["spec"]).toEqual({ $ref: "#/definitions/io.k8s.api.core.v1.PodSpec" });
+    expect(openApi.version2().body).not.toContain('"allOf":[');
+  });
+
+  test("has bodies as parameters and schemas of responses", () => {
+    expect(document.paths["/api/v1/namespaces/{namespace}/pods"]?.["post"]).toMatchObject({
+      consumes: ["*/*"],
+      parameters: expect.arrayContaining([
+        { name: "body", in: "body", required: true, schema: { $ref: "#/definitions/io.k8s.api.core.v1.Pod" } },
+        { name: "dryRun", in: "query", type: "string", uniqueItems: true },
+      ]),
+      responses: { 201: { description: "OK", schema: { $ref: "#/definitions/io.k8s.api.core.v1.Pod" } } },
+    });
+  });
+
+  test("has the kinds of all groups in a shared definition", () => {
+    expect(document.definitions["io.k8s.api.autoscaling.v1.Scale"]?.["x-kubernetes-group-version-kind"]).toEqual([
+      { group: "autoscaling", version: "v1", kind: "Scale" },
+    ]);
+  });
+
+  test("has custom resources without what version 2 cannot describe, until they are removed", () => {
+    const schema = {
+      type: "object",
+      properties: {
+        spec: {
+          type: "object",
+          properties: {
+            size: { type: "integer", anyOf: [{ minimum: 1 }] },
+            note: { type: "string", nullable: true, description: "free" },
+            open: {
+              type: "object",
+              "x-kubernetes-preserve-unknown-fields": true,
+              properties: { a: { type: "string" } },
+            },
+          },
+        },
+      },
+    };
+    openApi.setCustomResources([
+      {
+        group: "example.com",
+        version: "v1",
+        kind: "Toy",
+        plural: "toys",
+        namespaced: true,
+        schema,
+        hasStatus: false,
+        hasScale: false,
+      },
+    ]);
+    const { definitions, paths } = JSON.parse(openApi.version2().body) as Swagger;
+    expect(definitions["com.example.v1.Toy"]).toMatchObject({
+      properties: {
+        metadata: {
+          description: expect.any(String),
+          $ref: "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta",
+        },
+        spec: {
+          properties: {
+            size: { type: "integer" },
+            note: { description: "free" },
+            open: { type: "object", "x-kubernetes-preserve-unknown-fields": true },
+          },
+        },
+      },
+    });
+    expect(paths["/apis/example.com/v1/namespaces/{namespace}/toys"]).toBeDefined();
+    openApi.setCustomResources([]);
+    expect(openApi.version2().body).not.toContain("com.example.v1.Toy");
   });
 });
 
@@ -138,7 +223,7 @@ describe("a document of built-in kinds", () => {
     }
   });
 
-  test("a kind carries its group, version and kind, and says what it is", () => {
+  test("a kind has its group, version and kind, and a description", () => {
     expect(document.components.schemas[core("Pod")]).toMatchObject({
       "x-kubernetes-group-version-kind": [{ group: "", version: "v1", kind: "Pod" }],
       description: expect.stringContaining("Pod is a collection of containers"),

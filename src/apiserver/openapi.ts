@@ -1,5 +1,6 @@
 import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
+import { isObject } from "../model/objects/json.ts";
 import { notAcceptable } from "../model/objects/status.ts";
 import type { ResourceType } from "./resources.ts";
 import { customDefinitionName, publishedSchema } from "./schema/customOpenApi.ts";
@@ -14,16 +15,17 @@ import {
   schemasFor,
   statusDefinition,
 } from "./schema/openApiSchemas.ts";
+import { definitionOf, pathItemOf } from "./schema/openApiV2.ts";
 import { bundleFingerprint } from "./schema/schemaBundle.ts";
 
-/** A served version of a custom resource, as far as its OpenAPI document is concerned. */
+/** A served version of a custom resource, for its OpenAPI document. */
 export interface CustomOpenApi {
   readonly group: string;
   readonly version: string;
   readonly kind: string;
   readonly plural: string;
   readonly namespaced: boolean;
-  /** The `openAPIV3Schema` of the version; absent where anything goes. */
+  /** The `openAPIV3Schema` of the version; absent where any content is allowed. */
   readonly schema?: unknown;
   readonly hasStatus?: boolean;
   readonly hasScale?: boolean;
@@ -31,26 +33,26 @@ export interface CustomOpenApi {
 
 export interface OpenApiDocument {
   readonly body: string;
-  /** Names the content: documents asked for by this hash may be cached for ever. */
+  /** Hash of the content: a document requested by its hash may be cached forever. */
   readonly hash: string;
 }
 
-/** How to answer a request for one document. */
+/** The response to a request for one document. */
 export type OpenApiAnswer =
   | { readonly kind: "document"; readonly document: OpenApiDocument; readonly immutable: boolean }
-  /** The caller holds an old hash. */
+  /** The hash of the request is out of date. */
   | { readonly kind: "moved"; readonly location: string };
 
 /**
- * Raise this when the same input is written differently than before: clients keep documents by hash for a year. A test
+ * Increase this when the documents of the same input change: clients cache documents by hash for a year. A test
  * compares the documents with a known digest and fails when they change.
  */
 export const openApiForm = 2;
 
 /**
- * The OpenAPI v3 documents, one per group and version, and their index. kubectl asks for the index on every apply and
- * keeps the documents on disk by their hash. The hash is that of what a document is made from, so the index is cheap
- * and a document of some hundred kilobytes is written only on request.
+ * The OpenAPI v3 documents, one per group and version, and their index. kubectl requests the index on every apply and
+ * caches the documents on disk by their hash. The hash is that of a document's input, so the index is cheap and a
+ * document of some hundred kilobytes is written only on request.
  */
 export class OpenApi {
   readonly #title: { title: string; version: string };
@@ -59,6 +61,7 @@ export class OpenApi {
   readonly #hashes = new Map<string, string>();
   readonly #documents = new Map<string, OpenApiDocument>();
   #index: OpenApiDocument | undefined;
+  #version2: OpenApiDocument | undefined;
 
   constructor(resources: Iterable<ResourceType>, serverVersion: string) {
     this.#title = { title: "Kubernetes", version: serverVersion };
@@ -113,7 +116,8 @@ export class OpenApi {
   }
 
   /**
-   * Takes the hash of the query into account: the right one is for ever, a stale one moves on, none is served as it is.
+   * Compares the hash of the query: the current hash may be cached, an outdated one is redirected, and none gets the
+   * document without caching.
    */
   answer(path: string, hash: string | undefined): OpenApiAnswer | undefined {
     const current = this.#hash(path);
@@ -132,7 +136,44 @@ export class OpenApi {
     return `/openapi/v3/${path}?hash=${this.#hash(path) ?? ""}`;
   }
 
+  /** `/openapi/v2` as JSON: the definitions and paths of all groups and versions. */
+  version2(): OpenApiDocument {
+    const { hash } = this.index();
+    if (this.#version2?.hash === hash) return this.#version2;
+    const definitions = new Map<string, OpenApiSchema>();
+    const paths: Record<string, unknown> = {};
+    for (const path of this.#paths()) {
+      const built = this.#build(this.#builtin.get(path) ?? [], this.#custom.get(path) ?? []);
+      for (const [name, schema] of built.schemas) mergeDefinition(definitions, name, schema);
+      for (const [url, item] of Object.entries(built.paths)) {
+        if (isObject(item)) paths[url] = pathItemOf(item);
+      }
+    }
+    const body = JSON.stringify({
+      swagger: "2.0",
+      info: this.#title,
+      paths,
+      definitions: Object.fromEntries([...definitions].sort(([a], [b]) => (a < b ? -1 : 1))),
+    });
+    this.#version2 = { body, hash };
+    return this.#version2;
+  }
+
   #write(builtin: readonly ResourceType[], custom: readonly CustomOpenApi[]): string {
+    const { schemas, paths } = this.#build(builtin, custom);
+    const sorted = [...schemas].sort(([a], [b]) => (a < b ? -1 : 1));
+    return JSON.stringify({
+      openapi: "3.0.0",
+      info: this.#title,
+      paths,
+      components: { schemas: Object.fromEntries(sorted) },
+    });
+  }
+
+  #build(
+    builtin: readonly ResourceType[],
+    custom: readonly CustomOpenApi[],
+  ): { schemas: Map<string, OpenApiSchema>; paths: Record<string, unknown> } {
     const roots = new Set([statusDefinition, deleteOptionsDefinition, patchDefinition, listMetaDefinition]);
     if (custom.length > 0) roots.add(objectMetaDefinition);
     for (const { definition, subresources } of builtin) {
@@ -155,29 +196,40 @@ export class OpenApi {
       if (resource.hasScale) addKind(schemas, scaleDefinition, scaleKind);
       Object.assign(paths, pathsFor(customPaths(resource, name, schemas)));
     }
-    const sorted = [...schemas].sort(([a], [b]) => (a < b ? -1 : 1));
-    return JSON.stringify({
-      openapi: "3.0.0",
-      info: this.#title,
-      paths,
-      components: { schemas: Object.fromEntries(sorted) },
-    });
+    return { schemas, paths };
   }
 }
 
-/** The one form of version 2 that kubectl asks for. Answers name it with a dot where the question has an at sign. */
+/** A definition in documents of several versions, such as DeleteOptions, has the kinds of all of them. */
+function mergeDefinition(definitions: Map<string, OpenApiSchema>, name: string, schema: OpenApiSchema): void {
+  const kindsOf = (one: OpenApiSchema | undefined): unknown[] => {
+    const kinds = one?.[kindsKey];
+    return Array.isArray(kinds) ? kinds : [];
+  };
+  const known = definitions.get(name);
+  const kinds = new Map([...kindsOf(known), ...kindsOf(schema)].map((kind) => [JSON.stringify(kind), kind]));
+  definitions.set(name, {
+    ...(known ?? definitionOf(schema)),
+    ...(kinds.size === 0 ? {} : { [kindsKey]: [...kinds.values()] }),
+  });
+}
+
+/**
+ * The protobuf form of version 2 that kubectl requests. Responses name it with a dot where the request has an at sign.
+ */
 const v2Protobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 const openApiV2Type = v2Protobuf.replace("@", ".");
 const jsonTypes = ["application/json", "application/*", "*/*"];
 
 /**
- * `/openapi/v2` without a single definition, as protobuf where that is asked for by name, else as JSON. Version 3 says
- * everything, but for `kind: List` kubectl goes to version 2 all the same, and gives up when it cannot have it; kinds
- * that it does not find there it leaves to the server's own strict validation.
+ * `/openapi/v2`: JSON, or protobuf without definitions where that is requested by name. For `kind: List` kubectl
+ * requests the protobuf form and fails without it; for kinds that it does not find there it relies on the server's
+ * strict validation.
  */
 export function openApiV2(
   accept: string | undefined,
   info: { readonly title: string; readonly version: string },
+  json: () => string,
 ): { readonly type: string; readonly body: Buffer } {
   if (accept?.includes(v2Protobuf) === true) {
     const title = Buffer.concat([textField(1, info.title), textField(2, info.version)]);
@@ -186,8 +238,7 @@ export function openApiV2(
   }
   const asked = (accept ?? "*/*").split(",").map((each) => (each.split(";")[0] ?? "").trim());
   if (!asked.some((type) => jsonTypes.includes(type))) throw notAcceptable([v2Protobuf, "application/json"]);
-  const document = { swagger: "2.0", info, paths: {}, definitions: {} };
-  return { type: "application/json", body: Buffer.from(JSON.stringify(document)) };
+  return { type: "application/json", body: Buffer.from(json()) };
 }
 
 function textField(number: number, text: string): Buffer {
@@ -199,6 +250,7 @@ function bytesField(number: number, bytes: Buffer): Buffer {
   return Buffer.concat([Buffer.from([(number << 3) | 2, bytes.length]), bytes]);
 }
 
+const kindsKey = "x-kubernetes-group-version-kind";
 const scaleDefinition = "io.k8s.api.autoscaling.v1.Scale";
 const scaleKind = { group: "autoscaling", version: "v1", kind: "Scale" };
 const storedVerbs = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
@@ -206,10 +258,10 @@ const changeVerbs = ["get", "patch", "update"];
 
 type Kind = { readonly group: string; readonly version: string; readonly kind: string };
 
-/** Marks a schema as that of a kind. A copy: one definition may stand in the documents of several versions. */
+/** Marks a schema as that of a kind. A copy: one definition may be in the documents of several versions. */
 function addKind(schemas: Map<string, OpenApiSchema>, definition: string, { group, version, kind }: Kind): void {
   const schema = schemas.get(definition) ?? {};
-  schemas.set(definition, { ...schema, "x-kubernetes-group-version-kind": [{ group, version, kind }] });
+  schemas.set(definition, { ...schema, [kindsKey]: [{ group, version, kind }] });
 }
 
 function addList(schemas: Map<string, OpenApiSchema>, definition: string, of: Kind): string {

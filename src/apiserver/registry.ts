@@ -1,13 +1,13 @@
 import type { KubeObject } from "../model/objects/object.ts";
 import type { Resource } from "./resource.ts";
 
-/** Every resource that is served, by path and by storage key. Custom ones come and go with their definitions. */
+/** Every served resource, by path and by storage key. Custom resources are added and removed with their definitions. */
 export class Registry {
   private readonly byPath = new Map<string, Resource>();
   private readonly byStorageKey = new Map<string, Resource>();
   private readonly kinds = new Map<string, Resource>();
   private readonly listeners: (() => void)[] = [];
-  /** Grows with every change, so that documents made from the registry know when they are stale. */
+  /** Increases with every change, so that documents derived from the registry can be rebuilt. */
   revision = 0;
 
   find(group: string, version: string, plural: string): Resource | undefined {
@@ -62,7 +62,7 @@ export class Registry {
   }
 }
 
-/** Both forms are one: the resource is served in the version in which it is stored. */
+/** The conversion of a resource whose served version is the stored one. */
 export function sameVersion(object: KubeObject): KubeObject {
   return object;
 }

@@ -8,46 +8,46 @@ import type { StructNode } from "./schema/schemaNode.ts";
 import type { Strategy } from "./strategy.ts";
 import type { TableKind } from "./table/table.ts";
 
-/** A body as it was read: what it says, and the paths of keys that it says twice. */
+/** A parsed body, and the paths of duplicate keys. */
 export interface Sent {
   readonly value: Json;
   readonly duplicates: readonly string[];
-  /** Where its keys stand in the text, counted; only where one stands twice. */
+  /** Positions of keys in the text; only where a key is duplicated. */
   readonly positions?: ReadonlyMap<string, number> | undefined;
 }
 
-/** One resource in one served version, built in or custom, with everything the verbs need to know about it. */
+/** One resource in one served version, built-in or custom, with everything that the verbs need. */
 export interface Resource {
   readonly type: ResourceType;
   readonly apiVersion: string;
   readonly groupResource: GroupResource;
   readonly schema: StructNode;
   readonly strategy: Strategy;
-  /** What every request for a version that is on its way out is warned with. */
+  /** The warning for requests of a deprecated version. */
   readonly deprecation?: string | undefined;
   /** Set for kinds that came from a CustomResourceDefinition. */
   readonly custom: CustomFacts | undefined;
   /**
-   * Turns what a client sent into the canonical form, without defaults. Throws a StatusError for what cannot be read.
-   * The result shares nothing with the input, so the pipeline may change it in place.
+   * Decodes a body into canonical form, without defaults. Throws a StatusError for a body that cannot be decoded. The
+   * result shares nothing with the input, so it may be changed in place.
    */
   decode(sent: Sent, fieldValidation: FieldValidation, warn: (text: string) => void): KubeObject;
   setDefaults(object: KubeObject): void;
-  /** Between this version and the stored one. The identity where they are the same. */
+  /** Conversion between this version and the stored one; the identity where they are the same. */
   toStorage(object: KubeObject): KubeObject;
   fromStorage(object: KubeObject): KubeObject;
-  /** Columns of a custom resource; built-in kinds have theirs in the table room. */
+  /** Columns of a custom resource; those of built-in kinds are in table/. */
   readonly table?: TableKind | undefined;
   /** Values of `type.selectableFields`, in order. */
   selectFields(storedObject: KubeObject): string[];
 }
 
-/** What the verbs ask about a custom resource. */
+/** Facts about a custom resource that the verbs use. */
 export interface CustomFacts {
-  /** UID of the definition: a definition that was deleted and made again is another one. */
+  /** UID of the definition: a definition that was deleted and created again is another one. */
   readonly definitionUid: string;
   readonly terminating: boolean;
-  /** False for a version that only stores objects. */
+  /** False for a version that is stored and not served. */
   readonly served: boolean;
   /** The schema as the definition states it, for OpenAPI. */
   readonly openApiSchema: unknown;
@@ -62,7 +62,7 @@ export interface CustomFacts {
   validate(object: KubeObject, old: KubeObject | undefined): FieldError[];
 }
 
-/** A value that this program made itself. */
+/** A body that this program created. */
 export function sentByUs(value: unknown): Sent {
   return { value: value as Json, duplicates: [] };
 }

@@ -1,6 +1,6 @@
 /**
- * The resources that this server offers without any CustomResourceDefinition, one row each. Everything that depends on
- * a resource (routes, discovery, OpenAPI, storage keys, selectors) reads this table instead of knowing kinds by name.
+ * The built-in resources of this server, one row each. Everything that depends on a resource (routes, discovery,
+ * OpenAPI, storage keys, selectors) reads this table.
  */
 export interface ResourceType {
   readonly group: string;
@@ -36,11 +36,11 @@ export interface Subresource {
   readonly version: string;
   readonly kind: string;
   readonly verbs: readonly string[];
-  /** Empty where the body is no object with a schema (exec, proxy and their like). */
+  /** Empty where the body has no schema (exec, proxy and the like). */
   readonly definition: string;
 }
 
-/** What a row may say besides its names; the rest follows from the kind. */
+/** The fields of a row besides its names; the rest follows from the kind. */
 type Row = {
   plural: string;
   kind: string;
@@ -53,7 +53,7 @@ type Row = {
   also?: Subresource[];
   fields?: string[];
   virtual?: true;
-  /** Set where another version or group holds the stored form. */
+  /** Set where another version or group is the stored one. */
   storageKey?: string;
   storageVersion?: string;
 };
@@ -80,7 +80,7 @@ function subresource(name: string, kind: string, verbs: readonly string[], where
   const slash = where.indexOf("/");
   const group = slash < 0 ? "" : where.slice(0, slash);
   const version = where.slice(slash + 1);
-  // The options kinds are query parameters in disguise: they have no body, hence no schema.
+  // Options kinds are query parameters: they have no body, hence no schema.
   const definition = kind.endsWith("Options") ? "" : definitionName(group, version, kind);
   return { name, group, version, kind, verbs, definition };
 }
@@ -148,7 +148,7 @@ const newEventFields = [
 
 const core = rows("", "v1", [
   { plural: "bindings", kind: "Binding", virtual: true },
-  // Nothing reports component health any more: the list is served because old tools ask, and stays empty.
+  // Deprecated: no component health is reported, so the list is always empty.
   { plural: "componentstatuses", kind: "ComponentStatus", short: ["cs"], cluster: true, verbs: ["get", "list"] },
   { plural: "configmaps", kind: "ConfigMap", short: ["cm"] },
   { plural: "endpoints", kind: "Endpoints", short: ["ep"] },
@@ -160,7 +160,7 @@ const core = rows("", "v1", [
     short: ["ns"],
     cluster: true,
     status: true,
-    // A collection delete of namespaces would take everything with it; Kubernetes does not offer it either.
+    // Deleting all namespaces at once would delete everything; Kubernetes does not offer it either.
     verbs: allVerbs.filter((verb) => verb !== "deletecollection"),
     also: [subresource("finalize", "Namespace", ["update"])],
     fields: ["status.phase"],

@@ -30,7 +30,7 @@ test("a start that fails lets its port go, so that the process can end", async (
   expect(await listenOnce(port)).toBe(port);
 });
 
-test("a port that is taken and an address that is not ours are errors with a cure", async () => {
+test("a port in use and an address of another machine are errors with a cure", async () => {
   const server = await startApiServer(ports);
   const port = Number(new URL(server.url).port);
   await expect(startApiServer({ ...ports, listen: { port } })).rejects.toMatchObject({ code: "port-in-use" });

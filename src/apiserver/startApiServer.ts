@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
+import { networkInterfaces } from "node:os";
 import type { AdmissionHook } from "../model/objects/admissionHook.ts";
 import { UserError } from "../model/userError.ts";
 import type { Clock } from "../ports/clock.ts";
@@ -9,6 +10,7 @@ import type { PodAgent } from "../ports/podAgent.ts";
 import type { Random } from "../ports/random.ts";
 import type { OpenReport, Store } from "../ports/store.ts";
 import { createAdmission } from "./admission/createAdmission.ts";
+import { advertisedAddress } from "./advertisedAddress.ts";
 import { kubeconfigText } from "./auth/kubeconfig.ts";
 import { memoryKeyFiles, openPki, type Pki } from "./auth/pki.ts";
 import { TokenIssuer } from "./auth/serviceAccountToken.ts";
@@ -30,11 +32,11 @@ export interface ApiServerOptions {
   readonly random: Random;
   /** Durable when given, in memory otherwise. */
   readonly store?: Store | undefined;
-  /** Where keys are kept between starts; made anew each time when left out. */
+  /** Where keys are stored; created at each start when left out. */
   readonly keyFiles?: KeyFiles;
   /** Port 0 picks a free one. */
   readonly listen?: { readonly host?: string; readonly port?: number };
-  /** Plain HTTP, for benchmarks and for clients inside this machine that bring their own trust. Default true. */
+  /** False: plain HTTP, for benchmarks and for clients on this machine. Default true. */
   readonly tls?: boolean;
   /** Lines of `token,user,uid,"group,group"`. */
   readonly tokenFile?: string;
@@ -42,28 +44,28 @@ export interface ApiServerOptions {
   readonly retention?: Partial<Retention>;
   readonly freeze?: boolean;
   readonly admission?: ApiOptions["admission"];
-  /** Rules about writes that run in this process. */
+  /** Admission hooks that run in this process. */
   readonly hooks?: readonly AdmissionHook[];
-  /** Where webhooks that name a service are found: `{"ns/name:port": "https://127.0.0.1:8443"}`. */
+  /** Addresses of webhooks that name a Service: `{"ns/name:port": "https://127.0.0.1:8443"}`. */
   readonly webhookServices?: Readonly<Record<string, string>>;
-  /** Told once that the disk has failed; the server can only be read from then on. */
+  /** Called once when the disk has failed; the server is read-only from then on. */
   readonly onStoreFailure?: (error: Error) => void;
-  /** Told of errors that are ours and not the caller's. */
+  /** Called with internal errors of the server. */
   readonly log?: HandlerContext["log"];
-  /** Sees every request before it is answered: tests look at what clients send. */
+  /** Called with every request before it is answered, for tests. */
   readonly onRequest?: (request: IncomingMessage, response: ServerResponse) => void;
 }
 
-/** A running server. Many may run in one process. */
+/** A running server. A process may run several. */
 export interface ApiServer extends Api {
   readonly url: string;
-  /** Text of a kubeconfig that may do everything. */
+  /** A kubeconfig with full rights. */
   readonly kubeconfig: string;
   readonly pki: Pki;
   readonly tokens: TokenIssuer;
   readonly opened: OpenReport;
   readonly metrics: Metrics;
-  /** Hooks for tests; nothing of it can be reached over the network. */
+  /** Hooks for tests; none of them is reachable over the network. */
   readonly faults: Faults;
   /** A kubeconfig for another user of this server. */
   kubeconfigFor(user: string, groups: readonly string[]): string;
@@ -83,16 +85,16 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     nowMs: clock.nowMs(),
     hosts: host === "127.0.0.1" ? [] : [host],
   });
-  const state: { world: HandlerContext | undefined; stopping: boolean } = { world: undefined, stopping: false };
+  const state: { context: HandlerContext | undefined; stopping: boolean } = { context: undefined, stopping: false };
   const onRequest = (request: IncomingMessage, response: ServerResponse, upgrade?: Upgrade): void => {
-    const { world } = state;
+    const { context } = state;
     options.onRequest?.(request, response);
-    if (world === undefined || state.stopping) {
+    if (context === undefined || state.stopping) {
       const at = { path: "", query: new Query(""), auditId: "", user: { username: "", groups: [] } };
       new Exchange(request, response, at).sendStatus(shuttingDown().status);
       return;
     }
-    void handle(world, request, response, upgrade);
+    void handle(context, request, response, upgrade);
   };
   const server: Server = tls
     ? createTlsServer(
@@ -111,7 +113,8 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   server.keepAliveTimeout = 90_000;
   server.requestTimeout = 0;
   server.maxRequestsPerSocket = 0;
-  // Listening first means that the address is known when the start-up objects are written; until then callers get 503.
+  // The server listens first, so that its address is known when the bootstrap objects are written; until then requests
+  // get 503.
   const port = await listen(server, host, options.listen?.port ?? 0);
   const url = `${tls ? "https" : "http"}://${host.includes(":") ? `[${host}]` : host}:${port}`;
   const metrics = new Metrics();
@@ -122,6 +125,8 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     log: options.store,
     authority: pki.authority,
     tokens,
+    signRequest: pki.signRequest,
+    address: advertisedAddress(host, networkInterfaces()),
     port,
     onError: (what, error) => options.log?.({ error, method: "controller", path: what }),
     ...(options.retention === undefined ? {} : { retention: options.retention }),
@@ -141,7 +146,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
           ),
       }),
   }).catch((error: unknown) => {
-    // A port that stays open would keep the process alive, and answer 503 forever.
+    // An open port would keep the process alive, and answer 503 forever.
     server.close();
     server.closeAllConnections();
     throw error;
@@ -152,10 +157,10 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   describeMetrics(metrics, api);
   const faults = new Faults();
   const inFlight = { count: 0 };
-  metrics.describe("apiserver_current_inflight_requests", "gauge", "Requests being answered, watches included.");
+  metrics.describe("apiserver_current_inflight_requests", "gauge", "Requests in flight, watches included.");
   metrics.gauge("apiserver_current_inflight_requests", () => [["", inFlight.count]]);
   const streams = new Set<WatchStream>();
-  state.world = {
+  state.context = {
     core,
     rbac,
     authorizer,
@@ -212,7 +217,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       core.admission.stop?.();
       core.hub.closeWatches();
       for (const stream of streams) stream.finish();
-      // A client that keeps its connection busy must not keep us alive.
+      // A client with a busy connection must not delay the shutdown.
       const cancel = clock.after(2_000, () => server.closeAllConnections());
       await new Promise<void>((resolve) => {
         server.close(() => resolve());
@@ -237,13 +242,13 @@ function listenProblem(error: NodeJS.ErrnoException, host: string, port: number)
       return new UserError(
         "port-in-use",
         `port ${port} of ${host} is in use`,
-        "pass --port 0 for a free one, or stop the program that holds it",
+        "pass --port 0 for a free port, or stop the program that uses this one",
       );
     case "EACCES":
       return new UserError(
         "port-forbidden",
         `this user may not listen on port ${port} of ${host}`,
-        "pass a --port from 1024 on, or 0 for a free one",
+        "pass a --port of 1024 or higher, or 0 for a free one",
       );
     case "EADDRNOTAVAIL":
     case "ENOTFOUND":
@@ -251,7 +256,7 @@ function listenProblem(error: NodeJS.ErrnoException, host: string, port: number)
       return new UserError(
         "host-unusable",
         `${host} is no address of this machine`,
-        "pass --host 127.0.0.1 for this machine alone, or 0.0.0.0 for every network it is on",
+        "pass --host 127.0.0.1 for this machine only, or 0.0.0.0 for all its networks",
       );
     default:
       return error;
@@ -262,23 +267,23 @@ const fsyncBuckets = [0.0001, 0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 
 const sizeBuckets = [1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 1048576];
 
 function describeMetrics(metrics: Metrics, { core }: Api): void {
-  metrics.describe("apiserver_request_total", "counter", "Requests by verb, resource and answer.");
-  metrics.describe("apiserver_request_duration_seconds", "histogram", "Time from request to answer.");
+  metrics.describe("apiserver_request_total", "counter", "Requests by verb, resource and code.");
+  metrics.describe("apiserver_request_duration_seconds", "histogram", "Response latency.");
   metrics.describe("apiserver_watch_events_total", "counter", "Events delivered to watches that have ended.");
   metrics.describe(
     "apiserver_watch_events_sizes",
     "histogram",
     "Bytes of an event, counted once for all its watchers.",
   );
-  metrics.describe("apiserver_admission_webhook_admission_duration_seconds", "histogram", "Time that webhooks took.");
+  metrics.describe("apiserver_admission_webhook_admission_duration_seconds", "histogram", "Duration of webhook calls.");
   metrics.describe(
     "muster_store_wal_fsync_seconds",
     "histogram",
-    "Time from append to durable, one sync for many writes.",
+    "Duration from append to durable; one sync covers many writes.",
   );
   metrics.describe("apiserver_storage_objects", "gauge", "Objects by resource.");
   metrics.describe("apiserver_resource_objects", "gauge", "Objects by group and resource.");
-  metrics.describe("apiserver_longrunning_requests", "gauge", "Watches that are open.");
+  metrics.describe("apiserver_longrunning_requests", "gauge", "Open watches.");
   metrics.describe("muster_store_revision", "gauge", "Newest revision.");
   metrics.gauge("muster_store_revision", () => [["", core.store.revision]]);
   metrics.gauge("apiserver_longrunning_requests", () => [['verb="WATCH"', core.hub.size]]);

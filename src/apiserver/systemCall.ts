@@ -1,7 +1,7 @@
 import type { UserInfo } from "./strategy.ts";
 import type { Call } from "./verbs/core.ts";
 
-/** The server itself, when it writes: bootstrap objects, and what its own controllers do. */
+/** The user of the server's own writes: bootstrap objects, and those of its controllers. */
 export const systemUser: UserInfo = {
   username: "system:apiserver",
   groups: ["system:masters", "system:authenticated"],

@@ -1,4 +1,4 @@
-/** The API level that this server speaks; clients parse it as a semantic version. */
+/** The Kubernetes version of this API; clients parse it as a semantic version. */
 export const serverVersion = {
   major: "1",
   minor: "36",

@@ -13,7 +13,7 @@ import {
   noOverload,
 } from "./values.ts";
 
-/** Looking into values: fields of maps and items of lists, present or not. */
+/** Access to fields of maps and items of lists, present or not. */
 export function field(value: CelValue, key: string): CelValue {
   if (typeof value !== "object" || value === null) return noOverload();
   if (value instanceof CelMapBase) {

@@ -19,7 +19,7 @@ import {
   noOverload,
 } from "./values.ts";
 
-/** Operators of CEL over values whose types are known only now. */
+/** Operators of CEL on values whose types are known only at run time. */
 export function add(a: CelValue, b: CelValue): CelValue {
   if (typeof a === "number" && typeof b === "number" && Number.isSafeInteger(a) && Number.isSafeInteger(b)) {
     const sum = a + b;
@@ -103,12 +103,12 @@ export function negate(a: CelValue): CelValue {
   return value === undefined ? noOverload() : makeDouble(-value);
 }
 
-/** Something opaque that has an order. */
+/** An opaque value with an order. */
 export abstract class CelOrdered extends CelObject {
   abstract compare(other: CelObject): number | undefined;
 }
 
-/** Negative, zero or positive; NaN where there is no order between two numbers. */
+/** Negative, zero or positive; NaN for numbers without an order. */
 export function compare(a: CelValue, b: CelValue): number {
   const numbers = compareNumbers(a, b);
   if (numbers !== undefined) return numbers;
@@ -128,7 +128,7 @@ export function isIn(item: CelValue, container: CelValue): boolean {
   return isMap(container) ? mapHas(container, item) : noOverload();
 }
 
-// Years 1 to 9999, as protobuf has it.
+// Years 1 to 9999, as in protobuf.
 const timestampMin = -62135596800n * 1_000_000_000n;
 const timestampMax = 253402300799n * 1_000_000_000n + 999_999_999n;
 

@@ -1,6 +1,6 @@
 import type { CelValue } from "./values.ts";
 
-/** A parsed expression. Macros are nodes of their own: a fold says what it does instead of hiding in a loop. */
+/** A parsed expression. Macros are nodes of their own. */
 export type Expr =
   | { readonly op: "const"; readonly at: number; readonly value: CelValue }
   | { readonly op: "ident"; readonly at: number; readonly name: string }
@@ -87,7 +87,7 @@ export interface Fold {
   readonly range: Expr;
   /** One name: item or key. Two names: index or key, then value. */
   readonly names: readonly string[];
-  /** What must hold for an item to take part. */
+  /** The filter of the items. */
   readonly filter: Expr | undefined;
   readonly body: Expr;
 }

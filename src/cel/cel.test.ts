@@ -194,7 +194,7 @@ describe("compilation refuses", () => {
     expect(result.ok ? "" : result.errors[0]?.split("\n")[0]).toBe(`ERROR: <input>:${message}`);
   });
 
-  test("a mark stands under the place", () => {
+  test("a marker is under the position", () => {
     const result = compile("self.nope", { variables });
     expect(result.ok ? [] : result.errors).toEqual([
       "ERROR: <input>:1:5: undefined field 'nope'\n | self.nope\n | ....^",

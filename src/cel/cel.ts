@@ -8,27 +8,27 @@ import { assignable, type CelType, typeText } from "./types.ts";
 import { CelCostExceeded, CelFailure, type CelValue } from "./values.ts";
 
 /**
- * CEL as Kubernetes uses it: compile once, evaluate often, never beyond a budget. Used by rules of custom resources,
+ * CEL as Kubernetes uses it: compile once, evaluate often, within a cost budget. Used by rules of custom resources,
  * match conditions of webhooks, admission policies and device selectors.
  */
 export interface CelProgram {
   readonly expression: string;
   readonly type: CelType;
-  /** The most an evaluation can cost; infinite where a size is not declared. */
+  /** The estimated maximum cost of an evaluation; infinite where a size is not declared. */
   readonly costMax: number;
   readonly variables: readonly string[];
-  /** Whether the expression mentions the variable at all. */
+  /** Whether the expression uses the variable. */
   uses(variable: string): boolean;
   readonly run: Run;
   readonly slots: number;
 }
 
-/** Each message ends with the line and a mark under the place, as users know it. */
+/** Each message ends with the line of the expression and a marker under the position. */
 export type CompileResult = { ok: true; program: CelProgram } | { ok: false; errors: readonly string[] };
 
 export interface CompileOptions extends CheckOptions {
   readonly variables: Readonly<Record<string, CelType>> | ReadonlyMap<string, CelType>;
-  /** What the expression must yield; dyn is accepted and checked when it runs. */
+  /** The required result type; dyn is accepted and checked at run time. */
   readonly result?: CelType;
 }
 
@@ -37,7 +37,7 @@ export function compile(expression: string, options: CompileOptions): CompileRes
     return compileWithin(expression, options);
   } catch (error) {
     if (error instanceof CelSyntaxError) return { ok: false, errors: [located(expression, error.at, error.message)] };
-    // Long chains such as `1+1+1+...` nest without brackets; the stack is the measure of too long.
+    // Long chains such as `1+1+1+...` nest without brackets; a stack overflow marks them as too long.
     if (error instanceof RangeError)
       return { ok: false, errors: [located(expression, 0, "expression is nested too deeply")] };
     throw error;
@@ -79,7 +79,7 @@ export type Evaluation =
   | { readonly kind: "error"; readonly message: string; readonly cost: number }
   | { readonly kind: "costExceeded"; readonly cost: number };
 
-/** Values of the variables by name; one that is left out is an error only if it is asked for. */
+/** Values of the variables by name; a missing one is an error only if it is used. */
 export function evaluate(
   program: CelProgram,
   bindings: Readonly<Record<string, CelValue>>,

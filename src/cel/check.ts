@@ -25,14 +25,14 @@ import {
 } from "./types.ts";
 import { CelDouble, CelTypeValue, CelUint } from "./values.ts";
 
-/** Finds out what every name means and which type every part has, before anything runs. */
+/** Resolves names and types of an expression before it is evaluated. */
 export interface Checked {
   readonly types: ReadonlyMap<Expr, CelType>;
-  /** The functions that a call may mean; more than one only where types are unknown. */
+  /** The overloads that a call may resolve to; more than one only where types are unknown. */
   readonly calls: ReadonlyMap<Call, ResolvedCall>;
-  /** Where an identifier finds its value. */
+  /** The slot or the constant of an identifier. */
   readonly refs: ReadonlyMap<Expr, Ref>;
-  /** The data key behind a selected field. */
+  /** The data key of a selected field. */
   readonly keys: ReadonlyMap<Select, string>;
   /** Slots of the variables that a fold, bind or optMap introduces. */
   readonly locals: ReadonlyMap<Expr, readonly number[]>;
@@ -57,11 +57,11 @@ for (const name of ["google.protobuf.Timestamp", "google.protobuf.Duration", "op
   typeNames.add(name);
 for (const name of ["net.IP", "net.CIDR", "kubernetes.URL", "kubernetes.Semver"]) typeNames.add(name);
 
-/** What an environment adds to the functions that all have. */
+/** What an environment adds to the common functions. */
 export interface CheckOptions {
-  /** `cel.bind(x, 1, x + 1)`: only device selectors know it. */
+  /** `cel.bind(x, 1, x + 1)`: available in device selectors only. */
   readonly hasBindings?: boolean | undefined;
-  /** Messages that may be built, by name: `JSONPatch{op: "add"}`. */
+  /** Message types that expressions may construct, by name: `JSONPatch{op: "add"}`. */
   readonly messageType?: ((name: string) => CelType | undefined) | undefined;
 }
 
@@ -114,7 +114,7 @@ class Checker implements Checked {
     return undefined;
   }
 
-  /** Visits a body in which further names are known. */
+  /** Checks a body with additional variables in scope. */
   private within(owner: Expr, names: readonly (readonly [string, CelType])[], visit: () => void): void {
     const scope = new Map<string, { slot: number; type: CelType }>();
     for (const [name, type] of names) scope.set(name, { slot: this.slots++, type });
@@ -157,7 +157,7 @@ class Checker implements Checked {
         const test = this.visit(expr.test);
         const then = this.visit(expr.then);
         const otherwise = this.visit(expr.otherwise);
-        // A literal without items has the type of the other branch.
+        // An empty literal has the type of the other branch.
         if (isEmptyLiteral(expr.then) && otherwise.kind === then.kind && isBool(test)) return otherwise;
         if (isEmptyLiteral(expr.otherwise) && otherwise.kind === then.kind && isBool(test)) return then;
         const agree = assignable(then, otherwise, new Map()) || assignable(otherwise, then, new Map());
@@ -247,7 +247,7 @@ class Checker implements Checked {
     return typeType;
   }
 
-  /** Whether the first name of a dotted one is a variable, so that the dots select fields. */
+  /** Whether the first identifier of a dotted name is a variable, so that the dots select fields. */
   private startsWithVariable(dotted: string): boolean {
     return this.lookup(dotted.split(".")[0] as string) !== undefined;
   }
@@ -417,7 +417,7 @@ function fieldByKey(fields: ReadonlyMap<string, { key: string; type: CelType }>,
   return undefined;
 }
 
-/** What the variables of a fold hold: item, key, or index and value. */
+/** The types of the variables of a fold: item, key, or index and value. */
 function foldTypes(range: CelType, names: number): [CelType | undefined, CelType | undefined] {
   switch (range.kind) {
     case "dyn":

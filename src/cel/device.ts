@@ -1,7 +1,6 @@
 /**
- * What a device selector may say: the variable `device` with its driver, its attributes and capacities by domain, and
- * whether it may be shared. The API server judges expressions against it when they are written, the allocator runs
- * them.
+ * The environment of device selectors: the variable `device` with its driver, its attributes and capacities by domain,
+ * and whether it may be shared. The API server validates expressions against it on write, the allocator evaluates them.
  */
 import type { Device, DeviceAttribute } from "../model/kubernetes.generated.ts";
 import { parseQuantity } from "../model/values/quantity.ts";
@@ -13,17 +12,17 @@ import { parse } from "./parse.ts";
 import { boolType, type CelType, mapType, objectType, quantityType, stringType } from "./types.ts";
 import { CelDefaultedMap, type CelValue, type JsonMap } from "./values.ts";
 
-/** Attributes and capacities of a device together are no more than this. */
+/** The maximum number of attributes and capacities of a device together. */
 const entriesMax = 32;
-/** Longest value of an attribute, and longest name of a driver. */
+/** The maximum length of an attribute value and of a driver name. */
 const textMax = 64;
 
-/** An expression may cost no more than this, by estimate when it is written and by count when it runs. */
+/** The maximum cost of an expression, estimated on write and counted at run time. */
 export const deviceCostMax = 1_000_000;
 export const deviceExpressionBytesMax = 10 * 1024;
 
 const boundedText: CelType = { kind: "string", max: textMax };
-/** A value of any type; where it is a text it is no longer than this. */
+/** A value of any type; a string has at most this length. */
 const boundedValue: CelType = { kind: "dyn", max: textMax };
 
 export const deviceVariables: Readonly<Record<string, CelType>> = {
@@ -35,9 +34,7 @@ export const deviceVariables: Readonly<Record<string, CelType>> = {
   }),
 };
 
-/**
- * What an expression reads of a device, if it reads single values only; then devices with equal values are one to it.
- */
+/** The single values that an expression reads of a device; devices with equal values get the same result. */
 export interface DeviceReads {
   readonly driver: boolean;
   readonly sharing: boolean;
@@ -56,7 +53,7 @@ export function compileDeviceExpression(expression: string): DeviceExpression {
   return { ok: true, program: result.program, reads: readsOf(parse(expression)) };
 }
 
-/** The device as an expression sees it, or why it cannot be shown. */
+/** The device as an expression sees it, or why it cannot be converted. */
 export function deviceValue(driver: string, device: Device): { value: JsonMap } | { problem: string } {
   const attributes = new Map<string, Map<string, CelValue>>();
   for (const [name, attribute] of Object.entries(device.attributes ?? {})) {
@@ -96,7 +93,7 @@ function semverValue(text: string): CelSemver | undefined {
   return typeof parsed === "string" ? undefined : new CelSemver(parsed);
 }
 
-/** A bare name is filed under the driver. */
+/** A name without a domain belongs to the domain of the driver. */
 function put(domains: Map<string, Map<string, CelValue>>, driver: string, name: string, value: CelValue): void {
   const [domain, id] = splitName(driver, name);
   const known = domains.get(domain);
@@ -123,7 +120,7 @@ function readsOf(expr: Expr): DeviceReads | undefined {
 
 type Collected = { driver: boolean; sharing: boolean; attributes: Set<string>; capacities: Set<string> };
 
-/** False when the device is used in a way that cannot be expressed as a list of single values. */
+/** False when the device is used in another way than by single values. */
 function collect(expr: Expr, into: Collected): boolean {
   const path = pathOf(expr);
   if (path !== undefined) {
@@ -176,8 +173,8 @@ function collect(expr: Expr, into: Collected): boolean {
 }
 
 /**
- * `device.attributes["a"].b` is ["attributes", "a", "b"]; anything else that begins with `device` is cut where it goes
- * on.
+ * `device.attributes["a"].b` is ["attributes", "a", "b"]; any other expression that begins with `device` ends where it
+ * stops selecting fields.
  */
 function pathOf(expr: Expr): string[] | undefined {
   if (expr.op === "select") {

@@ -5,24 +5,24 @@ import type { CelType } from "./types.ts";
 import { type CelValue, isMap, mapSize, stringSize } from "./values.ts";
 
 /**
- * The most an expression can cost, from the sizes that types declare. Prices are those of evaluation; every branch is
- * taken where it is dearer, every loop runs over the longest list there can be.
+ * The maximum cost of an expression, from the sizes that types declare. Costs are those of evaluation; of two branches
+ * the more expensive one counts, and every loop runs over the longest possible list.
  */
 export function estimateCost(expr: Expr, checked: Checked): number {
   return new Estimator(checked).cost(expr);
 }
 
-/** What a value without a declared limit may be as long as. */
+/** The size of a value without a declared limit. */
 const unlimited = Number.POSITIVE_INFINITY;
 
-/** They read every item of a list. Kubernetes adds the characters of items that are texts. */
+/** Functions that read every item of a list. Kubernetes adds the characters of items that are strings. */
 const listWalks: ReadonlySet<string> = new Set(["isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"]);
 
 class Estimator {
   private readonly checked: Checked;
-  /** Slots of the variables that hold a computed value, not a part of the data. */
+  /** Slots of variables with a computed value, not a value of the data. */
   private readonly computed = new Set<number>();
-  /** Slots of the variables that hold keys of a map, for which no schema declares a limit. */
+  /** Slots of variables with keys of a map, for which no schema declares a limit. */
   private readonly keys = new Set<number>();
 
   constructor(checked: Checked) {
@@ -96,16 +96,13 @@ class Estimator {
     return inner + fn.cost(a, b, c, isText);
   }
 
-  /**
-   * The characters of an item that is a text; 0 for all others. A limit is known only of lists that are part of the
-   * data.
-   */
+  /** The characters of an item that is a string; 0 for all others. A limit is known only for lists of the data. */
   private textSize(list: Expr, elem: CelType): number {
     if (elem.kind !== "string" && elem.kind !== "bytes") return 0;
     return this.isData(list) ? sizeOfType(elem) : unlimited;
   }
 
-  /** Whether an expression names a part of the data, whose schema declares limits. */
+  /** Whether an expression refers to a value of the data, whose schema declares limits. */
   private isData(expr: Expr): boolean {
     switch (expr.op) {
       case "ident": {
@@ -115,7 +112,7 @@ class Estimator {
       case "select":
         return !expr.optional && this.isData(expr.target);
       case "index":
-        // An item of a computed list counts as data: Kubernetes takes the limits of the list that it came from.
+        // An item of a computed list counts as data: Kubernetes uses the limits of the original list.
         return !expr.optional;
       default:
         return false;
@@ -129,8 +126,8 @@ class Estimator {
   }
 
   /**
-   * How large the variable of a loop may be. For keys of a map Kubernetes assumes nothing; an item of a computed list
-   * is taken to be as large as the value that the whole rule is about. Undefined for parts of the data.
+   * The size of the variable of a loop. For keys of a map Kubernetes assumes nothing; an item of a computed list is
+   * assumed to be as large as `self`. Undefined for values of the data.
    */
   private variableSize(expr: Expr): number | undefined {
     const ref = expr.op === "ident" ? this.checked.refs.get(expr) : undefined;
@@ -184,7 +181,7 @@ class Estimator {
     return this.size(list) * (item + (separator === undefined ? 0 : this.size(separator)));
   }
 
-  /** The largest size a value of this expression can have. */
+  /** The maximum size of the value of this expression. */
   private size(expr: Expr): number {
     switch (expr.op) {
       case "ident": {

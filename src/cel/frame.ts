@@ -1,6 +1,6 @@
 import { CelCostExceeded, type CelValue, isMap, mapSize, stringSize } from "./values.ts";
 
-/** One evaluation: the values of its variables, and what it has cost so far. */
+/** One evaluation: the values of its variables, and its cost so far. */
 export type Run = (frame: Frame) => CelValue;
 
 export interface Frame {
@@ -14,7 +14,7 @@ export function charge(frame: Frame, cost: number): void {
   if (frame.cost > frame.costLimit) throw new CelCostExceeded(frame.cost);
 }
 
-/** Size as the price list sees it: everything without parts is one. */
+/** The size for costs: one for every value without elements. */
 export function sizeForCost(value: CelValue | undefined): number {
   if (typeof value === "string") return stringSize(value);
   if (typeof value !== "object" || value === null) return 1;
@@ -22,6 +22,6 @@ export function sizeForCost(value: CelValue | undefined): number {
   return isMap(value) ? mapSize(value) : 1;
 }
 
-// Prices of literals.
+// Costs of literals.
 export const listCost = 10;
 export const mapCost = 30;

@@ -1,27 +1,24 @@
 import { parseSignature, type Signature } from "./types.ts";
 import type { CelValue } from "./values.ts";
 
-/** How the functions of a library are declared: signatures for the checker, one body for all of them, and a price. */
+/** Declarations of library functions: signatures for the checker, one implementation for all of them, and a cost. */
 export interface CelFunction {
   readonly name: string;
   readonly member: boolean;
   readonly signatures: readonly Signature[];
-  /** The receiver, if any, is the first argument. Arguments that were not written are undefined. */
+  /** The receiver, if any, is the first argument. Omitted arguments are undefined. */
   readonly run: (a: CelValue, b: CelValue, c: CelValue, d: CelValue) => CelValue;
   /** Functions with any number of arguments get them here. */
   readonly runAll: ((args: readonly CelValue[]) => CelValue) | undefined;
-  /**
-   * Cost from the sizes of the arguments; grows with each of them, so that it serves the estimate as well. One by
-   * default.
-   */
+  /** Cost from the sizes of the arguments; monotonic, so that the estimate uses it as well. One by default. */
   readonly cost: Cost | undefined;
-  /** The largest size of a result, for the estimate. */
+  /** The maximum size of the result, for the estimate. */
   readonly resultSize: Cost | undefined;
-  /** Price from the size of the result, for those that build a text out of many; takes the place of `cost`. */
+  /** Cost from the size of the result, for functions that build a string out of many; replaces `cost`. */
   readonly resultCost: ((size: number) => number) | undefined;
 }
 
-/** Sizes of the arguments, and whether the first is text, of which ten characters cost as much as one list item. */
+/** Sizes of the arguments, and whether the first is a string, of which ten characters cost as much as one list item. */
 export type Cost = (a: number, b: number, c: number, isText: boolean) => number;
 
 export interface FunctionOptions {
@@ -53,13 +50,13 @@ export function traversal(size: number): number {
   return Math.ceil(size * 0.1);
 }
 
-/** A pattern of n characters over a text: a guess that every four characters make one state. */
+/** A pattern of n characters over a string: assumes one state per four characters. */
 export function regexCost(textSize: number, patternSize: number): number {
   return Math.ceil((textSize + 1) * 0.1) * Math.ceil(patternSize * 0.25);
 }
 
 export const traverseFirst: Cost = (a) => traversal(a);
-/** A prefix is read, not the text behind it. */
+/** The prefix is read, not the rest of the string. */
 export const traverseSecond: Cost = (_, b) => traversal(b);
 export const traverseAny: Cost = (a, _b, _c, isText) => (isText ? traversal(a) : a);
 export const sameSize: Cost = (a) => a;

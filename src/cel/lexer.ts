@@ -1,7 +1,7 @@
 import { encodeUtf8 } from "./utf8.ts";
 import { CelUint, type CelValue, int64Max, int64Min, makeDouble, normalInt, uint64Max } from "./values.ts";
 
-/** Turns the text of an expression into tokens. */
+/** Splits an expression into tokens. */
 export type Token =
   | { readonly kind: "ident"; readonly at: number; readonly text: string; readonly quoted: boolean }
   | { readonly kind: "punct"; readonly at: number; readonly text: string }
@@ -109,7 +109,7 @@ function readNumber(text: string, at: number, tokens: Token[]): number {
   return end;
 }
 
-/** The value of an int literal; the sign is part of it, else the smallest int could not be written. */
+/** The value of an int literal with its sign; without the sign the smallest int would overflow. */
 export function intLiteral(token: { at: number; value: bigint }, negative: boolean): CelValue {
   const value = negative ? -token.value : token.value;
   if (value < int64Min || value > int64Max) throw new CelSyntaxError(token.at, "invalid int literal");
@@ -166,7 +166,7 @@ const simpleEscapes = new Map([
 ]);
 const hexEscape = /x([0-9a-fA-F]{2})|X([0-9a-fA-F]{2})|([0-3][0-7]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})/y;
 
-/** A number stands for one byte, which only byte strings may name. */
+/** A numeric escape is one byte, which only byte strings may have. */
 function readEscape(text: string, at: number, bytes: boolean): { value: string | number; end: number } {
   const char = text[at + 1] ?? "";
   const simple = simpleEscapes.get(char);

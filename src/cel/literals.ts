@@ -1,4 +1,4 @@
-/** Literals that can be judged before anything runs: patterns, durations, timestamps, lists of mixed types. */
+/** Literals that are validated at compile time: patterns, durations, timestamps, lists of mixed types. */
 import type { Expr } from "./ast.ts";
 import type { CheckError, Checked } from "./check.ts";
 import { compilePattern } from "./regex.ts";
@@ -35,7 +35,7 @@ export function literalErrors(expr: Expr, { types, calls }: Checked): CheckError
       for (const inner of partsOf(each)) visit(inner, name === "format");
       return;
     }
-    // The arguments of a format are of any types.
+    // The arguments of format() may have any types.
     if (each.op === "list" && !isFormat)
       alike(each.items.filter(({ optional }) => !optional).map(({ value }) => value));
     if (each.op === "map") {

@@ -1,7 +1,7 @@
 import type { Call, Expr, FoldKind, ListItem, MapEntry, StructField } from "./ast.ts";
 import { CelSyntaxError, intLiteral, type Token, tokenize } from "./lexer.ts";
 
-/** Reads the text of a CEL expression into a tree; macros become nodes here, as upstream does it. */
+/** Parses a CEL expression into a tree; macros become nodes here, as upstream. */
 export function parse(text: string): Expr {
   const parser = new Parser(tokenize(text));
   const expr = parser.expression();
@@ -10,7 +10,7 @@ export function parse(text: string): Expr {
   return expr;
 }
 
-/** As deep as the reference parser goes. */
+/** The depth limit of the reference parser. */
 const depthMax = 250;
 const reserved = new Set(
   "as break const continue else for function if import let loop package namespace return var void while".split(" "),
@@ -245,7 +245,7 @@ class Parser {
         }
         if (token.text === "[") return this.list(token.at);
         if (token.text === "{") return this.map(token.at);
-        // A leading dot means the outermost scope, which is the only one there is.
+        // A leading dot means the outermost scope, and there is only one.
         if (token.text === ".") {
           const name = this.take();
           if (name.kind === "ident") return this.identifier(name);
@@ -300,7 +300,7 @@ function call(name: string, at: number, args: readonly Expr[], target?: Expr): C
   return { op: "call", at, name, target, args };
 }
 
-/** `a.b.c` as a name, for functions and types with dots in theirs. */
+/** `a.b.c` as a name, for functions and types with dotted names. */
 export function qualifiedName(expr: Expr): string | undefined {
   if (expr.op === "ident") return expr.name;
   if (expr.op !== "select" || expr.optional || expr.quoted) return undefined;

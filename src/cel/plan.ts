@@ -18,8 +18,8 @@ import {
 } from "./values.ts";
 
 /**
- * Turns a checked expression into closures, one for each node. What is known beforehand (slots, keys, functions,
- * constants) is looked up here, so that evaluation only follows pointers and counts its cost.
+ * Compiles a checked expression into closures, one for each node. Slots, keys, functions and constants are resolved
+ * here, so that evaluation only follows pointers and counts its cost.
  */
 export function plan(expr: Expr, checked: Checked): Run {
   return new Planner(checked).run(expr);
@@ -141,7 +141,7 @@ class Planner {
     return kind === "optional" || kind === "dyn";
   }
 
-  /** Asking for presence is free, so the last step and the root are not charged. */
+  /** has() is free, so the last selection and the root are not charged. */
   private has(expr: Select): Run {
     const target = this.run(expr.target);
     const key = this.checked.keys.get(expr) ?? expr.field;
@@ -201,7 +201,7 @@ class Planner {
           if (!(error instanceof CelFailure)) throw error;
           failure = error;
         }
-        // The other side may still decide; an error on both sides is the first one.
+        // The other operand may still decide; if both fail, the first error is returned.
         let right: CelValue = null;
         try {
           right = second(frame);

@@ -3,11 +3,11 @@ import { charge, type Frame, type Run, sizeForCost } from "./frame.ts";
 import type { CelFunction } from "./functions.ts";
 import { CelFailure, type CelValue, equalValues } from "./values.ts";
 
-/** Calls as closures: functions of the libraries with their prices, and the operators that are worth a shortcut. */
+/** Calls as closures: library functions with their costs, and fast paths for some operators. */
 export function generalCall(fn: CelFunction, runs: readonly Run[]): Run {
   const { run, cost, resultCost } = fn;
   const [a, b, c, d] = runs;
-  // A function reads as many arguments as it has; the rest is never looked at.
+  // A function reads as many arguments as it has parameters.
   const absent = undefined as unknown as CelValue;
   if (a !== undefined && resultCost !== undefined) {
     return (frame) => {
@@ -41,7 +41,7 @@ export function generalCall(fn: CelFunction, runs: readonly Run[]): Run {
   };
 }
 
-/** A call whose arguments are all constants runs once and is paid for every time. */
+/** A call whose arguments are all constants is evaluated once and charged every time. */
 export function foldedCall(fn: CelFunction, runs: readonly Run[]): Run {
   const once = generalCall(fn, runs);
   const trial: Frame = { slots: [], cost: 0, costLimit: Number.POSITIVE_INFINITY };
@@ -61,7 +61,7 @@ export function foldedCall(fn: CelFunction, runs: readonly Run[]): Run {
   };
 }
 
-/** The operators that selectors and rules consist of, without the detour over sizes where both sides are numbers. */
+/** The common operators of selectors and rules, without computing sizes where both operands are numbers. */
 export function specialized(name: string, runs: readonly Run[]): Run | undefined {
   const [a, b] = runs;
   if (a === undefined || b === undefined) return undefined;
@@ -116,7 +116,7 @@ function ordered(frame: Frame, a: CelValue, b: CelValue): number {
 
 function shorterCost(a: CelValue, b: CelValue): number {
   if (typeof a === "number" || typeof a === "boolean") return 1;
-  // Short texts cost one whatever their exact length is.
+  // Short strings cost one, whatever their length.
   if (typeof a === "string" && a.length > 0 && a.length <= 10) return typeof b === "string" && b.length === 0 ? 0 : 1;
   return Math.ceil(Math.min(sizeForCost(a), sizeForCost(b)) * 0.1);
 }

@@ -4,7 +4,7 @@ import { charge, type Frame, listCost, mapCost, type Run } from "./frame.ts";
 import { sortValues } from "./library/lists.ts";
 import { CelFailure, CelMap, type CelValue, fail, isMap, mapGet, mapKeys, noOverload, typeNameOf } from "./values.ts";
 
-/** Loops over lists and maps. Each pays what the general loop of upstream would pay for its accumulator. */
+/** Loops over lists and maps. Each is charged what upstream's general loop costs for its accumulator. */
 export interface FoldParts {
   readonly range: Run;
   readonly body: Run;
@@ -81,7 +81,7 @@ export function planFold(expr: Fold, parts: FoldParts): Run {
           charge(frame, listCost + 2);
         });
         charge(frame, pairs.length * Math.max(1, Math.ceil(Math.log2(pairs.length + 1))));
-        // Keys without an order are found out here, before a comparison meets them by chance.
+        // Keys without an order are detected here, before a comparison depends on chance.
         sortValues(pairs.map((pair) => pair.key));
         return pairs.sort((a, b) => compare(a.key, b.key)).map((pair) => pair.item);
       };
@@ -92,7 +92,7 @@ function bool(value: CelValue): boolean {
   return typeof value === "boolean" ? value : noOverload();
 }
 
-/** Walks a list or the keys of a map, with one variable or two. */
+/** Iterates over a list or the keys of a map, with one variable or two. */
 function each(frame: Frame, range: Run, first: number, second: number | undefined, step: () => unknown): void {
   const over = range(frame);
   const { slots } = frame;
@@ -117,9 +117,9 @@ function each(frame: Frame, range: Run, first: number, second: number | undefine
 
 const stop = Symbol("stop");
 
-/** `all` stops at the first false and `exists` at the first true; errors count only if nothing decides. */
+/** `all` stops at the first false and `exists` at the first true; errors count only if no item decides. */
 function quantifier(range: Run, body: Run, first: number, second: number | undefined, decisive: boolean): Run {
-  // Loop condition and accumulator, as the general loop of upstream would pay them; exists negates once more.
+  // Loop condition and accumulator, as charged by upstream's general loop; exists negates once more.
   const perItem = decisive ? 4 : 3;
   return (frame) => {
     let failure: CelFailure | undefined;

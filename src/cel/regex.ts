@@ -5,7 +5,7 @@ import { fail } from "./values.ts";
 const cacheMax = 512;
 const cache = new Map<string, RE2JS>();
 
-/** The compiled pattern, or the reason why it is not one. */
+/** The compiled pattern, or the error. */
 export function compilePattern(pattern: string): RE2JS | string {
   const known = cache.get(pattern);
   if (known !== undefined) return known;
@@ -19,24 +19,24 @@ export function compilePattern(pattern: string): RE2JS | string {
   }
 }
 
-/** For expressions: a bad pattern ends the evaluation. */
+/** For expressions: an invalid pattern fails the evaluation. */
 export function patternOrFail(pattern: string): RE2JS {
   const compiled = compilePattern(pattern);
   if (typeof compiled === "string") fail(compiled);
   return compiled;
 }
 
-const answersMax = 256;
+const cachedTextsMax = 256;
 
-/** A matcher that remembers short texts: a cluster has few distinct amounts, and RE2 takes a microsecond for each. */
-export function rememberingMatcher(pattern: RE2JS): (text: string) => boolean {
+/** A matcher that caches short strings: a cluster has few distinct values, and RE2 takes a microsecond for each. */
+export function cachingMatcher(pattern: RE2JS): (text: string) => boolean {
   const answers = new Map<string, boolean>();
   return (text) => {
     if (text.length > 64) return pattern.test(text);
     let answer = answers.get(text);
     if (answer === undefined) {
       answer = pattern.test(text);
-      if (answers.size >= answersMax) answers.clear();
+      if (answers.size >= cachedTextsMax) answers.clear();
       answers.set(text, answer);
     }
     return answer;

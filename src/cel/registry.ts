@@ -6,7 +6,7 @@ import { optionalLibrary } from "./library/optionals.ts";
 import { standardLibrary } from "./library/standard.ts";
 import { stringLibrary } from "./library/strings.ts";
 
-/** Every function there is, by name. Functions of one name that need different bodies stand side by side. */
+/** All functions, by name. Overloads with different implementations are listed side by side. */
 const members = new Map<string, CelFunction[]>();
 const globals = new Map<string, CelFunction[]>();
 

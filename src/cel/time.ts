@@ -102,7 +102,7 @@ function offsetMinutes(zone: string): number | undefined {
   return match[1] === "-" ? -minutes : minutes;
 }
 
-/** The moment's calendar in a zone, as a Date whose UTC fields are the local ones. */
+/** The local time of a timestamp in a zone, as a Date whose UTC fields are the local ones. */
 export function calendar(value: CelTimestamp, zone: CelValue | undefined): Date {
   const ms = Number(floorDiv(value.ns, 1_000_000n));
   const text = zone === undefined ? "" : String(zone);

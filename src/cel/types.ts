@@ -1,4 +1,4 @@
-/** Static types of CEL expressions, and the small language in which function signatures are written down. */
+/** Static types of CEL expressions, and the notation of function signatures. */
 export type CelType =
   | ScalarType
   | { readonly kind: "list"; readonly elem: CelType; readonly max?: number }
@@ -21,7 +21,7 @@ export interface ScalarType {
     | "timestamp"
     | "duration"
     | "type";
-  /** The most characters or bytes a value can have, where that is known; the cost estimate lives from it. */
+  /** The maximum number of characters or bytes of a value, where known; the cost estimate uses it. */
   readonly max?: number;
 }
 
@@ -85,7 +85,7 @@ export function typeText(type: CelType): string {
   }
 }
 
-/** What type parameters stand for in one call. */
+/** Type parameters of one call. */
 export type Bindings = Map<string, CelType>;
 
 /** Whether a value of type `from` is assignable to `to`; binds type parameters of `to`. */
@@ -97,7 +97,7 @@ export function assignable(to: CelType, from: CelType, bindings: Bindings): bool
       return true;
     }
     if (assignable(bound, from, bindings)) {
-      // null adopts the other side's type, so that `x == null` and `null == x` mean the same.
+      // null takes the type of the other operand, so that `x == null` and `null == x` are equal.
       return true;
     }
     if (assignable(from, bound, bindings)) {
@@ -125,7 +125,7 @@ export function assignable(to: CelType, from: CelType, bindings: Bindings): bool
         assignable(to.value, (from as typeof to).value, bindings)
       );
     case "object":
-      // Two places of a schema are two types, even if their fields read alike.
+      // Object types of different schema nodes differ, even if their fields are equal.
       return to.fields === (from as typeof to).fields;
     case "opaque":
       return to.name === (from as typeof to).name;
@@ -134,7 +134,7 @@ export function assignable(to: CelType, from: CelType, bindings: Bindings): bool
   }
 }
 
-/** The type with its parameters replaced; a parameter that nothing was learnt about is dyn. */
+/** The type with its parameters replaced; an unbound parameter is dyn. */
 export function substitute(type: CelType, bindings: Bindings): CelType {
   switch (type.kind) {
     case "param":
@@ -150,7 +150,7 @@ export function substitute(type: CelType, bindings: Bindings): CelType {
   }
 }
 
-/** One type for values of both. */
+/** The common type of both. */
 export function joinTypes(a: CelType, b: CelType): CelType {
   if (a === b) return a;
   if (a.kind === "null" && assignable(b, a, new Map())) return b;
@@ -215,9 +215,7 @@ export const quantityType = named["Quantity"] as CelType;
 export const authorizerType = named["Authorizer"] as CelType;
 export const semverType = named["Semver"] as CelType;
 
-/**
- * Reads `list<A>.indexOf(A): int`; a receiver stands before the name in angle brackets of its own: `<string>.trim()`.
- */
+/** Parses `list<A>.indexOf(A): int`; a receiver is before the name in angle brackets of its own: `<string>.trim()`. */
 export function parseSignature(text: string): Signature {
   const match = /^(?:<(.+)>\.)?([^(]+)\((.*)\): (.+)$/.exec(text);
   if (match === null) throw new Error(`bad signature: ${text}`);

@@ -1,4 +1,4 @@
-/** UTF-8 by hand: the pure rooms have no TextEncoder. */
+/** UTF-8 encoding and decoding, because the pure rooms have no TextEncoder. */
 export function encodeUtf8(text: string): Uint8Array {
   const out: number[] = [];
   for (const char of text) {

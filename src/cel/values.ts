@@ -1,6 +1,6 @@
 /**
- * How CEL values live in JavaScript. JSON stays as it is: strings, booleans, null, arrays and plain objects need no
- * wrapping, so a stored object can be bound to a variable without a copy. Everything JSON cannot say is a CelObject.
+ * CEL values in JavaScript. JSON is used unchanged: strings, booleans, null, arrays and plain objects need no wrapper,
+ * so a stored object can be bound to a variable without a copy. Every other value is a CelObject.
  *
  * Numbers: an int is a safe integer `number`, or a `bigint` outside that range (never inside, so that `===` works).
  * A double is a `number` that is not a safe integer, or a boxed CelDouble if it happens to be one.
@@ -8,7 +8,7 @@
 export type CelValue = null | boolean | number | bigint | string | Uint8Array | CelValue[] | CelObject | JsonMap;
 export type JsonMap = { readonly [key: string]: unknown };
 
-/** Evaluation cannot go on. Not an Error: capturing a stack costs more than a whole expression. */
+/** An evaluation error. Not an Error: capturing a stack costs more than evaluating an expression. */
 export class CelFailure {
   readonly message: string;
   constructor(message: string) {
@@ -16,7 +16,7 @@ export class CelFailure {
   }
 }
 
-/** The budget is used up. */
+/** The cost budget is exceeded. */
 export class CelCostExceeded {
   readonly cost: number;
   constructor(cost: number) {
@@ -116,7 +116,7 @@ export class CelTypeValue extends CelObject {
   }
 }
 
-/** A map that is not a plain object: literals with any keys, and maps that a host supplies. */
+/** A map that is not a plain object: map literals with any keys, and maps of the host. */
 export abstract class CelMapBase extends CelObject {
   readonly typeName = "map";
   abstract get(key: CelValue): CelValue | undefined;
@@ -138,7 +138,7 @@ export class CelMap extends CelMapBase {
     for (const [key, value] of pairs) map.set(key, value);
     return map;
   }
-  /** False if the key was there already. */
+  /** False if the key exists already. */
   set(key: CelValue, value: CelValue): boolean {
     const plain = plainKey(key);
     if (plain === undefined) fail("unsupported key type");
@@ -159,8 +159,8 @@ export class CelMap extends CelMapBase {
 }
 
 /**
- * A host's map of maps whose missing entries read as empty, while `in` still reports them as missing. Attribute domains
- * of devices behave like this.
+ * A map of maps whose missing entries read as empty, while `in` still reports them as missing, as the attribute domains
+ * of devices.
  */
 export class CelDefaultedMap extends CelMapBase {
   private static readonly empty: JsonMap = Object.freeze({});
@@ -183,7 +183,7 @@ export class CelDefaultedMap extends CelMapBase {
   }
 }
 
-/** Keys of different numeric types that are equal are one key. */
+/** Equal keys of different numeric types are one key. */
 function plainKey(key: CelValue): string | number | bigint | boolean | undefined {
   if (typeof key === "string" || typeof key === "boolean" || typeof key === "bigint") return key;
   if (typeof key === "number") return Number.isSafeInteger(key) ? key : undefined;
@@ -196,12 +196,12 @@ export const int64Min = -(2n ** 63n);
 export const int64Max = 2n ** 63n - 1n;
 export const uint64Max = 2n ** 64n - 1n;
 
-/** The one representation of an int: a number where that is exact. */
+/** The canonical representation of an int: a number where that is exact. */
 export function normalInt(value: bigint): number | bigint {
   return value >= -9007199254740991n && value <= 9007199254740991n ? Number(value) : value;
 }
 
-/** An int from exact arithmetic, or an overflow. */
+/** An int from exact arithmetic; fails on overflow. */
 export function checkedInt(value: bigint): number | bigint {
   if (value < int64Min || value > int64Max) fail("integer overflow");
   return normalInt(value);
@@ -220,13 +220,13 @@ export function isInt(value: unknown): value is number | bigint {
   return typeof value === "number" ? Number.isSafeInteger(value) : typeof value === "bigint";
 }
 
-/** The number inside a double, or undefined for anything else. */
+/** The number of a double, or undefined for any other value. */
 export function doubleOf(value: CelValue): number | undefined {
   if (typeof value === "number") return Number.isSafeInteger(value) ? undefined : value;
   return value instanceof CelDouble ? value.value : undefined;
 }
 
-/** A map of either shape. */
+/** Whether the value is a map of either representation. */
 export function isMap(value: unknown): value is JsonMap | CelMapBase {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
   return value instanceof CelObject ? value instanceof CelMapBase : !(value instanceof Uint8Array);
@@ -268,7 +268,7 @@ export function typeNameOf(value: CelValue): string {
   }
 }
 
-/** Equality as CEL means it: across numeric types by value, false across other types. */
+/** CEL equality: across numeric types by value, false across other types. */
 export function equalValues(a: CelValue, b: CelValue): boolean {
   if (a === b) return true;
   if (typeof a === "string" || typeof b === "string" || a === null || b === null) return false;
@@ -329,7 +329,7 @@ export function compareStrings(a: string, b: string): number {
     let left = a.charCodeAt(i);
     let right = b.charCodeAt(i);
     if (left === right) continue;
-    // Surrogates stand for code points above every other unit.
+    // Surrogates are code points above every other code unit.
     if (left >= 0xd800 && right >= 0xd800) {
       left = left >= 0xe000 ? left - 0x800 : left + 0x2000;
       right = right >= 0xe000 ? right - 0x800 : right + 0x2000;

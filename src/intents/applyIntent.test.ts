@@ -49,7 +49,7 @@ function writesOn(pod: KubeObject): Intent[] {
 }
 
 describe("an intent", () => {
-  test("takes effect on the state that it was decided on, and tells the revision where the API does", async () => {
+  test("takes effect on the version that it was decided on, and returns the revision where the API does", async () => {
     for (let index = 0; index < 8; index++) {
       const { kube, pod, api } = await started();
       const intent = writesOn(pod)[index] as Intent;
@@ -63,7 +63,7 @@ describe("an intent", () => {
     }
   });
 
-  test("is a conflict on a later state of the object, whatever the verb", async () => {
+  test("is a conflict on a later version of the object, whatever the verb", async () => {
     for (let index = 0; index < 8; index++) {
       const { kube, pod, api } = await started();
       await api.edit("/pods", "default/p", (now) => {
@@ -88,7 +88,7 @@ describe("an intent", () => {
     }
   });
 
-  test("to create finds the name taken", async () => {
+  test("to create is refused when the name is taken", async () => {
     const { kube } = await started();
     const object = podNamed("default/p") as never;
     const outcome = await applyIntent(kube, { type: "create", target, absentAt: "1", object, why });
@@ -96,17 +96,17 @@ describe("an intent", () => {
   });
 
   test("cannot be written without its precondition", () => {
-    // @ts-expect-error a deletion names the state that it was decided on
+    // @ts-expect-error a delete needs the version that it was decided on
     const blind: DeleteIntent = { type: "delete", target, why };
-    // @ts-expect-error a UID alone is not a state
+    // @ts-expect-error a UID alone is not a version
     const half: DeleteIntent = { type: "delete", target, expected: { uid: "u" }, why };
-    // @ts-expect-error an eviction is a deletion
+    // @ts-expect-error an eviction is a delete
     const evict: EvictIntent = { type: "evict", target, why };
-    // @ts-expect-error so is a bind bound to a state
+    // @ts-expect-error a bind needs a version, too
     const bind: BindIntent = { type: "bind", target, node: "n1", why };
-    // @ts-expect-error and a patch
+    // @ts-expect-error and so does a patch
     const patch: PatchIntent = { type: "patch", target, patch: {}, why };
-    // @ts-expect-error a name is derived, never drawn
+    // @ts-expect-error names are derived, never generated
     const drawn: NewObject = { apiVersion: "v1", kind: "Pod", metadata: { generateName: "drawn-", name: "x" } };
     expect([blind, half, evict, bind, patch, drawn]).toHaveLength(6);
   });
@@ -124,12 +124,12 @@ describe("the difference between two states", () => {
     { name: "nothing", before: { spec: { a: 1 } }, after: { spec: { a: 1 } }, patch: undefined },
     { name: "a value", before: { spec: { a: 1, b: 1 } }, after: { spec: { a: 2, b: 1 } }, patch: { spec: { a: 2 } } },
     {
-      name: "a field that went",
+      name: "a removed field",
       before: { spec: { a: 1, b: 1 } },
       after: { spec: { b: 1 } },
       patch: { spec: { a: null } },
     },
-    { name: "a field that came", before: {}, after: { status: { x: { y: 1 } } }, patch: { status: { x: { y: 1 } } } },
+    { name: "an added field", before: {}, after: { status: { x: { y: 1 } } }, patch: { status: { x: { y: 1 } } } },
     { name: "a list, as a whole", before: { l: [1, 2] }, after: { l: [1, 3] }, patch: { l: [1, 3] } },
     { name: "an object that became a value", before: { s: { a: 1 } }, after: { s: 1 }, patch: { s: 1 } },
     { name: "an object that became empty", before: { s: { a: 1 } }, after: { s: {} }, patch: { s: { a: null } } },
@@ -157,19 +157,19 @@ describe("the difference between two states", () => {
 });
 
 describe("a second look", () => {
-  test("tells an absence with the revision at which it was true", async () => {
+  test("returns an absence with its revision", async () => {
     const { kube, api } = await started();
     await api.delete("/pods", "default/p", { gracePeriodSeconds: 0 });
     const outcome = await lookAgain(kube, target, { atLeast: "1" });
     expect(outcome).toEqual({ ok: true, value: { object: undefined, revision: String(api.core.store.revision) } });
   });
 
-  test("refuses an answer that is older than what is needed", async () => {
+  test("refuses a list that is older than the required revision", async () => {
     const { kube } = await started();
     expect(await lookAgain(kube, target, { atLeast: "999999" })).toMatchObject({ ok: false, reason: "Unavailable" });
   });
 
-  test("spares what has found a holder since", async () => {
+  test("keeps an object that has got a holder since", async () => {
     const { kube, pod, api } = await started();
     await api.edit("/pods", "default/p", (now) => {
       now.metadata.annotations = { "muster.dev/holders": "u7" };
@@ -188,17 +188,17 @@ describe("a second look", () => {
     expect(api.get("/pods", "default/p")).toBeDefined();
   });
 
-  test("spares another object of the same name without asking", async () => {
+  test("keeps another object of the same name without a recheck", async () => {
     const { kube, pod, api } = await started();
     await api.delete("/pods", "default/p", { gracePeriodSeconds: 0 });
     await api.create("/pods", podNamed("default/p"));
     const intent: DeleteIntent = { type: "delete", target, expected: expectedOf(pod), why };
     const outcome = await destroyAfterLooking(kube, intent, () => ({ still: intent }), { atLeast: "1" });
-    expect(outcome).toMatchObject({ ok: true, value: { notAnyMore: expect.stringContaining("gone") } });
+    expect(outcome).toMatchObject({ ok: true, value: { notAnyMore: expect.stringContaining("does not exist") } });
     expect(api.get("/pods", "default/p")).toBeDefined();
   });
 
-  test("destroys with the state that was just read as the precondition", async () => {
+  test("deletes with the version that was just read as the precondition", async () => {
     const { kube, pod, api } = await started();
     await api.edit("/pods", "default/p", (now) => {
       now.metadata.labels = { touched: "yes" };

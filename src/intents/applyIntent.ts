@@ -5,24 +5,24 @@ import type { Revision } from "../model/revision.ts";
 import type { Cancel } from "../ports/cancel.ts";
 import type { KubeApi } from "../ports/kubeApi.ts";
 
-/** The result of a write: the object as it is now, where the API returns it, and the revision that the write got. */
+/** The result of a write: the object after it, where the API returns it, and the revision of the write. */
 export interface Written<T extends KubeObject = KubeObject> {
   readonly object?: T;
   readonly revision?: Revision;
-  /** That it changed the object is certain, though the API returns no revision. */
+  /** The write has changed the object, although the API returns no revision. */
   readonly isChange?: boolean;
 }
 
 export interface ApplyOptions {
   readonly cancel?: Cancel;
   readonly fieldManager?: string;
-  /** Whether the write is only tried: everything is checked and nothing is stored. */
+  /** A dry run: everything is validated and nothing is stored. */
   readonly dryRun?: boolean;
 }
 
 /**
- * Sends one intent as one call that carries the intent's precondition, and returns the outcome. It does not choose and
- * does not retry: its caller reads and decides again.
+ * Sends one intent as one call that carries the intent's precondition, and returns the outcome. It does not retry: the
+ * caller reads and decides again.
  */
 export async function applyIntent<T extends KubeObject>(
   kube: KubeApi,
@@ -54,7 +54,7 @@ export async function applyIntent<T extends KubeObject>(
       const { node, expected, labels, annotations } = intent;
       const more = { ...(labels && { labels }), ...(annotations && { annotations }) };
       const { uid, resourceVersion } = expected;
-      // The answer to a bind has no revision; the first later state of the pod shows it. A bound pod is not bound
+      // The answer to a bind has no revision; the first later version of the pod shows it. A bound pod is not bound
       // again.
       const bound = await kube.bind(target, { node, uid, resourceVersion, ...more }, options);
       return bound.ok ? succeeded({ isChange: true }) : bound;
@@ -72,8 +72,8 @@ export async function applyIntent<T extends KubeObject>(
         ...(propagationPolicy !== undefined && { propagationPolicy }),
       };
       const outcome = await kube.delete(target, { preconditions: { ...expected }, ...more, ...cancelOf(options) });
-      // What a deletion answers with may be the last state before it, so its revision says nothing. It counts as a
-      // change: what timed out on the same state must not go on counting for what is gone (sim replay --scenario
+      // The answer to a delete may be the last version before it, so its revision is not used. It counts as a change: a
+      // write that timed out on the same version must no longer count for the deleted object (sim replay --scenario
       // pod-sets --seed 4231).
       if (!outcome.ok) return outcome;
       return succeeded(outcome.value === undefined ? { isChange: true } : { object: outcome.value, isChange: true });
@@ -90,20 +90,20 @@ function cancelOf({ cancel }: ApplyOptions): { cancel?: Cancel } {
   return cancel === undefined ? {} : { cancel };
 }
 
-/** The object with the precondition in it, whatever it was built from. */
+/** The object with the precondition in its metadata. */
 function pinned<T extends KubeObject>(object: T, { uid, resourceVersion }: Expected): T {
   const { metadata } = object;
   if (metadata.uid === uid && metadata.resourceVersion === resourceVersion) return object;
   return { ...object, metadata: { ...metadata, uid, resourceVersion } };
 }
 
-/** An applied configuration names its object. */
+/** An applied configuration contains the name of its object. */
 function named<P extends MergePatch>(fields: P, { namespace, name }: { namespace: string; name: string }): P {
   const place = namespace === "" ? { name } : { name, namespace };
   return { ...fields, metadata: { ...fields.metadata, ...place } };
 }
 
-/** A patch that names a state is refused with a conflict on any other. */
+/** A patch with a resourceVersion is refused with a conflict on any other version. */
 function guarded<P extends MergePatch>(patch: P, { uid, resourceVersion }: Expected): P {
   return { ...patch, metadata: { ...patch.metadata, uid, resourceVersion } };
 }

@@ -7,7 +7,7 @@ import type { Cancel } from "../ports/cancel.ts";
 import type { KubeApi, KubeReads, ListOptions } from "../ports/kubeApi.ts";
 import { type ApplyOptions, applyIntent, type Written } from "./applyIntent.ts";
 
-/** An object as the API has it, or that it has none, and when. */
+/** An object of a consistent read, or its absence, with the revision of the read. */
 export interface FreshObject<T extends KubeObject = KubeObject> {
   readonly object: T | undefined;
   readonly revision: Revision;
@@ -19,7 +19,7 @@ export interface FreshList<T extends KubeObject = KubeObject> {
 }
 
 export interface LookOptions {
-  /** The revision of our last own write, or of the picture that was decided on, whichever is later. */
+  /** The revision of the last own write, or of the assume cache of the decision, whichever is later. */
   readonly atLeast: Revision;
   readonly cancel?: Cancel;
 }
@@ -45,7 +45,7 @@ export async function lookAgain<T extends KubeObject>(
   return succeeded({ object: items.find(({ metadata }) => metadata.name === target.name), revision });
 }
 
-/** The same for everything that a selection picks. */
+/** The same for all objects that a selector matches. */
 export async function lookAgainAtAll<T extends KubeObject>(
   kube: KubeReads,
   kind: Resource<T>,
@@ -56,20 +56,21 @@ export async function lookAgainAtAll<T extends KubeObject>(
   if (!outcome.ok) return outcome;
   const { items, revision } = outcome.value;
   if (!isAtLeast(revision, atLeast)) {
-    // A server that lags behind answered. What it says was true once; a destructive act may not rest on it.
-    return refused("Unavailable", `the answer is of revision ${revision}, and ${atLeast} is needed`);
+    // A lagging server answered. Its state is old, and a delete must not be decided on it.
+    return refused("Unavailable", `the list is of revision ${revision}, and at least ${atLeast} is needed`);
   }
   return succeeded({ items, revision });
 }
 
-/** What a second look came to. */
+/** The result of a recheck. */
 export type Recheck<T extends KubeObject = KubeObject> =
   | { readonly still: DestructiveIntent<T> }
   | { readonly notAnyMore: string };
 
 /**
- * Reads the victim again and asks whether it should still go. The recheck is pure and sees the fresh object. What it
- * relies on beyond the victim must have written to the victim (its holders), or it may change unseen.
+ * Reads the victim again and decides whether it is still a victim. The recheck is pure and gets the fresh object. Other
+ * objects that it depends on must have been recorded on the victim (such as its holders), otherwise they may change
+ * unnoticed.
  */
 export async function lookAtVictim<T extends KubeObject>(
   kube: KubeReads,
@@ -81,13 +82,13 @@ export async function lookAtVictim<T extends KubeObject>(
   if (!fresh.ok) return fresh;
   const victim = fresh.value.object;
   if (victim?.metadata.uid !== intent.expected.uid) {
-    return succeeded({ notAnyMore: `the object is gone at revision ${fresh.value.revision}` });
+    return succeeded({ notAnyMore: `the object does not exist at revision ${fresh.value.revision}` });
   }
   const verdict = recheck(fresh.value);
   return succeeded("still" in verdict ? { still: verdict.still, victim } : verdict);
 }
 
-/** The same, and then the write leaves, with the state that was just read as its precondition. */
+/** The same, and then sends the write with the version that was just read as its precondition. */
 export async function destroyAfterLooking<T extends KubeObject>(
   kube: KubeApi,
   intent: DestructiveIntent<T>,

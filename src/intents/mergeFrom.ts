@@ -23,7 +23,7 @@ function difference(before: JsonObject, after: JsonObject): JsonObject | undefin
   return Object.keys(patch).length === 0 ? undefined : patch;
 }
 
-/** Assigning to `__proto__` would set the prototype instead of a field that a user named so. */
+/** Assigning to `__proto__` would set the prototype instead of a field of that name. */
 function put(patch: JsonObject, key: string, value: Json): void {
   if (key !== "__proto__") patch[key] = value;
   else Object.defineProperty(patch, key, { value, writable: true, enumerable: true, configurable: true });

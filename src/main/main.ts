@@ -1,5 +1,6 @@
-import { Command, CommanderError, Option } from "commander";
+import { Argument, Command, CommanderError, Option } from "commander";
 import { UsageError, UserError } from "../model/userError.ts";
+import { completionScript, type Shell, shells } from "./completion.ts";
 import {
   collect,
   logLevelOption,
@@ -9,14 +10,31 @@ import {
   withCluster,
   withControlPlane,
   withDatabase,
+  withDataFolder,
   withSnapshot,
+  withWindow,
 } from "./options.ts";
+
+const termColumns = 24;
 
 /** The program. Commands are loaded when they are called, so that `--help` does not pay for the API server. */
 const program = new Command("muster")
-  .description("GPU control plane for Kubernetes: decides from one coherent snapshot, proves it in a simulator")
+  .description(
+    "GPU control plane for Kubernetes: scheduler, binder, devices, gangs, inventory, and a simulator for all of them",
+  )
   .version(process.env["npm_package_version"] ?? "0.1.0", "-V, --version")
   .showHelpAfterError("(add --help for the options)")
+  .configureHelp({
+    sortSubcommands: true,
+    // A long term has a line of its own, so that descriptions fit into 80 columns.
+    padWidth: () => termColumns,
+    formatItem: (term, width, description, helper) => {
+      const columns = helper.helpWidth ?? 80;
+      const text = helper.boxWrap(description, columns - width - 4).replaceAll("\n", `\n${" ".repeat(width + 4)}`);
+      if (description === "") return `  ${term}`;
+      return term.length <= width ? `  ${term.padEnd(width)}  ${text}` : `  ${term}\n${" ".repeat(width + 4)}${text}`;
+    },
+  })
   .exitOverride();
 
 withApiServer(program.command("apiserver"))
@@ -24,311 +42,364 @@ withApiServer(program.command("apiserver"))
   .action(async (options) => (await import("../cli/cluster/apiserver.ts")).runApiServer(options));
 
 withDatabase(program.command("avail"))
-  .description("GPUs by type: free, most in one reservation, whole nodes, total, when more will be free, age")
-  .argument("[type]", "only this type")
-  .option("--watch", "look again and again")
-  .option("--interval <duration>", "how often", "5s")
+  .description("GPU availability by type, as the inventory database has it")
+  .argument("[type]", "show this GPU type only")
+  .option("--watch", "refresh until interrupted")
+  .option("--interval <duration>", "time between two refreshes", "5s")
   .action(async (type, options) => (await import("../cli/inventory/avail.ts")).showAvailability({ ...options, type }));
 
 program
   .command("bench")
-  .description("measure, and print the floor or the peer of each figure beside it")
-  .argument("[names...]", "which benchmarks; all when left out")
+  .description("run benchmarks; each figure is printed beside its floor or its peer")
+  .argument("[names...]", "benchmarks to run (default: all)")
   .addOption(outputOption())
   .action(async (names, options) => (await import("../../bench/bench.ts")).runBench(names, options));
 
 withDatabase(program.command("disks"))
-  .description("users' disks: size, state, snapshots, volume, conflicts")
-  .option("--user <name>", "only this user's")
-  .option("--deleted", "deleted ones as well")
+  .description("disks of users, as the inventory database has them")
+  .option("--user <name>", "show disks of this user only")
+  .option("--deleted", "show deleted disks as well")
   .action(async (options) => (await import("../cli/inventory/avail.ts")).showDisks(options));
 
 const fault = withCluster(program.command("fault"))
-  .description("break a simulated node or its pods, on purpose and on time")
-  .argument("<kind>", "what breaks; `muster fault kinds` lists them with their parameters")
-  .argument("[parameters...]", "of the kind, such as --device 3")
-  .option("--node <names>", "which nodes, with commas between")
-  .option("--pod <namespace/name>", "which pod")
-  .option("-l, --selector <labels>", "which pods, by labels: app=web,tier=front")
-  .option("-n, --namespace <name>", "of the pods")
-  .option("--for <duration>", "how long; for ever when left out")
-  .option("--in <duration>", "when it begins; now when left out")
+  .description("inject a fault into simulated nodes or their pods")
+  .argument("<kind>", "kind of fault; `muster fault kinds` lists all of them with their parameters")
+  .argument("[parameters...]", "parameters of the kind, such as --device 3")
+  .option("--node <names>", "nodes to strike, separated by commas")
+  .option("--pod <namespace/name>", "pod to strike")
+  .option("-l, --selector <labels>", "pods to strike, by labels: app=web,tier=front")
+  .option("-n, --namespace <name>", "namespace of the pods")
+  .option("--everywhere", "strike every pod of the cluster")
+  .option("--for <duration>", "duration of the fault (default: until it is cleared)")
+  .option("--in <duration>", "delay before the fault begins (default: none)")
   .allowUnknownOption()
   .action(async (kind, words, options) => (await import("../cli/cluster/fault.ts")).injectFault(kind, words, options));
 fault
   .command("list")
-  .description("the faults of the cluster and of its nodes' annotations")
+  .description("list the faults of the cluster, those in annotations of nodes included")
   .action(async (_, command) => (await import("../cli/cluster/fault.ts")).showFaults(command.optsWithGlobals()));
 fault
   .command("clear")
   .description("end faults")
-  .argument("[ids...]", "as `muster fault list` shows them")
-  .option("--all", "all of them")
+  .argument("[ids...]", "ids, as `muster fault list` shows them")
+  .option("--all", "end all faults")
   .action(async (ids, _, command) =>
     (await import("../cli/cluster/fault.ts")).clearFault(ids, command.optsWithGlobals()),
   );
 fault
   .command("kinds")
-  .description("every kind of fault, what can be seen of it, and its parameters")
+  .description("list the kinds of faults with their effects and parameters")
   .action(async (_, command) => (await import("../cli/cluster/fault.ts")).showKinds(command.optsWithGlobals()));
 
 const inventory = program
   .command("inventory")
-  .description("keep cloud, cluster and database telling the same story: GPU availability and users' disks");
+  .description("reconcile GPU availability and disks in PostgreSQL with the cloud and the cluster");
 const withRun = (command: Command): Command =>
   withDatabase(command)
-    .option("--kubeconfig <file>", "which cluster (default: our own pod's, EKS_CLUSTER_NAME, the embedded one)")
-    .option("--context <name>", "which context of the kubeconfig")
-    .option("--phase <name>", "only gpu or only disks")
-    .option("--accept-drop", "believe the cloud however few volumes it lists")
+    .option(
+      "--kubeconfig <file>",
+      "kubeconfig of the cluster (default: the service account of the pod, EKS_CLUSTER_NAME, the embedded cluster)",
+    )
+    .option("--context <name>", "context of the kubeconfig")
+    .option("--phase <name>", "run one phase only: gpu or disks")
+    .option("--accept-drop", "accept a list of volumes that is much shorter than the last one")
     .option("--full-snapshots", "read all snapshots, not only those of the last days")
-    .option("--snapshot-scope <scope>", "count snapshots of the disk, or of its current volume as older services did")
-    .option("--name-fallback", "take the tag Name for a missing disk name")
+    .option("--snapshot-scope <scope>", "count snapshots of the disk, or of its current volume only: disk or volume")
+    .option("--name-fallback", "use the tag Name where the tag with the disk name is missing")
     .option(
       "--deadline <duration>",
-      "when the run has to be over; it begins nothing new in the last 30s, or in the last quarter (default: 600s)",
+      "time limit of a run; no work is started in its last 30s, or in its last quarter if that is shorter (default: 600s)",
     )
     .addOption(logLevelOption("info"));
 withRun(inventory.command("run"))
-  .description("reconcile once, or every so often; exit 0 ok, 1 failed, 2 partial, 3 deadline, 5 refused, 64 usage")
-  .option("--once", "one run, for a CronJob")
-  .option("--every <duration>", "a run at every multiple of this, until a signal")
-  .option("--on-change", "with --every: count availability again soon after nodes or pods change")
+  .description("reconcile once or periodically; exit 0 ok, 1 failed, 2 partial, 3 deadline, 5 refused, 64 usage")
+  .option("--once", "run once and exit, for a CronJob")
+  .option("--every <duration>", "run periodically, at multiples of this duration")
+  .option("--on-change", "with --every: also recount availability soon after nodes or pods change")
   .option("--dry-run", "print the plan and write nothing")
-  .option("--fail-if-locked", "exit 4 when another run holds the lock (default: skipped, exit 0)")
-  .option("--even-if-paused", "run although the inventory is paused")
-  .option("--metrics-address <host:port>", "serve /metrics here")
+  .option("--fail-if-locked", "exit 4 when another run holds the lock (default: skip the run, exit 0)")
+  .option("--even-if-paused", "run even while the inventory is paused")
+  .option("--metrics-address <host:port>", "serve /metrics on this address")
   .action(async (options) => (await import("../cli/inventory/inventory.ts")).runInventoryCommand(options));
 withDatabase(inventory.command("runs"))
-  .description("what runs did")
-  .option("--limit <number>", "how many", "20")
+  .description("list runs with their results")
+  .option("--limit <number>", "number of rows at most", "20")
   .action(async (options) => (await import("../cli/inventory/inventory.ts")).showRuns(options));
 withDatabase(inventory.command("drift"))
-  .description("what changed, when, why and by which run; and what was found and not changed")
-  .option("--open", "only reports that still hold")
-  .option("--disk <user/name>", "only this disk's")
-  .option("--type <name>", "only this type's")
-  .option("--run <id>", "only this run's")
-  .option("--limit <number>", "how many", "50")
+  .description("list changes and reports: what, when, why, and by which run")
+  .option("--open", "reports that still apply only")
+  .option("--disk <user/name>", "of this disk only")
+  .option("--type <name>", "of this GPU type only")
+  .option("--run <id>", "of this run only")
+  .option("--limit <number>", "number of rows at most", "50")
   .action(async (options) => (await import("../cli/inventory/inventory.ts")).showDrift(options));
 withDatabase(inventory.command("pause"))
   .description("skip runs from now on")
-  .option("--reason <text>", "why, as `inventory runs` and the log show it")
+  .option("--reason <text>", "reason, which `inventory runs` and the log show")
   .action(async (options) => (await import("../cli/inventory/inventory.ts")).setPaused(true, options));
 withDatabase(inventory.command("resume"))
-  .description("run again")
+  .description("resume runs")
   .action(async (options) => (await import("../cli/inventory/inventory.ts")).setPaused(false, options));
 withAddress(inventory.command("cloud"), "4599")
-  .description("the stand-in cloud: EC2, Auto Scaling, STS and EKS as AWS speaks them, from a scenario file")
-  .option("--scenario <file>", "what the cloud has, and what is wrong with it (default: the demo's cloud)")
+  .description("serve a simulated AWS (EC2, Auto Scaling, STS, EKS) with the contents of a scenario file")
+  .option("--scenario <file>", "contents and faults of the simulated cloud as YAML (default: those of the demo)")
   .addOption(outputOption())
   .action(async (options) => (await import("../cli/inventory/inventoryCloud.ts")).serveCloud(options));
 inventory
   .command("manifests")
-  .description("the CronJob and its rights for a real cluster, as YAML")
-  .option("--image <name>", "the image that runs it")
-  .option("--namespace <name>", "where it runs")
-  .option("--role-arn <arn>", "the IAM role of its service account")
-  .option("--region <name>", "the cloud's region")
-  .option("--cluster <name>", "the EKS cluster's name")
+  .description("print the CronJob and its RBAC for a cluster, as YAML")
+  .option("--image <name>", "image of the CronJob")
+  .option("--namespace <name>", "namespace of the CronJob")
+  .option("--role-arn <arn>", "IAM role of its service account")
+  .option("--region <name>", "region of the cloud")
+  .option("--cluster <name>", "name of the EKS cluster")
   .option("--iam", "print the IAM policy instead")
   .addOption(outputOption())
   .action(async (options) => (await import("../cli/inventory/manifests.ts")).showManifests(options));
 withAddress(withRun(inventory.command("serve")), "8090")
-  .description("the inventory over HTTP, for readers that hold a token")
-  .option("--token-file <file>", "holds the token (default: MUSTER_API_TOKEN, else one is made in the data folder)")
+  .description("serve the inventory over HTTP to clients with a bearer token")
+  .option(
+    "--token-file <file>",
+    "file with the token (default: MUSTER_API_TOKEN, else a token that is generated into the data folder)",
+  )
   .action(async (options) => (await import("../cli/inventory/inventoryServe.ts")).serveInventory(options));
 
 withCluster(program.command("install"))
   .description(
-    "the controllers in a cluster, all of it or nothing: definitions, roles, webhooks, processes; see docs/own-cluster.md",
+    "install the controllers in a cluster: CRDs, RBAC, webhooks, Deployment; a failed install is rolled back",
   )
-  .option("--print", "print the objects as YAML for kubectl apply, and ask no cluster")
-  .option("--namespace <name>", "where the processes run", "muster-system")
-  .option("--image <name:version>", "the image that runs; build it with deploy/Dockerfile")
-  .option("--values <file>", "settings as YAML, the same as the chart's (deploy/chart/values.yaml)")
+  .option("--print", "print the objects as YAML for kubectl apply, without a cluster")
+  .option("--namespace <name>", "namespace of the controllers", "muster-system")
+  .option("--image <name:version>", "image of the controllers; deploy/Dockerfile builds it")
+  .option("--values <file>", "settings as YAML, the values of the Helm chart (deploy/chart/values.yaml)")
   .action(async (options) => (await import("../cli/install/install.ts")).runInstall(options));
 
 withCluster(program.command("uninstall"))
-  .description(
-    "remove the controllers from a cluster: webhooks first, then processes, finalizers, roles; workloads run on",
-  )
-  .option("--namespace <name>", "where the processes run", "muster-system")
-  .option("--crds", "remove the definitions as well, and with them every queue, group and gang")
-  .option("--dry-run", "only say what would be removed")
+  .description("remove the controllers from a cluster; workloads keep running")
+  .option("--namespace <name>", "namespace of the controllers", "muster-system")
+  .option("--crds", "remove the CRDs as well, and with them every queue, PodGroup and gang")
+  .option("--dry-run", "print what would be removed")
   .action(async (options) => (await import("../cli/install/uninstall.ts")).runUninstall(options));
 
 const nodes = withSnapshot(program.command("nodes"))
-  .description("GPUs by type of node: total, free, whole nodes, most in one pod")
+  .description("nodes with their GPUs; --wide shows the pods that hold them")
+  .option("-w, --wide", "show the pods with GPUs on each node")
+  .option("--by-type", "show one row for each GPU type: total, free, empty nodes, largest pod that fits")
   .action(async (options) => (await import("../cli/views/scheduleView.ts")).showNodes(options));
 withCluster(nodes.command("sim"))
-  .description("play simulated nodes on any API server until a signal; only nodes with KWOK's annotation are touched")
-  .option("--pool <profile=count>", "nodes to make; may be given several times", collect, [])
-  .option("--profile-file <file>", "node profiles of your own as YAML; may be given several times", collect, [])
-  .option("--seed <text>", "from which names of devices and delays follow", "muster")
+  .description("run simulated nodes against any API server; only nodes with KWOK's annotation are touched")
+  .option("--pool <profile=count>", "nodes to create; repeatable", collect, [])
+  .option("--profile-file <file>", "YAML file with additional node profiles; repeatable", collect, [])
+  .option("--seed <text>", "seed for device UUIDs and delays", "muster")
   .addOption(
-    new Option("--delays <speed>", "how long pods take").choices(["fast", "lively", "general"]).default("lively"),
+    new Option("--delays <speed>", "how fast pods start and stop")
+      .choices(["fast", "lively", "general"])
+      .default("lively"),
   )
-  .option("--taint", "give new nodes KWOK's taint")
-  .option("--install", "define KWOK's Stage, where the cluster lacks it")
-  .option("--holder <name>", "identity in the leases; must be unique (default: the host's name and a random word)")
-  .option("--lease-seconds <number>", "how long a lease lasts", "40")
+  .option("--taint", "add KWOK's taint to new nodes")
+  .option("--install", "create the CRD of KWOK's Stage if it is missing")
+  .option("--holder <name>", "unique identity in the leases (default: host name and random suffix)")
+  .option("--lease-seconds <number>", "duration of a lease", "40")
   .addOption(logLevelOption("warn"))
   .action(async (_, command) => (await import("../cli/cluster/nodesSim.ts")).runNodesSim(command.optsWithGlobals()));
 
 withCluster(program.command("reservation-agent"))
-  .description("runs in a reservation pod: finds its GPU, writes it on its own pod, and holds it until a signal")
+  .description("entrypoint of reservation pods: reports its GPU in an annotation of the pod and waits for a signal")
   .option("--namespace <name>", "namespace of the pod (default: POD_NAMESPACE)")
   .option("--pod <name>", "name of the pod (default: POD_NAME)")
-  .option("--find <duration>", "how long the GPU may take to appear", "30s")
-  .option("--check <duration>", "how often it is looked for again", "60s")
-  .option("--dry-run", "print the GPU that this container has, and ask no cluster")
+  .option("--find <duration>", "time limit for finding the GPU", "30s")
+  .option("--check <duration>", "interval of later checks", "60s")
+  .option("--dry-run", "print the GPU of this container, without a cluster")
   .addOption(logLevelOption("info"))
   .action(async (options) => (await import("../cli/agent/reservationAgent.ts")).runReservationAgent(options));
 
 const sim = program
   .command("sim")
-  .description("play seeds: orders of events, faults and crashes that controllers must survive");
+  .description("run seeds of the simulator: schedules of events, faults and crashes that controllers must survive");
 sim
   .command("run")
-  .description("play many seeds of a scenario; exit 1 when an invariant broke")
-  .option("--scenario <name>", "what is played", "pod-sets")
-  .option("--seeds <number>", "how many", "100")
-  .option("--from <seed>", "the first one", "1")
-  .option("--cores <number>", "how many threads play; all cores unless given")
+  .description("run many seeds of a scenario; exit 1 if an invariant is violated")
+  .option("--scenario <name>", "scenario to run", "pod-sets")
+  .option("--seeds <number>", "number of seeds", "100")
+  .option("--from <seed>", "first seed", "1")
+  .option("--cores <number>", "number of threads (default: one per core)")
   .addOption(outputOption())
   .action(async (options) => (await import("../cli/simulator/sim.ts")).runSim(options));
 sim
   .command("replay")
   .description("replay one seed and print its history")
-  .option("--scenario <name>", "what is played", "pod-sets")
-  .requiredOption("--seed <number>", "which seed")
+  .option("--scenario <name>", "scenario to run", "pod-sets")
+  .requiredOption("--seed <number>", "seed to replay")
   .addOption(outputOption())
   .action(async (options) => (await import("../cli/simulator/sim.ts")).replaySim(options));
 
-withControlPlane(withCluster(program.command("run")))
-  .description("run controllers against a cluster until a signal, with health and metrics over HTTP")
+withWindow(withControlPlane(withCluster(program.command("run"))), "0 picks a free one (default: not served)")
+  .description("run the controllers against a cluster, with health and metrics over HTTP")
   .option(
     "--controllers <names>",
-    "which ones, with commas between (default: all but those that a real cluster has itself)",
+    "controllers to run, separated by commas (default: all that Kubernetes does not bring itself)",
   )
-  .option("--install", "define the kinds and create the objects that they need, where the cluster lacks them")
-  .option(
-    "--installed",
-    "the chart or `muster install` made definitions, rights and webhook configurations: only use them",
-  )
-  .option("--default-scheduler", "also place pods of default-scheduler: only where no kube-scheduler runs")
-  .option("--leader-elect", "act only while holding a Lease, so that many may run")
-  .option("--lease-namespace <name>", "where the Lease is", "kube-system")
-  .option("--lease-name <name>", "what it is called", "muster")
-  .option("--identity <name>", "identity of this process; must be unique (default: the host's name and a random word)")
-  .option(
-    "--status-address <host:port>",
-    "where /healthz, /readyz, /metrics and /debug/devices are served",
-    "127.0.0.1:8081",
-  )
+  .option("--install", "create the CRDs and objects that the controllers need, if they are missing")
+  .option("--installed", "use the CRDs, RBAC and webhook configurations that the chart or `muster install` created")
+  .option("--default-scheduler", "also schedule pods of default-scheduler; only for clusters without kube-scheduler")
+  .option("--leader-elect", "elect a leader by a Lease, so that several replicas can run")
+  .option("--lease-namespace <name>", "namespace of the Lease", "kube-system")
+  .option("--lease-name <name>", "name of the Lease", "muster")
+  .option("--lease-duration <duration>", "time without a renewal after which another process leads", "15s")
+  .option("--lease-renew-deadline <duration>", "time without a renewal after which a leader stops writing", "10s")
+  .option("--lease-retry-period <duration>", "time between two attempts to acquire or renew the Lease", "2s")
+  .option("--identity <name>", "unique identity of this process (default: host name and random suffix)")
+  .option("--status-address <host:port>", "address of /healthz, /readyz, /metrics and /debug/devices", "127.0.0.1:8081")
   .option(
     "--webhook-service <namespace/name>",
-    "serve the rules about writes as webhooks, which the API server reaches through this Service",
+    "serve admission webhooks, which the API server reaches through this Service",
   )
-  .option("--webhook-host <name>", "the same for a process outside the cluster: the name or address it is reached by")
-  .option("--webhook-address <host:port>", "where webhooks are served", "0.0.0.0:9443")
-  .option("--webhook-cert-dir <folder>", "tls.crt, tls.key and ca.crt that another program keeps, such as cert-manager")
+  .option("--webhook-host <name>", "serve admission webhooks from outside the cluster, under this host name or address")
+  .option("--webhook-address <host:port>", "address of the webhook server", "0.0.0.0:9443")
+  .option(
+    "--webhook-cert-dir <folder>",
+    "folder with tls.crt, tls.key and ca.crt that another program renews, such as cert-manager",
+  )
   .addOption(logLevelOption("info"))
   .action(async (options) => (await import("../cli/cluster/run.ts")).runControllers(options));
 
 withCluster(program.command("start-order"))
-  .description("runs in an init container of a gang's pod: waits until the cliques before it are ready")
-  .option("--podcliques <name:minimum>", "a clique, and how many of its pods; may be given several times", collect, [])
-  .option("--namespace <name>", "of the gang (default: as the downward API writes it into the container)")
-  .option("--gang <name>", "name of the PodGang (default: as the downward API writes it into the container)")
+  .description("entrypoint of init containers of gang pods: waits until the cliques that start earlier are ready")
+  .option("--podcliques <name:minimum>", "clique to wait for, with the number of ready pods; repeatable", collect, [])
+  .option("--namespace <name>", "namespace of the gang (default: from the downward API)")
+  .option("--gang <name>", "name of the PodGang (default: from the downward API)")
   .addOption(logLevelOption("info"))
   .action(async (options) => (await import("../cli/agent/startOrder.ts")).runStartOrder(options));
 
-withControlPlane(withApiServer(program.command("up")))
-  .description(
-    "a GPU cluster in one process: API server, simulated nodes, all controllers; Ctrl-C stops it, the data folder survives",
-  )
-  .option("--pool <profile=count>", "simulated nodes; may be given several times", collect, ["h100=4"])
-  .option("--profile-file <file>", "node profiles of your own as YAML; may be given several times", collect, [])
-  .option("--demo", "load a small story: a cluster with something going on")
+withWindow(withControlPlane(withApiServer(program.command("up"))), "0 picks a free one (default: 6480, or a free one)")
+  .description("start a GPU cluster in one process: API server, simulated nodes, all controllers")
+  .option("--pool <profile=count>", "simulated nodes; repeatable", collect, ["h100=4"])
+  .option("--profile-file <file>", "YAML file with additional node profiles; repeatable", collect, [])
+  .option("-d, --detach", "run in the background; `muster status` shows it, `muster down` stops it")
+  .option("--demo", "also create the queues and workloads of the demo")
+  .option("--no-dashboard", "do not serve the window")
   .option(
     "--status-address <host:port>",
-    "where /healthz, /readyz, /metrics and /debug/devices are served (default: nowhere)",
+    "address of /healthz, /readyz, /metrics and /debug/devices (default: not served)",
   )
   .addOption(logLevelOption("warn"))
   .action(async (options) => (await import("../cli/cluster/up.ts")).runUp(options));
 
+withDataFolder(program.command("status"))
+  .description("show whether the embedded cluster of the data folder is running; exit 3 if it is not")
+  .action(async (options) => (await import("../cli/cluster/lifecycle.ts")).showStatus(options));
+
+withDataFolder(program.command("down"))
+  .description("stop the embedded cluster of the data folder; its data is kept")
+  .action(async (options) => (await import("../cli/cluster/lifecycle.ts")).stopCluster(options));
+
+withDataFolder(program.command("reset"))
+  .description("delete the data of the embedded cluster: objects, keys, databases")
+  .option("-y, --yes", "do not ask")
+  .action(async (options) => (await import("../cli/cluster/lifecycle.ts")).resetCluster(options));
+
 withCluster(program.command("verify"))
-  .description("is everything placed that should be: one snapshot, a bounded wait, a verdict; see docs/verify.md")
-  .option("--settle <duration>", "how long pods may settle; 0 is one look (default: 60s)")
-  .option("--interval <duration>", "pause between looks, at least 1s (default: 5s)")
-  .option("--until <time>", "absolute end of the window, as a time or seconds since 1970")
-  .option("--allow-empty", "an empty scope passes with a warning")
-  .option("--expect-min <number>", "at least this many pods are in scope")
-  .option("--expect-workload <names...>", "each of these has pods")
-  .option("--ignore-jobs", "leave out pods of every Job, not only of hooks")
-  .option("--fail-on-evicted", "an evicted pod fails even when it was replaced")
-  .option("--strict", "pods that are still settling fail")
-  .option("--require-running", "also wait until bound pods run")
-  .option("--check <ids...>", "run these checks only: S1 to S16, gitops, gang-barrier, default, all")
-  .option("--exclude-namespace <names...>", "namespaces out of scope, instead of the usual ones")
-  .option("--profile <name>", "the shape that GPU nodes must have (check S11)")
-  .option("--gitops-root <name>", "the root Application or Kustomization (check gitops)")
-  .option("--report <format=file...>", "write a report: text, json, ctrf, junit or github; may be repeated")
-  .option("--snapshot <file>", "verify a saved snapshot, without a cluster")
-  .option("--allow-context <names...>", "contexts besides the embedded cluster that active proofs may write to")
-  .addOption(new Option("--compat <harness>", "decide as the shell harness did").choices(["aicr"]))
+  .description("verify that a cluster is scheduled correctly: one snapshot, a bounded wait, a verdict as exit code")
+  .option("--settle <duration>", "time that pods have to settle; 0 takes one snapshot (default: 60s)")
+  .option("--interval <duration>", "time between snapshots, at least 1s (default: 5s)")
+  .option("--until <time>", "absolute end of the wait, as RFC 3339 time or Unix seconds")
+  .option("--allow-empty", "pass with a warning when no pod is in scope")
+  .option("--expect-min <number>", "require at least this many pods in scope")
+  .option("--expect-workload <names...>", "require pods of each of these workloads")
+  .option("--ignore-jobs", "ignore pods of all Jobs, not only those of hooks")
+  .option("--fail-on-evicted", "fail on an evicted pod even if it was replaced")
+  .option("--strict", "fail on pods that are still settling")
+  .option("--require-running", "also wait until bound pods are running")
+  .option("--check <ids...>", "checks to run: S1 to S16, gitops, gang-barrier, default, all")
+  .option("--exclude-namespace <names...>", "namespaces to exclude, instead of the default ones")
+  .option("--profile <name>", "profile that GPU nodes must match (check S11)")
+  .option("--gitops-root <name>", "root Application or Kustomization (check gitops)")
+  .option("--report <format=file...>", "write a report: text, json, ctrf, junit or github; repeatable")
+  .option("--snapshot <file>", "verify a file of `muster snapshot save` instead of a cluster")
+  .option("--allow-context <names...>", "contexts, besides the embedded cluster, that active checks may write to")
+  .addOption(new Option("--compat <harness>", "apply the rules of the shell harness").choices(["aicr"]))
   .action(async (options) => (await import("../cli/verify/verify.ts")).runVerifyCommand(options));
 
-withCluster(program.command("gangs"))
-  .description("the tree of gangs: minimum, scheduled, ready, breach, and the time left until a gang is ended")
-  .option("-n, --namespace <name>", "only of this namespace")
+withSnapshot(program.command("gangs"))
+  .description("gangs as a tree: minimum, scheduled, ready, breach, time until termination")
+  .option("-n, --namespace <name>", "show this namespace only")
   .action(async (options) => (await import("../cli/views/gangs.ts")).showGangs(options));
 withSnapshot(program.command("q"))
-  .description("what waits, in which queue, with what priority, and why")
-  .option("--all", "what runs as well")
+  .description("pending workloads with queue, priority and reason")
+  .option("-n, --namespace <name>", "show this namespace only")
+  .option("--queue <name>", "show this queue only")
+  .option("-w, --wide", "show group names and full messages")
+  .option("--all", "show running workloads as well")
   .action(async (options) => (await import("../cli/views/scheduleView.ts")).showJobs(options));
 withSnapshot(program.command("queues"))
-  .description("the tree of queues: quota, limit, fair share, what they have, ask for and have borrowed")
+  .description("queues as a tree: quota, limit, fair share, allocated, requested, borrowed")
   .action(async (options) => (await import("../cli/views/scheduleView.ts")).showQueues(options));
 withSnapshot(program.command("why"))
-  .description("why a pod or a group waits, and what would make it run")
-  .argument("<name>", "of a pod or a PodGroup: NAME or NAMESPACE/NAME")
+  .description("why a workload is pending, and what would let it run")
+  .argument("<name>", "pod, PodGroup or workload: NAME, NAMESPACE/NAME, or KIND/NAME such as job/train")
+  .option("-n, --namespace <name>", "namespace of the workload")
   .action(async (name, options) => (await import("../cli/views/scheduleView.ts")).showWhy(name, options));
 
-const snapshot = program.command("snapshot").description("a cluster at one revision, as a file");
+withSnapshot(program.command("what-if"))
+  .description("what a change would start, evict and delay; nothing is written to the cluster")
+  .option("--add-pool <pool>", "nodes to add, such as h100=2; repeatable", collect, [])
+  .option("--profile-file <file>", "YAML file with additional node profiles; repeatable", collect, [])
+  .option("--queue <name>", "queue whose GPU bounds change")
+  .option("--quota <gpus>", "GPU quota of the queue; -1 is without bound")
+  .option("--limit <gpus>", "GPU limit of the queue; -1 is without bound")
+  .option("--drain <node>", "node to drain; repeatable", collect, [])
+  .option("--job <file>", "submit the workloads of a YAML file")
+  .action(async (options) => (await import("../cli/views/whatIf.ts")).showWhatIf(options));
+
+withWindow(program.command("window"), "0 picks a free one (default: 6480, or a free one)")
+  .description("serve the window of a saved cluster until a signal")
+  .requiredOption("--snapshot <file>", "file of `muster snapshot save`")
+  .addOption(outputOption())
+  .action(async (options) => (await import("../cli/window/showSaved.ts")).showSaved(options));
+
+const snapshot = program.command("snapshot").description("save a cluster at one revision to a file");
 withCluster(snapshot.command("save"))
-  .description("write it; `muster verify --snapshot` reads it")
-  .argument("<file>", "where to; a name in .gz is packed")
+  .description("write the file; `verify`, `why`, `q`, `queues` and `nodes` read it with --snapshot")
+  .argument("<file>", "file to write; the ending .gz compresses it")
   .action(async (file, options) => (await import("../cli/cluster/snapshot.ts")).saveSnapshot(file, options));
 
 const races = program
   .command("races")
-  .description("the race museum: control-plane races that were reported, with the mistake and without it")
+  .description("list the race museum: reported control-plane races, each with its bug and with its fix")
   .addOption(outputOption())
   .action(async (options) => (await import("../cli/simulator/races.ts")).listRaces(options));
 races
   .command("run")
-  .description("play a race; exit 1 when an invariant broke")
-  .argument("<name>", "its number or its name")
-  .option("--buggy", "play the first variant that has the mistake")
-  .option("--variant <name>", "play this variant")
-  .option("--seeds <number>", "how many", "100")
-  .option("--from <seed>", "the first one", "1")
+  .description("run a race; exit 1 if an invariant is violated")
+  .argument("<name>", "number or name of the race")
+  .option("--buggy", "run the first variant with the bug")
+  .option("--variant <name>", "run this variant")
+  .option("--seeds <number>", "number of seeds", "100")
+  .option("--from <seed>", "first seed", "1")
   .addOption(outputOption())
   .action(async (name, _, command) =>
     (await import("../cli/simulator/races.ts")).runRace(name, command.optsWithGlobals()),
   );
 
+program
+  .command("completion")
+  .description("print a completion script for a shell: source <(muster completion bash)")
+  .addArgument(new Argument("<shell>", "the shell").choices(shells))
+  .action((shell: Shell) => void process.stdout.write(completionScript(program, shell)));
+
+program
+  .command("version")
+  .description("print the version")
+  .action(() => void process.stdout.write(`${program.version()}\n`));
+
 /** The exit code of a program that SIGPIPE ended, as a shell reports it. */
 const exitOfBrokenPipe = 141;
 
-/** Their 2 means that a part of the run failed. */
+/** Commands whose exit code 2 means that a part of the run failed, so that a usage error is 64. */
 const inventoryCommands = new Set(["inventory", "avail", "disks"]);
 
-// `muster fault kinds | head`: the reader has closed the pipe. A server that waits for a signal outlives its reader. A
-// command with a handler of its own decides itself: verify still exits with its verdict.
+// `muster fault kinds | head` closes the pipe early. A server that waits for a signal keeps running then, and a command
+// with its own handler (verify) still exits with its verdict.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (process.stdout.listenerCount("error") > 1) return;
   if (error.code !== "EPIPE") throw error;
@@ -341,7 +412,7 @@ try {
   process.exitCode = report(error);
 }
 
-/** Says what happened and what to do about it. Returns the exit code. */
+/** Prints the error and its cure. Returns the exit code. */
 function report(error: unknown): number {
   const usageCode = inventoryCommands.has(process.argv[2] ?? "") ? 64 : 2;
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : usageCode;

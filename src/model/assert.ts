@@ -1,4 +1,4 @@
-/** A bug: a fact that the program relies on does not hold. Never for what the API or a user may do. */
+/** A bug: an invariant of the program is violated. Not used for anything that the API or a user may do. */
 export class AssertionFailure extends Error {
   constructor(message: string) {
     super(message);
@@ -6,7 +6,7 @@ export class AssertionFailure extends Error {
   }
 }
 
-/** Stays on in production. The message is a function where building it costs more than the check. */
+/** Enabled in production. The message may be a function, if building it costs more than the check. */
 export function assert(condition: boolean, message: string | (() => string)): asserts condition {
   if (!condition) throw new AssertionFailure(typeof message === "string" ? message : message());
 }

@@ -1,11 +1,11 @@
 /**
- * resource.k8s.io is decided on, and stored, as v1. v1beta2 says the same in the same words; v1beta1 wrote a request's
- * details beside its name instead of under `exactly`, and a device's under `basic`.
+ * Conversion of resource.k8s.io, which is stored as v1. v1beta2 has the same fields; v1beta1 has a request's fields
+ * beside its name instead of under `exactly`, and a device's under `basic`.
  */
 import type { DeviceRequest, ExactDeviceRequest, V1beta1DeviceRequest } from "./kubernetes.generated.ts";
 import type { Unstored } from "./objects/object.ts";
 
-/** Between a version and the one that is stored. */
+/** Converts between an API version and the storage version. */
 export interface DeviceConversion {
   toStorage<T extends Unstored>(object: T): T;
   fromStorage<T extends Unstored>(object: T): T;
@@ -13,7 +13,7 @@ export interface DeviceConversion {
 
 const storageVersion = "resource.k8s.io/v1";
 
-export const sameWords: DeviceConversion = {
+export const sameFields: DeviceConversion = {
   toStorage: (object) => ({ ...object, apiVersion: storageVersion }),
   fromStorage: (object) => ({ ...object, apiVersion: "resource.k8s.io/v1beta2" }),
 };
@@ -25,7 +25,7 @@ export const beta1Class: DeviceConversion = {
   fromStorage: (object) => ({ ...object, apiVersion: beta1 }),
 };
 
-/** Rules about taints came as an alpha, in the words that they have now. */
+/** v1alpha3 of DeviceTaintRule has the same fields as v1. */
 export const alpha3Rule: DeviceConversion = {
   toStorage: (object) => ({ ...object, apiVersion: storageVersion }),
   fromStorage: (object) => ({ ...object, apiVersion: "resource.k8s.io/v1alpha3" }),

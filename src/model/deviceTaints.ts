@@ -1,4 +1,4 @@
-/** Taints of devices and what tolerates them. The allocator and the evictor ask the same question here. */
+/** Device taints and tolerations, for the allocator and for the eviction of pods. */
 import type { DeviceTaint, DeviceTaintSelector, DeviceToleration } from "./kubernetes.generated.ts";
 
 /** An empty key or effect of a toleration stands for any. */
@@ -17,7 +17,7 @@ export function toleratesDeviceTaint(toleration: DeviceToleration, taint: Device
   }
 }
 
-/** Only these effects keep a claim away; any other, also one that we do not know, has none. */
+/** Only these effects prevent an allocation; any other, known or not, has no effect. */
 export function isRepelling({ effect }: DeviceTaint): boolean {
   return effect === "NoSchedule" || effect === "NoExecute";
 }
@@ -32,7 +32,7 @@ export function toleratesAll(
   );
 }
 
-/** No selector selects nothing; an empty one selects every device. */
+/** A missing selector selects nothing; an empty one selects every device. */
 export function selectsDevice(
   selector: DeviceTaintSelector | undefined,
   { driver, pool, device }: { driver: string; pool: string; device: string },

@@ -3,9 +3,8 @@ import type { Resource } from "./objects/resource.ts";
 import type { Revision } from "./revision.ts";
 
 /**
- * What was decided and should now happen: one write to one object. Every intent names the state of the object that it
- * was decided on, and the types leave no way to forget it: if the object has changed since, the write is refused and
- * the decision is taken again.
+ * A decided write to one object. Every intent carries the state of the object that it was decided on as a precondition:
+ * if the object has changed since, the write is refused and the decision is made again.
  */
 export type Intent<T extends KubeObject = KubeObject> =
   | CreateIntent<T>
@@ -17,29 +16,32 @@ export type Intent<T extends KubeObject = KubeObject> =
   | EvictIntent<T>
   | DeleteIntent<T>;
 
-/** Where an object lives: the same words as a path of the API. */
+/** The API path of an object. */
 export interface IntentTarget<T extends KubeObject = KubeObject> extends Resource<T> {
   /** Empty for cluster-scoped objects. */
   readonly namespace: string;
   readonly name: string;
 }
 
-/** The object that was read, and its version: a new object of that name or a later state is another one. */
+/**
+ * The UID and resourceVersion of the object that was read; another object of the same name or a later version does not
+ * match.
+ */
 export interface Expected {
   readonly uid: string;
   readonly resourceVersion: Revision;
 }
 
-/** What a decision was taken on: a state of an object, or that nothing had the name up to a revision. */
+/** What a decision is based on: a version of an object, or that no object had the name at a revision. */
 export type Basis = Expected | { readonly absentAt: Revision };
 
 interface Decided<T extends KubeObject> {
   readonly target: IntentTarget<T>;
-  /** The sentence that shows in the log, the event and the condition. */
+  /** The reason as a sentence, for the log, the event and the condition. */
   readonly why: string;
 }
 
-/** The precondition is that nothing of that name exists, so the name is derived and never drawn. */
+/** The precondition is that no object of that name exists, so the name is derived and not random. */
 export interface CreateIntent<T extends KubeObject = KubeObject> extends Decided<T> {
   readonly type: "create";
   readonly absentAt: Revision;
@@ -77,11 +79,11 @@ export interface PatchIntent<T extends KubeObject = KubeObject> extends Decided<
   readonly subresource?: string;
 }
 
-/** Server-side apply to an object that exists: these fields are ours. What does not exist yet is created. */
+/** Server-side apply of some fields to an existing object. A missing object is created by a CreateIntent. */
 export interface ApplyIntent<T extends KubeObject = KubeObject> extends Decided<T> {
   readonly type: "apply";
   readonly expected: Expected;
-  /** The fields that we want to own; `apiVersion` and `kind` are part of it. */
+  /** The fields to own, including `apiVersion` and `kind`. */
   readonly fields: MergePatch<T>;
   /** Takes fields from other owners instead of reporting a conflict. */
   readonly force?: boolean;
@@ -117,9 +119,7 @@ export function isDestructive<T extends KubeObject>(intent: Intent<T>): intent i
   return intent.type === "evict" || intent.type === "delete";
 }
 
-/**
- * Group and plural: `apps/deployments`, `/pods` for the core group. A kind is watched, and its revision kept, under it.
- */
+/** Group and plural: `apps/deployments`, `/pods` for the core group. The key of a kind's watch and revision. */
 export function kindOf(target: { readonly group: string; readonly plural: string }): string {
   return `${target.group}/${target.plural}`;
 }
@@ -133,7 +133,7 @@ export function keyOfObject({ metadata }: KubeObject): string {
   return keyOf(metadata.namespace, metadata.name);
 }
 
-/** What an object is expected to be still. */
+/** The precondition that the object has not changed. */
 export function expectedOf({ metadata }: KubeObject): Expected {
   return { uid: metadata.uid, resourceVersion: metadata.resourceVersion };
 }
@@ -156,7 +156,7 @@ export function intentId(intent: Intent): string {
   return id;
 }
 
-/** An intent is asked for its id at every step of its life. */
+/** The id of an intent is read often. */
 const ids = new WeakMap<Intent, string>();
 
 function describeIntent(intent: Intent): string {

@@ -7,7 +7,7 @@ export interface Refusal {
   readonly ok: false;
   readonly reason: RefusalReason;
   readonly message: string;
-  /** How long the server asks us to wait before the next try. */
+  /** The server's Retry-After. */
   readonly retryAfterMs?: number;
   readonly status?: Status;
 }
@@ -15,26 +15,26 @@ export interface Refusal {
 export type RefusalReason =
   /** The object, its namespace or its kind does not exist now. */
   | "NotFound"
-  /** Another write was first, or a precondition does not hold: read again before deciding again. */
+  /** Another write was first, or a precondition failed: read again before the next decision. */
   | "Conflict"
   | "AlreadyExists"
-  /** The revision is no longer remembered: list again. */
+  /** The revision is compacted: list again. */
   | "Expired"
-  /** The request itself is wrong; repeating it changes nothing. */
+  /** The request is invalid; a retry fails again. */
   | "Invalid"
   | "Forbidden"
   | "Unauthorized"
   /** Busy, or a disruption budget: try later. The write did not happen. */
   | "TooManyRequests"
-  /** The server did not do it and reported so (503, connection refused). */
+  /** The server did not execute the request and reported so (503, connection refused). */
   | "Unavailable"
   /** The write may have happened and may still happen: time-out, broken connection, 5xx after sending. */
   | "Unknown"
-  /** Our own lease was lost: the client refused to send it. */
+  /** The lease was lost: the client refused to send the write. */
   | "Fenced";
 
 /** The same call would be refused again. */
-export function isForGood({ reason }: Pick<Refusal, "reason">): boolean {
+export function isPermanent({ reason }: Pick<Refusal, "reason">): boolean {
   return reason === "Forbidden" || reason === "Invalid" || reason === "Unauthorized";
 }
 

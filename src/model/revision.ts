@@ -1,12 +1,12 @@
 import { assert } from "./assert.ts";
 
 /**
- * A moment in the life of a cluster, as the API writes it: a decimal number in a string. It may be longer than a
- * JavaScript number is exact, so it is compared as text: by length, then digit by digit.
+ * A resourceVersion: a decimal number as a string. It may exceed the exact range of a JavaScript number, so it is
+ * compared as text: by length, then digit by digit.
  */
 export type Revision = string;
 
-/** Before everything. */
+/** Before every other revision. */
 export const firstRevision: Revision = "0";
 
 /** Positive when a is later. */

@@ -1,10 +1,10 @@
 /**
- * Something a person can fix. It carries a stable code that `docs/errors.md` lists, what happened, and what to do;
- * the edge (CLI, HTTP) decides how to print it.
+ * An error that a user can fix. It has a stable code that `docs/errors.md` lists, a message, and a cure; the command
+ * line or the HTTP handler prints it.
  */
 export class UserError extends Error {
   readonly code: string;
-  /** What the reader should try, as an imperative. */
+  /** What to do, as an imperative. */
   readonly cure: string;
 
   constructor(code: string, message: string, cure: string, options?: { cause?: unknown }) {
@@ -15,5 +15,5 @@ export class UserError extends Error {
   }
 }
 
-/** The command was called wrongly: another exit code than for what went wrong while it ran. */
+/** The command was called with invalid arguments; it has another exit code than errors at run time. */
 export class UsageError extends UserError {}

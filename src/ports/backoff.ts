@@ -1,6 +1,6 @@
 import type { Random } from "./random.ts";
 
-/** How long to wait after something failed a number of times in a row. */
+/** The delay after a number of failures in a row. */
 export interface Backoff {
   readonly baseMs: number;
   readonly maxMs: number;
@@ -14,13 +14,13 @@ export function backoffMs({ baseMs, maxMs }: Backoff, failures: number, random: 
   return spread(exponentialMs({ baseMs, maxMs }, failures), 1, random);
 }
 
-/** The same without chance. The first failure waits the base. */
+/** The same without jitter. The delay after the first failure is the base. */
 export function exponentialMs({ baseMs, maxMs }: Backoff, failures: number): number {
   // 2^40 base units are far beyond any maximum; the bound keeps the shift exact.
   return Math.min(maxMs, baseMs * 2 ** Math.min(40, Math.max(0, failures - 1)));
 }
 
-/** Between the whole and the whole plus a share of it, by chance. Whole milliseconds. */
+/** A random value between the delay and the delay plus a fraction of it, in whole milliseconds. */
 export function spread(ms: number, share: number, random: Random): number {
   return Math.floor(ms + (ms * share * random.uint32()) / 2 ** 32);
 }

@@ -1,6 +1,8 @@
-/** A request that may be cancelled. Smaller than an AbortSignal, and with a defined order of callbacks. */
+/** A cancellation token. Smaller than an AbortSignal, and with a defined order of callbacks. */
 export interface Cancel {
   readonly cancelled: boolean;
-  /** Runs once when it is cancelled, or at once if it is already; the returned function forgets it. */
+  /**
+   * The callback runs once on cancellation, or at once if it is already cancelled; the returned function removes it.
+   */
   onCancel(run: () => void): () => void;
 }

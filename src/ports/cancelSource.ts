@@ -1,6 +1,6 @@
 import type { Cancel } from "./cancel.ts";
 
-/** The other end of a Cancel: its holder decides when to give up. Callbacks run in the order they were added. */
+/** The source of a Cancel: its holder cancels it. Callbacks run in the order in which they were added. */
 export class CancelSource implements Cancel {
   private callbacks: (() => void)[] = [];
   private isCancelled = false;

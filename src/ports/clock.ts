@@ -1,10 +1,9 @@
-/** Time, and waiting for it. The simulator plays it; nothing else may read a clock. */
+/** Time and timers. In the simulator time is virtual, so no other code may read a clock. */
 export interface Clock {
   /** Milliseconds since 1970. */
   nowMs(): number;
   /**
-   * Milliseconds since some moment. It never steps, whatever is done to the machine's clock: for how long, never for
-   * when.
+   * Milliseconds since an arbitrary time. It never steps when the wall clock is set: for durations, not for timestamps.
    */
   monotonicMs(): number;
   /** Runs once after the delay; the returned function cancels it. */

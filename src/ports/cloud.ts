@@ -8,7 +8,7 @@ import type {
 import type { Cancel } from "./cancel.ts";
 
 /**
- * A cloud, read only: there is no way to change anything in it. A listing is complete or it has failed; pages are
+ * A cloud, read only: there is no way to change anything in it. A listing is complete or has failed; pages are
  * delivered as they arrive, and pages delivered before a failure must be discarded.
  */
 export interface Cloud {
@@ -31,20 +31,20 @@ export interface Cloud {
     volumeIds: readonly string[],
     options?: CloudCallOptions,
   ): Promise<CloudRead<readonly VolumeModification[]>>;
-  /** How many calls were made since the start, and how many were throttled. */
+  /** The number of calls since the start, and of throttled ones. */
   usage(): CloudUsage;
 }
 
-/** `tagged`: everything that carries our tag. The others are the reads that are repeated before acting on absence. */
+/** `tagged`: all volumes with Muster's tag. The others are reads that confirm an absence. */
 export type VolumeFilter =
   | { readonly type: "tagged" }
   | { readonly type: "ids"; readonly ids: readonly string[] }
   | { readonly type: "users"; readonly users: readonly string[] };
 
-/** Of the account's own snapshots, with and without our tags: backup services and the console set none. */
+/** The account's own snapshots, with and without Muster's tags: backup services and the console set none. */
 export type SnapshotFilter =
   | { readonly type: "all" }
-  /** Begun on one of these days, each written as `2026-11-15*`. */
+  /** Snapshots that were started on one of these days, each written as `2026-11-15*`. */
   | { readonly type: "startedOn"; readonly prefixes: readonly string[] }
   | { readonly type: "pending" }
   | { readonly type: "volumes"; readonly ids: readonly string[] }
@@ -58,7 +58,7 @@ export type CloudRead<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly reason: CloudRefusal; readonly why: string };
 
-/** Denied and Expired need a person; the others may be gone in the next run. */
+/** Denied and Expired need an operator; the others may be over in the next run. */
 export type CloudRefusal = "Throttled" | "Denied" | "Expired" | "Malformed" | "Unavailable" | "Cancelled";
 
 export interface CloudUsage {

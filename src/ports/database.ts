@@ -2,22 +2,22 @@ import type { CloudIdentity } from "../model/inventory/cloud.ts";
 import type { AvailabilityNumbers, DiskRow, DriftEvent, GpuTypeRow, ReservationRow } from "../model/inventory/rows.ts";
 import type { DiskWrite, SnapshotBase, TypeWrite, WriteOutcome } from "../model/inventory/writes.ts";
 
-/** The answer of the database, or why there is none. Nothing here throws on a database that is down. */
+/** The answer of the database, or why there is none. No call throws when the database is down. */
 export type Answer<T> =
   | { readonly ok: true; readonly value: T }
   | {
       readonly ok: false;
-      /** Fenced: a newer run writes now, and this one must not any more. */
+      /** Fenced: a newer run has the lock, and this one must not write any more. */
       readonly reason: "Unavailable" | "Fenced" | "Refused";
       readonly why: string;
     };
 
-/** What is left of a run's time in milliseconds; undefined: no bound. */
+/** The remaining time of a run in milliseconds; undefined: no limit. */
 export type TimeLeft = () => number | undefined;
 
-/** The database as the reconciler needs it: one writer at a time, and every write proves that it still is that one. */
+/** The database of the reconciler: one writer at a time, and every write checks its fence. */
 export interface InventoryDatabase {
-  /** Takes the lock and a fence that is greater than any before. */
+  /** Takes the lock and a fencing token that is greater than any before. */
   begin(start: RunStart): Promise<Answer<Beginning>>;
   /** Reads without lock or fence: for a dry run. */
   look(timeLeftMs?: TimeLeft): InventoryReads;
@@ -26,9 +26,9 @@ export interface InventoryDatabase {
 export interface RunStart {
   readonly kind: RunKind;
   readonly updatedBy: string;
-  /** Begin although the inventory is paused. */
+  /** Start although the inventory is paused. */
   readonly evenIfPaused?: boolean;
-  /** What is left of the run's time; statements that take longer are given up. Undefined: no bound. */
+  /** The remaining time of the run; statements that take longer are cancelled. Undefined: no limit. */
   readonly timeLeftMs?: TimeLeft;
 }
 
@@ -46,7 +46,7 @@ export interface InventoryReads {
 
 export interface TypesRead {
   readonly types: readonly GpuTypeRow[];
-  /** Those that may still hold something. */
+  /** Types that may still have capacity. */
   readonly reservations: readonly ReservationRow[];
   /** The database's clock. */
   readonly nowMs: number;
@@ -57,7 +57,7 @@ export interface DisksRead {
   readonly reservations: readonly ReservationRow[];
   /** Undefined when there is no list of users. */
   readonly knownUsers: readonly string[] | undefined;
-  /** Of the last run that read the cloud's volumes and believed the listing, however that run ended. */
+  /** The reading of the last run that accepted a listing of the cloud's volumes, however that run ended. */
   readonly lastReading: VolumesReading | undefined;
   readonly snapshotPass: SnapshotMemory | undefined;
   readonly nowMs: number;
@@ -69,7 +69,7 @@ export interface VolumesReading {
   readonly identity: CloudIdentity;
 }
 
-/** What the last full pass over snapshots left behind. */
+/** The state after the last full read of the snapshots. */
 export interface SnapshotMemory {
   readonly fullAtMs: number;
   readonly baseBeforeMs: number;
@@ -79,18 +79,14 @@ export interface SnapshotMemory {
 export interface InventoryRun extends InventoryReads {
   readonly runId: string;
   readonly fence: number;
-  /**
-   * Keeps a listing that was believed, before anything is done because of it: a run that is killed has read it all the
-   * same.
-   */
+  /** Records an accepted listing before any write that depends on it, so that it survives a killed run. */
   recordReading(reading: VolumesReading): Promise<Answer<undefined>>;
   /** All types in one transaction. */
   writeTypes(types: readonly TypeWrite[], drift: readonly DriftEvent[]): Promise<Answer<TypesWritten>>;
-  /** One batch is one transaction: whole or absent. A row that cannot be written fails alone. */
+  /** One batch is one transaction. A row that cannot be written fails alone. */
   writeDisks(writes: readonly DiskWrite[]): Promise<Answer<readonly WriteOutcome[]>>;
   /**
-   * What was found and not changed. A report that is already open is not written again; one that is not made again
-   * ends.
+   * Drift that was found and not repaired. An open report is not written again; one that is not found again is closed.
    */
   report(
     phase: "gpu" | "disks",
@@ -99,14 +95,14 @@ export interface InventoryRun extends InventoryReads {
   rememberSnapshots(memory: SnapshotMemory): Promise<Answer<{ readonly written: number }>>;
   /** Adds to the record how the run ended; a reading that was recorded stays. */
   finish(end: RunEnd): Promise<Answer<undefined>>;
-  /** Gives the lock back; safe to call twice, and after anything. */
+  /** Releases the lock; safe to call twice, and after any error. */
   release(): Promise<void>;
 }
 
 export interface TypesWritten {
   /** Rows whose numbers changed. */
   readonly written: number;
-  /** Rows of which only the time of the look is new. */
+  /** Rows of which only the time of the read has changed. */
   readonly confirmed: number;
   /** Types of the plan that the table no longer has. */
   readonly unknown: readonly string[];
@@ -123,7 +119,7 @@ export interface RunEnd {
   readonly error: string;
 }
 
-/** The database as people and programs read it. */
+/** The database for reports and other programs. */
 export interface InventoryReader {
   availability(): Promise<Answer<AvailabilityView>>;
   disks(filter: { readonly user?: string; readonly deleted?: boolean }): Promise<Answer<readonly DiskView[]>>;
@@ -176,7 +172,7 @@ export interface DriftFilter {
   readonly entity?: string;
   readonly entityId?: string;
   readonly runId?: string;
-  /** Only reports that still hold. */
+  /** Only open reports. */
   readonly open?: boolean;
   readonly limit: number;
 }

@@ -4,18 +4,16 @@ import type { Resource } from "../model/objects/resource.ts";
 import type { Outcome } from "../model/outcome.ts";
 import type { Cancel } from "./cancel.ts";
 
-/** The verbs of a Kubernetes API that change nothing. What the API refuses is an outcome and never an exception. */
+/** The verbs of a Kubernetes API that change nothing. A refusal of the API is an outcome and never an exception. */
 export interface KubeReads {
   /** A consistent read: at least as new as every write that was acknowledged before. */
   get<T extends KubeObject>(ref: ObjectRef<T>, options?: CallOptions): Promise<Outcome<T>>;
   list<T extends KubeObject>(resource: Resource<T>, options?: ListOptions): Promise<Outcome<KubeList<T>>>;
-  /** Events are handed to the sink in order. The watch ends by `ended`, exactly once, unless it was stopped. */
+  /** The sink receives events in order. The watch ends with `ended`, exactly once, unless it was stopped. */
   watch<T extends KubeObject>(resource: Resource<T>, options: WatchOptions, sink: WatchSink<NoInfer<T>>): Watch;
 }
 
-/**
- * A Kubernetes API, wherever it is: a real cluster over HTTP, the embedded server in this process, or the simulator.
- */
+/** A Kubernetes API: of a real cluster over HTTP, of the embedded server in this process, or of the simulator. */
 export interface KubeApi extends KubeReads {
   create<T extends KubeObject>(
     resource: Resource<T>,
@@ -26,9 +24,9 @@ export interface KubeApi extends KubeReads {
   update<T extends KubeObject>(ref: ObjectRef<T>, object: NoInfer<T>, options?: WriteOptions): Promise<Outcome<T>>;
   patch<T extends KubeObject>(ref: ObjectRef<T>, patch: Patch<NoInfer<T>>, options?: WriteOptions): Promise<Outcome<T>>;
   delete<T extends KubeObject>(ref: ObjectRef<T>, options?: DeleteOptions): Promise<Outcome<T | undefined>>;
-  /** Gives a pod its node in one write. */
+  /** Binds a pod to a node in one write. */
   bind(pod: ObjectRef, binding: BindTarget, options?: WriteOptions): Promise<Outcome<undefined>>;
-  /** A delete that asks the disruption budgets first. */
+  /** A delete that respects disruption budgets. */
   evict(pod: ObjectRef, options?: DeleteOptions): Promise<Outcome<undefined>>;
 }
 
@@ -40,13 +38,13 @@ export interface ObjectRef<T extends KubeObject = KubeObject> extends Resource<T
 }
 
 export interface CallOptions {
-  /** The caller gives up; for a write the outcome is then unknown. */
+  /** Cancels the call; the outcome of a write is then unknown. */
   readonly cancel?: Cancel;
   /**
-   * Asked when nothing of the request has left yet and everything that it had to wait for is there (a connection,
-   * credentials), and again before it is sent again. False: it stays here, and the outcome is `Fenced`.
+   * Called right before the request is sent, when connection and credentials are available, and again before a retry.
+   * False: the request is not sent, and the outcome is `Fenced`.
    */
-  readonly mayLeave?: () => boolean;
+  readonly maySend?: () => boolean;
 }
 
 export interface ListOptions extends CallOptions {
@@ -71,7 +69,7 @@ export interface WatchOptions {
   readonly fieldSelector?: string;
   readonly resourceVersion?: string;
   readonly allowBookmarks?: boolean;
-  /** Begin with everything that exists, closed by a bookmark with `initialEventsEnd`. */
+  /** Start with all existing objects, followed by a bookmark with `initialEventsEnd`. */
   readonly sendInitialEvents?: boolean;
   readonly timeoutSeconds?: number;
 }
@@ -82,7 +80,10 @@ export type WatchEvent<T extends KubeObject = KubeObject> =
 
 export interface WatchSink<T extends KubeObject = KubeObject> {
   event(event: WatchEvent<T>): void;
-  /** Undefined for a clean end (the server's time was up); otherwise why. `Expired` means: list again. */
+  /**
+   * Undefined for a clean end (the watch timed out on the server); otherwise the refusal. After `Expired` the client
+   * has to list again.
+   */
   ended(why: Outcome<never> | undefined): void;
 }
 

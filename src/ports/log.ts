@@ -1,4 +1,4 @@
-/** One JSON line per thing an operator would want to know. The message is constant; what varies is in the fields. */
+/** Structured log lines in JSON. The message is constant; variable values are fields. */
 export interface Log {
   debug(fields: LogFields, message: string): void;
   info(fields: LogFields, message: string): void;

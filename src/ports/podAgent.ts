@@ -2,22 +2,22 @@ import type { Node, Pod } from "../model/kubernetes.generated.ts";
 import type { Cancel } from "./cancel.ts";
 
 /**
- * The component that runs pods answers for them: simulated nodes, or a bridge to real ones. The server speaks the
- * protocols; the agent supplies the content. What an agent leaves out answers 501.
+ * Serves the pod subresources log, exec and attach, and metrics: simulated nodes, or a bridge to real kubelets. The
+ * server implements the protocols; the agent supplies the content. Methods that an agent lacks are answered with 501.
  */
 export interface PodAgent {
   /** Text in pieces; ends when the log ends, or runs on when it is followed. */
   log?(pod: Pod, options: LogOptions, stopped: Cancel): AsyncIterable<string>;
-  /** Runs until the command has ended. A refusal is an exception, before anything was written. */
+  /** Resolves when the command has ended. A refusal is an exception, before any output. */
   exec?(pod: Pod, command: ExecCommand, streams: ExecStreams): Promise<ExecEnd>;
-  /** To what runs already. */
+  /** Attaches to the running container. */
   attach?(pod: Pod, container: string, streams: ExecStreams): Promise<ExecEnd>;
-  /** How much is in use now; undefined where nothing is known. */
+  /** The current usage; undefined where it is unknown. */
   podUsage?(pod: Pod): PodUsage | undefined;
   nodeUsage?(node: Node): Usage | undefined;
 }
 
-/** Which lines of a log are wanted. */
+/** Selects the lines of a log. */
 export interface LogOptions {
   readonly container: string;
   readonly follow: boolean;
@@ -37,7 +37,7 @@ export interface ExecCommand {
 
 /** Both ends of a remote command. */
 export interface ExecStreams {
-  /** Undefined without standard input. */
+  /** Undefined without stdin. */
   readonly stdin: AsyncIterable<Uint8Array> | undefined;
   stdout(text: string): void;
   stderr(text: string): void;

@@ -1,8 +1,8 @@
-/** What the API server asks of a disk: an ordered log of changes that survives a crash. */
+/** Durable storage of the API server: an ordered log of changes that survives a crash. */
 export interface Store {
   /**
-   * Reads everything back, in order of revision, oldest first: the last snapshot, then the log behind it.
-   * Called once, before the first append. A torn tail is cut and reported; a corrupt middle is refused.
+   * Reads everything back, in order of revision, oldest first: the last snapshot, then the log behind it. Called once,
+   * before the first append. An incomplete last record is cut and reported; corruption before it is refused.
    */
   open(replay: Replay): Promise<OpenReport>;
   /** Queues changes of one commit; they reach the disk in order and together or not at all. */
@@ -12,9 +12,11 @@ export interface Store {
    * accepted).
    */
   synced(): Promise<void>;
-  /** Whether the log has grown enough that a snapshot is worth its price. */
+  /** Called once when the disk fails, also while nothing is being written. */
+  onFailure?(listener: (error: Error) => void): void;
+  /** Whether the log has grown enough for a snapshot. */
   wantsSnapshot(): boolean;
-  /** Writes the whole state at a revision and drops the log before it. Appends may go on meanwhile. */
+  /** Writes the complete state at a revision and drops the log before it. Appends may continue meanwhile. */
   snapshot(state: { revision: number; objects: Iterable<StoredChange> }): Promise<void>;
   /** Syncs and closes. */
   close(): Promise<void>;
@@ -32,8 +34,12 @@ export interface OpenReport {
   revision: number;
   /** Revision of the snapshot that the log continues, 0 if there is none. */
   snapshotRevision: number;
-  /** Bytes of a torn tail that were cut off, 0 when the last stop was clean. */
+  /** Bytes of an incomplete last record that were cut off, 0 after a clean stop. */
   cutBytes: number;
+  /** Acknowledged changes that are gone: the start goes on without them. */
+  lost?: { readonly after: number; readonly upTo: number };
+  /** Changes up to this revision were lost at this or an earlier start: no watch can continue from before it. */
+  lostUpTo?: number;
 }
 
 /** One object written or deleted at one revision. */
@@ -54,7 +60,7 @@ export interface StoredKey {
   readonly name: string;
 }
 
-/** The few facts about an object that are needed without parsing it. */
+/** Values of an object that are needed without parsing it. */
 export interface SideRecord {
   readonly uid: string;
   readonly labels: Readonly<Record<string, string>> | null;

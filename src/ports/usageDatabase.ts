@@ -1,9 +1,9 @@
 import type { Outcome } from "../model/outcome.ts";
 import type { CallOptions } from "./kubeApi.ts";
 
-/** Past usage, by time: Prometheus or a compatible database. */
+/** Historical usage: Prometheus or a compatible database. */
 export interface UsageDatabase {
-  /** The values of an expression at equal steps, from the first moment to the last. */
+  /** The values of an expression at equal steps over a time span. */
   range(query: string, span: TimeSpan, options?: CallOptions): Promise<Outcome<readonly UsageSeries[]>>;
 }
 

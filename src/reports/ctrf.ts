@@ -1,4 +1,4 @@
-/** Common Test Report Format: one test a check. The summary is counted from the tests, so the two cannot disagree. */
+/** Common Test Report Format: one test for each check. The summary is counted from the tests. */
 import type { CheckStatus } from "../decide/verify/check.ts";
 import type { VerifyResult } from "../decide/verify/verifyResult.ts";
 import { formatTime } from "../model/values/time.ts";

@@ -1,13 +1,10 @@
-/**
- * For GitHub Actions: annotations, which it reads from the output, and a summary, which it shows on the page of the
- * run.
- */
+/** Reports for GitHub Actions: annotations in the output, and a job summary. */
 
 import type { VerifyResult } from "../decide/verify/verifyResult.ts";
 import { secondsText } from "../model/values/duration.ts";
 import { countsText } from "./text.ts";
 
-/** GitHub keeps ten annotations of a kind a step; the most important ones come first. */
+/** GitHub keeps ten annotations of each level per step; the most important ones come first. */
 const annotationsMax = 10;
 
 export function githubAnnotations(result: VerifyResult): string {
@@ -35,14 +32,14 @@ function command(level: "error" | "warning", title: string, message: string): st
 
 const rowsMax = 50;
 
-/** Markdown. */
+/** The job summary in Markdown. */
 export function githubSummary(result: VerifyResult): string {
   const { counts, snapshot, verdict } = result;
   const lines = [`## muster verify: ${verdict}`, ""];
   if (result.error !== undefined) lines.push(`**${result.error.class}**: ${cell(result.error.message)}`, "");
   if (counts !== undefined && snapshot !== undefined) {
-    const looked = `attempts ${result.attempts}, waited ${secondsText(result.waitedMs)} s`;
-    lines.push(`${countsText(counts)}; revision ${snapshot.resourceVersion}; ${looked}`, "");
+    const attempts = `attempts ${result.attempts}, waited ${secondsText(result.waitedMs)} s`;
+    lines.push(`${countsText(counts)}; revision ${snapshot.resourceVersion}; ${attempts}`, "");
   }
   lines.push("| Check | Result | |", "| --- | --- | --- |");
   for (const { id, title, status, message } of result.checks) {

@@ -1,6 +1,6 @@
 import type { VerifyResult } from "../decide/verify/verifyResult.ts";
 
-/** The whole result: what `-o json` prints and what a program should read. */
+/** The complete result, as `-o json` prints it. */
 export function jsonReport(result: VerifyResult): string {
   return `${JSON.stringify(result, undefined, 2)}\n`;
 }

@@ -5,8 +5,8 @@ import type { ReportContext } from "./report.ts";
 import { finalLines } from "./text.ts";
 
 export function junitReport(result: VerifyResult, { startedAtMs }: ReportContext): string {
-  const count = (wanted: CheckResult["status"]): number =>
-    result.checks.filter(({ status }) => status === wanted).length;
+  const count = (expected: CheckResult["status"]): number =>
+    result.checks.filter(({ status }) => status === expected).length;
   const totals = attributes({
     name: "muster verify",
     tests: String(result.checks.length),
@@ -26,16 +26,16 @@ export function junitReport(result: VerifyResult, { startedAtMs }: ReportContext
 function testCase({ id, title, status, message, details }: CheckResult, cluster: string): string {
   const head = attributes({ classname: `muster verify.${cluster}`, name: `${id} ${title}`, time: "0.000" });
   const text = escaped(details.map(({ object, problem }) => `${object}: ${problem}`).join("\n"));
-  const said = attributes({ message });
+  const messageAttribute = attributes({ message });
   switch (status) {
     case "passed":
       return `    <testcase${head}/>\n`;
     case "skipped":
-      return `    <testcase${head}>\n      <skipped${said}/>\n    </testcase>\n`;
+      return `    <testcase${head}>\n      <skipped${messageAttribute}/>\n    </testcase>\n`;
     case "failed":
-      return `    <testcase${head}>\n      <failure${said} type="${id}">${text}</failure>\n    </testcase>\n`;
+      return `    <testcase${head}>\n      <failure${messageAttribute} type="${id}">${text}</failure>\n    </testcase>\n`;
     case "other":
-      return `    <testcase${head}>\n      <error${said} type="${id}">${text}</error>\n    </testcase>\n`;
+      return `    <testcase${head}>\n      <error${messageAttribute} type="${id}">${text}</error>\n    </testcase>\n`;
   }
 }
 
@@ -45,9 +45,7 @@ function attributes(values: Readonly<Record<string, string>>): string {
     .join("");
 }
 
-/**
- * Characters that XML 1.0 cannot say at all are replaced: one stray byte in a pod's message must not break the report.
- */
+/** Characters that XML 1.0 does not allow are replaced, so that a pod's message cannot break the report. */
 function escaped(text: string): string {
   return text
     .replace(/(?![\t\n\r])[\p{Cc}\p{Cs}\uFFFE\uFFFF]/gu, "\uFFFD")

@@ -1,4 +1,4 @@
-/** What a report gets besides the result: times and the program's version, which a result does not carry. */
+/** The input of a report besides the result: times and Muster's version. */
 export interface ReportContext {
   readonly startedAtMs: number;
   readonly endedAtMs: number;

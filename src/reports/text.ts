@@ -1,13 +1,13 @@
-/** The lines that people and scripts read. Their wording is stable: scripts look for it. */
+/** The text report. Its wording is stable, because scripts search for it. */
 
 import type { PodCounts } from "../decide/verify/podTally.ts";
 import type { AttemptLine, FailedPod, UnscheduledPod, VerifyResult } from "../decide/verify/verifyResult.ts";
 import { secondsText } from "../model/values/duration.ts";
 
-/** Longer lists are cut, with a note; JSON has all of it. */
+/** Longer lists are truncated with a note; the JSON report has all items. */
 const listedMax = 100;
 
-/** One look that was not the last. */
+/** An attempt that was not the last. */
 export function attemptText({ attempt, waitedMs, counts, neverTried, why }: AttemptLine, settleMs: number): string {
   const clean = why.replace(/\p{Cc}+/gu, " ");
   const when = `waited=${secondsText(waitedMs)}s, deadline=${secondsText(settleMs)}s`;
@@ -17,13 +17,16 @@ export function attemptText({ attempt, waitedMs, counts, neverTried, why }: Atte
   return `[INFO] Attempt ${attempt}: ${countsText(counts)} (${when}${tried}; waiting for ${clean})`;
 }
 
-/** The whole report, the earlier looks included. */
+/** The complete report, with the earlier attempts. */
 export function textReport(result: VerifyResult): string {
   const lines = result.history.map((line) => attemptText(line, result.config.settleMs));
   return [...lines, ...finalLines(result)].map((line) => `${line}\n`).join("");
 }
 
-/** The lines after the last attempt. Nothing in it can be a line or a command of its own to a terminal or a log. */
+/**
+ * The lines after the last attempt. Control characters are removed, so that no message can break a line or control a
+ * terminal.
+ */
 export function finalLines(result: VerifyResult): string[] {
   return rawLines(result).map((line) => line.replace(/\p{Cc}+/gu, " "));
 }
@@ -34,11 +37,11 @@ function rawLines(result: VerifyResult): string[] {
   const error = (text: string): void => void lines.push(`[ERROR] ${text}`);
   const { counts, snapshot } = result;
   if (result.error !== undefined || counts === undefined || snapshot === undefined) {
-    error(result.error?.message ?? "there is no snapshot");
-    error(`No verdict: ${result.error?.class ?? "unknown"} (${lookedText(result)}, exit ${result.exitCode})`);
+    error(result.error?.message ?? "no snapshot was taken");
+    error(`No verdict: ${result.error?.class ?? "unknown"} (${attemptsText(result)}, exit ${result.exitCode})`);
     return lines;
   }
-  info(`Pod status: ${countsText(counts)} (${lookedText(result)})`);
+  info(`Pod status: ${countsText(counts)} (${attemptsText(result)})`);
   const revision = snapshot.coherent ? "all kinds at one revision" : "not all kinds at one revision";
   info(`Snapshot: revision ${snapshot.resourceVersion}, taken ${snapshot.takenAt}, ${revision}`);
   info(`Excluded namespaces: ${result.config.excluded.join(", ") || "none"}`);
@@ -51,7 +54,7 @@ function rawLines(result: VerifyResult): string[] {
     info(`ignored (${kind}): ${counts.ignoredJobs}: ${cut(result.ignoredJobs)}`);
   }
   if (counts.excusedFailures > 0) {
-    info(`failed and made up for: ${counts.excusedFailures}: ${cut(result.excusedFailures)}`);
+    info(`failed and replaced: ${counts.excusedFailures}: ${cut(result.excusedFailures)}`);
   }
   for (const { id, status, message } of result.checks) {
     const text = `Check ${id}: ${status}: ${message}`;
@@ -77,7 +80,7 @@ function failureLines(result: VerifyResult): string[] {
     lines.push(...eventLines(result));
   }
   if (failed.length > 0) block(lines, "[ERROR]", "Failed pods:", failed, failedLines);
-  if (notRunning.length > 0) block(lines, "[ERROR]", "Pods that do not run:", notRunning, (name) => [name]);
+  if (notRunning.length > 0) block(lines, "[ERROR]", "Bound pods that are not running:", notRunning, (name) => [name]);
   for (const { id, status, details } of result.checks) {
     if (status !== "failed" || id === "S1" || id === "failed-pods" || id === "require-running") continue;
     if (details.length === 0) continue;
@@ -96,9 +99,9 @@ function eventLines({ unscheduled }: VerifyResult): string[] {
     if (pod.hasRefusalEvent) continue;
     const why =
       pod.class === "never tried"
-        ? "scheduler has not tried it"
+        ? "no scheduler has tried the pod"
         : pod.class === "refused"
-          ? "its condition says that it was refused"
+          ? "see its PodScheduled condition"
           : pod.class;
     lines.push(`[ERROR]   ${name}: no FailedScheduling event: ${why}`);
   }
@@ -113,11 +116,11 @@ function eventLines({ unscheduled }: VerifyResult): string[] {
 }
 
 function podLines(pod: UnscheduledPod): string[] {
-  const asks = Object.entries(pod.requests).map(([name, amount]) => `${name}=${amount}`);
+  const requests = Object.entries(pod.requests).map(([name, amount]) => `${name}=${amount}`);
   const more = [
     pod.gang === null ? "" : `, gang ${pod.gang}`,
     pod.claims.length === 0 ? "" : `, claims ${pod.claims.join(" ")}`,
-    asks.length === 0 ? "" : `, asks ${asks.join(" ")}`,
+    requests.length === 0 ? "" : `, requests ${requests.join(" ")}`,
   ];
   const why = pod.reasons.length > 0 ? pod.reasons.map((each) => `${each.nodes} ${each.reason}`).join(", ") : pod.why;
   return [
@@ -153,16 +156,16 @@ export function countsText({ total, running, pending, unscheduled, failed }: Pod
   return `${total} total, ${running} running, ${pending} pending (${unscheduled} unscheduled), ${failed} failed`;
 }
 
-function lookedText({ attempts, waitedMs }: VerifyResult): string {
+function attemptsText({ attempts, waitedMs }: VerifyResult): string {
   return `attempts=${attempts}, waited=${secondsText(waitedMs)}s`;
 }
 
-/** Every pod is in one of these numbers: "all pods are scheduled" would cover pods that were never checked. */
+/** Every pod is in one of these counts. */
 function passedText({ checks, config }: VerifyResult, counts: PodCounts): string {
   if (!config.checks.includes("S1")) {
     const skipped = checks.filter(({ status }) => status === "skipped").length;
-    const told = skipped === 0 ? "" : `, ${skipped} of them skipped`;
-    return `Scheduling validation PASSED: ${checks.length} checks${told}`;
+    const texts = skipped === 0 ? "" : `, ${skipped} of them skipped`;
+    return `Scheduling validation PASSED: ${checks.length} checks${texts}`;
   }
   const bound = counts.pending - counts.unscheduled - counts.ignoredJobs;
   const parts = [
@@ -170,12 +173,12 @@ function passedText({ checks, config }: VerifyResult, counts: PodCounts): string
     [bound, "bound and starting"],
     [counts.succeeded, "succeeded"],
     [counts.unknown, "of unknown phase"],
-    [counts.excusedFailures, "failed and made up for"],
+    [counts.excusedFailures, "failed and replaced"],
     [counts.ignoredJobs, "ignored"],
     [counts.settling, "settling"],
   ] as const;
-  const told = parts.filter(([count]) => count > 0).map(([count, what]) => `${count} ${what}`);
-  return `Scheduling validation PASSED: all ${counts.total} pods accounted for${told.length === 0 ? "" : `: ${told.join(", ")}`}`;
+  const texts = parts.filter(([count]) => count > 0).map(([count, what]) => `${count} ${what}`);
+  return `Scheduling validation PASSED: all ${counts.total} pods accounted for${texts.length === 0 ? "" : `: ${texts.join(", ")}`}`;
 }
 
 function cut(names: readonly string[]): string {

@@ -11,19 +11,21 @@ import { objectKey, type Seen } from "./history.ts";
 export interface ActorSpec {
   readonly name: string;
   run(ports: ActorPorts): Promise<void>;
-  /** It ends by itself, and a run in which it cannot end has failed. Others run until they are stopped. */
+  /**
+   * The process ends by itself, and a run in which it does not has failed. Other processes run until they are stopped.
+   */
   readonly finite?: boolean;
-  /** The faults of processes do not touch it: a person at a keyboard, or a part of the scenery. */
+  /** The process does not crash or pause: a simulated user, or fixed infrastructure of the scenario. */
   readonly isExemptFromFaults?: boolean;
 }
 
-/** The outside of a process. Everything that it can learn comes through here. */
+/** The ports of a process. It observes the cluster through nothing else. */
 export interface ActorPorts {
   readonly name: string;
   readonly kube: KubeApi;
   readonly clock: Clock;
   readonly random: Random;
-  /** What is logged as an error is a mistake of the program, and fails the seed. */
+  /** An error in the log is a bug of the program, and fails the seed. */
   readonly log: Log;
   /** Asks the process to end. */
   readonly cancel: Cancel;
@@ -39,14 +41,14 @@ export interface ActorPorts {
 /** A process that runs, crashes and pauses. */
 export class Actor {
   readonly spec: ActorSpec;
-  /** Counts restarts. Whatever was meant for an earlier life is never delivered. */
+  /** Counts restarts. Deliveries that were addressed to an earlier life are dropped. */
   life = 0;
   alive = false;
   paused = 0;
   finished = false;
   clockOffsetMs = 0;
   readonly knowledge = new Map<string, Seen>();
-  /** What arrived while it stood still. */
+  /** Deliveries that arrived while the process was paused. */
   readonly mailbox: { life: number; run: () => void }[] = [];
   private cancelled = false;
   private onCancels: (() => void)[] = [];
@@ -82,7 +84,7 @@ export class Actor {
     return ++this.life;
   }
 
-  die(): void {
+  crash(): void {
     this.alive = false;
     this.life++;
     this.onCancels = [];
@@ -95,7 +97,7 @@ export class Actor {
   }
 
   /** The actor observes this state of an object. An older state does not replace a newer one. */
-  learn(resource: string, object: KubeObject, gone: boolean): void {
+  recordObserved(resource: string, object: KubeObject, gone: boolean): void {
     const { namespace = "", name, uid, resourceVersion } = object.metadata;
     const key = objectKey(resource, namespace, name);
     const revision = Number(resourceVersion);

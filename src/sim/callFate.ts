@@ -1,31 +1,31 @@
 import { type Refusal, refused } from "../model/outcome.ts";
-import type { World } from "./world.ts";
+import type { Simulation } from "./simulation.ts";
 
-/** What becomes of a call, drawn before it leaves. */
+/** The fault of a call, drawn before the call is sent. */
 export type Fate =
   | { readonly kind: "none" }
   | { readonly kind: "crash-before" }
   | { readonly kind: "crash-after" }
   | { readonly kind: "timeout-before" }
   | { readonly kind: "timeout-after" }
-  /** It times out, and takes effect much later. */
+  /** The call times out, and takes effect much later. */
   | { readonly kind: "lands-late"; readonly delayMs: number }
   | { readonly kind: "conflict"; readonly refusal: Refusal }
   | { readonly kind: "busy"; readonly refusal: Refusal };
 
-/** One way over a quiet network. */
+/** One-way latency of the network without faults. */
 export const wayUs = 500;
 
-/** How long a client waits before it takes a call for lost. */
+/** The client's timeout. */
 export const timeoutUs = 1_000_000;
 
-/** A landing is this late at most, so that a run can come to rest. */
+/** A write that timed out takes effect within this time, so that a run can quiesce. */
 export const lateMsMax = 8_000;
 
-/** Draws the fault of a call as one number; each kind of fault is drawn, and the first one that strikes decides. */
-export function drawFate(world: World, key: string, write: boolean): number {
+/** Draws the fault of a call as one number: each kind of fault is drawn in turn, and the first that occurs decides. */
+export function drawFate(simulation: Simulation, key: string, write: boolean): number {
   const strikes = (kind: string, perMille: number, code: (delayMs: number) => number): number =>
-    world.decide(kind, key, (dice, strength) =>
+    simulation.decide(kind, key, (dice, strength) =>
       dice.perMille(perMille * strength) ? code(dice.between(1, lateMsMax)) : 0,
     );
   if (!write) return strikes("busy", 15, (roll) => 50 + (roll % 3)) || strikes("timeout-before", 8, () => 20);
@@ -39,7 +39,7 @@ export function drawFate(world: World, key: string, write: boolean): number {
   );
 }
 
-/** What the number means. */
+/** The fault that a number stands for. */
 export function fateOf(code: number): Fate {
   if (code >= 1000) return { kind: "lands-late", delayMs: code - 1000 };
   switch (code) {

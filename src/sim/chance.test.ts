@@ -39,7 +39,7 @@ test("nothing unusual is decided once everything is calm", () => {
   expect(chance.decisions).toEqual([]);
 });
 
-test("a swarm is drawn from the seed, keeps to what a scenario is about, and says what is on", () => {
+test("a swarm is drawn from the seed, uses only the faults of the scenario, and lists those that are on", () => {
   const all = Array.from({ length: 50 }, (_, seed) => Swarm.draw(new Chance(seed)).toString());
   expect(new Set(all).size).toBeGreaterThan(45);
   expect(Swarm.draw(new Chance(4)).toString()).toBe(Swarm.draw(new Chance(4)).toString());

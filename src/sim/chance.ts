@@ -11,9 +11,9 @@ export class Chance {
   readonly seed: number;
   /** What was decided, other than 0, in order. */
   readonly decisions: Decision[] = [];
-  /** What a script was asked for and did not say: where else it might have struck. */
+  /** Decisions that the script does not contain: other places where a fault could occur. */
   readonly unsaid: string[] = [];
-  /** Once true nothing unusual is decided any more. */
+  /** Once true, no more faults are decided. */
   calm = false;
   private readonly script: ReadonlyMap<string, number> | undefined;
   private readonly calls = new Map<string, number>();
@@ -23,7 +23,7 @@ export class Chance {
     this.script = script === undefined ? undefined : new Map(script.map(({ key, value }) => [key, value]));
   }
 
-  /** The key with the number of times it has been asked for, from 1 on. */
+  /** The key with the number of its uses so far, starting at 1. */
   nth(key: string): string {
     const n = (this.calls.get(key) ?? 0) + 1;
     this.calls.set(key, n);
@@ -44,7 +44,7 @@ export class Chance {
     return value ?? 0;
   }
 
-  /** Chance that is no decision: identities, names, jitter of the program under test. */
+  /** Randomness that is not a decision: identities, names, jitter of the program under test. */
   stream(key: string): Random {
     return new Dice(hashText(this.seed, key));
   }
@@ -55,14 +55,14 @@ export class Chance {
   }
 }
 
-/** One thing that chance decided: what for, and what. */
+/** A decision: its key and its value. */
 export interface Decision {
   readonly key: string;
   readonly value: number;
 }
 
 /**
- * A short stream of numbers from one key (splitmix32). Whole numbers only: floating point is not needed to be unfair.
+ * A short stream of integers from one key (splitmix32).
  */
 export class Dice implements Random {
   private state: number;
@@ -86,7 +86,7 @@ export class Dice implements Random {
     return low + this.below(high - low + 1);
   }
 
-  /** True in so many of 1,000 cases. */
+  /** True with a probability of `perMille` in 1,000. */
   perMille(cases: number): boolean {
     return this.below(1000) < cases;
   }

@@ -4,12 +4,12 @@ import type { LeaseOptions, LeaseTimes } from "../control/runtime/lease.ts";
 import type { Metrics } from "../ports/metrics.ts";
 import type { ActorPorts, ActorSpec } from "./actor.ts";
 
-/** Runs last seconds, so a lease must not last a quarter of a minute. */
+/** Runs last seconds of simulated time, so leases are shorter than in production. */
 export const simLeaseTimes: LeaseTimes = { durationMs: 3_000, renewDeadlineMs: 2_200, retryMs: 700 };
 
-/** How a simulated process runs its controllers. What is left out is as a real process has it, only faster. */
+/** How a simulated process runs its controllers. Defaults are those of a real process, with shorter times. */
 export interface ControllersProcessOptions extends Omit<Partial<ControllersOptions>, "lease"> {
-  /** Only one process at a time acts; its identity is the process's name. */
+  /** The lease that elects a leader; the identity is the name of the process. */
   readonly lease?: Pick<LeaseOptions, "namespace" | "name">;
 }
 
@@ -22,7 +22,7 @@ export function controllersProcess(
   return { name, run: (ports) => runControllers(ports, add, options) };
 }
 
-/** Runs controllers until the process is asked to end, and reports their caches to the invariants. */
+/** Runs controllers until the process is stopped, and reports their caches to the invariants. */
 export async function runControllers(
   ports: ActorPorts,
   add: (controllers: Controllers, ports: ActorPorts) => void,
@@ -43,7 +43,8 @@ export async function runControllers(
 }
 
 /**
- * Reports a cache to the invariants (I9), with its revision (I8). A cache of a selection has too little for the first.
+ * Reports a cache to the invariants: its contents (I9) and its revision (I8). The contents of a cache with a selector
+ * are not comparable, so only its revision is reported.
  */
 export function observeCache(ports: ActorPorts, cache: ObjectCache): void {
   if (cache.isOfWholeKind) ports.observe("mirror", { kind: cache.kind, objects: () => cache.view().objects });

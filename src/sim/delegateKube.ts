@@ -1,8 +1,8 @@
 import type { KubeApi } from "../ports/kubeApi.ts";
 
 /**
- * The same API as an object whose methods are its own, so that some can be put in place of others: spreading an
- * instance of a class would lose them.
+ * The same API as an object with own methods, some of which a caller can replace by spreading: spreading an instance of
+ * a class would lose its methods.
  */
 export function delegateKube(kube: KubeApi): KubeApi {
   return {

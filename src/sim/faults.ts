@@ -1,8 +1,8 @@
 import { type Chance, Dice, hashText } from "./chance.ts";
 
 /**
- * The faults. Which of them are on in a run, and how strongly, is drawn from its seed (swarm): a run with everything on
- * hides what a run with one fault shows. Components that bring new ports register their own kinds.
+ * The kinds of faults. The seed decides which of them a run has, and how often they occur (swarm testing): a run with
+ * all faults can hide a bug that a run with one fault shows. Components with other ports register their own kinds.
  */
 export interface FaultKind {
   readonly name: string;
@@ -32,11 +32,7 @@ const known: readonly [concerns: string, name: string, about: string][] = [
   ["api", "compaction-gap", "the past is forgotten: a resumed watch gets 410"],
   ["api", "bookmark-stall", "bookmarks do not arrive"],
   ["api", "stale-read", "reads that allow it are answered by a replica that lags"],
-  [
-    "api",
-    "lagging-replica",
-    "reads that ask for the newest are answered by a replica that lags, under its own revision",
-  ],
+  ["api", "lagging-replica", "consistent reads are served by a lagging replica, at its own revision"],
   ["api", "no-streaming", "the server cannot begin a watch with what exists: lists come in pages"],
   ["api", "client-queue", "a write waits in its client, for a connection or for credentials, before it leaves"],
   ["api", "slow-call", "a request or its answer takes up to seconds"],

@@ -1,7 +1,7 @@
 import type { StoreEvent } from "../apiserver/storage/storeEvent.ts";
 import type { Unstored } from "../model/objects/object.ts";
 
-/** What happened in a run, in order: enough to print it, and to prove that two runs were the same. */
+/** The events of a run in order: enough to print them, and to prove that two runs were equal. */
 export class History {
   readonly entries: Entry[] = [];
   private low = 0x811c9dc5;
@@ -11,7 +11,7 @@ export class History {
     this.entries.push(entry);
   }
 
-  /** Folds something that happened into the hash. */
+  /** Adds an event to the hash. */
   count(atUs: number, what: string, more: string): void {
     let { low, high } = this;
     low = Math.imul(low ^ (atUs >>> 0), 0x01000193);
@@ -47,27 +47,27 @@ export interface Commit {
   readonly call: CallRecord;
 }
 
-/** A call as its author sent it, with what the author knew then. */
+/** A call, with what its author had observed when it was sent. */
 export interface CallRecord {
   readonly actor: string;
   /** Which life of the process. */
   readonly life: number;
   readonly verb: string;
   readonly key: string;
-  /** When its author asked for it: what it is judged by is what the author knew then. */
-  readonly askedUs: number;
-  /** When it left. A write may wait in its client before. */
+  /** When the author requested the call. Invariants judge the call by what the author had observed at this time. */
+  readonly requestedUs: number;
+  /** The author's clock at that time. */
+  readonly requestedOwnMs: number;
+  /** When the call was sent. A write may wait in its client before. */
   readonly sentUs: number;
-  /** The author's own clock when it sent. */
-  readonly sentOwnMs: number;
   /** The newest state of the object that the author had observed when it sent the call. */
   readonly seen: Seen | undefined;
   readonly preconditions: { readonly uid?: string; readonly resourceVersion?: string };
-  /** What a create asks for. */
+  /** The object of a create. */
   readonly object: Unstored | undefined;
-  /** The name was chosen by the author, so that a second call with it is refused. */
+  /** The author chose the name, so that a second create with it is rejected. */
   readonly named: boolean;
-  /** What the simulator did to this call; empty when nothing. */
+  /** The fault of this call; empty when there is none. */
   readonly fault: string;
 }
 

@@ -2,17 +2,17 @@ import type { ObjectStore } from "../apiserver/storage/objectStore.ts";
 import type { KubeObject } from "../model/objects/object.ts";
 import type { CallRecord, Commit } from "./history.ts";
 
-/** Something that must hold after every commit, whatever the order of events: a small named fact with its number. */
+/** A fact that must hold after every commit, in every order of events. */
 export interface Invariant {
-  /** I1 to I22, as the field's list numbers them. */
+  /** I1 to I22: an entry of `invariantFacts`. */
   readonly id: string;
   /** The fact, as a sentence. */
   readonly fact: string;
-  /** Begins to watch a run. What it keeps belongs to that run. */
+  /** Starts the checks of one run. Their state belongs to that run. */
   begin(run: ObservedRun): Checks;
 }
 
-/** What an invariant may read besides its input. */
+/** What checks may read besides their arguments. */
 export interface ObservedRun {
   readonly store: ObjectStore;
   nowUs(): number;
@@ -20,28 +20,27 @@ export interface ObservedRun {
   nowMsOf(actor: string): number;
 }
 
-/** Each check returns what is wrong, or undefined. It is called only for what was touched. */
+/** Each check returns a violation as text, or undefined. */
 export interface Checks {
   commit?(commit: Commit): string | undefined;
-  /** A call leaves its author. */
+  /** A process sends a call. */
   sent?(call: CallRecord): string | undefined;
-  /** An answer or an event reached a process. */
-  learned?(actor: string, life: number, told: Told): void;
+  /** A response or a watch event is delivered to a process. */
+  delivered?(actor: string, life: number, told: Delivery): void;
   /**
-   * Nothing comes of a call any more that has not come by now: the server has decided about it, or it was lost on its
-   * way.
+   * A call can have no further effect: the server has processed it, or it was lost.
    */
   over?(call: CallRecord): void;
-  /** A process says what it believes. */
+  /** A process reports its own state. */
   observe?(actor: string, what: string, value: unknown): string | undefined;
-  /** A process came to life, with nothing in its memory. */
-  born?(actor: string, life: number): void;
-  /** Faults have stopped and everything has settled. */
+  /** A process started with empty memory. */
+  started?(actor: string, life: number): void;
+  /** Faults have stopped and the cluster is quiescent. */
   atRest?(): string | undefined;
 }
 
-/** News that reached a process: by a list or a watch that it follows, or as the answer to a single call. */
-export interface Told {
+/** A state of an object that a process received: by list and watch, or in the response to a single call. */
+export interface Delivery {
   readonly resource: string;
   readonly object: KubeObject;
   readonly gone: boolean;

@@ -7,25 +7,25 @@ export interface SeedRange {
   readonly count: number;
   /** Ends at the first seed that breaks an invariant, or this one. */
   readonly untilBroken?: boolean | string;
-  /** Played from the last to the first: whatever leaks from one seed into the next shows. */
+  /** Runs the seeds in reverse order: state that leaks from one seed into the next changes the hash. */
   readonly backwards?: boolean;
   readonly each?: (result: SeedResult) => void;
 }
 
-/** What many seeds came to. */
+/** The result of many seeds. */
 export interface SeedsResult {
   readonly seeds: number;
   readonly broken: readonly SeedResult[];
   readonly events: number;
   readonly simulatedHours: number;
-  /** Of all histories together, in the order of their seeds. */
+  /** The hash of all histories, in the order of their seeds. */
   readonly hash: string;
 }
 
-/** So many seeds before a yield to the event loop. */
+/** Seeds between two yields to the event loop. */
 const batch = 20;
 
-/** Plays seeds one after another. */
+/** Runs seeds one after another. */
 export async function runSeeds(scenario: Scenario, range: SeedRange): Promise<SeedsResult> {
   const hashes = new Map<number, string>();
   const broken: SeedResult[] = [];
@@ -56,7 +56,7 @@ export async function runSeeds(scenario: Scenario, range: SeedRange): Promise<Se
   return { seeds: played, broken, events, simulatedHours: simulatedUs / 3_600_000_000, hash: combineHashes(hashes) };
 }
 
-/** Of many seeds, independent of their order and of the worker that played them. */
+/** The hash of many seeds, independent of their order and of the workers that ran them. */
 export function combineHashes(hashes: ReadonlyMap<number, string>): string {
   const text = [...hashes]
     .sort(([a], [b]) => a - b)

@@ -4,11 +4,11 @@ import { devicesScenarios } from "./devices/scenario.ts";
 import { gpuLabels } from "./example/gpuLabels.ts";
 import { gangMistakes } from "./gang/mistakes.ts";
 import { gangScenario } from "./gang/scenario.ts";
-import { mistakes } from "./guineaPig/mistakes.ts";
-import { podSetScenario } from "./guineaPig/scenario.ts";
 import { doubtMistakes, doubtsScenario } from "./inventory/doubts.ts";
 import { inventoryMistakes, inventoryScenario } from "./inventory/scenario.ts";
 import { nodesScenario } from "./nodes/scenario.ts";
+import { mistakes } from "./podSets/mistakes.ts";
+import { podSetScenario } from "./podSets/scenario.ts";
 import type { Scenario } from "./scenario.ts";
 import { claimsScenario, extendedScenario } from "./schedule/claimsScenario.ts";
 import { growthScenario } from "./schedule/growthScenario.ts";
@@ -17,7 +17,7 @@ import { scheduleScenario, scheduleWith } from "./schedule/scenario.ts";
 import { barrierScenario } from "./verify/barrierScenario.ts";
 import { verifyMistakes } from "./verify/mistakes.ts";
 import { verifyScenario } from "./verify/scenario.ts";
-import { nodeLivesScenario } from "./workloads/nodeLives.ts";
+import { nodeLivesScenario } from "./workloads/nodeLifecycle.ts";
 import { workloadsScenario } from "./workloads/scenario.ts";
 
 /** The scenarios of the components. */

@@ -1,14 +1,14 @@
 import type { ObjectCache } from "../control/cache/objectCache.ts";
+import { assumeCacheOf } from "../control/runtime/assumeCacheOf.ts";
 import type { Controllers } from "../control/runtime/controllers.ts";
 import { type Decision, InFlightWrites } from "../control/runtime/inFlightWrites.ts";
 import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../control/runtime/loop.ts";
-import { pictureOf } from "../control/runtime/pictureOf.ts";
 import { timerSource } from "../control/runtime/sources.ts";
 import type { KubeObject, ObjectMeta } from "../model/objects/object.ts";
 import type { Resource } from "../model/objects/resource.ts";
 import type { ObjectRef } from "../ports/kubeApi.ts";
+import type { AssumeCacheOptions } from "../snapshot/assumeCache.ts";
 import type { Effect } from "../snapshot/ledger.ts";
-import type { PictureOptions } from "../snapshot/picture.ts";
 import type { ActorPorts, ActorSpec } from "./actor.ts";
 import { controllersProcess } from "./controllersProcess.ts";
 
@@ -47,12 +47,12 @@ export function pod(name: string, metadata: object = {}, spec: object = {}): Kub
   return plain("v1", "Pod", "default", name, { metadata, spec: { containers, ...spec } });
 }
 
-/** A person or a part of the scenery: ends by itself, and nothing strikes it. */
+/** An actor without faults that ends by itself: a simulated user, or fixed infrastructure. */
 export function person(name: string, run: (ports: ActorPorts) => Promise<void>): ActorSpec {
   return { name, run, finite: true, isExemptFromFaults: true };
 }
 
-/** Retries until it is done: a step left undone would be a flaw of the scenario. */
+/** Retries until the call succeeds: a step that is left out would change the scenario. */
 export async function insist(ports: ActorPorts, call: () => Promise<{ ok: boolean; reason?: string }>): Promise<void> {
   for (let tries = 0; tries < 40; tries++) {
     const outcome = await call();
@@ -61,27 +61,27 @@ export async function insist(ports: ActorPorts, call: () => Promise<{ ok: boolea
   }
 }
 
-/** The in-flight writes of some kinds, in one picture. What objects hold is given by resource key. */
+/** The in-flight writes of some kinds. The effects of objects are given by resource key. */
 export function inFlightOf<V = never>(
   controllers: Controllers,
   kindRefs: readonly Resource[],
   effects: Readonly<Record<string, (object: KubeObject) => readonly Effect<V>[]>> = {},
-  options: PictureOptions<V> = {},
+  options: AssumeCacheOptions<V> = {},
 ): InFlightWrites<V> {
   const caches = kindRefs.map((kind) => controllers.cache(kind));
-  return new InFlightWrites(controllers, pictureOf(caches, effects, options));
+  return new InFlightWrites(controllers, assumeCacheOf(caches, effects, options));
 }
 
 /**
- * Carries out one decision as the product does: an unknown outcome is resolved first, and sent again if that proves
- * nothing.
+ * Carries out one decision as the product does: an unknown outcome is looked up first, and the write is sent again if
+ * the outcome stays unknown.
  */
 export async function carryOut<V>(
   inFlight: InFlightWrites<V>,
   decision: Decision<V>,
   { cancel }: ReconcileContext,
 ): Promise<ReconcileResult> {
-  if (inFlight.picture.stateOf(decision.intent) === "unknown") {
+  if (inFlight.assumeCache.stateOf(decision.intent) === "unknown") {
     const resolved = await inFlight.resolve(decision.intent, { cancel });
     if (!resolved.ok) return reconcileResultOf(resolved);
     if (resolved.value) return { requeueAfterMs: 20 };
@@ -90,7 +90,7 @@ export async function carryOut<V>(
   return outcome.ok ? undefined : reconcileResultOf(outcome);
 }
 
-/** A process on the controller runtime that does one thing again and again, from its caches. */
+/** A process on the controller runtime that repeats one reconcile from its caches. */
 export function repeating(
   name: string,
   everyMs: number,
@@ -110,12 +110,12 @@ export function repeating(
   });
 }
 
-/** A process that runs until it is asked to end. */
+/** A process that runs until it is stopped. */
 export function process(name: string, run: (ports: ActorPorts) => Promise<void>): ActorSpec {
   return { name, run };
 }
 
-/** Does something again and again, until it is asked to end. */
+/** Repeats a step until the process is stopped. */
 export async function every(ports: ActorPorts, ms: number, run: () => void | Promise<void>): Promise<void> {
   while (!ports.cancel.cancelled) {
     await run();

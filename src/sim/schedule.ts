@@ -1,6 +1,6 @@
 /**
- * The event queue of a run, on a virtual clock of whole microseconds. The earliest is first; ties go by a key, then by
- * order.
+ * The event queue of a run, on a virtual clock of whole microseconds. Events are ordered by time, then by key, then by
+ * insertion.
  */
 export class Schedule {
   nowUs = 0;
@@ -11,12 +11,12 @@ export class Schedule {
     return this.heap.length;
   }
 
-  /** When the next thing is due, unless it is cancelled before; undefined when nothing is left. */
+  /** The time of the next event, which may still be cancelled; undefined when the queue is empty. */
   get nextUs(): number | undefined {
     return this.heap[0]?.timeUs;
   }
 
-  /** Puts something on the schedule; the returned function takes it off again. */
+  /** Adds an event; the returned function cancels it. */
   at(timeUs: number, tie: number, run: () => void): () => void {
     const entry: Entry = { timeUs: Math.max(timeUs, this.nowUs), tie, order: this.added++, run };
     this.heap.push(entry);
@@ -26,12 +26,12 @@ export class Schedule {
     };
   }
 
-  /** Moves the clock to the next thing and hands it over; undefined when nothing is left. */
+  /** Advances the clock to the next event and returns it; undefined when the queue is empty. */
   next(): (() => void) | undefined {
     for (;;) {
       const entry = this.pop();
       if (entry === undefined) return undefined;
-      // What was cancelled leaves no trace, not even in the clock.
+      // A cancelled event does not advance the clock.
       if (entry.run === undefined) continue;
       this.nowUs = entry.timeUs;
       return entry.run;

@@ -3,7 +3,7 @@ import { timeline } from "./report.ts";
 import { runSeed, type SeedResult } from "./runSeed.ts";
 import type { Scenario } from "./scenario.ts";
 
-/** A violation without everything that it does not need. */
+/** A violation with as few decisions as possible. */
 export interface Shrunk {
   readonly result: SeedResult;
   /** How many runs it took. */
@@ -13,21 +13,21 @@ export interface Shrunk {
 }
 
 /**
- * Finds a short history that breaks the same fact. Draws are keyed, so taking one decision out leaves the others as
- * they are; what is left out means that nothing unusual happens there. What is made small is what a person reads: the
- * steps of the history, and what chance has to decide for it.
+ * Finds a short history that violates the same invariant. Draws are keyed, so removing one decision leaves the others
+ * as they are, and a removed decision means that no fault occurs there. The steps of the history and the decisions are
+ * minimised.
  *
- * First one fault alone is tried in an otherwise calm run. Then whole kinds of decision go, then halves, quarters and
- * so on (delta debugging), until no single one can go; then what is left is tried earlier, where less has happened
- * before it.
+ * First each fault is tried alone. Then whole kinds of decisions are removed, then halves, quarters and so on (delta
+ * debugging), until no single decision can be removed. Then the remaining faults are tried at earlier times, where the
+ * history before them is shorter.
  */
 export async function shrink(scenario: Scenario, failing: SeedResult, runsMax = 1_500): Promise<Shrunk> {
   const { violation, seed } = failing;
-  if (violation === undefined) throw new Error(`seed ${seed} of ${scenario.name} broke no invariant`);
+  if (violation === undefined) throw new Error(`seed ${seed} of ${scenario.name} violated no invariant`);
   let runs = 0;
   let best = failing;
   let bestCost = Number.POSITIVE_INFINITY;
-  /** Plays a list; undefined unless it breaks the same fact. The cheapest that ever did is kept. */
+  /** Runs a list of decisions; undefined unless it violates the same invariant. The cheapest such run is kept. */
   const play: Play = async (decisions) => {
     if (runs >= runsMax) return undefined;
     runs++;
@@ -42,10 +42,10 @@ export async function shrink(scenario: Scenario, failing: SeedResult, runsMax = 
     }
     return { decisions: result.decisions, cost, moments: momentsOf(result) };
   };
-  // The list alone must do it: if not, the run does not depend on its decisions only.
+  // The list alone must reproduce the violation; otherwise the run depends on more than its decisions.
   const whole = await play(failing.decisions);
   if (whole === undefined) {
-    throw new Error(`seed ${seed} of ${scenario.name} does not fail again when its own decisions are played`);
+    throw new Error(`seed ${seed} of ${scenario.name} does not fail again when its own decisions are replayed`);
   }
   await strikeAlone(scenario, seed, whole.decisions, play);
   await leaveOut(whole.decisions, play);
@@ -61,15 +61,15 @@ export async function shrink(scenario: Scenario, failing: SeedResult, runsMax = 
 interface Played {
   readonly decisions: readonly Decision[];
   readonly cost: number;
-  /** When something happened, in whole milliseconds from the beginning. */
+  /** Times of events, in whole milliseconds from the start. */
   readonly moments: readonly number[];
 }
 
 type Play = (decisions: readonly Decision[]) => Promise<Played | undefined>;
 
 /**
- * Objects that a list of decisions names may exist only after a long history. One of its faults, at the first chance,
- * may do.
+ * Objects in the keys of decisions may exist only after a long history. One of the faults, at its first opportunity,
+ * may be enough.
  */
 const aloneMax = 25;
 
@@ -96,7 +96,7 @@ async function strikeAlone(
   }
 }
 
-/** Takes decisions out as long as it still fails, even if the history grows for the moment. */
+/** Removes decisions as long as the run still fails, even if the history gets longer meanwhile. */
 async function leaveOut(from: readonly Decision[], play: Play): Promise<void> {
   let decisions = from;
   const tryRest = async (rest: readonly Decision[]): Promise<boolean> => {
@@ -117,7 +117,7 @@ async function leaveOut(from: readonly Decision[], play: Play): Promise<void> {
   }
 }
 
-/** The n-th call of a kind, and the moment of a process's misfortune, may do as well when they come first. */
+/** Tries the fault of the n-th call at an earlier call, and the fault of a process at an earlier time. */
 async function moveForward(from: Played, play: Play): Promise<void> {
   let { decisions, cost, moments } = from;
   for (let at = 0; at < decisions.length; at++) {
@@ -142,7 +142,7 @@ function* earlier(key: string, value: number, moments: readonly number[]): Gener
     yield { key: key.replace(/#\d+/, `#${other}`), value };
   }
   if (counted !== null) return;
-  // Without a count it is a moment, and it matters just before something else happens.
+  // A key without a count has a time as its value; times just before other events are tried.
   for (const moment of moments) if (moment < value) yield { key, value: moment };
 }
 

@@ -19,33 +19,33 @@ import type {
 import type { Actor } from "./actor.ts";
 import { drawFate, type Fate, fateOf, timeoutUs, wayUs } from "./callFate.ts";
 import { hashText } from "./chance.ts";
-import { type CallRecord, objectKey, type Seen } from "./history.ts";
+import { type CallRecord, objectKey } from "./history.ts";
+import type { Simulation } from "./simulation.ts";
 import { SimWatch } from "./simWatch.ts";
-import type { World } from "./world.ts";
 
-/** A list comes in pages of so many at most, whatever was asked for. */
+/** The largest page of a list, whatever limit the client sends. */
 const pageSize = 2;
 
 /**
- * The API as one process sees it: the server's own verbs behind a network that is slow and loses answers, and in some
- * runs behind replicas that lag. A write may first wait in its client; then every call is two steps on the schedule,
- * its arrival at the server and the arrival of the answer.
+ * The API of one process: the server's own verbs behind a network that delays and loses responses, and in some runs
+ * behind lagging replicas. A write may first wait in its client; then every call is two events, its arrival at the
+ * server and the arrival of the response.
  */
 export class SimKube implements KubeApi {
-  private readonly world: World;
+  private readonly simulation: Simulation;
   private readonly actor: Actor;
   private readonly life: number;
   private readonly server: KubeApi;
   /**
-   * What the pages so far had of lists that are not whole yet, by what is listed and the token of the next page: kinds
-   * with the same names share tokens.
+   * The pages so far of lists that are not complete, by resource and continue token: different resources may use equal
+   * tokens.
    */
   private readonly pages = new Map<string, KubeObject[]>();
-  /** Whether the server can begin a watch with what exists. */
+  /** Whether the server supports watches with initial events. */
   private canStream: boolean | undefined;
 
-  constructor(world: World, actor: Actor, server: KubeApi) {
-    this.world = world;
+  constructor(simulation: Simulation, actor: Actor, server: KubeApi) {
+    this.simulation = simulation;
     this.actor = actor;
     this.life = actor.life;
     this.server = server;
@@ -57,9 +57,9 @@ export class SimKube implements KubeApi {
   }
 
   list<T extends KubeObject>(kind: Resource<T>, options: ListOptions = {}): Promise<Outcome<KubeList<T>>> {
-    const { cancel, mayLeave: _, ...asked } = options;
+    const { cancel, maySend: _, ...asked } = options;
     const call = { verb: "list", resource: resourceOf(kind), namespace: "", name: "", write: false, cancel };
-    const key = this.world.chance.nth(`${this.actor.name}|list|${resourceOf(kind)}`);
+    const key = this.simulation.chance.nth(`${this.actor.name}|list|${resourceOf(kind)}`);
     return this.call(
       call,
       () => this.listNow(kind, asked, key),
@@ -70,12 +70,12 @@ export class SimKube implements KubeApi {
   watch<T extends KubeObject>(kind: Resource<T>, options: WatchOptions, sink: WatchSink<T>): Watch {
     const resource = resourceOf(kind);
     if (this.actor.life !== this.life) return { stop: () => {} };
-    const { world, actor, server } = this;
+    const { simulation, actor, server } = this;
     this.canStream ??=
-      world.decide("no-streaming", world.chance.nth(`${actor.name}|dialect`), (dice, strength) =>
+      simulation.decide("no-streaming", simulation.chance.nth(`${actor.name}|dialect`), (dice, strength) =>
         dice.perMille(300 * strength) ? 1 : 0,
       ) === 0;
-    const about = { world, actor, server, kind, resource, options, sink, canStream: this.canStream };
+    const about = { simulation, actor, server, kind, resource, options, sink, canStream: this.canStream };
     return new SimWatch(about);
   }
 
@@ -104,9 +104,9 @@ export class SimKube implements KubeApi {
   }
 
   delete<T extends KubeObject>(ref: ObjectRef<T>, options: DeleteOptions = {}): Promise<Outcome<T | undefined>> {
-    const { cancel, mayLeave, ...asked } = options;
+    const { cancel, maySend, ...asked } = options;
     const preconditions = options.preconditions ?? {};
-    const call = { verb: "delete", ...about(ref), write: true, cancel, mayLeave, preconditions };
+    const call = { verb: "delete", ...about(ref), write: true, cancel, maySend, preconditions };
     return this.call(call, () => this.server.delete(ref, asked));
   }
 
@@ -118,9 +118,9 @@ export class SimKube implements KubeApi {
   }
 
   evict(pod: ObjectRef, options: DeleteOptions = {}): Promise<Outcome<undefined>> {
-    const { cancel, mayLeave, ...asked } = options;
+    const { cancel, maySend, ...asked } = options;
     const preconditions = options.preconditions ?? {};
-    const call = { verb: "evict", ...about(pod), write: true, cancel, mayLeave, preconditions };
+    const call = { verb: "evict", ...about(pod), write: true, cancel, maySend, preconditions };
     return this.call(call, () => this.server.evict(pod, asked));
   }
 
@@ -129,19 +129,23 @@ export class SimKube implements KubeApi {
     run: () => Promise<Outcome<T>>,
     learn: (value: T) => void = () => {},
   ): Promise<Outcome<T>> {
-    const { world, actor, life } = this;
-    // A crashed process receives no answers. Its code may still be running to its next await.
+    const { simulation, actor, life } = this;
+    // A crashed process receives no responses. Its code may still run to its next await.
     if (actor.life !== life) return new Promise(() => {});
     const taken = takenBack(about);
     if (taken !== undefined) return Promise.resolve(taken);
     const target = objectKey(about.resource, about.namespace, about.name);
-    const key = world.chance.nth(`${actor.name}|${about.verb}|${target}`);
-    const asked = { askedUs: world.nowUs, seen: actor.knowledge.get(target) };
+    const key = simulation.chance.nth(`${actor.name}|${about.verb}|${target}`);
+    const asked = {
+      requestedUs: simulation.nowUs,
+      requestedOwnMs: simulation.ownMs(actor),
+      seen: actor.knowledge.get(target),
+    };
     const waitUs = about.write ? this.queuedUs(key) : 0;
     if (waitUs === 0) return this.leave({ about, run, learn, target, key, asked });
     return new Promise<Outcome<T>>((resolve) => {
       const forget = about.cancel?.onCancel(() => resolve(refused("Unavailable", "cancelled before it was sent")));
-      world.post({ actor, life }, waitUs, hashText(world.chance.seed, key), () => {
+      simulation.post({ actor, life }, waitUs, hashText(simulation.chance.seed, key), () => {
         forget?.();
         const late = takenBack(about);
         if (late !== undefined) resolve(late);
@@ -150,49 +154,49 @@ export class SimKube implements KubeApi {
     });
   }
 
-  /** The bytes leave. From here on the network decides. */
+  /** Sends the call. From here on the network decides. */
   private leave<T>({ about, run, learn, target, key, asked }: Leaving<T>): Promise<Outcome<T>> {
-    const { world, actor, life } = this;
-    const fate = fateOf(drawFate(world, key, about.write));
+    const { simulation, actor, life } = this;
+    const fate = fateOf(drawFate(simulation, key, about.write));
     const record = this.record(about, target, fate, asked);
-    world.sent(record);
-    if (fate.kind !== "none") world.fault(actor.name, `${fate.kind}: ${about.verb} ${target}`);
+    simulation.sent(record);
+    if (fate.kind !== "none") simulation.fault(actor.name, `${fate.kind}: ${about.verb} ${target}`);
     return new Promise<Outcome<T>>((resolve) => {
-      const tie = hashText(world.chance.seed, key);
+      const tie = hashText(simulation.chance.seed, key);
       let forget = (): void => {};
       let givenUp = false;
       const answer = (outcome: Outcome<T>, delayUs: number): void => {
-        world.post({ actor, life }, delayUs, tie, () => {
+        simulation.post({ actor, life }, delayUs, tie, () => {
           forget();
           if (givenUp) return;
-          world.history.count(world.nowUs, key, outcome.ok ? "ok" : outcome.reason);
+          simulation.history.count(simulation.nowUs, key, outcome.ok ? "ok" : outcome.reason);
           if (outcome.ok) learn(outcome.value);
           resolve(outcome);
         });
       };
       const arrive = (answering: boolean): void => {
-        if (fate.kind === "crash-after") world.kill(actor, `after ${about.verb} ${target}`);
-        world.act(record, key, run).then(
+        if (fate.kind === "crash-after") simulation.kill(actor, `after ${about.verb} ${target}`);
+        simulation.act(record, key, run).then(
           (outcome) => {
-            world.over(record);
+            simulation.over(record);
             if (answering) answer(outcome, wayUs + (tie % wayUs) + this.slow(key, "answer"));
           },
-          (error: unknown) => world.fail("bug", "the server does not throw", String(error)),
+          (error: unknown) => simulation.fail("bug", "the server does not throw", String(error)),
         );
       };
-      const lost = (): void => world.over(record);
+      const lost = (): void => simulation.over(record);
       const thereUs = wayUs + ((tie >>> 8) % wayUs) + this.slow(key, "request");
       switch (fate.kind) {
         case "none":
         case "crash-after":
-          world.later(thereUs, tie, () => arrive(true));
+          simulation.later(thereUs, tie, () => arrive(true));
           break;
         case "timeout-after":
-          world.later(thereUs, tie, () => arrive(false));
+          simulation.later(thereUs, tie, () => arrive(false));
           answer(refused("Unknown", "timed out"), timeoutUs);
           break;
         case "lands-late":
-          world.later(fate.delayMs * 1000, tie, () => arrive(false));
+          simulation.later(fate.delayMs * 1000, tie, () => arrive(false));
           answer(refused("Unknown", "timed out"), timeoutUs);
           break;
         case "timeout-before":
@@ -206,10 +210,10 @@ export class SimKube implements KubeApi {
           break;
         case "crash-before":
           lost();
-          world.kill(actor, `before it sent ${about.verb} ${target}`);
+          simulation.kill(actor, `before it sent ${about.verb} ${target}`);
           break;
       }
-      // A cancelled call does not learn its outcome.
+      // The caller of a cancelled call does not get its outcome.
       forget =
         about.cancel?.onCancel(() => {
           givenUp = true;
@@ -218,21 +222,15 @@ export class SimKube implements KubeApi {
     });
   }
 
-  private record(
-    about: CallAbout,
-    key: string,
-    fate: Fate,
-    asked: { askedUs: number; seen: Seen | undefined },
-  ): CallRecord {
-    const { world, actor } = this;
+  private record(about: CallAbout, key: string, fate: Fate, asked: Asked): CallRecord {
+    const { simulation, actor } = this;
     return {
       actor: actor.name,
       life: actor.life,
       verb: about.verb,
       key,
       ...asked,
-      sentUs: world.nowUs,
-      sentOwnMs: world.ownMs(actor),
+      sentUs: simulation.nowUs,
       preconditions: about.preconditions ?? {},
       object: about.object,
       named: about.named ?? true,
@@ -242,14 +240,14 @@ export class SimKube implements KubeApi {
 
   /** How long a write waits in its client, for a free connection or for new credentials. */
   private queuedUs(key: string): number {
-    return this.world.decide("client-queue", key, (dice, strength) => {
+    return this.simulation.decide("client-queue", key, (dice, strength) => {
       if (!dice.perMille(40 * strength)) return 0;
       return dice.between(500, dice.below(4) === 0 ? 5_000_000 : 200_000);
     });
   }
 
   private slow(key: string, way: string): number {
-    return this.world.decide("slow-call", `${key}|${way}`, (dice, strength) => {
+    return this.simulation.decide("slow-call", `${key}|${way}`, (dice, strength) => {
       if (!dice.perMille(60 * strength)) return 0;
       const span = dice.below(20);
       return dice.between(500, span === 0 ? 3_000_000 : span < 6 ? 300_000 : 20_000);
@@ -261,12 +259,12 @@ export class SimKube implements KubeApi {
     options: ListOptions,
     key: string,
   ): Promise<Outcome<KubeList<T>>> {
-    const { world } = this;
-    // Small pages, so that a list of a small store is a chain of them.
+    const { simulation } = this;
+    // Small pages, so that a list of a small store has several.
     const asked = options.limit === undefined ? options : { ...options, limit: Math.min(options.limit, pageSize) };
     const { resourceVersion, resourceVersionMatch, continueToken, limit } = asked;
     if (limit !== undefined) {
-      const page = world.decide("partial-page", key, (dice, strength) =>
+      const page = simulation.decide("partial-page", key, (dice, strength) =>
         dice.perMille(150 * strength) ? dice.between(1, 2) : 0,
       );
       if (page === 2 && continueToken !== undefined) {
@@ -275,19 +273,19 @@ export class SimKube implements KubeApi {
       if (page > 0) return this.server.list(kind, { ...asked, limit: 1 });
     }
     if (resourceVersionMatch === "Exact" || continueToken !== undefined) return this.server.list(kind, asked);
-    // A read without a resourceVersion is promised the newest state; a broken promise shows in the revision of the
-    // answer.
+    // A read without a resourceVersion must return the newest state. If it does not, the revision of the response shows
+    // it.
     const fault = resourceVersion === undefined ? "lagging-replica" : "stale-read";
-    const lagMs = world.decide(fault, key, (dice, strength) =>
+    const lagMs = simulation.decide(fault, key, (dice, strength) =>
       dice.perMille((fault === "stale-read" ? 250 : 40) * strength) ? dice.between(1, 5_000) : 0,
     );
     if (lagMs === 0) return this.server.list(kind, asked);
-    const revision = String(Math.max(world.revisionBefore(lagMs * 1000), Number(resourceVersion ?? "0")));
+    const revision = String(Math.max(simulation.revisionBefore(lagMs * 1000), Number(resourceVersion ?? "0")));
     return this.server.list(kind, { ...asked, resourceVersion: revision, resourceVersionMatch: "Exact" });
   }
 
   /**
-   * A list is known when its last page is there: what is known of half of it is not known to be the state of anything.
+   * The objects of a list count as observed when its last page has arrived.
    */
   private learnList(resource: string, list: KubeList, asked: ListOptions): void {
     const { continueToken: continued, namespace = "", labelSelector = "", fieldSelector = "" } = asked;
@@ -298,16 +296,20 @@ export class SimKube implements KubeApi {
       this.pages.set(keyOfPage(list.continueToken), items);
       return;
     }
-    // A list by name reads one object; it does not follow the kind.
-    const via = fieldSelector.includes("metadata.name=") ? "answer" : "stream";
-    for (const object of items) this.world.learned(this.actor, { resource, object, gone: false, via });
+    // A cache of the kind lists all of it; a list by name or by labels is a read beside the cache.
+    const isRead = fieldSelector.includes("metadata.name=") || labelSelector !== "";
+    const via = isRead ? "answer" : "stream";
+    for (const object of items) this.simulation.delivered(this.actor, { resource, object, gone: false, via });
   }
 
   private learnOne(kind: Resource): (object: KubeObject) => void {
     const resource = resourceOf(kind);
-    return (object) => this.world.learned(this.actor, { resource, object, gone: false, via: "answer" });
+    return (object) => this.simulation.delivered(this.actor, { resource, object, gone: false, via: "answer" });
   }
 }
+
+/** When a call was requested, and what its author had observed. */
+type Asked = Pick<CallRecord, "requestedUs" | "requestedOwnMs" | "seen">;
 
 interface Leaving<T> {
   readonly about: CallAbout;
@@ -315,7 +317,7 @@ interface Leaving<T> {
   readonly learn: (value: T) => void;
   readonly target: string;
   readonly key: string;
-  readonly asked: { readonly askedUs: number; readonly seen: Seen | undefined };
+  readonly asked: Asked;
 }
 
 interface CallAbout {
@@ -325,35 +327,34 @@ interface CallAbout {
   readonly name: string;
   readonly write: boolean;
   readonly cancel?: Cancel | undefined;
-  readonly mayLeave?: (() => boolean) | undefined;
+  readonly maySend?: (() => boolean) | undefined;
   readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };
   readonly object?: Unstored;
   readonly named?: boolean;
 }
 
-/** Why a call may not leave any more, if so. */
-function takenBack({ cancel, mayLeave }: CallAbout): Refusal | undefined {
+/** Why a call must not be sent any more; undefined if it may. */
+function takenBack({ cancel, maySend }: CallAbout): Refusal | undefined {
   if (cancel?.cancelled === true) return refused("Unavailable", "cancelled before it was sent");
-  return mayLeave?.() === false ? refused("Fenced", "taken back before it was sent") : undefined;
+  return maySend?.() === false ? refused("Fenced", "withdrawn before it was sent") : undefined;
 }
 
 function about(ref: ObjectRef): { resource: string; namespace: string; name: string } {
   return { resource: resourceOf(ref), namespace: ref.namespace, name: ref.name };
 }
 
-/** `apps/deployments`, `/pods`: as the store names it. */
+/** The store's name of a resource: `apps/deployments`, `/pods`. */
 function resourceOf({ group, plural }: Resource): string {
   return `${group}/${plural}`;
 }
 
-/** The server does not wait for a caller that lives in another process. */
-/** What concerns the caller stays with it. */
-function sendable<T extends CallOptions>({ cancel: _, mayLeave: __, ...options }: T): Omit<T, "cancel" | "mayLeave"> {
+/** The options that are sent to the server; `cancel` and `maySend` stay in the client. */
+function sendable<T extends CallOptions>({ cancel: _, maySend: __, ...options }: T): Omit<T, "cancel" | "maySend"> {
   return options;
 }
 
-function limits({ cancel, mayLeave }: CallOptions): Pick<CallAbout, "cancel" | "mayLeave"> {
-  return { cancel, mayLeave };
+function limits({ cancel, maySend }: CallOptions): Pick<CallAbout, "cancel" | "maySend"> {
+  return { cancel, maySend };
 }
 
 function preconditionsIn(patch: Patch): { uid?: string; resourceVersion?: string } {

@@ -3,7 +3,7 @@ import { syncBuiltinESMExports } from "node:module";
 import timers from "node:timers";
 import timerPromises from "node:timers/promises";
 
-/** Where real chance comes from, besides the global one. */
+/** Modules with real randomness. */
 const cryptoNames = [
   "randomBytes",
   "randomFill",
@@ -15,9 +15,9 @@ const cryptoNames = [
 ];
 
 /**
- * While seeds run, real time and real randomness are off limits: such a call throws, and the seed fails even if the
- * exception is swallowed. Seeds run one after another in one thread, so the globals are ours meanwhile. Arming costs
- * the compiler its optimised code, so it is done around a batch of seeds and not around each.
+ * While seeds run, real time and real randomness are forbidden: such a call throws, and the seed fails even if the
+ * exception is caught. Seeds run one after another in one thread, so globals can be replaced meanwhile. Replacing them
+ * deoptimises compiled code, so it is done once for a batch of seeds.
  */
 export class Tripwires {
   private tripped: ((what: string) => void) | undefined;
@@ -57,7 +57,7 @@ export class Tripwires {
     this.replace(process, "uptime", trip("process.uptime"));
     for (const name of ["randomUUID", "getRandomValues"]) this.replace(globalThis.crypto, name, trip(`crypto.${name}`));
     for (const name of cryptoNames) this.replace(nodeCrypto, name, trip(`node:crypto ${name}`));
-    // A name imported from a built-in module gets the wire too.
+    // Names that are imported from a built-in module are replaced too.
     syncBuiltinESMExports();
   }
 
@@ -71,7 +71,7 @@ export class Tripwires {
     const own = Object.getOwnPropertyDescriptor(holder, name);
     Object.defineProperty(holder, name, { configurable: true, writable: true, enumerable: true, value });
     this.undo.push(() => {
-      // What was inherited before is inherited again.
+      // An inherited property is restored by deleting the own one.
       if (own === undefined) Reflect.deleteProperty(holder, name);
       else Object.defineProperty(holder, name, own);
     });

@@ -1,7 +1,7 @@
 /**
- * A map in order of key whose copies cost nothing. Entries lie in sorted chunks of at most 128; taking a view hands out
- * the chunks as they are, and the first write to a chunk after that copies this chunk alone. So a view of 50,000 pods
- * is a reference, a change costs about a microsecond, and iteration meets the keys in the same order on every run.
+ * A copy-on-write map in order of key. Entries are in sorted chunks of at most 128; taking a view shares the chunks,
+ * and the first write to a chunk after that copies this chunk alone. So a view of 50,000 pods is a reference, a change
+ * costs about a microsecond, and iteration has the same order on every run.
  */
 export interface OrderedView<V> extends Iterable<readonly [string, V]> {
   readonly size: number;
@@ -16,7 +16,7 @@ export interface OrderedView<V> extends Iterable<readonly [string, V]> {
 interface Chunk<V> {
   keys: string[];
   values: V[];
-  /** The builder may write to it only in the epoch in which it made it. */
+  /** The map may write to the chunk only in the epoch in which it created it. */
   epoch: number;
 }
 
@@ -69,7 +69,7 @@ class View<V> implements OrderedView<V> {
   }
 }
 
-/** An empty view, for what does not exist yet. */
+/** An empty view. */
 export function emptyView<V>(): OrderedView<V> {
   return new View<V>([], 0);
 }
@@ -106,7 +106,7 @@ export class ChunkedMap<V> {
   private epoch = 0;
   private current: View<V> | undefined;
   private count = 0;
-  /** Where the key that was looked for last is or would be; forgotten when keys come or go. */
+  /** The chunk of the last key that was looked up; reset when keys are added or removed. */
   private foundKey: string | undefined;
   private foundIn = 0;
   private foundAt = 0;
@@ -170,7 +170,7 @@ export class ChunkedMap<V> {
     this.foundKey = undefined;
   }
 
-  /** The map as it is now, for ever. */
+  /** An immutable view of the current entries. */
   view(): OrderedView<V> {
     if (this.current === undefined) {
       this.current = new View(this.chunks, this.count);

@@ -1,4 +1,4 @@
-/** A binary heap: the least by the comparison comes out first. The comparison must never call two items equal. */
+/** A binary heap: `pop` returns the least item by the comparison. The comparison must never return 0. */
 export class Heap<T> {
   private readonly items: T[] = [];
   private readonly compare: (a: T, b: T) => number;

@@ -13,7 +13,7 @@ export type KindEvent<T extends KubeObject = KubeObject> =
   /** Everything up to this revision has been delivered. */
   | { readonly type: "bookmark"; readonly revision: Revision };
 
-/** What became different. */
+/** One change of the table. */
 export type KindChange<T extends KubeObject = KubeObject> =
   | { readonly type: "added"; readonly key: string; readonly object: T }
   | { readonly type: "updated"; readonly key: string; readonly before: T; readonly object: T }
@@ -21,7 +21,7 @@ export type KindChange<T extends KubeObject = KubeObject> =
       readonly type: "deleted";
       readonly key: string;
       readonly before: T;
-      /** The last state; when that is unknown (the deletion was missed), the last that was observed. */
+      /** The final state; if that is unknown (the deletion was missed), the last observed state. */
       readonly object: T;
       readonly isFinalStateUnknown: boolean;
     };
@@ -37,7 +37,7 @@ export interface KindView<T extends KubeObject = KubeObject> {
 
 export interface Applied<T extends KubeObject> {
   readonly changes: readonly KindChange<T>[];
-  /** The list contradicts what we know already; it was thrown away and another one is needed. */
+  /** Why the list was discarded: it is older than the table. Another list is needed. */
   readonly refused?: string;
 }
 
@@ -51,12 +51,12 @@ export interface KindTableOptions<T extends KubeObject> {
 const unchanged: Applied<never> = { changes: [] };
 
 /**
- * Everything known of one kind, folded from its watch. A new list replaces the old one at once: readers see the old one
- * until the new one is complete, and what vanished in between is reported as deleted.
+ * The objects of one kind, folded from its watch. A new list replaces the old one at once: readers see the old one
+ * until the new one is complete, and objects that are missing from the new one are reported as deleted.
  *
- * It never goes back in time. A lagging server may answer a relist with an older state than we have delivered already
- * (deleted pods return, a device is free again); such a list is refused (kubernetes#59848). Since everything up to our
- * revision is known, an event at or below it is a repetition and changes nothing.
+ * The table never goes back in time. A lagging server may answer a relist with an older state than was delivered
+ * already (deleted pods return, a device is free again); such a list is refused (kubernetes#59848). Since everything up
+ * to the table's revision is known, an event at or below it is a repetition and changes nothing.
  */
 export class KindTable<T extends KubeObject = KubeObject> {
   private objects = new ChunkedMap<T>();
@@ -143,7 +143,7 @@ export class KindTable<T extends KubeObject = KubeObject> {
   private stage(staged: ChunkedMap<T>, incoming: T): Applied<T> {
     const key = keyOfObject(incoming);
     const known = this.objects.get(key);
-    // One representation of an object in memory: a state that we have already is not kept twice.
+    // A state that the table has already is not kept twice in memory.
     staged.set(key, known !== undefined && isSameState(known, incoming) ? known : this.prepare(incoming));
     return unchanged;
   }
@@ -192,7 +192,7 @@ function changesBetween<T extends KubeObject>(
   if (object !== undefined && before.metadata.uid === object.metadata.uid) {
     return [{ type: "updated", key, before, object }];
   }
-  // Deleted and created again unobserved: two lives of one name are never one update.
+  // Deleted and created again unobserved: objects with different UIDs are never one update.
   const gone: KindChange<T> = { type: "deleted", key, before, object: before, isFinalStateUnknown: true };
   return object === undefined ? [gone] : [gone, { type: "added", key, object }];
 }

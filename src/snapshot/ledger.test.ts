@@ -200,7 +200,7 @@ describe("a create whose name another object had for a moment", () => {
     return { ledger, attempt };
   }
 
-  test("counts again when the answer says that it was made after the namesake, until the watch shows it", () => {
+  test("counts again when the response shows that it was created after the object of the same name, until the watch shows it", () => {
     const { ledger, attempt } = sent();
     expect(ledger.observe("/pods", namesake)).toEqual([{ id, end: "observed" }]);
     ledger.observe("/pods", namesakeGone);

@@ -9,8 +9,8 @@ import { Heap } from "./heap.ts";
 import type { KindChange } from "./kindTable.ts";
 
 /**
- * What is decided and not yet observed. An intent counts from the moment it is decided until the watch shows how it
- * ended:
+ * The intents that are decided and not yet observed. An intent counts from the moment it is decided until the watch
+ * shows how it ended:
  *
  *   scheduler                 API                      our watch
  *   t0  decide: p on n1       p pending, revision 5    revision 5      p counts on n1: decided
@@ -18,22 +18,23 @@ import type { KindChange } from "./kindTable.ts";
  *   t2  answer: done                                   revision 5      p counts on n1: acknowledged
  *   t3                                                 revision 7      p counts on n1: observed
  *
- * There is no moment between the four in which it counts nowhere, and none in which it counts twice, because an effect
- * has a key that is derived from a UID: the ledger and the watch use the same key, and the one replaces the other.
+ * At no moment between the four does the pod count nowhere or twice, because an effect has a key that is derived from a
+ * UID: the ledger and the watch use the same key, and the observed effect replaces the decided one.
  *
- * What makes the end certain is the precondition that every write carries. It can only take effect on the state that it
- * was decided on, so the first later state of the object either has it or rules it out for ever. That also ends a
- * time-out, whose write may land at any later moment: it counts as possible until the object has changed.
+ * Every write carries a precondition. The write can only take effect on the state that it was decided on, so the first
+ * later state of the object either contains the write or rules it out for ever. This also resolves a timeout, whose
+ * write may land at any later moment: it counts as possible until the object has changed.
  *
- * A create has only its name. It ends when the watch shows an object of that name that was created since; if that was
- * another object, the answer shows it, and the intent counts again. One hole is left, and only for a create that is
- * sent again after a time-out: one attempt creates the object, it is observed and deleted, and then the other attempt
- * lands. Such an object has the right name and owner, and is observed like any other.
+ * The precondition of a create is its name. A create ends when the watch shows an object of that name that was created
+ * since; if that was another object, the response of the create shows it, and the intent counts again. One gap is left,
+ * and only for a create that is sent again after a timeout: one attempt creates the object, the object is observed and
+ * deleted, and then the other attempt lands. Such an object has the right name and owner, and is observed like any
+ * other.
  */
 export type IntentState =
   | "decided"
   | "sent"
-  /** Sent again while an earlier attempt may still land. */
+  /** Sent again, while an earlier attempt may still land. */
   | "sentAgain"
   /** Whether it happened is unknown, and it may still happen. */
   | "unknown"
@@ -47,11 +48,11 @@ export type IntentEnd = "observed" | "rejected" | "abandoned";
 
 type Input = "send" | "done" | "refused" | "timedOut" | "readMovedOn" | "shown" | "abandon";
 
-/** Where each input leads. What is missing cannot happen; what leads to itself changes nothing. */
+/** The next state for each input. A missing input cannot happen in that state. */
 export const transitions: Readonly<Record<IntentState, Readonly<Partial<Record<Input, IntentState>>>>> = {
   decided: { send: "sent", shown: "rejected", readMovedOn: "rejected", abandon: "abandoned" },
   sent: { done: "acknowledged", refused: "rejected", timedOut: "unknown", readMovedOn: "sent", shown: "observed" },
-  // A refusal of the second attempt says nothing about the first one: it may be the reason for it.
+  // A refusal of the second attempt does not mean that the first one failed: its success may be the reason.
   sentAgain: {
     done: "acknowledged",
     refused: "unknown",
@@ -67,7 +68,7 @@ export const transitions: Readonly<Record<IntentState, Readonly<Partial<Record<I
   abandoned: {},
 };
 
-/** One thing that an intent makes true, or an object holds: a pod takes devices on a node. */
+/** Something that an object holds, or will hold because of an intent: a pod holds devices on a node. */
 export interface Effect<V> {
   /** Derived from a UID, so that what is decided and what is observed have the same key. */
   readonly key: string;
@@ -81,7 +82,7 @@ export interface CountedIntent<V> {
   readonly kind: string;
   /** The object's namespace and name. */
   readonly key: string;
-  /** The state that it was decided on. The name of a create must be ours alone. */
+  /** The state that it was decided on. No other client may create an object with the name of a create. */
   readonly basis: Basis;
   readonly effects: readonly Effect<V>[];
 }
@@ -92,7 +93,7 @@ export interface Overlay<V> {
   /** See holderOf: the object that will hold it. */
   readonly holder: string;
   readonly value: V;
-  /** Accepted by the API: what the watch shows of this holder is the past. */
+  /** Accepted by the API: the state that the watch shows of this holder is older. */
   readonly isCertain: boolean;
 }
 
@@ -126,7 +127,7 @@ interface Waiting<V> {
   readonly order: number;
 }
 
-/** One write that left. Its answer belongs to it, also when the same thing has been decided again since. */
+/** One write that was sent. Its response belongs to it, also if the same intent has been decided again since. */
 export interface Attempt {
   readonly id: string;
 }
@@ -135,7 +136,7 @@ export interface Attempt {
 export interface Answer {
   /** The revision that the write got, where the API returns it. */
   readonly revision?: Revision;
-  /** That it changed its object is certain, though the API returns no revision. */
+  /** The write has certainly changed its object, though the API returns no revision. */
   readonly isChange?: boolean;
 }
 
@@ -168,12 +169,12 @@ export class Ledger<V> {
     return this.overlay.get(key);
   }
 
-  /** Undefined when it has ended, or never was. */
+  /** Undefined if the intent has ended or was never decided. */
   stateOf(id: string): IntentState | undefined {
     return this.entries.get(id)?.state;
   }
 
-  /** Ids of the intents in a state, in order: those that are unknown want a consistent read. */
+  /** Ids of the intents in a state, in order. Intents of unknown outcome need a consistent read. */
   idsIn(state: IntentState): string[] {
     const ids: string[] = [];
     for (const entry of this.entries.values()) if (entry.state === state) ids.push(entry.id);
@@ -181,19 +182,19 @@ export class Ledger<V> {
   }
 
   /**
-   * From now on it counts. `counted`: it does already. `stale`: another write took effect on the state it was decided
-   * on.
+   * The intent counts from now on. `counted`: it counts already. `stale`: another write took effect on the state that
+   * the intent was decided on.
    */
   decide(intent: CountedIntent<V>): "entered" | "counted" | "stale" {
     return this.enter(intent, "decided");
   }
 
-  /** After a restart: a durable intent was found, and its progress is unknown. */
+  /** After a restart: a stored intent was found, and its progress is unknown. */
   restore(intent: CountedIntent<V>): "entered" | "counted" | "stale" {
     return this.enter(intent, "unknown");
   }
 
-  /** Undefined when it must not be sent: its object has changed since it was decided, or it is in flight. */
+  /** Undefined if the intent must not be sent: its object has changed since the decision, or it is in flight. */
   send(id: string): Attempt | undefined {
     const entry = this.entries.get(id);
     if (entry === undefined || transitions[entry.state].send === undefined) return undefined;
@@ -201,8 +202,8 @@ export class Ledger<V> {
     return entry;
   }
 
-  /** The attempt that waits for its answer, if there is one. */
-  onItsWay(id: string): Attempt | undefined {
+  /** The attempt that was sent and has no response yet, if there is one. */
+  inFlight(id: string): Attempt | undefined {
     const entry = this.entries.get(id);
     return entry?.state === "sent" || entry?.state === "sentAgain" ? entry : undefined;
   }
@@ -211,7 +212,7 @@ export class Ledger<V> {
   answer(attempt: Attempt, outcome: Outcome<Answer>, shown: Revision): readonly Ended[] {
     const entry = this.entries.get(attempt.id);
     if (entry !== attempt) {
-      // The watch was faster than the answer, or what it showed was not what we made.
+      // The watch was faster than the response, or showed another object than the one that was created.
       if (outcome.ok && entry === undefined) this.countAgain(attempt as Entry<V>, outcome.value, shown);
       return [];
     }
@@ -222,8 +223,8 @@ export class Ledger<V> {
   }
 
   /**
-   * A consistent read of the object (undefined: it does not exist). A state that the intent was decided on proves
-   * nothing: the write may still land.
+   * A consistent read of the object (undefined: it does not exist). If the object is still in the state that the intent
+   * was decided on, the write may still land.
    */
   read(id: string, fresh: { readonly object: Expected | undefined; readonly revision: Revision }): readonly Ended[] {
     const entry = this.entries.get(id);
@@ -232,7 +233,7 @@ export class Ledger<V> {
     return this.move(entry, "readMovedOn");
   }
 
-  /** Its owner vouches that it will never happen. */
+  /** The caller guarantees that the write will never happen. */
   abandon(id: string): readonly Ended[] {
     const entry = this.entries.get(id);
     return entry === undefined ? [] : this.move(entry, "abandon");
@@ -251,8 +252,8 @@ export class Ledger<V> {
   }
 
   /**
-   * A new list was delivered: an object that is not in it is gone, and for one that was never observed there is no
-   * other sign.
+   * A new list was delivered: an object that is not in it was deleted. For an object that was never observed there is
+   * no event.
    */
   compare(kind: string, revision: Revision, get: (key: string) => KubeObject | undefined): readonly Ended[] {
     const ended: Ended[] = [];
@@ -305,8 +306,8 @@ export class Ledger<V> {
   }
 
   /**
-   * A create ended because the watch showed its name, and now the API says that it was made later than that: the watch
-   * had shown a namesake, which is gone. It counts again until the watch has passed what we made.
+   * A create ended because the watch showed an object of its name, and the response has a later revision: the watch had
+   * shown another object, which is deleted by now. The create counts again until the watch has passed that revision.
    */
   private countAgain(attempt: Entry<V>, { revision }: Answer, shown: Revision): void {
     if (attempt.state !== "observed" || "uid" in attempt.basis) return;
@@ -318,10 +319,10 @@ export class Ledger<V> {
     this.move(again, "done");
   }
 
-  /** What may be sent again may have another effect this time: both count, since either may happen. */
+  /** The second attempt may have other effects than the first: both count, since either may take effect. */
   private decideAgain(entry: Entry<V>, intent: CountedIntent<V>): void {
     if (transitions[entry.state].send === undefined) return;
-    // The name was free more recently: what had it before that is not what the next attempt makes.
+    // The name was free at a later revision: an object that had it before is not the one that the next attempt creates.
     entry.basis = intent.basis;
     const added = intent.effects.filter(
       ({ key, value }) => !entry.effects.some((effect) => effect.key === key && equalFields(effect.value, value)),
@@ -349,7 +350,7 @@ export class Ledger<V> {
     return { id: entry.id, end };
   }
 
-  /** A write that changed a state rules out every other that was decided on the same one. */
+  /** A write that changed a state rules out every other write that was decided on the same state. */
   private ruleOutRivals(winner: Entry<V>): readonly Ended[] {
     const ended: Ended[] = [];
     for (const rival of [...(this.kinds.get(winner.kind)?.byKey.get(winner.key) ?? [])]) {
@@ -429,28 +430,28 @@ export function holderOf(kind: string, key: string): string {
  * effect.
  */
 export function hasMovedOn(basis: Basis, object: Expected | undefined, atRevision: Revision): boolean {
-  // The name of a create is ours alone, so what has it since is what we made.
+  // No other client uses the name of a create, so an object that has it since is the one that was created.
   if (!("uid" in basis)) return object !== undefined && isLater(object.resourceVersion, basis.absentAt);
   if (object?.uid === basis.uid) return isLater(object.resourceVersion, basis.resourceVersion);
-  // A UID never returns: absence ends it, unless the read is of a time before it was created.
+  // A UID is never reused: an absent object ends the intent, unless the read is older than the object.
   return isAtLeast(atRevision, basis.resourceVersion);
 }
 
-/** Whether the watch is still before the revision of a create: what it shows under the name is an older object. */
+/** Whether the watch is still before the revision of a create: the object that it shows is an older one. */
 function isBefore(revision: Revision, { basis, state, untilRevision }: Entry<unknown>): boolean {
   if ("uid" in basis || state !== "acknowledged") return false;
   return untilRevision !== undefined && isLater(untilRevision, revision);
 }
 
 /**
- * Whether a write that succeeded changed its object. A write without a difference succeeds and changes nothing:
- * whatever else was decided on the same state can still land after it.
+ * Whether a write that succeeded changed its object. A write without a difference succeeds and changes nothing: other
+ * writes that were decided on the same state can still land after it.
  */
 function leavesItsState(basis: Basis, { revision, isChange }: Answer): boolean {
   return isChange === true || (revision !== undefined && "uid" in basis && isLater(revision, basis.resourceVersion));
 }
 
-/** Whether a write that took effect on one state leaves no room for one that was decided on the other. */
+/** Whether a write that took effect on one state makes a write that was decided on the other state impossible. */
 function rulesOut({ basis: winner, hasLeftItsState }: Entry<unknown>, rival: Basis): boolean {
   if (!hasLeftItsState || !("uid" in winner) || !("uid" in rival) || winner.uid !== rival.uid) return false;
   return isAtLeast(winner.resourceVersion, rival.resourceVersion);

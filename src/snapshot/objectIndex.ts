@@ -5,8 +5,8 @@ import type { KindChange } from "./kindTable.ts";
 export type IndexKeys<T extends KubeObject> = (object: T) => readonly string[];
 
 /**
- * How a cache keeps a function that it calls with its own objects and nothing else. Written as a method, so that to the
- * compiler a cache of pods is a cache of objects: a property that holds a function would forbid it.
+ * The type of a callback that a cache calls with its own objects only. It is written as a method, whose parameters are
+ * bivariant: a cache of pods is then assignable to a cache of objects.
  */
 export type Kept<G, R = void> = { call(given: G): R }["call"];
 
@@ -18,7 +18,7 @@ interface Bucket<T> {
 
 const nothing: readonly never[] = [];
 
-/** Finds the objects of a cache by a value that is worked out from each: pods by node, dependents by owner. */
+/** Finds the objects of a cache by a value that is computed from each: pods by node, dependents by owner. */
 export class ObjectIndex<T extends KubeObject = KubeObject> {
   private readonly keysOf: Kept<T, readonly string[]>;
   private readonly buckets = new Map<string, Bucket<T>>();

@@ -5,17 +5,16 @@ import { type OrderedView, walkBoth } from "./chunkedMap.ts";
 import type { KindView } from "./kindTable.ts";
 import type { Overlay } from "./ledger.ts";
 
-/** A cluster as it was known at one moment. It never changes; a decision reads this and nothing else. */
+/** The cluster as it was known at one revision, immutable. A decision reads a snapshot and nothing else. */
 export interface Snapshot<V = never> {
-  /** Everything that happened to any of the kinds up to here is in it. A number taken from it carries this. */
+  /** All changes of all kinds up to this revision are in the snapshot. */
   readonly revision: Revision;
-  /** Whether every kind has had its first list. Nothing is decided before. */
+  /** Whether the first list of every kind is complete. Nothing is decided before. */
   readonly isComplete: boolean;
   kind<T extends KubeObject = KubeObject>(name: string): KindView<T>;
   /**
-   * The values that a key has, or may have because of an intent that is not over. Usually one. Two of them are
-   * alternatives of one thing (a bind that may or may not have happened), never a sum: an allocator takes all of them
-   * as in use.
+   * The values that a key has, or may have because of an in-flight intent; usually one. Two values are alternatives (a
+   * bind that may or may not have happened), never a sum: an allocator counts all of them as in use.
    */
   values(key: string): readonly V[];
   /** Every key that counts, with its values, in order of key. */
@@ -59,8 +58,8 @@ export function createSnapshot<V>({ kinds, held, overlay, isSame }: SnapshotPart
 }
 
 /**
- * Brings together what the watch shows and what the ledger knows for one key. An acknowledged intent replaces what the
- * watch still shows of the same object; one that may or may not have happened stands beside it.
+ * Merges the observed values of a key with those of the ledger. An acknowledged intent replaces the observed value of
+ * the same object; an intent of unknown outcome is added to it.
  */
 export function countedValues<V>(
   held: readonly Held<V>[] | undefined,

@@ -1,6 +1,6 @@
 /**
- * A cloud that is made up: groups, volumes and snapshots in memory, listed in pages and by filters as AWS does, with
- * its faults as knobs. Wire formats are other files' business; the simulator calls this without any.
+ * A simulated cloud: Auto Scaling groups, volumes and snapshots in memory, listed in pages and by filters as AWS does,
+ * with configurable faults. The wire formats are in other files; the simulator calls this class directly.
  */
 import type { CloudSnapshot, CloudVolume, ScalingGroup, VolumeModification } from "../model/inventory/cloud.ts";
 import type { Clock } from "../ports/clock.ts";
@@ -20,10 +20,10 @@ import { type Filter, matcher, tagFields } from "./filters.ts";
 
 export interface StandInVolume extends CloudVolume {
   readonly zone: string;
-  /** When it was deleted; it is listed a while longer when reads are stale. */
+  /** When the volume was deleted; with `staleMs` it is listed for a while longer. */
   readonly deletedMs?: number;
-  /** When it became visible; before that, reads that are stale do not show it. */
-  readonly madeMs: number;
+  /** When the volume was created; with `staleMs` it is not listed for a while. */
+  readonly visibleFromMs: number;
 }
 
 export interface StandInSnapshot extends CloudSnapshot {
@@ -51,21 +51,21 @@ export interface Page<T> {
 /** The result of a call: it succeeds, or it fails in one of the simulated ways. */
 export type CallVerdict = "ok" | Extract<FailKind, "truncated" | "unrelated" | "hangUp">;
 
-/** How one kind of thing is listed. */
+/** How a resource type is listed. */
 interface ListRules<T> {
-  readonly knows: (filter: string) => boolean;
+  readonly isFilter: (filter: string) => boolean;
   readonly fields: FieldsOf<T>;
   readonly size: { readonly min: number; readonly max: number };
   readonly items: () => readonly T[];
-  /** What an id that does not exist is answered with. */
+  /** The error for an id that does not exist. */
   readonly ids?: (id: string) => CloudError;
-  /** The service's word for a parameter that makes no sense. */
+  /** The service's error code for an invalid parameter. */
   readonly invalid?: string;
 }
 
 interface Listing {
   readonly operation: string;
-  readonly asked: string;
+  readonly request: string;
   readonly items: readonly unknown[];
   at: number;
 }
@@ -103,7 +103,7 @@ export class StandInCloud {
     return this.clock.nowMs() + (this.faults.clockSkewMs ?? 0);
   }
 
-  /** Sets the faults; counting of calls begins anew. */
+  /** Sets the faults and resets the call counters of their rules. */
   setFaults(faults: CloudFaults): void {
     this.faults = faults;
     this.ruleHits = new Map();
@@ -111,12 +111,12 @@ export class StandInCloud {
     this.buckets.clear();
   }
 
-  /** Counts the call, and fails it if a fault is set. */
+  /** Counts the call and applies the faults. */
   enter(operation: string): CallVerdict {
     this.calls.set(operation, (this.calls.get(operation) ?? 0) + 1);
     const nth = (this.sinceFaults.get(operation) ?? 0) + 1;
     this.sinceFaults.set(operation, nth);
-    const rule = this.faults.fail?.find((each) => this.strikes(each, operation, nth));
+    const rule = this.faults.fail?.find((each) => this.applies(each, operation, nth));
     if (rule !== undefined) {
       this.ruleHits.set(rule, (this.ruleHits.get(rule) ?? 0) + 1);
       const { how } = rule;
@@ -127,7 +127,7 @@ export class StandInCloud {
     return "ok";
   }
 
-  private strikes(rule: FailRule, operation: string, nth: number): boolean {
+  private applies(rule: FailRule, operation: string, nth: number): boolean {
     if (rule.operation !== undefined && rule.operation !== operation) return false;
     if (rule.call !== undefined && rule.call > nth) return false;
     if (rule.call !== undefined && rule.times === undefined && rule.call !== nth) return false;
@@ -151,7 +151,7 @@ export class StandInCloud {
 
   describeVolumes(query: ListQuery): Page<StandInVolume> {
     return this.list("DescribeVolumes", query, {
-      knows: known.volumes,
+      isFilter: known.volumes,
       fields: volumeFields,
       size: { min: 5, max: 1000 },
       items: () => this.visibleVolumes(),
@@ -161,7 +161,7 @@ export class StandInCloud {
 
   describeSnapshots(query: ListQuery): Page<StandInSnapshot> {
     return this.list("DescribeSnapshots", query, {
-      knows: known.snapshots,
+      isFilter: known.snapshots,
       fields: snapshotFields(this.account),
       size: { min: 5, max: 1000 },
       items: () => [...this.snapshots.values()],
@@ -172,11 +172,11 @@ export class StandInCloud {
   describeModifications(query: ListQuery): Page<VolumeModification & { id: string }> {
     const ids = idsOf("vol", "InvalidVolume", "volume");
     return this.list("DescribeVolumesModifications", query, {
-      knows: known.modifications,
+      isFilter: known.modifications,
       fields: modificationFields,
       size: { min: 1, max: 500 },
       items: () => [...this.modifications.values()].map((each) => ({ ...each, id: each.volumeId })),
-      // A volume that was never modified has no modification to describe, and that is an error of its own.
+      // AWS returns another error for a volume that exists and was never modified.
       ids: (id) =>
         this.volumes.has(id)
           ? new CloudError("InvalidVolumeModification.NotFound", 400, `Modification for volume '${id}' does not exist.`)
@@ -187,7 +187,7 @@ export class StandInCloud {
   describeInstances(query: ListQuery): Page<StandInInstance> {
     const zone = `${this.region}a`;
     return this.list("DescribeInstances", query, {
-      knows: known.instances,
+      isFilter: known.instances,
       fields: instanceFields,
       size: { min: 5, max: 1000 },
       items: () =>
@@ -202,10 +202,10 @@ export class StandInCloud {
       "DescribeAutoScalingGroups",
       { pageSize: 50, ...rest },
       {
-        knows: known.groups,
+        isFilter: known.groups,
         fields: (each, name) => tagFields(each.tags, name),
         size: { min: 1, max: 100 },
-        // Here asking for names narrows the list; a name that does not exist is simply not in it.
+        // Names filter the list; a name that does not exist is not an error.
         items: () =>
           [...this.groups.values()]
             .filter(({ name }) => ids.length === 0 || ids.includes(name))
@@ -218,9 +218,9 @@ export class StandInCloud {
   private visibleVolumes(): StandInVolume[] {
     const { staleMs = 0 } = this.faults;
     const nowMs = this.clock.nowMs();
-    return [...this.volumes.values()].filter(({ madeMs, deletedMs }) => {
+    return [...this.volumes.values()].filter(({ visibleFromMs, deletedMs }) => {
       if (deletedMs !== undefined) return nowMs - deletedMs < staleMs;
-      return staleMs === 0 || nowMs - madeMs >= staleMs;
+      return staleMs === 0 || nowMs - visibleFromMs >= staleMs;
     });
   }
 
@@ -230,18 +230,18 @@ export class StandInCloud {
     if (query.pageSize !== undefined && !(query.pageSize >= size.min)) {
       throw new CloudError(invalid, 400, `a page of ${query.pageSize} is below ${size.min}`);
     }
-    // More than the most is answered with the most.
+    // A larger page size is reduced to the maximum.
     const pageSize = query.pageSize === undefined ? undefined : Math.min(query.pageSize, size.max);
     if (pageSize !== undefined && ids.length > 0) {
       throw new CloudError("InvalidParameterCombination", 400, "ids and a page size exclude each other");
     }
     for (const { name, values } of filters) {
-      if (!how.knows(name)) throw new CloudError(invalid, 400, `the filter '${name}' is invalid`);
+      if (!how.isFilter(name)) throw new CloudError(invalid, 400, `the filter '${name}' is invalid`);
       if (values.length > filterValuesMax) {
         throw new CloudError("FilterLimitExceeded", 400, `a filter takes ${filterValuesMax} values`);
       }
     }
-    const asked = JSON.stringify([operation, filters, ids, pageSize ?? null]);
+    const request = JSON.stringify([operation, filters, ids, pageSize ?? null]);
     let listing: Listing;
     if (token === undefined) {
       let found = how.items();
@@ -253,10 +253,10 @@ export class StandInCloud {
       }
       const test = matcher(filters);
       found = found.filter((item) => test((name) => how.fields(item, name) ?? []));
-      listing = { operation, asked, items: this.faults.shuffle === true ? this.shuffled(found) : found, at: 0 };
+      listing = { operation, request, items: this.faults.shuffle === true ? this.shuffled(found) : found, at: 0 };
     } else {
       const held = this.listings.get(token);
-      if (held === undefined || held.asked !== asked) {
+      if (held === undefined || held.request !== request) {
         throw new CloudError("InvalidNextToken", 400, "the token is not valid, or has expired");
       }
       listing = { ...held };
@@ -278,7 +278,7 @@ export class StandInCloud {
   private keep(listing: Listing): string {
     const token = `t${++this.tokens}-${this.random.uint32().toString(36)}`;
     this.listings.set(token, { ...listing });
-    // Tokens expire; a thousand listings in flight are more than any client has.
+    // Old tokens expire: 1,000 lists are kept.
     if (this.listings.size > 1_000) {
       const oldest = this.listings.keys().next().value;
       if (oldest !== undefined) this.listings.delete(oldest);
@@ -297,23 +297,23 @@ export class StandInCloud {
     return order;
   }
 
-  // --- what happens in the cloud, by other hands than the inventory's
+  // --- changes of the cloud, which the inventory does not make
 
   createVolume(volume: Partial<StandInVolume> & { readonly id: string }): StandInVolume {
     const nowMs = this.clock.nowMs();
-    const made: StandInVolume = {
+    const created: StandInVolume = {
       sizeGb: 100,
       state: "available",
       createdMs: nowMs,
-      madeMs: nowMs,
+      visibleFromMs: nowMs,
       snapshotId: "",
       attachments: [],
       tags: {},
       zone: `${this.region}a`,
       ...volume,
     };
-    this.volumes.set(made.id, made);
-    return made;
+    this.volumes.set(created.id, created);
+    return created;
   }
 
   changeVolume(id: string, change: Partial<StandInVolume>): void {
@@ -341,7 +341,7 @@ export class StandInCloud {
   }
 }
 
-/** The answer for an unknown id: a malformed one has an error of its own. */
+/** The error for an unknown id; AWS has another error for a malformed id. */
 function idsOf(prefix: string, code: string, what: string): (id: string) => CloudError {
   const wellFormed = new RegExp(`^${prefix}-([0-9a-f]{8}|[0-9a-f]{17})$`);
   const bare = code.replace(/ID$/, "");

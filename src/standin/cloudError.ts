@@ -1,4 +1,4 @@
-/** The cloud says no, in its own words. */
+/** An error response with AWS's error code. */
 export class CloudError extends Error {
   readonly code: string;
   readonly status: number;

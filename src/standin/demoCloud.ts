@@ -1,4 +1,4 @@
-/** A small cloud for the demo: machines of ten types, volumes, snapshots, and each of the usual kinds of drift. */
+/** The cloud of the demo: instances of ten GPU types, volumes, snapshots, and every usual kind of drift. */
 import type { StandInCloud } from "./cloud.ts";
 
 export interface DemoMachine {
@@ -7,8 +7,8 @@ export interface DemoMachine {
 }
 
 const prefix = "pytorch-gpu-dev";
-/** How many machines a type has, where the cluster shows none of it. */
-const elsewhere: Readonly<Record<string, number>> = {
+/** The number of instances of each type, if the cluster has none. */
+const defaultCounts: Readonly<Record<string, number>> = {
   a100: 2,
   a10g: 1,
   b200: 2,
@@ -21,9 +21,9 @@ const elsewhere: Readonly<Record<string, number>> = {
   "t4-small": 1,
 };
 
-/** Groups for the machines of the cluster, and for the types that it lacks: those are running and have not joined. */
-export function furnishGroups(cloud: StandInCloud, machines: readonly DemoMachine[]): void {
-  for (const [type, count] of Object.entries(elsewhere)) {
+/** Creates groups for the instances of the cluster, and for the types without a node: those run and have not joined. */
+export function addDemoGroups(cloud: StandInCloud, machines: readonly DemoMachine[]): void {
+  for (const [type, count] of Object.entries(defaultCounts)) {
     const own = machines.filter(({ gpuType }) => gpuType === type).map(({ id }) => id);
     const ids = own.length > 0 ? own : Array.from({ length: count }, (_, n) => `i-${type}-${n + 1}`);
     const name = `${prefix}-gpu-nodes-${type}`;
@@ -39,8 +39,8 @@ export function furnishGroups(cloud: StandInCloud, machines: readonly DemoMachin
   });
 }
 
-/** Disks of three users: most of them as they should be, some not. */
-export function furnishVolumes(cloud: StandInCloud): void {
+/** Creates disks of three users, some of them with drift. */
+export function addDemoVolumes(cloud: StandInCloud): void {
   const dayMs = 86_400_000;
   const { nowMs } = cloud;
   const volume = (id: string, user: string, disk: string, more: object = {}): void => {
@@ -61,7 +61,7 @@ export function furnishVolumes(cloud: StandInCloud): void {
   volume("vol-bob-default", "bob", "default");
   volume("vol-cyn-scratch", "cyn", "scratch");
   cloud.attach("vol-ada-data", "i-h100-1");
-  // Drift: a twin, a disk without its tag, a rename that the tags do not know, a volume that is being made.
+  // Drift: a duplicate, a volume without its tag, a renamed disk with its old tags, a volume that is being created.
   volume("vol-bob-twin", "bob", "default", { createdMs: nowMs - 2 * dayMs });
   cloud.createVolume({ id: "vol-untagged", tags: { "gpu-dev-user": "bob", Name: "gpu-dev-persistent-bob" } });
   volume("vol-cyn-old", "cyn", "old-name");

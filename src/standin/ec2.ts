@@ -18,7 +18,7 @@ export function answerEc2(cloud: StandInCloud, params: URLSearchParams): string 
       return answer(action, "volumeSet", cloud.describeVolumes(queryOf(params, "VolumeId")), volumeXml);
     case "DescribeSnapshots": {
       const owners = membersOf(params, "Owner");
-      // One of the owners is enough. All snapshots here are the account's own.
+      // One matching owner is enough. All simulated snapshots belong to the account.
       const isOurs = owners.length === 0 || owners.some((owner) => owner === "self" || owner === cloud.account);
       if (!isOurs) return answer(action, "snapshotSet", none, snapshotXml(""));
       return answer(
@@ -168,9 +168,9 @@ function zones(cloud: StandInCloud, params: URLSearchParams): string[] {
     "zone-type": () => "availability-zone",
     "opt-in-status": () => "opt-in-not-required",
   };
-  const foreign = filters.find(({ name }) => fields[name] === undefined);
-  if (foreign !== undefined) {
-    throw new CloudError("InvalidParameterValue", 400, `the filter '${foreign.name}' is invalid`);
+  const unknownFilter = filters.find(({ name }) => fields[name] === undefined);
+  if (unknownFilter !== undefined) {
+    throw new CloudError("InvalidParameterValue", 400, `the filter '${unknownFilter.name}' is invalid`);
   }
   const test = matcher(filters);
   return all

@@ -1,4 +1,4 @@
-/** EKS: JSON over paths. */
+/** EKS's REST protocol: paths in, JSON out. */
 import type { StandInCloud } from "./cloud.ts";
 
 export interface JsonAnswer {

@@ -1,29 +1,29 @@
-/** What can be wrong with the cloud, as settings. Everything is off by default. */
+/** The faults of the simulated cloud. All are off by default. */
 export interface CloudFaults {
-  /** Calls of each operation that are let through at once, and how many more each second; beyond that: throttled. */
+  /** The token bucket of each operation: its size and refill rate. Calls beyond it are throttled. */
   readonly bucket?: { readonly size: number; readonly perSecond: number };
-  /** Every answer waits so long. */
+  /** The delay of every response. */
   readonly latencyMs?: number;
-  /** Which answers fail, and how. */
+  /** Which calls fail, and how. */
   readonly fail?: readonly FailRule[];
-  /** A new volume is invisible for so long; a deleted one is listed for so long. */
+  /** How long a new volume is not listed yet, and a deleted one is still listed. */
   readonly staleMs?: number;
-  /** Every so many-th page is empty, and has a token all the same; 0 is never. */
+  /** Every n-th page is empty but has a token; 0 disables this. */
   readonly emptyPageEvery?: number;
-  /** The last item of a page comes again on the next. */
+  /** The last item of a page is repeated on the next. */
   readonly repeatItems?: boolean;
-  /** Lists come in another order each time. */
+  /** Every list is in another order. */
   readonly shuffle?: boolean;
-  /** How far the cloud's clock is ahead of ours. */
+  /** How far the cloud's clock is ahead of this machine's. */
   readonly clockSkewMs?: number;
 }
 
 export interface FailRule {
-  /** `DescribeVolumes`; left out: every operation. */
+  /** Such as `DescribeVolumes`; undefined: every operation. */
   readonly operation?: string;
-  /** The n-th call of the operation from now on, from 1; left out: every call. */
+  /** The n-th call of the operation from now on, counted from 1; undefined: every call. */
   readonly call?: number;
-  /** Only the first so many of the calls that the rule hits; left out: all. */
+  /** The number of calls that fail by this rule; undefined: all. */
   readonly times?: number;
   readonly how: FailKind;
 }
@@ -33,7 +33,7 @@ export type FailKind =
   | "internal"
   | "unavailable"
   | "denied"
-  /** The signature is not believed. */
+  /** The signature is rejected. */
   | "notSigned"
   | "expiredCredentials"
   | "expiredToken"

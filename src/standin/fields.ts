@@ -5,12 +5,12 @@ import type { GroupInstance, VolumeModification } from "../model/inventory/cloud
 import type { StandInSnapshot, StandInVolume } from "./cloud.ts";
 import { tagFields } from "./filters.ts";
 
-/** Values of an item under a filter's name; undefined where there is no such filter. */
+/** The values of an item that a filter compares; undefined for an unknown filter. */
 export type FieldsOf<T> = (item: T, name: string) => readonly string[] | undefined;
 
 type Table<T> = Readonly<Record<string, (item: T) => readonly string[]>>;
 
-/** How every volume of the stand-in is made. */
+/** The properties of every simulated volume. */
 export const volumeKind = { type: "gp3", iops: 3000, throughput: 125, encrypted: true, device: "/dev/sdf" } as const;
 
 export function isoOf(atMs: number): string {
@@ -59,7 +59,7 @@ const snapshots: Table<StandInSnapshot> = {
   progress: (snapshot) => [progressOf(snapshot)],
   encrypted: () => [String(volumeKind.encrypted)],
   "storage-tier": () => ["standard"],
-  // Only Amazon's own and copies that are timed have these.
+  // Only set on Amazon's own snapshots and on time-based copies.
   "owner-alias": () => [],
   "transfer-type": () => [],
 };
@@ -81,7 +81,7 @@ const instances: Table<StandInInstance> = {
   "availability-zone": ({ zone }) => [zone],
 };
 
-/** A machine of a group, with the group's tags, which it takes over at its start. */
+/** An instance of a group, with the group's tags, which it gets at launch. */
 export interface StandInInstance extends GroupInstance {
   readonly zone: string;
   readonly tags: Readonly<Record<string, string>>;
@@ -104,7 +104,7 @@ export const modificationFields: FieldsOf<VolumeModification> = (each, name) => 
 export const instanceFields: FieldsOf<StandInInstance> = (each, name) =>
   instances[name]?.(each) ?? tagFields(each.tags, name);
 
-/** Whether a listing has such a filter: names are asked for before there is any item. */
+/** Whether a list supports a filter; checked before any item is compared. */
 export const known = {
   volumes: (name: string): boolean => name in volumes || isTag(name),
   snapshots: (name: string): boolean => name in snapshots || name === "owner-id" || isTag(name),

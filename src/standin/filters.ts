@@ -1,6 +1,4 @@
-/**
- * The cloud's filters: every filter must hold, one of its values is enough, `*` and `?` stand for anything and for one.
- */
+/** AWS's filters: every filter must match by one of its values; `*` matches any text and `?` one character. */
 export interface Filter {
   readonly name: string;
   readonly values: readonly string[];
@@ -8,7 +6,7 @@ export interface Filter {
 
 export type Fields = (name: string) => readonly string[];
 
-/** A test for items, made once for a listing. An unknown filter is refused by the caller before it gets here. */
+/** A predicate for the items of a list. The caller refuses unknown filters. */
 export function matcher(filters: readonly Filter[]): (fields: Fields) => boolean {
   const tests = filters.map(({ name, values }) => {
     const exact = new Set(values.filter((value) => !/[*?\\]/.test(value)));

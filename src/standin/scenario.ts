@@ -1,5 +1,5 @@
 /**
- * A cloud from a file: what it has, and what is wrong with it. A field that makes no sense is named, with what would.
+ * Reads a simulated cloud and its faults from a file. An invalid field is refused with its path and the expected value.
  */
 import { parseDuration } from "../cel/time.ts";
 import { UsageError, type UserError } from "../model/userError.ts";
@@ -8,7 +8,7 @@ import type { CloudFaults, FailKind, FailRule } from "./faults.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Puts what a scenario describes into the cloud. `age` counts back from now. */
+/** Adds the objects of a scenario to the cloud. `age` is relative to now. */
 export function applyScenario(cloud: StandInCloud, scenario: unknown): void {
   const top = new Reader(scenario, "scenario");
   top.only(["account", "region", "groups", "volumes", "snapshots", "modifications", "clusters", "faults"]);
@@ -44,7 +44,7 @@ export function applyScenario(cloud: StandInCloud, scenario: unknown): void {
       id,
       sizeGb: volume.count("size", 100),
       state: volume.text("state", instance === "" ? "available" : "in-use"),
-      createdMs: cloud.nowMs - volume.span("age"),
+      createdMs: cloud.nowMs - volume.duration("age"),
       snapshotId: volume.text("snapshot", ""),
       attachments: instance === "" ? [] : [{ instanceId: instance, state: volume.text("attachment", "attached") }],
       tags: volume.diskTags(),
@@ -56,7 +56,7 @@ export function applyScenario(cloud: StandInCloud, scenario: unknown): void {
       id: snapshot.text("id"),
       volumeId: snapshot.text("volume"),
       state: snapshot.text("state", "completed"),
-      startedMs: cloud.nowMs - snapshot.span("age"),
+      startedMs: cloud.nowMs - snapshot.duration("age"),
       description: snapshot.text("description", ""),
       tags: snapshot.diskTags(),
     });
@@ -98,7 +98,7 @@ export function readFaults(value: unknown): CloudFaults {
   const fail = faults.list("fail").map((rule): FailRule => {
     rule.only(["operation", "call", "times", "how"]);
     const how = failKinds.find((kind) => kind === rule.text("how"));
-    if (how === undefined) throw wrong(`${rule.path}.how`, rule.value("how"), failKinds.join(", "));
+    if (how === undefined) throw invalidField(`${rule.path}.how`, rule.value("how"), failKinds.join(", "));
     return {
       how,
       ...(rule.value("operation") === undefined ? {} : { operation: rule.text("operation") }),
@@ -125,14 +125,16 @@ class Reader {
   private readonly fields: Fields;
 
   constructor(value: unknown, path: string) {
-    if (typeof value !== "object" || value === null || Array.isArray(value)) throw wrong(path, value, "fields");
+    if (typeof value !== "object" || value === null || Array.isArray(value))
+      throw invalidField(path, value, "an object");
     this.fields = value as Fields;
     this.path = path;
   }
 
   only(known: readonly string[]): void {
     for (const name of Object.keys(this.fields)) {
-      if (!known.includes(name)) throw wrong(`${this.path}.${name}`, this.fields[name], `one of ${known.join(", ")}`);
+      if (!known.includes(name))
+        throw invalidField(`${this.path}.${name}`, this.fields[name], `one of ${known.join(", ")}`);
     }
   }
 
@@ -143,35 +145,35 @@ class Reader {
   text(name: string, fallback?: string): string {
     const value = this.value(name) ?? fallback;
     if (typeof value !== "string" || (fallback === undefined && value === ""))
-      throw wrong(`${this.path}.${name}`, value, "a text");
+      throw invalidField(`${this.path}.${name}`, value, "a string");
     return value;
   }
 
   count(name: string, fallback: number): number {
     const value = this.value(name) ?? fallback;
     if (typeof value !== "number" || !Number.isInteger(value) || value < 0) {
-      throw wrong(`${this.path}.${name}`, value, "a whole number from 0 on");
+      throw invalidField(`${this.path}.${name}`, value, "a non-negative integer");
     }
     return value;
   }
 
   flag(name: string): boolean {
     const value = this.value(name) ?? false;
-    if (typeof value !== "boolean") throw wrong(`${this.path}.${name}`, value, "true or false");
+    if (typeof value !== "boolean") throw invalidField(`${this.path}.${name}`, value, "true or false");
     return value;
   }
 
-  /** A length of time in milliseconds; none when it is left out. */
-  span(name: string): number {
+  /** A duration in milliseconds; 0 when the field is missing. */
+  duration(name: string): number {
     const value = this.value(name) ?? "0s";
     const nanos = typeof value === "string" ? parseDuration(value) : undefined;
-    if (nanos === undefined || nanos < 0n) throw wrong(`${this.path}.${name}`, value, "a length of time such as 36h");
+    if (nanos === undefined || nanos < 0n) throw invalidField(`${this.path}.${name}`, value, "a duration such as 36h");
     return Number(nanos / 1_000_000n);
   }
 
   values(name: string): readonly unknown[] {
     const value = this.value(name) ?? [];
-    if (!Array.isArray(value)) throw wrong(`${this.path}.${name}`, value, "a list");
+    if (!Array.isArray(value)) throw invalidField(`${this.path}.${name}`, value, "a list");
     return value;
   }
 
@@ -185,7 +187,7 @@ class Reader {
     return Object.fromEntries(Object.keys(value as object).map((name) => [name, tags.text(name, "")]));
   }
 
-  /** `user` and `disk` are short for the tags that make a volume a user's disk. */
+  /** `user` and `disk` are shorthand for the tags of a user's disk. */
   diskTags(): Record<string, string> {
     const user = this.text("user", "");
     const disk = this.text("disk", "");
@@ -197,7 +199,11 @@ class Reader {
   }
 }
 
-function wrong(path: string, value: unknown, wanted: string): UserError {
+function invalidField(path: string, value: unknown, expected: string): UserError {
   const shown = JSON.stringify(value) ?? "nothing";
-  return new UsageError("cloud-scenario-invalid", `${path} is ${shown}`, `write ${wanted} there`);
+  return new UsageError(
+    "cloud-scenario-invalid",
+    `${path} is ${shown}, which is not valid`,
+    `set ${path} to ${expected}`,
+  );
 }

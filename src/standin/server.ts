@@ -1,4 +1,4 @@
-/** The stand-in over HTTP: the service is found by the signature's scope, or by the action, as AWS's edge does. */
+/** Serves the simulated cloud over HTTP. The scope of the signature, or the action, determines the service. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { answerAutoScaling, queryError } from "./autoScaling.ts";
@@ -16,7 +16,7 @@ export interface StandInServer {
 export interface StandInServerOptions {
   readonly port?: number;
   readonly host?: string;
-  /** Refuse calls without a signature; default true. What the signature says is not checked. */
+  /** Refuse calls without a signature; default true. The signature itself is not verified. */
   readonly strict?: boolean;
 }
 
@@ -41,7 +41,7 @@ export async function startStandIn(cloud: StandInCloud, options: StandInServerOp
   };
 }
 
-interface Asked {
+interface ServiceRequest {
   readonly service: string;
   readonly operation: string;
   readonly params: URLSearchParams;
@@ -70,7 +70,7 @@ async function answer(
   if (clockSkewMs !== 0) {
     response.setHeader("date", new Date(cloud.nowMs).toUTCString());
     const signed = request.headers["x-amz-date"] ?? params.get("X-Amz-Date") ?? "";
-    const refusal = tooLate(service, String(signed), cloud.nowMs);
+    const refusal = skewError(service, String(signed), cloud.nowMs);
     if (refusal !== undefined) {
       refuse(response, service, refusal);
       return;
@@ -80,8 +80,8 @@ async function answer(
   reply(cloud, { service, operation, params, path: url.pathname }, response);
 }
 
-function reply(cloud: StandInCloud, asked: Asked, response: ServerResponse): void {
-  const { service, operation, params, path } = asked;
+function reply(cloud: StandInCloud, serviceRequest: ServiceRequest, response: ServerResponse): void {
+  const { service, operation, params, path } = serviceRequest;
   try {
     const verdict = cloud.enter(operation);
     if (verdict === "hangUp") {
@@ -112,10 +112,10 @@ function refuse(response: ServerResponse, service: string, error: CloudError): v
     .end(JSON.stringify({ message: error.message }));
 }
 
-/** A signature is good for a few minutes around the cloud's own time. */
+/** The maximum difference between the date of a signature and the cloud's clock. */
 const signatureMs = 300_000;
 
-function tooLate(service: string, signed: string, nowMs: number): CloudError | undefined {
+function skewError(service: string, signed: string, nowMs: number): CloudError | undefined {
   const iso = signed.replace(/^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/, "$1-$2-$3T$4:$5:$6Z");
   const lateMs = nowMs - Date.parse(iso);
   if (Math.abs(lateMs) <= signatureMs) return undefined;
@@ -133,7 +133,7 @@ function xmlOf(cloud: StandInCloud, service: string, params: URLSearchParams): s
 
 function damaged(verdict: CallVerdict, xml: string): string {
   if (verdict === "truncated") return xml.slice(0, Math.max(40, xml.length >> 1));
-  // A proxy's page: well-formed, and about something else.
+  // The page of a captive portal: well-formed XML and not a response of AWS.
   if (verdict === "unrelated") return '<?xml version="1.0"?><html><body><p>Sign in to the network</p></body></html>';
   return xml;
 }

@@ -1,4 +1,4 @@
-/** STS (2011-06-15): GetCallerIdentity; also as a presigned GET, which a token for EKS is made of. */
+/** STS (2011-06-15): GetCallerIdentity; also as a presigned GET, of which an EKS token consists. */
 import type { StandInCloud } from "./cloud.ts";
 import { CloudError } from "./cloudError.ts";
 import { element, xmlHead } from "./xml.ts";

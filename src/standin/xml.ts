@@ -1,4 +1,4 @@
-/** XML for answers: text is escaped, names are ours. */
+/** Writes XML responses: text is escaped, element names are not. */
 export function escapeXml(text: string): string {
   return /[&<>"']/.test(text) ? text.replace(/[&<>"']/g, (char) => entities[char] ?? char) : text;
 }

@@ -1,11 +1,11 @@
-/** What becomes of attempts: retries, failures, restarts, and what they leave behind. */
+/** Attempts of a bind: retries, failures, restarts, and their clean-up. */
 import { describe, expect, test } from "vitest";
 import { deviceOf, devicesOf, holdersOf } from "../../src/decide/bind/reservation.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
 import { refused } from "../../src/model/outcome.ts";
 import { builtin } from "../../src/model/resources.generated.ts";
 import { BindCluster } from "./bindCluster.ts";
-import { Waylaid } from "./waylaid.ts";
+import { InterceptedApi } from "./interceptedApi.ts";
 
 const half = { "gpu-fraction": "0.5" };
 const onNode = { selectedNode: "h100-0", selectedGPUGroups: ["g"] };
@@ -35,7 +35,7 @@ function failing(cluster: BindCluster, verb: string, what: string, times: number
   return () => times - left;
 }
 
-describe("pods that share nothing", () => {
+describe("pods without GPU shares", () => {
   const whole = { selectedNode: "h100-0", receivedResourceType: "Regular" as const };
 
   test("get their allocation and their node in one write", async () => {
@@ -47,7 +47,7 @@ describe("pods that share nothing", () => {
     expect(bound?.spec?.nodeName).toBe("h100-0");
     expect(bound?.metadata.annotations).toMatchObject({ "received-resource-type": "Regular" });
     const writes = cluster.kube.calls.filter((call) => /^(patch|update|bind) pods f/.test(call));
-    // What follows the bind says that it is bound.
+    // The writes after the bind report it.
     expect(writes[0]).toBe("bind pods f");
     expect(cluster.phase("f")).toBe("Succeeded");
     expect(conditionOf(bound)).toBe("True Bound");
@@ -56,7 +56,7 @@ describe("pods that share nothing", () => {
   test("of a gang are all bound before a status is written", async () => {
     const cluster = await BindCluster.create();
     await cluster.startBinder();
-    // More than have their turn at once.
+    // More than run at once.
     const count = 80;
     const set = { "muster.dev/commit": "c", "muster.dev/commit-size": String(count) };
     for (let at = 0; at < count; at++) await cluster.request(await cluster.pod(`f${at}`, {}), whole, set);
@@ -134,7 +134,7 @@ describe("an attempt", () => {
     const cluster = await BindCluster.create(["h100=2"]);
     const pod = await cluster.pod("f", half);
     await cluster.request(pod, onNode);
-    const way = new Waylaid();
+    const way = new InterceptedApi();
     cluster.through((kube) => way.of(kube));
     let isFirst = true;
     way.before = ({ verb, name }) => {
@@ -171,7 +171,7 @@ describe("an attempt", () => {
     expect(cluster.reservations()).toEqual([]);
   });
 
-  test("takes back the rest when one removal is refused", async () => {
+  test("reverts the rest when one removal is refused", async () => {
     const { cluster, pod } = await withPod();
     await cluster.request(pod, onNode);
     cluster.kube.faults = {
@@ -223,10 +223,10 @@ describe("an attempt", () => {
     expect(cluster.phase("g")).toBe("Succeeded");
   });
 
-  test("writes nothing to a pod that was made anew under the name: no label, no ConfigMap, no condition", async () => {
+  test("writes nothing to a pod that was created again under the name: no label, no ConfigMap, no condition", async () => {
     const { cluster, pod } = await withPod();
     await cluster.request(pod, onNode);
-    const way = new Waylaid();
+    const way = new InterceptedApi();
     cluster.through((kube) => way.of(kube));
     let isFirst = true;
     way.before = ({ verb, plural, name }) => {
@@ -248,7 +248,7 @@ describe("an attempt", () => {
   test("of a BindRequest that was replaced leaves the new one's status alone", async () => {
     const { cluster, pod } = await withPod();
     await cluster.request(pod, onNode);
-    const way = new Waylaid();
+    const way = new InterceptedApi();
     cluster.through((kube) => way.of(kube));
     failing(cluster, "bind", "pods f", 1);
     let isFirst = true;
@@ -263,7 +263,7 @@ describe("an attempt", () => {
     await cluster.run(5);
     expect(isFirst).toBe(false);
     expect(cluster.requestOf("f")?.spec?.backoffLimit).toBe(7);
-    // Of the first one's failure nothing is counted.
+    // The failure of the first one is not counted.
     expect(cluster.requestOf("f")?.status).toEqual({ phase: "Succeeded" });
   });
 
@@ -278,7 +278,7 @@ describe("an attempt", () => {
     expect([cluster.pods(), cluster.reservations(), cluster.requestOf("f")]).toEqual([[], [], undefined]);
   });
 
-  test("whose bind was done and whose answer was lost has succeeded", async () => {
+  test("whose bind landed and whose answer was lost has succeeded", async () => {
     const { cluster, pod } = await withPod();
     await cluster.request(pod, onNode);
     let lost = 0;
@@ -309,7 +309,7 @@ describe("an attempt", () => {
   });
 
   test.each([1, 2, 3, 4, 5, 6])(
-    "a binder that dies before its write number %i is continued by the next, with the same reservation",
+    "a binder that crashes before its write number %i is continued by the next, with the same reservation",
     async (number) => {
       const { cluster, pod } = await withPod();
       await cluster.request(pod, onNode);
@@ -349,7 +349,7 @@ describe("a reservation", () => {
     await cluster.startBinder();
     await cluster.run(allocationTimeoutMs / 1000 + 5);
     expect(cluster.requestOf("f")?.status).toMatchObject({ phase: "Failed" });
-    expect(cluster.requestOf("f")?.status?.reason).toContain("did not say within 40 s");
+    expect(cluster.requestOf("f")?.status?.reason).toContain("within 40 s");
     expect(cluster.reservations()).toEqual([]);
   });
 
@@ -445,7 +445,7 @@ describe("a reservation", () => {
       expect(cluster.eventReasons()).toContain("ReservationRestored");
     });
 
-    test("that cannot be made again, as its namespace is gone, is not called restored: the event says what to do", async () => {
+    test("that cannot be created again, as its namespace is deleted, is not reported as restored: the event has the cure", async () => {
       const { cluster, pod } = await withPod();
       await cluster.startBinder();
       await cluster.run(5);

@@ -4,7 +4,7 @@ import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { type BinderPartOptions, binderComponent } from "../../src/control/bind/binderComponent.ts";
 import type { Component } from "../../src/control/runtime/component.ts";
 import { Controllers } from "../../src/control/runtime/controllers.ts";
-import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
+import { MemoryMetrics } from "../../src/control/runtime/memoryMetrics.ts";
 import { schedulerComponent } from "../../src/control/schedule/schedulerComponent.ts";
 import { reservationDefaults as binderReservation, newReservation } from "../../src/decide/bind/reservation.ts";
 import { fastDelays } from "../../src/kubelet/pods/podPlan.ts";
@@ -32,7 +32,7 @@ export class BindCluster {
   /** Every reservation pod that was ever deleted. */
   readonly lost: string[] = [];
   readonly log = new KeptLog();
-  readonly metrics = new MetricsBook();
+  readonly metrics = new MemoryMetrics();
   readonly kube: FaultyKube;
   readonly admin;
   private binder: Controllers | undefined;
@@ -90,7 +90,7 @@ export class BindCluster {
     return cluster;
   }
 
-  /** The next binder speaks to the API through this. */
+  /** The next binder uses the API through this. */
   through(wrap: (kube: KubeApi) => KubeApi): void {
     this.binderKube = wrap(this.kube);
   }
@@ -144,6 +144,18 @@ export class BindCluster {
     return created.value as unknown as Pod;
   }
 
+  /** A pod that another binder has put into a group and on a node. */
+  async boundByOther(name: string, annotations: Record<string, string>, node: string, group: string): Promise<Pod> {
+    const pod = await this.pod(name, annotations);
+    const ref = { ...builtin.Pod, namespace: "default", name };
+    const labels = { "runai-gpu-group": group };
+    const labelled = await this.admin.patch(ref, { type: "merge", body: { metadata: { labels } } });
+    if (!labelled.ok) throw new Error(labelled.message);
+    const bound = await this.admin.bind(ref, { node, uid: pod.metadata.uid ?? "" });
+    if (!bound.ok) throw new Error(bound.message);
+    return pod;
+  }
+
   /** A group of pods that start together, each with a share. */
   async gang(
     name: string,
@@ -167,7 +179,7 @@ export class BindCluster {
     return this.all<PodGroup>("scheduling.run.ai/podgroups");
   }
 
-  /** A reservation as an earlier binder has left it, without holders. */
+  /** A reservation of an earlier binder, without holders. */
   async reserve(node: string, group: string): Promise<Pod> {
     const pod = newReservation({ node, group, users: [], options: binderReservation });
     const object = { ...pod, spec: { ...(pod["spec"] as object), nodeName: node } } as unknown as KubeObject;

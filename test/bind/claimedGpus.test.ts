@@ -1,4 +1,4 @@
-/** The binder on a node whose GPUs are devices as well: a GPU that a claim has is not there for shares. */
+/** The binder on a node whose GPUs are devices as well: a GPU of a claim is not available for shares. */
 import { expect, test } from "vitest";
 import { binderComponent } from "../../src/control/bind/binderComponent.ts";
 import { devicesComponent } from "../../src/control/devices/devicesComponent.ts";

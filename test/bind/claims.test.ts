@@ -1,4 +1,4 @@
-/** Devices of claims, on their way from a BindRequest to the pod: the rows D of the catalogue. */
+/** Devices of claims, from a BindRequest to the pod. */
 import { describe, expect, test } from "vitest";
 import type { Pod, ResourceClaim } from "../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
@@ -312,7 +312,7 @@ test("every write of a bind with claims and shares is granted by the binder's ro
     expect(used).toContain(right);
 });
 
-describe("devices that another scheduler gives out at the same time", () => {
+describe("devices that another scheduler allocates at the same time", () => {
   const beside = { servedSchedulers: new Set(["kai-scheduler"]) };
   const other = { ...builtin.ResourceClaim, namespace: "default", name: "theirs" };
 
@@ -325,7 +325,7 @@ describe("devices that another scheduler gives out at the same time", () => {
     if (!written.ok) throw new Error(written.message);
   }
 
-  /** A pod with a claim is on its way to be bound, and one of another scheduler waits. */
+  /** A pod with a claim is being bound, and one of another scheduler is pending. */
   async function contested() {
     const { cluster, user } = await withClaims(["c", "theirs"]);
     const pod = await user("f");
@@ -336,9 +336,9 @@ describe("devices that another scheduler gives out at the same time", () => {
     return cluster;
   }
 
-  const given = "device gpu.example.com/h100-0/gpu-0 of claim c was given to claim default/theirs";
+  const given = "device gpu.example.com/h100-0/gpu-0 of claim c was allocated to claim default/theirs";
 
-  test("are not written to our claim: the other one goes first", async () => {
+  test("are not written to Muster's claim: the other scheduler has precedence", async () => {
     const cluster = await contested();
     await cluster.run(1);
     expect(claimOf(cluster)?.status?.allocation).toBeUndefined();
@@ -350,7 +350,7 @@ describe("devices that another scheduler gives out at the same time", () => {
     expect(statusWrites).toEqual([]);
   });
 
-  test("and that land after our write are given back before the bind", async () => {
+  test("and that land after Muster's write are deallocated before the bind", async () => {
     const cluster = await contested();
     await cluster.run(2.15);
     expect(claimOf(cluster)?.status?.allocation).toMatchObject(deviceOn("h100-0"));
@@ -364,7 +364,7 @@ describe("devices that another scheduler gives out at the same time", () => {
     expect(pod.spec?.nodeName).toBeUndefined();
   });
 
-  test("and are others than ours do not stand in the way", async () => {
+  test("and that differ from Muster's do not block the bind", async () => {
     const cluster = await contested();
     await theyTake(cluster, "gpu-1");
     await cluster.run(8);

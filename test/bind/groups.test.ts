@@ -1,6 +1,4 @@
-/**
- * What becomes of reservations when reads fail, caches lag and others interfere: the rows S, Y and H of the catalogue.
- */
+/** Reservations when reads fail, caches lag and other clients interfere. */
 import { describe, expect, test } from "vitest";
 import { readGroup } from "../../src/control/bind/readGroup.ts";
 import { deviceOf, holdersOf, newReservation, reservationDefaults } from "../../src/decide/bind/reservation.ts";
@@ -11,7 +9,7 @@ import { builtin } from "../../src/model/resources.generated.ts";
 import type { WatchEvent } from "../../src/ports/kubeApi.ts";
 import { ScheduleCluster } from "../schedule/scheduleCluster.ts";
 import { BindCluster } from "./bindCluster.ts";
-import { Waylaid } from "./waylaid.ts";
+import { InterceptedApi } from "./interceptedApi.ts";
 
 const half = { "gpu-fraction": "0.5" };
 const requests = "scheduling.run.ai/bindrequests";
@@ -43,10 +41,12 @@ function running(cluster: BindCluster): string[] {
 }
 
 describe("a binder whose cache has not observed the label of another pod", () => {
-  /** The first binder is in time. The second one learns nothing of users' pods after they were made. */
-  async function two(cluster: BindCluster): Promise<Waylaid> {
+  /**
+   * The first binder is current. The watch of the second one delivers no changes of users' pods after their creation.
+   */
+  async function two(cluster: BindCluster): Promise<InterceptedApi> {
     await cluster.startBinder();
-    const way = new Waylaid();
+    const way = new InterceptedApi();
     way.isLate = (plural: string, event: WatchEvent) =>
       plural === "pods" && event.type === "MODIFIED" && event.object.metadata.namespace === "default";
     cluster.through((kube) => way.of(kube));
@@ -113,7 +113,7 @@ describe("a binder whose cache has not observed the label of another pod", () =>
   test("makes no second reservation: the first one's name is taken", async () => {
     const cluster = await BindCluster.create();
     await cluster.startBinder();
-    const way = new Waylaid();
+    const way = new InterceptedApi();
     way.isLate = (plural, event) =>
       plural === "pods" && event.type === "ADDED" && event.object.metadata.namespace !== "default";
     cluster.through((kube) => way.of(kube));
@@ -132,7 +132,7 @@ describe("a binder whose cache has not observed the label of another pod", () =>
 test("a group is read at one revision: a pod created between two lists is not in it", async () => {
   const cluster = await BindCluster.create();
   const pod = await cluster.pod("f", half);
-  const way = new Waylaid();
+  const way = new InterceptedApi();
   const kube = way.of(cluster.admin);
   let isFirst = true;
   way.before = ({ verb, plural }) => {
@@ -179,7 +179,7 @@ describe("a reservation without users and requests", () => {
     expect([refusals, cluster.reservations()]).toEqual([5, []]);
   });
 
-  test("that is deleted already is no error", async () => {
+  test("that is deleted already causes no error", async () => {
     const cluster = await BindCluster.create();
     await orphan(cluster, "X");
     cluster.kube.faults = { after: (verb) => (verb === "delete" ? refused("NotFound", "gone") : undefined) };
@@ -232,7 +232,7 @@ describe("pods whose reservation was lost", () => {
     await loseReservation(cluster);
     await cluster.startBinder();
     await cluster.run(40);
-    // Who waited is bound anew: with a reservation of its own, and whatever device that got.
+    // The pending pod is bound again, with a new reservation and its device.
     expect(running(cluster)).toEqual(["waits"]);
     expect(cluster.reservations()).toHaveLength(1);
   });
@@ -275,7 +275,7 @@ describe("pods whose reservation was lost", () => {
 
   test("according to the cache alone are not evicted", async () => {
     const cluster = await BindCluster.create();
-    const way = new Waylaid();
+    const way = new InterceptedApi();
     cluster.through((kube) => way.of(kube));
     await cluster.label("h100-0", { "muster.dev/pins-devices": null });
     await cluster.startBinder();
@@ -347,7 +347,7 @@ describe("a reservation", () => {
     ]);
   });
 
-  test("of a GPU that is never empty does not keep every past holder", async () => {
+  test("of a GPU that always has users does not keep every past holder", async () => {
     const cluster = await BindCluster.create();
     await cluster.startBinder();
     await share(cluster, "stays");
@@ -380,7 +380,7 @@ describe("a reservation", () => {
 
   test("is not used by a bind whose BindRequest was deleted before its label landed", async () => {
     const cluster = await BindCluster.create();
-    const way = new Waylaid();
+    const way = new InterceptedApi();
     cluster.through((kube) => way.of(kube));
     let isFirst = true;
     way.before = ({ verb, plural, name }) => {
@@ -401,7 +401,7 @@ describe("a reservation", () => {
 
   test("whose clean-up is slow does not block the cache", async () => {
     const cluster = await BindCluster.create();
-    const way = new Waylaid();
+    const way = new InterceptedApi();
     cluster.through((kube) => way.of(kube));
     const binder = await cluster.startBinder();
     for (let i = 0; i < 8; i++) await share(cluster, `f${i}`, { ...onNode, selectedGPUGroups: [`g${i}`] });
@@ -457,9 +457,7 @@ describe("a reservation that a BindRequest keeps", () => {
 
 test("pods whose device is not known are evicted rather than given a reservation that has no node", async () => {
   const cluster = await BindCluster.create();
-  const { name } = await cluster
-    .pod("kai", half, { nodeName: "h100-0" }, { labels: { "runai-gpu-group": "X" } })
-    .then(({ metadata }) => metadata);
+  const { name } = await cluster.boundByOther("kai", half, "h100-0", "X").then(({ metadata }) => metadata);
   const object = newReservation({ node: "h100-0", group: "X", users: [], options: reservationDefaults });
   await cluster.api.create("/pods", object as never);
   await cluster.run(1);

@@ -1,4 +1,4 @@
-/** The whole of Muster in one process, killed in the middle of binding, and started again on what is on the disk. */
+/** `muster up`, killed while it binds, and started again on the same data. */
 import { afterAll, expect, test } from "vitest";
 import { deviceOf, holdersOf } from "../../src/decide/bind/reservation.ts";
 import type { ConfigMap, Pod } from "../../src/model/kubernetes.generated.ts";

@@ -8,14 +8,14 @@ import type { KubeObject } from "../../src/model/objects/object.ts";
 import { findProfile, profilesWith } from "../../src/model/profiles/profiles.ts";
 import { builtin } from "../../src/model/resources.generated.ts";
 import { BindCluster } from "./bindCluster.ts";
-import { Waylaid } from "./waylaid.ts";
+import { InterceptedApi } from "./interceptedApi.ts";
 
 const quarter = { "gpu-fraction": "0.25" };
 const queued = { labels: { "kai.scheduler/queue": "default-queue" } };
 const heartbeat = "run.ai/test-annotator-heartbeat";
 const configMaps = builtin.ConfigMap;
 
-/** A node with so many GPUs; the largest that is sold has eight. */
+/** A profile with this number of GPUs; the largest real one has eight. */
 function wideNode(gpus: number) {
   const h100 = findProfile(profilesWith(), "h100");
   if (h100.gpu === undefined) throw new Error("an h100 has GPUs");
@@ -30,7 +30,7 @@ function running(cluster: BindCluster): number {
   return cluster.pods().filter(({ status }) => status?.phase === "Running").length;
 }
 
-/** Pods of each group, and that each pod was told the device that the reservation of its group holds. */
+/** Pods of each group; checks that each pod has the device of its group's reservation. */
 function usersByGroup(cluster: BindCluster): number[] {
   const devices = new Map(
     cluster.reservations().map((each) => [each.metadata.labels?.["runai-gpu-group"], deviceOf(each)]),
@@ -88,9 +88,9 @@ describe("BindRequests of 32 quarters at once, ten workers", () => {
 test.each([
   { name: "by default sixty-four", options: {}, atOnce: 64 },
   { name: "of ten workers ten", options: { settings: { workers: 10 } }, atOnce: 10 },
-])("$name binds are under way at once, and not more", async ({ options, atOnce }) => {
+])("$name binds run at once, and not more", async ({ options, atOnce }) => {
   const cluster = await BindCluster.create(["wide=1"], {}, [wideNode(80)]);
-  const way = new Waylaid();
+  const way = new InterceptedApi();
   cluster.through((kube) => way.of(kube));
   const held: (() => void)[] = [];
   way.before = ({ verb, plural }) =>

@@ -1,11 +1,11 @@
-/** Reserving a GPU when others are faster, slower or away: the rows V of the catalogue that need a running cluster. */
+/** Reserving a GPU when other clients are faster, slower or unavailable. */
 import { describe, expect, test } from "vitest";
 import { deviceOf, newReservation, reservationDefaults } from "../../src/decide/bind/reservation.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
 import { refused } from "../../src/model/outcome.ts";
 import { builtin } from "../../src/model/resources.generated.ts";
 import { BindCluster } from "./bindCluster.ts";
-import { Waylaid } from "./waylaid.ts";
+import { InterceptedApi } from "./interceptedApi.ts";
 
 const pods = builtin.Pod;
 const half = { "gpu-fraction": "0.5" };
@@ -62,7 +62,7 @@ describe("a reservation", () => {
     cluster.kube.faults = { before: (verb) => (verb === "delete" ? refused("Unavailable", "down") : undefined) };
     await cluster.startBinder();
     await cluster.run(45);
-    expect(cluster.requestOf("f")?.status?.reason).toContain("did not say within 40 s");
+    expect(cluster.requestOf("f")?.status?.reason).toContain("within 40 s");
     expect(cluster.reservations()).toHaveLength(1);
     cluster.kube.faults = {};
     await cluster.run(10);
@@ -84,7 +84,7 @@ describe("a reservation", () => {
 
   test("whose create lands when its request has ended and another pod has the GPU gets no node, and is deleted", async () => {
     const { cluster, pod } = await withRequest();
-    // Who waits for the answer gives up; the server does it all the same, later.
+    // The caller gives up waiting for the answer; the server executes the write later.
     cluster.kube.faults = {
       before: (verb, what) =>
         verb === "create" && what.startsWith("pods") ? refused("Unknown", "timed out") : undefined,
@@ -108,7 +108,7 @@ describe("a reservation", () => {
   });
 
   test.each(["bindrequests", "pods"])(
-    "gets no node when the look at %s shows that it is not wanted any more",
+    "gets no node when the read of %s shows that it is no longer needed",
     async (plural) => {
       const { cluster } = await withRequest();
       let hasChanged = false;
@@ -146,7 +146,7 @@ describe("a reservation", () => {
     await cluster.request(opens, { ...onNode, selectedGPUGroups: ["Z"] });
     await cluster.run(3);
     expect(cluster.phase("joins")).toBe("Succeeded");
-    expect(cluster.requestOf("opens")?.status?.reason).toBe("the cluster is being scaled up for shares of GPUs");
+    expect(cluster.requestOf("opens")?.status?.reason).toBe("the cluster is being scaled up for GPU shares");
   });
 
   test("is created while a scale-up pod is stuck terminating", async () => {
@@ -179,7 +179,7 @@ describe("a reservation", () => {
     await cluster.startBinder();
     await cluster.run(3);
     expect(cluster.requestOf("f")?.status).toMatchObject({ phase: "Failed", reason: "no labels" });
-    // Its pod must be written to before the hold ends: a label may still be on its way. It goes with the pod at the
+    // Its pod must be written before the hold ends: a label may still be in flight. The hold ends with the pod at the
     // latest.
     cluster.kube.faults = {};
     await cluster.run(10);
@@ -232,7 +232,7 @@ describe("between a reservation and its bind", () => {
     act: () => Promise<unknown>,
   ) {
     const { cluster, pod } = await withRequest();
-    const way = new Waylaid();
+    const way = new InterceptedApi();
     let isFirst = true;
     way.before = ({ verb, plural, name }) => {
       const isMeant = verb === call.verb && plural === call.plural;
@@ -355,7 +355,7 @@ test("a reservation has the image and time-out of the installation's settings", 
     ],
   });
   await cluster.run(5);
-  expect(cluster.requestOf("f")?.status?.reason).toBe("node h100-0 did not say within 3 s which device group X has");
+  expect(cluster.requestOf("f")?.status?.reason).toBe("node h100-0 did not report the device of group X within 3 s");
 });
 
 test("with CDI a container gets the names of CDI devices", async () => {
@@ -372,7 +372,7 @@ describe("ConfigMaps", () => {
   const owner = (name: string, uid: string) => ({ apiVersion: "v1", kind: "Pod", name, uid });
 
   test.each([
-    ["of another owner is taken over, and its data is gone", "another pod", undefined],
+    ["of another owner is replaced, and its data is removed", "another pod", undefined],
     ["of the pod itself is updated, and other keys stay", "itself", "stays"],
   ])("one %s", async (_, whose, extra) => {
     const { cluster, pod } = await withRequest();
@@ -395,10 +395,10 @@ describe("ConfigMaps", () => {
     expect(map?.data?.["RUNAI-VISIBLE-DEVICES"]).toBe(whose === "itself" ? device : undefined);
   });
 
-  test("one that is created at the same moment is updated", async () => {
+  test("one that is created at the same time is updated", async () => {
     const { cluster, pod } = await withRequest();
     const name = nameIn(pod.metadata.annotations);
-    const way = new Waylaid();
+    const way = new InterceptedApi();
     cluster.through((kube) => way.of(kube));
     let isFirst = true;
     way.before = ({ verb, plural }) => {
@@ -446,7 +446,7 @@ describe("ConfigMaps", () => {
 
   test("of a pod that a later BindRequest bound are not overwritten by the bind before it", async () => {
     const { cluster, pod } = await withRequest();
-    const way = new Waylaid();
+    const way = new InterceptedApi();
     cluster.through((kube) => way.of(kube));
     let isHeldUp = false;
     let go = (): void => {};
@@ -460,7 +460,8 @@ describe("ConfigMaps", () => {
     await cluster.startBinder();
     await cluster.run(2);
     expect(isHeldUp).toBe(true);
-    // The first binder stands before its ConfigMap. The scheduler decides anew, and another binder is done with it.
+    // The first binder is about to write its ConfigMap. The scheduler decides again, and another binder completes the
+    // bind.
     await cluster.api.delete("scheduling.run.ai/bindrequests", "default/f");
     const other = await cluster.pod("keeps-the-first-gpu", half);
     await cluster.request(other, onNode);

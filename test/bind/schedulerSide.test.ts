@@ -2,13 +2,13 @@
 import { describe, expect, test } from "vitest";
 import type { Controllers } from "../../src/control/runtime/controllers.ts";
 import { AccountReconciler } from "../../src/control/schedule/accountReconciler.ts";
-import { ReasonBook } from "../../src/control/schedule/reasonBook.ts";
+import { PendingReasons } from "../../src/control/schedule/pendingReasons.ts";
 import type { SchedulerCaches } from "../../src/control/schedule/schedulerCaches.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";
 import { refused } from "../../src/model/outcome.ts";
 import { findProfile, profilesWith } from "../../src/model/profiles/profiles.ts";
 import { BindCluster } from "./bindCluster.ts";
-import { type Call, Waylaid } from "./waylaid.ts";
+import { type Call, InterceptedApi } from "./interceptedApi.ts";
 
 const half = { "gpu-fraction": "0.5" };
 const queued = { labels: { "kai.scheduler/queue": "default-queue" } };
@@ -19,7 +19,7 @@ const whole = (gpus: number) => ({
 
 async function both(pools?: readonly string[]) {
   const cluster = await BindCluster.create(pools);
-  const way = new Waylaid();
+  const way = new InterceptedApi();
   await cluster.startBinder();
   await cluster.startScheduler((kube) => way.of(kube));
   return { cluster, way };
@@ -216,7 +216,7 @@ describe("the scheduler", () => {
     const early = refusals;
     await cluster.run(60);
     expect(refusals).toBeGreaterThan(1);
-    // At the pace of its cycles it would have been hundreds.
+    // Without back-off it would have been hundreds.
     expect(refusals - early).toBeLessThan(20);
     expect(named(cluster, "cursed")?.spec?.nodeName).toBeUndefined();
   });
@@ -262,12 +262,12 @@ test("groups deleted before their sums were reported leave nothing behind", asyn
 
 test("the reasons of deleted groups are dropped, however many there were", () => {
   const pushed: string[] = [];
-  const book = new ReasonBook((id) => pushed.push(id));
+  const book = new PendingReasons((id) => pushed.push(id));
   const verdict = { reason: "PodSchedulingErrors", message: "no room", cure: "" } as const;
   for (let round = 0; round < 500; round++)
     book.note(String(round), [{ id: `default/g${round}`, verdict, waiting: `p${round}` }]);
   expect(book.size).toBe(1);
   expect(book.get("default/g498")).toBeUndefined();
-  // Told twice each: when its reason came, and when it went.
+  // Reported twice each: when its reason was set, and when it was removed.
   expect(pushed).toHaveLength(999);
 });

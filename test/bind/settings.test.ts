@@ -1,4 +1,4 @@
-/** What an installation says about the binder, by flags and in KAI's Config, as it arrives at reservations. */
+/** Settings of the binder, by flags and KAI's Config, and their effect on reservations. */
 import { expect, test } from "vitest";
 import { binderSettingsOf, withKaiConfig } from "../../src/cli/cluster/binderSettings.ts";
 import { controlPlane } from "../../src/control/assembly/controlPlane.ts";
@@ -56,7 +56,7 @@ test("flags win over kai-config, field by field", async () => {
 
 const fault = "spec.binder.maxConcurrentReconciles: Invalid value: 0: must be a whole number from 1 to 10000";
 
-test("a Config that makes no sense is refused with its field when it is written", async () => {
+test("an invalid Config is refused with its field when it is written", async () => {
   await expect(configured({ maxConcurrentReconciles: 0 })).rejects.toThrow(fault);
 });
 
@@ -67,14 +67,14 @@ test("a Config that was stored before validation existed is refused at the start
   await expect(read).rejects.toMatchObject({ code: "binder-setting-invalid", message: `kai-config: ${fault}` });
 });
 
-test("a Config that cannot be read is not taken for none", async () => {
+test("a Config that cannot be read is an error", async () => {
   const cluster = await configured({ resourceReservation: { image } });
   cluster.kube.faults = { before: () => refused("Unavailable", "down") };
   const read = withKaiConfig({}, cluster.kube);
   await expect(read).rejects.toMatchObject({ code: "kai-config-unreadable" });
 });
 
-test("a flag that makes no sense is refused by its name", () => {
+test("an invalid flag is refused by its name", () => {
   expect(() => binderSettingsOf({ binderWorkers: "many" })).toThrow(
     '--binder-workers: Invalid value: "many": must be a whole number from 1 to 10000',
   );

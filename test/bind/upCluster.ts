@@ -77,7 +77,7 @@ export class UpCluster {
     while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 50));
   }
 
-  /** As a machine that loses its power: nothing is finished, nothing is told. */
+  /** Kills the process, as in a power loss. */
   async kill(): Promise<void> {
     this.kube?.close();
     const { child } = this;

@@ -9,7 +9,7 @@ import { podsRef as pods, sharedPod, UpCluster } from "./upCluster.ts";
 
 const nodes = builtin.Node;
 
-describe("muster why, of a pod that asks for a share", () => {
+describe("muster why, of a pod that requests a GPU share", () => {
   const up = new UpCluster();
   const conditionOf = async (name: string): Promise<string | undefined> =>
     (await up.pod(name))?.status?.conditions?.find(({ type }) => type === "PodScheduled")?.message;
@@ -27,7 +27,7 @@ describe("muster why, of a pod that asks for a share", () => {
     await up.share("silent", "0.5");
     const { message, cure, text } = await up.why("default/silent", "DeviceNotReported");
     expect(message).toMatch(
-      /^node t4-0 (runs|starts) the reservation gpu-reservation-[0-9a-f]{16} of group \S+, and has not said/,
+      /^node t4-0 (runs|starts) the reservation gpu-reservation-[0-9a-f]{16} of group \S+, and has not reported/,
     );
     expect(cure).toContain("kai-resource-reservation");
     expect(cure).toContain("run.ai/reserve_for_gpu_index");
@@ -46,15 +46,15 @@ describe("muster why, of a pod that asks for a share", () => {
     await up.share("late", "0.5");
     const { message, cure } = await up.why("default/late", "NoGpuWithRoom");
     expect(message).toBe(
-      "pod default/late asks for 0.50 of a GPU, and no GPU has that: t4-0 has 4 GPUs, none of them free, and the most that a shared one has left is 0.30",
+      "pod default/late requests 0.50 of a GPU, and no GPU has that: t4-0 has 4 GPUs, none of them free, and the most that a shared one has left is 0.30",
     );
-    expect(cure).toMatch(/^default\/big-\d gone would do, or ask for 0\.30 or less$/);
+    expect(cure).toMatch(/^it would fit with default\/big-\d deleted, or request 0\.30 or less$/);
     await up.until(async () => (await conditionOf("late")) === `${message}. To run: ${cure}`);
     await up.share("small", "0.3");
     await up.until(async () => (await up.pod("small"))?.status?.phase === "Running");
   });
 
-  test("says that a GPU has room and its node has not, and which resource is short", async () => {
+  test("says that a GPU has room and its node lacks another resource, and which", async () => {
     await up.api.delete({ ...pods, namespace: "default", name: "big-0" }, { gracePeriodSeconds: 1 });
     await up.api.delete({ ...pods, namespace: "default", name: "late" }, { gracePeriodSeconds: 0 });
     await up.until(async () => (await up.pod("big-0")) === undefined);
@@ -67,20 +67,20 @@ describe("muster why, of a pod that asks for a share", () => {
     await up.share("starved", "0.5", { cpu: "4" });
     const { message, cure } = await up.why("default/starved", "NodeFull");
     expect(message).toMatch(
-      /^pod default\/starved asks for 0\.50 of a GPU, for which one node has room on a GPU, but t4-0 lacks \d(\.\d+)? CPU cores$/,
+      /^pod default\/starved requests 0\.50 of a GPU, for which one node has room on a GPU, but t4-0 lacks \d(\.\d+)? CPU cores$/,
     );
     expect(cure).toMatch(/^free \d(\.\d+)? CPU cores on t4-0, or add a node$/);
     await up.until(async () => (await conditionOf("starved")) === `${message}. To run: ${cure}`);
   });
 });
 
-test("muster why, of a workload whose pods are refused, says that sharing is off", async () => {
+test("muster why, of a workload whose pods are refused, says that GPU sharing is disabled", async () => {
   const up = new UpCluster();
   try {
     await up.start("--memory", "--pool", "t4=1", "--no-gpu-sharing");
     const refused = await up.api.create(pods, sharedPod("bare", "0.5") as KubeObject);
     expect(refused).toMatchObject({ ok: false });
-    expect(refused.ok ? "" : refused.message).toContain("sharing of GPUs is switched off");
+    expect(refused.ok ? "" : refused.message).toContain("GPU sharing is disabled");
     const { metadata, spec } = sharedPod("x", "0.5") as {
       metadata: { labels: object; annotations: object };
       spec: object;
@@ -121,5 +121,5 @@ test("a bind that timed out waiting for its node is still the reason afterwards"
   const all = [...cluster.pods(), ...cluster.reservations()];
   const answer = whyShare(failed as Pod, { pods: all, requests: [] });
   expect(answer?.cause).toBe("DeviceNotReported");
-  expect(answer?.message).toContain("and did not say within 40 s which device that is");
+  expect(answer?.message).toContain("and did not report within 40 s which device it holds");
 });

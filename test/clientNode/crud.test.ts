@@ -188,7 +188,7 @@ test("pages of a list are those of its first moment, whatever is written meanwhi
   expect(names).toEqual(Array.from({ length: 25 }, (_, at) => `s-${String(at).padStart(2, "0")}`));
 });
 
-test("a page whose past was forgotten is refused with 410, and the answer says how to go on", async () => {
+test("a page whose revision is compacted is refused with 410 and a continue token", async () => {
   const rbac = running.config.makeApiClient(RbacAuthorizationV1Api);
   const first = await rbac.listClusterRole({ limit: 5 });
   await rbac.createClusterRole({ body: { metadata: { name: "zz-late" }, rules: [] } });

@@ -24,7 +24,7 @@ beforeAll(async () => {
 });
 afterAll(() => running.server.stop());
 
-test("exec into a pod without a node agent ends with an error, not with silence", async () => {
+test("exec into a pod without a node agent fails with an error and does not hang", async () => {
   const exec = new Exec(running.config).exec("default", "p", "c", ["ls"], new PassThrough(), null, null, false);
   await expect(exec).rejects.toMatchObject({
     message: expect.stringMatching(/Unexpected server response: [45]0/) as string,

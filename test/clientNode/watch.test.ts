@@ -54,7 +54,7 @@ async function makeNamespace(config: KubeConfig, name: string): Promise<CoreV1Ap
   return core;
 }
 
-test("a watch tells of every change after its revision, filtered, and ends when the server ends it", async () => {
+test("a watch delivers every change after its revision, filtered, and ends when the server ends it", async () => {
   const { config, server } = running;
   const core = await makeNamespace(config, "watched");
   await server.controllers.idle();
@@ -93,7 +93,7 @@ test("a watch from a compacted revision receives ERROR 410 and nothing else", as
   expect(heard.events).toEqual(["ERROR 410"]);
 });
 
-test("an informer that was away while the past was forgotten misses nothing", async () => {
+test("an informer that was disconnected during a compaction misses nothing", async () => {
   const { config, server } = running;
   const namespace = "informed";
   const core = await makeNamespace(config, namespace);

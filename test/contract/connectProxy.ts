@@ -1,7 +1,7 @@
 import { createServer } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 
-/** An HTTP proxy that passes bytes on for `user:password`, and remembers to whom. */
+/** An HTTP proxy that forwards for `user:password`, and records the targets. */
 export interface ConnectProxy {
   readonly url: string;
   readonly targets: string[];

@@ -1,6 +1,6 @@
+import { httpCluster, inProcessCluster } from "./contractClusters.ts";
 import { kubeApiContract } from "./kubeApi.ts";
-import { httpWorld, inProcessWorld } from "./worlds.ts";
 
-kubeApiContract("in process", inProcessWorld);
-kubeApiContract("over HTTP", () => httpWorld({ tls: false }));
-kubeApiContract("over TLS", () => httpWorld({ tls: true }));
+kubeApiContract("in process", inProcessCluster);
+kubeApiContract("over HTTP", () => httpCluster({ tls: false }));
+kubeApiContract("over TLS", () => httpCluster({ tls: true }));

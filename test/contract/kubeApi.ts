@@ -1,26 +1,23 @@
 /**
- * What every implementation of the KubeApi port owes its callers, as facts. Controllers are written against these
- * facts, tested against the embedded server and run against other people's clusters; here is why that is the same
- * thing.
+ * The contract of the KubeApi port, as facts that every implementation is tested with. Controllers rely on these facts:
+ * they are tested against the embedded server and run against other clusters.
  */
 import { afterAll, beforeAll, describe } from "vitest";
-import type { ContractWorld } from "./contractWorld.ts";
+import type { ContractCluster } from "./contractCluster.ts";
 import { listFacts } from "./listFacts.ts";
 import { objectFacts } from "./objectFacts.ts";
 import { podFacts } from "./podFacts.ts";
 import { watchFacts } from "./watchFacts.ts";
 
-/**
- * Registers the whole suite for one implementation. One world serves all facts; each works in a namespace of its own.
- */
-export function kubeApiContract(name: string, makeWorld: () => Promise<ContractWorld>): void {
+/** Registers the suite for one implementation. One cluster serves all facts; each fact has its own namespace. */
+export function kubeApiContract(name: string, createCluster: () => Promise<ContractCluster>): void {
   describe(`a KubeApi ${name}`, () => {
-    let world: ContractWorld | undefined;
-    const here = (): ContractWorld => world as ContractWorld;
+    let cluster: ContractCluster | undefined;
+    const here = (): ContractCluster => cluster as ContractCluster;
     beforeAll(async () => {
-      world = await makeWorld();
+      cluster = await createCluster();
     });
-    afterAll(() => world?.close());
+    afterAll(() => cluster?.close());
     describe("objects", () => objectFacts(here));
     describe("pods", () => podFacts(here));
     describe("lists", () => listFacts(here));

@@ -1,4 +1,4 @@
-/** The HTTP adapter against the embedded server: lost answers, injected refusals, and who trusts whom. */
+/** The HTTP adapter against the embedded server: lost responses, injected errors, and TLS trust. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,8 +14,8 @@ import type { Clock } from "../../src/ports/clock.ts";
 import type { KubeApi } from "../../src/ports/kubeApi.ts";
 import { ManualClock } from "../../testing/apiserver/manualClock.ts";
 import { type ConnectProxy, startProxy } from "./connectProxy.ts";
-import { at, configMap, configMaps, expectRefused, pod, pods, value, Watched } from "./contractWorld.ts";
-import { httpWorld, silentLog, startServer } from "./worlds.ts";
+import { at, configMap, configMaps, expectRefused, pod, pods, value, Watched } from "./contractCluster.ts";
+import { httpCluster, silentLog, startServer } from "./contractClusters.ts";
 
 const connect = (connection: KubeConnection, clock: Clock = systemClock()): KubeHttp =>
   kubeHttp(connection, { clock, log: silentLog }, { fieldManager: "contract" });
@@ -23,23 +23,23 @@ const connect = (connection: KubeConnection, clock: Clock = systemClock()): Kube
 test.each([{ tls: true }, { tls: false }])(
   "more calls at once than there are connections are all answered: those that wait take connections that are free again (TLS: $tls)",
   async (how) => {
-    const world = await httpWorld(how);
+    const cluster = await httpCluster(how);
     try {
       const names = Array.from({ length: 300 }, (_, at) => `crowd-${at}`);
-      const made = await Promise.all(names.map((name) => world.api.create(configMaps, configMap("default", name))));
+      const made = await Promise.all(names.map((name) => cluster.api.create(configMaps, configMap("default", name))));
       expect(made.filter(({ ok }) => ok)).toHaveLength(names.length);
     } finally {
-      await world.close();
+      await cluster.close();
     }
   },
 );
 
 describe("a write whose answer is lost", () => {
-  let world: Awaited<ReturnType<typeof httpWorld>>;
+  let cluster: Awaited<ReturnType<typeof httpCluster>>;
   beforeAll(async () => {
-    world = await httpWorld({ tls: false });
+    cluster = await httpCluster({ tls: false });
   });
-  afterAll(() => world.close());
+  afterAll(() => cluster.close());
 
   type Write = (api: KubeApi, before: KubeObject) => Promise<Outcome<unknown>>;
   type Check = (api: KubeApi, name: string) => Promise<boolean>;
@@ -68,18 +68,18 @@ describe("a write whose answer is lost", () => {
     ["bind", "create", (api, { metadata }) => api.bind(ref(metadata.name), { node: "n1", uid: metadata.uid }), bound],
     ["evict", "create", (api, { metadata }) => api.evict(ref(metadata.name)), gone],
   ])("%s is Unknown, and took effect all the same", async (name, verb, write, happened) => {
-    const before = value(await world.api.create(pods, pod("default", `lost-${name}`)));
-    const disarm = world.server.faults.arm({ verb, resource: "pods", times: 1, breakAfter: true });
-    expectRefused(await write(world.api, before), "Unknown");
+    const before = value(await cluster.api.create(pods, pod("default", `lost-${name}`)));
+    const disarm = cluster.server.faults.arm({ verb, resource: "pods", times: 1, breakAfter: true });
+    expectRefused(await write(cluster.api, before), "Unknown");
     disarm();
-    expect(await happened(world.api, before.metadata.name)).toBe(true);
+    expect(await happened(cluster.api, before.metadata.name)).toBe(true);
   });
 
   test("create is Unknown, and took effect all the same: the second try is AlreadyExists", async () => {
-    const disarm = world.server.faults.arm({ verb: "create", times: 1, breakAfter: true });
-    expectRefused(await world.api.create(configMaps, configMap("default", "lost")), "Unknown");
+    const disarm = cluster.server.faults.arm({ verb: "create", times: 1, breakAfter: true });
+    expectRefused(await cluster.api.create(configMaps, configMap("default", "lost")), "Unknown");
     disarm();
-    expectRefused(await world.api.create(configMaps, configMap("default", "lost")), "AlreadyExists");
+    expectRefused(await cluster.api.create(configMaps, configMap("default", "lost")), "AlreadyExists");
   });
 
   test.each<[409 | 410 | 429 | 500 | 503 | 504, RefusalReason]>([
@@ -91,36 +91,36 @@ describe("a write whose answer is lost", () => {
     [504, "Unknown"],
   ])("a create that is answered with %i is %s, and is not sent again", async (code, reason) => {
     const fault = { verb: "create", resource: "configmaps", times: 2, code };
-    const disarm = world.server.faults.arm(fault);
-    const outcome = await world.api.create(configMaps, configMap("default", `refused-${code}`));
+    const disarm = cluster.server.faults.arm(fault);
+    const outcome = await cluster.api.create(configMaps, configMap("default", `refused-${code}`));
     disarm();
     expectRefused(outcome, reason);
     if (code === 429 && !outcome.ok) expect(outcome.retryAfterMs).toBe(1_000);
     expect(fault.times).toBe(1);
-    expectRefused(await world.api.get(at(configMaps, "default", `refused-${code}`)), "NotFound");
+    expectRefused(await cluster.api.get(at(configMaps, "default", `refused-${code}`)), "NotFound");
   });
 
-  test("a large list travels packed and arrives whole", async () => {
+  test("a large list is compressed and complete", async () => {
     const text = "x".repeat(60_000);
     for (let n = 0; n < 5; n++)
-      value(await world.api.create(configMaps, configMap("default", `big-${n}`, { data: { text } })));
-    const { items } = value(await world.api.list(configMaps, { namespace: "default" }));
+      value(await cluster.api.create(configMaps, configMap("default", `big-${n}`, { data: { text } })));
+    const { items } = value(await cluster.api.list(configMaps, { namespace: "default" }));
     expect(items.filter(({ metadata }) => metadata.name.startsWith("big-"))).toHaveLength(5);
   });
 });
 
-describe("a proxy on the way", () => {
+describe("an HTTP proxy", () => {
   let proxy: ConnectProxy;
   beforeAll(async () => {
     proxy = await startProxy();
   });
   afterAll(() => proxy.close());
 
-  test.each([false, true])("passes calls and watches on (TLS: %s)", async (tls) => {
+  test.each([false, true])("forwards calls and watches (TLS: %s)", async (tls) => {
     const { server, admin } = await startServer({ tls });
     const kube = connect({ ...admin, proxy: proxy.url });
-    const world = { api: kube } as unknown as ConstructorParameters<typeof Watched>[0];
-    const watched = new Watched(world, configMaps, { namespace: "default", sendInitialEvents: true });
+    const cluster = { api: kube } as unknown as ConstructorParameters<typeof Watched>[0];
+    const watched = new Watched(cluster, configMaps, { namespace: "default", sendInitialEvents: true });
     await watched.untilComplete();
     for (let n = 0; n < 5; n++) value(await kube.create(configMaps, configMap("default", `by-proxy-${n}`)));
     await watched.untilNamed("by-proxy-4");
@@ -135,7 +135,7 @@ describe("a proxy on the way", () => {
     await server.stop();
   });
 
-  test("that refuses, is down, or leads to an untrusted server, makes calls Unavailable: nothing was sent", async () => {
+  test("that refuses, is down, or forwards to an untrusted server, makes calls Unavailable: nothing was sent", async () => {
     const { server, admin } = await startServer({ tls: true });
     const wrong = new URL(proxy.url);
     wrong.username = "nobody";
@@ -176,25 +176,25 @@ describe("trust", () => {
     return outcome;
   }
 
-  test("the kubeconfig that the server writes leads to it", async () => {
+  test("the kubeconfig that the server writes connects to it", async () => {
     const path = join(folder, "config");
     writeFileSync(path, server.kubeconfig);
     expect((await listed(await loadKubeconfig({ path }))).ok).toBe(true);
   });
 
-  test("a server whose authority we do not know gets no request: Unavailable", async () => {
+  test("a server with an unknown certificate authority gets no request: Unavailable", async () => {
     const { authority: _, ...unknown } = admin;
     const outcome = await listed(unknown);
     expectRefused(outcome, "Unavailable");
     if (!outcome.ok) expect(outcome.message).toMatch(/certificate/);
   });
 
-  test("a server by another name is not the one we look for, unless the name is said", async () => {
+  test("a server with another name in its certificate gets no request, unless that name is configured", async () => {
     expectRefused(await listed({ ...admin, serverName: "other.example.com" }), "Unavailable");
     expect((await listed({ ...admin, serverName: "kubernetes.default.svc" })).ok).toBe(true);
   });
 
-  test("a client without verification reaches it all the same", async () => {
+  test("a client without verification connects", async () => {
     const { authority: _, ...unknown } = admin;
     expect((await listed({ ...unknown, insecure: true })).ok).toBe(true);
   });
@@ -208,7 +208,7 @@ describe("trust", () => {
     expectRefused(await listed(withToken("wrong")), "Unauthorized");
   });
 
-  test("a key that is none makes calls Unauthorized, and nothing throws", async () => {
+  test("an invalid key makes calls Unauthorized, and nothing throws", async () => {
     expectRefused(
       await listed({ ...admin, credentials: fixedCredentials({ certificate: "x", key: "y" }) }),
       "Unauthorized",
@@ -230,11 +230,11 @@ describe("trust", () => {
     kube.close();
   });
 
-  test("a server that stops ends its watches, and afterwards nothing listens", async () => {
+  test("a server that stops ends its watches and closes its port", async () => {
     const other = await startServer({ tls: true });
     const kube = connect(other.admin);
-    const world = { api: kube } as unknown as ConstructorParameters<typeof Watched>[0];
-    const watched = new Watched(world, configMaps, { sendInitialEvents: true });
+    const cluster = { api: kube } as unknown as ConstructorParameters<typeof Watched>[0];
+    const watched = new Watched(cluster, configMaps, { sendInitialEvents: true });
     await watched.untilComplete();
     await other.server.stop();
     await watched.until(({ ends }) => ends.length > 0);

@@ -3,7 +3,7 @@ import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { KubeList, ListOptions } from "../../src/ports/kubeApi.ts";
 import {
   at,
-  type ContractWorld,
+  type ContractCluster,
   configMap,
   configMaps,
   expectRefused,
@@ -12,21 +12,21 @@ import {
   pod,
   pods,
   value,
-} from "./contractWorld.ts";
+} from "./contractCluster.ts";
 import { ownNamespace } from "./ownNamespace.ts";
 
-export function listFacts(world: () => ContractWorld): void {
-  const own = ownNamespace("lists", world);
+export function listFacts(cluster: () => ContractCluster): void {
+  const own = ownNamespace("lists", cluster);
   const make = async (name: string, metadata: object = {}, more: object = {}): Promise<KubeObject> =>
-    value(await world().api.create(configMaps, configMap(own(), name, more, metadata)));
-  // Namespaces get a config map of the cluster's own; facts are about ours.
+    value(await cluster().api.create(configMaps, configMap(own(), name, more, metadata)));
+  // Every namespace has `kube-root-ca.crt`, which the facts leave out.
   const ours = { labelSelector: "ours" };
   const label = (more: object = {}) => ({ labels: { ours: "yes", ...more } });
   const list = async (options: ListOptions): Promise<KubeList> =>
-    value(await world().api.list(configMaps, { namespace: own(), ...ours, ...options }));
+    value(await cluster().api.list(configMaps, { namespace: own(), ...ours, ...options }));
   const names = ({ items }: KubeList): string[] => items.map((item) => item.metadata.name);
 
-  test("a list has whole objects in the order of their names, and the revision it was read at", async () => {
+  test("a list has complete objects in the order of their names, and its revision", async () => {
     const b = await make("b", label());
     const a = await make("a", label());
     const found = await list({});
@@ -35,7 +35,7 @@ export function listFacts(world: () => ContractWorld): void {
     expect(found.continueToken).toBeUndefined();
   });
 
-  test("items say their kind, although lists on the wire do not repeat it", async () => {
+  test("items have their kind, although items of a list over HTTP do not", async () => {
     await make("a", label());
     expect((await list({})).items).toMatchObject([{ apiVersion: "v1", kind: "ConfigMap" }]);
   });
@@ -48,9 +48,9 @@ export function listFacts(world: () => ContractWorld): void {
 
   test("without a namespace a list spans all of them", async () => {
     await make("a", { labels: { only: own() } });
-    const found = value(await world().api.list(configMaps, { labelSelector: `only=${own()}` }));
+    const found = value(await cluster().api.list(configMaps, { labelSelector: `only=${own()}` }));
     expect(names(found)).toEqual(["a"]);
-    const all = value(await world().api.list(namespaces));
+    const all = value(await cluster().api.list(namespaces));
     expect(names(all)).toContain(own());
   });
 
@@ -71,13 +71,13 @@ export function listFacts(world: () => ContractWorld): void {
     await make("a", label());
     await make("b", label());
     expect(names(await list({ fieldSelector: "metadata.name=b" }))).toEqual(["b"]);
-    const { uid } = value(await world().api.create(pods, pod(own(), "p"))).metadata;
-    value(await world().api.create(pods, pod(own(), "q")));
-    value(await world().api.bind(at(pods, own(), "p"), { node: "n-of-p", uid }));
+    const { uid } = value(await cluster().api.create(pods, pod(own(), "p"))).metadata;
+    value(await cluster().api.create(pods, pod(own(), "q")));
+    value(await cluster().api.bind(at(pods, own(), "p"), { node: "n-of-p", uid }));
     const bound = { namespace: own(), fieldSelector: "spec.nodeName=n-of-p" };
-    expect(names(value(await world().api.list(pods, bound)))).toEqual(["p"]);
+    expect(names(value(await cluster().api.list(pods, bound)))).toEqual(["p"]);
     const unbound = { namespace: own(), fieldSelector: "spec.nodeName=" };
-    expect(names(value(await world().api.list(pods, unbound)))).toEqual(["q"]);
+    expect(names(value(await cluster().api.list(pods, unbound)))).toEqual(["q"]);
   });
 
   test.each<[string, ListOptions]>([
@@ -87,15 +87,15 @@ export function listFacts(world: () => ContractWorld): void {
     ["a revision that is no number", { resourceVersion: "soon" }],
     ["an exact revision that is not given", { resourceVersionMatch: "Exact" }],
   ])("%s is Invalid", async (_, options) => {
-    expectRefused(await world().api.list(configMaps, { namespace: own(), ...options }), "Invalid");
+    expectRefused(await cluster().api.list(configMaps, { namespace: own(), ...options }), "Invalid");
   });
 
-  test("pages give every object once, as of one moment, whatever is written in between", async () => {
+  test("pages have every object once, at one revision, whatever is written in between", async () => {
     for (const name of ["a", "b", "c", "d", "e"]) await make(name, label());
     const first = await list({ limit: 2 });
     expect(names(first)).toEqual(["a", "b"]);
     await make("bb", label());
-    value(await world().api.delete(at(configMaps, own(), "d")));
+    value(await cluster().api.delete(at(configMaps, own(), "d")));
     const { continueToken = "" } = first;
     const second = await list({ limit: 2, continueToken });
     const third = await list({ limit: 2, continueToken: second.continueToken ?? "" });
@@ -104,27 +104,27 @@ export function listFacts(world: () => ContractWorld): void {
     expect(third.continueToken).toBeUndefined();
   });
 
-  test("a list at an exact revision shows the past; a list not older than it shows the present", async () => {
+  test("a list at an exact revision has the objects of that revision; a list not older than it has the current ones", async () => {
     const old = await make("a", label(), { data: { step: "1" } });
     const { resourceVersion } = old.metadata;
-    const next = value(await world().api.update(at(configMaps, own(), "a"), { ...old, data: { step: "2" } }));
+    const next = value(await cluster().api.update(at(configMaps, own(), "a"), { ...old, data: { step: "2" } }));
     const then = await list({ resourceVersion, resourceVersionMatch: "Exact" });
     expect(then).toEqual({ revision: resourceVersion, items: [old] });
     const now = await list({ resourceVersion, resourceVersionMatch: "NotOlderThan" });
     expect(now.items).toEqual([next]);
   });
 
-  test("the past that was forgotten is Expired, in lists at a revision and in pages begun there", async ({ skip }) => {
-    needsServer(world(), skip);
+  test("a compacted revision is Expired, in lists at it and in pages begun there", async ({ skip }) => {
+    needsServer(cluster(), skip);
     const { resourceVersion } = (await make("a", label())).metadata;
     await make("b", label());
     const { continueToken = "" } = await list({ limit: 1 });
     await make("c", label());
-    world().compact();
+    cluster().compact();
     const scope = { namespace: own(), ...ours };
     const exact = { ...scope, resourceVersion, resourceVersionMatch: "Exact" } as const;
-    expectRefused(await world().api.list(configMaps, exact), "Expired");
-    expectRefused(await world().api.list(configMaps, { ...scope, continueToken }), "Expired");
+    expectRefused(await cluster().api.list(configMaps, exact), "Expired");
+    expectRefused(await cluster().api.list(configMaps, { ...scope, continueToken }), "Expired");
     expect(names(await list({}))).toEqual(["a", "b", "c"]);
   });
 

@@ -3,28 +3,28 @@ import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { Resource } from "../../src/model/objects/resource.ts";
 import type { RefusalReason } from "../../src/model/outcome.ts";
 import type { Watch, WatchOptions } from "../../src/ports/kubeApi.ts";
-import { at, type ContractWorld, configMap, configMaps, needsServer, value, Watched } from "./contractWorld.ts";
+import { at, type ContractCluster, configMap, configMaps, needsServer, value, Watched } from "./contractCluster.ts";
 import { ownNamespace } from "./ownNamespace.ts";
 
-export function watchFacts(world: () => ContractWorld): void {
-  const own = ownNamespace("watches", world);
+export function watchFacts(cluster: () => ContractCluster): void {
+  const own = ownNamespace("watches", cluster);
   const labels = { ours: "yes" };
   const make = async (name: string, more: object = {}): Promise<KubeObject> =>
-    value(await world().api.create(configMaps, configMap(own(), name, more, { labels })));
+    value(await cluster().api.create(configMaps, configMap(own(), name, more, { labels })));
   const update = async (object: KubeObject, change: object): Promise<KubeObject> =>
-    value(await world().api.update(at(configMaps, own(), object.metadata.name), { ...object, ...change }));
+    value(await cluster().api.update(at(configMaps, own(), object.metadata.name), { ...object, ...change }));
   const relabel = async (name: string, value_: string): Promise<KubeObject> => {
     const body = { metadata: { labels: { ours: value_ } } };
-    return value(await world().api.patch(at(configMaps, own(), name), { type: "merge", body }));
+    return value(await cluster().api.patch(at(configMaps, own(), name), { type: "merge", body }));
   };
   const remove = async (name: string): Promise<void> => {
-    value(await world().api.delete(at(configMaps, own(), name)));
+    value(await cluster().api.delete(at(configMaps, own(), name)));
   };
-  // Namespaces get a config map of the cluster's own; facts are about ours.
+  // Every namespace has `kube-root-ca.crt`, which the facts leave out.
   const watch = (options: WatchOptions = {}): Watched =>
-    new Watched(world(), configMaps, { namespace: own(), labelSelector: "ours=yes", ...options });
+    new Watched(cluster(), configMaps, { namespace: own(), labelSelector: "ours=yes", ...options });
 
-  test("a watch with initial events begins with what exists, says when that is complete, and goes on", async () => {
+  test("a watch with initial events delivers existing objects, a bookmark when they are complete, and then changes", async () => {
     const a = await make("a");
     const b = await make("b");
     const watched = watch({ sendInitialEvents: true });
@@ -44,9 +44,9 @@ export function watchFacts(world: () => ContractWorld): void {
     watched.watch.stop();
   });
 
-  test("a watch from a revision tells every later change once and in order", async () => {
+  test("a watch from a revision delivers every later change once and in order", async () => {
     const a = await make("a");
-    const list = value(await world().api.list(configMaps, { namespace: own() }));
+    const list = value(await cluster().api.list(configMaps, { namespace: own() }));
     const changed = await update(a, { data: { step: "2" } });
     await make("b");
     const watched = watch({ resourceVersion: list.revision });
@@ -58,7 +58,7 @@ export function watchFacts(world: () => ContractWorld): void {
     watched.watch.stop();
   });
 
-  test("a watch resumes where another stopped, and nothing is lost or told twice", async () => {
+  test("a watch resumes where another stopped, and no event is lost or delivered twice", async () => {
     const first = watch({ sendInitialEvents: true });
     await first.untilComplete();
     await make("a");
@@ -73,7 +73,7 @@ export function watchFacts(world: () => ContractWorld): void {
     second.watch.stop();
   });
 
-  test("a watch without a revision begins with what exists", async () => {
+  test("a watch without a revision begins with existing objects", async () => {
     await make("a");
     const watched = watch();
     await watched.untilNamed("a");
@@ -83,7 +83,7 @@ export function watchFacts(world: () => ContractWorld): void {
     watched.watch.stop();
   });
 
-  test("the last state of an object that goes comes with the revision of its going", async () => {
+  test("a DELETED event has the last state of the object with the revision of the deletion", async () => {
     const made = await make("a", { data: { key: "value" } });
     const watched = watch({ resourceVersion: made.metadata.resourceVersion });
     await remove("a");
@@ -96,7 +96,7 @@ export function watchFacts(world: () => ContractWorld): void {
     watched.watch.stop();
   });
 
-  test("an object that leaves a selector is DELETED for who watches by it, and ADDED when it comes back", async () => {
+  test("an object that stops matching a selector is DELETED for its watches, and ADDED when it matches again", async () => {
     const made = await make("a");
     const watched = watch({ resourceVersion: made.metadata.resourceVersion });
     const left = await relabel("a", "no");
@@ -115,7 +115,7 @@ export function watchFacts(world: () => ContractWorld): void {
     watched.watch.stop();
   });
 
-  test("a watch by name tells of that object alone", async () => {
+  test("a watch by name delivers only that object", async () => {
     const made = await make("a");
     const resourceVersion = made.metadata.resourceVersion;
     const watched = watch({ resourceVersion, fieldSelector: "metadata.name=b" });
@@ -126,15 +126,15 @@ export function watchFacts(world: () => ContractWorld): void {
     watched.watch.stop();
   });
 
-  test("bookmarks come to a watch that allows them, and to no other", async ({ skip }) => {
-    needsServer(world(), skip);
+  test("bookmarks are sent to a watch that allows them, and to no other", async ({ skip }) => {
+    needsServer(cluster(), skip);
     const { resourceVersion } = (await make("a")).metadata;
     const informed = watch({ resourceVersion, allowBookmarks: true });
     const plain = watch({ resourceVersion });
     await make("b");
     await informed.untilNamed("b");
     await plain.untilNamed("b");
-    world().sendBookmarks();
+    cluster().sendBookmarks();
     await informed.until(({ events }) => events.at(-1)?.type === "BOOKMARK");
     const bookmark = informed.events.at(-1);
     expect(bookmark).toMatchObject({ type: "BOOKMARK", initialEventsEnd: false });
@@ -158,30 +158,30 @@ export function watchFacts(world: () => ContractWorld): void {
     resumed.watch.stop();
   });
 
-  test("a watch from a revision that was forgotten ends as Expired, once and without events", async ({ skip }) => {
-    needsServer(world(), skip);
+  test("a watch from a compacted revision ends as Expired, once and without events", async ({ skip }) => {
+    needsServer(cluster(), skip);
     const { resourceVersion } = (await make("a")).metadata;
     await make("b");
-    world().compact();
+    cluster().compact();
     const watched = watch({ resourceVersion });
     await watched.until(({ ends }) => ends.length > 0);
     expect(watched.ends).toMatchObject([{ ok: false, reason: "Expired" }]);
     expect(watched.events).toEqual([]);
   });
 
-  test("a watch whose time is up ends cleanly, once, and after all its events", async ({ skip }) => {
-    needsServer(world(), skip);
+  test("a watch that times out ends cleanly, once, and after all its events", async ({ skip }) => {
+    needsServer(cluster(), skip);
     const watched = watch({ sendInitialEvents: true });
     await watched.untilComplete();
     await make("a");
-    world().closeWatches();
+    cluster().closeWatches();
     await watched.until(({ ends }) => ends.length > 0);
     expect(watched.ends).toEqual([undefined]);
     expect(watched.story.filter((words) => words !== "BOOKMARK")).toEqual(["ADDED a"]);
   });
 
-  test("after stop() nothing is told, not even the end", async ({ skip }) => {
-    needsServer(world(), skip);
+  test("after stop() nothing is delivered, not even the end", async ({ skip }) => {
+    needsServer(cluster(), skip);
     const stopped = watch({ sendInitialEvents: true });
     const other = watch({ sendInitialEvents: true });
     await stopped.untilComplete();
@@ -193,14 +193,14 @@ export function watchFacts(world: () => ContractWorld): void {
     await writing;
     await make("b");
     await other.untilNamed("b");
-    world().closeWatches();
+    cluster().closeWatches();
     await other.until(({ ends }) => ends.length > 0);
     expect(stopped.events).toHaveLength(toldAtStop);
     expect(toldAtStop - told).toBeLessThanOrEqual(1);
     expect(stopped.ends).toEqual([]);
   });
 
-  test("a watch that is stopped at once tells nothing", async () => {
+  test("a watch that is stopped at once delivers nothing", async () => {
     await make("a");
     const stopped = watch({ sendInitialEvents: true });
     stopped.watch.stop();
@@ -216,13 +216,13 @@ export function watchFacts(world: () => ContractWorld): void {
     ["while it begins with what exists", () => ({ sendInitialEvents: true })],
     ["while it catches up", (before) => ({ resourceVersion: before })],
   ])("a sink may stop its watch from within %s, and that event is its last", async (_, options) => {
-    const before = value(await world().api.list(configMaps, { namespace: own() })).revision;
+    const before = value(await cluster().api.list(configMaps, { namespace: own() })).revision;
     await make("a");
     await make("b");
     const names: string[] = [];
     const held: { watch?: Watch } = {};
     const stopped = new Promise<void>((resolve) => {
-      held.watch = world().api.watch(
+      held.watch = cluster().api.watch(
         configMaps,
         { namespace: own(), labelSelector: "ours=yes", ...options(before) },
         {
@@ -242,7 +242,7 @@ export function watchFacts(world: () => ContractWorld): void {
     expect(names).toEqual(["a"]);
   });
 
-  test("writers at the same time: a watch tells each of their writes, by growing revision", async () => {
+  test("a watch delivers each write of concurrent writers, in order of revision", async () => {
     const watched = watch({ sendInitialEvents: true });
     await watched.untilComplete();
     const writers = Array.from({ length: 6 }, async (_, writer) => {
@@ -278,23 +278,23 @@ export function watchFacts(world: () => ContractWorld): void {
     ["a label selector that cannot be read", "Invalid", configMaps, { labelSelector: "a in (" }],
     ["a field that cannot be selected by", "Invalid", configMaps, { fieldSelector: "spec.colour=red" }],
   ])("a watch for %s ends as %s", async (_, reason, kind, options) => {
-    const watched = new Watched(world(), kind, options);
+    const watched = new Watched(cluster(), kind, options);
     await watched.until(({ ends }) => ends.length > 0);
     expect(watched.ends).toMatchObject([{ ok: false, reason }]);
     expect(watched.events).toEqual([]);
   });
 
-  test("a watch for a revision that is no number ends, and not as Expired: a new list would not help", async () => {
-    const watched = new Watched(world(), configMaps, { resourceVersion: "soon" });
+  test("a watch from a revision that is no number ends, and not as Expired: a new list would not help", async () => {
+    const watched = new Watched(cluster(), configMaps, { resourceVersion: "soon" });
     await watched.until(({ ends }) => ends.length > 0);
-    // kube-apiserver says no reason.
+    // kube-apiserver gives no reason.
     const [end] = watched.ends;
     expect(end?.ok === false && ["Invalid", "Unknown"].includes(end.reason)).toBe(true);
     expect(watched.events).toEqual([]);
   });
 
-  test("a watch by somebody without the right ends as Forbidden", async () => {
-    const watched = new Watched(world(), configMaps, { namespace: own() }, world().stranger);
+  test("a watch by a user without the right ends as Forbidden", async () => {
+    const watched = new Watched(cluster(), configMaps, { namespace: own() }, cluster().stranger);
     await watched.until(({ ends }) => ends.length > 0);
     expect(watched.ends).toMatchObject([{ ok: false, reason: "Forbidden" }]);
   });

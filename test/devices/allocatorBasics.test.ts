@@ -558,7 +558,7 @@ test("a slice whose selector cannot be parsed ends the attempt", () => {
   });
 });
 
-test("shares of a device that became dedicated keep it from being given away", () => {
+test("a device that became dedicated is not allocated while it has shares", () => {
   checkCase({
     name: "",
     claims: [one],

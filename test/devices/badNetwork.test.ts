@@ -47,12 +47,13 @@ test("a device that was chosen for a pod whose claim cannot be written goes to t
   for (const name of ["x", "y"]) {
     await cluster.claim(name);
     await cluster.pod(name, { claim: name });
+    await cluster.run(1);
   }
   await cluster.run(10);
   expect(cluster.phases().slice(-2)).toEqual(["x waits", "y waits"]);
   cluster.kube.faults.before = (verb, what) =>
     verb === "update" && what === "resourceclaims x" ? refused("Unavailable", "too busy") : undefined;
-  // Both are woken; x is first, and its BindRequest keeps the device while y looks.
+  // Both are enqueued; x is older, and its BindRequest keeps the device while y is tried.
   await cluster.api.delete("/pods", "default/p0");
   await cluster.run(60);
   expect(cluster.phases().slice(-2)).toEqual(["x waits", "y waits"]);
@@ -61,14 +62,14 @@ test("a device that was chosen for a pod whose claim cannot be written goes to t
   expect(cluster.phases().slice(-1)).toEqual(["y Running"]);
 });
 
-test("an allocation that a predecessor has sent misses when it lands late", async () => {
+test("an allocation of an earlier leader conflicts when it lands late", async () => {
   const predecessor = await DevicesCluster.start();
   await predecessor.claim("theirs");
   await predecessor.stop();
   await predecessor.api.edit("resource.k8s.io/resourceclaims", "default/theirs", (claim) => {
     claim.metadata.finalizers = [protection];
   });
-  // As the predecessor saw it when it decided, before it died.
+  // As the earlier leader read it for its decision, before it crashed.
   const [seen] = predecessor.claims();
   const cluster = await DevicesCluster.on(predecessor.api);
   await cluster.claim("ours");
@@ -103,7 +104,7 @@ test("a new leader allocates nothing before its watch has shown earlier allocati
   expect(cluster.given()).toEqual(["ours h100-0/gpu-1", "theirs h100-0/gpu-0"]);
 });
 
-test("a bind that lands late misses when the claim that it was for has been given back", async () => {
+test("a bind that lands late conflicts when its claim has been deallocated", async () => {
   const cluster = await DevicesCluster.start({ pools: ["h100=2"] });
   await cluster.claim("c");
   const send = cluster.kube.bind;
@@ -121,7 +122,7 @@ test("a bind that lands late misses when the claim that it was for has been give
   await cluster.api.edit("/nodes", "h100-0", (node) => {
     (node as { spec?: object }).spec = { ...(node as { spec?: object }).spec, unschedulable: true };
   });
-  // The request ends, and nothing else says that the bind was given up.
+  // Only the end of the BindRequest shows that the bind was given up.
   await cluster.api.delete("scheduling.run.ai/bindrequests", "default/a");
   await cluster.run(60);
   expect(landed).toMatchObject({ ok: false, reason: "Conflict" });
@@ -158,7 +159,7 @@ test("a pod keeps its device when the taint is removed while its eviction is in 
   await cluster.run(5);
   const list: KubeApi["list"] = cluster.kube.list.bind(cluster.kube);
   let looks = 0;
-  // The last look before it goes: until the answer is here, the rule is gone and the watch has said so.
+  // The last read before the eviction: by the time of its answer the rule is deleted and the watch has delivered that.
   cluster.kube.list = async (ref, options) => {
     const found = await list(ref, options);
     if (ref.plural === "pods" && looks++ === 0) await cluster.api.delete("resource.k8s.io/devicetaintrules", "broken");

@@ -1,6 +1,6 @@
 /**
- * A simulated node has the last word: whatever a scheduler decides, one of its GPUs is with a pod of the device plugin
- * or prepared for a claim.
+ * A simulated node enforces it: whatever a scheduler decides, a GPU is either allocated by the device plugin or
+ * prepared for a claim.
  */
 import { expect, test } from "vitest";
 import type { ResourceSlice } from "../../src/model/kubernetes.generated.ts";
@@ -27,7 +27,7 @@ test("a node refuses a pod for which only GPUs are left that claims have", async
   expect(cluster.phases()).toContain("a Running");
 });
 
-test("a node gives a pod a GPU that no claim has, also where a claim has the first ones", async () => {
+test("a node allocates a GPU that no claim has, also where claims have the first ones", async () => {
   const cluster = await DevicesCluster.start();
   await cluster.claim("three", {
     devices: { requests: [{ name: "gpu", exactly: { deviceClassName: "gpu", count: 3 } }] },

@@ -2,7 +2,8 @@ import { expect } from "vitest";
 import { type AllocationCase, linesOf, nameSelector, node1, runCase } from "../../testing/decide/deviceCluster.ts";
 
 /**
- * Runs a case three times: as a user gets it, without aids and with aids from the start. All three must say the same.
+ * Runs a case three times: as a user gets it, without pruning and with pruning from the start. All three must have the
+ * same result.
  */
 export function checkCase(each: AllocationCase): void {
   const before = JSON.stringify([each.claims, each.slices, each.classes]);

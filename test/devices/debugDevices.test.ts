@@ -1,4 +1,4 @@
-/** `/debug/devices` of the status server: what the process counts as given away. */
+/** `/debug/devices` of the status server: the devices that the process counts as allocated. */
 import { expect, test } from "vitest";
 import { startStatusServer } from "../../src/cli/cluster/statusServer.ts";
 import { Health } from "../../src/control/runtime/health.ts";
@@ -31,7 +31,7 @@ test("claims, devices and the revision are shown as one JSON object", async () =
   expect(shown.revision).toBeGreaterThan(0);
 });
 
-test("a process without devices says so", async () => {
+test("a process without devices reports that", async () => {
   expect(await ask(() => undefined, "/debug/devices")).toMatchObject({ status: 404 });
   expect((await ask(() => undefined, "/nothing")).text).toContain("/debug/devices");
 });

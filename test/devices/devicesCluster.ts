@@ -1,10 +1,10 @@
-/** A cluster in memory with simulated nodes and the devices part, and a clock that the test moves. */
+/** A cluster in memory with simulated nodes and the devices component, and a clock that the test moves. */
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { binderComponent } from "../../src/control/bind/binderComponent.ts";
 import { DeviceCaches } from "../../src/control/devices/deviceCaches.ts";
 import { type DevicesOptions, devicesComponent } from "../../src/control/devices/devicesComponent.ts";
 import { Controllers } from "../../src/control/runtime/controllers.ts";
-import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
+import { MemoryMetrics } from "../../src/control/runtime/memoryMetrics.ts";
 import { schedulerComponent } from "../../src/control/schedule/schedulerComponent.ts";
 import type { DevicesDescription } from "../../src/decide/devices/describeDevices.ts";
 import { fastDelays } from "../../src/kubelet/pods/podPlan.ts";
@@ -30,7 +30,7 @@ export interface DevicesClusterOptions {
 export class DevicesCluster {
   readonly api: TestApi;
   readonly log = new KeptLog();
-  readonly metrics = new MetricsBook();
+  readonly metrics = new MemoryMetrics();
   readonly kube: FaultyKube;
   private readonly controllers: Controllers;
 
@@ -68,7 +68,7 @@ export class DevicesCluster {
     return cluster;
   }
 
-  /** A second process, on a cluster that another one has left. */
+  /** A second process, on the cluster of an earlier one. */
   static async on(api: TestApi, options: DevicesClusterOptions = {}): Promise<DevicesCluster> {
     const cluster = new DevicesCluster(api, options);
     await cluster.begin();
@@ -82,7 +82,7 @@ export class DevicesCluster {
     await this.run(0.5);
   }
 
-  /** What the process counts as given away. */
+  /** The devices that the process counts as allocated. */
   describe(): DevicesDescription | undefined {
     return this.controllers.known(DeviceCaches)?.describe();
   }

@@ -1,4 +1,4 @@
-/** Rows of Kubernetes' own tables of plug-in and controllers that show only on a whole cluster, by their names. */
+/** Rows of Kubernetes' own tables of plug-in and controllers that need a running cluster, by their names. */
 import { describe, expect, test } from "vitest";
 import { refused } from "../../src/model/outcome.ts";
 import { DevicesCluster } from "./devicesCluster.ts";
@@ -87,7 +87,7 @@ describe("extended resources", () => {
     expect(condition?.message).toContain("fits 0 of 1 nodes: 1 node(s) cannot allocate all claims");
   });
 
-  test("non-DRA-extended-resource-name-with-zero-allocatable: no class stands for it, so no claim is made", async () => {
+  test("non-DRA-extended-resource-name-with-zero-allocatable: it has no class, so no claim is created", async () => {
     const cluster = await withExtended();
     await extendedPod(cluster, "a", [{ "example.com/other": "1" }]);
     await cluster.run(10);
@@ -95,7 +95,7 @@ describe("extended resources", () => {
     expect(cluster.claims()).toEqual([]);
   });
 
-  test("extended-resource-name-claim-creation-failure: nothing stays taken, and the next try succeeds", async () => {
+  test("extended-resource-name-claim-creation-failure: no device stays allocated, and the next attempt succeeds", async () => {
     const cluster = await withExtended();
     let refusals = 0;
     cluster.kube.faults.before = (verb, what) => {
@@ -111,7 +111,7 @@ describe("extended resources", () => {
     expect(cluster.claims()).toHaveLength(1);
   });
 
-  test("extended-resource-name-with-resources-fail-patch: the claim of the first try is used by the next", async () => {
+  test("extended-resource-name-with-resources-fail-patch: the claim of the first attempt is used by the next", async () => {
     const cluster = await withExtended();
     let refusals = 0;
     cluster.kube.faults.before = (verb, what) => {
@@ -129,7 +129,7 @@ describe("extended resources", () => {
     );
   });
 
-  test("extended-resource-name-bind-failure: the claim is kept for the pod, and its devices are given away once", async () => {
+  test("extended-resource-name-bind-failure: the claim is kept for the pod, and its devices are allocated once", async () => {
     const cluster = await withExtended();
     let refusals = 0;
     cluster.kube.faults.before = (verb, what) => {
@@ -157,7 +157,7 @@ describe("extended resources", () => {
     expect(devices(cluster)).toEqual([]);
   });
 
-  test("a claim of an earlier try that is on a node where the pod cannot go any more is given back and made anew", async () => {
+  test("a claim of an earlier attempt on a node that the pod can no longer use is deallocated and created again", async () => {
     const cluster = await withExtended(["h100=2"]);
     let first = "";
     cluster.kube.faults.before = (verb) => {
@@ -206,7 +206,7 @@ describe("claims", () => {
     expect(cluster.phases()).toEqual(["a Running"]);
   });
 
-  test("no-such-pod: a pod that is gone before its claim was made gets none", async () => {
+  test("no-such-pod: a pod that is deleted before its claim was created gets none", async () => {
     const cluster = await DevicesCluster.start();
     await cluster.pod("a", { template: "later" });
     await cluster.run(1);
@@ -216,7 +216,7 @@ describe("claims", () => {
     expect(cluster.claims()).toEqual([]);
   });
 
-  test("uses-all-resources: as many pods as devices, all of them run, and no device is given twice", async () => {
+  test("uses-all-resources: as many pods as devices, all of them run, and no device is allocated twice", async () => {
     const cluster = await DevicesCluster.start({ pools: ["h100=3"] });
     await cluster.template("one");
     for (let i = 0; i < 24; i++) await cluster.pod(`p${i}`, { template: "one" });
@@ -227,7 +227,7 @@ describe("claims", () => {
 });
 
 describe("plug-in", () => {
-  test("skip-bind: a decision whose claim vanished is dropped, and its device is free", async () => {
+  test("skip-bind: a decision whose claim was deleted is dropped, and its device is free", async () => {
     const cluster = await DevicesCluster.start();
     await cluster.claim("c");
     cluster.kube.faults.before = (verb, what) =>
@@ -246,7 +246,7 @@ describe("plug-in", () => {
     const all = { devices: { requests: [{ name: "gpu", exactly: { deviceClassName: "gpu", count: 8 } }] } };
     await cluster.claim("mine", all);
     await cluster.claim("theirs", all);
-    // The server does it, and the answer is lost.
+    // The server executes the write, and the answer is lost.
     let lost = 0;
     cluster.kube.faults.after = (verb, what) => {
       if (verb !== "update" || !what.startsWith("resourceclaims mine") || lost++ > 0) return undefined;
@@ -285,7 +285,7 @@ describe("eviction", () => {
     },
   });
 
-  test("evict-pod-rule, evict-pod-resourceclaim-template, evict-many-pods-same-namespace: all users of the device leave", async () => {
+  test("evict-pod-rule, evict-pod-resourceclaim-template, evict-many-pods-same-namespace: all consumers of the device are evicted", async () => {
     const cluster = await DevicesCluster.start();
     await cluster.template("one");
     for (let i = 0; i < 3; i++) await cluster.pod(`p${i}`, { template: "one" });
@@ -363,7 +363,7 @@ describe("eviction", () => {
     expect(cluster.phases()).toEqual(["a Running"]);
   });
 
-  test("cancel-eviction-pod-deletion, evict-wrong-pod-replaced: a namesake is judged by its own claim", async () => {
+  test("cancel-eviction-pod-deletion, evict-wrong-pod-replaced: another pod of the same name is judged by its own claim", async () => {
     const cluster = await DevicesCluster.start({ pools: ["h100=1"] });
     await cluster.template("patient", patient(20));
     await cluster.template("one");
@@ -410,7 +410,7 @@ describe("claims of PodGroups", () => {
     return cluster;
   }
 
-  test("one claim is made for the group, reserved for it once, used by all its pods, and given back with the group", async () => {
+  test("one claim is created for the group, reserved for it once, used by all its pods, and released with the group", async () => {
     const cluster = await start([{ name: "gpu", resourceClaimTemplateName: "one" }]);
     for (const name of ["a", "b", "c"]) await cluster.pod(name, { template: "one" }, grouped);
     await cluster.run(10);
@@ -446,7 +446,7 @@ describe("claims of PodGroups", () => {
     expect(cluster.claims()[0]?.metadata.ownerReferences).toMatchObject([{ kind: "Pod", name: "a" }]);
   });
 
-  test("a pod whose group is not there yet waits for it", async () => {
+  test("a pod whose group does not exist yet waits for it", async () => {
     const cluster = await DevicesCluster.start({ devices: { groupClaims: true } });
     await cluster.template("one");
     await cluster.pod("a", { template: "one" }, grouped);

@@ -1,4 +1,4 @@
-/** What an operator sees of allocations: lines at debug, a summary of the take-over, metrics. */
+/** Diagnostics of allocations: debug log lines, a summary of the take-over, metrics. */
 import { describe, expect, test } from "vitest";
 import { builtin } from "../../src/model/resources.generated.ts";
 import type { KeptLog } from "../../testing/control/keptLog.ts";
@@ -34,7 +34,7 @@ describe("log lines", () => {
     expect(lines(cluster.log, "device allocated").every(({ level }) => level === "debug")).toBe(true);
   });
 
-  test("what was decided is in flight before it is allocated, and leaves the flight afterwards", async () => {
+  test("a decision is in flight before it is allocated, and is removed from in flight afterwards", async () => {
     const cluster = await DevicesCluster.start();
     await podsWithClaims(cluster, 1);
     const ours = cluster.log.lines.map(({ message }) => message).filter((message) => message.startsWith("device "));
@@ -45,7 +45,7 @@ describe("log lines", () => {
     expect(revisions).toEqual([...revisions].sort((a, b) => a - b));
   });
 
-  test("every release has one line, from the component that gave the device back", async () => {
+  test("every release has one line, from the component that deallocated the device", async () => {
     const cluster = await DevicesCluster.start();
     await podsWithClaims(cluster, 8);
     for (let at = 0; at < 8; at++) await cluster.api.delete("/pods", `default/p-${at}`);
@@ -114,7 +114,7 @@ describe("metrics", () => {
     expect(cluster.metrics.value("muster_devices_releases_total", { source: "claim-controller" })).toBe(5);
   });
 
-  test("a search is timed, and one without devices is a refusal with its reason", async () => {
+  test("a search is timed, and one without a result is a refusal with its reason", async () => {
     const cluster = await DevicesCluster.start();
     await podsWithClaims(cluster, 9);
     const text = cluster.metrics.render();

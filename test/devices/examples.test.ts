@@ -1,4 +1,4 @@
-/** The examples about claims do on a cluster what they say: applied as files, seen through the API. */
+/** The examples about claims behave as documented: applied as files, observed through the API. */
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
@@ -30,7 +30,7 @@ test("two containers and a second pod share a claim", async () => {
   expect(cluster.given()).toEqual(["shared-gpu h100-0/gpu-0"]);
 });
 
-test("the first alternative that is there", async () => {
+test("the first available alternative", async () => {
   const cluster = await apply("claim-first-available.yaml");
   expect(cluster.phases()).toEqual(["big-or-two Running"]);
   expect(cluster.claims()[0]?.status?.allocation?.devices?.results?.map(({ request }) => request)).toEqual([
@@ -56,7 +56,7 @@ test("two shares of one card", async () => {
   expect(new Set(results.map(({ shareID }) => shareID)).size).toBe(2);
 });
 
-test("a taint lets the pod in for as long as it is tolerated, and then evicts it", async () => {
+test("a tainted device runs the pod for as long as it tolerates the taint, and then the pod is evicted", async () => {
   const cluster = await apply("claim-taint.yaml");
   await cluster.run(60);
   expect(cluster.phases()).toEqual([]);

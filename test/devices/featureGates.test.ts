@@ -36,8 +36,8 @@ describe("--feature-gates", () => {
   });
 });
 
-describe("a feature that is off", () => {
-  test("DRAExtendedResource: a class stands for no resource, and the pod waits for a device plugin", async () => {
+describe("a disabled feature", () => {
+  test("DRAExtendedResource: no resource has a class, and the pod waits for a device plugin", async () => {
     const pod = async (cluster: DevicesCluster) => {
       await cluster.api.create("resource.k8s.io/deviceclasses", {
         apiVersion: "resource.k8s.io/v1",
@@ -86,7 +86,7 @@ describe("a feature that is off", () => {
     await on.run(5);
     expect(on.given()).toEqual(["a cards/card-0", "b cards/card-0"]);
     await on.stop();
-    // The same cluster, taken over by a process in which the feature is off: what two shares hold is not free.
+    // The same cluster, taken over by a process with the feature disabled: the device of two shares is not free.
     const later = await DevicesCluster.on(on.api, {
       devices: { features: { ...allFeatures, consumableCapacity: false } },
     });

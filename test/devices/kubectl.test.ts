@@ -1,7 +1,4 @@
-/**
- * The examples about claims as a person applies them: the real kubectl, the embedded server, simulated nodes, all
- * components of `up`.
- */
+/** The examples about claims through the real kubectl: the embedded server, simulated nodes, all components of `up`. */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { controlPlane, usualComponents } from "../../src/control/assembly/controlPlane.ts";
@@ -62,7 +59,7 @@ describe.skipIf(!hasKubectl)("kubectl", { timeout: 60_000 }, () => {
     expect(await devicesOf("shared-two-containers")).toEqual(await devicesOf("shared-second-pod"));
   });
 
-  test("the first alternative that is there", async () => {
+  test("the first available alternative", async () => {
     await apply("first-available");
     await runs("big-or-two");
     expect((await devicesOf("big-or-two")).map((each) => each.split(" ")[0])).toEqual(["gpu/two", "gpu/two"]);
@@ -80,7 +77,7 @@ describe.skipIf(!hasKubectl)("kubectl", { timeout: 60_000 }, () => {
     expect(await devicesOf("share-a")).toEqual(await devicesOf("share-b"));
   });
 
-  test("a taint lets the pod in for as long as it is tolerated, and then evicts it", async () => {
+  test("a tainted device runs the pod for as long as it tolerates the taint, and then the pod is evicted", async () => {
     await apply("taint");
     await kubectl("wait", "--for=delete", "pod/evicted", "--timeout=40s");
     await cluster.until(async () =>

@@ -1,7 +1,4 @@
-/**
- * Claims from birth to release on the embedded server, with simulated nodes: everything is seen from outside, through
- * the API.
- */
+/** Claims from creation to release on the embedded server, with simulated nodes, observed through the API. */
 import { expect, test } from "vitest";
 import type { ResourceSlice } from "../../src/model/kubernetes.generated.ts";
 import { DevicesCluster, oneGpu } from "./devicesCluster.ts";
@@ -28,7 +25,7 @@ test("a pod with a template gets a claim, a device, a node, and runs", async () 
   expect(cluster.log.errors).toEqual([]);
 });
 
-test("two pods share one claim, and the device is given back when both are gone", async () => {
+test("two pods share one claim, and the device is deallocated when both are deleted", async () => {
   const cluster = await DevicesCluster.start();
   await cluster.claim("shared");
   await cluster.pod("a", { claim: "shared" });
@@ -84,7 +81,7 @@ test("a device whose pod was deleted by force is not allocated before its node h
   expect(cluster.phases()).toEqual(["new Running"]);
 });
 
-test("when the node is gone, nothing is waited for", async () => {
+test("when the node is deleted, nothing is waited for", async () => {
   const cluster = await DevicesCluster.start({ nodes: { unprepareMs: 3_600_000 } });
   await cluster.claim("c");
   await cluster.pod("a", { claim: "c" });
@@ -102,7 +99,7 @@ test("when the node is gone, nothing is waited for", async () => {
   expect(cluster.given()).toEqual([]);
 });
 
-test("a taint rule drives a pod from its device, and says so; a toleration with seconds delays it", async () => {
+test("a taint rule evicts a pod from its device, and reports it; a toleration with seconds delays it", async () => {
   const cluster = await DevicesCluster.start({ pools: ["h100=2"] });
   await cluster.template("one");
   const tolerant = {
@@ -249,7 +246,7 @@ test("a pod is bound only when its device has been made ready", async () => {
   expect(cluster.log.errors).toEqual([]);
 });
 
-test("a device that cannot be made ready is given back after its failure, and the pod tries again", async () => {
+test("a device that cannot be made ready is deallocated after its failure, and the pod is scheduled again", async () => {
   const cluster = await DevicesCluster.start();
   await bindable(cluster);
   const before = cluster.claims()[0]?.metadata.resourceVersion;
@@ -264,7 +261,7 @@ test("a device that cannot be made ready is given back after its failure, and th
   expect(cluster.phases()).toEqual(["a Running"]);
 });
 
-test("a claim that was allocated where its pod cannot go is given back and allocated again", async () => {
+test("a claim that was allocated where its pod cannot run is deallocated and allocated again", async () => {
   const cluster = await DevicesCluster.start({ pools: ["h100=2"] });
   await cluster.claim("c");
   await cluster.api.edit("resource.k8s.io/resourceclaims", "default/c", (claim) => {
@@ -302,7 +299,7 @@ test("a claim that is deleted while a pod uses it is removed when the pod is gon
   expect(cluster.claims()).toEqual([]);
 });
 
-test("of three nodes the one that offers the earlier alternative is taken, whichever is asked first", async () => {
+test("of three nodes the one with the earlier alternative is chosen, whichever is tried first", async () => {
   const cluster = await DevicesCluster.start({ pools: ["h100=3"] });
   for (const preferred of ["h100-1", "h100-2", "h100-0"]) {
     const [slice] = cluster
@@ -330,7 +327,7 @@ test("of three nodes the one that offers the earlier alternative is taken, which
   expect(cluster.given()).toEqual(["on-h100-0 h100-0/gpu-0", "on-h100-1 h100-1/gpu-0", "on-h100-2 h100-2/gpu-0"]);
 });
 
-test("a pod that is one too many for its claim reports it, and runs when another releases the claim", async () => {
+test("a pod beyond the consumer limit of its claim reports it, and runs when another releases the claim", async () => {
   const cluster = await DevicesCluster.start();
   await cluster.claim("c");
   await cluster.pod("a", { claim: "c" });

@@ -1,6 +1,6 @@
 /**
- * The allocator told again in the simplest way: write down every assignment in the order of exploration, and look at
- * each whole one. It knows nothing of undoing, budgets or aids, and takes as long as it takes.
+ * A brute-force allocator: it enumerates every assignment in the order of the search and checks each complete one,
+ * without backtracking state, budget or pruning.
  */
 import type { Device, ResourceClaim, ResourceSlice } from "../../src/model/kubernetes.generated.ts";
 import { parseQuantity } from "../../src/model/values/quantity.ts";
@@ -108,7 +108,7 @@ function* subsets(items: readonly number[], count: number): Iterable<number[]> {
   }
 }
 
-/** What a device is, whoever else is there. */
+/** The properties of a device, independent of other claims. */
 function serves(option: Option, { device }: Spot, input: OracleInput): boolean {
   return (
     option.expressions.every((expression) => input.selects(expression, device)) &&

@@ -19,10 +19,7 @@ import {
 } from "../../testing/decide/deviceCluster.ts";
 import type { OracleInput } from "./oracle.ts";
 
-/**
- * A small cluster and a few claims that follow from a number; no case is so large that every assignment cannot be
- * listed.
- */
+/** A small cluster and a few claims, derived from a seed; every case is small enough to enumerate all assignments. */
 export function oracleCase(seed: number): { forAllocator: AllocationCase; forOracle: OracleInput } {
   let calls = 0;
   const below = (bound: number): number => seededBelow(bound, "oracle", seed, calls++);
@@ -55,7 +52,7 @@ export function oracleCase(seed: number): { forAllocator: AllocationCase; forOra
       (_, i) => `r${i}`,
     );
     const constraints = chance(40) ? [constraint(below, chance, names)] : [];
-    // Mode All beside a constraint may end everything with an error, which is another question.
+    // Mode All beside a constraint may fail with an error, which the oracle does not cover.
     const mayAll = constraints.length === 0;
     const requests = names.map((name) => requestOf(name, below, chance, { mayAll, withCapacity, withAdmin }));
     claims.push(claim(`claim-${c}`, requests, constraints.length > 0 ? { constraints } : {}));

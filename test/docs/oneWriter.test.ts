@@ -1,7 +1,7 @@
 /**
- * Controllers write by intents alone, so that no precondition and no fence can be forgotten. The compiler holds most of it (a
- * controller's API has no verb that writes); this holds the rest: no call of a verb that writes outside the files below, one
- * sender of intents, and one place that counts, answers and resolves what is in flight.
+ * Controllers write by intents alone, so that no precondition and no fence can be forgotten. The compiler holds most of
+ * it (a controller's API has no verb that writes); this holds the rest: no call of a verb that writes outside the files
+ * below, one sender of intents, and one place that counts, answers and resolves what is in flight.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -18,6 +18,7 @@ const exceptions: Readonly<Record<string, string>> = {
   "control/cache/reachability.ts": "implements the port: notes whether the API answers",
   "control/devices/servedDevices.ts": "implements the port: speaks the version of DRA that the cluster serves",
   "cli/inventory/demo.ts": "the demo's own cloud, which labels its nodes",
+  "cli/cluster/resizePools.ts": "a tool: deletes simulated nodes that `--pool` does not include",
   "cli/cluster/applyManifests.ts": "a tool: applies the demo's manifests as kubectl does",
   "cli/install/installApply.ts": "a tool: applies the installation as kubectl does",
   "cli/install/uninstallObjects.ts": "a tool: removes the installation as kubectl does",
@@ -49,10 +50,10 @@ test("intents are sent by the writer alone", () => {
 });
 
 test("what is in flight is counted, answered and resolved in one place", () => {
-  expect(filesWith(/\b[pP]icture\.(?:decide|restore|send|answer|read|abandon|onEnd)\(/)).toEqual([
+  expect(filesWith(/\b[aA]ssumeCache\.(?:decide|restore|send|answer|read|abandon|onEnd)\(/)).toEqual([
     "control/runtime/inFlightWrites.ts",
   ]);
-  expect(filesWith(/\bnew Ledger\b/)).toEqual(["snapshot/picture.ts"]);
+  expect(filesWith(/\bnew Ledger\b/)).toEqual(["snapshot/assumeCache.ts"]);
 });
 
 test("only what is played has the API with all its verbs from the controller runtime", () => {

@@ -20,6 +20,7 @@ const subRooms: Readonly<Record<string, Readonly<Record<string, readonly string[
     inventory: [],
     schedule: ["bind", "devices", "verify"],
     verify: ["devices"],
+    window: ["devices", "gang", "schedule"],
     workloads: [],
   },
   "src/control": {
@@ -34,6 +35,7 @@ const subRooms: Readonly<Record<string, Readonly<Record<string, readonly string[
     schedule: ["cache", "devices", "runtime"],
     verify: [],
     webhooks: ["cache", "runtime"],
+    window: ["cache", "runtime", "schedule"],
     workloads: ["cache", "runtime"],
   },
 };

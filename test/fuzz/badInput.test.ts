@@ -800,14 +800,6 @@ describe.each<{ about: string; rows: Row[] }>([
         code: 406,
         reason: "NotAcceptable",
       },
-      {
-        name: "an answer in protobuf alone",
-        method: "GET",
-        path: victim,
-        headers: { accept: "application/vnd.kubernetes.protobuf" },
-        code: 406,
-        reason: "NotAcceptable",
-      },
       { name: "protobuf without its mark", headers: protobuf, raw: Buffer.from([1, 2, 3, 4, 5]), ...badRequest },
       {
         name: "protobuf that is cut short",

@@ -1,10 +1,10 @@
-/** What a PodCliqueSet and a topology binding may say: the rules by their numbers, at the API server. */
+/** Validation of PodCliqueSets and topology bindings at the API server. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { createAdmission } from "../../src/apiserver/admission/createAdmission.ts";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { gangDefinitions } from "../../src/model/gang/definitions.ts";
 import { gangHooks } from "../../src/model/gang/hooks.ts";
-import { places } from "../../src/model/gang/keys.ts";
+import { gangResources } from "../../src/model/gang/keys.ts";
 import { defaultGangSettings, type GangSettings } from "../../src/model/gang/settings.ts";
 import type { ClusterTopologyBinding, GroupTemplate, PodCliqueSet } from "../../src/model/gang/types.ts";
 import { copyJson } from "../../src/model/objects/json.ts";
@@ -25,7 +25,7 @@ async function serverWith(settings: Partial<GangSettings> = {}): Promise<{ kube:
     expect(await kube.create(definitions, copyJson(each))).toMatchObject({ ok: true });
   }
   await api.settle();
-  await kube.create(places.ClusterTopologyBinding, binding("grove-topology"));
+  await kube.create(gangResources.ClusterTopologyBinding, binding("grove-topology"));
   return { kube, api };
 }
 
@@ -47,7 +47,7 @@ let made = 0;
 async function create(set: PodCliqueSet, kube = server.kube) {
   made++;
   const named = { ...set, metadata: { ...set.metadata, name: set.metadata.name || `s${made}` } };
-  return kube.create(places.PodCliqueSet, copyJson(named));
+  return kube.create(gangResources.PodCliqueSet, copyJson(named));
 }
 
 const a = clique({ name: "a" });
@@ -67,7 +67,7 @@ describe("defaults", () => {
           replicas: 1,
           template: {
             cliqueStartupType: "CliqueStartupTypeAnyOrder",
-            terminationDelay: "4h",
+            terminationDelay: "4h0m0s",
             headlessServiceConfig: { publishNotReadyAddresses: true },
             cliques: [
               {
@@ -106,7 +106,7 @@ const pack = (required: string, more: object = {}) => ({ topologyName: "grove-to
 describe("refused", () => {
   const long = "x".repeat(43);
   test.each<{ rule: string; set: PodCliqueSet; says: string }>([
-    { rule: "a name that is no DNS subdomain", set: pcs("Bad_Name", [a]), says: "metadata.name" },
+    { rule: "a name that is not a DNS subdomain", set: pcs("Bad_Name", [a]), says: "metadata.name" },
     {
       rule: "negative replicas",
       set: pcs("", [a], { replicas: -1 }),
@@ -150,7 +150,7 @@ describe("refused", () => {
       says: "spec.template.resourceSharing[0].filter: Required",
     },
     {
-      rule: "a filter that names a clique that is not there",
+      rule: "a filter that names a clique that does not exist",
       set: pcs("", [a], { template: { resourceSharing: [share({ filter: { childCliqueNames: ["z"] } })] } }),
       says: "childCliqueNames[0]: Not found",
     },
@@ -161,22 +161,22 @@ describe("refused", () => {
     },
     { rule: "no clique at all", set: pcs("", []), says: "spec.template.cliques: Required" },
     {
-      rule: "a clique name that is no DNS subdomain",
+      rule: "a clique name that is not a DNS subdomain",
       set: pcs("", [clique({ name: "A_b" })]),
       says: "cliques[0].name",
     },
     {
-      rule: "a label that is none",
+      rule: "an invalid label",
       set: pcs("", [clique({ name: "a", more: { labels: { "not a key": "x" } } })]),
       says: "spec.template.cliques[0].labels",
     },
     {
-      rule: "names that do not fit, on the clique",
+      rule: "a clique whose names would be too long",
       set: pcs("set", [clique({ name: long })]),
       says: "spec.template.cliques[0].name: Invalid",
     },
     {
-      rule: "names that do not fit, on the group",
+      rule: "a group whose names would be too long",
       set: pcs("set", [clique({ name: "a" })], { groups: [group({ name: long })] }),
       says: "spec.template.podCliqueScalingGroups[0].name: Invalid",
     },
@@ -188,10 +188,10 @@ describe("refused", () => {
     {
       rule: "two schedulers",
       set: pcs("", [a, clique({ name: "b", pod: { schedulerName: "kai-scheduler" } })]),
-      says: "all cliques have the same scheduler",
+      says: "all cliques must have the same schedulerName",
     },
     {
-      rule: "a scheduler that is not switched on",
+      rule: "a scheduler that is not enabled",
       set: pcs("", [clique({ name: "a", pod: { schedulerName: "volcano" } })]),
       says: "must be one of default-scheduler, kai-scheduler",
     },
@@ -201,7 +201,7 @@ describe("refused", () => {
       says: "spec.replicas: Invalid",
     },
     {
-      rule: "a minimum of none",
+      rule: "a minimum of zero",
       set: pcs("", [clique({ name: "a", min: 0 })]),
       says: "spec.minAvailable: Invalid",
     },
@@ -216,7 +216,7 @@ describe("refused", () => {
       says: "spec.template.cliques[0].spec.startsAfter[0]: Invalid",
     },
     {
-      rule: "a clique that starts after one that is not there",
+      rule: "a clique that starts after one that does not exist",
       set: pcs("", [clique({ name: "a", after: ["z"] })], { template: explicit }),
       says: "startsAfter[0]: Not found",
     },
@@ -226,9 +226,9 @@ describe("refused", () => {
       says: "startsAfter[1]: Duplicate",
     },
     {
-      rule: "a circle",
+      rule: "a cycle",
       set: pcs("", [clique({ name: "a", after: ["b"] }), clique({ name: "b", after: ["a"] })], { template: explicit }),
-      says: "in a circle",
+      says: "in a cycle",
     },
     {
       rule: "scaling below the minimum",
@@ -243,7 +243,7 @@ describe("refused", () => {
       says: "autoScalingConfig.maxReplicas: Invalid",
     },
     {
-      rule: "a group of a clique that is not there",
+      rule: "a group of a clique that does not exist",
       set: pcs("", [a], { groups: [group({ cliqueNames: ["z"] })] }),
       says: "podCliqueScalingGroups[0].cliqueNames[0]: Not found",
     },
@@ -275,9 +275,9 @@ describe("refused", () => {
       says: "spec.template.terminationDelay: Invalid",
     },
     {
-      rule: "a delay that is no duration",
+      rule: "a delay that is not a duration",
       set: pcs("", [a], { template: { terminationDelay: "soon" } }),
-      says: "is no duration",
+      says: "must be a duration",
     },
     {
       rule: "spread constraints",
@@ -297,12 +297,12 @@ describe("refused", () => {
       says: "containers[0].env[1].name: Duplicate",
     },
     {
-      rule: "MNNVL while it is switched off",
+      rule: "MNNVL while it is disabled",
       set: pcs("", [a], { metadata: { annotations: { "grove.io/mnnvl-group": "x" } } }),
-      says: "automatic MNNVL is switched off",
+      says: "automatic MNNVL is not supported",
     },
     {
-      rule: "this project's scheduler without a queue",
+      rule: "kai-scheduler without a queue",
       set: pcs("", [clique({ name: "a", pod: { schedulerName: "kai-scheduler" } })]),
       says: "needs the label kai.scheduler/queue",
     },
@@ -317,7 +317,7 @@ describe("refused", () => {
       says: "pack.required: Invalid",
     },
     {
-      rule: "a set that is packed closer than its clique",
+      rule: "a set with a narrower domain than its clique",
       set: pcs("", [clique({ name: "a", more: { topologyConstraint: pack("zone") } })], {
         template: { topologyConstraint: pack("rack") },
       }),
@@ -348,12 +348,12 @@ describe("refused", () => {
       says: "packDomain is no longer accepted in a scaling group",
     },
     {
-      rule: "a constraint that constrains nothing",
+      rule: "a constraint without a domain",
       set: pcs("", [a], { template: { topologyConstraint: { topologyName: "grove-topology" } } }),
       says: "a topology constraint needs pack",
     },
     {
-      rule: "both ways of saying it",
+      rule: "both forms of a constraint",
       set: pcs("", [a], { template: { topologyConstraint: pack("rack", { packDomain: "rack" }) } }),
       says: "exclude each other",
     },
@@ -371,7 +371,7 @@ describe("refused", () => {
 describe("accepted", () => {
   test.each<{ fact: string; set: PodCliqueSet; warns?: string }>([
     {
-      fact: "startsAfter means nothing without the explicit order",
+      fact: "startsAfter has no effect without the explicit order",
       set: pcs("", [clique({ name: "a", after: ["z"] })]),
     },
     {
@@ -386,7 +386,7 @@ describe("accepted", () => {
       warns: "scaleConfig.maxReplicas",
     },
     {
-      fact: "another restart policy, with a warning that is true",
+      fact: "another restart policy, with a warning",
       set: pcs("", [clique({ name: "a", pod: { restartPolicy: "Never" } })]),
       warns: "restartPolicy",
     },
@@ -408,10 +408,10 @@ describe("accepted", () => {
     expect(await create(set)).toMatchObject({ ok: true });
   });
 
-  test("topology is refused whole where it is switched off", async () => {
+  test("topology constraints are refused where they are disabled", async () => {
     const { kube } = await serverWith({ topologyAware: false });
     const outcome = await create(pcs("", [a], { template: { topologyConstraint: pack("rack") } }), kube);
-    expect(outcome).toMatchObject({ ok: false, message: expect.stringContaining("switched off") });
+    expect(outcome).toMatchObject({ ok: false, message: expect.stringContaining("is disabled") });
   });
 });
 
@@ -423,7 +423,7 @@ describe("a change", () => {
     });
   test.each<{ rule: string; edit: (set: PodCliqueSet) => void; says?: string }>([
     {
-      rule: "a clique more",
+      rule: "an added clique",
       edit: ({ spec }) => {
         spec.template.cliques.push(clique({ name: "d" }));
       },
@@ -434,7 +434,7 @@ describe("a change", () => {
       edit: ({ spec }) => {
         spec.template.cliques.reverse();
       },
-      says: "order of starting",
+      says: "start order",
     },
     {
       rule: "another role",
@@ -479,7 +479,7 @@ describe("a change", () => {
       says: "podCliqueScalingGroups[0].minAvailable",
     },
     {
-      rule: "a group less",
+      rule: "a removed group",
       edit: ({ spec }) => {
         spec.template.podCliqueScalingGroups = [];
       },
@@ -515,7 +515,7 @@ describe("a change", () => {
     if (!made.ok) return;
     const next = copyJson(made.value) as unknown as PodCliqueSet;
     edit(next);
-    const ref = { ...places.PodCliqueSet, namespace: "default", name: made.value.metadata.name };
+    const ref = { ...gangResources.PodCliqueSet, namespace: "default", name: made.value.metadata.name };
     const outcome = await server.kube.update(ref, next);
     if (says === undefined) expect(outcome).toMatchObject({ ok: true });
     else expect(outcome).toMatchObject({ ok: false, reason: "Invalid", message: expect.stringContaining(says) });
@@ -532,15 +532,15 @@ describe("a topology binding is refused", () => {
       { levels, schedulerTopologyBindings: [to("kai-scheduler"), to("kai-scheduler")] },
       "spec.schedulerTopologyReferences[1].schedulerName: Duplicate",
     ],
-    ["a scheduler that is not on", { levels, schedulerTopologyBindings: [to("volcano")] }, "is not switched on"],
+    ["a scheduler that is not enabled", { levels, schedulerTopologyBindings: [to("volcano")] }, "is not enabled"],
     [
       "a scheduler without topology",
       { levels, schedulerTopologyBindings: [to("default-scheduler")] },
-      "knows no topology",
+      "does not support topology",
     ],
     ["no level", { levels: [] }, "spec.levels"],
   ])("%s", async (_, spec, says) => {
-    const outcome = await server.kube.create(places.ClusterTopologyBinding, binding("bad", spec));
+    const outcome = await server.kube.create(gangResources.ClusterTopologyBinding, binding("bad", spec));
     expect(outcome).toMatchObject({ ok: false, reason: "Invalid", message: expect.stringContaining(says) });
   });
 });
@@ -560,12 +560,12 @@ test("the authorizer lets only the operator change children, unless their set al
     },
     spec: { roleName: "", replicas: 1, podSpec: { containers: [{ name: "c" }] } },
   });
-  const make = (username: string, name: string) => as(username).create(places.PodClique, child(name));
+  const make = (username: string, name: string) => as(username).create(gangResources.PodClique, child(name));
   expect(await make("someone", "x")).toMatchObject({ ok: false, reason: "Forbidden" });
   expect(await make("helper", "x")).toMatchObject({ ok: true });
   expect(await make("system:muster", "y")).toMatchObject({ ok: true });
   const body = { metadata: { annotations: { "grove.io/disable-managed-resource-protection": "true" } } };
-  await kube.patch({ ...places.PodCliqueSet, namespace: "default", name: "s" }, { type: "merge", body });
+  await kube.patch({ ...gangResources.PodCliqueSet, namespace: "default", name: "s" }, { type: "merge", body });
   expect(await make("someone", "z")).toMatchObject({ ok: true });
 });
 

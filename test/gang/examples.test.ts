@@ -15,7 +15,7 @@ interface Listed {
   /** Number of pod groups by gang. */
   readonly gangs: Readonly<Record<string, number>>;
   readonly scalers?: Readonly<Record<string, readonly [number, number]>>;
-  /** Of the set; one when left out. */
+  /** Replicas of the set; one when left out. */
   readonly replicas?: number;
 }
 
@@ -228,7 +228,7 @@ describe("which cliques wait for which", () => {
   });
 });
 
-describe("what the guides do next", () => {
+describe("the next steps of the guides", () => {
   test("a group is scaled to two: two cliques, four pods, and a gang that counts from zero", async () => {
     const cluster = await GangCluster.start({ nodes: 2, podsPerNode: 20 });
     await cluster.applyExample("simple1.yaml");
@@ -243,7 +243,7 @@ describe("what the guides do next", () => {
     expect(cluster.pods()).toHaveLength(9);
   });
 
-  test("a set is scaled to two and back: a whole second tree is created and deleted, its Service too", async () => {
+  test("a set is scaled to two and back: the objects of a second replica are created and deleted, its Service too", async () => {
     const cluster = await GangCluster.start({ nodes: 2, podsPerNode: 20 });
     await cluster.applyExample("simple1.yaml");
     await cluster.scale("PodCliqueSet", "simple1", 2);
@@ -266,7 +266,7 @@ describe("what the guides do next", () => {
     expect(gang.spec.podgroups[0]?.podReferences).toHaveLength(4);
   });
 
-  test("a set is deleted: nothing of it is left", async () => {
+  test("a set is deleted: none of its objects is left", async () => {
     const cluster = await GangCluster.start({ nodes: 10 });
     await cluster.applyExample("workload1.yaml");
     expect(cluster.readyPods()).toBe(10);

@@ -1,6 +1,6 @@
 /**
- * A whole cluster in memory for gangs: API server with the rules, the operator, simulated nodes, a scheduler, and a
- * clock that the test moves.
+ * A cluster in memory for gangs: API server with admission, the operator, simulated nodes, a scheduler, and a clock
+ * that the test moves.
  */
 import { readFileSync } from "node:fs";
 import { parseAllDocuments } from "yaml";
@@ -9,14 +9,14 @@ import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { gangComponent } from "../../src/control/gang/gangComponent.ts";
 import type { Component } from "../../src/control/runtime/component.ts";
 import { Controllers } from "../../src/control/runtime/controllers.ts";
-import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
+import { MemoryMetrics } from "../../src/control/runtime/memoryMetrics.ts";
 import { workloads } from "../../src/control/workloads/workloads.ts";
 import { readFault } from "../../src/kubelet/node/faults.ts";
 import { type Delays, fastDelays } from "../../src/kubelet/pods/podPlan.ts";
 import { addFaults, clearFaults } from "../../src/kubelet/run/clusterFaults.ts";
 import { nodesComponent } from "../../src/kubelet/run/nodesComponent.ts";
 import { gangHooks } from "../../src/model/gang/hooks.ts";
-import { labels, places } from "../../src/model/gang/keys.ts";
+import { gangResources, labels } from "../../src/model/gang/keys.ts";
 import { defaultGangSettings, type GangSettings } from "../../src/model/gang/settings.ts";
 import type { PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang } from "../../src/model/gang/types.ts";
 import type { Node, Pod, ResourceClaim } from "../../src/model/kubernetes.generated.ts";
@@ -42,10 +42,10 @@ export interface GangClusterOptions {
   readonly cordoned?: number;
   readonly settings?: Partial<GangSettings>;
   readonly podsPerNode?: number;
-  /** How long nodes take; nothing takes time when left out. */
+  /** Delays of the nodes; none when left out. */
   readonly delays?: Delays;
   readonly nodeLabels?: (index: number) => Record<string, string>;
-  /** Other components beside the operator; with them the toy scheduler rests. */
+  /** Other components beside the operator; with them the toy scheduler does not run. */
   readonly components?: readonly Component[];
   readonly nodeMemory?: string;
   /** Nodes renew leases, and the cluster's own controllers mark, taint and clear those that fall silent. */
@@ -56,10 +56,10 @@ export class GangCluster {
   readonly api: TestApi;
   readonly kube: KubeApi;
   readonly settings: GangSettings;
-  /** What the network does to the operator's calls. */
+  /** Faults of the operator's calls. */
   readonly faults: Faults = {};
   readonly log = new KeptLog();
-  readonly metrics = new MetricsBook();
+  readonly metrics = new MemoryMetrics();
   private readonly podsPerNode: number;
   private readonly components: readonly Component[];
   private readonly nodeMemory: string;
@@ -138,16 +138,16 @@ export class GangCluster {
     await stopped;
   }
 
-  /** Time passes; the scheduler looks every now and then. */
+  /** Lets time pass; the scheduler runs at intervals. */
   async run(seconds: number): Promise<void> {
     const stepMs = Math.min(100, seconds * 1000);
     for (let left = seconds * 1000; left > 0; left -= stepMs) await this.api.clock.advance(Math.min(stepMs, left));
   }
 
-  /** Until nothing changes any more; time passes by less than a second for each round. */
+  /** Runs until nothing changes any more; each round takes less than a second of time. */
   async settle(rounds = 60): Promise<void> {
     let quiet = 0;
-    // A scheduler of its own looks about once a second.
+    // A separate scheduler runs about once a second.
     const quietMin = this.components.length > 0 ? 20 : 2;
     for (let round = 0; round < rounds + quietMin && quiet < quietMin; round++) {
       const before = this.api.core.store.revision;
@@ -228,7 +228,7 @@ export class GangCluster {
     await this.must(this.kube.patch({ ...nodePlace, namespace: "", name: node }, { type: "merge", body }));
   }
 
-  /** Lets the scheduler use so many more nodes. */
+  /** Lets the scheduler use more nodes. */
   async uncordon(count: number): Promise<void> {
     const closed = this.all<Node>("/nodes").filter(({ spec }) => spec?.unschedulable === true);
     for (const { metadata } of closed.slice(0, count)) await this.cordon(metadata.name, false);
@@ -248,14 +248,14 @@ export class GangCluster {
   }
 
   async apply(set: PodCliqueSet): Promise<void> {
-    await this.must(this.kube.create(places.PodCliqueSet, copyJson(set)));
+    await this.must(this.kube.create(gangResources.PodCliqueSet, copyJson(set)));
     await this.settle();
   }
 
   async change(name: string, edit: (set: PodCliqueSet) => void): Promise<void> {
     const next = copyJson(this.set(name));
     edit(next);
-    await this.must(this.kube.update(at(places.PodCliqueSet, name), next));
+    await this.must(this.kube.update(at(gangResources.PodCliqueSet, name), next));
   }
 
   async scale(
@@ -263,26 +263,23 @@ export class GangCluster {
     name: string,
     replicas: number,
   ): Promise<void> {
-    const ref = { ...at(places[kind], name), subresource: "scale" };
+    const ref = { ...at(gangResources[kind], name), subresource: "scale" };
     await this.must(this.kube.patch(ref, { type: "merge", body: { spec: { replicas } } }));
     await this.settle();
   }
 
   async deletePod(name: string): Promise<void> {
-    await this.must(this.kube.delete(at(places.Pod, name), { gracePeriodSeconds: 0 }));
+    await this.must(this.kube.delete(at(gangResources.Pod, name), { gracePeriodSeconds: 0 }));
   }
 
-  /** The node of a pod is closed and the pod is taken away: its replacement has nowhere to go. */
+  /** Cordons the node of a pod and deletes the pod: its replacement cannot be scheduled. */
   async losePod(pod: Pod): Promise<void> {
     await this.cordon(pod.spec?.nodeName ?? "");
     await this.deletePod(pod.metadata.name);
     await this.settle();
   }
 
-  /**
-   * The kubelets of these nodes fall silent, as when the machines are cut off: nothing finishes on them, and no delete
-   * is carried out.
-   */
+  /** The kubelets of these nodes fall silent, as with a network partition: no delete on them completes. */
   async silence(...nodes: readonly string[]): Promise<void> {
     const nowMs = this.api.clock.nowMs();
     const faults = nodes.map((node) =>
@@ -291,9 +288,9 @@ export class GangCluster {
     await this.must(addFaults(this.kube, faults, nowMs));
   }
 
-  /** Every node that had fallen silent answers again. */
+  /** Every silent node reports again. */
   async restoreNodes(): Promise<void> {
-    await this.must(clearFaults(this.kube, undefined));
+    await this.must(clearFaults(this.kube, undefined, this.api.clock.nowMs()));
   }
 
   async deleteNode(name: string): Promise<void> {

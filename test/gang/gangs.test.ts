@@ -1,4 +1,4 @@
-/** What `muster gangs` prints, from a cluster in which a gang is in trouble. */
+/** The output of `muster gangs` for a cluster with a gang in breach. */
 import { expect, test } from "vitest";
 import { gangText } from "../../src/cli/views/gangs.ts";
 import { type GangRow, gangTree } from "../../src/decide/gang/gangTree.ts";
@@ -20,7 +20,7 @@ const said = (rows: readonly GangRow[]): string[] =>
     [depth, name, minimum, replicas, scheduled, ready, breach].join(" ").trim(),
   );
 
-test("the tree shows minimum, scheduled, ready, breach and the time that is left", async () => {
+test("the tree shows minimum, scheduled, ready, breach and the time until termination", async () => {
   const cluster = await GangCluster.start({ nodes: 10 });
   await cluster.apply(workload1({ template: { terminationDelay: "10m" } }));
   const [victim] = cluster.pods("workload1-0-sg-x-0-pc-c");
@@ -48,7 +48,7 @@ test("the tree shows minimum, scheduled, ready, breach and the time that is left
   expect(text).toContain("at revision 42");
 });
 
-test("a set replica needs and has its base gang; what a group has beyond its minimum is no part of that", async () => {
+test("a set replica counts its base gang, without group replicas beyond the minimum", async () => {
   const cluster = await GangCluster.start({ nodes: 3 });
   await cluster.apply(workload2());
   expect(cluster.set("workload2").status?.availableReplicas).toBe(1);
@@ -58,7 +58,7 @@ test("a set replica needs and has its base gang; what a group has beyond its min
 const left = (cluster: GangCluster): string[] =>
   treeOf(cluster).flatMap(({ name, leftMs }) => (leftMs === undefined ? [] : [name]));
 
-test("under Terminate a gang that never started is in breach and has no time left to show: it is not ended", async () => {
+test("under Terminate a gang that never started is in breach and shows no time: it is not terminated", async () => {
   const cluster = await GangCluster.start({ nodes: 2, settings: { fullLossPolicy: "Terminate" } });
   await cluster.apply(workload1({ template: quick, scheduler: "default-scheduler" }));
   const { breach } = treeOf(cluster).find(({ name }) => name === "workload1-0-sg-x-0-pc-c") ?? {};
@@ -69,13 +69,13 @@ test("under Terminate a gang that never started is in breach and has no time lef
   expect(left(cluster)).toEqual([]);
 });
 
-test("under Suppress the same gang, started in part, shows the time until it is ended", async () => {
+test("under Suppress the same gang, partly started, shows the time until it is terminated", async () => {
   const cluster = await GangCluster.start({ nodes: 1 });
   await cluster.apply(workload1({ template: quick, scheduler: "default-scheduler" }));
   expect(left(cluster)).toEqual(["workload1-0-pc-a"]);
 });
 
-test("cliques in breach whose group is suppressed show no time: nothing ends", async () => {
+test("cliques in breach whose group is suppressed show no time: nothing is terminated", async () => {
   const cluster = await GangCluster.start({ nodes: 10 });
   await cluster.apply(workload5gt({ template: quick }));
   for (const replica of [0, 1]) {

@@ -1,7 +1,7 @@
 /**
- * Gangs whose nodes are lost as nodes are lost: the kubelet falls silent, the node becomes unreachable, its pods are
- * asked to go and stay Terminating because no kubelet carries that out. When every node is silent nothing is evicted,
- * and only the nodes tell of the loss.
+ * Gangs whose nodes are lost as in a real cluster: the kubelet falls silent, the node becomes unreachable, its pods are
+ * evicted and stay Terminating because no kubelet completes the deletion. When every node is silent nothing is evicted,
+ * and only the state of the nodes shows the loss.
  */
 import { describe, expect, test } from "vitest";
 import type { FullLossPolicy } from "../../src/model/gang/settings.ts";
@@ -14,7 +14,7 @@ const delayS = 30;
 /** The node's grace (40 s, looked at every 5 s) and the toleration. */
 const lostWithinS = 52;
 
-/** Three pods of which all are needed, and which tolerate a silent node for so long. */
+/** Three pods with a minimum of three, and their toleration of a silent node. */
 function trio(tolerationSeconds: number | "for ever" = 2): PodCliqueSet {
   const tolerations = ["unreachable", "not-ready"].map((key) => ({
     key: `node.kubernetes.io/${key}`,
@@ -50,7 +50,7 @@ const losses = (cluster: GangCluster) => cluster.events("AllScheduledReplicasLos
 const nodeOf = (cluster: GangCluster, at: number) => cluster.pods("trio-0-w")[at]?.spec?.nodeName ?? "";
 const allNodes = [0, 1, 2].map(nodeName);
 
-/** Time passes in steps, with the scheduler at work. */
+/** Lets time pass in steps, with the scheduler running. */
 async function wait(cluster: GangCluster, seconds: number): Promise<void> {
   for (let left = seconds; left > 0; left -= 1) {
     await cluster.run(1);
@@ -60,13 +60,13 @@ async function wait(cluster: GangCluster, seconds: number): Promise<void> {
 }
 
 describe.each<FullLossPolicy>(["Suppress", "Terminate"])("%s", (policy) => {
-  test("one silent node: its pod no longer counts, the breach shows, the gang ends after the delay", async () => {
+  test("one silent node: its pod no longer counts, the breach is reported, the gang is terminated after the delay", async () => {
     const cluster = await running(trio(), policy);
     const uid = cluster.clique("trio-0-w").metadata.uid;
     const node = nodeOf(cluster, 1);
     await cluster.silence(node);
     await wait(cluster, lostWithinS);
-    // As in Kubernetes: evicted, and there for ever.
+    // As in Kubernetes: evicted, and Terminating for ever.
     const left = cluster.pods("trio-0-w").filter(({ spec }) => spec?.nodeName === node);
     expect(left.map(({ metadata }) => metadata.deletionTimestamp !== undefined)).toEqual([true]);
     expect(counts(cluster)).toEqual({ replicas: 3, scheduledReplicas: 2, readyReplicas: 2 });
@@ -105,7 +105,7 @@ describe.each<FullLossPolicy>(["Suppress", "Terminate"])("%s", (policy) => {
     expect(ended(cluster)).toBe(policy === "Suppress" ? 0 : 1);
   });
 
-  test("nodes that come back within the delay end nothing", async () => {
+  test("nodes that return within the delay terminate nothing", async () => {
     const cluster = await running(trio(), policy);
     const before = cluster.uids();
     await cluster.silence(...allNodes);
@@ -118,7 +118,7 @@ describe.each<FullLossPolicy>(["Suppress", "Terminate"])("%s", (policy) => {
     expect([ended(cluster), losses(cluster).length]).toEqual([0, 1]);
   });
 
-  test("a silent node is no loss before the pod's toleration is over", async () => {
+  test("a node without heartbeats is not a loss before the pod's toleration expires", async () => {
     const cluster = await running(trio(300), policy);
     await cluster.silence(nodeOf(cluster, 0));
     await wait(cluster, lostWithinS + 200);
@@ -147,7 +147,7 @@ describe.each<FullLossPolicy>(["Suppress", "Terminate"])("%s", (policy) => {
     expect(breach(cluster)?.status).toBe("True");
   });
 
-  test("with a node to spare the pod is replaced within the delay, and nothing ends", async () => {
+  test("with a spare node the pod is replaced within the delay, and nothing is terminated", async () => {
     const cluster = await running(trio(), policy, 4);
     const before = cluster.uids();
     await cluster.silence(nodeOf(cluster, 0));
@@ -174,7 +174,7 @@ describe.each<FullLossPolicy>(["Suppress", "Terminate"])("%s", (policy) => {
   });
 });
 
-test("nodes are unreachable and tainted the way the cluster does it", async () => {
+test("nodes become unreachable and tainted by the node lifecycle controller", async () => {
   const cluster = await running(trio(), "Suppress");
   const node = nodeOf(cluster, 0);
   await cluster.silence(node);
@@ -186,29 +186,55 @@ test("nodes are unreachable and tainted the way the cluster does it", async () =
   );
 });
 
-test("a group counts its replicas by the pods that nodes run, and is in breach", async () => {
+/** A group of replicas with one pod each, all of which are needed. */
+function groupOf(replicas: number): PodCliqueSet {
   const tolerations = [
     { key: "node.kubernetes.io/unreachable", operator: "Exists", effect: "NoExecute", tolerationSeconds: 2 },
   ];
-  const pod = { schedulerName: "default-scheduler", tolerations };
-  const set = pcs("duo", [clique({ name: "m", replicas: 1, min: 1, pod })], {
-    groups: [{ name: "g", cliqueNames: ["m"], replicas: 2, minAvailable: 2 }],
-    template: { terminationDelay: "30s" },
+  const pod = { schedulerName: "default-scheduler", terminationGracePeriodSeconds: 1, tolerations };
+  return pcs("set", [clique({ name: "m", replicas: 1, min: 1, pod })], {
+    groups: [{ name: "g", cliqueNames: ["m"], replicas, minAvailable: replicas }],
+    template: { terminationDelay: `${delayS}s` },
   });
-  const cluster = await GangCluster.start({ nodes: 2, nodeLives: true });
-  await cluster.apply(set);
-  expect(cluster.group("duo-0-g").status).toMatchObject({ scheduledReplicas: 2, availableReplicas: 2 });
-  await cluster.silence(cluster.pods("duo-0-g-1-m")[0]?.spec?.nodeName ?? "");
-  await wait(cluster, lostWithinS);
-  expect(cluster.group("duo-0-g").status).toMatchObject({ scheduledReplicas: 1, availableReplicas: 1 });
-  expect(conditionOf(cluster.group("duo-0-g"), "MinAvailableBreached")).toMatchObject({
-    status: "True",
-    reason: "ScheduledReplicasBelowMinAvailable",
+}
+
+async function groupRunning(replicas: number, policy: FullLossPolicy): Promise<GangCluster> {
+  const cluster = await GangCluster.start({ nodes: replicas, nodeLives: true, settings: { fullLossPolicy: policy } });
+  await cluster.apply(groupOf(replicas));
+  expect(cluster.group("set-0-g").status).toMatchObject({ scheduledReplicas: replicas, availableReplicas: replicas });
+  return cluster;
+}
+
+const lossTexts = (cluster: GangCluster) => losses(cluster).map(({ regarding, note }) => [regarding.name, note]);
+
+describe.each<FullLossPolicy>(["Suppress", "Terminate"])("a group under %s", (policy) => {
+  test("that has lost one replica is in breach and ends; its own end is not announced as a loss", async () => {
+    const cluster = await groupRunning(3, policy);
+    await cluster.silence(cluster.pods("set-0-g-1-m")[0]?.spec?.nodeName ?? "");
+    await wait(cluster, lostWithinS);
+    expect(cluster.group("set-0-g").status).toMatchObject({ scheduledReplicas: 2, availableReplicas: 2 });
+    expect(conditionOf(cluster.group("set-0-g"), "MinAvailableBreached")).toMatchObject({
+      status: "True",
+      reason: "ScheduledReplicasBelowMinAvailable",
+    });
+    // The clique has lost all that it had, and its gang is on course to be ended.
+    expect(lossTexts(cluster)).toEqual([["set-0-g-1-m", expect.stringContaining("Gang termination follows")]]);
+    await wait(cluster, delayS + 5);
+    expect(ended(cluster)).toBe(1);
+    expect(lossTexts(cluster).map(([name]) => name)).toEqual(["set-0-g-1-m"]);
   });
-  // The clique has lost all that it had, and its gang is on course to be ended.
-  expect(losses(cluster).map(({ regarding, note }) => [regarding.name, note.includes("suppressed")])).toEqual([
-    ["duo-0-g-1-m", false],
-  ]);
-  await wait(cluster, delayS);
-  expect(ended(cluster)).toBe(1);
+
+  test("that has lost all its nodes announces it once, for itself and for each clique", async () => {
+    const cluster = await groupRunning(3, policy);
+    await cluster.silence(...allNodes);
+    await wait(cluster, lostWithinS);
+    expect(cluster.group("set-0-g").status).toMatchObject({ scheduledReplicas: 0 });
+    await wait(cluster, 2 * delayS);
+    expect(ended(cluster)).toBe(policy === "Suppress" ? 0 : 1);
+    const names = lossTexts(cluster).map(([name]) => name);
+    expect(names.sort()).toEqual(["set-0-g", "set-0-g-0-m", "set-0-g-1-m", "set-0-g-2-m"]);
+    // A text about a partial loss stays true when the rest is lost too.
+    for (const [, note = ""] of policy === "Suppress" ? lossTexts(cluster) : [])
+      expect(note).toMatch(/is suppressed|unless the gang recovers or loses all its replicas/);
+  });
 });

@@ -1,6 +1,6 @@
 /**
- * What people see when the API refuses what a gang needs: its status goes on, says why, and is clean again when it is
- * over.
+ * What users see when the API refuses writes of a gang: its status is still updated, has the reason, and loses it when
+ * the writes succeed.
  */
 import { expect, test } from "vitest";
 import { builtin } from "../../src/model/resources.generated.ts";
@@ -45,7 +45,7 @@ test("a pod whose create is refused leaves its clique in breach, with the reason
   ]);
   const quiet = cluster.api.core.store.revision;
   await cluster.pass(5);
-  // The attempts go on, and nothing is written that says the same again but the count of the Event.
+  // The attempts continue, and only the count of the Event is written again.
   expect(cluster.api.core.store.revision - quiet).toBeLessThan(5);
   await cluster.must(cluster.kube.delete({ ...quotas, namespace: "default", name: "few" }));
   await cluster.pass(60);
@@ -53,7 +53,7 @@ test("a pod whose create is refused leaves its clique in breach, with the reason
   expect(cluster.clique(clique).status?.lastErrors).toBeUndefined();
 });
 
-test("a gang whose pods cannot be created again ends after its delay all the same", async () => {
+test("a gang whose pods cannot be created again is terminated after its delay", async () => {
   const cluster = await GangCluster.start({ nodes: 11 });
   await cluster.apply(workload1({ template: quick }));
   const before = cluster.uids();

@@ -1,4 +1,4 @@
-/** The sets of Grove's scale tests produce what the specification counts, and at their end nothing is left over. */
+/** The sets of Grove's scale tests produce what the specification counts, and after their deletion nothing is left. */
 import { expect, test } from "vitest";
 import { GangCluster } from "./gangCluster.ts";
 

@@ -1,5 +1,5 @@
 /**
- * Gang scheduling: the base minimum first, then the minimums of scaled gangs, then the rest; never a part of a base.
+ * Gang scheduling: the base minimum first, then the minimums of scaled gangs, then the rest; never part of a base gang.
  */
 import { describe, expect, test } from "vitest";
 import type { PodCliqueSet } from "../../src/model/gang/types.ts";
@@ -7,7 +7,7 @@ import { GangCluster } from "./gangCluster.ts";
 import { ownSchedulerCluster } from "./ownScheduler.ts";
 import { workload1, workload2 } from "./workloads.ts";
 
-/** What is done, and what is scheduled after it. */
+/** An action, and the pods that are scheduled after it. */
 type Step =
   | { readonly do: "apply"; readonly is: number; readonly pods: number }
   | { readonly do: "nodes"; readonly more: number; readonly is: number }
@@ -66,7 +66,7 @@ const rows: readonly Row[] = [
     ],
   },
   {
-    fact: "three nodes hold the minimum of the base and nothing else",
+    fact: "three nodes get the minimum of the base gang and no other pods",
     of: workload2,
     nodes: 10,
     cordoned: 8,
@@ -152,10 +152,10 @@ const rows: readonly Row[] = [
   },
 ];
 
-/** Who places: this project's scheduler and binder, and one in the test that does by the book what PodGroups say. */
+/** The schedulers: Muster's scheduler and binder, and a simple one in the test that follows PodGroups. */
 const placers = [
-  { by: "this project's scheduler", start: ownSchedulerCluster, waitS: 5 },
-  { by: "a scheduler by the book", start: GangCluster.start, waitS: 0 },
+  { by: "Muster's scheduler", start: ownSchedulerCluster, waitS: 5 },
+  { by: "a simple scheduler", start: GangCluster.start, waitS: 0 },
 ];
 
 describe.each(placers)("$by", ({ start, waitS }) => {

@@ -1,7 +1,7 @@
-/** Small builders for PodCliqueSets; everything that a test does not speak of has a default. */
+/** Builders for PodCliqueSets; every field has a default. */
 import type { CliqueTemplate, GroupTemplate, PodCliqueSet, SetTemplate } from "../../src/model/gang/types.ts";
 
-export interface CliqueWish {
+export interface CliqueOptions {
   readonly name: string;
   readonly replicas?: number;
   readonly min?: number;
@@ -11,7 +11,7 @@ export interface CliqueWish {
   readonly pod?: object;
 }
 
-export function clique({ name, replicas = 1, min, after, more, spec, pod }: CliqueWish): CliqueTemplate {
+export function clique({ name, replicas = 1, min, after, more, spec, pod }: CliqueOptions): CliqueTemplate {
   return {
     name,
     ...more,

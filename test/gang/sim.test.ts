@@ -14,7 +14,7 @@ describe.each(["Suppress", "Terminate"] as const)("gangs under %s", (policy) => 
     expect(await toldOfFresh(gangScenario(policy), 6)).toBe("");
   });
 
-  test("their operator may die before or after a write, and a write may land late: a slice of all of them", {
+  test("their operator may crash before or after a write, and a write may land late: a slice of all cases", {
     timeout: 120_000,
   }, async () => {
     const about = { storyteller: "user", choice: "act", seed: 1, authors: ["ann", "bob"], every: 301 };

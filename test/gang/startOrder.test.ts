@@ -8,7 +8,7 @@ import { builtin } from "../../src/model/resources.generated.ts";
 import { GangCluster, isReady } from "./gangCluster.ts";
 import { workload3, workload4, workload5, workload6 } from "./workloads.ts";
 
-/** In which order the main containers of cliques first ran, and what was ready of the others at that moment. */
+/** In which order the main containers of cliques first ran, and which other cliques were ready then. */
 interface Start {
   readonly clique: string;
   readonly ready: Readonly<Record<string, number>>;
@@ -22,7 +22,7 @@ async function starts(of: () => PodCliqueSet, delays?: Delays): Promise<Start[]>
   const cluster = await GangCluster.start({ nodes: 10, ...(delays && { delays }) });
   const seen: Start[] = [];
   const started = new Set<string>();
-  // Every state of every pod is looked at as it is written.
+  // Every version of every pod is checked when it is written.
   cluster.api.core.store.onEvent(({ current }) => {
     if (current.resource !== "/pods" || current.deleted) return;
     const pod = current.object() as unknown as Pod;

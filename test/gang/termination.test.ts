@@ -20,7 +20,7 @@ async function lose(cluster: GangCluster, clique: string, count: number): Promis
 const breach = (cluster: GangCluster, clique: string) => conditionOf(cluster.clique(clique), "MinAvailableBreached");
 
 describe.each<FullLossPolicy>(["Suppress", "Terminate"])("%s", (policy) => {
-  test("one of two pods below the minimum ends the whole replica after the delay, not before", async () => {
+  test("one of two pods below the minimum terminates the whole replica after the delay, not before", async () => {
     const cluster = await running(workload1({ template: quick }), policy);
     const before = cluster.uids();
     await lose(cluster, "workload1-0-pc-a", 1);
@@ -42,7 +42,7 @@ describe.each<FullLossPolicy>(["Suppress", "Terminate"])("%s", (policy) => {
     expect(cluster.uids()).toEqual(after);
   });
 
-  test("a group below its minimum ends the whole replica", async () => {
+  test("a group below its minimum terminates the whole replica", async () => {
     const cluster = await running(workload1({ template: quick }), policy);
     const before = cluster.uids();
     await lose(cluster, "workload1-0-sg-x-0-pc-c", 1);
@@ -53,7 +53,7 @@ describe.each<FullLossPolicy>(["Suppress", "Terminate"])("%s", (policy) => {
     expect(cluster.readyPods()).toBe(10);
   });
 
-  test("a pod above the minimum of a scaled gang ends nothing", async () => {
+  test("a lost pod above the minimum of a scaled gang terminates nothing", async () => {
     const cluster = await running(workload2({ template: quick }), policy);
     const before = cluster.uids();
     await lose(cluster, "workload2-0-sg-x-1-pc-c", 1);
@@ -63,7 +63,7 @@ describe.each<FullLossPolicy>(["Suppress", "Terminate"])("%s", (policy) => {
     expect(cluster.readyPods()).toBe(10);
   });
 
-  test("a recovery within the delay cancels the end", async () => {
+  test("a recovery within the delay cancels the termination", async () => {
     const cluster = await running(workload1({ template: quick }), policy);
     const before = cluster.uids();
     await lose(cluster, "workload1-0-pc-a", 1);
@@ -75,7 +75,7 @@ describe.each<FullLossPolicy>(["Suppress", "Terminate"])("%s", (policy) => {
     expect(cluster.readyPods()).toBe(10);
   });
 
-  test("an operator that was down ends the gang when the recorded time is over", async () => {
+  test("an operator that was down terminates the gang when the recorded time is over", async () => {
     const cluster = await running(workload1({ template: quick }), policy);
     const before = cluster.uids();
     await lose(cluster, "workload1-0-pc-a", 1);
@@ -88,7 +88,7 @@ describe.each<FullLossPolicy>(["Suppress", "Terminate"])("%s", (policy) => {
     expect(cluster.uids().filter((uid) => before.includes(uid))).toHaveLength(0);
   });
 
-  test("a recovery that is not recorded, because the operator was down, is seen before anything ends", async () => {
+  test("a recovery that is not recorded, because the operator was down, is noticed before anything is terminated", async () => {
     const cluster = await running(workload1({ template: quick }), policy);
     const before = cluster.uids();
     await lose(cluster, "workload1-0-pc-a", 1);
@@ -103,7 +103,7 @@ describe.each<FullLossPolicy>(["Suppress", "Terminate"])("%s", (policy) => {
     expect(cluster.events("PodCliqueSetReplicaDeleteSuccessful")).toEqual([]);
   });
 
-  test("a group's replica below its minimum ends alone while the others are enough", async () => {
+  test("a group replica below its minimum is terminated alone while the others are enough", async () => {
     const cluster = await running(workload5gt({ template: quick }), policy);
     const before = cluster.uids();
     const zero = [...cluster.uids("workload5-gt-0-sg-x-0-pc-b"), ...cluster.uids("workload5-gt-0-sg-x-0-pc-c")];
@@ -117,7 +117,7 @@ describe.each<FullLossPolicy>(["Suppress", "Terminate"])("%s", (policy) => {
     expect(cluster.readyPods()).toBe(10);
   });
 
-  test("a recovery of a group's replica while the operator was down is seen before it ends", async () => {
+  test("a recovery of a group replica while the operator was down is noticed before it is terminated", async () => {
     const cluster = await running(workload5gt({ template: quick }), policy);
     const before = cluster.uids();
     await lose(cluster, "workload5-gt-0-sg-x-0-pc-c", 1);
@@ -150,7 +150,7 @@ describe.each<FullLossPolicy>(["Suppress", "Terminate"])("%s", (policy) => {
 });
 
 describe("everything lost", () => {
-  test("under Terminate: the last scheduled pod of a clique ends the replica", async () => {
+  test("under Terminate: the loss of the last scheduled pod of a clique terminates the replica", async () => {
     const cluster = await running(workload2({ template: quick }), "Terminate");
     const before = cluster.uids();
     await lose(cluster, "workload2-0-pc-a", 1);
@@ -164,7 +164,7 @@ describe("everything lost", () => {
     expect(cluster.readyPods()).toBe(10);
   });
 
-  test("under Suppress: nothing ends, the condition has the reason, and one Event is written, also across a restart", async () => {
+  test("under Suppress: nothing is terminated, the condition has the reason, and one Event is written, also across a restart", async () => {
     const cluster = await running(workload2({ template: quick }));
     const before = cluster.uids();
     await lose(cluster, "workload2-0-pc-a", 2);
@@ -186,7 +186,7 @@ describe("everything lost", () => {
     expect(cluster.readyPods()).toBe(10);
   });
 
-  test("under Terminate, a group replica ends alone while the others are enough, then all end", async () => {
+  test("under Terminate, a group replica is terminated alone while the others are enough, then all are", async () => {
     const cluster = await running(workload2({ template: quick }), "Terminate");
     const [a, zero, one] = ["workload2-0-pc-a", "workload2-0-sg-x-0", "workload2-0-sg-x-1"];
     const uidsOf = (prefix: string) => [...cluster.uids(`${prefix}-pc-b`), ...cluster.uids(`${prefix}-pc-c`)];
@@ -223,7 +223,7 @@ describe("everything lost", () => {
   });
 
   test.each<FullLossPolicy>(["Suppress", "Terminate"])(
-    "under %s the Event of a clique whose group is on course to be ended says so, and the replica ends",
+    "under %s the Event of a clique whose group is going to be terminated says so, and the replica is terminated",
     async (policy) => {
       const cluster = await running(workload1({ template: quick }), policy);
       await lose(cluster, "workload1-0-sg-x-0-pc-c", 3);
@@ -237,7 +237,7 @@ describe("everything lost", () => {
     },
   );
 
-  test("under Terminate: only the group replica that lost everything ends", async () => {
+  test("under Terminate: only the group replica that lost all pods is terminated", async () => {
     const cluster = await running(workload5gt({ template: quick }), "Terminate");
     const zero = ["workload5-gt-0-sg-x-0-pc-b", "workload5-gt-0-sg-x-0-pc-c"];
     const before = cluster.uids();
@@ -264,7 +264,7 @@ describe("everything lost", () => {
 });
 
 describe.each<FullLossPolicy>(["Suppress", "Terminate"])("the default scheduler under %s", (policy) => {
-  test("a flicker through the regression band that is shorter than the delay ends nothing", async () => {
+  test("a breach that is shorter than the delay terminates nothing", async () => {
     const cluster = await GangCluster.start({ nodes: 1, settings: { fullLossPolicy: policy } });
     await cluster.apply(workload1({ template: quick, scheduler: "default-scheduler" }));
     const before = cluster.uids();
@@ -298,7 +298,7 @@ describe.each<FullLossPolicy>(["Suppress", "Terminate"])("the default scheduler 
     expect(cluster.events("PodCliqueSetReplicaDeleteSuccessful")).toEqual([]);
   });
 
-  test("the same that lasts longer than the delay ends the replica", async () => {
+  test("a breach that is longer than the delay terminates the replica", async () => {
     const cluster = await GangCluster.start({ nodes: 10, settings: { fullLossPolicy: policy } });
     await cluster.apply(workload1({ template: quick, scheduler: "default-scheduler" }));
     expect(cluster.readyPods()).toBe(10);

@@ -1,6 +1,6 @@
-/** Topology: what a binding becomes for the scheduler, how constraints travel, and where pods land. */
+/** Topology: the Topology of a binding, the constraints of PodGroups, and the placement of pods. */
 import { describe, expect, test } from "vitest";
-import { places } from "../../src/model/gang/keys.ts";
+import { gangResources } from "../../src/model/gang/keys.ts";
 import type {
   CliqueTemplate,
   ClusterTopologyBinding,
@@ -40,10 +40,10 @@ const binding = (
   spec,
 });
 
-/** Placed by this project's scheduler; a node has room for so many pods. */
+/** Placed by Muster's scheduler; `podsPerNode` fit on a node. */
 async function cluster(nodes = 28, podsPerNode = 1): Promise<GangCluster> {
   const made = await ownSchedulerCluster({ nodes, nodeLabels, nodeMemory: `${100 * podsPerNode}Mi` });
-  await made.must(made.kube.create(places.ClusterTopologyBinding, binding("grove-topology")));
+  await made.must(made.kube.create(gangResources.ClusterTopologyBinding, binding("grove-topology")));
   await made.settle();
   return made;
 }
@@ -100,7 +100,7 @@ test("a binding becomes a Topology with the same keys in the same order, owned b
   expect(stored?.status?.conditions?.[0]).toMatchObject({ status: "False", reason: "InSync" });
 });
 
-describe("where pods land", () => {
+describe("the placement of pods", () => {
   test.each<{
     fact: string;
     of: () => ReturnType<typeof set>;
@@ -206,7 +206,7 @@ describe("where pods land", () => {
       ],
     },
     {
-      fact: "two of them, twenty pods: each in a block, its group replicas in racks, its routers on a host",
+      fact: "two such sets, twenty pods: each in a block, its group replicas in racks, its routers on a host",
       of: () => disaggregated({ replicas: 2, router: pack("host") }),
       pods: 20,
       together: [0, 1].flatMap((replica): [keyof typeof keys, string[]][] => {
@@ -231,7 +231,7 @@ describe("where pods land", () => {
   });
 });
 
-describe("what the PodGroup carries", () => {
+describe("constraints of the PodGroup", () => {
   test("a constraint of the set is on the PodGroup, and there are no parents", async () => {
     const world = await cluster(28);
     await world.apply(set([part("a", 4)], { template: { topologyConstraint: pack("zone") } }));
@@ -290,7 +290,7 @@ test("ten pods in a rack of seven all wait", async () => {
 test("two bindings give one domain name two meanings, for two workloads", async () => {
   const world = await cluster(28);
   const other = [{ domain: "block", key: keys.rack }];
-  await world.must(world.kube.create(places.ClusterTopologyBinding, binding("other", { levels: other })));
+  await world.must(world.kube.create(gangResources.ClusterTopologyBinding, binding("other", { levels: other })));
   await world.settle();
   const narrow = { topologyName: "other", pack: { required: "block" } };
   await world.apply(pcs("one", [part("a", 3)], { template: { topologyConstraint: pack("block") } }));
@@ -311,7 +311,7 @@ test("a reference to a missing topology is drift; changed levels create the topo
   const references = [{ schedulerName: "kai-scheduler", topologyReference: "missing" }];
   await world.must(
     world.kube.create(
-      places.ClusterTopologyBinding,
+      gangResources.ClusterTopologyBinding,
       binding("refers", { levels, schedulerTopologyBindings: references }),
     ),
   );
@@ -321,7 +321,7 @@ test("a reference to a missing topology is drift; changed levels create the topo
   expect(refers.status?.schedulerTopologyStatuses?.[0]?.inSync).toBe(false);
   expect(world.events("TopologyDriftDetected")).toHaveLength(1);
   const before = world.all<Topology>("kai.scheduler/topologies")[0]?.metadata.uid;
-  const ref = { ...places.ClusterTopologyBinding, namespace: "", name: "grove-topology" };
+  const ref = { ...gangResources.ClusterTopologyBinding, namespace: "", name: "grove-topology" };
   await world.must(world.kube.patch(ref, { type: "merge", body: { spec: { levels: levels.slice(1) } } }));
   await world.settle();
   const [topology] = world.all<Topology>("kai.scheduler/topologies");
@@ -333,15 +333,21 @@ test("a binding deleted under a live set is reported, the set continues without 
   const world = await cluster(28);
   await world.apply(set([part("a", 2)], { template: { topologyConstraint: pack("rack") } }));
   const condition = () => conditionOf(world.set("tas") as never, "TopologyLevelsUnavailable");
-  expect(condition()).toMatchObject({ status: "False", reason: "AllClusterTopologyLevelsAvailable" });
-  await world.must(world.kube.delete({ ...places.ClusterTopologyBinding, namespace: "", name: "grove-topology" }));
+  expect(condition()).toMatchObject({
+    status: "False",
+    reason: "AllClusterTopologyLevelsAvailable",
+    observedGeneration: 1,
+  });
+  await world.must(
+    world.kube.delete({ ...gangResources.ClusterTopologyBinding, namespace: "", name: "grove-topology" }),
+  );
   await world.settle();
   expect(condition()).toMatchObject({ status: "Unknown", reason: "ClusterTopologyNotFound" });
   await world.scale("PodCliqueSet", "tas", 2);
   expect(world.readyPods()).toBe(4);
   expect(world.gang("tas-1").spec.topologyConstraint).toBeUndefined();
   await world.must(
-    world.kube.create(places.ClusterTopologyBinding, binding("grove-topology", { levels: levels.slice(0, 2) })),
+    world.kube.create(gangResources.ClusterTopologyBinding, binding("grove-topology", { levels: levels.slice(0, 2) })),
   );
   await world.settle();
   expect(condition()).toMatchObject({ status: "True", reason: "ClusterTopologyLevelsUnavailable" });

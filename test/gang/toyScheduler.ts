@@ -29,7 +29,7 @@ const isWaiting = (pod: Pod): boolean =>
 const byName = (a: { metadata: { name: string } }, b: { metadata: { name: string } }): number =>
   a.metadata.name < b.metadata.name ? -1 : 1;
 
-/** One pass; answers how many pods were bound. */
+/** One cycle; returns the number of bound pods. */
 export async function schedulePods(kube: KubeApi, view: SchedulerView): Promise<number> {
   const room = new Map<string, number>();
   const nodes = view.nodes.filter(isUsable).sort(byName);
@@ -89,7 +89,7 @@ function gangRank({ metadata }: PodGroup, { pods: all }: SchedulerView): number 
 const leavesOf = ({ spec }: PodGroup): SubGroup[] =>
   (spec?.subGroups ?? []).filter(({ minMember }) => minMember != null);
 
-/** What is missing for every minimum, or nothing if some of it does not exist; and what goes beyond. */
+/** The pending pods up to every minimum, or none if some of them do not exist; and those beyond. */
 function pending(group: PodGroup, all: readonly Pod[]): { minimum: Pod[] | undefined; rest: Pod[] } {
   const minimum: Pod[] = [];
   const rest: Pod[] = [];
@@ -111,7 +111,7 @@ function pending(group: PodGroup, all: readonly Pod[]): { minimum: Pod[] | undef
   return { minimum, rest };
 }
 
-/** A node for each, respecting what must lie together; undefined when that cannot be. */
+/** A node for each pod that satisfies the topology constraints; undefined when there is none. */
 function place(
   wanted: readonly Pod[],
   group: PodGroup,
@@ -214,7 +214,7 @@ function placeLeaves(
   return placed;
 }
 
-/** The sets of nodes among which a constraint lets one choose; where some of it is bound already, only there. */
+/** The domains that satisfy a constraint; where some pods are bound already, only their domain. */
 function domainsFor(
   constraint: TopologyConstraint | undefined,
   nodes: readonly Node[],

@@ -1,4 +1,4 @@
-/** Updates: which pods are replaced when, and that an update ends. */
+/** Updates: which pods are replaced when, and that an update completes. */
 import { describe, expect, test } from "vitest";
 import { labels } from "../../src/model/gang/keys.ts";
 import type { PodCliqueSet } from "../../src/model/gang/types.ts";
@@ -174,7 +174,7 @@ describe("rolling", () => {
     }
   });
 
-  test("a group that is scaled in during or before its update comes to an end", async () => {
+  test("the update of a group that is scaled in during or before it completes", async () => {
     for (const when of ["during", "before"]) {
       const cluster = await ready(workload1(), 15);
       await cluster.scale("PodCliqueScalingGroup", "workload1-0-sg-x", 3);
@@ -223,7 +223,7 @@ describe("rolling", () => {
     expectDone(cluster, "workload1", "registry/app:3", ["pc-a", "pc-b", "pc-c"]);
   });
 
-  test("a change that is taken back ends where it began", async () => {
+  test("a change that is reverted ends with the first template", async () => {
     const cluster = await ready(workload1());
     await cluster.change("workload1", setImage("registry/app:2"));
     await cluster.run(0.2);
@@ -236,7 +236,7 @@ describe("rolling", () => {
 describe("on delete", () => {
   const onDelete = { spec: { updateStrategy: { type: "OnDelete" } } };
 
-  test("nothing is deleted, and the update counts as over", async () => {
+  test("nothing is deleted, and the update counts as complete", async () => {
     const cluster = await ready(workload1({ ...onDelete, replicas: 2 }), 22);
     const before = cluster.uids();
     await cluster.change("workload1", setImage("registry/app:2"));

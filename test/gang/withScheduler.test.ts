@@ -2,15 +2,15 @@
 import { expect, test } from "vitest";
 import type { GangCluster } from "./gangCluster.ts";
 import { ownSchedulerCluster } from "./ownScheduler.ts";
-import { quick, type WorkloadWish, workload1 } from "./workloads.ts";
+import { quick, type WorkloadOptions, workload1 } from "./workloads.ts";
 
 async function settle(world: GangCluster): Promise<void> {
   await world.pass(5);
 }
 
-const wish: WorkloadWish = { template: quick };
+const wish: WorkloadOptions = { template: quick };
 
-test("a gang that lost a part of its minimum is ended, and starts again when there is room", async () => {
+test("a gang below its minimum is terminated, and starts again when there is room", async () => {
   const world = await ownSchedulerCluster({ nodes: 10 });
   await world.apply(workload1(wish));
   await settle(world);

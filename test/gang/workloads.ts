@@ -2,7 +2,7 @@
 import type { PodCliqueSet, SetTemplate, StartupType } from "../../src/model/gang/types.ts";
 import { clique, pcs } from "./setBuilder.ts";
 
-export interface WorkloadWish {
+export interface WorkloadOptions {
   readonly name?: string;
   readonly replicas?: number;
   readonly scheduler?: "kai-scheduler" | "default-scheduler";
@@ -19,7 +19,7 @@ interface Sizes {
 function workload(
   defaultName: string,
   { aMin, cMin, groupMin }: Sizes,
-  wish: WorkloadWish,
+  wish: WorkloadOptions,
   after: Record<string, string[]> = {},
 ): PodCliqueSet {
   const scheduler = wish.scheduler ?? "kai-scheduler";
@@ -48,13 +48,13 @@ function workload(
 const inOrder = { cliqueStartupType: "CliqueStartupTypeInOrder" as StartupType };
 const explicit = { cliqueStartupType: "CliqueStartupTypeExplicit" as StartupType };
 
-export const workload1 = (wish: WorkloadWish = {}) => workload("workload1", { aMin: 2, cMin: 3, groupMin: 2 }, wish);
-export const workload2 = (wish: WorkloadWish = {}) => workload("workload2", { aMin: 1, cMin: 1, groupMin: 1 }, wish);
-export const workload3 = (wish: WorkloadWish = {}) =>
+export const workload1 = (wish: WorkloadOptions = {}) => workload("workload1", { aMin: 2, cMin: 3, groupMin: 2 }, wish);
+export const workload2 = (wish: WorkloadOptions = {}) => workload("workload2", { aMin: 1, cMin: 1, groupMin: 1 }, wish);
+export const workload3 = (wish: WorkloadOptions = {}) =>
   workload("workload3", { aMin: 2, cMin: 3, groupMin: 2 }, { ...wish, template: { ...wish.template, ...inOrder } });
-export const workload4 = (wish: WorkloadWish = {}) =>
+export const workload4 = (wish: WorkloadOptions = {}) =>
   workload("workload4", { aMin: 1, cMin: 1, groupMin: 1 }, { ...wish, template: { ...wish.template, ...inOrder } });
-export const workload5 = (wish: WorkloadWish = {}) =>
+export const workload5 = (wish: WorkloadOptions = {}) =>
   workload(
     "workload5",
     { aMin: 2, cMin: 3, groupMin: 2 },
@@ -64,7 +64,7 @@ export const workload5 = (wish: WorkloadWish = {}) =>
       "pc-b": ["pc-c"],
     },
   );
-export const workload6 = (wish: WorkloadWish = {}) =>
+export const workload6 = (wish: WorkloadOptions = {}) =>
   workload(
     "workload6",
     { aMin: 1, cMin: 1, groupMin: 1 },
@@ -74,6 +74,6 @@ export const workload6 = (wish: WorkloadWish = {}) =>
       "pc-c": ["pc-b"],
     },
   );
-export const workload5gt = (wish: WorkloadWish = {}) =>
+export const workload5gt = (wish: WorkloadOptions = {}) =>
   workload("workload5-gt", { aMin: 1, cMin: 3, groupMin: 1 }, wish);
 export const quick = { terminationDelay: "10s" };

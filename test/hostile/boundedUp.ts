@@ -1,4 +1,4 @@
-/** `muster up` in a process of its own with little memory, and a client that asks it whether it still answers. */
+/** A server in a process of its own with little memory, and a client that asks it whether it still answers. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -20,7 +20,7 @@ export interface Reply {
 }
 
 export class BoundedUp {
-  readonly folder = mkdtempSync(join(tmpdir(), "muster-hostile-"));
+  readonly folder: string;
   private child: ChildProcess | undefined;
   private agent: Agent | undefined;
   private url = "";
@@ -30,19 +30,34 @@ export class BoundedUp {
   ended: string | undefined;
   /** How often the server said that it is ready. */
   readyCount = 0;
+  /** What the process wrote to standard error since its start. */
+  complaints = "";
 
-  async start(...flags: string[]): Promise<void> {
-    const args = ["up", "--port", "0", "--data-dir", this.folder, "--log-level", "error", "--pool", "h100=2", ...flags];
+  constructor(folder = mkdtempSync(join(tmpdir(), "muster-hostile-"))) {
+    this.folder = folder;
+  }
+
+  /** `muster up` with two simulated nodes. */
+  start(...flags: string[]): Promise<void> {
+    return this.run("up", "--log-level", "error", "--pool", "h100=2", ...flags);
+  }
+
+  async run(command: "up" | "apiserver", ...flags: string[]): Promise<void> {
+    const args = [command, "--port", "0", "--data-dir", this.folder, ...flags];
     const child = spawn(process.execPath, [`--max-old-space-size=${heapMiB}`, program, ...args, "-o", "json"], {
-      stdio: ["ignore", "pipe", "ignore"],
+      stdio: ["ignore", "pipe", "pipe"],
     });
     this.child = child;
     this.ended = undefined;
+    this.complaints = "";
+    child.stderr.on("data", (data: Buffer) => {
+      this.complaints += data.toString("utf8");
+    });
     child.once("exit", (code, signal) => {
       this.ended = `it ended with ${code ?? signal}`;
     });
     const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream });
-    const first = await Promise.race([once(lines, "line"), once(child, "exit").then(() => undefined)]);
+    const first = await Promise.race([once(lines, "line"), once(child, "close").then(() => undefined)]);
     if (first === undefined) throw new Error(this.ended);
     const config = readFileSync(join(this.folder, "kubeconfig"), "utf8");
     const part = (key: string): Buffer =>
@@ -92,7 +107,11 @@ export class BoundedUp {
           answer.on("error", reject);
           answer.on("end", () => {
             const text = Buffer.concat(parts).toString("utf8");
-            resolve({ code: answer.statusCode ?? 0, body: text.startsWith("{") ? JSON.parse(text) : text });
+            try {
+              resolve({ code: answer.statusCode ?? 0, body: text.startsWith("{") ? JSON.parse(text) : text });
+            } catch (error) {
+              reject(error as Error);
+            }
           });
         },
       );
@@ -108,6 +127,15 @@ export class BoundedUp {
       `${path}?limit=${atLeast}&labelSelector=${encodeURIComponent(labelSelector)}`,
     );
     return (body.items?.length ?? 0) >= atLeast;
+  }
+
+  get pid(): number {
+    return this.child?.pid ?? 0;
+  }
+
+  /** Resolves when the process has ended by itself. */
+  async whenEnded(): Promise<void> {
+    if (this.child !== undefined && this.ended === undefined) await once(this.child, "exit");
   }
 
   async stop(signal: "SIGTERM" | "SIGKILL"): Promise<void> {

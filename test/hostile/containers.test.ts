@@ -38,7 +38,7 @@ test("a pod with 2,000 containers runs, and all of them become ready", async () 
   });
 });
 
-test("a pod that is stored and whose status is too large to store does no harm, says so, and can be deleted", async () => {
+test("a pod that is stored and whose status is too large to store does no harm, gets an Event, and can be deleted", async () => {
   expect((await up.call("POST", pods, podWith("large", 5000))).code).toBe(201);
   expect((await up.call("POST", pods, podWith("before", 1))).code).toBe(201);
   await runs("before");

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { HttpCaller } from "../httpCaller.ts";
 import { namespaced, type ServedApi, serveApi } from "./servedApi.ts";
 
-/** What a kube-apiserver and the controllers beside it do on their own, seen from outside. */
+/** Behaviour of a kube-apiserver and its controllers without a request. */
 let served: ServedApi;
 beforeAll(async () => {
   served = await serveApi();
@@ -15,7 +15,7 @@ describe("a Secret of type service-account-token", () => {
     type: "kubernetes.io/service-account-token",
   });
 
-  test("gets a token with which its account can be used", async () => {
+  test("gets a valid token of its account", async () => {
     const { api, server } = served;
     await api.post(`${namespaced}/serviceaccounts`, { metadata: { name: "robot" } });
     await api.post(`${namespaced}/secrets`, secret("robot-token", "robot"));
@@ -32,7 +32,7 @@ describe("a Secret of type service-account-token", () => {
     });
   });
 
-  test("goes with its account, and one without an account does not stay", async () => {
+  test("is deleted with its account, and at once if it has none", async () => {
     const { api, server } = served;
     await api.post(`${namespaced}/serviceaccounts`, { metadata: { name: "leaver" } });
     await api.post(`${namespaced}/secrets`, secret("leaver-token", "leaver"));
@@ -44,7 +44,7 @@ describe("a Secret of type service-account-token", () => {
   });
 });
 
-test("the Endpoints of a Service go with it", async () => {
+test("the Endpoints of a Service are deleted with it", async () => {
   const { api } = served;
   await api.post(`${namespaced}/services`, { metadata: { name: "s" }, spec: { ports: [{ port: 80 }] } });
   await api.post(`${namespaced}/endpoints`, { metadata: { name: "s" } });
@@ -52,8 +52,26 @@ test("the Endpoints of a Service go with it", async () => {
   expect((await api.get(`${namespaced}/endpoints/s`)).code).toBe(404);
 });
 
+test("the Service kubernetes has Endpoints and an EndpointSlice with the address of the server", async () => {
+  const { api, server } = served;
+  const { hostname, port } = new URL(server.url);
+  const endpoints = await api.get(`${namespaced}/endpoints/kubernetes`);
+  const ports = [{ name: "https", port: Number(port), protocol: "TCP" }];
+  expect(endpoints.json["subsets"]).toEqual([{ addresses: [{ ip: hostname }], ports }]);
+  const slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+  const slice = await api.get(`${slices}?labelSelector=kubernetes.io/service-name=kubernetes`);
+  expect(slice.json.items).toMatchObject([
+    {
+      metadata: { name: "kubernetes" },
+      addressType: "IPv4",
+      endpoints: [{ addresses: [hostname], conditions: { ready: true } }],
+      ports,
+    },
+  ]);
+});
+
 describe("a request without credentials", () => {
-  test("is anonymous: it may ask for the version, and is forbidden what no role gives it", async () => {
+  test("is anonymous: it may read the version, and everything else is forbidden", async () => {
     const ask = async (path: string, headers: Record<string, string> = {}): Promise<number> =>
       (await fetch(`${served.server.url}${path}`, { headers })).status;
     expect(await ask("/version")).toBe(200);
@@ -71,7 +89,7 @@ test("impersonation of a group alone is a bad request", async () => {
   expect(answer.code).toBe(400);
 });
 
-test("a policy may refuse the way into a container", async () => {
+test("a policy may reject exec into a container", async () => {
   const { api } = served;
   const group = "/apis/admissionregistration.k8s.io/v1";
   const rule = { apiGroups: [""], apiVersions: ["v1"], operations: ["CONNECT"], resources: ["pods/attach"] };

@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type ServedApi, serveApi } from "./servedApi.ts";
 
-/** A custom resource in several versions without a conversion webhook: what each version shows, and what it loses. */
+/**
+ * A custom resource in several versions without a conversion webhook: the fields that each version shows and prunes.
+ */
 let served: ServedApi;
 beforeAll(async () => {
   served = await serveApi();
@@ -31,7 +33,7 @@ async function define(plural: string, versions: object[]): Promise<string> {
 describe("two versions with different fields", () => {
   const path = (at: string): string => `/apis/example.com/${at}/widgets`;
 
-  test("show only what they know, and keep only what the stored one knows", async () => {
+  test("show their own fields, and store only the fields of the storage version", async () => {
     const kind = await define("widgets", [
       version("v1", true, { a: text, b: text }),
       version("v1beta1", false, { a: text, c: text }),
@@ -64,7 +66,7 @@ test("objects that were stored before the stored version moved are served and pa
   expect(patched.json).toMatchObject({ apiVersion: "example.com/v2", spec: { a: "2" } });
 });
 
-test("an apply may say more than is known inside an object that keeps unknown fields", async () => {
+test("an apply may have unknown fields inside an object that preserves them", async () => {
   const spec = {
     type: "object",
     "x-kubernetes-preserve-unknown-fields": true,

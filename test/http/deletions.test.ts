@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { batch, namespaced, podTemplate, type ServedApi, serveApi } from "./servedApi.ts";
 
-/** Deletions as clients of a kube-apiserver know them: what goes, what stays, and what watchers see of it. */
+/** Deletions as on a kube-apiserver: which objects are deleted, and which events watches deliver. */
 let served: ServedApi;
 beforeAll(async () => {
   served = await serveApi();
@@ -17,7 +17,7 @@ const pod = (name: string): object => ({
   spec: { containers: [{ name: "main", image: "app" }] },
 });
 
-describe("a deletion that does not say what becomes of dependents", () => {
+describe("a deletion without a propagation policy", () => {
   test("orphans the pods of a Job, with a warning", async () => {
     const { api } = served;
     await api.post(`${batch}/jobs`, job("plain"));
@@ -48,7 +48,7 @@ describe("a deletion that does not say what becomes of dependents", () => {
 });
 
 describe("a DELETE with a body", () => {
-  test("does not heed a dry run in the query", async () => {
+  test("ignores dryRun in the query", async () => {
     const { api } = served;
     await api.post(`${namespaced}/configmaps`, { metadata: { name: "said" } });
     const body = { kind: "DeleteOptions", apiVersion: "v1" };
@@ -56,7 +56,7 @@ describe("a DELETE with a body", () => {
     expect((await api.get(`${namespaced}/configmaps/said`)).code).toBe(404);
   });
 
-  test("heeds a dry run in the body", async () => {
+  test("uses dryRun of the body", async () => {
     const { api } = served;
     await api.post(`${namespaced}/configmaps`, { metadata: { name: "kept" } });
     await api.delete(`${namespaced}/configmaps/kept`, { dryRun: ["All"] });
@@ -64,7 +64,7 @@ describe("a DELETE with a body", () => {
   });
 });
 
-test("a dry run answers an object that goes at once without a deletion mark", async () => {
+test("a dry run of an immediate deletion answers with an object without deletionTimestamp", async () => {
   const { api } = served;
   const ports = [{ port: 80 }];
   await api.post(`${namespaced}/services`, { metadata: { name: "s" }, spec: { ports } });
@@ -80,8 +80,8 @@ test("a namespace that is deleted has no grace period", async () => {
   expect(metadata["deletionGracePeriodSeconds"]).toBeUndefined();
 });
 
-describe("watchers of a pod that goes at once", () => {
-  test("see it marked first and deleted then, both times with the mark", async () => {
+describe("watches of a pod that is deleted at once", () => {
+  test("deliver MODIFIED and then DELETED, both with deletionTimestamp", async () => {
     const { api } = served;
     const made = await api.post(`${namespaced}/pods`, pod("p"));
     const from = made.json.metadata.resourceVersion;
@@ -98,7 +98,7 @@ describe("watchers of a pod that goes at once", () => {
     }
   });
 
-  test("see a ConfigMap once, as it last was", async () => {
+  test("deliver one DELETED event of a ConfigMap, with its last state", async () => {
     const { api } = served;
     const made = await api.post(`${namespaced}/configmaps`, { metadata: { name: "once" } });
     const from = made.json.metadata.resourceVersion;
@@ -111,7 +111,7 @@ describe("watchers of a pod that goes at once", () => {
   });
 });
 
-test("when the last finalizer goes, watchers see the object with it and the writer gets it without", async () => {
+test("when the last finalizer is removed, watches deliver the object with it and the writer gets the object without it", async () => {
   const { api } = served;
   const path = `${namespaced}/configmaps/held`;
   await api.post(`${namespaced}/configmaps`, { metadata: { name: "held", finalizers: ["example.com/hold"] } });
@@ -128,7 +128,7 @@ test("when the last finalizer goes, watchers see the object with it and the writ
 });
 
 describe("deletion of a collection", () => {
-  test("heeds the limit and says how to go on", async () => {
+  test("respects the limit and returns a continue token", async () => {
     const { api } = served;
     for (const name of ["c1", "c2", "c3"]) {
       await api.post(`${namespaced}/configmaps`, { metadata: { name, labels: { group: "c" } } });
@@ -140,7 +140,7 @@ describe("deletion of a collection", () => {
     expect(left.json.items.map(({ metadata }) => metadata.name)).toEqual(["c2", "c3"]);
   });
 
-  test("refuses options that make no sense even where nothing matches", async () => {
+  test("rejects invalid options even where nothing matches", async () => {
     const { api } = served;
     const path = `${namespaced}/configmaps?labelSelector=none%3Dnone`;
     expect((await api.delete(path, { propagationPolicy: "Sometimes" })).code).toBe(422);

@@ -22,7 +22,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-test("a watch whose initial set is larger than any backlog delivers all of it to a reader that pauses", async () => {
+test("a watch delivers all initial events to a slow reader, even if they are larger than the backlog limit", async () => {
   const { pki, url } = server;
   const query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
   const { lines, bookmarks } = await new Promise<{ lines: number; bookmarks: number }>((resolve, reject) => {
@@ -37,7 +37,7 @@ test("a watch whose initial set is larger than any backlog delivers all of it to
           call.destroy();
           resolve({ lines, bookmarks: 1 });
         } else if (++reads % 50 === 0) {
-          // The socket fills up meanwhile; the server must wait for us, not give us up.
+          // The socket buffer fills up meanwhile; the server must wait, not disconnect.
           response.pause();
           setImmediate(() => response.resume());
         }

@@ -176,14 +176,14 @@ describe("a node does not read what is not its own", () => {
     expect(await call("n1", "GET", path)).toMatchObject({ code: 403, body: { reason: "Forbidden" } });
   });
 
-  test("the refusal says what is missing", async () => {
+  test("the error names the missing relationship", async () => {
     const { body } = await call("n1", "GET", `${ns}/secrets/unused`);
     expect(body.message).toBe(
       `secrets "unused" is forbidden: User "system:node:n1" cannot get resource "secrets" in API group "" in the namespace "default": no relationship found between node 'n1' and this object`,
     );
   });
 
-  test("a pod that is gone takes the right with it", async () => {
+  test("the deletion of a pod revokes the right", async () => {
     await create(`${ns}/secrets`, { metadata: { name: "short-env" } });
     await create(`${ns}/serviceaccounts`, { metadata: { name: "short-account" } });
     await create(`${ns}/pods`, podOf("short", "n1"));
@@ -192,7 +192,7 @@ describe("a node does not read what is not its own", () => {
     expect((await call("n1", "GET", `${ns}/secrets/short-env`)).code).toBe(403);
   });
 
-  test("a node's name without the group of nodes is no node", async () => {
+  test("a node's user name without the group system:nodes is no node", async () => {
     expect((await call("impostor", "GET", `${ns}/secrets/mine-env`)).code).toBe(403);
   });
 });
@@ -200,7 +200,7 @@ describe("a node does not read what is not its own", () => {
 describe("a node writes", () => {
   const condition = { conditions: [{ type: "Ready", status: "True" }] };
 
-  test("its own Node and the status of it", async () => {
+  test("its own Node and its status", async () => {
     expect((await call("n1", "PATCH", "/api/v1/nodes/n1/status", { status: condition }, merge)).code).toBe(200);
     const labels = { "kubernetes.io/hostname": "n1", "gpu.example.com/kind": "h100" };
     expect((await call("n1", "PATCH", "/api/v1/nodes/n1", { metadata: { labels } }, merge)).code).toBe(200);
@@ -222,7 +222,7 @@ describe("a node writes", () => {
     expect((await call("n1", "DELETE", `${slices}/own`)).code).toBe(200);
   });
 
-  test("a mirror pod that it owns and that refers to nothing", async () => {
+  test("a mirror pod that it owns, without references to API objects", async () => {
     const owner = { apiVersion: "v1", kind: "Node", name: "n1", uid: uids.n1, controller: true };
     const mirror = {
       metadata: { name: "static-n1", annotations: { "kubernetes.io/config.mirror": "x" }, ownerReferences: [owner] },

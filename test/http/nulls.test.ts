@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { namespaced, type ServedApi, serveApi } from "./servedApi.ts";
 
-/** Times and lists that typed servers write as null: clients compare what they wrote with what they read. */
+/** Times and lists that Go writes as null: clients compare written with read objects. */
 let served: ServedApi;
 beforeAll(async () => {
   served = await serveApi();

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type ServedApi, serveApi } from "./servedApi.ts";
 
-/** Namespaces whose labels ask for a standard: pods that break it do not come in. */
+/** Namespaces with Pod Security labels: pods that violate the standard are rejected. */
 let served: ServedApi;
 beforeAll(async () => {
   served = await serveApi();
@@ -57,37 +57,37 @@ describe("a pod in a namespace that enforces the baseline", () => {
     expect((await create("open", body)).code).toBe(201);
   });
 
-  test("that only uses what every container has comes in", async () => {
+  test("is admitted when it uses no privileges", async () => {
     expect(await create("baseline", pod({}))).toMatchObject({ code: 201, warning: undefined });
   });
 });
 
 describe("a pod in a namespace that enforces the restricted standard", () => {
-  test("is refused with everything that it lacks", async () => {
+  test("is rejected with every violation", async () => {
     const { message } = await create("restricted", pod({}));
     expect(message).toBe(
       'pods "p" is forbidden: violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false (container "main" must set securityContext.allowPrivilegeEscalation=false), unrestricted capabilities (container "main" must set securityContext.capabilities.drop=["ALL"]), runAsNonRoot != true (pod or container "main" must set securityContext.runAsNonRoot=true), seccompProfile (pod or container "main" must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost")',
     );
   });
 
-  test("comes in when it lacks nothing", async () => {
+  test("is admitted without violations", async () => {
     expect((await create("restricted", pod({ securityContext: seccomp }, good))).code).toBe(201);
   });
 
-  test("is judged by the rules of the version that the namespace names", async () => {
+  test("is checked by the rules of the version that the namespace names", async () => {
     const { capabilities: _, ...withoutCapabilities } = good;
     expect((await create("old", pod({ securityContext: seccomp }, withoutCapabilities))).code).toBe(201);
   });
 });
 
 describe("warnings", () => {
-  test("come with a pod where the namespace asks for them", async () => {
+  test("are returned for a pod where the namespace has a warn label", async () => {
     const { code, warning } = await create("warned", pod({ hostNetwork: true }));
     expect(code).toBe(201);
     expect(warning).toContain('would violate PodSecurity \\"restricted:latest\\": host namespaces (hostNetwork=true)');
   });
 
-  test("come with a Deployment whose pods would be refused", async () => {
+  test("are returned for a Deployment whose pods would be rejected", async () => {
     const template = {
       metadata: { labels: { a: "b" } },
       spec: { hostNetwork: true, containers: [{ name: "a", image: "b" }] },
@@ -98,7 +98,7 @@ describe("warnings", () => {
     expect(answer.headers["warning"]).toContain('would violate PodSecurity \\"baseline:latest\\"');
   });
 
-  test("come with a label that pods of the namespace already break", async () => {
+  test("are returned for a label that existing pods of the namespace violate", async () => {
     await served.api.post("/api/v1/namespaces/open/pods", pod({ hostNetwork: true }));
     const labels = { "pod-security.kubernetes.io/enforce": "baseline" };
     const answer = await served.api.patch("/api/v1/namespaces/open?dryRun=All", "merge", { metadata: { labels } });
@@ -109,14 +109,14 @@ describe("warnings", () => {
   });
 });
 
-test("a label that names no standard is refused", async () => {
+test("a label with an unknown standard is rejected", async () => {
   const labels = { "pod-security.kubernetes.io/enforce": "zz" };
   const answer = await served.api.post("/api/v1/namespaces", { metadata: { name: "odd", labels } });
   expect(answer.code).toBe(422);
   expect(answer.json.message).toContain("must be one of privileged, baseline, restricted");
 });
 
-test("an image that changes is judged again, a label is not", async () => {
+test("a pod is checked again when an image changes, and not when a label does", async () => {
   const { api } = served;
   const path = "/api/v1/namespaces/open/pods/kept";
   await api.post("/api/v1/namespaces/open/pods", { ...pod({ hostPID: true }), metadata: { name: "kept" } });

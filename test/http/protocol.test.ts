@@ -17,7 +17,7 @@ test.each(["GET", "POST", "PUT", "DELETE"])("%s of a path that nothing serves is
   }
 });
 
-test("below the core API it is a Status", async () => {
+test("an unknown path below the core API is a Status with 404", async () => {
   const answer = await served.api.call("POST", "/api/v2");
   expect(answer.code).toBe(404);
   expect(answer.json).toMatchObject({ kind: "Status", reason: "NotFound" });
@@ -37,7 +37,7 @@ test("a method that a path does not have is 405 without a kind", async () => {
   expect(json["details"]).toEqual({});
 });
 
-test("lists of metadata are refused by their name, as a whole", async () => {
+test("errors in lists of metadata have the field of the list, without an index", async () => {
   const metadata = {
     name: "b",
     finalizers: ["abc"],
@@ -56,14 +56,14 @@ test("an update without a revision that needs one is refused by the name of its 
   expect(json["details"]).toMatchObject({ group: "coordination.k8s.io", kind: "leases" });
 });
 
-test("a deletion that was done says no code", async () => {
+test("a completed deletion answers with a Status without a code", async () => {
   const { code, json } = await served.api.call("DELETE", `${namespaced}/configmaps/a?dryRun=All`);
   expect(code).toBe(200);
   expect(json).toMatchObject({ status: "Success", details: { name: "a", kind: "configmaps" } });
   expect(json).not.toHaveProperty("code");
 });
 
-test("a strategic merge patch cannot make another kind of an object", async () => {
+test("a strategic merge patch cannot change the kind of an object", async () => {
   const headers = { "Content-Type": patchTypes.strategic };
   const answer = await served.api.call(
     "PATCH",
@@ -74,7 +74,7 @@ test("a strategic merge patch cannot make another kind of an object", async () =
   expect(answer.json).toMatchObject({ kind: "ConfigMap", data: { a: "b" } });
 });
 
-test("a merge patch that makes no object of the kind is refused without naming one", async () => {
+test("a merge patch whose result is no object of the kind is rejected without a name", async () => {
   const headers = { "Content-Type": patchTypes.merge };
   const answer = await served.api.call("PATCH", `${namespaced}/configmaps/a`, { data: 5 }, { headers });
   expect(answer.code).toBe(422);

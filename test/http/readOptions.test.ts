@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { namespaced, type ServedApi, serveApi } from "./servedApi.ts";
 
-/** Query parameters as a kube-apiserver reads them, good ones and bad ones. */
+/** Query parameters, valid and invalid, as a kube-apiserver parses them. */
 let served: ServedApi;
 beforeAll(async () => {
   served = await serveApi();
@@ -17,13 +17,13 @@ test("a GET of one object with watch=1 answers the object and ends", async () =>
   expect(answer.json).toMatchObject({ kind: "ConfigMap", metadata: { name: "a" } });
 });
 
-test("an empty dry run is refused rather than taken for a real write", async () => {
+test("an empty dryRun is rejected", async () => {
   const answer = await served.api.post(`${namespaced}/configmaps?dryRun=`, { metadata: { name: "never" } });
   expect(answer.code).toBe(422);
   expect((await served.api.get(`${namespaced}/configmaps/never`)).code).toBe(404);
 });
 
-describe("parameters that make no sense", () => {
+describe("invalid parameters", () => {
   test.each<[string, number, string]>([
     ["timeout=invalid", 400, "invalid timeout specified in the request URL"],
     ["timeoutSeconds=x", 400, 'strconv.ParseInt: parsing "x": invalid syntax'],
@@ -39,7 +39,7 @@ describe("parameters that make no sense", () => {
   });
 });
 
-test("a page with a selector leads on while there are objects left, whether they match or not", async () => {
+test("a page with a selector has a continue token while objects are left, whether they match or not", async () => {
   const query = "limit=1&labelSelector=probe%3Dyes";
   const first = await served.api.get(`${namespaced}/configmaps?${query}`);
   expect(first.json.items.map(({ metadata }) => metadata.name)).toEqual(["a"]);

@@ -3,7 +3,7 @@ import { systemClock } from "../../src/adapters/systemClock.ts";
 import { systemRandom } from "../../src/adapters/systemRandom.ts";
 import { type ApiServer, startApiServer } from "../../src/apiserver/startApiServer.ts";
 
-/** What a user with few rights may do, over HTTP: the ways around a right are as closed as the front door. */
+/** Requests of a user with few rights, over HTTP: no other verb or path gives access that RBAC denies. */
 let server: ApiServer;
 
 const tokens = ['root,root,root,"system:masters"', "limited,limited,limited,", "labeller,labeller,labeller,"].join(
@@ -46,7 +46,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-describe("a user who may update but not create", () => {
+describe("a user with the right to update but not to create", () => {
   test("cannot create by applying", async () => {
     const config = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "c" }, data: {} };
     const path = "/api/v1/namespaces/default/configmaps/c?fieldManager=x";
@@ -56,14 +56,14 @@ describe("a user who may update but not create", () => {
     expect(server.core.store.get("/configmaps", "default", "c")).toBeUndefined();
   });
 
-  test("cannot create by replacing what is not there", async () => {
+  test("cannot create by a PUT of a missing object", async () => {
     const path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/l";
     const answer = await call("limited", "PUT", path, { metadata: { name: "l" }, spec: {} });
     expect(answer.code).toBe(403);
     expect(server.core.store.get("coordination.k8s.io/leases", "default", "l")).toBeUndefined();
   });
 
-  test("still applies to what is there", async () => {
+  test("can apply to an existing object", async () => {
     await call("root", "POST", "/api/v1/namespaces/default/configmaps", { metadata: { name: "there" } });
     const config = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "there" }, data: { a: "b" } };
     const path = "/api/v1/namespaces/default/configmaps/there?fieldManager=x";
@@ -71,22 +71,22 @@ describe("a user who may update but not create", () => {
   });
 });
 
-describe("a user who may write roles but holds none of their rights", () => {
+describe("a user that may write roles but holds none of their rules", () => {
   const merge = "application/merge-patch+json";
 
-  test("cannot make a role be gathered into another by labelling it", async () => {
+  test("cannot label a role so that another role aggregates it", async () => {
     const patch = { metadata: { labels: { "rbac.authorization.k8s.io/aggregate-to-view": "true" } } };
     const answer = await call("labeller", "PATCH", `${rbac}/clusterroles/cluster-admin`, patch, merge);
     expect(answer).toMatchObject({ code: 403, body: { reason: "Forbidden" } });
   });
 
-  test("cannot touch a binding to such a role either", async () => {
+  test("cannot change a binding to such a role", async () => {
     const patch = { metadata: { labels: { x: "y" } } };
     const answer = await call("labeller", "PATCH", `${rbac}/clusterrolebindings/cluster-admin`, patch, merge);
     expect(answer.code).toBe(403);
   });
 
-  test("may add what garbage collection needs", async () => {
+  test("may change owner references and finalizers", async () => {
     const patch = { metadata: { finalizers: ["example.com/hold"] } };
     const answer = await call("labeller", "PATCH", `${rbac}/clusterroles/edit`, patch, merge);
     expect(answer.code).toBe(200);

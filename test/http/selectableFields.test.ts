@@ -21,7 +21,7 @@ const set =
 
 const status = (key: string, value: unknown): Move => ({ subresource: "status", change: set("status", key, value) });
 
-/** How an object leaves the selection that it was created in. Fields without a row cannot change once they are set. */
+/** How an object stops matching the selector. Fields without a row are immutable. */
 const moves: Record<string, Record<string, Move>> = {
   "/nodes": { "spec.unschedulable": { change: set("spec", "unschedulable", true) } },
   "/pods": {
@@ -71,7 +71,7 @@ afterEach(() => {
   running = undefined;
 });
 
-/** Watches by a field selector from now on and writes down what is delivered, as `TYPE name`. */
+/** Watches by a field selector from now on and records the events as `TYPE name`. */
 async function watchBy(api: TestApi, type: ResourceType, fieldSelector: string): Promise<string[]> {
   const seen: string[] = [];
   const resource = api.core.registry.find(type.group, type.version, type.plural);
@@ -101,7 +101,7 @@ const rows = builtinResources().flatMap((type) =>
   })),
 );
 
-test.each(rows)("a watch by a selectable field sees what is written later: $title", async ({ type, field }) => {
+test.each(rows)("a watch by a selectable field delivers later writes: $title", async ({ type, field }) => {
   const move = moves[type.storageKey]?.[field];
   if (move === undefined) expect(fixed[type.storageKey]).toContain(field);
   running = await TestApi.start({ controllers: false });
@@ -139,12 +139,12 @@ test.each(rows)("a watch by a selectable field sees what is written later: $titl
   await api.delete(type.storageKey, pathOf("first"), { gracePeriodSeconds: 0, propagationPolicy: "Background" });
   await api.delete(type.storageKey, pathOf("later"), { gracePeriodSeconds: 0, propagationPolicy: "Background" });
   const gone = inside.filter((event) => event.startsWith("DELETED"));
-  // A namespace leaves the selection by its phase, since its finalizer keeps it.
+  // A namespace stops matching by its phase, since its finalizer keeps it.
   expect(gone).toEqual(move === undefined ? ["DELETED first", "DELETED later"] : ["DELETED later"]);
   if (move !== undefined) expect(outside).toContain("DELETED first");
 });
 
-test("a watch of ResourceSlices by driver and node sees the slices of that driver on that node alone", async () => {
+test("a watch of ResourceSlices by driver and node delivers only the slices of that driver on that node", async () => {
   running = await TestApi.start({ controllers: false });
   const api = running;
   const type = builtinResources().find(({ plural, version }) => plural === "resourceslices" && version === "v1");
@@ -168,7 +168,7 @@ test("a watch of ResourceSlices by driver and node sees the slices of that drive
   expect(seen).toEqual(["ADDED a", "MODIFIED a", "DELETED a"]);
 });
 
-test("a watch of custom resources by a selectable spec.nodeName sees objects come in and go out", async () => {
+test("a watch of custom resources by a selectable spec.nodeName delivers objects that begin and stop matching", async () => {
   running = await TestApi.start();
   const api = running;
   const schema = {

@@ -3,7 +3,7 @@ import { systemRandom } from "../../src/adapters/systemRandom.ts";
 import { type ApiServer, type ApiServerOptions, startApiServer } from "../../src/apiserver/startApiServer.ts";
 import { HttpCaller, tokenFile } from "../httpCaller.ts";
 
-/** A server in memory on a free port, and a caller that may do everything. */
+/** A server in memory on a free port, and a client with all rights. */
 export interface ServedApi {
   readonly server: ApiServer;
   readonly api: HttpCaller;

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { apps, batch, namespaced, podTemplate, type ServedApi, serveApi } from "./servedApi.ts";
 
-/** Manifests that a kube-apiserver refuses are refused here, and those that it takes are taken. */
+/** Manifests that a kube-apiserver rejects are rejected here, and those that it accepts are accepted. */
 let served: ServedApi;
 beforeAll(async () => {
   served = await serveApi();
@@ -91,7 +91,7 @@ describe("refused", () => {
     expect(message).toContain(why);
   });
 
-  test("a toleration of a RuntimeClass that makes no sense, also in an update", async () => {
+  test("an invalid toleration of a RuntimeClass, also in an update", async () => {
     const classes = "/apis/node.k8s.io/v1/runtimeclasses";
     await served.api.post(classes, { metadata: { name: "r" }, handler: "h" });
     const scheduling = { tolerations: [{ key: "a", effect: "Nope" }] };
@@ -117,7 +117,7 @@ describe("taken", () => {
     expect([code, message]).toEqual([201, undefined]);
   });
 
-  test("a source that fills no volume, which is dropped", async () => {
+  test("an unsupported dataSource of a claim, which is dropped", async () => {
     const spec = { accessModes: ["ReadWriteOnce"], ...storage, dataSource: {} };
     const { code, spec: made } = await create(`${namespaced}/persistentvolumeclaims`, {
       metadata: { name: "x" },
@@ -158,7 +158,7 @@ describe("what the server fills in", () => {
     expect(changed.json.metadata["annotations"]).toEqual({ [key]: "2" });
   });
 
-  test("a PersistentVolume says since when it is pending", async () => {
+  test("a PersistentVolume has the time since when it is pending", async () => {
     const spec = { capacity: { storage: "1Gi" }, accessModes: ["ReadWriteOnce"], hostPath: { path: "/x" } };
     const made = await served.api.post("/api/v1/persistentvolumes", { metadata: { name: "v" }, spec });
     expect(made.json["status"]).toHaveProperty("lastPhaseTransitionTime");

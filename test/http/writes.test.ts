@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { apps, batch, namespaced, podTemplate, type ServedApi, serveApi } from "./servedApi.ts";
 
-/** What updates take, what they refuse and what they count, as clients of a kube-apiserver know it. */
+/** Which updates are accepted, which are rejected, and which increase the generation, as on a kube-apiserver. */
 let served: ServedApi;
 beforeAll(async () => {
   served = await serveApi();
@@ -15,13 +15,13 @@ async function configMap(name: string): Promise<string> {
 }
 
 describe("a PUT", () => {
-  test('takes the revision "0" for any', async () => {
+  test('accepts the resourceVersion "0" as any', async () => {
     const path = await configMap("zero");
     const sent = { metadata: { name: "zero", resourceVersion: "0" }, data: { a: "b" } };
     expect((await served.api.put(path, sent)).json).toMatchObject({ data: { a: "b" } });
   });
 
-  test("with an empty list of managedFields forgets all owners", async () => {
+  test("with an empty list of managedFields resets them", async () => {
     const path = `${namespaced}/configmaps/unowned`;
     const body = { metadata: { name: "unowned" }, data: { a: "b" } };
     const made = await served.api.post(`${namespaced}/configmaps`, body);
@@ -30,7 +30,7 @@ describe("a PUT", () => {
     expect(answer.json.metadata["managedFields"]).toBeUndefined();
   });
 
-  test("cannot mark an object as deleted", async () => {
+  test("cannot set deletionTimestamp", async () => {
     const path = await configMap("marked");
     const metadata = { name: "marked", deletionTimestamp: "2020-01-01T00:00:00Z", deletionGracePeriodSeconds: 4 };
     const answer = await served.api.put(path, { metadata });
@@ -197,7 +197,7 @@ describe("the service account of a pod", () => {
     );
   });
 
-  test("keeps its token to itself where the pod or the account asks for that, and lends its pull secrets", async () => {
+  test("is mounted without a token where the pod or the account opts out, and adds its pull secrets", async () => {
     const body = {
       metadata: { name: "quiet" },
       automountServiceAccountToken: false,
@@ -212,7 +212,7 @@ describe("the service account of a pod", () => {
   });
 });
 
-test("a refused request carries no warnings", async () => {
+test("a rejected request has no warnings", async () => {
   const answer = await served.api.post(`${batch}/jobs?dryRun=All`, {
     metadata: { name: "a.b" },
     spec: { template: { spec: { containers: [{ name: "a", image: "b" }] } } },
@@ -220,7 +220,7 @@ test("a refused request carries no warnings", async () => {
   expect([answer.code, answer.headers["warning"]]).toEqual([422, undefined]);
 });
 
-describe("fields that are unknown or said twice", () => {
+describe("fields that are unknown or duplicate", () => {
   const text = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"strict","zz":1},"spec":{"unknownField":"u","replicas":1,"replicas":2,"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"a","image":"b","nope":1,"image":"c"}]}}}}`;
 
   test("are reported in the order of the text", async () => {

@@ -53,7 +53,7 @@ test("every metric of the rules is one that Muster or kube-state-metrics has", a
   }
 });
 
-test("a partial run is no success", async () => {
+test("a partial run is not a success", async () => {
   world.pool("h100", 1);
   world.clusterDown = "503";
   expect(await world.run()).toMatchObject({ status: "partial" });

@@ -211,7 +211,7 @@ describe("the HTTP API", () => {
     expect(await answer.json()).toMatchObject({ type: "h100", max_per_node: 8 });
   });
 
-  test("shows one run by its id, and says what it does not know", async () => {
+  test("shows one run by its id, and refuses an unknown id", async () => {
     const { runs } = (await (await get("/v1/inventory/runs?limit=1")).json()) as { runs: { run_id: string }[] };
     const one = await get(`/v1/inventory/runs/${runs[0]?.run_id}`);
     expect(mistakes(await one.json(), schemas["run"] as Schema, "run")).toEqual([]);

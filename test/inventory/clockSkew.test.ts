@@ -33,7 +33,7 @@ describe.each([
   });
 });
 
-test("a refusal that correcting the clock does not cure says so once, and mentions the clocks", async () => {
+test("a refusal that correcting the clock does not cure is reported once, with the clock difference", async () => {
   cloud.setFaults({ clockSkewMs: 20 * 60_000, fail: [{ how: "notSigned" }] });
   const read = await allVolumes(world.aws());
   expect(read).toMatchObject({ ok: false, reason: "Denied" });

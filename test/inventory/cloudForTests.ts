@@ -1,5 +1,5 @@
 import { type Aws, type AwsOptions, awsCloud } from "../../src/adapters/aws.ts";
-import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
+import { MemoryMetrics } from "../../src/control/runtime/memoryMetrics.ts";
 import type { CloudSnapshot, CloudVolume, ScalingGroup } from "../../src/model/inventory/cloud.ts";
 import type { Clock } from "../../src/ports/clock.ts";
 import type { Cloud, CloudRead, SnapshotFilter, VolumeFilter } from "../../src/ports/cloud.ts";
@@ -45,7 +45,7 @@ export class HurriedClock implements Clock {
 export class CloudForTests {
   readonly clock = new HurriedClock();
   readonly cloud = new StandInCloud({ clock: this.clock, random: new Dice(1) });
-  readonly metrics = new MetricsBook();
+  readonly metrics = new MemoryMetrics();
   private server: StandInServer | undefined;
   private readonly open: Aws[] = [];
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { inventoryDefaults } from "../../src/control/inventory/inventoryDefaults.ts";
 import { type InventoryOptions, type RunReport, runInventory } from "../../src/control/inventory/runInventory.ts";
-import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
+import { MemoryMetrics } from "../../src/control/runtime/memoryMetrics.ts";
 import { inventorySnapshot } from "../../src/decide/inventory/inventorySnapshot.ts";
 import { CancelSource } from "../../src/ports/cancelSource.ts";
 import type { Cloud, CloudRead } from "../../src/ports/cloud.ts";
@@ -61,7 +61,7 @@ async function play({ muteAt, onMute, fate = "muteBefore", options = {}, ...rest
     } as const;
   };
   let report: RunReport | undefined;
-  const ports = { clock, log, metrics: new MetricsBook(), database, cloud: rest.cloud ?? cloud, cluster };
+  const ports = { clock, log, metrics: new MemoryMetrics(), database, cloud: rest.cloud ?? cloud, cluster };
   void runInventory(ports, { ...inventoryDefaults, deadlineMs: 600_000, ...options }).then((ended) => {
     report = ended;
   });
@@ -71,7 +71,7 @@ async function play({ muteAt, onMute, fate = "muteBefore", options = {}, ...rest
   return { report, tables, errors, tookMs: clock.nowMs() - beganMs, timers: clock.pending };
 }
 
-describe("a database that stands still in the middle of a run", () => {
+describe("a database that hangs in the middle of a run", () => {
   test.each(["begin", "types", "disks", "writeTypes", "writeDisks", "report", "rememberSnapshots", "finish"])(
     "at %s: the run is over before its deadline",
     async (muteAt) => {
@@ -87,7 +87,7 @@ describe("a database that stands still in the middle of a run", () => {
     },
   );
 
-  test("a write that took effect and was never answered is no reason to wait either", async () => {
+  test("a write that took effect and was never answered is not waited for either", async () => {
     const { report, tables } = await play({ muteAt: "writeDisks", fate: "muteAfter" }, 600_000);
     expect(report).toMatchObject({ status: "deadline", exitCode: 3 });
     expect([...tables.disks.values()].map(({ sizeGb }) => sizeGb)).toEqual([7]);
@@ -111,7 +111,7 @@ describe("a database that stands still in the middle of a run", () => {
   });
 });
 
-test("a cloud that stands still: the run is over before its deadline, and keeps its record", async () => {
+test("a cloud that hangs: the run ends before its deadline, and is recorded", async () => {
   const mute: Cloud = { ...cloud, volumes: () => new Promise<CloudRead<undefined>>(() => {}) };
   const { report, tables } = await play({ cloud: mute }, 600_000);
   expect(report).toMatchObject({ status: "deadline", exitCode: 3 });

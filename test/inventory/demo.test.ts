@@ -7,7 +7,7 @@ import { systemRandom } from "../../src/adapters/systemRandom.ts";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { startInventoryDemo } from "../../src/cli/inventory/demo.ts";
 import { availabilityRows, availabilityTable } from "../../src/cli/inventory/show.ts";
-import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
+import { MemoryMetrics } from "../../src/control/runtime/memoryMetrics.ts";
 import { builtin } from "../../src/model/resources.generated.ts";
 import { serverForClients } from "../clientNode/serverForClients.ts";
 import { silentLog } from "./databases.ts";
@@ -31,7 +31,7 @@ test("the demo shows ten types, machines with and without nodes, disks and drift
     });
     expect(made.ok ? "" : made.message).toBe("");
   }
-  const ports = { kube, clock: systemClock(), random: systemRandom(), log: silentLog, metrics: new MetricsBook() };
+  const ports = { kube, clock: systemClock(), random: systemRandom(), log: silentLog, metrics: new MemoryMetrics() };
   const demo = await startInventoryDemo({ dataDir: folder, ...ports });
   try {
     const view = await demo.database.reader.availability();

@@ -57,7 +57,7 @@ describe("snapshots that carry none of our tags (AWS Backup, lifecycle policies,
     });
   });
 
-  test("count for a disk at rest whose volume is gone", async () => {
+  test("count for an idle disk whose volume is deleted", async () => {
     await world.addDisk("rest", { ebs_volume_id: "vol-rest" });
     world.cloud.createVolume({ id: "vol-other", tags: tags("other") });
     snapshots("vol-rest", "rest", 2, ago(0.1), false);
@@ -148,6 +148,18 @@ describe("a cloud that does not understand a wildcard in start-time", () => {
     world.literalTimes = true;
     expect(await counts("a")).toEqual({ a: [4, 4, 4, 4, 4] });
   });
+
+  test("is noticed by the full pass when all snapshots are older than the window: the next snapshot counts", async () => {
+    world.cloud.createVolume({ id: "vol-a", tags: tags("a") });
+    snapshots("vol-a", "a", 2, ago(40), true);
+    world.literalTimes = true;
+    await world.run({ kind: "disks" });
+    await world.run({ kind: "disks" });
+    expect(await world.disk("a")).toMatchObject({ snapshot_count: 2 });
+    snapshots("vol-a", "a", 1, ago(0.1), true);
+    await world.run({ kind: "disks" });
+    expect(await world.disk("a")).toMatchObject({ snapshot_count: 3 });
+  });
 });
 
 describe("two volumes of one disk", () => {
@@ -181,7 +193,7 @@ describe("two volumes of one disk", () => {
     }
   });
 
-  test("the disk itself says that it has them", async () => {
+  test("the disk itself reports them", async () => {
     world.cloud.createVolume({ id: "vol-a", tags: tags("d"), createdMs: ago(1) });
     world.cloud.createVolume({ id: "vol-b", tags: tags("d"), createdMs: ago(50) });
     await world.run({ kind: "disks" });
@@ -346,14 +358,14 @@ describe("numbers that contradict each other are unknown, not a fresh zero", () 
     ]);
   });
 
-  test("an API that lists no nodes while machines are in service", async () => {
+  test("an API that lists no nodes while instances are in service", async () => {
     cluster();
     await world.run({ kind: "gpu" });
     world.nodes = [];
     world.pods = [];
     const report = await world.run({ kind: "gpu" });
     expect(report).toMatchObject({ status: "partial", exitCode: 2 });
-    expect(report.error).toMatch(/no nodes.*6 machines/);
+    expect(report.error).toMatch(/no nodes.*6 instances/);
     expect(await world.type("h100")).toMatchObject({
       available_gpus: 45,
       running_instances: 6,
@@ -370,12 +382,12 @@ describe("numbers that contradict each other are unknown, not a fresh zero", () 
     expect(await world.type("h100")).toMatchObject({ available_gpus: 45, availability_state: "stale" });
   });
 
-  test("no machines and no nodes is a zero", async () => {
+  test("no instances and no nodes count as zero", async () => {
     expect((await world.run({ kind: "gpu" })).status).toBe("ok");
     expect(await world.type("h100")).toMatchObject({ available_gpus: 0, availability_state: "fresh" });
   });
 
-  test("why nodes are closed, and which machines have no node, is counted and reported", async () => {
+  test("unschedulable nodes and instances without a node are counted and reported", async () => {
     cluster();
     await world.run({ kind: "gpu" });
     const at = (n: number) => ({ instance: `i-h100-${n}`, heartbeat: beat(1_000) });
@@ -397,10 +409,10 @@ describe("numbers that contradict each other are unknown, not a fresh zero", () 
     });
     expect((await events()).map(({ entity, entity_id, reason }) => `${entity}/${entity_id}: ${reason}`)).toEqual([
       expect.stringMatching(/^gpu_type\/h100: instances_without_node: .*i-h100-6/),
-      expect.stringMatching(/^node\/h100-2: closed: not ready/),
-      expect.stringMatching(/^node\/h100-3: closed: cordoned/),
-      expect.stringMatching(/^node\/h100-4: closed: tainted gpu-health/),
-      expect.stringMatching(/^node\/h100-5: closed: no heartbeat/),
+      expect.stringMatching(/^node\/h100-2: unschedulable: not ready/),
+      expect.stringMatching(/^node\/h100-3: unschedulable: cordoned/),
+      expect.stringMatching(/^node\/h100-4: unschedulable: tainted gpu-health/),
+      expect.stringMatching(/^node\/h100-5: unschedulable: no heartbeat/),
     ]);
     expect(world.metrics.render()).toContain('muster_inventory_types{state="fresh"} 10');
   });

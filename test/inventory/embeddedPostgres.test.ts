@@ -1,5 +1,17 @@
 import { spawn } from "node:child_process";
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { createHash } from "node:crypto";
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
@@ -58,6 +70,50 @@ describe("the PostgreSQL of the data folder", () => {
     await refused;
     expect([half, join(dataDir, "postgres/data")].filter(existsSync)).toEqual([]);
     await (await openEmbeddedPostgres(dataDir)).stop();
+  });
+
+  test("makes nothing in the system's temporary folder, where any user could have put it before", async () => {
+    const before = process.env["TMPDIR"];
+    const temporary = join(folder, "temporary");
+    mkdirSync(temporary);
+    process.env["TMPDIR"] = temporary;
+    try {
+      await (await openEmbeddedPostgres(join(folder, "no-temporary"))).stop();
+    } finally {
+      if (before === undefined) delete process.env["TMPDIR"];
+      else process.env["TMPDIR"] = before;
+    }
+    expect(readdirSync(temporary)).toEqual([]);
+    expect(statSync(join(folder, "no-temporary/postgres")).mode & 0o077).toBe(0o011);
+  });
+
+  test("refuses to run programs from a folder that is a link, or that others can write", async () => {
+    const linked = join(folder, "linked");
+    mkdirSync(linked);
+    mkdirSync(join(folder, "elsewhere"));
+    symlinkSync(join(folder, "elsewhere"), join(linked, "postgres"));
+    await expect(openEmbeddedPostgres(linked)).rejects.toMatchObject({ code: "folder-untrusted" });
+    const open = join(folder, "open");
+    mkdirSync(join(open, "postgres"), { recursive: true });
+    chmodSync(join(open, "postgres"), 0o777);
+    await expect(openEmbeddedPostgres(open)).rejects.toMatchObject({ code: "folder-untrusted" });
+  });
+
+  test.skipIf(process.getuid?.() !== 0)("refuses, as root, the folder that another user put in its place", async () => {
+    const hidden = join(folder, "hidden");
+    mkdirSync(hidden, { mode: 0o700 });
+    const home = join(hidden, "postgres");
+    const planted = `/var/tmp/muster-postgres-${createHash("sha256").update(home).digest("hex").slice(0, 16)}`;
+    try {
+      symlinkSync(folder, planted);
+      await expect(openEmbeddedPostgres(hidden)).rejects.toMatchObject({ code: "folder-untrusted" });
+      rmSync(planted);
+      mkdirSync(planted);
+      chownSync(planted, 65534, 65534);
+      await expect(openEmbeddedPostgres(hidden)).rejects.toMatchObject({ code: "folder-untrusted" });
+    } finally {
+      rmSync(planted, { recursive: true });
+    }
   });
 
   test.skipIf(process.platform !== "linux")(

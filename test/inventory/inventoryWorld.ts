@@ -3,7 +3,7 @@ import { systemClock } from "../../src/adapters/systemClock.ts";
 import type { DiskPhaseRules } from "../../src/control/inventory/diskPhase.ts";
 import { inventoryDefaults } from "../../src/control/inventory/inventoryDefaults.ts";
 import { type InventoryOptions, type RunReport, runInventory } from "../../src/control/inventory/runInventory.ts";
-import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
+import { MemoryMetrics } from "../../src/control/runtime/memoryMetrics.ts";
 import { brokenSums, type DiskCounters } from "../../src/decide/inventory/diskCounters.ts";
 import { type InventorySnapshot, inventorySnapshot } from "../../src/decide/inventory/inventorySnapshot.ts";
 import type { Read } from "../../src/decide/inventory/planAvailability.ts";
@@ -18,7 +18,7 @@ import { PostgresForTests, silentLog } from "./databases.ts";
 export class InventoryWorld {
   readonly server = new PostgresForTests();
   readonly aws = new CloudForTests();
-  readonly metrics = new MetricsBook();
+  readonly metrics = new MemoryMetrics();
   nodes: Node[] = [];
   pods: Pod[] = [];
   /** Why the cluster cannot be read. */

@@ -109,7 +109,8 @@ describe("grep ERROR finds", () => {
     const { code, errors } = await once([]);
     expect(code).toBe(2);
     expect(errors.join("\n")).toContain("Failed to setup Kubernetes client");
-    expect(errors.join("\n")).toContain("inventory run PARTIAL");
+    const partial = errors.find((line) => line.includes("inventory run PARTIAL")) ?? "{}";
+    expect(JSON.parse(partial)).toMatchObject({ level: "ERROR" });
   });
 
   test.each([
@@ -127,7 +128,7 @@ describe("grep ERROR finds", () => {
   test("a setting that makes no sense", async () => {
     const { code, errors } = await once([], { MUSTER_DRY_RUN: "on" });
     expect(code).toBe(64);
-    expect(errors.join("\n")).toContain("MUSTER_DRY_RUN on");
+    expect(errors.join("\n")).toContain("MUSTER_DRY_RUN: on");
   });
 
   test("nothing in a run that went well", async () => {

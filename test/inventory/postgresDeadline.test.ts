@@ -44,6 +44,10 @@ async function within<T>(promise: Promise<T>): Promise<T | "still waiting"> {
   }
 }
 
+/** A server does not notice that the client of a statement that waits for a lock is gone: only its own time-out ends it. */
+const waitingStatements =
+  "select query from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+
 async function holding<T>(statement: string, use: () => Promise<T>): Promise<T> {
   const other = await openPostgres({ url: world.database.url }, { log: silentLog });
   const client = await other.pool.connect();
@@ -60,10 +64,12 @@ async function holding<T>(statement: string, use: () => Promise<T>): Promise<T> 
 
 describe("a deadline binds the database", () => {
   test("a row that the application holds: exit 3, nothing written, and a record that says so", async () => {
-    const report = await holding("select from disks for update", () =>
-      within(world.run({ kind: "disks", deadlineMs })),
-    );
+    const [report, waiting] = await holding("select from disks for update", async () => [
+      await within(world.run({ kind: "disks", deadlineMs })),
+      await world.sql(waitingStatements),
+    ]);
     expect(report).toMatchObject({ status: "deadline", exitCode: 3 });
+    expect(waiting).toEqual([]);
     expect((await world.disk("data"))["size_gb"]).toBe(1);
     expect(await world.sql("select status from reconcile_runs")).toEqual([{ status: "deadline" }]);
     expect(await world.run({ kind: "disks" })).toMatchObject({ status: "ok" });
@@ -71,10 +77,12 @@ describe("a deadline binds the database", () => {
   });
 
   test("a table that a migration of the application holds: reads end as well", async () => {
-    const report = await holding("lock table disks, gpu_types in access exclusive mode", () =>
-      within(world.run({ deadlineMs })),
-    );
+    const [report, waiting] = await holding("lock table disks, gpu_types in access exclusive mode", async () => [
+      await within(world.run({ deadlineMs })),
+      await world.sql(waitingStatements),
+    ]);
     expect(report).toMatchObject({ status: "deadline", exitCode: 3 });
+    expect(waiting).toEqual([]);
   });
 
   test("a fence that cannot be taken: the run has not begun, and ends", async () => {
@@ -89,7 +97,7 @@ describe("a deadline binds the database", () => {
     expect(report).toMatchObject({ status: "deadline", exitCode: 3 });
   });
 
-  test("a backend that has fallen mute: exit 3, and the record is written over another connection", async () => {
+  test("a backend that hangs: exit 3, and the record is written over another connection", async () => {
     const { readCluster } = world;
     world.readCluster = async () => {
       const [row] = await world.sql<{ pid: number }>(

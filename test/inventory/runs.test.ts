@@ -37,7 +37,7 @@ async function furnish(): Promise<void> {
 }
 
 describe("a run", () => {
-  test("tells what it did by the names of the document, and keeps it", async () => {
+  test("reports the documented counters, and records them", async () => {
     await furnish();
     const report = await world.run();
     expect(report).toMatchObject({
@@ -255,7 +255,7 @@ describe("killed at any moment", () => {
   );
 });
 
-describe("AWS faults: no good number is overwritten, and the run says what was wrong", () => {
+describe("AWS faults: no good number is overwritten, and the run reports the error", () => {
   const everywhere: { fault: string; faults: CloudFaults; status: string; cause: string }[] = [
     { fault: "throttling", faults: { fail: [{ how: "throttle" }] }, status: "failed", cause: "RequestLimitExceeded" },
     { fault: "half pages", faults: { fail: [{ how: "truncated" }] }, status: "failed", cause: "Describe" },
@@ -263,7 +263,7 @@ describe("AWS faults: no good number is overwritten, and the run says what was w
       fault: "an unrelated XML body",
       faults: { fail: [{ how: "unrelated" }] },
       status: "failed",
-      cause: "not about what was asked",
+      cause: "the response has no",
     },
     {
       fault: "expired credentials",
@@ -355,7 +355,7 @@ describe("the four weak spots of the original that lose data", () => {
     expect(await world.type("h100")).toMatchObject({ total_cluster_gpus: 16, available_gpus: 16 });
   });
 
-  test("a database read that fails does not import everything anew, undelete rows or wipe operations", async () => {
+  test("a database read that fails does not import everything again, undelete rows or overwrite operations", async () => {
     await world.addDisk("d", {
       ebs_volume_id: "v1",
       is_deleted: true,

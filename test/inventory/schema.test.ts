@@ -56,7 +56,7 @@ describe("the schema", () => {
     expect(disks.rows).toEqual([{ in_use: false, is_deleted: false, snapshot_count: 0, row_version: "1" }]);
   });
 
-  test("waits with the unique index until a person has solved what stands in its way", async () => {
+  test("postpones the unique index until an operator has removed the duplicates", async () => {
     const database = await server.database({ migrate: false });
     const client = await database.pool.connect();
     await migrate(client, migrations.slice(0, -1));

@@ -39,21 +39,21 @@ describe("where the database is", () => {
     expect(databaseUrl(flag, env)).toBe(url);
   });
 
-  test("a part of the parts is refused, and says what is missing", () => {
+  test("incomplete settings are refused with the missing names", () => {
     expect(() => databaseUrl(undefined, { POSTGRES_HOST: "db", POSTGRES_USER: "u" })).toThrow(
       "POSTGRES_PASSWORD, POSTGRES_DB",
     );
   });
 });
 
-describe("a port that is none", () => {
-  test.each(["99999", "0", "-1", "five"])("%s: refused with its value and the cure", (port) => {
+describe("an invalid port", () => {
+  test.each(["99999", "0", "-1", "five"])("%s: rejected with its value and the cure", (port) => {
     const refused = thrownBy(() => databaseUrl(undefined, { ...postgres, POSTGRES_PORT: port }));
     expect(refused).toMatchObject({ code: "inventory-setting-invalid", cure: "pass a port from 1 to 65535" });
-    expect(refused).toMatchObject({ message: expect.stringContaining(`POSTGRES_PORT ${port}`) });
+    expect(refused).toMatchObject({ message: expect.stringContaining(`POSTGRES_PORT: ${port}`) });
   });
 
-  test("in DATABASE_URL: refused without showing the password", () => {
+  test("in DATABASE_URL: rejected without showing the password", () => {
     const refused = thrownBy(() => databaseUrl(undefined, { DATABASE_URL: "postgresql://u:secret@db:99999/x" }));
     expect(refused).toMatchObject({ code: "inventory-setting-invalid" });
     expect(String(refused)).not.toContain("secret");
@@ -70,25 +70,25 @@ describe("a switch", () => {
     expect(runOptions({}, { MUSTER_DRY_RUN: text }).dryRun).toBe(false);
   });
 
-  test.each(["y", "on", "ture", "dry", " true"])("%j is refused, and shown", (text) => {
+  test.each(["y", "on", "ture", "dry", " true"])("%j is rejected", (text) => {
     const refused = thrownBy(() => runOptions({}, { MUSTER_DRY_RUN: text }));
     expect(refused).toMatchObject({ code: "inventory-setting-invalid", cure: "pass true or false" });
-    expect(refused).toMatchObject({ message: expect.stringContaining(`MUSTER_DRY_RUN ${text}`) });
+    expect(refused).toMatchObject({ message: expect.stringContaining(`MUSTER_DRY_RUN: ${text}`) });
   });
 });
 
 test.each([
-  { flags: {}, env: { MUSTER_PHASE: "bogus" }, says: "MUSTER_PHASE bogus" },
-  { flags: { phase: "bogus" }, env: { MUSTER_PHASE: "gpu" }, says: "--phase bogus" },
-  { flags: {}, env: { MUSTER_SNAPSHOT_SCOPE: "bogus" }, says: "MUSTER_SNAPSHOT_SCOPE bogus" },
-])("a word that is none is shown with its name: $says", ({ flags, env, says }) => {
+  { flags: {}, env: { MUSTER_PHASE: "bogus" }, says: "MUSTER_PHASE: bogus" },
+  { flags: { phase: "bogus" }, env: { MUSTER_PHASE: "gpu" }, says: "--phase: bogus" },
+  { flags: {}, env: { MUSTER_SNAPSHOT_SCOPE: "bogus" }, says: "MUSTER_SNAPSHOT_SCOPE: bogus" },
+])("an invalid value is reported with the name of its source: $says", ({ flags, env, says }) => {
   expect(thrownBy(() => runOptions(flags, env))).toMatchObject({
     code: "inventory-setting-invalid",
-    message: `${says} makes no sense`,
+    message: `invalid value of ${says}`,
   });
 });
 
-test("the history is kept for 90 days, or as long as is said", () => {
+test("the history is kept for 90 days, unless a setting says otherwise", () => {
   expect(historyDaysOf({})).toBe(90);
   expect(historyDaysOf({ MUSTER_HISTORY_DAYS: "0" })).toBe(0);
   expect(thrownBy(() => historyDaysOf({ MUSTER_HISTORY_DAYS: "1w" }))).toMatchObject({
@@ -142,7 +142,7 @@ describe("the settings of a run", () => {
     { MUSTER_SNAPSHOT_SCOPE: "all" },
     { MUSTER_GPU_TYPE_ALIASES: "x" },
   ])("nonsense is refused: %o", (env) => {
-    expect(() => runOptions({}, env)).toThrow("makes no sense");
+    expect(() => runOptions({}, env)).toThrow("invalid value of");
   });
 });
 
@@ -150,6 +150,6 @@ test("the size of a page is one that the cloud takes, or is refused", () => {
   expect(pageSize("MUSTER_VOLUME_PAGE", {})).toBeUndefined();
   expect(pageSize("MUSTER_VOLUME_PAGE", { MUSTER_VOLUME_PAGE: "500" })).toBe(500);
   for (const text of ["4", "1001", "many", "5.5", "-5"]) {
-    expect(() => pageSize("MUSTER_VOLUME_PAGE", { MUSTER_VOLUME_PAGE: text })).toThrow("makes no sense");
+    expect(() => pageSize("MUSTER_VOLUME_PAGE", { MUSTER_VOLUME_PAGE: text })).toThrow("invalid value of");
   }
 });

@@ -1,8 +1,9 @@
 /**
- * Claims on simulated nodes: prepared before containers start, given back after they stop, stale when a device goes.
+ * Claims on simulated nodes: prepared before containers start, released after they stop, stale when a device is
+ * withdrawn.
  */
 import { expect, test } from "vitest";
-import { claimsHold } from "../../src/decide/verify/checks/claimsHold.ts";
+import { claimsAllocated } from "../../src/decide/verify/checks/claimsAllocated.ts";
 import { clusterSnapshot, type SnapshotKind } from "../../src/decide/verify/clusterSnapshot.ts";
 import type { KindName } from "../../src/decide/verify/readKinds.ts";
 import { readFault } from "../../src/kubelet/node/faults.ts";
@@ -49,10 +50,11 @@ function verdict(cluster: NodesCluster): string {
   read("nodes", "", "/nodes");
   read("resourceclaims", "resource.k8s.io", claimsKey);
   read("resourceslices", "resource.k8s.io", "resource.k8s.io/resourceslices");
-  return claimsHold.run({ snapshot: clusterSnapshot("1", 0, kinds) } as Parameters<typeof claimsHold.run>[0]).status;
+  return claimsAllocated.run({ snapshot: clusterSnapshot("1", 0, kinds) } as Parameters<typeof claimsAllocated.run>[0])
+    .status;
 }
 
-test("a device that was taken from a running pod by force is prepared for the next one only when the first has stopped", async () => {
+test("the device of a force-deleted pod is prepared for the next one only when the first has stopped", async () => {
   const cluster = await NodesCluster.create();
   const fixed = (ms: number) => ({ minMs: ms, maxMs: ms });
   const delays = { sandbox: fixed(0), start: fixed(0), initRun: fixed(0), jobRun: fixed(0), stop: fixed(5000) };

@@ -10,7 +10,7 @@ const program = join(dirname(dirname(dirname(fileURLToPath(import.meta.url)))), 
 
 let cluster: LiveCluster;
 beforeAll(async () => {
-  // The part in this process has nodes of its own; the program brings others.
+  // The component in this process has nodes of its own; the program adds others.
   cluster = await liveCluster({ pools: ["t4=1"] });
   await cluster.until(() => get<Node>("/nodes", "", "t4-0") !== undefined);
 });
@@ -53,14 +53,14 @@ test.each([
   expect([said.code, said.stderr]).toEqual([code, expect.stringContaining(text)]);
 });
 
-test("a reader that has seen enough ends the program without a word", async () => {
+test("a closed pipe ends the program without an error", async () => {
   const script = '"$1" "$2" fault kinds | head -c 1 >/dev/null';
   const said = await run("/bin/bash", ["-o", "pipefail", "-c", script, "sh", process.execPath, program]);
   expect([0, 141]).toContain(said.code);
   expect(said.stderr).toBe("");
 });
 
-test("nodes join a cluster from outside, and their leases are given back at the end", async () => {
+test("nodes join a cluster from outside, and their leases are released at the end", async () => {
   const args = [
     "nodes",
     "sim",

@@ -1,6 +1,4 @@
-/**
- * Each fault, as it shows on the running part: by the node's annotation or by command, from outside through the API.
- */
+/** The visible effects of each fault, by the node's annotation or by command, observed through the API. */
 import { expect, test } from "vitest";
 import { workloads } from "../../src/control/workloads/workloads.ts";
 import { readFault } from "../../src/kubelet/node/faults.ts";
@@ -55,11 +53,11 @@ test("heartbeat-stop: the lease is no longer renewed and pods are left alone; wh
   ]);
 });
 
-test("heartbeat-stop, beside the cluster's own controllers: Unknown, taints, pods not Ready, and eviction when patience is over", async () => {
+test("heartbeat-stop, beside the cluster's own controllers: Unknown, taints, pods not Ready, and eviction when the toleration ends", async () => {
   const cluster = await NodesCluster.create();
   // Where every node is silent the controller is the one cut off, and no pod is evicted.
   await cluster.start({ pools: ["h100=3"] });
-  const log = await cluster.startParts(workloads);
+  const log = await cluster.startComponents(workloads);
   const patience = {
     key: "node.kubernetes.io/unreachable",
     operator: "Exists",
@@ -113,7 +111,7 @@ test("heartbeat-stop, beside the cluster's own controllers: Unknown, taints, pod
 test("not-ready, beside the cluster's own controllers: the node is tainted as not ready, and the taint ends with the fault", async () => {
   const cluster = await NodesCluster.create();
   await cluster.start();
-  await cluster.startParts(workloads);
+  await cluster.startComponents(workloads);
   const taints = () => cluster.node()?.spec?.taints?.map(({ key, effect }) => `${key} ${effect}`) ?? [];
   await inject(cluster, { kind: "not-ready", ...onNode, for: "30s" });
   await cluster.run(10);
@@ -153,7 +151,7 @@ test("node-reboot: a new boot id, containers restart, and devices stay with thei
   expect(pod?.metadata.annotations?.["sim.muster.dev/devices"]).toBe(devices);
 });
 
-test("cordon: nothing new is wanted, what runs there runs on, and the cordon is taken back", async () => {
+test("cordon: the node is unschedulable, its pods run on, and the cordon is removed", async () => {
   const { cluster } = await struck({ kind: "cordon", ...onNode, for: "60s" }, { seconds: 40 });
   expect([cluster.node()?.spec?.unschedulable, readyOf(cluster.look("p")), readyOf(cluster.node())]).toEqual([
     true,
@@ -164,14 +162,14 @@ test("cordon: nothing new is wanted, what runs there runs on, and the cordon is 
   expect(cluster.node()?.spec?.unschedulable ?? false).toBe(false);
 });
 
-test("cordon and drain: nothing new is wanted, pods are evicted within their budgets, and the cordon is taken back", async () => {
+test("cordon and drain: the node is unschedulable, pods are evicted within their budgets, and the cordon is removed", async () => {
   const { cluster } = await struck({ kind: "drain", ...onNode, for: "60s" }, { seconds: 40 });
   expect([cluster.node()?.spec?.unschedulable, cluster.look("p")]).toEqual([true, undefined]);
   await cluster.run(40);
   expect(cluster.node()?.spec?.unschedulable ?? false).toBe(false);
 });
 
-test("gpu-unhealthy: allocatable is one less, the pod on it runs on and shows it, and an eight-GPU pod is refused", async () => {
+test("gpu-unhealthy: allocatable is one less, the pod on it runs on and reports it, and an eight-GPU pod is refused", async () => {
   const { cluster } = await struck({ kind: "gpu-unhealthy", ...onNode, device: 0, for: "60s" });
   expect(gpusOf(cluster.node())).toBe("7");
   const [health] = cluster.look("p")?.status?.containerStatuses?.[0]?.allocatedResourcesStatus ?? [];
@@ -199,14 +197,14 @@ test.each([
   expect((status?.state?.terminated ?? status?.lastState?.terminated)?.exitCode).toBeGreaterThan(0);
 });
 
-test("plugin-restart: no device can be given, then all can", async () => {
+test("plugin-restart: no device is allocatable, then all are", async () => {
   const { cluster } = await struck({ kind: "plugin-restart", ...onNode, down: "10s" });
   expect(gpusOf(cluster.node())).toBe("0");
   await cluster.run(10);
   expect(gpusOf(cluster.node())).toBe("8");
 });
 
-test("driver-upgrade: slices are withdrawn and come back, and the labels tell of another driver", async () => {
+test("driver-upgrade: slices are withdrawn and come back, and the labels have the new driver version", async () => {
   const { cluster } = await struck({ kind: "driver-upgrade", ...onNode, driver: "600.1.2", down: "10s" });
   expect(cluster.all("resource.k8s.io/resourceslices")).toHaveLength(0);
   await cluster.run(12);
@@ -293,7 +291,7 @@ test.each([
   expect(is).toBe(expected);
 });
 
-test("a fault in the node's annotation lasts as long as the annotation, and an unreadable one is reported", async () => {
+test("a fault in the node's annotation lasts as long as the annotation, and an invalid one is reported", async () => {
   const cluster = await NodesCluster.create();
   await cluster.start();
   const annotate = (text: string | undefined) =>
@@ -312,7 +310,7 @@ test("a fault in the node's annotation lasts as long as the annotation, and an u
   expect(events).toContain("InvalidFault");
 });
 
-test("faults by command are listed, cleared by id, and survive the process", async () => {
+test("faults by command are listed, survive the process, and are undone when they are cleared by id", async () => {
   const { cluster, process } = await struck({ kind: "gpu-unhealthy", ...onNode, device: 2 });
   const second = await inject(cluster, { kind: "cordon", ...onNode });
   await process.stop();
@@ -321,8 +319,13 @@ test("faults by command are listed, cleared by id, and survive the process", asy
   expect([gpusOf(cluster.node()), cluster.node()?.spec?.unschedulable]).toEqual(["7", true]);
   const listed = await listFaults(cluster.admin);
   expect(listed.ok && listed.value.faults.map(({ kind }) => kind).sort()).toEqual(["cordon", "gpu-unhealthy"]);
-  expect(await clearFaults(cluster.admin, [second, "no such"])).toEqual({ ok: true, value: [second] });
-  expect(await clearFaults(cluster.admin, undefined)).toMatchObject({ ok: true });
+  expect(await clearFaults(cluster.admin, [second, "no such"], cluster.api.clock.nowMs())).toEqual({
+    ok: true,
+    value: [second],
+  });
+  await cluster.run(1);
+  expect(cluster.node()?.spec?.unschedulable).toBeUndefined();
+  expect(await clearFaults(cluster.admin, undefined, cluster.api.clock.nowMs())).toMatchObject({ ok: true });
   await cluster.run(1);
   expect(gpusOf(cluster.node())).toBe("8");
 });

@@ -1,4 +1,4 @@
-/** What a person at a terminal sees of simulated nodes: the real kubectl against the embedded server. */
+/** Simulated nodes through the real kubectl and the embedded server. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { builtin } from "../../src/model/resources.generated.ts";
 import { hasKubectl, type LiveCluster, liveCluster } from "./liveCluster.ts";
@@ -51,7 +51,7 @@ describe.skipIf(!hasKubectl)("kubectl", () => {
   test.each([
     ["WebSocket", {}],
     ["SPDY", { KUBECTL_REMOTE_COMMAND_WEBSOCKETS: "false" }],
-  ])("commands are answered and run nowhere, over %s", async (_, env) => {
+  ])("commands are answered without running, over %s", async (_, env) => {
     const exec = (args: string[], input?: string) =>
       cluster.kubectl(["exec", ...(input === undefined ? [] : ["-i"]), "p", "--", ...args], {
         env: env as Record<string, string>,
@@ -68,7 +68,7 @@ describe.skipIf(!hasKubectl)("kubectl", () => {
     expect(smi.stdout).toMatch(/^GPU 0: NVIDIA H100 80GB HBM3 \(UUID: GPU-[0-9a-f-]+\)\nGPU 1: .*\n$/);
     const query = await exec(["nvidia-smi", "--query-gpu=index,memory.total", "--format=csv,noheader,nounits"]);
     expect(query.stdout).toBe("0, 81559\n1, 81559\n");
-    const missing = await exec(["touch", "/tmp/x"]);
+    const missing = await exec(["make", "all"]);
     expect([missing.code, missing.stderr]).toEqual([127, expect.stringContaining("this container is simulated")]);
     expect((await exec(["env"])).stdout).toMatch(/^NVIDIA_VISIBLE_DEVICES=GPU-.*,GPU-/m);
     expect(await exec(["sh"], "echo one\nhostname\nexit 5\n")).toEqual({
@@ -87,7 +87,7 @@ describe.skipIf(!hasKubectl)("kubectl", () => {
     ]);
   });
 
-  test("nothing can be forwarded, and it says why", async () => {
+  test("port-forward is refused with the reason", async () => {
     const { code, stderr } = await cluster.kubectl(["port-forward", "pod/p", ":80"]);
     expect([code, stderr]).toEqual([1, expect.stringContaining("containers of simulated nodes listen on no port")]);
   });
@@ -100,7 +100,7 @@ describe.skipIf(!hasKubectl)("kubectl", () => {
     expect((await cluster.kubectl(["top", "pod", "-l", "app=p"])).stdout).toMatch(/^NAME.*\np +250m +64Mi/);
   });
 
-  test("a pod that is deleted is gone after its grace", async () => {
+  test("a pod is deleted after its grace", async () => {
     await cluster.admin.create(builtin.Pod, podOf("short") as never);
     await cluster.until(async () => (await cluster.kubectl(["get", "pod", "short"])).stdout.includes("Running"));
     expect((await cluster.kubectl(["delete", "pod", "short", "--timeout=20s"])).stdout).toContain(
@@ -108,7 +108,7 @@ describe.skipIf(!hasKubectl)("kubectl", () => {
     );
   });
 
-  test("events tell the story of a pod", async () => {
+  test("events report the steps of a pod", async () => {
     const { stdout } = await cluster.kubectl(["describe", "pod", "crash"]);
     expect(stdout).toMatch(/Warning +BackOff .*kubelet.*Back-off restarting failed container/);
     expect(stdout).toMatch(/Normal +Started .*kubelet/);

@@ -11,7 +11,7 @@ import { type ApiServer, startApiServer } from "../../src/apiserver/startApiServ
 import { ensureDefinitions, ensureStartObjects } from "../../src/control/assembly/ensureObjects.ts";
 import type { Component } from "../../src/control/runtime/component.ts";
 import { Controllers } from "../../src/control/runtime/controllers.ts";
-import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
+import { MemoryMetrics } from "../../src/control/runtime/memoryMetrics.ts";
 import { fastDelays } from "../../src/kubelet/pods/podPlan.ts";
 import { nodesComponent } from "../../src/kubelet/run/nodesComponent.ts";
 import type { NodesOptions } from "../../src/kubelet/run/nodesOptions.ts";
@@ -25,10 +25,10 @@ export interface LiveCluster {
   readonly admin: ReturnType<typeof inProcessKube>;
   readonly folder: string;
   readonly kubeconfig: string;
-  readonly metrics: MetricsBook;
+  readonly metrics: MemoryMetrics;
   readonly log: KeptLog;
   kubectl(args: readonly string[], options?: { input?: string; env?: Record<string, string> }): Promise<Said>;
-  /** Looks again and again until it is so. */
+  /** Polls until the condition holds. */
   until(isSo: () => boolean | Promise<boolean>): Promise<void>;
   stop(): Promise<void>;
 }
@@ -61,7 +61,7 @@ export async function liveCluster(
     }),
   );
   const log = new KeptLog();
-  const metrics = new MetricsBook();
+  const metrics = new MemoryMetrics();
   const controllers = new Controllers(
     { kube, clock, random: systemRandom(), log, metrics },
     { fieldManager: "nodes", graceMs: 100 },
@@ -83,7 +83,7 @@ export async function liveCluster(
     until: async (isSo) => {
       const deadline = Date.now() + 20_000;
       while (!(await isSo())) {
-        if (Date.now() > deadline) throw new Error("it never became so");
+        if (Date.now() > deadline) throw new Error("the condition never held");
         await new Promise((resolve) => setTimeout(resolve, 20));
       }
     },

@@ -2,7 +2,7 @@
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import type { Component } from "../../src/control/runtime/component.ts";
 import { Controllers } from "../../src/control/runtime/controllers.ts";
-import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
+import { MemoryMetrics } from "../../src/control/runtime/memoryMetrics.ts";
 import { fastDelays } from "../../src/kubelet/pods/podPlan.ts";
 import { nodesComponent } from "../../src/kubelet/run/nodesComponent.ts";
 import type { NodesOptions } from "../../src/kubelet/run/nodesOptions.ts";
@@ -23,11 +23,11 @@ export interface NodesProcess {
   readonly controllers: Controllers;
   readonly kube: FaultyKube;
   readonly log: KeptLog;
-  readonly metrics: MetricsBook;
+  readonly metrics: MemoryMetrics;
   stop(): Promise<void>;
 }
 
-/** What a node and its pods did. Nothing has run before `start`. */
+/** A node and its pods. Nothing runs before `start`. */
 export class NodesCluster {
   readonly api: TestApi;
   readonly admin;
@@ -49,14 +49,14 @@ export class NodesCluster {
     return cluster;
   }
 
-  /** One process with the nodes part. */
+  /** One process with the nodes component. */
   async start(given: ClusterOptions = {}): Promise<NodesProcess> {
     const { api } = this;
     const holder = given.options?.holder ?? "muster";
     const user = { username: holder, groups: ["system:masters"] };
     const kube = new FaultyKube(inProcessKube(api.core, { user, fieldManager: holder }));
     const log = new KeptLog();
-    const metrics = new MetricsBook();
+    const metrics = new MemoryMetrics();
     const controllers = new Controllers(
       { kube, clock: api.clock, random: seededRandom(1), log, metrics },
       { fieldManager: holder, freeze: true },
@@ -81,11 +81,11 @@ export class NodesCluster {
   }
 
   /** Another process, with the components that a cluster has besides its nodes. */
-  async startParts(...components: readonly Component[]): Promise<KeptLog> {
+  async startComponents(...components: readonly Component[]): Promise<KeptLog> {
     const user = { username: "kcm", groups: ["system:masters"] };
     const kube = inProcessKube(this.api.core, { user, fieldManager: "kcm" });
     const log = new KeptLog();
-    const ports = { kube, clock: this.api.clock, random: seededRandom(2), log, metrics: new MetricsBook() };
+    const ports = { kube, clock: this.api.clock, random: seededRandom(2), log, metrics: new MemoryMetrics() };
     const controllers = new Controllers(ports, { fieldManager: "kcm", freeze: true });
     for (const part of components) part.add(controllers);
     const started = controllers.start();
@@ -95,7 +95,7 @@ export class NodesCluster {
   }
 
   async run(seconds: number): Promise<void> {
-    // What has been written is heard of now, and not at the next timer.
+    // Delivers watch events now, and not at the next timer.
     await this.api.clock.advance(0);
     await this.api.clock.advance(seconds * 1000);
   }

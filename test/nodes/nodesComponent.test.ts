@@ -1,4 +1,4 @@
-/** The part as it runs: nodes register, stay alive, and run pods; everything is seen from outside, through the API. */
+/** The nodes component: nodes register, stay Ready, and run pods, observed through the API. */
 import { expect, test } from "vitest";
 import { admissionFailures } from "../../src/kubelet/run/podReconciler.ts";
 import type { Lease, ResourceSlice } from "../../src/model/kubernetes.generated.ts";

@@ -45,7 +45,7 @@ test("a node without the annotation and its pods are never touched", async () =>
   expect(cluster.api.names("coordination.k8s.io/leases")).toEqual(["kube-node-lease/h100-0"]);
 });
 
-test("writes that are refused or lost are made good, and nothing is given twice", async () => {
+test("writes that are refused or lost are repeated, and no device is allocated twice", async () => {
   const cluster = await NodesCluster.create();
   const process = await cluster.start({ options: { events: "none" } });
   let calls = 0;

@@ -1,4 +1,4 @@
-/** What a simulated node wants to write is accepted by the API server, and the objects end where the node thinks. */
+/** The API server accepts the writes of a simulated node, and stores the objects that the node expects. */
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
@@ -36,7 +36,7 @@ const leases = builtin.Lease;
 const slices = builtin.ResourceSlice;
 const claims = builtin.ResourceClaim;
 
-/** One node against a real API server, looked at once for every time that the clock moves. */
+/** One node against the embedded API server, reconciled at each step of the clock. */
 async function liveNode(faults: (nowMs: number) => Fault[] = () => []) {
   const { core, clock } = await TestApi.start();
   const kube = inProcessKube(core, { user: { username: "node", groups: ["system:masters"] }, fieldManager: "sim" });
@@ -290,7 +290,7 @@ test.each([["pod-fast"], ["pod-general"]])("stages of %s are accepted as they ar
   for (let i = 0; i < 60; i++) {
     const object = (await live.look("a")) as KubeObject;
     const nowMs = live.clock.nowMs();
-    const world = {
+    const context = {
       nowMs,
       startMs: nowMs,
       nodeName: "h100-0",
@@ -299,7 +299,7 @@ test.each([["pod-fast"], ["pod-general"]])("stages of %s are accepted as they ar
       nodeIps: () => ["172.16.0.1"],
       podIps: () => ["10.0.0.9"],
     };
-    const next = nextForObject({ object, stages, job, clusterSeed: "s", world });
+    const next = nextForObject({ object, stages, job, clusterSeed: "s", context });
     job = next.job;
     for (const { write } of next.writes) {
       if (write.kind !== "patch") continue;

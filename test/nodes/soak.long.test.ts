@@ -87,8 +87,7 @@ test("24 hours with pods that come, run, fail and go: memory does not grow beyon
   );
   expect([core.store.collection("/pods").size, log.errors]).toEqual([0, []]);
   expect(metrics.render()).not.toContain(admissionFailures);
-  // After two hours the past is as long as it may be: from then on nothing grows. Leases and pods differ by a few
-  // bytes.
+  // After two hours the history has its full length: from then on nothing grows. Leases and pods differ by a few bytes.
   const [, second = 0, ...later] = heaps;
   expect(Math.max(...later) - second).toBeLessThan(2);
   await controllers.stop();

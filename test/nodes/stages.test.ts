@@ -1,4 +1,4 @@
-/** KWOK's stage sets as objects of the cluster, and nodes that others have made, on the running part. */
+/** KWOK's stages as objects of the cluster, and nodes of other tools, on the running component. */
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
@@ -20,7 +20,7 @@ async function withStages(...sets: string[]): Promise<NodesCluster> {
   return cluster;
 }
 
-/** As a manifest for KWOK has it: nothing in it but the marks. */
+/** A minimal manifest for KWOK. */
 const bareNode = (name: string) => ({
   apiVersion: "v1",
   kind: "Node",
@@ -28,7 +28,7 @@ const bareNode = (name: string) => ({
 });
 
 const plain = { nodeName: "bare", containers: [{ name: "c", image: "i" }] };
-/** What a pod of a Job says about its owner. */
+/** The owner reference of a Job's pod. */
 async function jobOf(cluster: NodesCluster): Promise<object> {
   const template = { spec: { restartPolicy: "Never", containers: [{ name: "c", image: "i" }] } };
   const made = await cluster.api.create("batch/jobs", {
@@ -40,7 +40,7 @@ async function jobOf(cluster: NodesCluster): Promise<object> {
   return { ownerReferences: [{ apiVersion: "batch/v1", kind: "Job", name: "j", uid: made.metadata.uid }] };
 }
 
-test("the fast set: a bare node gets what it lacks, pods run at once, those of a Job complete, and a deletion is immediate", async () => {
+test("the fast set: a minimal node is completed, pods run at once, those of a Job complete, and a deletion is immediate", async () => {
   const cluster = await withStages("node-fast", "node-heartbeat-with-lease", "pod-fast");
   await cluster.api.create("/nodes", bareNode("bare"));
   const process = await cluster.start({ pools: [] });
@@ -114,7 +114,7 @@ test.each(["pod-fast", "pod-general"])("with %s, too, a node refuses what does n
   expect(cluster.phases()).toEqual(["c Running"]);
 });
 
-test("a node that stages play falls silent by fault, too, and reports again when it is over", async () => {
+test("a node with stages falls silent by a fault, too, and reports again afterwards", async () => {
   const cluster = await withStages("node-fast", "node-heartbeat-with-lease");
   await cluster.start();
   await cluster.run(30);
@@ -178,7 +178,7 @@ test("stages of another kind are played too, and an unreadable stage is reported
   expect(phase()).toBe("Bound");
   expect(cluster.all<{ reason?: string }>("/events").map(({ reason }) => reason)).toContain("InvalidStage");
   expect(process.log.lines.filter(({ level }) => level === "warn").map(({ message }) => message)).toContain(
-    "a stage cannot be read",
+    "a stage is invalid",
   );
 });
 
@@ -233,7 +233,7 @@ function aicrNode(name: string, index: number, gpu: boolean): object {
   };
 }
 
-test("AICR's node set loads unchanged, keeps what it says about itself, and runs pods", async () => {
+test("AICR's node set loads unchanged, keeps its labels and capacity, and runs pods", async () => {
   const cluster = await NodesCluster.create();
   for (const [index, name] of ["system-0", "system-1"].entries())
     await cluster.api.create("/nodes", aicrNode(name, index, false));

@@ -4,7 +4,7 @@ import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { ensureDefinitions, ensureStartObjects } from "../../src/control/assembly/ensureObjects.ts";
 import type { Component } from "../../src/control/runtime/component.ts";
 import { Controllers } from "../../src/control/runtime/controllers.ts";
-import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
+import { MemoryMetrics } from "../../src/control/runtime/memoryMetrics.ts";
 import { fastDelays } from "../../src/kubelet/pods/podPlan.ts";
 import { nodesComponent } from "../../src/kubelet/run/nodesComponent.ts";
 import type { NodesOptions } from "../../src/kubelet/run/nodesOptions.ts";
@@ -74,7 +74,7 @@ export async function virtualCluster(
   const user = { username: "nodes", groups: ["system:masters"] };
   const kube = inProcessKube(core, { user, fieldManager: "nodes" });
   const log = new KeptLog();
-  const metrics = new MetricsBook();
+  const metrics = new MemoryMetrics();
   const controllers = new Controllers(
     { kube, clock, random: seededRandom(2), log, metrics },
     { fieldManager: "nodes" },

@@ -10,10 +10,12 @@ import { RealCluster } from "./kit/cluster.ts";
 import { whyNot } from "./kit/peers.ts";
 import { claimsSuite } from "./suites/claims.ts";
 import { contractSuite } from "./suites/contract.ts";
+import { failOverSuite } from "./suites/failOver.ts";
 import { gangsSuite } from "./suites/gangs.ts";
 import { installSuite } from "./suites/install.ts";
 import { quickStartSuite } from "./suites/quickStart.ts";
 import { sharesSuite } from "./suites/shares.ts";
+import { upgradeSuite } from "./suites/upgrade.ts";
 import { outageSuite, uninstallSuite, viewsSuite } from "./suites/views.ts";
 import { webhooksSuite } from "./suites/webhooks.ts";
 
@@ -39,6 +41,9 @@ describe.runIf(reason === undefined)("on a real cluster", () => {
   gangsSuite(cluster);
   claimsSuite(cluster);
   viewsSuite(cluster);
+  upgradeSuite(cluster);
   outageSuite(cluster);
   uninstallSuite(cluster);
 });
+
+describe.runIf(reason === undefined)("on a real control plane with simulated nodes", () => failOverSuite(folder));

@@ -26,7 +26,8 @@ process.exit(status ?? 1);
 /** Programs of the cluster outlive a test runner that was killed; each has written its number. */
 function endLeftovers() {
   for (const path of readdirSync(folder, { recursive: true, encoding: "utf8" })) {
-    if (!path.endsWith(".pid") || path.split("/").length > 2) continue;
+    // Not those that containerd has written deeper down.
+    if (!/(^|\/)(bare|plane|programs|node-\d+)\/[^/]+\.pid$/.test(path)) continue;
     const pid = Number(readFileSync(join(folder, path), "utf8"));
     try {
       process.kill(pid, "SIGKILL");

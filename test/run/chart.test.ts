@@ -120,7 +120,7 @@ describe("settings that make no sense", () => {
     [{ logLevel: "loud" }, 'logLevel is "loud": choose from debug, info, warn, error'],
     [{ logLvel: "info" }, "there is no setting logLvel"],
     [{ image: { tga: "1" } }, "there is no setting image.tga"],
-    [{ image: "muster:1" }, "image is no mapping"],
+    [{ image: "muster:1" }, "image is not a mapping"],
     [{ image: { repository: "UPPER" } }, 'image.repository is "UPPER": it must match'],
     [{ controllers: [] }, "controllers must not be empty"],
     [{ controllers: ["sheduler"] }, 'controllers[0] is "sheduler": choose from scheduler, binder, gang'],
@@ -282,7 +282,7 @@ describe("a tree", () => {
   });
 
   test("that names a setting which does not exist is a mistake", () => {
-    expect(() => evaluate("«nope»", values)).toThrow("no setting is called nope");
+    expect(() => evaluate("«nope»", values)).toThrow("there is no setting nope");
   });
 
   test("as a template asks Helm the same questions", () => {

@@ -13,7 +13,7 @@ import { removeInstallation, type Uninstalled } from "../../src/cli/install/unin
 import { ensureDefinitions, ensureStartObjects } from "../../src/control/assembly/ensureObjects.ts";
 import { ensureWebhooks } from "../../src/control/webhooks/ensureWebhooks.ts";
 import { webhookConfigurations } from "../../src/control/webhooks/webhookConfigurations.ts";
-import { finalizers, places } from "../../src/model/gang/keys.ts";
+import { finalizers, gangResources } from "../../src/model/gang/keys.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { Resource } from "../../src/model/objects/resource.ts";
 import { type Refusal, refused } from "../../src/model/outcome.ts";
@@ -87,7 +87,7 @@ function object(apiVersion: string, kind: string, metadata: object, rest: object
 }
 
 /** The resource without the type of its objects: what is written may be anything. */
-const sets: Resource = places.PodCliqueSet;
+const sets: Resource = gangResources.PodCliqueSet;
 const set = object(
   "grove.io/v1alpha1",
   "PodCliqueSet",
@@ -133,15 +133,17 @@ describe("muster install", () => {
   });
 
   test.each(["deployments", "clusterroles", "validatingwebhookconfigurations", "customresourcedefinitions"])(
-    "that is refused at the %s leaves nothing half made",
+    "that is rejected at the %s is rolled back",
     async (plural) => {
       const through = refusing("patch", plural, refused("Forbidden", "not today"));
-      await expect(install({}, through)).rejects.toThrow(/was refused: not today; what was made before it was removed/);
+      await expect(install({}, through)).rejects.toThrow(
+        /was rejected: not today; all earlier changes were rolled back/,
+      );
       await until(async () => (await world()).join() === before.join());
     },
   );
 
-  test("that is refused at an upgrade puts back what was there", async () => {
+  test("that is rejected at an upgrade restores the earlier objects", async () => {
     await install();
     const images = async (): Promise<string> => {
       const roles = await kube.list(resourceOf({ kind: "Role" }));
@@ -156,7 +158,7 @@ describe("muster install", () => {
     const through = refusing("patch", "validatingwebhookconfigurations", refused("Invalid", "no"));
     await expect(
       install({ replicas: 5, extraOwners: [{ apiGroups: ["x.io"], resources: ["xs"] }] }, through),
-    ).rejects.toThrow(/was refused: no/);
+    ).rejects.toThrow(/was rejected: no/);
     expect(await images()).toBe(earlier);
     const deployment = await kube.get({ ...resourceOf({ kind: "Deployment" }), namespace, name: "muster" });
     expect(deployment).toMatchObject({ ok: true, value: { spec: { replicas: 2 } } });
@@ -178,7 +180,7 @@ describe("muster install", () => {
         };
       },
     });
-    await expect(install({}, watched)).rejects.toThrow(/nothing was installed, as PriorityClass .* would be refused/);
+    await expect(install({}, watched)).rejects.toThrow(/nothing was installed: PriorityClass .* would be rejected/);
     expect(writes).toEqual([]);
   });
 
@@ -197,8 +199,8 @@ describe("muster install", () => {
   });
 
   test.each([
-    [{ "app.kubernetes.io/managed-by": "Helm", "app.kubernetes.io/part-of": "muster" }, /belongs to a release of Helm/],
-    [{}, /exists and was not made by `muster install`/],
+    [{ "app.kubernetes.io/managed-by": "Helm", "app.kubernetes.io/part-of": "muster" }, /belongs to a Helm release/],
+    [{}, /exists and was not created by `muster install`/],
   ])("over a role with labels %j is refused before anything is written", async (labels, message) => {
     const role = object("rbac.authorization.k8s.io/v1", "ClusterRole", { name: "muster-gang", labels }, { rules: [] });
     await kube.create(resourceOf(role), role);
@@ -237,7 +239,7 @@ describe("muster uninstall", () => {
     await install();
     const { notes, failed } = await uninstall();
     expect(failed).toEqual([]);
-    expect(notes).toEqual([expect.stringMatching(/^11 definitions stay/)]);
+    expect(notes).toEqual([expect.stringMatching(/^11 CRDs are kept/)]);
     await until(
       async () => (await world()).filter((name) => !name.startsWith("CustomResource")).join() === before.join(),
     );
@@ -245,7 +247,7 @@ describe("muster uninstall", () => {
 
   test("with --crds leaves nothing, although gangs had finalizers, and blocks nothing", async () => {
     await install();
-    await until(async () => (await kube.list(places.PodCliqueSet)).ok);
+    await until(async () => (await kube.list(gangResources.PodCliqueSet)).ok);
     // Nothing answers for the webhooks: this is a cluster whose processes have died.
     const hooks = await kube.create(sets, set);
     expect(hooks).toMatchObject({ ok: false });
@@ -262,13 +264,13 @@ describe("muster uninstall", () => {
       },
     );
     expect(await kube.create(pods, pod)).toMatchObject({ ok: true });
-    const ref = { ...places.PodCliqueSet, namespace: "default", name: "gang" };
+    const ref = { ...gangResources.PodCliqueSet, namespace: "default", name: "gang" };
     expect(await uninstall()).toMatchObject({ failed: [] });
     expect(await kube.get(ref)).toMatchObject({ value: { metadata: { finalizers: ["example.com/other"] } } });
     await kube.patch(ref, { type: "merge", body: { metadata: { finalizers: null } } });
     await uninstall({ definitions: true });
     await until(async () => (await world()).join() === before.join());
-    await until(async () => !(await kube.list(places.PodCliqueSet)).ok);
+    await until(async () => !(await kube.list(gangResources.PodCliqueSet)).ok);
   });
 
   test("removes the webhooks before the processes, and the roles after them", async () => {
@@ -317,7 +319,7 @@ describe("muster uninstall", () => {
     await kube.create(pods, object("v1", "Pod", { name: "share", namespace: "default", labels }, { spec }));
     await install();
     const { notes, removed } = await uninstall();
-    expect(notes[0]).toMatch(/^Namespace kai-resource-reservation stays: 1 pods with shares of GPUs run/);
+    expect(notes[0]).toMatch(/^Namespace kai-resource-reservation is kept: 1 pods with GPU shares are running/);
     expect(removed).not.toContain("Namespace kai-resource-reservation");
   });
 

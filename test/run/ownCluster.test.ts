@@ -139,7 +139,7 @@ describe("on a cluster that knows nothing of them, with the rights of deploy/mus
       spec: { replicas: 1, template: { cliques: [clique("a"), clique("b")] } },
     });
     const made = await kube.create(sets, set);
-    expect(made).toMatchObject({ ok: true, value: { spec: { template: { terminationDelay: "4h" } } } });
+    expect(made).toMatchObject({ ok: true, value: { spec: { template: { terminationDelay: "4h0m0s" } } } });
     await until(async () => {
       const ofSet = (await listed<Pod>(pods)).filter(({ metadata }) => metadata.name.startsWith("pair-"));
       return ofSet.length === 4 && ofSet.every(({ status }) => status?.phase === "Running");

@@ -67,7 +67,7 @@ test("the KAI quick start works as its page says, and no node refuses anything",
   for (const [, ...args] of commands().filter(([command]) => command === "./muster")) {
     said.set(args.join(" "), await run(process.execPath, program, ...args));
   }
-  expect(said.get("q")).toContain("pg-too-big");
+  expect(said.get("q")).toContain("too-big");
   expect(said.get("why too-big")).toContain("needs places for 100 pods at once");
   expect(said.get("queues")).toContain("team-vision");
   const pods = await list<Pod>("pods");

@@ -110,7 +110,7 @@ describe.skipIf(!hasKubectl)("the rights of an installation (needs kubectl on th
     const metadata = { name: "late", namespace: "default", labels };
     const spec = { schedulerName: "kai-scheduler", containers: [{ name: "c", image: "i" }] };
     await kube.create(pods, { apiVersion: "v1", kind: "Pod", metadata, spec } as never);
-    while (!/\[-\]rights failed: no right to .*pod/.test(await readyz())) {
+    while (!/\[-\]rights failed: no permission to .*pod/.test(await readyz())) {
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
     expect(logged).toContain("the API server forbids a request");

@@ -140,7 +140,7 @@ describe("muster run", () => {
   test.each([
     ["an unknown controller", ["--controllers", "nonsense"], 2, "controller-unknown"],
     ["a kubeconfig that is not there", ["--kubeconfig", "/nowhere/kubeconfig"], 1, "kubeconfig-missing"],
-    ["kinds that the cluster does not know", ["--controllers", "binder"], 1, "definitions-missing"],
+    ["kinds that the cluster does not serve", ["--controllers", "binder"], 1, "definitions-missing"],
     ["two ways to the webhooks", ["--webhook-host", "a", "--webhook-service", "b/c"], 2, "flags-conflict"],
     ["a Service without a namespace", ["--webhook-service", "c"], 2, "service-malformed"],
     ["an address that is none", ["--status-address", "here:there"], 2, "port-invalid"],

@@ -5,7 +5,7 @@ import { ScheduleCluster } from "./scheduleCluster.ts";
 const free = { quota: -1, limit: -1, overQuotaWeight: 1 };
 const resources = { gpu: { quota: 8, limit: -1, overQuotaWeight: 1 }, cpu: free, memory: free };
 
-test("groups and queues say what they have, what of it cannot be evicted, and what they ask for", async () => {
+test("groups and queues report allocated, non-preemptible and requested resources", async () => {
   const cluster = await ScheduleCluster.create(["h100=1"]);
   await cluster.queue("top", { resources });
   await cluster.queue("leaf", { parentQueue: "top", resources });

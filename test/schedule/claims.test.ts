@@ -256,7 +256,7 @@ test("allocations of kai-scheduler pods are logged with their source, in flight 
   expect(cluster.metrics.render()).toContain('muster_devices_search_seconds_count{scheduler="kai-scheduler"}');
 });
 
-test("the scheduler says once what it took over of devices", async () => {
+test("the scheduler logs once the devices that it took over", async () => {
   const cluster = await start();
   await template(cluster, "one", 1);
   await cluster.pod("a", { spec: fromTemplate("one") });

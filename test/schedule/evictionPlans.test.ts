@@ -101,7 +101,7 @@ test.each(["list pods v", "list pods vip"])(
   },
 );
 
-describe("a victim that the API does not let go", () => {
+describe("a victim whose eviction the API refuses", () => {
   const refusing = (cluster: ScheduleCluster, reason: "Forbidden" | "Unavailable", times: number): (() => number) => {
     let calls = 0;
     cluster.kube.faults = {
@@ -165,7 +165,7 @@ describe("a victim that the API does not let go", () => {
   });
 });
 
-test("a pod that others went for says so until it has its node, and not after that", async () => {
+test("a preemptor has the annotation of its plan until it is bound, and not after that", async () => {
   const cluster = await ScheduleCluster.create(["h100=1"]);
   await cluster.pod("v", { gpus: 8 });
   await cluster.run(2);

@@ -220,7 +220,7 @@ describe("queues on a running cluster", () => {
     await cluster.run(60);
     const message = cluster.pod1("huge").status?.conditions?.find(({ type }) => type === "PodScheduled")?.message;
     expect(message).toBe(
-      "pod default/huge asks for 64 GPUs, and the largest node has 8. To run: ask for at most 8 GPUs, or add a node with 64",
+      "pod default/huge requests 64 GPUs, and the largest node has 8. To run: request at most 8 GPUs, or add a node with 64",
     );
     expect(cluster.api.core.store.revision - before).toBeLessThan(15);
   });

@@ -97,7 +97,7 @@ test("a gang gets its devices whole or not at all", async () => {
   expect(new Set(devicesOf(cluster)).size).toBe(8);
 });
 
-test("a pod for which there are too few devices says so, and runs when some are given back", async () => {
+test("a pod for which there are too few devices gets the reason, and runs when some are released", async () => {
   const cluster = await start();
   await cluster.pod("first", { spec: asking(5) });
   await cluster.run(3);

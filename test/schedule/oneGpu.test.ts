@@ -121,13 +121,13 @@ test("of eight claims and eight pods with nvidia.com/gpu on eight GPUs eight run
   for (const { metadata } of waiting(cluster)) {
     const [answer] = answerWhy(seen(cluster), metadata.name, cluster.api.clock.nowMs());
     expect(answer?.message).toMatch(
-      /fits 0 of 1 nodes: 1 node\(s\) (have not enough GPUs|cannot allocate all claims|have given)/,
+      /fits 0 of 1 nodes: 1 node\(s\) (do not have enough GPUs|cannot allocate all claims|have given)/,
     );
     expect(answer?.cure).not.toBe("");
   }
 });
 
-test("who leaves makes room for the other way", async () => {
+test("a pod that ends frees its GPU for pods that request it the other way", async () => {
   const cluster = await start();
   for (let i = 0; i < 8; i++) await pod(cluster, `c${i}`, "claim");
   await cluster.run(5);

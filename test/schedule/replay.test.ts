@@ -48,7 +48,7 @@ test("a saved cluster knows volumes, and says of them what the scheduler said", 
   });
   await cluster.pod("p", { gpus: 1, spec: { volumes: [{ name: "v", persistentVolumeClaim: { claimName: "data" } }] } });
   await cluster.run(3);
-  expect(await sameWhy(cluster, "p")).toContain("PersistentVolumeClaim data is not bound yet");
+  expect(await sameWhy(cluster, "p")).toContain("PersistentVolumeClaim default/data is not bound yet");
 });
 
 test("a saved cluster knows claims of devices and what they have", async () => {
@@ -100,7 +100,7 @@ test("a saved cluster knows its node pools, how each behaves, and its priority c
   await cluster.pod("p", { gpus: 1 });
   await cluster.run(3);
   const [node = ""] = cluster.api.names("/nodes");
-  expect(await sameWhy(cluster, "p")).toContain(`${node} have not enough GPUs`);
+  expect(await sameWhy(cluster, "p")).toContain(`${node} do not have enough GPUs`);
   const { pools, nowMs } = await replayed(cluster);
   const rows = pools.flatMap((each) => jobRows(each, nowMs, true));
   expect(rows.map(({ id, priority }) => [id.split("-")[1], priority])).toEqual([

@@ -95,7 +95,7 @@ describe("events", () => {
 });
 
 describe("the reason of a refused bind", () => {
-  test("an event and a condition say so, and that is no word to an autoscaler", async () => {
+  test("an event and a condition report it, which does not trigger an autoscaler", async () => {
     const cluster = await ScheduleCluster.create(["h100=1"]);
     cluster.kube.faults = {
       before: (verb) => (verb === "bind" ? refused("Forbidden", "policy says no") : undefined),
@@ -200,7 +200,7 @@ describe("conditions", () => {
     expect(condition()).toMatchObject([{ reasons: [{ reason: "PodSchedulingErrors" }], transitionID: "2" }]);
   });
 
-  test("of a group that runs do not say that it cannot grow", async () => {
+  test("of a running group do not report that it cannot grow", async () => {
     const cluster = await ScheduleCluster.create(["h100=1"]);
     await cluster.group("g", { minMember: 1 });
     for (const at of [0, 1]) await cluster.pod(`p${at}`, { gpus: 8, annotations: { "pod-group-name": "g" } });

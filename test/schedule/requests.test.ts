@@ -36,7 +36,7 @@ async function request(
   if (!patched.ok) throw new Error(patched.message);
 }
 
-test("a request for a node that is not there is taken away, and its pod is placed anew", async () => {
+test("a BindRequest for a node that does not exist is deleted, and its pod is placed again", async () => {
   const cluster = await ScheduleCluster.create(["h100=1"]);
   await cluster.pod("p", { gpus: 1, spec: { schedulingGates: [{ name: "wait" }] } });
   await cluster.run(1);

@@ -50,7 +50,7 @@ test("of a node pool without a scheduler, until one serves it", async () => {
   await cluster.pod("p", { gpus: 1, annotations: grouped("g") });
   await cluster.run(3);
   const says =
-    "no scheduler serves node pool gold: no SchedulingShard has it as its partitionLabelValue. To run: create a SchedulingShard with partitionLabelValue gold, or take the label kai.scheduler/node-pool off PodGroup default/g";
+    "no scheduler serves node pool gold: no SchedulingShard has it as its partitionLabelValue. To run: create a SchedulingShard with partitionLabelValue gold, or remove the label kai.scheduler/node-pool from PodGroup default/g";
   expect(await sentenceOf(cluster, "p")).toBe(says);
   expect(conditionsOf(cluster, "g")).toMatchObject([{ nodePool: "gold", reason: "NoScheduler", message: says }]);
   await cluster.create("kai.scheduler/schedulingshards", {
@@ -61,7 +61,7 @@ test("of a node pool without a scheduler, until one serves it", async () => {
   });
   await cluster.run(20);
   expect(await sentenceOf(cluster, "p")).toContain("queue default-queue");
-  expect(conditionsOf(cluster, "g")).toMatchObject([{ nodePool: "gold", reason: "QueueDoesNotExist" }]);
+  expect(conditionsOf(cluster, "g")).toMatchObject([{ nodePool: "gold", reason: "QueueTakesNoPods" }]);
   const ref = {
     group: "scheduling.run.ai",
     version: "v2alpha2",

@@ -4,7 +4,7 @@ import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import { binderComponent } from "../../src/control/bind/binderComponent.ts";
 import type { Component } from "../../src/control/runtime/component.ts";
 import { Controllers } from "../../src/control/runtime/controllers.ts";
-import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
+import { MemoryMetrics } from "../../src/control/runtime/memoryMetrics.ts";
 import { schedulerComponent } from "../../src/control/schedule/schedulerComponent.ts";
 import type { ShardOptions } from "../../src/control/schedule/shard.ts";
 import { workloads } from "../../src/control/workloads/workloads.ts";
@@ -30,7 +30,7 @@ import { KeptLog } from "../../testing/control/keptLog.ts";
 export class ScheduleCluster {
   readonly api: TestApi;
   readonly log = new KeptLog();
-  readonly metrics = new MetricsBook();
+  readonly metrics = new MemoryMetrics();
   readonly kube: FaultyKube;
   readonly admin;
   private readonly processes: Controllers[] = [];

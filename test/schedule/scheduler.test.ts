@@ -27,7 +27,7 @@ describe("on a cluster with simulated nodes", () => {
     expect(cluster.requests()).toEqual([]);
   });
 
-  test("a gang starts together, and one that does not fit holds nothing and says why", async () => {
+  test("a gang starts together, and one that does not fit holds nothing and gets the reason", async () => {
     const cluster = await ScheduleCluster.create(["h100=2"]);
     await cluster.group("big", { minMember: 3 });
     for (const at of [0, 1, 2]) await cluster.pod(`big-${at}`, { gpus: 8, annotations: { "pod-group-name": "big" } });

@@ -52,11 +52,11 @@ test("a shard's workloads go to its nodes, and all others to the other nodes", a
   const groups = Object.fromEntries(
     cluster.groups().map(({ metadata, status }) => [metadata.name.split("-")[1], status]),
   );
-  expect(groups["lost"]?.schedulingConditions?.[0]?.reasons?.[0]?.reason).toBe("QueueDoesNotExist");
+  expect(groups["lost"]?.schedulingConditions?.[0]?.reasons?.[0]?.reason).toBe("QueueTakesNoPods");
   expect(groups["in"]?.schedulingConditions).toBeUndefined();
 });
 
-test("a shard says how its pool behaves, and what it says later holds from then on", async () => {
+test("a shard configures its node pool, and a change takes effect at once", async () => {
   const cluster = await ScheduleCluster.create(["h100=2"], { readsShards: true });
   await shard(cluster, "default", { placementStrategy: { gpu: "spread" } });
   await cluster.run(1);

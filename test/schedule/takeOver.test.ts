@@ -81,7 +81,7 @@ test.each(["Forbidden", "Unavailable", "Unknown"] as const)(
     await cluster.lead();
     await cluster.run(30);
     expect(cluster.pod1("other").spec?.nodeName).toBeUndefined();
-    const said = cluster.log.lines.filter(({ message }) => message.startsWith("a pod that waits cannot be written to"));
+    const said = cluster.log.lines.filter(({ message }) => message.startsWith("a pending pod cannot be written"));
     expect(said).toHaveLength(1);
     await cluster.run(40);
     expect(cluster.pod1("other").status?.phase).toBe("Running");
@@ -132,4 +132,30 @@ test("what is left of a set that has begun is on its way, also when another lead
   expect(epochOf(cluster, "g-1")).toBeUndefined();
   expect(cluster.requests().map(({ metadata }) => metadata.uid)).toEqual([uid]);
   open();
+});
+
+test("a pod that changes while it is marked is read and marked again, and the others are not", async () => {
+  const patchesWith = async (conflicts: number): Promise<Record<string, number>> => {
+    const cluster = await ScheduleCluster.create(["h100=1"], {}, { isLate: true });
+    const patches: Record<string, number> = { a: 0, b: 0, c: 0 };
+    let left = conflicts;
+    cluster.kube.faults = {
+      before: (verb, what) => {
+        const [kind, name = ""] = what.split(" ");
+        if (verb !== "patch" || kind !== "pods") return undefined;
+        patches[name] = (patches[name] ?? 0) + 1;
+        return name === "b" && left-- > 0 ? refused("Conflict", "it has changed") : undefined;
+      },
+    };
+    for (const name of ["a", "b", "c"]) await cluster.pod(name, { gpus: 1 });
+    await cluster.lead();
+    await cluster.run(2);
+    expect(epochOf(cluster, "b")).toBe(epochOf(cluster, "a"));
+    expect(["a", "b", "c"].map((name) => cluster.pod1(name).spec?.nodeName)).not.toContain(undefined);
+    return patches;
+  };
+  const usual = await patchesWith(0);
+  const { b = 0, ...others } = await patchesWith(3);
+  expect(others).toEqual({ a: usual["a"], c: usual["c"] });
+  expect(b).toBeGreaterThan(usual["b"] ?? 0);
 });

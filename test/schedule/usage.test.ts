@@ -71,7 +71,7 @@ test("use in the past is read from a Prometheus, and what was read last counts w
   expect(running.filter(({ metadata }) => metadata.name.startsWith("new"))).toHaveLength(8);
 });
 
-test("a past that cannot be read is waited for a while, then counts for nothing, and the log says so", async () => {
+test("historical usage that cannot be read is waited for a while, then counts as zero, with a line in the log", async () => {
   const silent: UsageDatabase = { range: async () => ({ ok: false, reason: "Unavailable", message: "silent" }) };
   const usage = {
     source: { type: "prometheus" as const, url: "http://p" },
@@ -91,5 +91,5 @@ test("a past that cannot be read is waited for a while, then counts for nothing,
   const warned = () => cluster.log.lines.filter(({ level }) => level === "warn").map(({ message }) => message);
   expect(warned()).toEqual([]);
   await cluster.run(30);
-  expect(warned()).toContain("use in the past cannot be read");
+  expect(warned()).toContain("the historical usage of queues cannot be read");
 });

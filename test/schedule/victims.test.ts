@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { ScheduleCluster } from "./scheduleCluster.ts";
 
-test("a pod of the default scheduler that is preempted has the condition DisruptionTarget before it goes", async () => {
+test("a pod of the default scheduler that is preempted has the condition DisruptionTarget before it is deleted", async () => {
   const cluster = await ScheduleCluster.create(["h100=1"]);
   await cluster.create("scheduling.k8s.io/priorityclasses", {
     apiVersion: "scheduling.k8s.io/v1",

@@ -22,10 +22,10 @@ describe("muster races", () => {
     for (const { variants } of races) expect(variants.length).toBeGreaterThanOrEqual(2);
   });
 
-  test("a race with its mistake exits with 1 and tells the shortest history; without it with 0", () => {
+  test("a race with its mistake exits with 1 and prints the shortest history; without it with 0", () => {
     const buggy = muster("races", "run", "54", "--buggy", "--seeds", "10");
     expect(buggy.status).toBe(1);
-    expect(buggy.stdout).toContain("on the schedule: I19 broke");
+    expect(buggy.stdout).toContain("on the schedule: I19 was violated");
     expect(buggy.stdout).toContain("shortest history found:");
     const fixed = muster("races", "run", "own-writes", "--seeds", "5", "-o", "json");
     expect(fixed.status).toBe(0);
@@ -40,7 +40,7 @@ describe("muster races", () => {
 
   test("a race or variant that does not exist is answered with those that do", () => {
     const race = muster("races", "run", "no-such-race");
-    // Not 1: that would look like a race that broke its invariant.
+    // Not 1: that would look like a race that violated its invariant.
     expect(race.status).toBe(2);
     expect(race.stderr).toContain("(race-unknown)");
     expect(race.stderr).toContain("own-writes (54)");
@@ -58,7 +58,7 @@ describe("muster sim", () => {
     const [first, second] = stdout.split("\n");
     expect(first).toBe("seed 3 of pod-sets/forgets-own-writes");
     expect(second?.startsWith("faults: ")).toBe(true);
-    expect(stdout).toContain("again: muster sim replay --scenario pod-sets/forgets-own-writes --seed 3");
+    expect(stdout).toContain("replay: muster sim replay --scenario pod-sets/forgets-own-writes --seed 3");
   });
 
   test("a run says how fast it was", () => {
@@ -76,15 +76,15 @@ describe("muster sim", () => {
       return { seeds, violations, events, simulatedHours, hash };
     };
     expect(on("3")).toEqual(on("1"));
-    expect(muster("sim", "run", "--cores", "0").stderr).toContain("--cores 0 plays nothing");
+    expect(muster("sim", "run", "--cores", "0").stderr).toContain("--cores must be at least 1, got 0");
   });
 
   test("an unknown scenario or a number that is none is refused with a cure", () => {
     expect(muster("sim", "run", "--scenario", "nothing").stderr).toContain("(scenario-unknown)");
-    expect(muster("sim", "run", "--seeds", "many").stderr).toContain("pass a number, such as --seeds 1000");
+    expect(muster("sim", "run", "--seeds", "many").stderr).toContain("pass an integer, such as --seeds 1000");
     // A run of no seeds would look clean.
     const none = muster("sim", "run", "--seeds", "0");
     expect([none.status, none.stdout]).toEqual([2, ""]);
-    expect(none.stderr).toContain("--seeds 0 plays nothing");
+    expect(none.stderr).toContain("--seeds must be at least 1, got 0");
   });
 });

@@ -22,7 +22,7 @@ test("fresh seeds hold the same", async () => {
 });
 
 /** An actor repeats a step that was taken already, once, while everything is at rest. */
-function meddler(name: string, meddle: (kube: KubeApi) => Promise<void>): Scenario {
+function reservationDeleter(name: string, meddle: (kube: KubeApi) => Promise<void>): Scenario {
   const scenario = devicesScenario(name, { nodes: 1, devices: 2, turns: 0, isExact: true });
   return {
     ...scenario,
@@ -45,7 +45,7 @@ function meddler(name: string, meddle: (kube: KubeApi) => Promise<void>): Scenar
 const claims = builtin.ResourceClaim;
 
 test("I19 breaks when a pod's claim is made a second time, or a running pod is taken off its claim once more", async () => {
-  const madeTwice = meddler("made-twice", async (kube) => {
+  const madeTwice = reservationDeleter("made-twice", async (kube) => {
     const listed = await kube.list(claims);
     const [first] = listed.ok ? listed.value.items : [];
     if (first === undefined) return;
@@ -53,7 +53,7 @@ test("I19 breaks when a pod's claim is made a second time, or a running pod is t
     const metadata = { name: `${name}-again`, namespace: "default", annotations, ownerReferences };
     await kube.create(claims, { ...first, metadata });
   });
-  const takenOff = meddler("taken-off", async (kube) => {
+  const takenOff = reservationDeleter("taken-off", async (kube) => {
     const listed = await kube.list(claims);
     const [first] = listed.ok ? listed.value.items : [];
     if (first === undefined) return;

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { nodesScenario } from "../../src/sim/nodes/scenario.ts";
 import { told, toldOfFresh } from "./slice.ts";
 
-test("simulated nodes hold I14 and I15 while nodes flap, vanish, break and let go slowly", async () => {
+test("simulated nodes hold I14 and I15 while nodes flap, are deleted, fail and release slowly", async () => {
   expect(await told(nodesScenario, { from: 1, count: 20 })).toBe("");
   expect(await toldOfFresh(nodesScenario, 10)).toBe("");
 });

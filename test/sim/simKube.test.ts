@@ -4,8 +4,8 @@ import type { KubeApi } from "../../src/ports/kubeApi.ts";
 import { Actor } from "../../src/sim/actor.ts";
 import type { Scenario } from "../../src/sim/scenario.ts";
 import { SimKube } from "../../src/sim/simKube.ts";
-import { World } from "../../src/sim/world.ts";
-import type { ContractWorld } from "../contract/contractWorld.ts";
+import { Simulation } from "../../src/sim/simulation.ts";
+import type { ContractCluster } from "../contract/contractCluster.ts";
 import { kubeApiContract } from "../contract/kubeApi.ts";
 
 /** It has no actors but the tests. */
@@ -21,15 +21,15 @@ const empty: Scenario = {
 };
 
 /** A list of no decisions: nothing unusual happens. */
-async function simulatedWorld(): Promise<ContractWorld> {
-  const world = await World.create(empty, 1, []);
-  const { store, hub } = world.core;
+async function simulatedCluster(): Promise<ContractCluster> {
+  const simulation = await Simulation.create(empty, 1, []);
+  const { store, hub } = simulation.core;
   const authorizer = followRbac(store);
   const as = (username: string, groups: string[]): KubeApi => {
     const actor = new Actor({ name: username, run: () => Promise.resolve() });
     actor.begin();
     const caller = { user: { username, groups }, fieldManager: "contract" };
-    return stepping(world, new SimKube(world, actor, inProcessKube(world.core, caller, { authorizer })));
+    return stepping(simulation, new SimKube(simulation, actor, inProcessKube(simulation.core, caller, { authorizer })));
   };
   return {
     api: as("admin", ["system:masters"]),
@@ -37,27 +37,27 @@ async function simulatedWorld(): Promise<ContractWorld> {
     compact: () => store.compact(store.durableRevision),
     closeWatches: () => hub.closeWatches(),
     sendBookmarks: () => hub.sendBookmarks(),
-    step: () => letTimePass(world),
+    step: () => letTimePass(simulation),
     close: () => Promise.resolve(),
   };
 }
 
 /** A moment passes, then the test continues: a fact that does not come true must be able to time out. */
-async function letTimePass(world: World): Promise<void> {
-  const untilUs = world.nowUs + 3_000;
-  do await world.step();
-  while ((world.nextUs ?? Number.POSITIVE_INFINITY) <= untilUs);
+async function letTimePass(simulation: Simulation): Promise<void> {
+  const untilUs = simulation.nowUs + 3_000;
+  do await simulation.step();
+  while ((simulation.nextUs ?? Number.POSITIVE_INFINITY) <= untilUs);
   await new Promise<void>((resolve) => setImmediate(resolve));
 }
 
 /** Simulated time passes while a call is in flight. */
-function stepping(world: World, kube: KubeApi): KubeApi {
+function stepping(simulation: Simulation, kube: KubeApi): KubeApi {
   const answered = async <T>(call: Promise<T>): Promise<T> => {
     let settled = false;
     const answer = call.finally(() => {
       settled = true;
     });
-    while (!settled) await letTimePass(world);
+    while (!settled) await letTimePass(simulation);
     return answer;
   };
   return {
@@ -73,4 +73,4 @@ function stepping(world: World, kube: KubeApi): KubeApi {
   };
 }
 
-kubeApiContract("simulated, with no faults", simulatedWorld);
+kubeApiContract("simulated, with no faults", simulatedCluster);

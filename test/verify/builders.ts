@@ -5,7 +5,7 @@ export const startMs = Date.UTC(2026, 4, 28, 12, 0, 0);
 /** Pods are an hour old unless a test says otherwise. */
 export const anHourAgo = "2026-05-28T11:00:00Z";
 
-export interface PodWish {
+export interface TestPodOptions {
   readonly node?: string;
   readonly phase?: string;
   readonly owner?: OwnerReference;
@@ -19,7 +19,7 @@ export interface PodWish {
 }
 
 /** `team/name`: Running on n1 unless it has no node, then Pending. */
-export function pod(key: string, wish: PodWish = {}): KubeObject {
+export function pod(key: string, wish: TestPodOptions = {}): KubeObject {
   const [namespace = "", name = ""] = key.split("/");
   const { node = "n1" } = wish;
   const phase = wish.phase ?? (node === "" ? "Pending" : "Running");

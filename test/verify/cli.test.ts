@@ -3,7 +3,7 @@
  * files.
  */
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -122,6 +122,7 @@ describe("a cluster that is scheduled", () => {
     for (const name of ["cluster.json", "cluster.json.gz"]) {
       const saved = await start(["snapshot", "save", name, "--kubeconfig", kubeconfig]).done;
       expect(saved).toMatchObject({ code: 0, err: "" });
+      expect(statSync(join(folder, name)).mode & 0o777).toBe(0o600);
       const first = await start(["verify", "--snapshot", name, "-o", "json"]).done;
       const second = await start(["verify", "--snapshot", name, "-o", "json"]).done;
       expect(first.code).toBe(0);
@@ -184,7 +185,7 @@ describe("a cluster that is not", () => {
       expect(code).toBe(1);
       expect(out).toContain("Attempt 1: 3 total, 2 running, 1 pending (1 unscheduled), 0 failed");
       expect(out).toContain("team/waits Pending <none>");
-      expect(out).toContain("no FailedScheduling event: scheduler has not tried it");
+      expect(out).toContain("no FailedScheduling event: no scheduler has tried the pod");
     });
   });
 
@@ -217,7 +218,7 @@ describe("reports", () => {
     expect(readFileSync(join(folder, "r.md"), "utf8")).toContain("## muster verify: pass");
   });
 
-  test("have standard output for themselves: lines for people are on standard error", async () => {
+  test("are alone on standard output: the text report is on standard error", async () => {
     await without("team/alone", async () => {
       const { code, out, err } = await verify(["--settle", "5s", "--interval", "1s", "--report", "ctrf=-"]);
       expect(code).toBe(1);
@@ -299,15 +300,15 @@ describe("usage", () => {
     [["--settle", "-1"], "--settle must be a duration", 2],
     [["--interval", "500ms"], "--interval must be at least 1 second", 2],
     [["--check", "S99"], "there is no check", 2],
-    [["--report", "pdf=x"], "cannot read --report", 2],
+    [["--report", "pdf=x"], "invalid value of --report", 2],
     [["--until", "soon"], "--until must be a time", 2],
     [["--profile", "h900"], "no node profile is named", 2],
     [["--nonsense"], "unknown option", 2],
-    [["--check", "S1", "--expect-workload", "web"], "--expect-workload is a matter of check S13", 2],
-    [["--check", "S1", "--profile", "h100"], "--profile is a matter of check S11", 2],
-    [["--gitops-root", "stack"], "--gitops-root is a matter of check gitops", 2],
-    [["--snapshot", "x.json", "--check", "gang-barrier"], "a saved snapshot is no cluster", 2],
-    [["--report", "ctrf=-", "-o", "json"], "more than one report is to go to standard output", 2],
+    [["--check", "S1", "--expect-workload", "web"], "--expect-workload needs check S13", 2],
+    [["--check", "S1", "--profile", "h100"], "--profile needs check S11", 2],
+    [["--gitops-root", "stack"], "--gitops-root needs check gitops", 2],
+    [["--snapshot", "x.json", "--check", "gang-barrier"], "--check gang-barrier needs a cluster", 2],
+    [["--report", "ctrf=-", "-o", "json"], "several reports would go to standard output", 2],
     [["--settle", "abc", "--compat", "aicr"], "--settle must be a duration", 1],
   ])("%j ends with code and cure before any call", async (args, message, code) => {
     const ran = await verify(args);
@@ -320,7 +321,7 @@ describe("usage", () => {
     const until = String(Math.floor(Date.now() / 1000) + 20);
     const { code, err } = await verify(["--until", until]);
     expect(code).toBe(3);
-    expect(err).toMatch(/only [0-9]+s are left until --until, of which 30s are kept for the report/);
+    expect(err).toMatch(/only [0-9]+s are left until --until, and 30s are reserved for the report/);
   });
 
   test("an active proof refuses a cluster that was not named", async () => {

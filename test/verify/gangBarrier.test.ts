@@ -60,7 +60,7 @@ test.each([
     name: "a scheduler that places all or none",
     run: scheduler((waiting, room) => (waiting >= gangSize && room >= waiting ? waiting : 0)),
     status: "passed",
-    says: "none of 4 members was bound while one GPU was short; all were when it came",
+    says: "none of 4 members was bound while one GPU was short; all were bound when it was added",
   },
   {
     name: "a scheduler that binds every pod that fits",

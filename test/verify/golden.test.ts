@@ -67,15 +67,15 @@ test("the saved cluster is a file that is read back as it was", async () => {
 });
 
 test.each([
-  ["is no JSON", "{"],
-  ["is no ClusterSnapshot", `{"kind":"List"}`],
+  ["is not JSON", "{"],
+  ["is not a ClusterSnapshot", `{"kind":"List"}`],
   ["lacks revision", `{"apiVersion":"muster.dev/v1","kind":"ClusterSnapshot"}`],
   [
     "lacks name or objects",
     `{"apiVersion":"muster.dev/v1","kind":"ClusterSnapshot","revision":"1","takenAt":"2026-01-01T00:00:00Z","kinds":[{}]}`,
   ],
   ["has no name", saved(healthyCluster).replace(`"name":"worker-0"`, `"nome":"worker-0"`)],
-  ["holds no pods", saved(healthyCluster).replace(`"name":"pods"`, `"name":"cods"`)],
+  ["has no list of pods", saved(healthyCluster).replace(`"name":"pods"`, `"name":"cods"`)],
 ])("a file that %s is refused", (problem, text) => {
   expect(() => parseSnapshot(text, "f.json")).toThrow(problem);
 });

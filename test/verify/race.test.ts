@@ -8,7 +8,7 @@ import { runSeeds } from "../../src/sim/runSeeds.ts";
 import type { Scenario } from "../../src/sim/scenario.ts";
 import { at, kinds, person, plain, pod } from "../../src/sim/sceneKit.ts";
 import { barrierScenario } from "../../src/sim/verify/barrierScenario.ts";
-import { linesIn, numbersAddUp, saidLine } from "../../src/sim/verify/observedVerdicts.ts";
+import { linesIn, numbersAddUp, reportedLine } from "../../src/sim/verify/observedVerdicts.ts";
 import { verifyScenario } from "../../src/sim/verify/scenario.ts";
 import { ManualClock } from "../../testing/apiserver/manualClock.ts";
 
@@ -30,9 +30,9 @@ test("the counts of the reported flake are recognised as impossible", () => {
   const store = new ObjectStore({ clock: new ManualClock(), indexedFields: {} });
   const checks = numbersAddUp.begin({ store, nowUs: () => 0, nowMsOf: () => 0 });
   const [line] = linesIn("Pod status: 20 total, 20 running, 0 pending (1 unscheduled), 0 failed");
-  expect(checks.observe?.("harness", saidLine, line)).toContain("more unscheduled than pending");
+  expect(checks.observe?.("harness", reportedLine, line)).toContain("more unscheduled than pending");
   const [fine] = linesIn("[INFO] Pod status: 20 total, 19 running, 1 pending (1 unscheduled), 0 failed (attempts=1)");
-  expect(checks.observe?.("harness", saidLine, fine)).toBeUndefined();
+  expect(checks.observe?.("harness", reportedLine, fine)).toBeUndefined();
 });
 
 test("scheduler and binder hold the gang barrier under faults, as verify's own proof sees it", async () => {

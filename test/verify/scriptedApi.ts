@@ -67,7 +67,7 @@ export class ScriptedApi implements KubeApi {
     if (this.script.hang?.(call) === true) {
       return new Promise((resolve) => {
         if (this.script.deaf !== true)
-          options.cancel?.onCancel(() => resolve(refused("Unknown", "the caller gave up")));
+          options.cancel?.onCancel(() => resolve(refused("Unknown", "cancelled by the caller")));
       });
     }
     const { takesS } = this.script;

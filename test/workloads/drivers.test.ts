@@ -1,4 +1,4 @@
-/** The cluster's own controllers on the crank, over the embedded server: what a person who uses a cluster relies on. */
+/** The workload controllers on the embedded server: what users of a cluster rely on. */
 import { describe, expect, test } from "vitest";
 import type * as k from "../../src/model/kubernetes.generated.ts";
 import { LiveCluster, named, podSpec, selector, template } from "./liveCluster.ts";
@@ -7,7 +7,7 @@ const deployment = (spec: object = {}) =>
   named("apps/v1", "Deployment", { replicas: 3, selector, template: template(), ...spec });
 
 async function quiet(cluster: LiveCluster, ms = 60_000): Promise<void> {
-  // Nodes that say that they live are the only ones who write.
+  // Only the heartbeats of nodes are written.
   const before = cluster.all<k.Pod>("/pods").map(({ metadata }) => metadata.resourceVersion);
   await cluster.pass(ms);
   expect(cluster.all<k.Pod>("/pods").map(({ metadata }) => metadata.resourceVersion)).toEqual(before);
@@ -43,7 +43,7 @@ describe("Deployments", () => {
     await quiet(cluster);
   });
 
-  test("Recreate starts nothing new while an old pod lives", async () => {
+  test("Recreate starts no new pod while an old one runs", async () => {
     const cluster = await LiveCluster.start();
     await cluster.test.create("apps/deployments", deployment({ strategy: { type: "Recreate" } }));
     await cluster.pass(3_000);
@@ -55,7 +55,7 @@ describe("Deployments", () => {
     expect(cluster.all<k.Pod>("/pods")).toHaveLength(3);
   });
 
-  test("four hundred pods are written side by side and none too many", async () => {
+  test("four hundred pods are created in parallel and none too many", async () => {
     const cluster = await LiveCluster.start({ nodes: 6 });
     await cluster.test.create("apps/deployments", deployment({ replicas: 400 }));
     await cluster.pass(5_000);
@@ -71,7 +71,7 @@ describe("Deployments", () => {
     expect(cluster.log.errors).toEqual([]);
   });
 
-  test("a quota that refuses pods shows as a condition and an event, and is asked again", async () => {
+  test("a quota that refuses pods is reported by a condition and an event, and the create is retried", async () => {
     const cluster = await LiveCluster.start();
     const quota = { apiVersion: "v1", kind: "ResourceQuota", metadata: { name: "q", namespace: "default" } };
     await cluster.test.create("/resourcequotas", { ...quota, spec: { hard: { pods: "1" } } });
@@ -91,7 +91,7 @@ describe("Deployments", () => {
     expect(cluster.all<k.ReplicaSet>("apps/replicasets")[0]?.status?.conditions).toBeUndefined();
   });
 
-  test("a pod without an owner is adopted, and one whose labels change is let go and replaced", async () => {
+  test("a pod without an owner is adopted, and one whose labels change is released and replaced", async () => {
     const cluster = await LiveCluster.start();
     await cluster.test.create(
       "apps/replicasets",
@@ -180,7 +180,7 @@ describe("Jobs", () => {
     await quiet(cluster);
   });
 
-  test("a Job that fails too often tells why", async () => {
+  test("a Job that fails too often reports why", async () => {
     const cluster = await LiveCluster.start({ lifeOf: ends(1) });
     await cluster.test.create("batch/jobs", job({ backoffLimit: 1 }));
     await cluster.pass(60_000);
@@ -199,7 +199,7 @@ describe("Jobs", () => {
     expect(cluster.all("/pods")).toEqual([]);
   });
 
-  test("a CronJob makes a Job each minute and forgets old ones", async () => {
+  test("a CronJob creates a Job each minute and deletes old ones", async () => {
     const cluster = await LiveCluster.start({ lifeOf: ends(0) });
     const jobTemplate = { spec: { template: { spec: podSpec({ restartPolicy: "Never" }) } } };
     await cluster.test.create("batch/cronjobs", named("batch/v1", "CronJob", { schedule: "* * * * *", jobTemplate }));
@@ -212,7 +212,7 @@ describe("Jobs", () => {
 });
 
 describe("nodes", () => {
-  test("a silent node is marked, its pods are not ready, go after their time, and are replaced", async () => {
+  test("a silent node is marked Unknown, its pods are not ready, evicted after their toleration, and replaced", async () => {
     const cluster = await LiveCluster.start({ nodes: 2 });
     await cluster.test.create("apps/deployments", deployment({ replicas: 4 }));
     await cluster.pass(3_000);

@@ -1,4 +1,4 @@
-/** Own writes that are not seen yet, lost or refused: nothing is done twice, and nothing is forgotten. */
+/** Own writes that are not observed yet, lost or refused: no write is repeated, and none is forgotten. */
 import { describe, expect, test } from "vitest";
 import { workloads } from "../../src/control/workloads/workloads.ts";
 import type * as k from "../../src/model/kubernetes.generated.ts";
@@ -15,7 +15,7 @@ async function scaled(cluster: LiveCluster, replicas: number): Promise<void> {
   });
 }
 
-/** Strikes the first so many calls that it is asked about. */
+/** Fails the first matching calls. */
 function first(count: number, wanted: string, refusal: Refusal) {
   let left = count;
   return (verb: string, what: string): Refusal | undefined => {
@@ -42,7 +42,7 @@ describe("what a ReplicaSet has written", () => {
     expect([podCreates(cluster).length, cluster.all("/pods").length, sizeOf(cluster)]).toEqual([6, 6, 6]);
   });
 
-  test("is found again when the answer was lost, and counted once", async () => {
+  test("is looked up when the answer was lost, and counted once", async () => {
     const cluster = await LiveCluster.start({ components: [workloads] });
     cluster.kube.faults = { after: first(2, "create pods", lost) };
     await cluster.test.create("apps/replicasets", set(3));
@@ -60,7 +60,7 @@ describe("what a ReplicaSet has written", () => {
     expect([creates.length, new Set(creates).size, cluster.all("/pods").length]).toEqual([5, 3, 3]);
   });
 
-  test("stops at the first refusal that says something about the rest", async () => {
+  test("stops at the first refusal that concerns the rest as well", async () => {
     const cluster = await LiveCluster.start({ components: [workloads] });
     cluster.kube.faults = { before: first(1, "create pods", refused("Forbidden", "quota")) };
     await cluster.test.create("apps/replicasets", set(40));
@@ -73,7 +73,7 @@ describe("what a ReplicaSet has written", () => {
 });
 
 describe("what a ReplicaSet has deleted", () => {
-  test("is read again before the delete: a set that grew meanwhile loses nothing", async () => {
+  test("is read again before the delete: a set that was scaled up meanwhile loses no pod", async () => {
     const cluster = await LiveCluster.start({ components: [workloads] });
     await cluster.test.create("apps/replicasets", set(4));
     await cluster.pass(1_000);

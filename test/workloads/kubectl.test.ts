@@ -1,4 +1,4 @@
-/** What a person at a terminal does with workloads: the real kubectl, the embedded server, simulated nodes. */
+/** Workloads through the real kubectl, the embedded server and simulated nodes. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { schedulerComponent } from "../../src/control/schedule/schedulerComponent.ts";
 import { workloads } from "../../src/control/workloads/workloads.ts";
@@ -12,7 +12,7 @@ describe.skipIf(!hasKubectl)("kubectl", { timeout: 60_000 }, () => {
   }, 60_000);
   afterAll(() => cluster.stop());
 
-  /** Says what it said, and that it worked. */
+  /** Runs kubectl, expects success and returns its output. */
   async function kubectl(...args: string[]): Promise<string> {
     const said = await cluster.kubectl(args);
     expect([said.code, said.stderr.replace(/^Warning: .*\n/gm, "")], args.join(" ")).toEqual([0, ""]);
@@ -24,7 +24,7 @@ describe.skipIf(!hasKubectl)("kubectl", { timeout: 60_000 }, () => {
     expect((await cluster.kubectl(["apply", "-f", "-"], { input })).code).toBe(0);
   };
 
-  test("a Deployment of twenty is up in seconds, and describe tells how", async () => {
+  test("a Deployment of twenty is available in seconds, and describe shows its events", async () => {
     await kubectl("create", "deployment", "web", "--image=nginx:1", "--replicas=20");
     expect(await kubectl("rollout", "status", "deployment/web", "--timeout=30s")).toContain("successfully rolled out");
     await kubectl("wait", "--for=condition=Available", "deployment/web", "--timeout=10s");
@@ -65,7 +65,7 @@ describe.skipIf(!hasKubectl)("kubectl", { timeout: 60_000 }, () => {
     expect(await kubectl("rollout", "status", "deployment/web", "--timeout=30s")).toContain("successfully rolled out");
   });
 
-  test("a Service has its pods behind it", async () => {
+  test("a Service has its pods as endpoints", async () => {
     await kubectl("expose", "deployment", "web", "--port=80");
     await cluster.until(async () => /web +10\..*:80/.test((await cluster.kubectl(["get", "endpoints", "web"])).stdout));
     expect(await kubectl("get", "endpointslices", "-l", "kubernetes.io/service-name=web")).toMatch(
@@ -106,6 +106,35 @@ describe.skipIf(!hasKubectl)("kubectl", { timeout: 60_000 }, () => {
     await kubectl("wait", "--for=condition=complete", "job/now", "--timeout=40s");
     expect(await kubectl("get", "job", "now")).toMatch(/now +Complete +1\/1/);
     expect(await kubectl("describe", "job", "once")).toMatch(/Completed .*Job completed/);
+  });
+
+  test("Jobs succeed and fail as their commands do", async () => {
+    const job = (name: string, spec: object, ...command: string[]) => ({
+      apiVersion: "batch/v1",
+      kind: "Job",
+      metadata: { name },
+      spec: {
+        ...spec,
+        template: { spec: { restartPolicy: "Never", containers: [{ name: "c", image: "busybox", command }] } },
+      },
+    });
+    const odd = "if [ $(expr $JOB_COMPLETION_INDEX % 2) -ne 0 ]; then exit 1; else exit 0; fi";
+    await apply(
+      job("failing", { backoffLimit: 0 }, "sh", "-c", "echo broken; exit 3"),
+      job("pausing", {}, "sleep", "infinity"),
+      job(
+        "odd-fail",
+        { completionMode: "Indexed", completions: 4, parallelism: 4, backoffLimitPerIndex: 0 },
+        ...["sh", "-c", odd],
+      ),
+    );
+    await kubectl("wait", "--for=condition=failed", "job/failing", "job/odd-fail", "--timeout=40s");
+    expect(await kubectl("logs", "job/failing")).toBe("broken\n");
+    expect(await kubectl("get", "pods", "-l", "job-name=failing", "-o", "jsonpath={..exitCode}")).toBe("3");
+    const indexes = "jsonpath={.status.completedIndexes} {.status.failedIndexes}";
+    expect(await kubectl("get", "job", "odd-fail", "-o", indexes)).toBe("0,2 1,3");
+    expect(await kubectl("get", "job", "pausing", "-o", "jsonpath={.status.active}")).toBe("1");
+    await kubectl("delete", "job", "failing", "pausing", "odd-fail", "--wait=false");
   });
 
   test("a drained node is empty, the budget held, and uncordon brings it back", async () => {
@@ -157,7 +186,7 @@ describe.skipIf(!hasKubectl)("kubectl", { timeout: 60_000 }, () => {
     await kubectl("scale", "deployment/web", "--replicas=12");
     await kubectl("rollout", "status", "deployment/web", "--timeout=30s");
     expect(await on(node)).toEqual(before);
-    // With all of them closed a pod waits and says why; the first one that is opened takes it.
+    // With all nodes cordoned a pod is pending with the reason; the first node that is uncordoned gets it.
     await kubectl("cordon", ...others);
     await kubectl("run", "late", "--image=nginx:1");
     await cluster.until(async () => (await kubectl("describe", "pod", "late")).includes("FailedScheduling"));
@@ -169,7 +198,7 @@ describe.skipIf(!hasKubectl)("kubectl", { timeout: 60_000 }, () => {
     await kubectl("delete", "pod", "late", "--timeout=30s");
   });
 
-  test("a deleted Deployment takes everything with it", async () => {
+  test("a deleted Deployment deletes its ReplicaSets and pods", async () => {
     await kubectl("delete", "deployment", "web", "--timeout=30s");
     await kubectl("wait", "--for=delete", "pod", "-l", "app=web", "--timeout=40s");
     expect(await kubectl("get", "replicasets", "-o", "name")).toBe("");

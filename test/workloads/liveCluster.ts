@@ -6,7 +6,7 @@ import { createAdmission } from "../../src/apiserver/admission/createAdmission.t
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
 import type { Component } from "../../src/control/runtime/component.ts";
 import { Controllers } from "../../src/control/runtime/controllers.ts";
-import { MetricsBook } from "../../src/control/runtime/metricsBook.ts";
+import { MemoryMetrics } from "../../src/control/runtime/memoryMetrics.ts";
 import { schedulerComponent } from "../../src/control/schedule/schedulerComponent.ts";
 import { workloads } from "../../src/control/workloads/workloads.ts";
 import type * as k from "../../src/model/kubernetes.generated.ts";
@@ -43,7 +43,10 @@ export class LiveCluster {
     const { clock } = test;
     this.kube = new FaultyKube(inProcessKube(test.core, caller));
     const ports = { kube: this.kube, clock, random: seededRandom(7), log: this.log };
-    this.controllers = new Controllers({ ...ports, metrics: new MetricsBook() }, { fieldManager: "kcm", freeze: true });
+    this.controllers = new Controllers(
+      { ...ports, metrics: new MemoryMetrics() },
+      { fieldManager: "kcm", freeze: true },
+    );
     for (const part of options.components ?? [workloads, schedulerComponent()]) part.add(this.controllers);
     tinyKubelet(this.controllers, options.lifeOf);
   }
@@ -75,7 +78,7 @@ export class LiveCluster {
     await this.beat(name);
   }
 
-  /** The node says no more. */
+  /** The node falls silent. */
   silence(name: string): void {
     this.beating.delete(name);
   }
@@ -96,7 +99,7 @@ export class LiveCluster {
     await this.test.edit("/nodes", name, (object) => change(object as unknown as k.Node), "status");
   }
 
-  /** Time passes; nodes that live say so every ten seconds. */
+  /** Lets time pass; healthy nodes send a heartbeat every ten seconds. */
   async pass(ms: number): Promise<void> {
     await this.test.settle();
     for (let left = ms; left > 0; left -= 10_000) {
@@ -120,7 +123,7 @@ export class LiveCluster {
     await this.test.edit(resource, path, (object) => change(object as T));
   }
 
-  /** How many objects have changed since. */
+  /** The number of writes since a revision. */
   get revision(): number {
     return this.test.core.store.revision;
   }

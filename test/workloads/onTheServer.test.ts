@@ -1,6 +1,6 @@
 /**
- * The cluster's own controllers against the real API server: what they write is valid, what the server makes of it is
- * what they wanted, and then there is nothing left to write.
+ * The workload controllers against the embedded API server: their writes are valid, the server stores what they
+ * decided, and then nothing is left to write.
  */
 import { describe, expect, test } from "vitest";
 import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
@@ -8,7 +8,7 @@ import { decideDeployment } from "../../src/decide/workloads/deployments/deploym
 import { decideReplicaSet } from "../../src/decide/workloads/deployments/replicaSet.ts";
 import { decideCronJob } from "../../src/decide/workloads/jobs/cronJob.ts";
 import { decideJob } from "../../src/decide/workloads/jobs/job.ts";
-import { decideNodeLife, decideTaintEviction } from "../../src/decide/workloads/nodes/nodeLife.ts";
+import { decideNodeLifecycle, decideTaintEviction } from "../../src/decide/workloads/nodes/nodeLifecycle.ts";
 import { decidePodGc } from "../../src/decide/workloads/nodes/podGc.ts";
 import { decideEndpointSlices } from "../../src/decide/workloads/services/endpointSlice.ts";
 import { decideEndpoints } from "../../src/decide/workloads/services/endpoints.ts";
@@ -94,7 +94,7 @@ class Cluster {
       ),
       ...jobs.map((job) => decideJob({ revision, job, pods }, nowMs)),
       ...this.all<k.CronJob>("batch/cronjobs").map((cronJob) => decideCronJob({ revision, cronJob, jobs }, nowMs)),
-      ...nodes.map((node) => decideNodeLife({ node, lease: undefined, pods }, nowMs)),
+      ...nodes.map((node) => decideNodeLifecycle({ node, lease: undefined, pods }, nowMs)),
       ...nodes.map((node) => decideTaintEviction({ node, pods }, nowMs)),
       decidePodGc({ pods, nodes, missingSinceMs: new Map() }, nowMs),
       ...services.map((service) => decideEndpointSlices({ revision, service, pods, nodes, slices })),
@@ -105,7 +105,7 @@ class Cluster {
     ];
   }
 
-  /** All controllers once. Two of them may want the same object; the second is refused and comes back. */
+  /** All controllers once. Two of them may write the same object; the second is refused and retries. */
   async turn(): Promise<void> {
     const kube = inProcessKube(this.test.core, caller);
     for (const { intents } of this.decisions()) {
@@ -345,7 +345,7 @@ describe("on the real API server", () => {
     expect(cluster.refusals).toEqual([]);
   });
 
-  test("a node that falls silent is tainted, and its pods are replaced when their patience is over", async () => {
+  test("a node that falls silent is tainted, and its pods are replaced when their toleration ends", async () => {
     const cluster = await Cluster.start(1);
     await cluster.test.create(
       "apps/deployments",

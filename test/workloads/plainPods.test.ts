@@ -1,4 +1,6 @@
-/** Plain pods of the default scheduler over the embedded server: where they go, and what is said when they cannot. */
+/**
+ * Plain pods of the default scheduler on the embedded server: their placement, and the reason while they are pending.
+ */
 import { describe, expect, test } from "vitest";
 import { schedulerComponent } from "../../src/control/schedule/schedulerComponent.ts";
 import type * as k from "../../src/model/kubernetes.generated.ts";
@@ -29,28 +31,28 @@ const scheduled = (cluster: LiveCluster, name: string): k.PodCondition | undefin
 describe("a pod", () => {
   const gpu = { "nvidia.com/gpu": "8" };
   const cases: { name: string; spec: object; why: string | undefined }[] = [
-    { name: "that asks for nothing is bound", spec: {}, why: undefined },
+    { name: "without requests is bound", spec: {}, why: undefined },
     { name: "that fits is bound", spec: asking({ cpu: "8", "nvidia.com/gpu": "8" }), why: undefined },
     {
-      name: "that asks for more than a node has waits",
+      name: "that requests more than a node has is pending",
       spec: asking({ "nvidia.com/gpu": "9" }),
-      why: "asks for 9 GPUs, and the largest node has 8",
+      why: "requests 9 GPUs, and the largest node has 8",
     },
     {
-      name: "that asks for what no node knows waits",
+      name: "that requests an unknown resource is pending",
       spec: asking({ "example.com/fpga": "1" }),
-      why: "asks for 1 example.com/fpga, and no node has any",
+      why: "requests 1 example.com/fpga, and no node has any",
     },
     {
-      name: "whose largest init container does not fit waits",
+      name: "whose largest init container does not fit is pending",
       spec: {
         ...asking({ cpu: "1" }),
         initContainers: [{ name: "i", image: "i", resources: { requests: { cpu: "9" } } }],
       },
-      why: "asks for 9 CPU cores, and the largest node has 8",
+      why: "requests 9 CPU cores, and the largest node has 8",
     },
     {
-      name: "whose labels no node has waits",
+      name: "whose node selector matches no node is pending",
       spec: { nodeSelector: { gpu: "yes" } },
       why: "fits 0 of 2 nodes: 2 node(s) do not match its node selector or affinity",
     },
@@ -85,7 +87,7 @@ describe("a pod", () => {
 });
 
 describe("room", () => {
-  test("is what the pods on a node leave, counted before the watch shows them", async () => {
+  test("is what the pods on a node leave, counted before the watch delivers them", async () => {
     const cluster = await LiveCluster.start({ components, nodes: 3, allocatable: { "nvidia.com/gpu": "4" } });
     for (let i = 0; i < 14; i++) await cluster.test.create("/pods", pod(`p${i}`, asking({ "nvidia.com/gpu": "1" })));
     await cluster.pass(2_000);
@@ -102,7 +104,7 @@ describe("room", () => {
     ]);
   });
 
-  test("that a pod leaves wakes those that wait, and its condition changes", async () => {
+  test("that a deleted pod frees enqueues pending pods, and their condition changes", async () => {
     const cluster = await LiveCluster.start({ components, nodes: 1, allocatable: { "nvidia.com/gpu": "1" } });
     await cluster.test.create("/pods", pod("a", asking({ "nvidia.com/gpu": "1" })));
     await cluster.pass(1_000);
@@ -115,7 +117,7 @@ describe("room", () => {
     expect(scheduled(cluster, "b")).toMatchObject({ status: "True" });
   });
 
-  test("that a new node brings is used", async () => {
+  test("of a new node is used", async () => {
     const cluster = await LiveCluster.start({ components, nodes: 0 });
     await cluster.test.create("/pods", pod("p"));
     await cluster.pass(1_000);
@@ -155,6 +157,6 @@ describe("room", () => {
     await cluster.test.create("/pods", pod("d"));
     await cluster.pass(1_000);
     expect(["a", "b", "c", "d"].map((name) => nodeOf(cluster, name))).toEqual(["n0", undefined, "n0", undefined]);
-    expect(scheduled(cluster, "d")?.message).toContain("1 node(s) have not enough pod slots");
+    expect(scheduled(cluster, "d")?.message).toContain("1 node(s) do not have enough pod slots");
   });
 });

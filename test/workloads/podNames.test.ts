@@ -1,4 +1,4 @@
-/** A client that waits until a pod's name is gone must not wait for ever. */
+/** A client that waits for the deletion of a pod by name must not wait for ever. */
 import { expect, test } from "vitest";
 import type * as k from "../../src/model/kubernetes.generated.ts";
 import { LiveCluster, named, selector, template } from "./liveCluster.ts";

@@ -33,7 +33,7 @@ test("a ReplicationController has its pods, its status and its events, and then 
   await cluster.stop();
 });
 
-test("it scales, replaces a pod that went, adopts an orphan and releases a pod with other labels", async () => {
+test("it scales, replaces a deleted pod, adopts an orphan and releases a pod with other labels", async () => {
   const cluster = await start();
   await cluster.edit<k.ReplicationController>("/replicationcontrollers", "default/x", (object) => {
     object.spec!.replicas = 2;

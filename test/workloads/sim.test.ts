@@ -1,6 +1,6 @@
 /** Slices of the seeds of the scenarios `workloads` and `node-lives`; `npm run sim:long` plays many more. */
 import { expect, test } from "vitest";
-import { nodeLivesScenario } from "../../src/sim/workloads/nodeLives.ts";
+import { nodeLivesScenario } from "../../src/sim/workloads/nodeLifecycle.ts";
 import { workloadsScenario } from "../../src/sim/workloads/scenario.ts";
 import { told, toldOfFresh } from "../sim/slice.ts";
 
@@ -8,7 +8,7 @@ test("workloads survive a fixed slice of seeds with all faults on", { timeout: 1
   expect(await told(workloadsScenario, { from: 1, count: 50 })).toBe("");
 });
 
-test("nodes that come and go leave nothing behind, on a fixed slice of seeds", { timeout: 120_000 }, async () => {
+test("silent, returning and deleted nodes pass a fixed slice of seeds", { timeout: 120_000 }, async () => {
   expect(await told(nodeLivesScenario, { from: 1, count: 12 })).toBe("");
 });
 

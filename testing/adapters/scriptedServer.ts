@@ -9,11 +9,11 @@ export interface SentRequest {
   readonly body: string;
 }
 
-/** A server that answers by a script: the n-th request gets the n-th answer, all further ones the last. */
+/** A server with scripted responses: the n-th request gets the n-th response, all further ones the last. */
 export interface ScriptedServer {
   readonly url: string;
   readonly requests: SentRequest[];
-  /** Connections that were ever made. */
+  /** The number of connections so far. */
   readonly connections: { count: number };
   close(): Promise<void>;
 }
@@ -63,10 +63,10 @@ export function text(code: number, body: string, headers: Record<string, string>
   };
 }
 
-/** Takes the request and says nothing. */
+/** Accepts the request and never responds. */
 export const silence: Answer = () => {};
 
-/** Takes the request and breaks the connection. */
+/** Accepts the request and closes the connection. */
 export const cut: Answer = (response) => {
   response.destroy();
 };

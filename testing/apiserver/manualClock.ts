@@ -1,6 +1,6 @@
 import type { Clock } from "../../src/ports/clock.ts";
 
-/** Time that only a test moves. */
+/** A clock that only a test advances. */
 export class ManualClock implements Clock {
   private timeMs: number;
   private timers: { atMs: number; order: number; run: () => void }[] = [];
@@ -26,7 +26,7 @@ export class ManualClock implements Clock {
     };
   }
 
-  /** Moves time on; timers fire in order, and everything they start runs in between. */
+  /** Advances the clock; timers fire in order, and the work that they start runs in between. */
   async advance(ms: number): Promise<void> {
     const untilMs = this.timeMs + ms;
     for (;;) {

@@ -1,6 +1,6 @@
 import type { Random } from "../../src/ports/random.ts";
 
-/** Repeatable chance for tests (mulberry32). */
+/** A seeded pseudo-random generator for tests (mulberry32). */
 export function seededRandom(seed: number): Random {
   let state = seed >>> 0;
   return {

@@ -32,7 +32,7 @@ export class TestApi {
     return this.api.core;
   }
 
-  /** Lets the controllers finish. Time moves by a few milliseconds at most, for retries. */
+  /** Lets the controllers finish. The clock advances by a few milliseconds, for retries. */
   async settle(): Promise<void> {
     for (let round = 0; round < 20; round++) await this.clock.advance(1);
   }
@@ -89,7 +89,7 @@ export class TestApi {
   }
 }
 
-/** A pod that asks for nothing. */
+/** A pod without requests. */
 export function podNamed(path: string, fields: { metadata?: object; spec?: object } = {}): object {
   const [namespace, name] = path.split("/");
   return {

@@ -2,19 +2,19 @@ import type { KubeObject } from "../../src/model/objects/object.ts";
 import { type Outcome, type Refusal, refused } from "../../src/model/outcome.ts";
 import type { KubeApi, KubeList, ListOptions, Watch, WatchOptions, WriteOptions } from "../../src/ports/kubeApi.ts";
 
-/** What a test does to an answer before the caller receives it; undefined leaves it as it is. */
+/** The faults of a test; undefined leaves a call unchanged. */
 export interface Faults {
-  /** Instead of sending: the server never receives it. */
+  /** A refusal instead of sending the call. */
   before?: (verb: string, what: string) => Refusal | undefined;
   /** The call waits in its client until this resolves; undefined: it does not wait. */
   hold?: (verb: string, what: string) => Promise<void> | undefined;
-  /** The server has done it, and its answer waits until this resolves. */
+  /** The server has executed the call, and its response is delayed until this resolves. */
   late?: (verb: string, what: string) => Promise<void> | undefined;
-  /** The server has done it, and the caller receives another answer. */
+  /** The server has executed the call, and the caller receives this refusal. */
   after?: (verb: string, what: string) => Refusal | undefined;
   list?: <T extends KubeObject>(list: KubeList<T>) => KubeList<T>;
   watch?: (options: WatchOptions, plural: string) => Refusal | undefined;
-  /** Dead connections without a reset: nothing comes through any more, not even an end. */
+  /** Watches deliver nothing any more, not even their end: a dead connection without a reset. */
   isMute?: boolean;
 }
 
@@ -23,7 +23,7 @@ interface OpenWatch {
   readonly end: (why: Refusal | undefined) => void;
 }
 
-/** A real API behind a bad network. */
+/** An API behind a faulty network. */
 export class FaultyKube implements KubeApi {
   private readonly kube: KubeApi;
   private open: OpenWatch[] = [];
@@ -80,7 +80,7 @@ export class FaultyKube implements KubeApi {
     else {
       inner = this.kube.watch(kind, options, {
         event: (event) => {
-          // What was lost on a connection does not come later: the connection stays dead.
+          // A dead connection stays dead: lost events are not delivered later.
           isDead ||= this.faults.isMute === true;
           if (!isOver && !isDead) sink.event(event);
         },

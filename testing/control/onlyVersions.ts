@@ -2,7 +2,7 @@ import type { Resource } from "../../src/model/objects/resource.ts";
 import { refused } from "../../src/model/outcome.ts";
 import type { KubeApi } from "../../src/ports/kubeApi.ts";
 
-/** A server that knows `resource.k8s.io` in these versions only; the list may change. */
+/** A server that serves `resource.k8s.io` in these versions only; the list may change. */
 export function onlyVersions(kube: KubeApi, versions: readonly string[]): KubeApi {
   const no = refused("NotFound", "the server could not find the requested resource");
   const isServed = ({ group, version }: Resource): boolean => group !== "resource.k8s.io" || versions.includes(version);

@@ -1,8 +1,8 @@
 import type { Clock } from "../../src/ports/clock.ts";
 
 /**
- * The clock of one process among several: it may be set wrong, which timers do not notice, and the process may stand
- * still.
+ * The clock of one of several processes: it may be stepped, which does not affect timers, and the process may be
+ * paused.
  */
 export class SteppedClock implements Clock {
   private readonly clock: Clock;
@@ -19,11 +19,11 @@ export class SteppedClock implements Clock {
   }
 
   /** From now on no timer fires, though time advances. */
-  standStill(): void {
+  pauseTimers(): void {
     this.due = [];
   }
 
-  /** Runs the timers that were due meanwhile. */
+  /** Resumes and runs the timers that were due meanwhile. */
   goOn(): void {
     const due = this.due ?? [];
     this.due = undefined;

@@ -11,7 +11,7 @@ import {
   reservationNamespace,
 } from "../../src/model/scheduling/keys.ts";
 
-export interface PodGiven {
+export interface PodOptions {
   readonly name?: string;
   readonly uid?: string;
   readonly node?: string | undefined;
@@ -24,7 +24,7 @@ export interface PodGiven {
 }
 
 /** A pod that shares GPUs, Running on n1 by default. */
-export function userPod(given: PodGiven = {}): Pod {
+export function userPod(given: PodOptions = {}): Pod {
   const { name = "f", uid = `uid-${name}`, phase = "Running", groups = ["X"], device, annotations = {} } = given;
   const node = "node" in given ? given.node : "n1";
   const labels: Record<string, string> = {};
@@ -55,7 +55,7 @@ export function userPod(given: PodGiven = {}): Pod {
 
 /** A reservation of group X on n1, or for it, by default with device GPU-1 and without holders. */
 export function reserved(
-  given: PodGiven & { readonly holders?: Record<string, string>; readonly group?: string } = {},
+  given: PodOptions & { readonly holders?: Record<string, string>; readonly group?: string } = {},
 ): Pod {
   const { name = "r", holders = {}, group = "X", device = "GPU-1", ...rest } = given;
   const pod = userPod({ name, groups: [group], ...rest });

@@ -1,13 +1,10 @@
-/**
- * Builders for tests: slices, classes and claims that say only what a case is about, and an allocation read back as
- * short lines.
- */
+/** Builders for tests: slices, classes and claims with defaults, and an allocation printed as short lines. */
 
 import { type Allocation, allocate } from "../../src/decide/devices/search/allocate.ts";
 import { AllocatedSets } from "../../src/decide/devices/search/allocatedState.ts";
 import { planClaims } from "../../src/decide/devices/search/claimPlan.ts";
 import { allFeatures, type DeviceFeatures } from "../../src/decide/devices/search/features.ts";
-import { SliceBook } from "../../src/decide/devices/search/pools.ts";
+import { SliceIndex } from "../../src/decide/devices/search/pools.ts";
 import type { SearchInput } from "../../src/decide/devices/search/search.ts";
 import { SelectorCache } from "../../src/decide/devices/search/selectors.ts";
 import type {
@@ -101,7 +98,7 @@ export interface SliceSpec {
   readonly pool?: string;
   readonly generation?: number;
   readonly driver?: string;
-  /** A node's name, "all", "each" (devices say it), or a selector. Default: node-1. */
+  /** A node's name, "all", "each" (set by each device), or a selector. Default: node-1. */
   readonly at?: string | NodeSelector;
   readonly devices?: readonly (string | Device)[];
   readonly counters?: Record<string, Record<string, string>>;
@@ -268,7 +265,7 @@ export function runCase(each: AllocationCase, aids?: SearchInput["aids"]): Alloc
   if (!planned.ok) return { kind: "failed", message: planned.message, isNodeLocal: false, visited: 0 };
   return allocate({
     plan: planned.plan,
-    book: new SliceBook(slices, features),
+    book: new SliceIndex(slices, features),
     node: each.node ?? node1,
     state,
     features,
@@ -277,7 +274,7 @@ export function runCase(each: AllocationCase, aids?: SearchInput["aids"]): Alloc
   });
 }
 
-/** `req-0 pool-1/d1`, and what is special about it behind: `admin`, `share`, amounts, `binds`, `tolerates`. */
+/** `req-0 pool-1/d1`, and further properties: `admin`, `share`, amounts, `binds`, `tolerates`. */
 export function linesOf({ devices }: AllocationResult): string[] {
   return (devices?.results ?? []).map(lineOf).sort();
 }

@@ -1,4 +1,4 @@
-/** A whole phase of disks in one call, as the runner makes it, with a cloud that answers at once. */
+/** Runs the decisions of the disks phase in one call. */
 
 import { brokenSums, type DiskCounters, settleCounters } from "../../src/decide/inventory/diskCounters.ts";
 import { matchDisks, snapshotOwners, suspectsOf } from "../../src/decide/inventory/matchDisks.ts";
@@ -9,7 +9,7 @@ import type { DiskRow, ReservationRow } from "../../src/model/inventory/rows.ts"
 import type { WriteOutcome } from "../../src/model/inventory/writes.ts";
 import { nowMs } from "../../src/sim/inventory/builders.ts";
 
-export interface DiskWorld {
+export interface DiskPhaseCase {
   readonly rows?: readonly DiskRow[];
   readonly volumes?: readonly CloudVolume[];
   readonly snapshots?: readonly CloudSnapshot[] | "unknown";
@@ -17,7 +17,7 @@ export interface DiskWorld {
   readonly modifications?: readonly VolumeModification[];
   readonly knownUsers?: readonly string[];
   readonly nameFallback?: boolean;
-  /** What the second read shows that the first did not. */
+  /** Volumes that the second read lists and the first did not. */
   readonly reappear?: readonly string[];
   readonly rules?: Partial<DiskRules>;
 }
@@ -27,7 +27,7 @@ export interface DecidedDisks {
   readonly counters: DiskCounters;
 }
 
-export function decideDisks(world: DiskWorld, outcome: WriteOutcome["result"] = "written"): DecidedDisks {
+export function decideDisks(world: DiskPhaseCase, outcome: WriteOutcome["result"] = "written"): DecidedDisks {
   const { rows = [], volumes = [], snapshots = [], reservations = [], modifications = [] } = world;
   const knownUsers = world.knownUsers === undefined ? undefined : new Set(world.knownUsers);
   const matches = matchDisks(rows, volumes, { nameFallback: world.nameFallback ?? false, knownUsers });

@@ -18,7 +18,7 @@ import { formatTime } from "../../src/model/values/time.ts";
 
 export const startMs = Date.UTC(2026, 0, 1);
 
-export interface NodeWords {
+export interface NodeFields {
   readonly gpus?: number;
   readonly cpu?: string;
   readonly memory?: string;
@@ -30,7 +30,7 @@ export interface NodeWords {
   readonly isReady?: boolean;
 }
 
-export function node(name: string, words: NodeWords = {}): Node {
+export function node(name: string, words: NodeFields = {}): Node {
   const {
     gpus = 8,
     cpu = "64",
@@ -67,7 +67,7 @@ export function node(name: string, words: NodeWords = {}): Node {
   } as unknown as Node;
 }
 
-export interface PodWords {
+export interface PodFields {
   readonly gpus?: number;
   readonly cpu?: string;
   readonly memory?: string;
@@ -91,7 +91,7 @@ export interface PodWords {
   readonly deletedMs?: number;
 }
 
-export function pod(name: string, words: PodWords = {}): Pod {
+export function pod(name: string, words: PodFields = {}): Pod {
   const {
     gpus = 0,
     cpu = "1",
@@ -153,7 +153,7 @@ export function queue(name: string, spec: QueueSpec & { createdMs?: number } = {
   };
 }
 
-/** A queue's bounds of GPUs: its quota, and its limit. */
+/** The GPU quota and limit of a queue. */
 export function gpuBounds(quota: number, limit = -1): QueueSpec {
   return { resources: { gpu: { quota, limit, overQuotaWeight: 1 } } };
 }
@@ -188,7 +188,7 @@ function meta(name: string, uid: string, createdMs = startMs): KubeObject["metad
   return { name, uid, resourceVersion: "1", creationTimestamp: formatTime(createdMs) };
 }
 
-export interface WorldWords {
+export interface ClusterFields {
   readonly nodes?: readonly Node[];
   readonly queues?: readonly Queue[];
   readonly groups?: readonly PodGroup[];
@@ -197,11 +197,8 @@ export interface WorldWords {
   readonly settings?: Partial<Settings>;
 }
 
-/**
- * A cluster with these objects and the priority classes that come with the product; a queue `q` unless queues are
- * given.
- */
-export function world(words: WorldWords = {}): Cluster {
+/** A cluster with these objects and KAI's priority classes; with a queue `q` by default. */
+export function clusterWith(words: ClusterFields = {}): Cluster {
   const cluster = new Cluster({ ...defaultSettings, ...words.settings });
   for (const { name, value } of shippedPriorityClasses) {
     cluster.putPriorityClass({
@@ -219,7 +216,7 @@ export function world(words: WorldWords = {}): Cluster {
   return cluster;
 }
 
-/** A pod as the picture would hand it over: with its place, if it has a node. */
+/** Adds a pod as the assume cache does, with its node. */
 export function addPod(cluster: Cluster, each: Pod): void {
   cluster.putPod(each);
   const nodeName = each.spec?.nodeName;
@@ -235,7 +232,7 @@ export function addPod(cluster: Cluster, each: Pod): void {
 export function gang(
   name: string,
   count: number,
-  words: PodWords = {},
+  words: PodFields = {},
   spec: Parameters<typeof group>[1] = {},
 ): { groups: PodGroup[]; pods: Pod[] } {
   const pods = Array.from({ length: count }, (_, at) =>
@@ -244,12 +241,12 @@ export function gang(
   return { groups: [group(name, { minMember: count, ...spec })], pods };
 }
 
-/** Several of those together. */
+/** Several gangs together. */
 export function together(...all: { groups: PodGroup[]; pods: Pod[] }[]): { groups: PodGroup[]; pods: Pod[] } {
   return { groups: all.flatMap(({ groups }) => groups), pods: all.flatMap(({ pods }) => pods) };
 }
 
-/** `pod: node` of everything that was decided to be bound, in order of name; `~node` for what waits for a release. */
+/** `pod: node` of every bind in the plan, in order of name; `~node` for pipelined pods. */
 export function outcome(plan: Plan): Record<string, string> {
   const result: Record<string, string> = {};
   for (const { binds, pipelined } of plan.jobs) {
@@ -270,7 +267,7 @@ export function evicted(plan: Plan): string[] {
   return plan.evictions.map(({ task }) => task.name).sort();
 }
 
-/** Carries out a plan at once: binds are seen, evicted pods are gone, and their controllers have made others. */
+/** Applies a plan at once: pods are bound, victims are deleted, and their controllers have created replacements. */
 export function carryOut(cluster: Cluster, plan: Plan): void {
   for (const { binds } of plan.jobs) {
     for (const { task, node: on, groups } of binds) {

@@ -1,6 +1,6 @@
 /**
- * A cluster small enough to read, for tests: objects by kind and name, preconditions as the API has them, and a kubelet
- * that starts and stops pods in one step. It applies intents; it decides nothing itself.
+ * A minimal cluster for tests: objects by kind and name, preconditions as in the API, and a kubelet that starts and
+ * stops pods in one step.
  */
 
 import type { Intent } from "../../src/model/intent.ts";
@@ -12,7 +12,7 @@ import { formatTime } from "../../src/model/values/time.ts";
 
 export const startMs = 1_800_000_000_000;
 
-export class TestWorld {
+export class TestCluster {
   nowMs = startMs;
   revision = 100;
   readonly objects = new Map<string, KubeObject>();
@@ -90,7 +90,7 @@ export class TestWorld {
     this.#store({ ...found, metadata });
   }
 
-  /** Every pod gets a node, starts and is ready; what was asked to go is gone. */
+  /** Binds and starts every pod, and deletes terminating ones. */
   kubelet(options: { starts?: (pod: Pod) => boolean; node?: (pod: Pod) => string } = {}): void {
     for (const pod of this.all<Pod>("Pod")) {
       const { name } = pod.metadata;
@@ -117,7 +117,7 @@ export class TestWorld {
   }
 
   /** Decides and applies until a round changes nothing; each round is checked. */
-  settle(round: (world: TestWorld) => void, stepMs = 1000): number {
+  settle(round: (cluster: TestCluster) => void, stepMs = 1000): number {
     const rounds = 200;
     for (let i = 1; i <= rounds; i++) {
       const before = this.revision;

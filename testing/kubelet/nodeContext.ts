@@ -1,11 +1,14 @@
-/** A driver small enough to read, for tests: one node, its pods, a clock that jumps from one wake-up to the next. */
+/**
+ * A minimal driver of a simulated node for tests: one node, its pods, and a clock that jumps from one wake-up to the
+ * next.
+ */
 
 import type { Fault } from "../../src/kubelet/node/faults.ts";
 import { nextForNode, nodeLifeDefaults } from "../../src/kubelet/node/nodeLife.ts";
 import type { NodeEvent, NodeWrite } from "../../src/kubelet/node/nodeWrite.ts";
 import { nodeObject, type SimNode, simNode } from "../../src/kubelet/node/simNode.ts";
-import { ghostOf } from "../../src/kubelet/pods/podGhost.ts";
-import type { Ghost, PodLifeOptions } from "../../src/kubelet/pods/podInput.ts";
+import { orphanedPodOf } from "../../src/kubelet/pods/orphanedPod.ts";
+import type { OrphanedPod, PodLifeOptions } from "../../src/kubelet/pods/podInput.ts";
 import { nextForPod } from "../../src/kubelet/pods/podLife.ts";
 import { fastDelays } from "../../src/kubelet/pods/podPlan.ts";
 import type { PodMemory } from "../../src/kubelet/pods/podStatus.ts";
@@ -18,7 +21,7 @@ import { formatTime } from "../../src/model/values/time.ts";
 
 export const startMs = 1_800_000_000_000;
 
-export interface TestWorld {
+export interface TestNode {
   nowMs: number;
   readonly sim: SimNode;
   node: Node | undefined;
@@ -29,24 +32,24 @@ export interface TestWorld {
   faults: Fault[];
   refusals: number;
   writes: number;
-  ghosts: Ghost[];
+  orphans: OrphanedPod[];
   add(pod: Pod): void;
   remove(name: string, graceSeconds: number): void;
-  /** Lets time pass; every wake-up in between is kept. */
+  /** Advances the clock and handles every wake-up in between. */
   run(forMs: number): void;
   pod(name: string): Pod;
 }
 
-export interface WorldOptions {
+export interface TestNodeOptions {
   readonly profile?: string | Profile;
   readonly options?: Partial<PodLifeOptions>;
   readonly faults?: Fault[];
   readonly holder?: string;
-  /** Loses what it remembers about pods after every step. */
+  /** Drops the pod memories after every step. */
   readonly forgetful?: boolean;
 }
 
-export function testWorld(given: WorldOptions = {}): TestWorld {
+export function testNode(given: TestNodeOptions = {}): TestNode {
   const profile =
     typeof given.profile === "object" ? given.profile : findProfile(profilesWith(), given.profile ?? "h100");
   const sim = simNode({ clusterSeed: "seed", pool: "pool", profile, index: 0 });
@@ -61,7 +64,7 @@ export function testWorld(given: WorldOptions = {}): TestWorld {
   let revision = 1;
   const memories = new Map<string, PodMemory>();
   const created = nodeObject(sim, { ordinal: 0, nowMs: startMs });
-  const world: TestWorld = {
+  const testbed: TestNode = {
     nowMs: startMs,
     sim,
     node: stored(created) as Node,
@@ -72,43 +75,43 @@ export function testWorld(given: WorldOptions = {}): TestWorld {
     faults: given.faults ?? [],
     refusals: 0,
     writes: 0,
-    ghosts: [],
+    orphans: [],
     add(pod) {
       const phase = pod.status?.phase ?? "Pending";
-      world.pods.set(pod.metadata.name, stored(pod) as Pod);
-      world.phases.set(pod.metadata.name, [phase]);
+      testbed.pods.set(pod.metadata.name, stored(pod) as Pod);
+      testbed.phases.set(pod.metadata.name, [phase]);
     },
     remove(name, graceSeconds) {
-      const pod = world.pod(name);
+      const pod = testbed.pod(name);
       const hasEnded = pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed";
       if ((graceSeconds === 0 || hasEnded) && (pod.metadata.finalizers ?? []).length === 0) {
-        world.pods.delete(name);
-        const ghost = ghostOf({ pod, sim, faults: world.faults, options, nowMs: world.nowMs });
-        if (ghost !== undefined) world.ghosts.push(ghost);
+        testbed.pods.delete(name);
+        const orphan = orphanedPodOf({ pod, sim, faults: testbed.faults, options, nowMs: testbed.nowMs });
+        if (orphan !== undefined) testbed.orphans.push(orphan);
         return;
       }
       const next = copyJson(pod);
-      next.metadata.deletionTimestamp = formatTime(world.nowMs + graceSeconds * 1000);
+      next.metadata.deletionTimestamp = formatTime(testbed.nowMs + graceSeconds * 1000);
       next.metadata.deletionGracePeriodSeconds = graceSeconds;
       next.metadata.resourceVersion = String(++revision);
-      world.pods.set(name, next);
+      testbed.pods.set(name, next);
     },
     run(forMs) {
-      const untilMs = world.nowMs + forMs;
+      const untilMs = testbed.nowMs + forMs;
       for (let turns = 0; ; turns++) {
-        if (turns > 200_000) throw new Error("the world does not come to rest");
+        if (turns > 200_000) throw new Error("the simulated node does not become idle");
         const wakes = turn();
         const next = Math.min(...wakes, untilMs);
-        if (next >= untilMs && !wakes.some((at) => at <= world.nowMs)) {
-          world.nowMs = untilMs;
+        if (next >= untilMs && !wakes.some((at) => at <= testbed.nowMs)) {
+          testbed.nowMs = untilMs;
           for (let more = 0; more < 1000 && turn().some((at) => at <= untilMs); more++);
           return;
         }
-        world.nowMs = Math.max(world.nowMs, next);
+        testbed.nowMs = Math.max(testbed.nowMs, next);
       }
     },
     pod(name) {
-      const pod = world.pods.get(name);
+      const pod = testbed.pods.get(name);
       if (pod === undefined) throw new Error(`no pod ${name}`);
       return pod;
     },
@@ -126,28 +129,29 @@ export function testWorld(given: WorldOptions = {}): TestWorld {
   }
 
   function apply(write: NodeWrite): void {
-    if (write.kind !== "event") world.writes++;
+    if (write.kind !== "event") testbed.writes++;
     const { plural, name } = write.kind === "event" ? { plural: "", name: "" } : write.ref;
     switch (write.kind) {
       case "event":
-        world.events.push(write);
+        testbed.events.push(write);
         return;
       case "create":
-        if (plural === "leases") world.lease = stored(write.object) as Lease;
+        if (plural === "leases") testbed.lease = stored(write.object) as Lease;
         return;
       case "update": {
-        const current = plural === "leases" ? world.lease : plural === "nodes" ? world.node : world.pods.get(name);
+        const current =
+          plural === "leases" ? testbed.lease : plural === "nodes" ? testbed.node : testbed.pods.get(name);
         const version = write.object.metadata.resourceVersion;
         if (current?.metadata.resourceVersion !== version) throw new Error(`conflict on ${plural} ${name}`);
         const object = stored(write.object);
-        if (plural === "leases") world.lease = object as Lease;
-        else if (plural === "nodes") world.node = object as Node;
+        if (plural === "leases") testbed.lease = object as Lease;
+        else if (plural === "nodes") testbed.node = object as Node;
         else {
           const pod = object as Pod;
-          world.pods.set(name, pod);
-          const phases = world.phases.get(name) ?? [];
+          testbed.pods.set(name, pod);
+          const phases = testbed.phases.get(name) ?? [];
           if (phases.at(-1) !== pod.status?.phase) phases.push(pod.status?.phase ?? "");
-          world.phases.set(name, phases);
+          testbed.phases.set(name, phases);
         }
         return;
       }
@@ -156,34 +160,34 @@ export function testWorld(given: WorldOptions = {}): TestWorld {
           metadata?: { labels?: Record<string, string> };
           spec?: { unschedulable?: boolean | null };
         };
-        if (plural !== "nodes" || world.node === undefined) throw new Error(`no patch for ${plural}`);
-        const node = copyJson(world.node);
+        if (plural !== "nodes" || testbed.node === undefined) throw new Error(`no patch for ${plural}`);
+        const node = copyJson(testbed.node);
         node.metadata.labels = { ...node.metadata.labels, ...body.metadata?.labels };
         if (body.spec?.unschedulable === true) node.spec = { ...node.spec, unschedulable: true };
         if (body.spec?.unschedulable === null) delete node.spec?.unschedulable;
-        world.node = stored(node) as Node;
+        testbed.node = stored(node) as Node;
         return;
       }
       case "delete":
-        if (plural === "nodes") world.node = undefined;
-        else if (plural === "pods") world.remove(name, write.graceSeconds);
+        if (plural === "nodes") testbed.node = undefined;
+        else if (plural === "pods") testbed.remove(name, write.graceSeconds);
         return;
       case "evict":
-        world.remove(name, world.pod(name).spec?.terminationGracePeriodSeconds ?? 30);
+        testbed.remove(name, testbed.pod(name).spec?.terminationGracePeriodSeconds ?? 30);
         return;
     }
   }
 
   function turn(): number[] {
-    const { nowMs } = world;
-    if (world.node === undefined) return [];
-    const pods = () => world.pods.values();
+    const { nowMs } = testbed;
+    if (testbed.node === undefined) return [];
+    const pods = () => testbed.pods.values();
     const wakes: number[] = [];
     const nodeNext = nextForNode({
-      node: world.node,
+      node: testbed.node,
       sim,
-      lease: world.lease,
-      faults: world.faults,
+      lease: testbed.lease,
+      faults: testbed.faults,
       pods,
       options: lifeOptions,
       nowMs,
@@ -192,24 +196,24 @@ export function testWorld(given: WorldOptions = {}): TestWorld {
     if (nodeNext.wakeAtMs !== undefined) wakes.push(nodeNext.wakeAtMs);
     if (nodeNext.writes.some(({ kind }) => kind !== "event")) wakes.push(nowMs);
     if (!nodeNext.held) return wakes;
-    for (const name of [...world.pods.keys()]) {
-      const pod = world.pods.get(name);
-      if (pod === undefined || world.node === undefined) continue;
+    for (const name of [...testbed.pods.keys()]) {
+      const pod = testbed.pods.get(name);
+      if (pod === undefined || testbed.node === undefined) continue;
       const memory = memories.get(pod.metadata.uid) ?? {};
-      const { ghosts, faults, node } = world;
-      const next = nextForPod({ pod, node, sim, state: nodeNext.state, faults, pods, ghosts, memory, options, nowMs });
+      const { orphans, faults, node } = testbed;
+      const next = nextForPod({ pod, node, sim, state: nodeNext.state, faults, pods, orphans, memory, options, nowMs });
       if (given.forgetful !== true) memories.set(pod.metadata.uid, next.memory);
-      world.refusals += next.refusals;
+      testbed.refusals += next.refusals;
       for (const write of next.writes) apply(write);
       if (next.wakeAtMs !== undefined) wakes.push(next.wakeAtMs);
       if (next.writes.some(({ kind }) => kind !== "event")) wakes.push(nowMs);
     }
     return wakes;
   }
-  return world;
+  return testbed;
 }
 
-export interface PodWish {
+export interface TestPodOptions {
   readonly name?: string;
   readonly gpus?: number;
   readonly spec?: Partial<PodSpec>;
@@ -218,7 +222,7 @@ export interface PodWish {
   readonly owner?: string;
 }
 
-export function testPod(wish: PodWish = {}): Pod {
+export function testPod(wish: TestPodOptions = {}): Pod {
   const { name = "p", gpus = 0, owner } = wish;
   const amounts = gpus > 0 ? { "nvidia.com/gpu": String(gpus) } : {};
   return {

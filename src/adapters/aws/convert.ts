@@ -1,4 +1,4 @@
-/** AWS's shapes as the model knows them. */
+/** Converts AWS types to the model's types. */
 import type { AutoScalingGroup } from "@aws-sdk/client-auto-scaling";
 import type { VolumeModification as AwsModification, Snapshot, Volume } from "@aws-sdk/client-ec2";
 import type {
@@ -62,7 +62,7 @@ function tagsOf(
 ): Tags {
   const tags: Record<string, string> = {};
   for (const { Key = "", Value = "" } of list ?? []) {
-    // A person who may tag a volume chooses this key. No tag of the inventory is called so.
+    // Users choose tag keys; no tag of the inventory has this key.
     if (Key !== "__proto__") tags[Key] = Value;
   }
   return tags;

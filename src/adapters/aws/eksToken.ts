@@ -1,6 +1,6 @@
 /**
  * A bearer token for an EKS cluster: a presigned GetCallerIdentity call, valid for a minute. The cluster makes that
- * call, and believes the answer. No library is needed: signing is forty lines.
+ * call to authenticate the client.
  */
 import { createHash, createHmac } from "node:crypto";
 
@@ -15,7 +15,7 @@ export interface EksTokenInput {
   readonly region: string;
   readonly credentials: AwsCredentials;
   readonly nowMs: number;
-  /** Where STS is, when it is not where AWS says. */
+  /** The endpoint of STS, if not AWS's own. */
   readonly endpoint?: string;
 }
 
@@ -59,7 +59,7 @@ export function presignedIdentity({ cluster, region, credentials, nowMs, endpoin
   return `${base.origin}/?${canonicalQuery}&X-Amz-Signature=${signature}`;
 }
 
-/** As RFC 3986 wants it: `encodeURIComponent` leaves five characters alone that the signature does not. */
+/** Encodes as RFC 3986 requires: `encodeURIComponent` leaves five characters that the signature has to encode. */
 function encode(text: string): string {
   return encodeURIComponent(text).replace(/[!'()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`);
 }

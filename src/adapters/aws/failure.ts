@@ -1,11 +1,11 @@
-/** What a failure of the SDK means: whether to retry, and what to report when retries did not help. */
+/** Classifies an error of the SDK: whether to retry, and what to report. */
 import type { CloudRefusal } from "../../ports/cloud.ts";
 
 export interface Failure {
   readonly reason: CloudRefusal;
   readonly why: string;
-  readonly again: boolean;
-  /** The SDK has learned the service's time from the refusal: worth one more attempt, with a signature of that time. */
+  readonly retry: boolean;
+  /** The SDK has taken the clock offset from the refusal: one more attempt with a corrected signature may succeed. */
   readonly clockCorrected?: boolean;
 }
 
@@ -34,7 +34,7 @@ const denied = new Set([
   "MissingAuthenticationToken",
 ]);
 const expired = new Set(["ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"]);
-/** What a signature with a wrong date is answered with; other causes have the same names. */
+/** Error codes of a signature with a wrong date; they have other causes as well. */
 const perhapsSkewed = new Set([
   "AuthFailure",
   "InvalidSignatureException",
@@ -43,12 +43,12 @@ const perhapsSkewed = new Set([
   "RequestTimeTooSkewed",
   "SignatureDoesNotMatch",
 ]);
-/** Beyond this the services refuse a signature. */
+/** The clock difference from which AWS refuses a signature. */
 const skewMsMax = 240_000;
 const badToken = new Set(["InvalidNextToken", "InvalidPaginationToken"]);
 
-/** The answer was whole, and not about what was asked: the SDK reads any XML without a word. */
-export class UnrelatedAnswer extends Error {}
+/** A complete response without the expected fields: the SDK parses any XML without an error. */
+export class MalformedResponse extends Error {}
 
 export function failureOf(error: unknown): Failure {
   const {
@@ -67,25 +67,25 @@ export function failureOf(error: unknown): Failure {
   const status = $metadata?.httpStatusCode ?? 0;
   const clocks = perhapsSkewed.has(name) ? skewOf($response?.headers?.["date"]) : "";
   const why = `${name === "" || name === "Error" ? code : name}: ${message}${clocks}`;
-  if ($metadata?.clockSkewCorrected === true) return { reason: "Denied", why, again: false, clockCorrected: true };
-  if (error instanceof UnrelatedAnswer) return { reason: "Malformed", why: message, again: true };
-  if (throttling.has(name)) return { reason: "Throttled", why, again: true };
-  if (expired.has(name) || name === "CredentialsProviderError") return { reason: "Expired", why, again: false };
-  if (badToken.has(name)) return { reason: "Expired", why, again: false };
-  if (denied.has(name)) return { reason: "Denied", why, again: false };
-  if (status >= 500) return { reason: "Unavailable", why, again: true };
-  if (status >= 400) return { reason: "Denied", why, again: false };
-  // Half an answer ends the parser; a connection that breaks ends the call.
-  if (status >= 200 && status < 300) return { reason: "Malformed", why, again: true };
+  if ($metadata?.clockSkewCorrected === true) return { reason: "Denied", why, retry: false, clockCorrected: true };
+  if (error instanceof MalformedResponse) return { reason: "Malformed", why: message, retry: true };
+  if (throttling.has(name)) return { reason: "Throttled", why, retry: true };
+  if (expired.has(name) || name === "CredentialsProviderError") return { reason: "Expired", why, retry: false };
+  if (badToken.has(name)) return { reason: "Expired", why, retry: false };
+  if (denied.has(name)) return { reason: "Denied", why, retry: false };
+  if (status >= 500) return { reason: "Unavailable", why, retry: true };
+  if (status >= 400) return { reason: "Denied", why, retry: false };
+  // A truncated response fails in the parser; a broken connection fails the call.
+  if (status >= 200 && status < 300) return { reason: "Malformed", why, retry: true };
   if (/Unclosed|Unexpected|parse|XML|tag/i.test(message) && code === "")
-    return { reason: "Malformed", why, again: true };
-  return { reason: "Unavailable", why, again: true };
+    return { reason: "Malformed", why, retry: true };
+  return { reason: "Unavailable", why, retry: true };
 }
 
-/** What the answer's date says about this machine's clock. */
+/** The difference between the response's date and this machine's clock, as text. */
 function skewOf(date: string | undefined): string {
   const aheadMs = Date.parse(date ?? "") - Date.now();
   if (Number.isNaN(aheadMs) || Math.abs(aheadMs) < skewMsMax) return "";
   const minutes = Math.round(Math.abs(aheadMs) / 60_000);
-  return ` (this machine's clock is ${minutes} minutes ${aheadMs > 0 ? "behind" : "ahead of"} the cloud's: see that it is synchronised)`;
+  return ` (this machine's clock is ${minutes} minutes ${aheadMs > 0 ? "behind" : "ahead of"} the cloud's: synchronise it)`;
 }

@@ -1,7 +1,7 @@
 /**
- * Limits the rate of requests. The cloud keeps such a bucket per operation and throttles a client that empties it; a
- * bucket of our own that is a little smaller costs a short wait instead of a refusal. A refusal all the same means that
- * other clients share the limit: the rate is halved and recovers slowly.
+ * Limits the rate of requests. AWS has a token bucket per operation and throttles a client that empties it. A slightly
+ * smaller bucket here delays calls instead. If a call is throttled all the same, other clients share the limit: the
+ * rate is halved and recovers slowly.
  */
 import type { Clock } from "../../ports/clock.ts";
 
@@ -25,7 +25,7 @@ export class TokenBucket {
     this.atMs = clock.nowMs();
   }
 
-  /** Takes one, and returns how long to wait before using it. */
+  /** Takes a token and returns how long to wait before using it. */
   take(): number {
     this.refill();
     this.level -= 1;

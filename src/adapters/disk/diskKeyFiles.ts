@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { KeyFiles } from "../../ports/keyFiles.ts";
+import { requireOwnFolder } from "./ownFolder.ts";
 import { makePrivateFolder, writePrivateFile } from "./privateFile.ts";
 
 /** Keys and certificates in a folder of the data directory: folder 0700, files 0600. */
@@ -8,6 +9,7 @@ export function diskKeyFiles(folder: string): KeyFiles {
   return {
     async read(name) {
       try {
+        requireOwnFolder(folder);
         return await readFile(pathOf(name), "utf8");
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;

@@ -1,44 +1,46 @@
 /**
- * A real PostgreSQL from npm, in the data directory. It lives on a leash: a shell holds a pipe from this process and
- * stops the server when the pipe closes, so that even kill -9 leaves no server behind. As root the server runs as an
- * unprivileged user, as PostgreSQL insists; no user is made for that.
+ * A PostgreSQL server from npm, in the data directory. A shell holds a pipe from this process and stops the server when
+ * the pipe closes, so that even kill -9 leaves no server behind. When this process is root, the server runs as an
+ * unprivileged user, as PostgreSQL requires; no user is created for that.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
 import { chmodSync, existsSync, lstatSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { chown, cp, mkdir, readFile, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
-import { arch, platform, tmpdir } from "node:os";
+import { arch, platform } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { UserError } from "../../model/userError.ts";
+import { requireOwnFolder } from "./ownFolder.ts";
 
 export interface EmbeddedPostgres {
   readonly url: string;
-  /** Resolves when the server has ended, however that came. */
+  /** Resolves when the server has exited, for whatever reason. */
   readonly ended: Promise<void>;
-  /** Stops the server if this process started it; one that another process runs is left alone. */
+  /** Stops the server if this process started it; the server of another process is left running. */
   stop(): Promise<void>;
 }
 
 export interface EmbeddedPostgresOptions {
-  /** False for tests, which lose nothing worth keeping when the machine does; default true. */
+  /** False for tests, which need no durability; default true. */
   readonly durable?: boolean;
-  /** Aborted when the caller gives up: what is being created is left, and the next start creates it again. */
+  /** Aborted when the caller gives up: an incomplete database is left, and the next start creates it again. */
   readonly signal?: AbortSignal;
 }
 
-/** The uid of the user without rights on every system that has one; the number is what counts. */
+/** The uid of the unprivileged user on most systems; only the number matters, not its name. */
 const unprivileged = { uid: 65534, gid: 65534 };
 const database = "gpudev";
 const startMsMax = 60_000;
 
-/** The server of this data directory: the one that runs, or a new one. */
+/** The server of this data directory: the running one, or a new one. */
 export async function openEmbeddedPostgres(
   dataDir: string,
   options: EmbeddedPostgresOptions = {},
 ): Promise<EmbeddedPostgres> {
   const home = join(resolve(dataDir), "postgres");
-  await mkdir(home, { recursive: true });
+  await mkdir(home, { recursive: true, mode: 0o711 });
+  requireOwnFolder(home);
   const deadlineMs = Date.now() + startMsMax;
   let problem = "";
   while (Date.now() < deadlineMs && options.signal?.aborted !== true) {
@@ -47,7 +49,7 @@ export async function openEmbeddedPostgres(
     const started = await start(home, options);
     if ("url" in started) return started;
     problem = started.problem;
-    // Another process may be starting it, or the server of one that ended may still be shutting down.
+    // Another process may be starting it, or the server of an exited process may still be shutting down.
     if (!started.again) break;
     await pause(200);
   }
@@ -58,7 +60,7 @@ export async function openEmbeddedPostgres(
   );
 }
 
-/** A server that another process of the program runs in this directory, if it answers. */
+/** The server that another process runs in this directory, if it responds. */
 async function findRunning(home: string): Promise<string | undefined> {
   try {
     const { url } = JSON.parse(await readFile(join(home, "connection.json"), "utf8")) as { url: string };
@@ -87,15 +89,16 @@ type Started = EmbeddedPostgres | { readonly problem: string; readonly again: bo
 
 async function start(home: string, { durable = true, signal }: EmbeddedPostgresOptions): Promise<Started> {
   const asRoot = process.getuid?.() === 0;
-  const native = await usableBinaries(asRoot);
-  const data = await usableDataDir(home, asRoot);
+  const place = await usablePlace(home, asRoot);
+  const native = await usableBinaries(place, asRoot);
+  const data = join(place, "data");
   const owner = asRoot ? unprivileged : {};
   const password = await passwordOf(home);
   const log = join(home, "log");
   if (!existsSync(join(data, "PG_VERSION"))) {
     const made = await makeDatabase(native, data, { password, owner, signal });
     if (made.code !== 0) {
-      await writeFile(log, made.text);
+      await writeFile(log, made.text, { mode: 0o600 });
       return { problem: `initdb: ${lastLine(made.text)}`, again: false };
     }
   }
@@ -107,12 +110,12 @@ async function start(home: string, { durable = true, signal }: EmbeddedPostgresO
     max_connections: "40",
     shared_buffers: "64MB",
     log_min_messages: "warning",
-    // The lock file alone names the owner of the directory; a stale one is recognised by its process.
+    // Only the lock file names the owner of the directory; a stale one is recognized by its process id.
     logging_collector: "off",
     ...(durable ? {} : { fsync: "off", synchronous_commit: "off", full_page_writes: "off" }),
   };
   const flags = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
-  const { child, output } = leash(join(native, "bin/postgres"), ["-D", data, ...flags], owner);
+  const { child, output } = runSupervised(join(native, "bin/postgres"), ["-D", data, ...flags], owner);
   const ended = new Promise<void>((done) => {
     child.once("exit", () => {
       child.stdin?.destroy();
@@ -140,20 +143,25 @@ async function start(home: string, { durable = true, signal }: EmbeddedPostgresO
   child.stdin?.end();
   await ended;
   const text = output();
-  await writeFile(log, text);
+  await writeFile(log, text, { mode: 0o600 });
   return { problem: lastLine(text), again: /lock file|is already|Is another postmaster|shared memory/i.test(text) };
 }
 
-interface Making {
+interface CreateOptions {
   readonly password: string;
   readonly owner: { readonly uid?: number; readonly gid?: number };
   readonly signal: AbortSignal | undefined;
 }
 
 /**
- * Makes the folder beside its place and moves it there whole: one that an interrupted start left behind is no database.
+ * Creates the folder under a temporary name and renames it when complete: an interrupted start leaves no half-made
+ * database.
  */
-async function makeDatabase(native: string, data: string, { password, owner, signal }: Making): Promise<Ran> {
+async function makeDatabase(
+  native: string,
+  data: string,
+  { password, owner, signal }: CreateOptions,
+): Promise<RunResult> {
   const beside = dirname(data);
   const half = join(beside, `data.${process.pid}`);
   const passwordFile = join(beside, `password-${process.pid}`);
@@ -189,15 +197,15 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Runs a program so that it is stopped when this process is gone, for whatever reason. */
-function leash(
+/** Runs a program that is stopped when this process exits, for whatever reason. */
+function runSupervised(
   program: string,
   args: readonly string[],
   owner: { uid?: number; gid?: number },
 ): { child: ChildProcess; output: () => string } {
   const script =
     'exec 3<&0; "$@" </dev/null 3<&- & pid=$!; (cat <&3 >/dev/null; kill -INT $pid) >/dev/null 2>&1 & wait $pid';
-  // A session of its own: Ctrl-C is for us, and we stop the server when we have finished with it.
+  // A session of its own, so that Ctrl-C only reaches this process, which stops the server last.
   const child = spawn("/bin/sh", ["-c", script, "sh", program, ...args], {
     ...owner,
     cwd: "/",
@@ -217,7 +225,7 @@ function leash(
   return { child, output: () => text };
 }
 
-interface Ran {
+interface RunResult {
   readonly code: number;
   readonly text: string;
 }
@@ -227,12 +235,12 @@ function run(
   args: readonly string[],
   owner: { uid?: number; gid?: number },
   signal: AbortSignal | undefined,
-): Promise<Ran> {
+): Promise<RunResult> {
   return new Promise((done) => {
     const child = spawn(program, args, {
       ...owner,
       cwd: "/",
-      // As with the server: Ctrl-C is for us.
+      // A session of its own, as for the server.
       detached: true,
       stdio: ["ignore", "pipe", "pipe"],
       env: { LC_ALL: "C" },
@@ -247,7 +255,7 @@ function run(
     });
     child.once("error", (error) => {
       text += error.message;
-      // A process that was asked to stop still has to clean up and exit.
+      // A process that was signalled still has to clean up and exit.
       if (child.pid === undefined) done({ code: 1, text });
     });
     child.once("close", (code) => done({ code: code ?? 1, text }));
@@ -266,10 +274,13 @@ async function createDatabase(url: string): Promise<void> {
   }
 }
 
-// --- where things may lie
+// --- folders
 
-/** The folder of the binaries, with the links that npm's archive cannot hold, where the server's user may read it. */
-async function usableBinaries(asRoot: boolean): Promise<string> {
+/**
+ * The folder of the binaries, with the links that npm's archive cannot contain, in a place that the server's user may
+ * read.
+ */
+async function usableBinaries(place: string, asRoot: boolean): Promise<string> {
   const native = await nativeFolder();
   const links = missingLinks(native);
   const reachable = !asRoot || othersMayEnter(native);
@@ -283,12 +294,15 @@ async function usableBinaries(asRoot: boolean): Promise<string> {
       ensureExecutable(native);
       return native;
     } catch {
-      // A package folder that cannot be written: a copy will do.
+      // The package folder is read-only: use a copy.
     }
   }
   const version = createHash("sha256").update(native).digest("hex").slice(0, 12);
-  const copy = join(tmpdir(), `muster-postgres-${process.getuid?.() ?? 0}-${version}`);
-  if (existsSync(join(copy, "whole"))) return copy;
+  const copy = join(place, `programs-${version}`);
+  if (existsSync(join(copy, "whole"))) {
+    requireOwnFolder(copy);
+    return copy;
+  }
   const half = `${copy}.${process.pid}`;
   await cp(native, half, { recursive: true, verbatimSymlinks: true });
   for (const { target, source } of missingLinks(half)) await symlink(source, join(half, target)).catch(unlessExists);
@@ -316,7 +330,7 @@ async function nativeFolder(): Promise<string> {
   }
 }
 
-/** Links that the package's install script would have made. */
+/** Links that the package's install script would have created. */
 function missingLinks(native: string): { target: string; source: string }[] {
   const list = join(native, "pg-symlinks.json");
   if (!existsSync(list)) return [];
@@ -336,19 +350,20 @@ function ensureExecutable(native: string): void {
   }
 }
 
-/** As root the data must lie where the server's user can get to; below root's home it cannot. */
-async function usableDataDir(home: string, asRoot: boolean): Promise<string> {
-  const own = join(home, "data");
-  if (!asRoot || othersMayEnter(home)) return own;
+/**
+ * The folder of the data and of a copy of the programs. When this process is root, the server's user must reach it; it
+ * cannot reach root's home.
+ */
+async function usablePlace(home: string, asRoot: boolean): Promise<string> {
+  if (!asRoot || othersMayEnter(home)) return home;
   const moved = `/var/tmp/muster-postgres-${createHash("sha256").update(home).digest("hex").slice(0, 16)}`;
-  await mkdir(moved, { recursive: true, mode: 0o711 });
-  const { uid } = statSync(moved);
-  if (uid !== 0) throw new UserError("data-dir-unusable", `${moved} belongs to another user`, "remove it");
+  await mkdir(moved, { mode: 0o711 }).catch(unlessExists);
+  requireOwnFolder(moved);
   await writeFile(join(home, "where"), `${moved}/data\n`);
-  return join(moved, "data");
+  return moved;
 }
 
-/** Whether an unprivileged user may pass through every folder of the path. */
+/** Whether an unprivileged user may traverse every folder of the path. */
 function othersMayEnter(path: string): boolean {
   for (let at = path; ; at = dirname(at)) {
     if ((statSync(at).mode & 0o001) === 0) return false;
@@ -356,7 +371,7 @@ function othersMayEnter(path: string): boolean {
   }
 }
 
-// --- small things
+// --- helpers
 
 async function passwordOf(home: string): Promise<string> {
   const file = join(home, "password");
@@ -364,7 +379,7 @@ async function passwordOf(home: string): Promise<string> {
     const known = (await readFile(file, "utf8")).trim();
     if (known !== "") return known;
   } catch {
-    // The first start.
+    // The first start: there is no password yet.
   }
   const made = randomBytes(24).toString("hex");
   await writePrivate(file, `${made}\n`);

@@ -68,7 +68,7 @@ const few: Group[] = [
 ];
 
 describe("a store that was closed", () => {
-  test("gives back every change with its side record and its body", async () => {
+  test("replays every change with its side record and its body", async () => {
     const { state, report } = await openOn(new CrashDisk(await filesOf(few)));
     expect(state).toEqual(fold(few));
     expect(report).toEqual({ revision: 6, snapshotRevision: 0, cutBytes: 0 });
@@ -83,7 +83,7 @@ describe("a store that was closed", () => {
     store.append([put(7, "e")]);
     await snapshot;
     await store.close();
-    expect([...disk.afterKill().keys()].sort()).toEqual(["log-0000000002", "snapshot-0000000000000006"]);
+    expect([...disk.afterKill().keys()].sort()).toEqual(["log-0000000002", "mark", "snapshot-0000000000000006"]);
 
     const seen: string[] = [];
     const again = new FileStore({ directory: "/data", disk: new CrashDisk(disk.afterKill()) });
@@ -106,7 +106,7 @@ describe("a store that was closed", () => {
 });
 
 describe("a log cut at any byte", () => {
-  test("yields exactly the groups wholly contained, says how much was cut, and takes new writes", async () => {
+  test("replays exactly the complete groups, reports the truncated bytes, and accepts new writes", async () => {
     const files = await filesOf(few);
     const log = files.get(firstLog)!;
     const ends = [40];
@@ -221,7 +221,8 @@ describe("a failing disk", () => {
   test.each(["EIO", "ENOSPC"] as const)(
     "(%s) at any step refuses the write and all later ones, and keeps what was acknowledged",
     async (kind) => {
-      for (let step = 5; step < 12; step++) {
+      const opened = await stepsOfOpen();
+      for (let step = opened; step < opened + 10; step++) {
         const disk = new CrashDisk(new Map(), { step, kind, part: 0.5 });
         const { store } = await openOn(disk);
         const acknowledged: Group[] = [];
@@ -250,7 +251,8 @@ describe("a failing disk", () => {
 
   test("during a snapshot ends the snapshot; the log continues and nothing is lost", async () => {
     let ended = 0;
-    for (let step = 7; step < 20; step++) {
+    const opened = await stepsOfOpen();
+    for (let step = opened + 3; step < opened + 16; step++) {
       const disk = new CrashDisk(new Map(), { step, kind: "ENOSPC", part: 0.3 });
       const { store } = await openOn(disk);
       store.append([put(1, "a")]);
@@ -270,6 +272,152 @@ describe("a failing disk", () => {
   });
 });
 
+async function stepsOfOpen(): Promise<number> {
+  const disk = new CrashDisk();
+  await openOn(disk);
+  return disk.steps;
+}
+
+describe("a log with less than was acknowledged", () => {
+  const refusal = (disk: CrashDisk): Promise<UserError> =>
+    openOn(disk).then(
+      () => expect.unreachable("it was opened"),
+      (error: unknown) => error as UserError,
+    );
+
+  test("cut at any byte before the last acknowledged group is refused, and nothing is changed", async () => {
+    const files = await filesOf(few);
+    const log = files.get(firstLog)!;
+    for (let size = 0; size < log.byteLength; size++) {
+      const cut = new Map([...files, [firstLog, log.subarray(0, size)]]);
+      const disk = new CrashDisk(cut);
+      const error = await refusal(disk);
+      expect(error.code, `cut at ${size}`).toBe("store-lost");
+      expect(error.message).toContain("revision 6 was acknowledged");
+      expect(error.cure).toContain("--accept-loss");
+      expect(disk.afterKill()).toEqual(cut);
+    }
+  });
+
+  test("removed is refused", async () => {
+    const files = await filesOf(few);
+    files.delete(firstLog);
+    expect((await refusal(new CrashDisk(files))).message).toBe(
+      "the data directory /data ends at revision 0, but revision 6 was acknowledged: the last 6 changes are missing",
+    );
+  });
+
+  test("replaced by an older copy is refused", async () => {
+    const files = await filesOf(few);
+    files.set(firstLog, (await filesOf(few.slice(0, 2))).get(firstLog)!);
+    expect((await refusal(new CrashDisk(files))).code).toBe("store-lost");
+  });
+
+  test("is opened where the loss is accepted, with a report, and no revision is given twice", async () => {
+    const files = await filesOf(few);
+    files.set(firstLog, (await filesOf(few.slice(0, 2))).get(firstLog)!);
+    const disk = new CrashDisk(files);
+    const store = new FileStore({ directory: "/data", disk, acceptLoss: true });
+    const state: State = new Map();
+    expect(await store.open(into(state))).toEqual({
+      revision: 7,
+      snapshotRevision: 0,
+      cutBytes: 0,
+      lost: { after: 3, upTo: 6 },
+      lostUpTo: 7,
+    });
+    expect(state).toEqual(fold(few.slice(0, 2)));
+    expect(() => store.append([put(7, "again")])).toThrow("revision 7 appended behind revision 7");
+    // A rotation before the first write: the next segment continues what is there.
+    await store.snapshot({ revision: 7, objects: [put(3, "a", "short"), put(2, "b")] });
+    store.append([put(8, "e")]);
+    await store.close();
+    const again = await openOn(new CrashDisk(disk.afterKill()));
+    expect(again.report).toEqual({ revision: 8, snapshotRevision: 7, cutBytes: 0, lostUpTo: 7 });
+    expect([...again.state.keys()].sort()).toEqual(["/pods default/a", "/pods default/b", "/pods default/e"]);
+  });
+
+  test("once accepted, is opened from then on, also when nothing was written since", async () => {
+    const files = await filesOf(few);
+    files.delete(firstLog);
+    const disk = new CrashDisk(files);
+    const store = new FileStore({ directory: "/data", disk, acceptLoss: true });
+    await store.open(into(new Map()));
+    await store.close();
+    expect((await openOn(new CrashDisk(disk.afterKill()))).report).toMatchObject({ revision: 7, lostUpTo: 7 });
+  });
+
+  test("of a folder without a mark, as earlier versions left it, is opened and marked", async () => {
+    const files = await filesOf(few);
+    files.delete("mark");
+    const disk = new CrashDisk(files);
+    const { store } = await openOn(disk);
+    await store.close();
+    const marked = disk.afterKill();
+    marked.set(firstLog, Buffer.alloc(0));
+    expect((await refusal(new CrashDisk(marked))).code).toBe("store-lost");
+  });
+
+  test("a mark that cannot be read is refused, and written again where a loss is accepted", async () => {
+    const files = await filesOf(few);
+    files.set("mark", Buffer.alloc(0));
+    expect((await refusal(new CrashDisk(files))).code).toBe("store-corrupt");
+    const store = new FileStore({ directory: "/data", disk: new CrashDisk(files), acceptLoss: true });
+    expect((await store.open(into(new Map()))).revision).toBe(6);
+    await store.close();
+  });
+});
+
+describe("a folder that changes under an open store", () => {
+  const tick = { run: () => {} };
+  const clock = {
+    after(_: number, run: () => void) {
+      tick.run = run;
+      return () => {};
+    },
+  };
+  const settle = async (): Promise<void> => {
+    for (let turn = 0; turn < 3; turn++) await new Promise(setImmediate);
+  };
+
+  test("refuses the next write when its log was removed, and acknowledges nothing", async () => {
+    const disk = new CrashDisk();
+    const { store } = await openOn(disk);
+    await disk.remove(firstLog);
+    store.append([put(1, "a")]);
+    await expect(store.synced()).rejects.toMatchObject({
+      code: "store-failed",
+      message: "cannot write /data/log-0000000001: the file was removed, moved or replaced",
+    });
+  });
+
+  test.each([
+    { name: "removed", change: (disk: CrashDisk) => disk.remove(firstLog), why: "removed" },
+    {
+      name: "read-only",
+      change: async (disk: CrashDisk) => {
+        disk.isReadOnly = true;
+      },
+      why: "EROFS",
+    },
+  ])("reports within a second, without a write, that it is $name", async ({ change, why }) => {
+    const disk = new CrashDisk();
+    const store = new FileStore({ directory: "/data", disk, clock });
+    const failures: string[] = [];
+    store.onFailure(({ message }) => failures.push(message));
+    await store.open(into(new Map()));
+    tick.run();
+    await settle();
+    expect(failures).toEqual([]);
+    await change(disk);
+    tick.run();
+    await settle();
+    expect(failures).toHaveLength(1);
+    expect(failures[0]).toContain(why);
+    expect(() => store.append([put(1, "a")])).toThrow("cannot write");
+  });
+});
+
 describe("group commit", () => {
   test("appends that come while a sync runs share the next one", async () => {
     const disk = new CrashDisk();
@@ -277,7 +425,7 @@ describe("group commit", () => {
     const before = disk.steps;
     for (let i = 1; i <= 50; i++) store.append([put(i, `p${i}`)]);
     await store.synced();
-    expect(disk.steps - before).toBe(2); // one write, one sync
+    expect(disk.steps - before).toBe(3); // one write, one sync, one mark
     await store.close();
   });
 
@@ -307,8 +455,7 @@ describe("group commit", () => {
     store.append([put(1, "a")]);
     await store.synced();
     expect((await openOn(new CrashDisk(disk.afterPowerCut(() => 0)))).report.revision).toBe(0);
-    expect(timers.map(({ delayMs }) => delayMs)).toEqual([50]);
-    timers[0]!.run();
+    timers.find(({ delayMs }) => delayMs === 50)!.run();
     await new Promise(setImmediate);
     expect((await openOn(new CrashDisk(disk.afterPowerCut(() => 0)))).report.revision).toBe(1);
     await store.close();
@@ -495,7 +642,7 @@ describe("on a real disk", () => {
   });
   afterEach(() => rmSync(directory, { recursive: true }));
 
-  test("a store makes its directory, keeps its content and gives the directory back", async () => {
+  test("a store creates its directory, keeps its content and releases the directory", async () => {
     const deep = join(directory, "a", "b");
     const store = new FileStore({ directory: deep });
     await store.open(into(new Map()));
@@ -503,7 +650,7 @@ describe("on a real disk", () => {
     await store.snapshot({ revision: 6, objects: [put(3, "a", "short"), put(5, "c", "x".repeat(700)), put(6, "d")] });
     store.append([put(7, "e")]);
     await store.close();
-    expect(readdirSync(deep).sort()).toEqual(["log-0000000002", "snapshot-0000000000000006"]);
+    expect(readdirSync(deep).sort()).toEqual(["log-0000000002", "mark", "snapshot-0000000000000006"]);
     const state: State = new Map();
     const again = new FileStore({ directory: deep });
     await again.open(into(state));
@@ -528,7 +675,7 @@ describe("on a real disk", () => {
     await expect(store.open(into(new Map()))).rejects.toMatchObject({ code: "store-unusable" });
   });
 
-  test("records larger than the read window come back whole", async () => {
+  test("records larger than the read window are replayed completely", async () => {
     const store = new FileStore({ directory });
     await store.open(into(new Map()));
     const groups = [1, 2, 3, 4, 5].map((n) => [put(n, `p${n}`, String(n).repeat(n % 2 === 0 ? 3_000_000 : 70_000))]);

@@ -1,20 +1,20 @@
 /**
- * The API server's memory on a disk: an append-only log with group commit, and now and then a snapshot that replaces
- * the log before it.
+ * The API server's store on disk: an append-only log with group commit, and snapshots that replace the log before them.
  *
- *   append --> gathering batch --> one write, one sync --> waiters of synced()
- *                     ^ the next batch gathers while this one is in flight
+ *   append --> open batch      --> one write, one sync --> waiters of synced()
+ *                     ^ the next batch is filled while this one is in flight
  *
  *   snapshot:  end the segment | write a draft, sync it | rename, sync the directory | remove what it replaces
  *
- * A crash between any two steps leaves either the old snapshot with all its segments or the new one with those behind
- * it.
+ * A crash between any two steps leaves either the old snapshot with all its segments or the new one with the segments
+ * after it.
  */
 import { UserError } from "../../model/userError.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { OpenReport, Replay, Store, StoredChange } from "../../ports/store.ts";
 import type { Disk, DiskFile } from "../store/disk.ts";
 import { encodeFileHeader, fileHeaderBytes } from "../store/format.ts";
+import { HighWaterMark } from "../store/highWaterMark.ts";
 import { LogBatch } from "../store/logBatch.ts";
 import { nodeDisk } from "../store/nodeDisk.ts";
 import { type EndedSegment, recoverStore } from "../store/recoverStore.ts";
@@ -23,32 +23,41 @@ import { draftPath, segmentPath, snapshotPath, unusable } from "../store/storeFi
 
 export interface FileStoreOptions {
   directory: string;
-  /** `sync`: acknowledged means on the disk. `async`: acknowledged means handed to the system, synced every 50 ms. */
+  /**
+   * `sync`: acknowledged means durable. `async`: acknowledged means passed to the operating system, synced every 50 ms.
+   */
   durability?: "sync" | "async";
-  /** A snapshot is worth it when the log is longer than this and twice the last snapshot. */
+  /** A snapshot is due when the log is longer than this and twice the last snapshot. */
   snapshotLogBytesMin?: number;
+  /** Start although acknowledged changes are gone; the report says which. */
+  acceptLoss?: boolean;
   disk?: Disk;
   clock?: Pick<Clock, "after">;
 }
 
 const asyncSyncMs = 50;
+/** How often the folder is looked at, and the high-water mark synced, while the store is open. */
+const upkeepMs = 1000;
 
 export class FileStore implements Store {
   readonly #directory: string;
   readonly #durability: "sync" | "async";
   readonly #snapshotLogBytesMin: number;
+  readonly #acceptLoss: boolean;
   readonly #disk: Disk;
   readonly #clock: Pick<Clock, "after">;
 
   #state: "new" | "open" | "closing" | "closed" = "new";
   #failure: UserError | undefined;
+  #onFailure: (error: Error) => void = () => {};
   #unlock: (() => void) | undefined;
 
+  #mark: HighWaterMark | undefined;
   #file: DiskFile | undefined;
   #path = "";
   #sequence = 0;
   #offset = 0;
-  /** How far the current segment is known to be on the disk. */
+  /** How far the current segment is known to be durable. */
   #syncedOffset = 0;
   #ended: EndedSegment[] = [];
   #snapshotBytes = 0;
@@ -58,7 +67,7 @@ export class FileStore implements Store {
   /** Highest revision that was written to the current or an earlier segment. */
   #written = 0;
 
-  /** In order; the last one gathers. */
+  /** In order; the last one is open. */
   #batches: LogBatch[] = [new LogBatch()];
   #flying: LogBatch | undefined;
   #spare: LogBatch | undefined;
@@ -66,11 +75,14 @@ export class FileStore implements Store {
   #snapshotting: Promise<void> | undefined;
   #cancelSyncTimer: (() => void) | undefined;
   #backgroundSync: Promise<void> | undefined;
+  #cancelUpkeep: (() => void) | undefined;
+  #upkeep: Promise<void> | undefined;
 
   constructor(options: FileStoreOptions) {
     this.#directory = options.directory;
     this.#durability = options.durability ?? "sync";
     this.#snapshotLogBytesMin = options.snapshotLogBytesMin ?? 64 << 20;
+    this.#acceptLoss = options.acceptLoss ?? false;
     this.#disk = options.disk ?? nodeDisk();
     this.#clock = options.clock ?? timers;
   }
@@ -80,26 +92,29 @@ export class FileStore implements Store {
     try {
       await this.#disk.makeDirectory(this.#directory);
       this.#unlock = this.#disk.lock(this.#directory);
-      const report = await this.#recover(replay);
+      this.#mark = await HighWaterMark.open(this.#disk, this.#directory, this.#acceptLoss);
+      const report = await this.#recover(replay, this.#mark);
       this.#state = "open";
+      this.#scheduleUpkeep();
       return report;
     } catch (error) {
       await this.#file?.close();
+      await this.#mark?.close();
       this.#unlock?.();
       this.#state = "closed";
-      // Only a refusal of the system is the user's to fix; the rest is a bug of ours or of the replay.
+      // Only an error of the operating system is the user's to fix; any other is a defect of the program.
       const isSystem = error instanceof Error && "syscall" in error;
       throw isSystem ? unusable(this.#directory, error) : error;
     }
   }
 
-  async #recover(replay: Replay): Promise<OpenReport> {
-    const found = await recoverStore(this.#disk, this.#directory, replay);
+  async #recover(replay: Replay, mark: HighWaterMark): Promise<OpenReport> {
+    const acknowledged = { revision: mark.revision, acceptLoss: this.#acceptLoss };
+    const found = await recoverStore(this.#disk, this.#directory, replay, acknowledged);
     const { report, tail } = found;
     this.#snapshots = report.snapshotRevision > 0 ? [report.snapshotRevision] : [];
     this.#snapshotBytes = found.snapshotBytes;
     this.#ended = found.ended;
-    this.#appended = report.revision;
     this.#written = report.revision;
     if (tail.file === undefined) {
       await this.#startSegment(tail.sequence);
@@ -110,8 +125,17 @@ export class FileStore implements Store {
       this.#offset = tail.size;
       this.#syncedOffset = tail.size;
     }
+    if (report.lost !== undefined) await mark.acceptLoss(report.revision);
+    await mark.advance(report.revision);
+    await mark.sync();
+    // Revisions that clients have seen are never given again.
+    this.#appended = Math.max(report.revision, mark.lostUpTo);
     for (const path of found.obsolete) await this.#disk.remove(path);
-    return report;
+    return mark.lostUpTo === 0 ? report : { ...report, revision: this.#appended, lostUpTo: mark.lostUpTo };
+  }
+
+  onFailure(listener: (error: Error) => void): void {
+    this.#onFailure = listener;
   }
 
   append(changes: readonly StoredChange[]): void {
@@ -134,7 +158,7 @@ export class FileStore implements Store {
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
     const gathering = this.#gathering();
     if (!gathering.isEmpty) return gathering.whenDone();
-    // The last batch may be empty behind one that ends a segment.
+    // The last batch may be empty after one that ends a segment.
     const last = this.#batches.at(-2) ?? this.#flying;
     return last === undefined ? Promise.resolve() : last.whenDone();
   }
@@ -146,12 +170,12 @@ export class FileStore implements Store {
     return logBytes > this.#snapshotLogBytesMin && logBytes > 2 * this.#snapshotBytes;
   }
 
-  /** `objects` is read while appends go on: it must be the state at `revision` and stay so. */
+  /** `objects` is read while appends continue: it must be the state at `revision` and must not change. */
   snapshot(state: { revision: number; objects: Iterable<StoredChange> }): Promise<void> {
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
     if (this.#state !== "open") return Promise.reject(new Error(`snapshot of a store that is ${this.#state}`));
     if (this.#snapshotting !== undefined) return Promise.reject(new Error("a snapshot is being written already"));
-    // Asked for before anything else can be appended, so that the old segments end at this moment.
+    // Queued before anything else can be appended, so that the old segments end here.
     const rotated = this.#endSegment();
     const done = this.#writeSnapshot(state, rotated).finally(() => {
       this.#snapshotting = undefined;
@@ -167,13 +191,17 @@ export class FileStore implements Store {
     }
     if (this.#state !== "open") return;
     this.#state = "closing";
-    // Its own caller receives the error.
+    // The caller of the snapshot receives the error.
     await this.#snapshotting?.catch(() => {});
     while (this.#writer !== undefined) await this.#writer;
     this.#cancelSyncTimer?.();
     await this.#backgroundSync;
+    this.#cancelUpkeep?.();
+    await this.#upkeep;
     try {
       if (this.#failure === undefined && this.#syncedOffset < this.#offset) await this.#syncSegment();
+      if (this.#failure === undefined) await this.#mark?.sync();
+      await this.#mark?.close();
       await this.#file?.close();
     } catch (error) {
       this.#fail(error);
@@ -197,7 +225,7 @@ export class FileStore implements Store {
 
   #wake(): void {
     if (this.#writer !== undefined) return;
-    // One turn of the event loop later: requests that arrived together share the first sync.
+    // Starts one turn of the event loop later: requests that arrived together share the first sync.
     this.#writer = new Promise<void>((resolve) => setImmediate(resolve))
       .then(() => this.#writeBatches())
       .catch((error: unknown) => this.#fail(error))
@@ -238,8 +266,33 @@ export class FileStore implements Store {
 
   async #syncSegment(): Promise<void> {
     const upTo = this.#offset;
+    const revision = this.#written;
     await this.#openFile().sync();
     this.#syncedOffset = Math.max(this.#syncedOffset, upTo);
+    await Promise.all([this.#mark?.advance(revision), this.#checkPlace()]);
+  }
+
+  /** A file without a name takes writes and is gone when the process ends. */
+  async #checkPlace(): Promise<void> {
+    if (!(await this.#openFile().isAt(this.#path))) throw new Error("the file was removed, moved or replaced");
+  }
+
+  /** The folder is looked at while nothing is written too: readiness then says so before the next write is refused. */
+  #scheduleUpkeep(): void {
+    this.#cancelUpkeep = this.#clock.after(upkeepMs, () => {
+      this.#upkeep = this.#keepUp()
+        .catch((error: unknown) => this.#fail(error))
+        .finally(() => {
+          this.#upkeep = undefined;
+          if (this.#failure === undefined && this.#state === "open") this.#scheduleUpkeep();
+        });
+    });
+  }
+
+  async #keepUp(): Promise<void> {
+    await this.#checkPlace();
+    await this.#disk.checkWritable(this.#directory);
+    await this.#mark?.sync();
   }
 
   #scheduleSync(): void {
@@ -258,8 +311,8 @@ export class FileStore implements Store {
   }
 
   /**
-   * The disk failed. After a failed sync the system may have dropped the pages and call the next sync a success, so
-   * nothing is retried: every waiting write is refused, and the next start reads what really is on the disk.
+   * The disk failed. After a failed sync the system may have dropped the pages and report the next sync as a success,
+   * so nothing is retried: every waiting write is rejected, and the next start reads what really is on the disk.
    */
   #fail(cause: unknown): void {
     if (this.#failure === undefined) {
@@ -270,6 +323,7 @@ export class FileStore implements Store {
         "free space on or repair the disk of the data directory, then start again; acknowledged writes are kept",
         { cause },
       );
+      this.#onFailure(this.#failure);
     }
     this.#flying?.reject(this.#failure);
     this.#flying = undefined;
@@ -295,7 +349,7 @@ export class FileStore implements Store {
     return ended;
   }
 
-  /** A failure to make the new segment ends the snapshot only; a failure to sync the old one is the store's. */
+  /** A failure to create the new segment fails the snapshot only; a failure to sync the old one fails the store. */
   async #rotate(rotation: { resolve(): void; reject(error: unknown): void }): Promise<void> {
     const old = this.#openFile();
     try {
@@ -315,7 +369,7 @@ export class FileStore implements Store {
       await this.#startSegment(this.#sequence + 1);
     } catch (error) {
       rotation.reject(error);
-      // If the file stayed, the next start would take the segment we go on writing for one that had ended.
+      // If the file remained, the next start would treat the segment that is still being written as ended.
       await this.#disk.remove(segmentPath(this.#directory, this.#sequence + 1)).catch((again: unknown) => {
         if (!(again instanceof Error && "code" in again && again.code === "ENOENT")) throw again;
       });
@@ -324,6 +378,7 @@ export class FileStore implements Store {
     }
     this.#ended.push(ended);
     rotation.resolve();
+    await this.#upkeep;
     await old.close();
   }
 

@@ -2,8 +2,8 @@ import { mkdir, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 
 /**
- * Makes a folder and those above it; one that is there already is left as it is. Node's own recursive mkdir tries for
- * ever where the parent is there and the system says that it is not, as under /proc.
+ * Creates a folder and its parents; an existing folder is left unchanged. Node's own recursive mkdir loops forever
+ * where the parent exists and the system reports that it does not, as under /proc.
  */
 export async function makeFolder(path: string, mode?: number): Promise<void> {
   try {

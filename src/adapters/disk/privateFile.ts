@@ -4,8 +4,8 @@ import { dirname } from "node:path";
 import { makeFolder } from "./makeFolder.ts";
 
 /**
- * Writes a file that only its owner may read: first beside it, synced, then renamed over it. A reader sees the old text
- * or the new one, and at no moment does a file with wider rights hold the secret.
+ * Writes a file that only its owner may read: to a temporary file, synced, then renamed. A reader sees the old text or
+ * the new one, and the secret is never in a file with wider permissions.
  */
 export async function writePrivateFile(path: string, text: string): Promise<void> {
   const folder = dirname(path);
@@ -27,7 +27,7 @@ export async function writePrivateFile(path: string, text: string): Promise<void
   await syncFolder(folder);
 }
 
-/** Makes a folder that only its owner may enter, also when it was there before with wider rights. */
+/** Creates a folder that only its owner may enter; an existing one loses wider permissions. */
 export async function makePrivateFolder(path: string): Promise<void> {
   await makeFolder(path, 0o700);
   await chmod(path, 0o700);

@@ -6,15 +6,18 @@ import type { Credentials, KubeConnection } from "./connection.ts";
 import { hasSameCertificate } from "./credentialKeeper.ts";
 import { openTunnel } from "./tunnel.ts";
 
-/** Connections that carry calls at one time. Further calls wait. */
-const callSocketsMax = 64;
+/** The maximum number of connections for calls. Further calls are queued. */
+export const callSocketsMax = 64;
 
-/** Idle connections are closed by us before the server does: a write must not meet a connection that is just ending. */
+/**
+ * The client closes idle connections before the server does: a write must not be sent on a connection that is being
+ * closed.
+ */
 const idleMs = 30_000;
 
 /**
- * Connections that are kept for the next request. Watches have their own, so that a thousand of them never keep a call
- * waiting. TLS is set up once per certificate; when that changes, the old connections finish what they carry.
+ * Keep-alive connections. Watches have their own, so that a thousand of them never delay a call. TLS is set up once per
+ * certificate; when the certificate changes, old connections finish their requests.
  */
 export class Agents {
   private readonly connection: KubeConnection;
@@ -28,7 +31,7 @@ export class Agents {
     this.isTls = new URL(connection.server).protocol === "https:";
   }
 
-  /** May throw: a key that does not fit its certificate, text that is no PEM. */
+  /** May throw: a key that does not match its certificate, text that is not PEM. */
   for(purpose: "calls" | "watches", credentials: Credentials): HttpAgent {
     if (!hasSameCertificate(this.madeFor, credentials)) this.retire();
     this.madeFor = credentials;
@@ -41,7 +44,7 @@ export class Agents {
       });
       return this.calls;
     }
-    // A watch lasts for minutes: a connection of its own costs nothing, and is never shared with a call.
+    // A watch lasts for minutes: it has its own connection, never shared with a call.
     this.watches ??= this.make(credentials, { keepAlive: false });
     return this.watches;
   }
@@ -57,7 +60,7 @@ export class Agents {
     const { certificate, key } = credentials;
     const agent = new HttpsAgent({
       ...pool,
-      // A context made once is not part of the name under which connections are pooled; PEM texts would be.
+      // A shared context is not in the key under which connections are pooled; PEM texts would be.
       secureContext: createSecureContext({
         ...(authority === undefined ? {} : { ca: authority }),
         ...(certificate === undefined ? {} : { cert: certificate }),
@@ -81,11 +84,11 @@ export class Agents {
   }
 }
 
-/** What Node asks an agent for when it needs another connection. */
+/** The method of an agent that Node calls for a new connection. */
 type Connect = (options: ConnectOptions, done: (error: Error | null, socket?: Socket) => void) => Socket | undefined;
 type ConnectOptions = { host: string; port: number; socket?: Socket };
 
-/** Connections begin in a tunnel of the proxy; TLS, if any, runs inside it. */
+/** Connections are tunnelled through the proxy; TLS, if any, runs inside the tunnel. */
 function throughProxy(agent: HttpAgent, proxy: string | undefined): HttpAgent {
   if (proxy === undefined) return agent;
   const url = new URL(proxy);

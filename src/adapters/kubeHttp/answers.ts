@@ -5,7 +5,7 @@ import type { Status } from "../../model/objects/status.ts";
 import { type Refusal, refusalOf, refused } from "../../model/outcome.ts";
 import type { Broken } from "./exchange.ts";
 
-/** The body as an object, or undefined when it is something else: half an answer, a proxy's page. */
+/** The body as an object, or undefined when it is something else: a truncated response, the page of a proxy. */
 export function jsonIn(text: string): JsonObject | undefined {
   try {
     const value: unknown = JSON.parse(text);
@@ -15,7 +15,7 @@ export function jsonIn(text: string): JsonObject | undefined {
   }
 }
 
-/** What an answer other than success means. */
+/** The refusal of a response other than success. */
 export function refusalIn(code: number, headers: IncomingHttpHeaders, bytes: Buffer, nowMs: number): Refusal {
   const waitMs = retryAfterMs(headers["retry-after"], nowMs);
   const waiting = waitMs === undefined ? {} : { retryAfterMs: waitMs };
@@ -23,17 +23,17 @@ export function refusalIn(code: number, headers: IncomingHttpHeaders, bytes: Buf
   if (json?.["kind"] === "Status") return { ...waiting, ...refusalOf({ ...(json as Status), code }) };
   const text = bytes.toString("utf8", 0, 200).trim();
   const message = `HTTP ${code}${text === "" ? "" : `: ${text}`}`;
-  // Something between us and the API server spoke. A 503 of a proxy may follow a request that it had passed on.
+  // A proxy answered, not the API server. A proxy may answer 503 after it forwarded the request.
   if (code >= 500) return refused("Unknown", message, waiting);
   if (code >= 300 && code < 400) {
-    return refused("Invalid", `HTTP ${code}: the server sends us to ${headers.location ?? "another address"}`);
+    return refused("Invalid", `HTTP ${code}: the server redirects to ${headers.location ?? "another address"}`);
   }
   const status: Status = { kind: "Status", apiVersion: "v1", metadata: {}, status: "Failure", message, code };
   const { status: _, ...refusal } = refusalOf(status);
   return { ...refusal, ...waiting };
 }
 
-/** What a request without an answer means. */
+/** The refusal of a request without a response. */
 export function refusalOfBroken({ sent, why, error }: Broken): Refusal {
   if (why === "withdrawn") return refused("Fenced", error.message);
   if (why === "tooLarge") return refused("Invalid", `${error.message}: ask for less at once`);

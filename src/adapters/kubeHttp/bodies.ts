@@ -1,6 +1,6 @@
 import type { BindTarget, DeleteOptions, ObjectRef } from "../../ports/kubeApi.ts";
 
-/** What is sent where the port has no object: options and the two verbs that are objects on the wire. */
+/** Bodies of calls for which the port has no object: delete options, Binding and Eviction. */
 export function deleteBody(options: DeleteOptions): Record<string, unknown> {
   return { apiVersion: "v1", kind: "DeleteOptions", ...deleteFields(options) };
 }

@@ -2,15 +2,15 @@
 export interface KubeConnection {
   /** `https://10.0.0.1:6443`, with a path where the API is not at the root. */
   readonly server: string;
-  /** The namespace that the context prefers. */
+  /** The default namespace of the context. */
   readonly namespace: string;
-  /** PEM of the authorities that we trust; the machine's own when left out. */
+  /** PEM of the trusted certificate authorities; those of the machine when left out. */
   readonly authority?: string;
   /** Do not verify the server's certificate. */
   readonly insecure?: boolean;
-  /** The name that the server's certificate must bear, when it is not the host of the address. */
+  /** The name that the server's certificate must have, when it is not the host of the address. */
   readonly serverName?: string;
-  /** An HTTP proxy in between: `http://user:password@proxy:3128`. */
+  /** An HTTP proxy: `http://user:password@proxy:3128`. */
   readonly proxy?: string;
   /** Sent with every request: impersonation. */
   readonly headers?: Readonly<Record<string, string | string[]>>;
@@ -26,7 +26,7 @@ export interface Credentials {
   readonly goodForMs?: number;
 }
 
-/** Finds credentials. `refused` says that the server did not accept what was found last: caches do not count. */
+/** Loads credentials. `refused`: the server rejected the last ones, so caches must not be used. */
 export type CredentialSource = (ask: { readonly refused: boolean }) => Promise<Credentials>;
 
 /** Credentials that do not change. */

@@ -32,7 +32,7 @@ test("credentials that are the same as before are the same edition", async () =>
   expect((await kept.afterRefusal(old)).edition).toBe(old.edition);
 });
 
-test("a source that failed is asked again by the next call", async () => {
+test("a source that failed is called again by the next call", async () => {
   let asked = 0;
   const source = async () => {
     if (asked++ === 0) throw new Error("not yet");

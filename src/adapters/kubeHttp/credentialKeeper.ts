@@ -2,18 +2,19 @@ import type { Clock } from "../../ports/clock.ts";
 import type { Log } from "../../ports/log.ts";
 import type { CredentialSource, Credentials } from "./connection.ts";
 
-/** What is held, and whether it is the same as the last time: a number that grows with every change. */
+/** The current credentials, and a number that increases with every change. */
 export interface HeldCredentials {
   readonly credentials: Credentials;
   readonly edition: number;
 }
 
-/** The source is asked no more often than this because of refusals. */
+/** After rejected credentials the source is called no more often than this. */
 const refusalEveryMs = 1_000;
 
 /**
- * Keeps credentials until they are old or refused. However many requests need new ones, the source is asked once.
- * Tokens in files rotate while we run; a file that cannot be read for a moment does not end a token that still works.
+ * Caches credentials until they are old or rejected. However many requests need new ones, the source is called once.
+ * Tokens in files are rotated while the process runs; a file that cannot be read for a moment does not invalidate a
+ * token that still works.
  */
 export class CredentialKeeper {
   private readonly source: CredentialSource;
@@ -30,23 +31,23 @@ export class CredentialKeeper {
     this.log = log;
   }
 
-  /** Credentials that are good by their age. Rejects when there are none at all. */
+  /** Credentials that are not expired. Rejects when there are none. */
   current(): HeldCredentials | Promise<HeldCredentials> {
     const { held } = this;
     if (held === undefined) return this.ask(false);
     const { goodForMs } = held.credentials;
     if (goodForMs === undefined || this.clock.nowMs() - this.heldSinceMs < goodForMs) return held;
     return this.ask(false).catch((error: unknown) => {
-      this.log.warn({ cause: error }, "credentials could not be read again; the old ones are used");
+      this.log.warn({ cause: error }, "credentials could not be reloaded; the previous ones are used");
       this.heldSinceMs = this.clock.nowMs();
       return held;
     });
   }
 
-  /** The server refused these. Others may have noticed before us; then theirs are good enough. */
+  /** The server rejected these credentials. If another request has replaced them already, the new ones are used. */
   afterRefusal(refused: HeldCredentials): HeldCredentials | Promise<HeldCredentials> {
     if (this.held !== undefined && this.held.edition !== refused.edition) return this.held;
-    // A source without newer credentials may be a program that takes a second to answer; many calls may be refused.
+    // The source may be a program that takes a second, and many calls may be rejected.
     if (this.held !== undefined && this.clock.nowMs() < this.notAgainBeforeMs) return this.held;
     return this.ask(true).finally(() => {
       this.notAgainBeforeMs = this.clock.nowMs() + refusalEveryMs;

@@ -7,7 +7,7 @@ import { gunzip } from "node:zlib";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Clock } from "../../ports/clock.ts";
 
-/** One request, ready to be sent. */
+/** One request to be sent. */
 export interface HttpRequest {
   readonly method: string;
   readonly path: string;
@@ -15,19 +15,19 @@ export interface HttpRequest {
   readonly body?: string;
 }
 
-/** Where requests go. */
+/** The address of a server. */
 export interface Endpoint {
   readonly isTls: boolean;
   readonly host: string;
   readonly port: number;
 }
 
-/** The request did not get a whole answer. */
+/** A request without a complete response. */
 export interface Broken {
   readonly kind: "broken";
   /** False: no byte of it can have reached the server. */
   readonly sent: boolean;
-  /** It met a kept connection that the other side had given up. */
+  /** It was sent on a keep-alive connection that the server had closed. */
   readonly onKeptConnection: boolean;
   readonly why: "cancelled" | "timeout" | "connection" | "tooLarge" | "withdrawn";
   readonly error: Error;
@@ -40,7 +40,7 @@ export interface Answered {
   readonly bytes: Buffer;
 }
 
-/** Answers beyond this cannot become one string. */
+/** Longer responses do not fit into one string. */
 const answerBytesMax = 500 * 1024 * 1024;
 
 const unpack = promisify(gunzip);
@@ -50,39 +50,39 @@ export function endpointOf(server: string): Endpoint & { prefix: string } {
   const isTls = protocol === "https:";
   return {
     isTls,
-    // Brackets belong to addresses, not to names that are looked up.
+    // Brackets belong to IPv6 addresses, not to host names.
     host: hostname.startsWith("[") ? hostname.slice(1, -1) : hostname,
     port: port === "" ? (isTls ? 443 : 80) : Number(port),
     prefix: pathname.replace(/\/+$/, ""),
   };
 }
 
-/** The caller withdrew the request before a byte of it was sent. */
+/** The caller cancelled the request before a byte of it was sent. */
 export class Withdrawn extends Error {}
 
 /**
- * Connections whose handshake is over. Node's `reusedSocket` does not show it: it is false where a queued request gets
- * the connection of the one before.
+ * Connections whose handshake is complete. Node's `reusedSocket` does not show it: it is false where a queued request
+ * gets the connection of an earlier one.
  */
 const ready = new WeakSet<Socket>();
 
-/** Starts a request, and knows whether the other side can have seen it. */
+/** Starts a request, and records whether the server can have received it. */
 export class Sending {
   readonly request: ClientRequest;
   private connected = false;
   private kept = false;
 
-  constructor(endpoint: Endpoint, agent: HttpAgent, what: HttpRequest, mayLeave: () => boolean = () => true) {
+  constructor(endpoint: Endpoint, agent: HttpAgent, what: HttpRequest, maySend: () => boolean = () => true) {
     const { method, path, headers, body } = what;
     const open = endpoint.isTls ? httpsRequest : httpRequest;
     const { host, port } = endpoint;
     const length = body === undefined ? {} : { "content-length": String(Buffer.byteLength(body)) };
     this.request = open({ host, port, agent, method, path, headers: { ...headers, ...length } });
     this.request.on("socket", (socket: Socket) => {
-      // Before the handshake is over nothing of the request has left, and nothing may: it can still be taken back.
+      // Before the handshake is complete nothing of the request has been sent, so it can still be cancelled.
       const leave = (): void => {
-        if (!mayLeave()) {
-          this.request.destroy(new Withdrawn("taken back before it was sent"));
+        if (!maySend()) {
+          this.request.destroy(new Withdrawn("withdrawn before it was sent"));
           return;
         }
         this.connected = true;
@@ -97,7 +97,7 @@ export class Sending {
         ready.add(socket);
         leave();
       };
-      // Through a proxy a plain connection is open before it is ours.
+      // Through a proxy, a plain connection is open before the tunnel is.
       if (endpoint.isTls || socket.connecting) socket.once(endpoint.isTls ? "secureConnect" : "connect", open);
       else open();
     });
@@ -108,13 +108,13 @@ export class Sending {
     return this.connected;
   }
 
-  /** It went out on a connection that had carried another request before. */
+  /** Whether it was sent on a connection that had carried another request before. */
   get isOnKeptConnection(): boolean {
     return this.kept;
   }
 }
 
-/** Sends a request and reads the whole answer. Never rejects. */
+/** Sends a request and reads the complete response. Never rejects. */
 export function exchange(
   endpoint: Endpoint,
   agent: HttpAgent,
@@ -123,15 +123,15 @@ export function exchange(
     readonly clock: Clock;
     readonly timeoutMs: number;
     readonly cancel?: Cancel | undefined;
-    readonly mayLeave?: (() => boolean) | undefined;
+    readonly maySend?: (() => boolean) | undefined;
   },
 ): Promise<Answered | Broken> {
   return new Promise((resolve) => {
     let sending: Sending;
     try {
-      sending = new Sending(endpoint, agent, what, limits.mayLeave);
+      sending = new Sending(endpoint, agent, what, limits.maySend);
     } catch (error) {
-      // Characters that no header may hold: the request was never made.
+      // A header has invalid characters: the request was never sent.
       resolve({ kind: "broken", sent: false, onKeptConnection: false, why: "connection", error: error as Error });
       return;
     }
@@ -167,7 +167,7 @@ export function exchange(
       );
     });
     forgetCancel =
-      limits.cancel?.onCancel(() => fail("cancelled", new Error("the caller gave up"))) ?? ((): void => {});
+      limits.cancel?.onCancel(() => fail("cancelled", new Error("cancelled by the caller"))) ?? ((): void => {});
     if (settled) forgetCancel();
   });
 }

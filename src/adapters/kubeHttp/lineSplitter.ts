@@ -1,8 +1,8 @@
 import { Buffer } from "node:buffer";
 
 /**
- * Cuts a stream of bytes into lines. Bytes become text only when a line is complete, so a character that two chunks
- * share survives; a line longer than the bound is refused before it fills the memory.
+ * Splits a stream of bytes into lines. Bytes are decoded when a line is complete, so a character across two chunks is
+ * kept; a line longer than the bound is rejected before it fills the memory.
  */
 export class LineSplitter {
   private readonly bytesMax: number;
@@ -13,7 +13,7 @@ export class LineSplitter {
     this.bytesMax = bytesMax;
   }
 
-  /** Whole lines, without their ends and without the empty ones. False once a line is too long. */
+  /** Complete lines, without their ends and without empty ones. False once a line is too long. */
   push(chunk: Buffer, line: (text: string) => void): boolean {
     let from = 0;
     for (let at = chunk.indexOf(0x0a); at >= 0; at = chunk.indexOf(0x0a, from)) {
@@ -29,7 +29,7 @@ export class LineSplitter {
     return this.restBytes <= this.bytesMax;
   }
 
-  /** What came after the last line end. */
+  /** The bytes after the last line end. */
   get isWhole(): boolean {
     return this.restBytes === 0;
   }

@@ -1,7 +1,7 @@
 import type { Resource } from "../../model/objects/resource.ts";
 import type { ListOptions, ObjectRef, WatchOptions } from "../../ports/kubeApi.ts";
 
-/** `/apis/apps/v1/namespaces/team/deployments`; without a namespace the whole cluster. */
+/** `/apis/apps/v1/namespaces/team/deployments`; without a namespace all namespaces. */
 export function collectionPath({ group, version, plural }: Resource, namespace: string): string {
   const words = group === "" ? ["api", version] : ["apis", group, version];
   if (namespace !== "") words.push("namespaces", namespace);
@@ -16,7 +16,7 @@ export function objectPath(ref: ObjectRef): string {
     : `${path}/${encodeURIComponent(ref.subresource)}`;
 }
 
-/** A query string with its question mark, or nothing. What is undefined or empty is left out. */
+/** A query string with its question mark, or an empty string. Undefined and empty parameters are left out. */
 export function queryText(parameters: Readonly<Record<string, string | number | boolean | undefined>>): string {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(parameters)) {
@@ -44,7 +44,7 @@ export function watchQuery(options: WatchOptions): string {
     labelSelector: options.labelSelector,
     fieldSelector: options.fieldSelector,
     resourceVersion: options.resourceVersion,
-    // The end of the initial set is a bookmark, so asking for the set asks for bookmarks.
+    // The end of the initial events is a bookmark, so sendInitialEvents implies bookmarks.
     allowWatchBookmarks: wantsBookmarks(options) ? true : undefined,
     sendInitialEvents,
     resourceVersionMatch: sendInitialEvents === undefined ? undefined : "NotOlderThan",

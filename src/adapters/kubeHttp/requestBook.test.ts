@@ -78,7 +78,7 @@ describe("an outage of the API server", () => {
     expect(book.outage).toBeUndefined();
   });
 
-  test("that comes and goes every second is a line in ten seconds", async () => {
+  test("that begins and ends every second is a line in ten seconds", async () => {
     const { book, log, clock } = scene();
     for (let at = 0; at < 60; at++) {
       book.broke(bind, away);
@@ -92,9 +92,9 @@ describe("an outage of the API server", () => {
 
 describe("refusals", () => {
   test.each([
-    [401, "the API server does not accept our credentials"],
+    [401, "the API server rejects the credentials"],
     [403, "the API server forbids a request"],
-    [429, "the API server is too busy for our requests"],
+    [429, "the API server is overloaded and rejects requests"],
   ] as const)("with %i are a warning a minute, with how many there were", async (code, message) => {
     const { book, log, clock } = scene();
     for (let at = 0; at < 121; at++) {
@@ -131,7 +131,7 @@ describe("refusals", () => {
       book.answered(bind, 403, forbidden);
     };
     await refuseFor10s();
-    expect(book.missingRights).toMatch(/^no right to create pods\/binding: compare the roles/);
+    expect(book.missingRights).toMatch(/^no permission to create pods\/binding: compare the roles/);
     book.answered(listPods, 200);
     expect(book.missingRights).toBeDefined();
     book.answered(bind, 201);

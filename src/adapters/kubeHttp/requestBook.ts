@@ -4,7 +4,7 @@ import type { ObjectRef } from "../../ports/kubeApi.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
 
-/** What a request is about, in the words of RBAC: `patch`, `pods/status`, `queues.scheduling.run.ai`. */
+/** Verb and resource of a request, as RBAC names them: `patch`, `pods/status`, `queues.scheduling.run.ai`. */
 export interface RequestKind {
   readonly verb: "get" | "list" | "watch" | "create" | "update" | "patch" | "delete";
   readonly resource: string;
@@ -15,16 +15,16 @@ export function resourceWord({ group, plural, subresource }: Resource & Partial<
   return subresource === undefined || subresource === "" ? kind : `${kind}/${subresource}`;
 }
 
-/** While requests get no answer, or are refused in the same way, a line is written this often. */
+/** During an outage, or while requests are rejected with the same reason, a line is logged this often. */
 const outageLineMs = 10_000;
 const refusalLineMs = 60_000;
-/** A shorter silence is no reason to call the process unready. */
+/** A shorter outage does not make the process unready. */
 const outageMs = 15_000;
-/** A right that was not asked for since then may have been given. */
+/** A missing right that was not needed since then may have been granted. */
 const missingMs = 120_000;
-/** An API server that has just started forbids everything until it has read its roles. */
+/** A starting API server forbids every request until it has read its roles. */
 const settledMs = 10_000;
-/** Owner references name any kind: a tenant must not make a series for each. */
+/** Owner references may name any kind: a tenant must not create a time series for each. */
 const resourcesMax = 200;
 
 /** As client-go counts them. */
@@ -32,13 +32,13 @@ const noAnswer = "<error>";
 
 interface Refusals {
   count: number;
-  /** When a line about it was last written. */
+  /** When the last line about it was logged. */
   saidMs: number;
 }
 
 /**
- * What became of requests: counted by verb, resource and code, and logged by the outage and not by the request. An API
- * server that is away fails hundreds of requests a second.
+ * Outcomes of requests: counted by verb, resource and code, and logged per outage instead of per request. An
+ * unreachable API server fails hundreds of requests a second.
  */
 export class RequestBook {
   private readonly clock: Clock;
@@ -57,7 +57,7 @@ export class RequestBook {
     this.metrics = ports.metrics;
   }
 
-  /** The server answered, whatever it said. */
+  /** The server responded, with whatever code. */
   answered(request: RequestKind, code: number, message = ""): void {
     this.count(request, String(code));
     this.endOutage();
@@ -71,7 +71,7 @@ export class RequestBook {
     if (code === 401 || code === 403 || code === 429) this.refused(request, code, message);
   }
 
-  /** Nothing came back, or nothing could be sent. */
+  /** No response was received, or the request could not be sent. */
   broke(request: RequestKind, error: Error): void {
     this.count(request, noAnswer);
     const nowMs = this.clock.monotonicMs();
@@ -89,7 +89,7 @@ export class RequestBook {
     );
   }
 
-  /** Why the API server cannot be worked with now, if so: it is away, or does not know us. */
+  /** Why the API server cannot be used now, if so: it is unreachable, or rejects the credentials. */
   get outage(): string | undefined {
     const nowMs = this.clock.monotonicMs();
     if (this.unanswered !== undefined && nowMs - this.unanswered.sinceMs >= outageMs) {
@@ -98,14 +98,14 @@ export class RequestBook {
     }
     if (this.unauthorizedSinceMs !== undefined && nowMs - this.unauthorizedSinceMs >= outageMs) {
       const forS = seconds(nowMs - this.unauthorizedSinceMs);
-      return `the API server has refused the credentials for ${forS} s: see that the token or certificate is valid`;
+      return `the API server has refused the credentials for ${forS} s: check that the token or certificate is valid`;
     }
     return undefined;
   }
 
   /**
-   * Rights that the process needs and lacks, by the last refusal of each. Not a `get`, as a pod's owner may be of any
-   * kind, and not Events, without which everything still works.
+   * Rights that the process needs and lacks, by the last rejection of each. Not `get`, as a pod's owner may be of any
+   * kind, and not Events, which nothing depends on.
    */
   get missingRights(): string | undefined {
     const nowMs = this.clock.monotonicMs();
@@ -115,10 +115,10 @@ export class RequestBook {
       .map(([key]) => key)
       .sort();
     if (lacking.length === 0) return undefined;
-    return `no right to ${lacking.join(", ")}: compare the roles of this account with those that \`muster install --print\` shows`;
+    return `no permission to ${lacking.join(", ")}: compare the roles of this account with those that \`muster install --print\` shows`;
   }
 
-  /** A kind is listed by a watch that begins with a list, or page by page: either shows it. */
+  /** A kind is listed by a watch with initial events, or page by page: either shows it. */
   private granted({ verb, resource }: RequestKind): void {
     const verbs = verb === "list" || verb === "watch" ? ["list", "watch"] : [verb];
     for (const each of verbs) this.missing.delete(`${each} ${resource}`);
@@ -159,12 +159,12 @@ export class RequestBook {
 }
 
 const refusalMessages = {
-  401: "the API server does not accept our credentials",
+  401: "the API server rejects the credentials",
   403: "the API server forbids a request",
-  429: "the API server is too busy for our requests",
+  429: "the API server is overloaded and rejects requests",
 } as const;
 
-/** Quotas, policies and namespaces that are going answer 403 as well; only RBAC speaks like this. */
+/** Quotas, policies and terminating namespaces answer 403 as well; only RBAC has this text. */
 function isMissingRight(message: string): boolean {
   return /\bcannot \w+ resource\b/.test(message);
 }

@@ -3,12 +3,12 @@ import { request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
 import type { Socket } from "node:net";
 
-/** A proxy that does not answer at all. */
+/** Timeout of a proxy that does not respond. */
 const tunnelMsMax = 30_000;
 
 /**
- * A connection to a server through an HTTP proxy: the proxy is asked by CONNECT to pass bytes on, and sees none of what
- * they say. No request has been sent when this fails.
+ * A connection to a server through an HTTP proxy, opened by CONNECT. The proxy forwards bytes and cannot read them. No
+ * request has been sent when this fails.
  */
 export function openTunnel(proxy: URL, to: { host: string; port: number }): Promise<Socket> {
   return new Promise((resolve, reject) => {

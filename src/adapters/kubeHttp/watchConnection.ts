@@ -10,27 +10,27 @@ import { jsonIn, refusalIn } from "./answers.ts";
 import { type Endpoint, type HttpRequest, Sending } from "./exchange.ts";
 import { LineSplitter } from "./lineSplitter.ts";
 
-/** Objects are bounded by the server's request limit of 3 MB; this leaves room for what an event adds. */
+/** The server limits requests to 3 MiB; this leaves room for the rest of an event. */
 const lineBytesMax = 16 * 1024 * 1024;
 
-/** A refusal is a Status; more than this is not read. */
+/** An error response is a Status; no more than this is read. */
 const refusalBytesMax = 1024 * 1024;
 
-/** Keep-alive probes: finds a dead peer of a connection without traffic. */
+/** TCP keep-alive probes detect an unreachable peer of a connection without traffic. */
 const probeEveryMs = 15_000;
 
 export interface WatchLimits {
   readonly clock: Clock;
-  /** Until the headers are there. */
+  /** Timeout until the response headers. */
   readonly openMs: number;
-  /** Without a byte for this long the watch is taken for dead; undefined when silence is normal. */
+  /** Without a byte for this long the watch is closed; undefined when silence is normal. */
   readonly silenceMs?: number | undefined;
 }
 
 export interface WatchHandler {
   opened(response: IncomingMessage): void;
   event(event: WatchEvent): void;
-  /** Once, and last. A refusal before the stream began has a `code`. */
+  /** Called once, and last. A rejection before the stream began has a `code`. */
   ended(why: Outcome<never> | undefined, code?: number): void;
 }
 
@@ -44,7 +44,7 @@ export class WatchConnection {
   private lastByteMs = 0;
   private open = true;
 
-  /** Throws when the request cannot be made. */
+  /** Throws when the request cannot be created. */
   constructor(endpoint: Endpoint, agent: HttpAgent, what: HttpRequest, limits: WatchLimits, handler: WatchHandler) {
     this.handler = handler;
     this.limits = limits;
@@ -90,7 +90,7 @@ export class WatchConnection {
     const { clock, silenceMs } = this.limits;
     if (silenceMs === undefined || !this.open) return;
     const leftMs = this.lastByteMs + silenceMs - clock.nowMs();
-    if (leftMs <= 0) this.broke(`nothing came for ${silenceMs} ms, not even a bookmark`);
+    if (leftMs <= 0) this.broke(`nothing received for ${silenceMs} ms, not even a bookmark`);
     else this.cancelTimer = clock.after(leftMs, () => this.expectBytes());
   }
 
@@ -100,7 +100,7 @@ export class WatchConnection {
     const type = frame?.["type"];
     const object = frame?.["object"];
     if (!isObject(object)) {
-      this.end(refused("Unknown", `the stream holds something that is no event: ${text.slice(0, 200)}`));
+      this.end(refused("Unknown", `the watch stream has a line that is not an event: ${text.slice(0, 200)}`));
     } else if (type === "ADDED" || type === "MODIFIED" || type === "DELETED") {
       this.handler.event({ type, object: object as KubeObject });
     } else if (type === "BOOKMARK") {
@@ -109,7 +109,7 @@ export class WatchConnection {
       const status = object as Status;
       this.end(refusalOf({ ...status, code: typeof status.code === "number" ? status.code : 500 }));
     }
-    // Other types are news to us, and none of our business.
+    // Events of an unknown type are ignored.
   }
 
   private readRefusal(response: IncomingMessage): void {

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { UserError } from "../../model/userError.ts";
 
-/** Files that may be replaced while we run are read again after this long, as other clients do. */
+/** Credential files are read again after this time, as other clients do, because they may be rotated. */
 export const fileGoodForMs = 60_000;
 
 /** The text of a file with a token, a key or a certificate. */
@@ -11,7 +11,7 @@ export async function readCredentialFile(path: string): Promise<string> {
     text = await readFile(path, "utf8");
   } catch (error) {
     const message = `the credential file ${path} cannot be read: ${(error as Error).message}`;
-    const cure = "look at the path and its permissions; the kubeconfig or the pod names it";
+    const cure = "check the path and its permissions";
     throw new UserError("credential-file-unreadable", message, cure, { cause: error });
   }
   if (text.trim() === "") {

@@ -5,16 +5,16 @@ import { parse } from "yaml";
 import { isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
 import { UserError } from "../../model/userError.ts";
 
-/** One entry of a kubeconfig, and the folder that its relative paths begin at. */
+/** One entry of a kubeconfig, and the folder that its relative paths are relative to. */
 export interface Entry {
   readonly name: string;
   readonly fields: JsonObject;
   readonly folder: string;
 }
 
-/** One kubeconfig, made of one file or several. */
+/** One kubeconfig, merged from one file or several. */
 export interface KubeconfigDocument {
-  /** For messages. */
+  /** The names of the files, for messages. */
   readonly where: string;
   readonly currentContext: string;
   readonly clusters: ReadonlyMap<string, Entry>;
@@ -25,8 +25,8 @@ export interface KubeconfigDocument {
 const wayOut = "pass --kubeconfig <file> or set KUBECONFIG; `muster apiserver` starts a cluster and writes one";
 
 /**
- * Reads a kubeconfig as kubectl does: the file that was asked for, else all files of KUBECONFIG, else `~/.kube/config`.
- * Of several files the first that names something decides; of the files in KUBECONFIG some may be missing.
+ * Reads a kubeconfig as kubectl does: the given file, else all files of KUBECONFIG, else `~/.kube/config`. Of several
+ * files the first that defines an entry is used; some files of KUBECONFIG may be missing.
  */
 export async function readKubeconfig(
   path: string | undefined,
@@ -60,12 +60,12 @@ export function invalidKubeconfig(where: string, problem: string, cause?: unknow
   return new UserError("kubeconfig-invalid", `the kubeconfig ${where} ${problem}`, cure, { cause });
 }
 
-/** A field that holds text, or undefined when there is none. */
+/** A field of type string, or undefined when it is absent. */
 export function textIn(entry: Entry, field: string, where: string): string | undefined {
   const value = entry.fields[field];
   if (value === undefined || value === null || value === "") return undefined;
   if (typeof value === "string") return value;
-  throw invalidKubeconfig(where, `has a ${field} of ${JSON.stringify(entry.name)} that is no text`);
+  throw invalidKubeconfig(where, `has a ${field} of ${JSON.stringify(entry.name)} that is not a string`);
 }
 
 function filesToRead(
@@ -87,7 +87,7 @@ async function readText(file: string, mayMiss: boolean): Promise<string | undefi
     if (code === "ENOENT") {
       throw new UserError("kubeconfig-missing", `no kubeconfig at ${file}`, wayOut, { cause: error });
     }
-    const cure = "look at the path and its permissions, or pass --kubeconfig <file>";
+    const cure = "check the path and its permissions, or pass --kubeconfig <file>";
     throw new UserError("kubeconfig-unreadable", `the kubeconfig ${file} cannot be read: ${message}`, cure, {
       cause: error,
     });
@@ -100,11 +100,11 @@ function parseDocument(file: string, text: string): JsonObject {
     value = parse(text);
   } catch (error) {
     const [line = ""] = (error as Error).message.split("\n", 1);
-    throw invalidKubeconfig(file, `is no YAML: ${line}`, error);
+    throw invalidKubeconfig(file, `is not YAML: ${line}`, error);
   }
-  // An empty file is how some tools begin.
+  // Some tools create an empty file first.
   if (value === null || value === undefined) return {};
-  if (!isObject(value)) throw invalidKubeconfig(file, "holds no mapping");
+  if (!isObject(value)) throw invalidKubeconfig(file, "is not a mapping");
   return value;
 }
 
@@ -115,7 +115,7 @@ function addEntries(
   from: { file: string; folder: string },
 ): void {
   if (list === undefined || list === null) return;
-  if (!Array.isArray(list)) throw invalidKubeconfig(from.file, `has ${word}s that are no list`);
+  if (!Array.isArray(list)) throw invalidKubeconfig(from.file, `has ${word}s that are not a list`);
   for (const item of list) {
     const name = isObject(item) ? item["name"] : undefined;
     if (!isObject(item) || typeof name !== "string") {

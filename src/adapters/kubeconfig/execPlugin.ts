@@ -8,7 +8,7 @@ import { type Entry, invalidKubeconfig } from "./document.ts";
 /** Credentials are refreshed this long before they expire, so that none expires in flight. */
 const earlyMs = 10_000;
 
-/** A plug-in that waits for input that never comes must not hold the process for ever. */
+/** A plug-in that waits for input must not block the process forever. */
 const runMsMax = 60_000;
 
 const outputBytesMax = 1024 * 1024;
@@ -17,19 +17,19 @@ export interface ExecContext {
   readonly where: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly nowMs: () => number;
-  /** What the plug-in receives about the cluster, if its entry asks for that. */
+  /** The cluster information for the plug-in, if its entry has provideClusterInfo. */
   readonly cluster: JsonObject;
 }
 
 /**
- * Credentials from a program that the kubeconfig names, as clouds give them. It is run when they are needed first, when
- * they end, and when the server refuses them.
+ * Credentials from an exec plug-in, as cloud providers use them. It is run when credentials are first needed, when they
+ * expire, and when the server rejects them.
  */
-export function execPlugin(user: Entry, exec: JsonObject, world: ExecContext): CredentialSource {
-  const plan = planOf(user, exec, world);
+export function execPlugin(user: Entry, exec: JsonObject, context: ExecContext): CredentialSource {
+  const plan = planOf(user, exec, context);
   return async () => {
-    const output = await run(plan, world);
-    return credentialsIn(plan, output, world.nowMs());
+    const output = await run(plan, context);
+    return credentialsIn(plan, output, context.nowMs());
   };
 }
 
@@ -47,11 +47,11 @@ function planOf(user: Entry, exec: JsonObject, { where, cluster }: ExecContext):
   const { command, apiVersion, installHint, interactiveMode } = exec;
   if (typeof command !== "string" || command === "") throw refuse("without a command");
   if (typeof apiVersion !== "string" || !/^client\.authentication\.k8s\.io\/v1(beta1)?$/.test(apiVersion)) {
-    throw refuse(`of a version that is not known: ${JSON.stringify(apiVersion ?? "")}`);
+    throw refuse(`of an unknown version: ${JSON.stringify(apiVersion ?? "")}`);
   }
-  if (interactiveMode === "Always") throw refuse("that needs a person at a terminal");
+  if (interactiveMode === "Always") throw refuse("that requires an interactive terminal");
   const args = exec["args"] ?? [];
-  if (!Array.isArray(args) || !args.every((arg) => typeof arg === "string")) throw refuse("whose args are no texts");
+  if (!Array.isArray(args) || !args.every((arg) => typeof arg === "string")) throw refuse("whose args are not strings");
   const env: Record<string, string> = {};
   for (const pair of Array.isArray(exec["env"]) ? exec["env"] : []) {
     if (!isObject(pair) || typeof pair["name"] !== "string") throw refuse("whose env has an entry without a name");
@@ -59,21 +59,21 @@ function planOf(user: Entry, exec: JsonObject, { where, cluster }: ExecContext):
   }
   const spec = { interactive: false, ...(exec["provideClusterInfo"] === true ? { cluster } : {}) };
   env["KUBERNETES_EXEC_INFO"] = JSON.stringify({ apiVersion, kind: "ExecCredential", spec });
-  // A bare name is looked up in PATH; a path belongs to the kubeconfig that says it.
+  // A bare name is looked up in PATH; a path is relative to the kubeconfig that has it.
   const found = command.includes("/") || command.includes("\\") ? resolve(user.folder, command) : command;
   const hint = typeof installHint === "string" ? installHint.trim() : "";
   return { command: found, args, env, apiVersion, hint };
 }
 
-function run({ command, args, env, hint }: Plan, world: ExecContext): Promise<string> {
+function run({ command, args, env, hint }: Plan, context: ExecContext): Promise<string> {
   return new Promise((settle, reject) => {
     const fail = (problem: string, cause?: unknown): void => {
-      const cure = hint === "" ? `run ${[command, ...args].join(" ")} by hand and look at what it says` : hint;
+      const cure = hint === "" ? `run ${[command, ...args].join(" ")} by hand and read its output` : hint;
       const message = `the credential plug-in ${command} ${problem}`;
       reject(new UserError("credential-plugin-failed", message, cure, { cause }));
     };
     const child = spawn(command, args, {
-      env: { ...world.env, ...env },
+      env: { ...context.env, ...env },
       stdio: ["ignore", "pipe", "pipe"],
       timeout: runMsMax,
       killSignal: "SIGKILL",
@@ -101,7 +101,7 @@ function run({ command, args, env, hint }: Plan, world: ExecContext): Promise<st
 function credentialsIn({ command, apiVersion }: Plan, output: string, nowMs: number): Credentials {
   const refuse = (problem: string, cause?: unknown): UserError => {
     const message = `the credential plug-in ${command} ${problem}`;
-    return new UserError("credential-plugin-failed", message, `run ${command} by hand and look at its output`, {
+    return new UserError("credential-plugin-failed", message, `run ${command} by hand and read its output`, {
       cause,
     });
   };
@@ -109,22 +109,22 @@ function credentialsIn({ command, apiVersion }: Plan, output: string, nowMs: num
   try {
     answer = JSON.parse(output);
   } catch (error) {
-    throw refuse("answers with something that is no JSON", error);
+    throw refuse("returned no JSON", error);
   }
   const status = isObject(answer) && answer["kind"] === "ExecCredential" ? answer["status"] : undefined;
-  if (!isObject(status)) throw refuse("answers without credentials");
+  if (!isObject(status)) throw refuse("returned no credentials");
   if (isObject(answer) && answer["apiVersion"] !== apiVersion) {
-    throw refuse(`answers in version ${String(answer["apiVersion"])} where ${apiVersion} was asked for`);
+    throw refuse(`returned version ${String(answer["apiVersion"])} where ${apiVersion} was requested`);
   }
   const { token, clientCertificateData: certificate, clientKeyData: key, expirationTimestamp } = status;
   const hasToken = typeof token === "string" && token !== "";
   const hasPair = typeof certificate === "string" && typeof key === "string";
-  if (!hasToken && !hasPair) throw refuse("answers with neither a token nor a certificate with its key");
+  if (!hasToken && !hasPair) throw refuse("returned neither a token nor a certificate with its key");
   const endsMs = typeof expirationTimestamp === "string" ? Date.parse(expirationTimestamp) : Number.NaN;
   return {
     ...(hasToken ? { authorization: `Bearer ${token.trim()}` } : {}),
     ...(hasPair ? { certificate, key } : {}),
-    // Without an end they are good until the server says otherwise.
+    // Without an expiry they are used until the server rejects them.
     ...(Number.isNaN(endsMs) ? {} : { goodForMs: Math.max(0, endsMs - nowMs - earlyMs) }),
   };
 }

@@ -5,7 +5,7 @@ import type { CredentialSource } from "../kubeHttp/connection.ts";
 import { fileGoodForMs } from "./credentialFile.ts";
 
 /**
- * Credentials from an `auth-provider`: OIDC with its refresh tokens, and the older ways of clouds. client-node knows
+ * Credentials from an `auth-provider`: OIDC with refresh tokens, and older providers of clouds. client-node implements
  * them; it takes 0.7 s to import, so it is imported only for a kubeconfig that has one.
  */
 export function providerCredentials(config: JsonObject): CredentialSource {
@@ -31,7 +31,7 @@ export function providerCredentials(config: JsonObject): CredentialSource {
       ...(typeof authorization === "string" ? { authorization } : {}),
       ...(cert === undefined || cert === null ? {} : { certificate: String(cert) }),
       ...(key === undefined || key === null ? {} : { key: String(key) }),
-      // It keeps its own books about when a token ends; asking is cheap.
+      // client-node caches the token until it expires; a call is cheap.
       goodForMs: fileGoodForMs,
     };
   };

@@ -3,8 +3,8 @@ import { BlockList, isIP } from "node:net";
 type Env = Readonly<Record<string, string | undefined>>;
 
 /**
- * The proxy that the environment names for an address, as command-line tools read it: HTTPS_PROXY or HTTP_PROXY, unless
- * NO_PROXY or a loopback address says otherwise. Undefined for a direct connection.
+ * The proxy of the environment for an address, as command-line tools read it: HTTPS_PROXY or HTTP_PROXY, except for
+ * loopback addresses and those in NO_PROXY. Undefined for a direct connection.
  */
 export function proxyFromEnv(server: string, env: Env): string | undefined {
   const url = new URL(server);
@@ -13,7 +13,7 @@ export function proxyFromEnv(server: string, env: Env): string | undefined {
   if (proxy === "") return undefined;
   const host = url.hostname.replace(/^\[|\]$/g, "").toLowerCase();
   const port = url.port === "" ? (url.protocol === "https:" ? "443" : "80") : url.port;
-  if (isLoopback(host) || isExcepted(host, port, env["NO_PROXY"] ?? env["no_proxy"] ?? "")) return undefined;
+  if (isLoopback(host) || isExcluded(host, port, env["NO_PROXY"] ?? env["no_proxy"] ?? "")) return undefined;
   return proxy.includes("://") ? proxy : `http://${proxy}`;
 }
 
@@ -21,7 +21,7 @@ function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));
 }
 
-function isExcepted(host: string, port: string, list: string): boolean {
+function isExcluded(host: string, port: string, list: string): boolean {
   return list
     .split(",")
     .map((word) => word.trim().toLowerCase())
@@ -35,7 +35,7 @@ function matches(host: string, port: string, word: string): boolean {
   if (isIP(word) > 0) return host === word;
   if (onlyPort !== undefined && onlyPort !== port) return false;
   const suffix = name.replace(/^\*?\.?/, "");
-  // `.example.com` means what is below it, `example.com` that and itself.
+  // `.example.com` matches its subdomains, `example.com` also itself.
   if (host === suffix) return !name.startsWith(".") && !name.startsWith("*");
   return host.endsWith(`.${suffix}`) && isIP(host) === 0;
 }

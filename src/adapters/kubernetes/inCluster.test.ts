@@ -41,7 +41,7 @@ test("without a namespace file the namespace is default", async () => {
   expect((await inClusterConnection({ env, folder })).namespace).toBe("default");
 });
 
-test("outside of a pod it says so", async () => {
+test("outside of a pod is an error with a cure", async () => {
   expect(isInCluster({})).toBe(false);
   await expect(inClusterConnection({ env: {}, folder })).rejects.toMatchObject({ code: "not-in-cluster" });
 });

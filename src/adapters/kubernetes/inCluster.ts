@@ -7,7 +7,7 @@ import type { KubeConnection } from "../kubeHttp/connection.ts";
 
 export interface InClusterOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** Where the service account is mounted. */
+  /** The folder where the service account token is mounted. */
   readonly folder?: string;
 }
 
@@ -19,8 +19,8 @@ export function isInCluster(env: Readonly<Record<string, string | undefined>> = 
 }
 
 /**
- * How a pod reaches the API of its own cluster: as its service account. The token is replaced on disk long before it
- * ends, and read again every minute.
+ * The connection of a pod to the API of its own cluster, as its service account. The token is rotated on disk long
+ * before it expires, and read again every minute.
  */
 export async function inClusterConnection(options: InClusterOptions = {}): Promise<KubeConnection> {
   const env = options.env ?? process.env;
@@ -33,7 +33,7 @@ export async function inClusterConnection(options: InClusterOptions = {}): Promi
   const host = env["KUBERNETES_SERVICE_HOST"] ?? "";
   const token = async (): Promise<string> => (await readCredentialFile(join(folder, "token"))).trim();
   const authority = await readCredentialFile(join(folder, "ca.crt"));
-  // Not every mount has it.
+  // Not every mount has a namespace file.
   const namespace = await readCredentialFile(join(folder, "namespace")).catch(() => "default");
   await token();
   const server = `https://${isIPv6(host) ? `[${host}]` : host}:${env["KUBERNETES_SERVICE_PORT"] ?? ""}`;

@@ -12,7 +12,7 @@ import {
 } from "../../../testing/adapters/scriptedServer.ts";
 import { ManualClock, settle } from "../../../testing/apiserver/manualClock.ts";
 import { KeptLog } from "../../../testing/control/keptLog.ts";
-import { MetricsBook } from "../../control/runtime/metricsBook.ts";
+import { MemoryMetrics } from "../../control/runtime/memoryMetrics.ts";
 import type { Json } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Outcome, RefusalReason } from "../../model/outcome.ts";
@@ -85,7 +85,7 @@ test("a write that waited for a free connection longer than it may leave is Fenc
   const before = Array.from({ length: 64 }, () => kube.patch(map, { type: "merge", body: {} }));
   await until(() => held.length === 64);
   let leader = true;
-  const late = kube.create(maps, object, { mayLeave: () => leader });
+  const late = kube.create(maps, object, { maySend: () => leader });
   await settle(20);
   leader = false;
   for (const answer of held) answer();
@@ -251,7 +251,7 @@ describe("what becomes of requests", () => {
   test("is counted, also of watches, and fifty that get no answer are one warning", async () => {
     const clock = new ManualClock();
     const log = new KeptLog();
-    const metrics = new MetricsBook();
+    const metrics = new MemoryMetrics();
     const server = await scriptedServer(json(200, object), json(403, status(403, "Forbidden")), json(200, object));
     const connection = { server: server.url, namespace: "default", credentials: fixedCredentials({}) };
     const requests = new RequestBook({ clock, log, metrics });
@@ -304,7 +304,7 @@ describe("a write is sent once", () => {
     expect(reason(await kube.create(maps, object))).toBe("Unknown");
   });
 
-  test("no answer in time is Unknown, and the connection is given up", async () => {
+  test("no response within the timeout is Unknown, and the connection is closed", async () => {
     const closed: string[] = [];
     const never: Answer = (response) => void response.on("close", () => closed.push("closed"));
     const { kube, server, clock } = await scene([never], {}, { requestMs: 5_000 });
@@ -363,7 +363,7 @@ describe("nothing listens", () => {
 describe("a read", () => {
   const busy = json(429, status(429, "TooManyRequests"), { "retry-after": "2" });
 
-  test("that the server asks to repeat later is repeated then", async () => {
+  test("with a Retry-After is retried then", async () => {
     const { kube, server, clock } = await scene([
       busy,
       json(503, status(503, "ServiceUnavailable"), { "retry-after": "1" }),
@@ -431,7 +431,7 @@ describe("credentials", () => {
     expect(server.requests[1]?.body).toBe(server.requests[0]?.body);
   });
 
-  test("that had to be asked for again hold a write back that may no longer leave", async () => {
+  test("that had to be reloaded hold back a write that may no longer be sent", async () => {
     const { source } = rotating("old", "new");
     const { kube, server } = await scene([onlyFor("new", json(201, object))], { credentials: source });
     let leader = true;
@@ -439,7 +439,7 @@ describe("credentials", () => {
       leader = false;
       return Array.prototype.push.apply(server.requests, sent);
     };
-    expect(reason(await kube.create(maps, object, { mayLeave: () => leader }))).toBe("Fenced");
+    expect(reason(await kube.create(maps, object, { maySend: () => leader }))).toBe("Fenced");
     expect(server.requests).toHaveLength(1);
   });
 
@@ -450,7 +450,7 @@ describe("credentials", () => {
     expect(server.requests).toHaveLength(1);
   });
 
-  test("that are refused again and again are asked for once a second", async () => {
+  test("that are rejected again and again are reloaded once a second", async () => {
     const { source, asked } = rotating("old");
     const { kube, clock } = await scene([onlyFor("new", json(201, object))], { credentials: source });
     for (let at = 0; at < 5; at++) await kube.get(map);
@@ -467,7 +467,7 @@ describe("credentials", () => {
     expect(server.requests).toHaveLength(2);
   });
 
-  test("that are old are asked for again", async () => {
+  test("that are old are reloaded", async () => {
     const { source, asked } = rotating("one", "two");
     const { kube, server, clock } = await scene([json(200, object)], { credentials: source });
     await kube.get(map);
@@ -483,7 +483,7 @@ describe("credentials", () => {
     expect(asked).toEqual([false, false]);
   });
 
-  test("are asked for once, however many calls need them", async () => {
+  test("are loaded once, however many calls need them", async () => {
     const { source, asked } = rotating("old", "new");
     const { kube } = await scene([onlyFor("new", json(200, object))], { credentials: source });
     const outcomes = await Promise.all(Array.from({ length: 10 }, () => kube.get(map)));
@@ -491,7 +491,7 @@ describe("credentials", () => {
     expect(asked).toHaveLength(2);
   });
 
-  test("that cannot be read again are used on, and the log says so", async () => {
+  test("that cannot be reloaded stay in use, with a log line", async () => {
     let asked = 0;
     const credentials: CredentialSource = async () => {
       if (asked++ > 0) throw new Error("the file is gone");
@@ -544,7 +544,7 @@ describe("a watch", () => {
       response.end(texts.join(""));
     };
 
-  test("asks for what the port promises", async () => {
+  test("sends the parameters of the options", async () => {
     const { kube, server } = await scene([lines()]);
     const told = watch(kube, { namespace: "n", labelSelector: "a=b", sendInitialEvents: true, timeoutSeconds: 300 });
     await until(() => told.ends.length > 0);
@@ -653,7 +653,7 @@ describe("a watch", () => {
     expect(told.events).toEqual([{ type: "ADDED", object }]);
   });
 
-  test("asks for new credentials when the old are refused", async () => {
+  test("loads new credentials when the old ones are rejected", async () => {
     let asked = 0;
     const credentials: CredentialSource = async () => ({ authorization: `Bearer ${asked++}` });
     const { kube, server } = await scene([json(401, status(401, "Unauthorized")), lines(line("ADDED"))], {
@@ -699,7 +699,7 @@ describe("a watch", () => {
     expect(clock.pending).toBe(0);
   });
 
-  test("whose headers do not come is given up", async () => {
+  test("without response headers is closed after the timeout", async () => {
     const { kube, server, clock } = await scene([silence], {}, { requestMs: 5_000 });
     const told = watch(kube);
     await until(() => server.requests.length === 1);
@@ -707,7 +707,7 @@ describe("a watch", () => {
     expect(told.ends).toMatchObject([{ ok: false, reason: "Unknown" }]);
   });
 
-  test("that is stopped lets go of its connection and of its timer", async () => {
+  test("that is stopped closes its connection and its timer", async () => {
     const closed: string[] = [];
     const quiet: Answer = (response) => {
       response.writeHead(200);

@@ -29,29 +29,28 @@ import { CredentialKeeper, type HeldCredentials } from "../kubeHttp/credentialKe
 import { type Answered, type Broken, type Endpoint, endpointOf, exchange } from "../kubeHttp/exchange.ts";
 import { collectionPath, listQuery, objectPath, queryText, wantsBookmarks, watchQuery } from "../kubeHttp/paths.ts";
 import { RequestBook, type RequestKind, resourceWord } from "../kubeHttp/requestBook.ts";
+import { RequestWindow } from "../kubeHttp/requestWindow.ts";
 import { WatchConnection } from "../kubeHttp/watchConnection.ts";
 
 export interface KubeHttpOptions {
-  /** The manager of the written fields, unless a call names another. */
+  /** The field manager of writes, unless a call names another. */
   readonly fieldManager: string;
   readonly userAgent?: string;
-  /** How long one attempt of a call may take; by default a minute, as long as API servers give it. */
+  /** Timeout of one attempt of a call; by default a minute, as on API servers. */
   readonly requestMs?: number;
-  /** A watch with bookmarks that is silent for this long is broken off; servers send one a minute. */
+  /** A watch with bookmarks that receives nothing for this long is closed; servers send a bookmark a minute. */
   readonly watchSilenceMs?: number;
-  /** Let the server pack large answers; default true. Unpacking costs more than it saves on one machine. */
+  /** Accept compressed responses; default true. On one machine decompression costs more than it saves. */
   readonly gzip?: boolean;
 }
 
 /** A connection to a cluster. */
 export interface KubeHttp extends KubeApi {
-  /** Ends watches without a word and breaks off calls. */
+  /** Ends watches without an end event and cancels calls. */
   close(): void;
 }
 
-/**
- * Reads that the server asks to repeat later are repeated this often, if it does not ask for more patience than that.
- */
+/** Reads with a Retry-After are retried this often, if the delay is not longer than the maximum below. */
 const repeatsMax = 3;
 const patienceMs = 5_000;
 const patienceMsMin = 100;
@@ -70,16 +69,16 @@ const patchTypes = {
 /**
  * The Kubernetes API of any cluster over HTTP.
  *
- * What matters is what is known after a failure: a request that was never sent did not happen (`Unavailable`); the
- * outcome of a request without an answer is `Unknown`. A write is sent once. Two cases are no exception: a 401 means
- * that nothing was done, so the same write is sent again with new credentials; and reads may be repeated freely.
+ * The outcome after a failure is precise: a request that was never sent did not happen (`Unavailable`); the outcome of
+ * a request without a response is `Unknown`. A write is sent once. A 401 means that nothing was done, so the same write
+ * is sent again with new credentials; reads may always be retried.
  */
 export function kubeHttp(
   connection: KubeConnection,
   ports: {
     readonly clock: Clock;
     readonly log: Log;
-    /** Counts requests and speaks of refusals; connections of one process share it. */
+    /** Counts requests and logs rejections; connections of one process share it. */
     readonly requests?: RequestBook;
   },
   options: KubeHttpOptions,
@@ -94,7 +93,7 @@ interface Request {
   readonly body?: unknown;
   readonly contentType?: string;
   readonly cancel?: Cancel | undefined;
-  readonly mayLeave?: (() => boolean) | undefined;
+  readonly maySend?: (() => boolean) | undefined;
 }
 
 class KubeOverHttp implements KubeHttp {
@@ -105,6 +104,7 @@ class KubeOverHttp implements KubeHttp {
   private readonly endpoint: Endpoint & { readonly prefix: string };
   private readonly keeper: CredentialKeeper;
   private readonly agents: Agents;
+  private readonly window: RequestWindow;
   private readonly headers: Readonly<Record<string, string | string[]>>;
   private readonly knownWarnings = new Set<string>();
   private readonly watches = new Set<Watch>();
@@ -122,6 +122,7 @@ class KubeOverHttp implements KubeHttp {
     this.endpoint = endpointOf(connection.server);
     this.keeper = new CredentialKeeper(connection.credentials, this.clock, this.log);
     this.agents = new Agents(connection);
+    this.window = new RequestWindow(this.clock);
     this.headers = {
       ...connection.headers,
       accept: "application/json",
@@ -239,8 +240,8 @@ class KubeOverHttp implements KubeHttp {
           else if (!isOpen && why !== undefined) this.requests.broke(asked, new Error(message));
           if (code === 401 && mayAskAgain) void again(held, why);
           else {
-            // The reflector says what follows from it, and an outage is reported once for all.
-            if (why !== undefined) this.log.debug({ path, why }, "a watch broke off");
+            // The reflector reports the consequences, and an outage is reported once for all requests.
+            if (why !== undefined) this.log.debug({ path, why }, "a watch ended with an error");
             end(why);
           }
         },
@@ -256,7 +257,7 @@ class KubeOverHttp implements KubeHttp {
       run().catch((error: unknown) => end(this.withoutCredentials(error)));
     this.watches.add(watch);
     void attempt(async () => {
-      // The caller holds the watch before anything is delivered to its sink.
+      // The caller has the watch before anything is delivered to its sink.
       await undefined;
       if (this.closed) end(closedRefusal);
       else connect(await this.keeper.current(), true);
@@ -266,6 +267,7 @@ class KubeOverHttp implements KubeHttp {
 
   close(): void {
     this.closed = true;
+    this.window.open();
     for (const watch of [...this.watches]) watch.stop();
     this.agents.close();
   }
@@ -274,7 +276,7 @@ class KubeOverHttp implements KubeHttp {
     return this.options.requestMs ?? requestMsDefault;
   }
 
-  /** Without bookmarks a quiet collection is silent for as long as it likes. */
+  /** Without bookmarks a watch of an unchanged collection is silent. */
   private silenceMs(options: WatchOptions): number | undefined {
     return wantsBookmarks(options) ? (this.options.watchSilenceMs ?? watchSilenceMsDefault) : undefined;
   }
@@ -284,7 +286,7 @@ class KubeOverHttp implements KubeHttp {
     return queryText({ fieldManager, dryRun: dryRun === true ? "All" : undefined, ...more });
   }
 
-  /** The server is trusted to answer with what the handle of the resource says. */
+  /** The server is trusted to respond with the type of the resource handle. */
   private async object<T extends KubeObject>(request: Request): Promise<Outcome<T>> {
     const answer = await this.json(request);
     if (!answer.ok || answer.value["kind"] === "Status" || isObject(answer.value["metadata"])) {
@@ -303,7 +305,7 @@ class KubeOverHttp implements KubeHttp {
     return refused("Unknown", `HTTP ${answer.code} with an answer that is no object`);
   }
 
-  /** Sends until there is an answer that counts. Never rejects. */
+  /** Sends until there is a final response. Never rejects. */
   private async call(request: Request): Promise<Answered | Refusal> {
     const isRead = request.method === "GET";
     let held: HeldCredentials | undefined;
@@ -312,12 +314,16 @@ class KubeOverHttp implements KubeHttp {
     for (let repeats = 0; ; ) {
       if (this.closed) return closedRefusal;
       if (request.cancel?.cancelled === true) return refused("Unavailable", "cancelled before it was sent");
-      let result: Answered | Broken;
+      const turn = await this.window.enter(request.cancel);
+      if (turn === undefined) continue;
+      let result: Answered | Broken | undefined;
       try {
         held ??= await this.keeper.current();
         result = await this.send(request, held);
       } catch (error) {
         return this.withoutCredentials(error);
+      } finally {
+        this.window.leave(turn, isOneTooMany(request, result));
       }
       if (result.kind === "broken") {
         if (isRead && result.onKeptConnection && !reconnected) {
@@ -354,12 +360,12 @@ class KubeOverHttp implements KubeHttp {
     }
   }
 
-  private send({ method, path, body, contentType, cancel, mayLeave }: Request, held: HeldCredentials) {
+  private send({ method, path, body, contentType, cancel, maySend }: Request, held: HeldCredentials) {
     const agent = this.agents.for("calls", held.credentials);
     const sent = body === undefined ? {} : { body: JSON.stringify(body) };
     const headers = this.headersFor(held, this.options.gzip !== false);
     if (body !== undefined) headers["content-type"] = contentType ?? "application/json";
-    const limits = { clock: this.clock, timeoutMs: this.requestMs, cancel, mayLeave };
+    const limits = { clock: this.clock, timeoutMs: this.requestMs, cancel, maySend };
     return exchange(this.endpoint, agent, { method, path: this.endpoint.prefix + path, headers, ...sent }, limits);
   }
 
@@ -414,21 +420,26 @@ function about(verb: RequestKind["verb"], ref: Resource): RequestKind {
   return { verb, resource: resourceWord(ref) };
 }
 
-function limitsIn({ cancel, mayLeave }: CallOptions): Pick<Request, "cancel" | "mayLeave"> {
-  return { cancel, mayLeave };
+/** Evictions are answered 429 as well, for the sake of a disruption budget. */
+function isOneTooMany({ about }: Request, result: Answered | Broken | undefined): boolean {
+  return result?.kind === "answered" && result.code === 429 && !about.resource.endsWith("/eviction");
+}
+
+function limitsIn({ cancel, maySend }: CallOptions): Pick<Request, "cancel" | "maySend"> {
+  return { cancel, maySend };
 }
 
 const closedRefusal: Refusal = refused("Unavailable", "the connection to the cluster was closed");
 
-/** Without a name the path would be that of the whole collection. */
+/** Without a name the path would be that of the collection. */
 const nameless: Refusal = refused("Invalid", "resource name may not be empty");
 
 function nothingOf(outcome: Outcome<unknown>): Outcome<undefined> {
   return outcome.ok ? succeeded(undefined) : outcome;
 }
 
-/** Items of built-in kinds do not repeat the kind that their list says. */
-/** A list, or a refusal when the answer is not of an API server: a proxy, a log-in page. */
+/** Items of built-in kinds do not repeat the kind and apiVersion of their list. */
+/** A list, or a refusal when the response does not come from an API server: a proxy, a log-in page. */
 function listIn<T extends KubeObject>(json: JsonObject): Outcome<KubeList<T>> {
   const { kind, apiVersion, metadata, items } = json;
   const objects = items ?? [];

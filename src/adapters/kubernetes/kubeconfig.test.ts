@@ -53,7 +53,7 @@ describe("the cluster of a kubeconfig", () => {
     expect((await load(config())).namespace).toBe("default");
   });
 
-  test("is the one of the context that was asked for", async () => {
+  test("is that of the given context", async () => {
     const both = {
       clusters: [
         { name: "one", cluster: { server: "https://one:6443" } },
@@ -86,14 +86,14 @@ describe("the cluster of a kubeconfig", () => {
     expect((await load(config(), { env: {} })).proxy).toBeUndefined();
   });
 
-  test("comes from the files of KUBECONFIG, of which the first to name something decides and some may miss", async () => {
+  test("comes from the files of KUBECONFIG, of which the first with an entry wins and some may be missing", async () => {
     const one = write("one", { ...config({ server: "https://first:1" }), "current-context": "" });
     const two = write("two", { ...config({ server: "https://second:2" }), "current-context": "c" });
     const env = { KUBECONFIG: [join(folder, "none"), one, two].join(":") };
     expect((await loadKubeconfig({ env })).server).toBe("https://first:1");
   });
 
-  test("comes from the home folder when nothing else is said", async () => {
+  test("comes from the home folder by default", async () => {
     const { mkdirSync } = await import("node:fs");
     mkdirSync(join(folder, ".kube"));
     write(".kube/config", config({ server: "https://home:1" }));
@@ -169,19 +169,19 @@ describe("a credential plug-in", () => {
     `console.log(JSON.stringify({ apiVersion: "${apiVersion}", kind: "ExecCredential", status: ${status} }))`;
   const exec = (more: object = {}) => ({ exec: { apiVersion, command: "./plugin.cjs", ...more } });
 
-  test("gives a token, and says for how long", async () => {
+  test("returns a token and its expiry", async () => {
     plugin(answer('{ token: "from-plugin", expirationTimestamp: "2026-01-01T01:00:00Z" }'));
     const nowMs = () => Date.UTC(2026, 0, 1);
     const found = await credentialsOf(config({}, exec()), { nowMs });
     expect(found).toEqual({ authorization: "Bearer from-plugin", goodForMs: 3_590_000 });
   });
 
-  test("gives a certificate, good until it is refused", async () => {
+  test("returns a certificate, which is used until it is rejected", async () => {
     plugin(answer('{ clientCertificateData: "CERT", clientKeyData: "KEY" }'));
     expect(await credentialsOf(config({}, exec()))).toEqual({ certificate: "CERT", key: "KEY" });
   });
 
-  test("gets its arguments, its environment and, if it asks, its cluster", async () => {
+  test("gets its arguments, its environment and, with provideClusterInfo, its cluster", async () => {
     plugin(
       answer(
         "{ token: [process.argv[2], process.env.REGION, process.env.FROM, process.env.KUBERNETES_EXEC_INFO].join() }",
@@ -218,7 +218,7 @@ describe("a credential plug-in", () => {
     expect(problem.message).toContain(words);
   });
 
-  test("that is not installed comes with the hint of the kubeconfig", async () => {
+  test("that is not installed is reported with the hint of the kubeconfig", async () => {
     const user = exec({ command: "no-such-plugin-anywhere", installHint: "install it from example.com" });
     const problem = await problemOf(credentialsOf(config({}, user)));
     expect(problem.code).toBe("credential-plugin-failed");
@@ -226,20 +226,20 @@ describe("a credential plug-in", () => {
   });
 });
 
-describe("what is wrong with a kubeconfig is said with a cure", () => {
+describe("an invalid kubeconfig is reported with a cure", () => {
   test.each<[string, string, string, object | string, object]>([
     ["a context that is not there", "context-unknown", "c", config(), { context: "other" }],
     ["no current context", "context-unknown", "--context", { ...config(), "current-context": "" }, {}],
     ["an empty file", "context-unknown", "none", "", {}],
     ["text that is no YAML", "kubeconfig-invalid", "kubectl config view", "a: [", {}],
     ["a list", "kubeconfig-invalid", "kubectl config view", "- a", {}],
-    ["clusters that are no list", "kubeconfig-invalid", "kubectl", { ...config(), clusters: {} }, {}],
+    ["clusters that are not a list", "kubeconfig-invalid", "kubectl", { ...config(), clusters: {} }, {}],
     ["a cluster without a name", "kubeconfig-invalid", "kubectl", { ...config(), clusters: [{}] }, {}],
     ["a cluster that is not there", "kubeconfig-invalid", "kubectl", { ...config(), clusters: [] }, {}],
     ["a user that is not there", "kubeconfig-invalid", "kubectl", { ...config(), users: [] }, {}],
     ["a server that is no address", "kubeconfig-invalid", "kubectl", config({ server: "ftp://a" }), {}],
     ["a cluster without a server", "kubeconfig-invalid", "kubectl", config({ server: "" }), {}],
-    ["data that is no base64", "kubeconfig-invalid", "kubectl", config({ "certificate-authority-data": "!" }), {}],
+    ["data that is not base64", "kubeconfig-invalid", "kubectl", config({ "certificate-authority-data": "!" }), {}],
     ["a certificate without its key", "kubeconfig-invalid", "kubectl", config({}, { "client-certificate": "x" }), {}],
     ["a number for a token", "kubeconfig-invalid", "kubectl", config({}, { token: 5 }), {}],
     [

@@ -25,8 +25,8 @@ export interface KubeconfigOptions {
 }
 
 /**
- * How to reach the cluster that a kubeconfig names. What is wrong with the file is a UserError; what is wrong with the
- * credentials shows when they are first asked for, because asking may run programs.
+ * The connection of a kubeconfig. A mistake in the file is a UserError; a mistake in the credentials shows on first
+ * use, because loading them may run programs.
  */
 export async function loadKubeconfig(options: KubeconfigOptions = {}): Promise<KubeConnection> {
   const env = options.env ?? process.env;
@@ -90,7 +90,7 @@ function serverOf(cluster: Entry, where: string): string {
   const text = textIn(cluster, "server", where);
   if (text === undefined)
     throw invalidKubeconfig(where, `has a cluster ${JSON.stringify(cluster.name)} without server`);
-  // Without a scheme kubectl takes http.
+  // Without a scheme kubectl uses http.
   const server = text.includes("://") ? text : `http://${text}`;
   const url = URL.canParse(server) ? new URL(server) : undefined;
   if (url === undefined || (url.protocol !== "https:" && url.protocol !== "http:")) {
@@ -113,18 +113,18 @@ async function authorityOf(cluster: Entry, where: string): Promise<string | unde
   return file === undefined ? undefined : readCredentialFile(resolve(cluster.folder, file));
 }
 
-/** Text that travels inside the file, as base64. */
+/** A field with base64-encoded text. */
 function dataIn(entry: Entry, field: string, where: string): string | undefined {
   const text = textIn(entry, field, where)?.replace(/\s+/g, "");
   if (text === undefined) return undefined;
   if (!/^[A-Za-z0-9+/]*={0,2}$/.test(text)) {
-    throw invalidKubeconfig(where, `has a ${field} of ${JSON.stringify(entry.name)} that is no base64`);
+    throw invalidKubeconfig(where, `has a ${field} of ${JSON.stringify(entry.name)} that is not base64`);
   }
   return Buffer.from(text, "base64").toString("utf8");
 }
 
-function credentialsOf(user: Entry, world: Parameters<typeof execPlugin>[2]): CredentialSource {
-  const { where } = world;
+function credentialsOf(user: Entry, context: Parameters<typeof execPlugin>[2]): CredentialSource {
+  const { where } = context;
   const { fields, folder } = user;
   const exec = fields["exec"];
   const provider = fields["auth-provider"];
@@ -150,8 +150,8 @@ function credentialsOf(user: Entry, world: Parameters<typeof execPlugin>[2]): Cr
         ? {}
         : { authorization: `Basic ${base64(basic)}` }),
   };
-  if (isObject(exec)) return both(fixed, execPlugin(user, exec, world));
-  if (isObject(provider)) return both(fixed, providerCredentials(providerConfig(user, world.cluster)));
+  if (isObject(exec)) return both(fixed, execPlugin(user, exec, context));
+  if (isObject(provider)) return both(fixed, providerCredentials(providerConfig(user, context.cluster)));
   if (certificateFile === undefined && keyFile === undefined && tokenFile === undefined) return fixedCredentials(fixed);
   return async () => ({
     ...fixed,
@@ -166,12 +166,12 @@ function credentialsOf(user: Entry, world: Parameters<typeof execPlugin>[2]): Cr
   });
 }
 
-/** A plug-in's credentials beside those that stand in the file. */
+/** Combines an exec plug-in's credentials with those of the file. */
 function both(fixed: Awaited<ReturnType<CredentialSource>>, source: CredentialSource): CredentialSource {
   return async (ask) => ({ ...fixed, ...(await source(ask)) });
 }
 
-/** As much of a kubeconfig as an auth-provider needs. */
+/** The fields of a kubeconfig that an auth-provider needs. */
 function providerConfig(user: Entry, cluster: JsonObject): JsonObject {
   const name = "this";
   return {
@@ -182,7 +182,7 @@ function providerConfig(user: Entry, cluster: JsonObject): JsonObject {
   };
 }
 
-/** Impersonation, as far as the server allows it. */
+/** Impersonation headers. */
 function impersonation(user: Entry, where: string): Pick<KubeConnection, "headers"> {
   const as = textIn(user, "as", where);
   if (as === undefined) return {};

@@ -4,7 +4,7 @@ import { partly } from "../../../testing/partly.ts";
 import { createApi } from "../../apiserver/createApi.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
 import { Controllers } from "../../control/runtime/controllers.ts";
-import { MetricsBook } from "../../control/runtime/metricsBook.ts";
+import { MemoryMetrics } from "../../control/runtime/memoryMetrics.ts";
 import { Channel } from "../../control/runtime/sources.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { builtin } from "../../model/resources.generated.ts";
@@ -29,7 +29,7 @@ async function turnsBeforeTimer(wrap: (kube: KubeApi) => KubeApi): Promise<numbe
     metadata: { name: "default" },
   });
   const controllers = new Controllers(
-    { kube, clock, random, log: new KeptLog(), metrics: new MetricsBook() },
+    { kube, clock, random, log: new KeptLog(), metrics: new MemoryMetrics() },
     { fieldManager: "test" },
   );
   const work = new Channel();
@@ -64,7 +64,7 @@ test("on a store in memory a controller with much to do starves timers, unless i
   expect(await turnsBeforeTimer(yieldingKube)).toBeLessThan(turns / 2);
 });
 
-test("calls that had to wait are made in the order in which they were asked for, and each once", async () => {
+test("waiting calls are made in order, and each once", async () => {
   const made: string[] = [];
   // Nothing else of the API is called.
   const slow = partly<KubeApi>({

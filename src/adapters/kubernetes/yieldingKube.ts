@@ -4,14 +4,14 @@ import type { KubeApi } from "../../ports/kubeApi.ts";
 const stretchMsMax = 5;
 
 /**
- * An API that answers without waiting for I/O, made to yield: after a few milliseconds of calls in one turn of the
- * event loop the next call waits for the next turn.
+ * Makes an API that answers without I/O yield: after a few milliseconds of calls in one turn of the event loop the next
+ * call waits for the next turn.
  *
  *   controllers   call, answer, call, answer, call, ...        each answer is there before anything else may run
  *   timers                                               ...   leases renewed, requests read when all is done
  *
  * A store on a disk yields at every write; a store in memory does not. With fifty thousand pods to reconcile, nodes
- * would miss their heartbeats and be marked NotReady by the very process that simulates them.
+ * would miss their heartbeats and be marked NotReady by the same process that simulates them.
  */
 export function yieldingKube(kube: KubeApi): KubeApi {
   let beganMs: number | undefined;

@@ -1,7 +1,7 @@
-/** What a failure of PostgreSQL means to the caller. */
+/** Classifies errors of PostgreSQL. */
 import type { Answer } from "../../ports/database.ts";
 
-/** The row, or the statement, is at fault: asking again with the same words gives the same answer. */
+/** The data or the statement is invalid: a retry would fail again. */
 export function isDataError(error: unknown): boolean {
   const code = codeOf(error);
   return code.startsWith("22") || code.startsWith("23");
@@ -10,7 +10,7 @@ export function isDataError(error: unknown): boolean {
 export function answerOf(error: unknown): Extract<Answer<never>, { ok: false }> {
   const code = codeOf(error);
   const why = error instanceof Error ? error.message : String(error);
-  // Classes of SQLSTATE that say no for good: syntax and rights, and broken data.
+  // SQLSTATE classes of permanent errors: syntax, permissions and invalid data.
   const refused = code.startsWith("42") || isDataError(error);
   return { ok: false, reason: refused ? "Refused" : "Unavailable", why: code === "" ? why : `${why} (${code})` };
 }
@@ -20,9 +20,9 @@ function codeOf(error: unknown): string {
   return typeof code === "string" ? code : "";
 }
 
-export async function asking<T>(ask: () => Promise<T>): Promise<Answer<T>> {
+export async function answering<T>(call: () => Promise<T>): Promise<Answer<T>> {
   try {
-    return { ok: true, value: await ask() };
+    return { ok: true, value: await call() };
   } catch (error) {
     return answerOf(error);
   }

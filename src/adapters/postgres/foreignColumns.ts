@@ -1,6 +1,6 @@
 /**
- * Columns of tables that another service made: those that are there must be of a type that the inventory can read and
- * write.
+ * Checks the columns of tables that another service created: existing columns must have a type that the inventory can
+ * read and write.
  */
 import type { Queries } from "./timedClient.ts";
 
@@ -48,7 +48,7 @@ const expected: Readonly<Record<string, Readonly<Record<string, readonly string[
   api_users: { username: texts },
 };
 
-/** Without these a table is about something else. */
+/** Columns that each table must have. */
 const keys: Readonly<Record<string, readonly string[]>> = {
   gpu_types: ["gpu_type"],
   disks: ["disk_name", "user_id"],
@@ -56,7 +56,7 @@ const keys: Readonly<Record<string, readonly string[]>> = {
   api_users: ["username"],
 };
 
-/** What does not fit, one sentence each; nothing for tables that do not exist. */
+/** The mismatches, one sentence each; tables that do not exist are skipped. */
 export async function foreignColumns(client: Queries): Promise<string[]> {
   const { rows } = await client.query<{ table: string; column: string; type: string }>(
     `select table_name as table, column_name as column, data_type as type from information_schema.columns

@@ -1,6 +1,6 @@
 /**
- * Takes the steps of the schema that the database has not seen: all of them or none, however many processes try at the
- * same time. A database whose tables do not fit is refused as it is.
+ * Applies the pending schema migrations in one transaction, safely for concurrent processes. A database with
+ * incompatible tables is refused and not changed.
  */
 import { createHash } from "node:crypto";
 import { UserError } from "../../model/userError.ts";
@@ -10,15 +10,15 @@ import type { Queries } from "./timedClient.ts";
 
 export interface Migrated {
   readonly applied: readonly string[];
-  /** Steps that something in the data stands in the way of, with what. */
+  /** Migrations that existing data blocks, with that data. */
   readonly blocked: readonly { readonly name: string; readonly by: readonly string[] }[];
 }
 
-/** Any number will do, as long as no other program means something else by it. */
+/** The key of the advisory lock; the number is arbitrary. */
 const lockKey = 727_001;
 
 export async function migrate(client: Queries, steps: readonly Migration[] = migrations): Promise<Migrated> {
-  // A role that may not change the schema finds it complete, and asks for nothing.
+  // Without pending migrations no rights to change the schema are needed.
   if ((await pending(client, steps)).length === 0) return { applied: [], blocked: [] };
   let at = "";
   try {
@@ -26,7 +26,7 @@ export async function migrate(client: Queries, steps: readonly Migration[] = mig
     await client.query("select pg_advisory_xact_lock($1)", [lockKey]);
     const unfit = await foreignColumns(client);
     if (unfit.length > 0) throw new Error(unfit.join("; "));
-    // Types are the owner's to name: only a table that is made here gets the usual ones.
+    // The default GPU types are only inserted into a table that these migrations create.
     const isOurs = !(await exists(client, "gpu_types"));
     await client.query(
       "create table if not exists muster_migrations (name text primary key, checksum text not null, applied_at timestamptz not null default now())",
@@ -53,7 +53,7 @@ export async function migrate(client: Queries, steps: readonly Migration[] = mig
   }
 }
 
-/** A person can do something about tables and rights; what ended for want of time or connection stays what it is. */
+/** Errors about tables and permissions become a UserError; time-outs and connection errors stay as they are. */
 function refusal(at: string, error: unknown): unknown {
   const {
     code = "",
@@ -65,15 +65,15 @@ function refusal(at: string, error: unknown): unknown {
   const denied = code === "42501";
   return new UserError(
     "database-schema-refused",
-    `the schema was not brought up to date, and nothing was changed: ${at}${message}${detail === undefined ? "" : ` (${detail})`}`,
+    `the schema was not migrated, and nothing was changed: ${at}${message}${detail === undefined ? "" : ` (${detail})`}`,
     denied
       ? "run `muster inventory run --once` once as the owner of the tables"
-      : "change what is named, or give Muster a database of its own; docs/inventory.md says what it expects of tables that exist",
+      : "fix the named table or column, or use a separate database for Muster; docs/inventory.md lists what existing tables must have",
     { cause: error },
   );
 }
 
-/** When all columns of the seed exist. */
+/** The migration after which all columns of the seed exist. */
 const seededAfter = "012_muster_availability";
 
 async function pending(client: Queries, steps: readonly Migration[]): Promise<Migration[]> {

@@ -1,12 +1,12 @@
 /**
- * The schema, as steps that are each taken once. Every step can also be taken over a database that an older service
- * made by hand, whose tables exist already and may lack columns that the steps use. Seeds only fill a table that the
- * steps made: a deploy must not reset live capacity, nor add types to another service's list.
+ * The schema as migrations, each applied once. Every migration also works on a database of an older service, whose
+ * tables exist already and may lack columns. Seeds only fill a table that a migration created: a deploy must not reset
+ * live capacity or add types to another service's table.
  */
 export interface Migration {
   readonly name: string;
   readonly sql: string;
-  /** Finds what blocks the step. The step waits, and is reported, until this finds nothing. */
+  /** A query for the rows that block the migration. It is reported and postponed while the query returns rows. */
   readonly blockedBy?: string;
 }
 
@@ -470,7 +470,7 @@ create trigger muster_disk_version before update on disks for each row execute f
   },
 ];
 
-/** Types that a new installation has. Rows that exist are left as they are. */
+/** The GPU types of a new installation. Existing rows are not changed. */
 export const seedSql = `
 insert into gpu_types
   (gpu_type, instance_type, max_gpus, cpus, memory_gb, total_cluster_gpus, max_per_node, multi_node_max, description)
@@ -487,9 +487,7 @@ values
   ('cpu-arm', 'c7g.8xlarge', 0, 32, 64, 0, 0, 1, 'ARM without GPUs')
 on conflict (gpu_type) do nothing`;
 
-/**
- * What the reconciler may do, and nothing else: it changes its own columns, adds disks, and deletes only old history.
- */
+/** The minimal grants of the reconciler: it changes its own columns, adds disks, and deletes only old history. */
 export function grantsFor(role: string): string {
   const name = `"${role.replaceAll('"', '""')}"`;
   return `

@@ -1,4 +1,4 @@
-/** What people and programs are shown. */
+/** Reads of the inventory for the API and the command line. */
 import type { Pool } from "pg";
 import type {
   Answer,
@@ -9,7 +9,7 @@ import type {
   InventoryReader,
   RunView,
 } from "../../ports/database.ts";
-import { asking } from "./answer.ts";
+import { answering } from "./answer.ts";
 import {
   diskColumns,
   diskRow,
@@ -34,13 +34,13 @@ export class PostgresReader implements InventoryReader {
   }
 
   availability(): Promise<Answer<AvailabilityView>> {
-    return asking(async () => {
+    return answering(async () => {
       const { rows } = await this.pool.query<Row>(
         `select ${typeColumns}, now() as read_at,
            coalesce(r.queued, 0) as queued, coalesce(r.in_use, 0) as reserved
          from gpu_types
          left join (
-           -- A reservation over several nodes has a row for each node and one for all: the parts are counted.
+           -- A reservation over several nodes has a row for each node and one for all: the rows of the nodes are counted.
            select lower(gpu_type) as type,
              sum(gpu_count) filter (where status in ('pending', 'queued')) as queued,
              sum(gpu_count) filter (where status in ('preparing', 'creating_server', 'active')) as in_use
@@ -68,7 +68,7 @@ export class PostgresReader implements InventoryReader {
   }
 
   disks(filter: { user?: string; deleted?: boolean }): Promise<Answer<readonly DiskView[]>> {
-    return asking(async () => {
+    return answering(async () => {
       const { rows } = await this.pool.query<Row>(
         `select ${diskColumns}, created_at, last_used, disk_size, delete_date::text,
            array(select e.reason from drift_events e where e.action = 'reported' and e.closed_at is null
@@ -90,7 +90,7 @@ export class PostgresReader implements InventoryReader {
   }
 
   runs(limit: number): Promise<Answer<readonly RunView[]>> {
-    return asking(async () => {
+    return answering(async () => {
       const { rows } = await this.pool.query<Row>(
         `select ${runColumns} from reconcile_runs order by started_at desc limit $1`,
         [limit],
@@ -100,7 +100,7 @@ export class PostgresReader implements InventoryReader {
   }
 
   run(runId: string): Promise<Answer<RunView | undefined>> {
-    return asking(async () => {
+    return answering(async () => {
       const { rows } = await this.pool.query<Row>(`select ${runColumns} from reconcile_runs where run_id::text = $1`, [
         runId,
       ]);
@@ -109,7 +109,7 @@ export class PostgresReader implements InventoryReader {
   }
 
   drift({ entity, entityId, runId, open, limit }: DriftFilter): Promise<Answer<readonly DriftView[]>> {
-    return asking(async () => {
+    return answering(async () => {
       const { rows } = await this.pool.query<Row>(
         `select id, run_id::text, at, closed_at, entity, entity_id, field, old, new, action, reason from drift_events
          where ($1::text is null or entity = $1) and ($2::text is null or entity_id = $2)
@@ -130,7 +130,7 @@ export class PostgresReader implements InventoryReader {
   }
 
   private setPaused(paused: boolean, by: string, reason: string): Promise<Answer<undefined>> {
-    return asking(async () => {
+    return answering(async () => {
       await this.pool.query(
         `update reconcile_control set paused = $1, paused_by = $2, paused_reason = $3, paused_at = now()
          where id = 1 and (not paused or not $1)`,
@@ -141,7 +141,7 @@ export class PostgresReader implements InventoryReader {
   }
 
   paused(): Promise<Answer<{ by: string; reason: string; sinceMs: number } | undefined>> {
-    return asking(async () => {
+    return answering(async () => {
       const { rows } = await this.pool.query<Row>("select * from reconcile_control where id = 1");
       const row = rows[0];
       if (row === undefined || row["paused"] !== true) return undefined;

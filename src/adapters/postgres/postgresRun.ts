@@ -1,7 +1,7 @@
 /**
- * One run's writes. One connection holds the lock for the whole run and does all the writing, so the lock cannot be
- * lost without the writes being lost with it; and every transaction checks the fence first, under a lock of its own, so
- * a run that was taken for dead cannot overwrite its successor.
+ * The writes of one run. One connection holds the lock and makes all writes, so a run that loses the lock cannot write.
+ * Every transaction also checks the fence under a row lock, so a run that was considered dead cannot overwrite its
+ * successor.
  */
 import type { DriftEvent } from "../../model/inventory/rows.ts";
 import type { DiskWrite, SnapshotBase, TypeWrite, WriteOutcome } from "../../model/inventory/writes.ts";
@@ -15,12 +15,12 @@ import type {
   TypesWritten,
   VolumesReading,
 } from "../../ports/database.ts";
-import { answerOf, asking, isDataError } from "./answer.ts";
+import { answering, answerOf, isDataError } from "./answer.ts";
 import { readDisks, readTypes } from "./reads.ts";
 import type { Queries, TimedClient } from "./timedClient.ts";
 
 export const inventoryLock = 987_654_321;
-/** So many runs stay in the history, however old they are. */
+/** The newest runs that are kept, however old they are. */
 const keptRuns = 1_000;
 const prunedAtOnce = 5_000;
 
@@ -31,8 +31,8 @@ interface Begun {
   readonly historyDays?: number;
 }
 
-/** Lends another connection for a moment. */
-export type Beside = <T>(use: (client: Queries) => Promise<T>) => Promise<T>;
+/** Runs a function with another connection of the pool. */
+export type WithOtherClient = <T>(use: (client: Queries) => Promise<T>) => Promise<T>;
 
 /** A newer run has taken the fence. */
 class Fenced extends Error {}
@@ -41,31 +41,31 @@ export class PostgresRun implements InventoryRun {
   readonly runId: string;
   readonly fence: number;
   private readonly client: TimedClient;
-  private readonly beside: Beside;
+  private readonly withOtherClient: WithOtherClient;
   private readonly updatedBy: string;
   private readonly historyDays: number | undefined;
   private released = false;
   private last: Promise<unknown> = Promise.resolve();
 
-  constructor(client: TimedClient, begun: Begun, beside: Beside) {
+  constructor(client: TimedClient, begun: Begun, withOtherClient: WithOtherClient) {
     this.client = client;
     this.historyDays = begun.historyDays;
-    this.beside = beside;
+    this.withOtherClient = withOtherClient;
     this.runId = begun.runId;
     this.fence = begun.fence;
     this.updatedBy = begun.updatedBy;
   }
 
   types(): Promise<Answer<TypesRead>> {
-    return this.ask(() => readTypes(this.client));
+    return this.query(() => readTypes(this.client));
   }
 
   disks(): Promise<Answer<DisksRead>> {
-    return this.ask(() => readDisks(this.client));
+    return this.query(() => readDisks(this.client));
   }
 
   recordReading({ volumes, identity }: VolumesReading): Promise<Answer<undefined>> {
-    return this.ask(async () => {
+    return this.query(async () => {
       await this.client.query(
         `update reconcile_runs set aws_account = $2, aws_region = $3, counters = jsonb_build_object('volumes_read', $4::int)
          where run_id = $1`,
@@ -131,7 +131,7 @@ export class PostgresRun implements InventoryRun {
   async writeDisks(writes: readonly DiskWrite[]): Promise<Answer<readonly WriteOutcome[]>> {
     if (writes.length === 0) return { ok: true, value: [] };
     const answer = await this.transaction(() => this.writeBatch(writes));
-    // One row of the batch is at fault: halves find it, and everything else is written.
+    // One row of the batch is invalid: the batch is halved until that row is found, and all others are written.
     if (answer.ok || answer.reason !== "Refused") return answer;
     if (writes.length === 1) {
       const [write] = writes;
@@ -295,18 +295,18 @@ export class PostgresRun implements InventoryRun {
       );
       return undefined;
     };
-    // A run that lost its fence, or its connection, may still say how it ended: the row is its own.
-    return this.inTurn(async () => {
-      const answer = await this.askNow(() => write(this.client));
+    // A run that lost its fence or its connection may still record its result, because the row is its own.
+    return this.serialize(async () => {
+      const answer = await this.queryNow(() => write(this.client));
       // A role without the right to delete keeps the history.
-      if (answer.ok) await this.askNow(() => this.prune());
-      return answer.ok || this.client.broken === undefined ? answer : asking(() => this.beside(write));
+      if (answer.ok) await this.queryNow(() => this.prune());
+      return answer.ok || this.client.broken === undefined ? answer : answering(() => this.withOtherClient(write));
     });
   }
 
   /**
-   * Deletes old history, a piece at a time. What is still in use stays however old it is: the newest runs, the last
-   * whose disks were reconciled completely (the next is compared with it), and reports that still hold.
+   * Deletes old history in batches. These are kept, however old: the newest runs, the last run whose disks were
+   * reconciled completely (the next run is compared with it), and open reports.
    */
   private async prune(): Promise<void> {
     if (this.historyDays === undefined) return;
@@ -348,20 +348,20 @@ export class PostgresRun implements InventoryRun {
     );
   }
 
-  /** Both phases of a run share the connection: one has it at a time, or their transactions would mingle. */
-  private inTurn<T>(run: () => Promise<T>): Promise<T> {
-    const turn = this.last.then(run);
-    this.last = turn.catch(() => {});
-    return turn;
+  /** Both phases of a run share the connection, so their transactions run one after the other. */
+  private serialize<T>(run: () => Promise<T>): Promise<T> {
+    const queued = this.last.then(run);
+    this.last = queued.catch(() => {});
+    return queued;
   }
 
-  private ask<T>(run: () => Promise<T>): Promise<Answer<T>> {
-    return this.inTurn(() => this.askNow(run));
+  private query<T>(run: () => Promise<T>): Promise<Answer<T>> {
+    return this.serialize(() => this.queryNow(run));
   }
 
-  private async askNow<T>(run: () => Promise<T>): Promise<Answer<T>> {
+  private async queryNow<T>(run: () => Promise<T>): Promise<Answer<T>> {
     try {
-      await this.client.arm();
+      await this.client.setTimeouts();
       return { ok: true, value: await run() };
     } catch (error) {
       return answerOf(error);
@@ -369,15 +369,15 @@ export class PostgresRun implements InventoryRun {
   }
 
   private transaction<T>(run: () => Promise<T>): Promise<Answer<T>> {
-    return this.inTurn(() => this.transactNow(run));
+    return this.serialize(() => this.transactNow(run));
   }
 
   private async transactNow<T>(run: () => Promise<T>): Promise<Answer<T>> {
-    if (this.released) return { ok: false, reason: "Fenced", why: "the run has given its lock back" };
+    if (this.released) return { ok: false, reason: "Fenced", why: "the run has released its lock" };
     try {
-      await this.client.arm();
+      await this.client.setTimeouts();
       await this.client.query("begin");
-      // A share of the row's lock: the next run cannot raise the fence before this transaction has ended.
+      // A share lock on the row: the next run cannot increment the fence before this transaction ends.
       const { rows } = await this.client.query<{ fence: string }>(
         "select fence from reconcile_control where id = 1 for share",
       );

@@ -1,4 +1,6 @@
-/** What decisions are made from. Rows and their versions are of one statement; the database's clock comes with them. */
+/**
+ * The reads that decisions are made from. Rows and their versions are read in one statement, with the database's clock.
+ */
 import { liveReservationStatuses } from "../../model/inventory/rows.ts";
 import type { DisksRead, SnapshotMemory, TypesRead } from "../../ports/database.ts";
 import { diskColumns, diskRow, msOf, type Row, reservationRow, text, typeColumns, typeRow } from "./rows.ts";
@@ -10,7 +12,7 @@ export async function readTypes(client: Queries): Promise<TypesRead> {
 }
 
 export async function readDisks(client: Queries): Promise<DisksRead> {
-  // The clock first: nothing that is read after it can be older than it says.
+  // The clock is read first, so that no row is older than it.
   const nowMs = await clock(client);
   const { rows } = await client.query<Row>(`select ${diskColumns} from disks`);
   const reservations = await liveReservations(client);

@@ -1,4 +1,4 @@
-/** Rows of PostgreSQL as the model knows them. Times are cut to milliseconds, which is what the cloud gives. */
+/** Converts rows of PostgreSQL to the model's types. Times are truncated to milliseconds, like those of the cloud. */
 import type { AvailabilityNumbers, DiskRow, GpuTypeRow, ReservationRow } from "../../model/inventory/rows.ts";
 import type { DriftView, RunView } from "../../ports/database.ts";
 

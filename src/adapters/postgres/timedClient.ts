@@ -1,20 +1,20 @@
 /**
- * A connection whose statements are bound by what is left of the run's time. The server is asked to give up first
- * (statement_timeout, lock_timeout), which leaves the connection usable; where it does not answer at all, the wait
- * ends here, and the connection is closed.
+ * A connection whose statements are limited by the remaining time of the run. The server's statement_timeout and
+ * lock_timeout come first, which leaves the connection usable; if the server does not answer at all, the client times
+ * out and closes the connection.
  */
 
 import type { PoolClient, QueryResult, QueryResultRow } from "pg";
 import type { TimeLeft } from "../../ports/database.ts";
 
-/** As much of a connection as reads and writes need. */
+/** The methods of a connection that reads and writes need. */
 export interface Queries {
   query<R extends QueryResultRow = QueryResultRow>(text: string, values?: unknown[]): Promise<QueryResult<R>>;
 }
 
-/** A statement that is sent may take this long, however little is left: what ends a run is written after its time. */
+/** The minimum time-out of a statement: the result of a run is written after its deadline. */
 const leastMs = 1_000;
-/** How much longer than the server we wait for its word that it gave up. */
+/** How much longer than the server's time-out the client waits. */
 const graceMs = 500;
 
 export const unlimited: TimeLeft = () => undefined;
@@ -23,7 +23,7 @@ export class TimedClient implements Queries {
   private readonly client: PoolClient;
   private readonly timeLeft: TimeLeft;
   private failed: Error | undefined;
-  private armed = false;
+  private hasTimeouts = false;
 
   constructor(client: PoolClient, timeLeft: TimeLeft) {
     this.client = client;
@@ -38,16 +38,16 @@ export class TimedClient implements Queries {
     return this.failed;
   }
 
-  /** The connection is not to be used again. */
+  /** Marks the connection as broken. */
   fail(error: unknown): void {
     this.failed ??= error instanceof Error ? error : new Error(String(error));
   }
 
-  /** Sets how long the next statements may take. A shorter limit of the role or the database stays. */
-  async arm(): Promise<void> {
+  /** Sets the server's time-outs for the next statements. A shorter limit of the role or the database stays. */
+  async setTimeouts(): Promise<void> {
     const left = this.left();
     if (left === undefined) return;
-    this.armed = true;
+    this.hasTimeouts = true;
     await this.query(
       `select set_config(name, case when reset_val::bigint between 1 and $1::bigint then reset_val else $1::text end, false)
        from pg_settings where name in ('statement_timeout', 'lock_timeout')`,
@@ -55,8 +55,8 @@ export class TimedClient implements Queries {
     );
   }
 
-  /** Fails where the server does not answer within so many milliseconds. */
-  async signOfLife(withinMs: number): Promise<void> {
+  /** Fails if the server does not answer within `withinMs`. */
+  async healthCheck(withinMs: number): Promise<void> {
     await this.send("select 1", undefined, Math.min(withinMs, this.left() ?? withinMs));
   }
 
@@ -84,10 +84,11 @@ export class TimedClient implements Queries {
     }
   }
 
-  /** Back to the pool, with the limits that it had; a broken connection is closed. */
+  /** Returns the connection to the pool with its original time-outs; a broken connection is closed. */
   async release(): Promise<void> {
     try {
-      if (this.failed === undefined && this.armed) await this.query("reset statement_timeout; reset lock_timeout");
+      if (this.failed === undefined && this.hasTimeouts)
+        await this.query("reset statement_timeout; reset lock_timeout");
     } catch (error) {
       this.fail(error);
     }
@@ -101,7 +102,10 @@ export class TimedClient implements Queries {
   }
 }
 
-/** A connection of the pool, if one is free in time. One that comes later is returned. */
+/**
+ * A connection of the pool, or an error when none is free in time. A connection that arrives later is returned to the
+ * pool.
+ */
 export async function connectWithin(connect: () => Promise<PoolClient>, timeLeft: TimeLeft): Promise<PoolClient> {
   const left = timeLeft();
   if (left === undefined) return connect();

@@ -1,6 +1,6 @@
 /**
- * A disk in memory for tests of crashes: it counts its steps, stops or fails at a chosen one, and then shows what a
- * killed process or a power cut would have left behind. Real code never uses it.
+ * A disk in memory for crash tests: it counts its operations, stops or fails at a chosen one, and then has the content
+ * that a killed process or a power failure would have left. Production code never uses it.
  */
 import { basename } from "node:path";
 import type { Disk, DiskFile } from "./disk.ts";
@@ -8,18 +8,18 @@ import type { Disk, DiskFile } from "./disk.ts";
 export class DiskStopped extends Error {}
 
 export interface Trouble {
-  /** Steps before it are untouched; counted from 0. */
+  /** The operation to stop or fail at, counted from 0. */
   step: number;
-  /** `stop`: the process ends here. Otherwise the error code of this one step; later steps work again. */
+  /** `stop`: the process ends here. Otherwise the error code of this one operation; later ones work again. */
   kind: "stop" | "EIO" | "ENOSPC";
-  /** How much of a write got through, 0 to 1. */
+  /** The fraction of a write that was done, 0 to 1. */
   part: number;
 }
 
 interface Inode {
-  /** What the running system sees. */
+  /** The content as the running system sees it. */
   live: Buffer;
-  /** What is on the platter. */
+  /** The durable content. */
   durable: Buffer;
 }
 
@@ -30,10 +30,11 @@ const sectorBytes = 512;
 export class CrashDisk implements Disk {
   readonly #live = new Map<string, Inode>();
   readonly #durableNames = new Map<string, Inode>();
-  /** Changes of names since the directory was synced, in order. */
+  /** Changes of names since the directory was last synced, in order. */
   #unsyncedNames: NameChange[] = [];
   readonly #trouble: Trouble | undefined;
   isStopped = false;
+  isReadOnly = false;
   steps = 0;
 
   constructor(files: ReadonlyMap<string, Buffer> = new Map(), trouble?: Trouble) {
@@ -50,7 +51,7 @@ export class CrashDisk implements Disk {
     return new Map([...this.#live].map(([name, inode]) => [name, Buffer.from(inode.live)]));
   }
 
-  /** The files after the power came back. `below` draws whole numbers below its argument and decides what was lost. */
+  /** The files after a power failure. `below` draws integers below its argument and decides what was lost. */
   afterPowerCut(below: (bound: number) => number): Map<string, Buffer> {
     const names = new Map(this.#durableNames);
     const survived = below(this.#unsyncedNames.length + 1);
@@ -105,6 +106,10 @@ export class CrashDisk implements Disk {
     this.#unsyncedNames = [];
   }
 
+  async checkWritable(): Promise<void> {
+    if (this.isReadOnly) throw coded("EROFS");
+  }
+
   lock(): () => void {
     return () => {};
   }
@@ -131,6 +136,7 @@ export class CrashDisk implements Disk {
         await this.#step();
         inode.durable = Buffer.from(inode.live);
       },
+      isAt: async (path) => this.#live.get(basename(path)) === inode,
       close: async () => {},
     };
   }
@@ -156,7 +162,7 @@ function writeInto(inode: Inode, bytes: Uint8Array, position: number): void {
   inode.live = grown;
 }
 
-/** Each sector that differs is the old or the new one; what lies behind the old end reads as zeros when it was lost. */
+/** Each sector that differs is the old or the new one; a lost sector beyond the old end is zeros. */
 function mixSectors(inode: Inode, below: (bound: number) => number): Buffer {
   const { live, durable } = inode;
   if (live.equals(durable)) return Buffer.from(live);

@@ -39,7 +39,7 @@ describe("the lock of a data directory", () => {
     lockDirectory(directory)();
   });
 
-  test("is not taken away by a late release", () => {
+  test("is not removed by a late release", () => {
     const release = lockDirectory(directory);
     writeFileSync(join(directory, "lock"), "another process's by now");
     release();

@@ -1,6 +1,7 @@
 /**
- * Keeps two processes out of one data directory. Node has no flock, so the lock is a file that names its holder by
- * process id, start time and boot: a process that is gone, a zombie, or another process with the same id holds nothing.
+ * Prevents two processes from opening one data directory. Node has no flock, so the lock is a file that names its
+ * holder by process id, start time and boot id: an exited process, a zombie, or another process with the same id holds
+ * no lock.
  */
 import * as fs from "node:fs";
 import { join } from "node:path";
@@ -13,11 +14,18 @@ interface Holder {
   boot: string;
 }
 
+/** The id of the process that has the directory open; undefined when none has. */
+export function lockHolder(directory: string): number | undefined {
+  const found = readIfThere(join(directory, "lock"));
+  const holder = found === undefined ? undefined : parseHolder(found);
+  return holder !== undefined && isAlive(holder) ? holder.pid : undefined;
+}
+
 /** Takes the lock or throws; the returned function releases it. */
 export function lockDirectory(directory: string): () => void {
   const path = join(directory, "lock");
   const text = JSON.stringify(holderNow());
-  // Written beside and linked into place, so that a reader never sees a half-written lock.
+  // Written to a temporary file and linked into place, so that a reader never sees a partial lock.
   const draft = join(directory, `lock.${process.pid}.${drafts++}`);
   fs.writeFileSync(draft, text, { mode: 0o600 });
   try {
@@ -42,7 +50,7 @@ export function lockDirectory(directory: string): () => void {
     }
     throw new UserError(
       "store-locked",
-      `the lock ${path} keeps changing hands: other processes are starting on the same data directory`,
+      `the lock ${path} is contended: other processes are starting on the same data directory`,
       "start one process per data directory",
     );
   } finally {
@@ -50,16 +58,16 @@ export function lockDirectory(directory: string): () => void {
   }
 }
 
-// Distinguishes attempts of one process; never read for anything else.
+// Distinguishes attempts of one process; not used otherwise.
 let drafts = 0;
 
-// Two starters may both find the stale lock:
+// Two processes may both find the stale lock:
 //
 //   A  reads stale lock                    B  reads stale lock
 //   A  removes it, links its own
 //                                          B  removes "it": A's live lock
 //
-// So the file is moved aside first and read there; if it is not the stale one, it is put back.
+// So the file is renamed first and read then; if it is not the stale one, it is put back.
 function removeStale(path: string, stale: string, aside: string): void {
   try {
     fs.renameSync(path, aside);
@@ -94,14 +102,14 @@ function isAlive(holder: Holder): boolean {
   }
   const stat = processStat(holder.pid);
   if (stat === undefined) return holder.started === "";
-  // A zombie has closed its files and only waits for its parent to notice.
+  // A zombie has closed its files and only waits to be reaped.
   return stat.state !== "Z" && stat.state !== "X" && stat.started === holder.started;
 }
 
 function processStat(pid: number): { state: string; started: string } | undefined {
   const text = readIfThere(`/proc/${pid}/stat`);
   if (text === undefined) return undefined;
-  // The second field is the command in parentheses and may itself hold spaces and parentheses.
+  // The second field is the command in parentheses and may itself contain spaces and parentheses.
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
   const state = fields[0];
   const started = fields[19];

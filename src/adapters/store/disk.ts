@@ -1,18 +1,20 @@
 /**
- * The few things the file store asks of a file system, each named after what it promises about a crash. Tests put a
- * disk behind it that stops at any step and forgets whatever was not synced.
+ * The file system operations of the file store, each documented by what it guarantees after a crash. Tests use a disk
+ * that stops at any operation and loses what was not synced.
  */
 export interface Disk {
-  /** Makes the directory (and its parents) and sees to it that it survives a power cut. */
+  /** Creates the directory (and its parents) durably. */
   makeDirectory(directory: string): Promise<void>;
   list(directory: string): Promise<string[]>;
   /** Opens for reading and writing; `create` truncates or creates. */
   open(path: string, mode: "existing" | "create"): Promise<DiskFile>;
   rename(from: string, to: string): Promise<void>;
   remove(path: string): Promise<void>;
-  /** After it, the names in the directory survive a power cut. */
+  /** After it, the names in the directory survive a power failure. */
   syncDirectory(directory: string): Promise<void>;
-  /** Refuses when another live process holds the directory. The returned function gives it back. */
+  /** Throws when this process can no longer create and remove files in the directory. */
+  checkWritable(directory: string): Promise<void>;
+  /** Throws when another live process holds the directory. The returned function releases it. */
   lock(directory: string): () => void;
 }
 
@@ -20,10 +22,12 @@ export interface DiskFile {
   size(): Promise<number>;
   /** Fills the buffer from the position; returns the bytes read, fewer only at the end of the file. */
   read(into: Uint8Array, position: number): Promise<number>;
-  /** Writes all of it or throws; after a throw any part may have been written. */
+  /** Writes all bytes or throws; after a throw some may have been written. */
   write(bytes: Uint8Array, position: number): Promise<void>;
   truncate(size: number): Promise<void>;
-  /** After it, the content and the size survive a power cut. */
+  /** After it, the content and the size survive a power failure. */
   sync(): Promise<void>;
+  /** Whether the path still leads to this file: it may have been removed, moved or replaced meanwhile. */
+  isAt(path: string): Promise<boolean>;
   close(): Promise<void>;
 }

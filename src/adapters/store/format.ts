@@ -1,13 +1,13 @@
 /**
- * The bytes of log segments and snapshots: a file header, then frames. One frame is one commit (or one slice of a
- * snapshot) and is valid as a whole or not at all. All numbers are little-endian.
+ * The format of log segments and snapshots: a file header, then frames. One frame is one commit (or one slice of a
+ * snapshot) and is valid completely or not at all. All numbers are little-endian.
  *
  *   file header (40):   magic 8 | version u32 | 0 u32 | base revision u64 | sequence u64 | 0 u32 | crc u32
  *   frame header (24):  marker 4 | length u32 | synced u48 | kind u16 | payload crc u32 | sum of bytes 4..19 u32
  *   payload of changes: ( head length u32 | body length u32 | head as JSON | body )*
  *
- * `synced` is how far the file was known to be on the disk when the frame was written. It tells a hole in a batch
- * that was never acknowledged (a power cut may persist later pages first) from damage to data that was.
+ * `synced` is how far the file was known to be durable when the frame was written. It distinguishes a hole in a batch
+ * that was never acknowledged (a power failure may persist later pages first) from damage to acknowledged data.
  */
 import { crc32 } from "node:zlib";
 import type { SideRecord, StoredChange } from "../../ports/store.ts";
@@ -16,7 +16,7 @@ export const fileHeaderBytes = 40;
 export const frameHeaderBytes = 24;
 export const formatVersion = 1;
 
-/** 0xF5 and 0xF8 occur in no UTF-8 text, so the marker is found nowhere inside heads and bodies. */
+/** 0xF5 and 0xF8 do not occur in UTF-8, so the marker cannot occur inside heads and bodies. */
 export const frameMarker = Buffer.from([0xf5, 0x4d, 0x46, 0xf8]);
 const markerU32 = frameMarker.readUInt32LE(0);
 
@@ -43,7 +43,7 @@ export function encodeFileHeader(type: FileType, header: FileHeader): Buffer {
   return bytes;
 }
 
-/** The header, or what is wrong with it. */
+/** The header, or the error. */
 export function decodeFileHeader(type: FileType, bytes: Buffer): FileHeader | "damaged" | "other version" {
   if (bytes.byteLength < fileHeaderBytes || bytes.toString("latin1", 0, 8) !== magics[type]) return "damaged";
   if (bytes.readUInt32LE(36) !== crc32(bytes.subarray(0, 36))) return "damaged";
@@ -58,7 +58,7 @@ export interface FrameHeader {
   payloadCrc: number;
 }
 
-/** Completes a frame whose payload already stands behind the room left for its header. */
+/** Completes a frame: writes the header into the room before its payload. */
 export function sealFrame(bytes: Buffer, start: number, end: number, kind: number, synced: number): void {
   const payload = start + frameHeaderBytes;
   bytes.writeUInt32LE(markerU32, start);
@@ -70,7 +70,7 @@ export function sealFrame(bytes: Buffer, start: number, end: number, kind: numbe
 }
 
 /**
- * Every step is reversible, so no change within one word goes unseen. A call into zlib for 16 bytes costs five times
+ * Every step is reversible, so any change within one word is detected. A call into zlib for 16 bytes costs five times
  * this.
  */
 function headerSum(bytes: Buffer, start: number): number {
@@ -86,7 +86,7 @@ export function hasMarker(bytes: Buffer, start: number): boolean {
   return bytes.readUInt32LE(start) === markerU32;
 }
 
-/** The header if its checksum holds; the marker is the caller's to check. Needs 24 bytes behind `start`. */
+/** The header if its checksum is valid; the caller checks the marker. Needs 24 bytes after `start`. */
 export function decodeFrameHeader(bytes: Buffer, start: number): FrameHeader | undefined {
   if (bytes.readUInt32LE(start + 20) !== headerSum(bytes, start)) return undefined;
   return {
@@ -116,7 +116,7 @@ export class FrameBuffer {
 
   putChange(change: StoredChange): void {
     const { key, side, body } = change;
-    // One JSON array is read back with one parse; fields of its own for every string would cost five times that.
+    // One JSON array needs one parse; separate fields for every string would cost five times that.
     const head = JSON.stringify(
       side === null
         ? [change.revision, key.resource, key.namespace, key.name]
@@ -136,8 +136,8 @@ export class FrameBuffer {
 }
 
 /**
- * Reads the changes of a payload. The bodies are copied out of the file buffer into small slabs: views into the
- * buffer would let one surviving object hold megabytes of overwritten ones.
+ * Reads the changes of a payload. The bodies are copied from the file buffer into small slabs: with views into the
+ * buffer, one surviving object would keep megabytes of overwritten ones in memory.
  */
 export class ChangeReader {
   readonly #names = new Map<string, string>();
@@ -145,8 +145,8 @@ export class ChangeReader {
   #slabUsed = 0;
 
   /**
-   * Calls back for every change; throws when a payload with a good checksum does not hold changes (a bug of the
-   * writer).
+   * Calls back for every change; throws when a payload with a valid checksum has no valid changes, which is a defect of
+   * the writer.
    */
   read(bytes: Buffer, start: number, end: number, each: (change: StoredChange) => void): void {
     let at = start;
@@ -174,7 +174,7 @@ export class ChangeReader {
         each({ revision: head[0], key, side, body: this.#copy(bytes, headEnd, at) });
       }
     }
-    if (at !== end) throw new Error(`a change ends ${at - end} bytes behind its frame`);
+    if (at !== end) throw new Error(`a change ends ${at - end} bytes after the end of its frame`);
   }
 
   #intern(name: string): string {

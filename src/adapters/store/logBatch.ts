@@ -1,16 +1,16 @@
 import type { StoredChange } from "../../ports/store.ts";
 import { FrameBuffer, frameHeaderBytes, frameKind, sealFrame } from "./format.ts";
 
-/** Commits that reach the disk by one write and one sync. */
+/** Commits that become durable by one write and one sync. */
 export class LogBatch {
   readonly #frames: FrameBuffer;
   /** Start of each frame, then of the next. */
   readonly #starts: number[] = [0];
   #done: PromiseWithResolvers | undefined;
-  /** Called when the batch is written and the segment shall end behind it. */
+  /** Called when the batch is written and the segment ends after it. */
   rotation: { resolve(): void; reject(error: unknown): void } | undefined;
 
-  /** Highest revision in it. */
+  /** The highest revision in the batch. */
   lastRevision = 0;
 
   constructor(frames = new FrameBuffer(64 << 10)) {
@@ -22,7 +22,7 @@ export class LogBatch {
     return this.#starts.length === 1;
   }
 
-  /** One commit: one frame, so all of it or nothing is found after a crash. */
+  /** One commit is one frame, so that all of it or nothing is found after a crash. */
   add(changes: readonly StoredChange[]): void {
     const frames = this.#frames;
     const start = frames.used;
@@ -38,7 +38,7 @@ export class LogBatch {
     this.lastRevision = changes.at(-1)?.revision ?? this.lastRevision;
   }
 
-  /** Checksums are made here, when it is known how far the file is on the disk. */
+  /** Checksums are computed here, when it is known how far the file is durable. */
   seal(synced: number): Uint8Array {
     const { bytes, used } = this.#frames;
     for (let i = 1; i < this.#starts.length; i++) {
@@ -47,7 +47,7 @@ export class LogBatch {
     return bytes.subarray(0, used);
   }
 
-  /** Made only for a caller that awaits it: an unhandled rejection would end the process. */
+  /** Created only for a caller that awaits it: an unhandled rejection would end the process. */
   whenDone(): Promise<void> {
     this.#done ??= withResolvers();
     return this.#done.promise;
@@ -62,7 +62,7 @@ export class LogBatch {
     this.rotation?.reject(error);
   }
 
-  /** The buffer, for the next batch; undefined when it grew too large to be kept. */
+  /** The buffer, to be reused by the next batch; undefined when it grew too large to keep. */
   reusable(): FrameBuffer | undefined {
     return this.#frames.bytes.byteLength <= 4 << 20 ? this.#frames : undefined;
   }

@@ -8,6 +8,8 @@ const closeFd = promisify(fs.close);
 const ftruncate = promisify(fs.ftruncate);
 const fdatasync = promisify(fs.fdatasync);
 const fsync = promisify(fs.fsync);
+const fstat = promisify(fs.fstat);
+const stat = promisify(fs.stat);
 
 /** The file system of this machine. */
 export function nodeDisk(): Disk {
@@ -15,7 +17,7 @@ export function nodeDisk(): Disk {
     async makeDirectory(directory) {
       const made = await fs.promises.mkdir(directory, { recursive: true, mode: 0o700 });
       if (made === undefined) return;
-      // `made` is the first directory that was missing: every name from there down has to reach the disk.
+      // `made` is the first directory that was missing: every name from there down has to be synced.
       const first = dirname(resolve(made));
       for (let at = resolve(directory); at !== first; at = dirname(at)) await syncDirectory(dirname(at));
     },
@@ -27,6 +29,7 @@ export function nodeDisk(): Disk {
     rename: (from, to) => fs.promises.rename(from, to),
     remove: (path) => fs.promises.unlink(path),
     syncDirectory,
+    checkWritable: (directory) => fs.promises.access(directory, fs.constants.W_OK | fs.constants.X_OK),
     lock: lockDirectory,
   };
 }
@@ -43,7 +46,7 @@ async function syncDirectory(directory: string): Promise<void> {
 // Plain descriptors instead of FileHandle: half the cost per call, and a write is the hot path of every request.
 function nodeFile(fd: number): DiskFile {
   return {
-    size: async () => (await promisify(fs.fstat)(fd)).size,
+    size: async () => (await fstat(fd)).size,
     async read(into, position) {
       let done = 0;
       while (done < into.byteLength) {
@@ -55,12 +58,16 @@ function nodeFile(fd: number): DiskFile {
     },
     async write(bytes, position) {
       let done = 0;
-      // A short write is legal (a signal, a disk that is filling up); the next write then gets the real error.
+      // A short write is legal (a signal, a disk that is filling up); the next write then gets the actual error.
       while (done < bytes.byteLength) done += await writeOnce(fd, bytes, done, position + done);
     },
     truncate: (size) => ftruncate(fd, size),
     // fdatasync writes the size too when it changed; only times are left out.
     sync: () => fdatasync(fd),
+    async isAt(path) {
+      const [own, named] = await Promise.all([fstat(fd), stat(path).catch(() => undefined)]);
+      return own.ino === named?.ino && own.dev === named.dev;
+    },
     close: () => closeFd(fd),
   };
 }

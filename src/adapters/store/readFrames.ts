@@ -1,6 +1,6 @@
 /**
- * Reads a file of frames until the first one that is not whole, and says what that one is: a tail that a crash tore
- * (nothing acknowledged is in it) or damage to data that had been acknowledged.
+ * Reads a file of frames until the first invalid one, and classifies it: a tail torn by a crash (which contains nothing
+ * acknowledged) or damage to acknowledged data.
  */
 import { crc32 } from "node:zlib";
 import type { DiskFile } from "./disk.ts";
@@ -23,8 +23,8 @@ export async function readFrames(file: DiskFile, size: number, onFrame: OnFrame)
   let filled = headroomBytes; // end of the file content in the window
   let at = headroomBytes; // where the next frame begins in the window
   let offset = fileHeaderBytes; // where it begins in the file
-  // The next chunk is read while this one is replayed. It lands behind some headroom, which takes the frame that
-  // this chunk ends in the middle of.
+  // The next chunk is read while this one is replayed. It is placed after some headroom, which takes the first half of
+  // a frame that spans both chunks.
   let readAhead: { position: number; count: Promise<number> } | undefined;
   const startReading = (position: number): void => {
     const want = Math.min(spare.byteLength - headroomBytes, size - position);
@@ -80,10 +80,10 @@ export async function readFrames(file: DiskFile, size: number, onFrame: OnFrame)
 }
 
 /**
- * What stands at an offset where no valid frame begins.
+ * Classifies an offset where no valid frame begins.
  *
- * A killed process leaves a prefix of what it wrote. A power cut leaves any subset of the sectors that were not
- * synced, the missing ones as zeros. Whatever fits neither is damage: cutting there could drop acknowledged data.
+ * A killed process leaves a prefix of what it wrote. A power failure leaves any subset of the unsynced sectors, the
+ * missing ones as zeros. Anything else is damage: truncating there could drop acknowledged data.
  */
 async function judge(file: DiskFile, offset: number, size: number): Promise<FramesEnd> {
   const rest = Buffer.allocUnsafeSlow(size - offset);
@@ -91,13 +91,13 @@ async function judge(file: DiskFile, offset: number, size: number): Promise<Fram
   const torn: FramesEnd = { end: "torn", offset };
   const corrupt = (why: string): FramesEnd => ({ end: "corrupt", offset, why });
 
-  const behind = findFrameBehind(rest, offset);
-  if (behind?.acknowledged === true) {
-    return corrupt(`a valid record stands behind it at offset ${offset + behind.at}`);
+  const next = findFrameAfter(rest, offset);
+  if (next?.acknowledged === true) {
+    return corrupt(`a valid record follows it at offset ${offset + next.at}`);
   }
   if (rest.byteLength < frameHeaderBytes) return torn;
-  if (hasZeroSector(rest, 0, behind?.at ?? rest.byteLength, offset)) return torn;
-  if (behind !== undefined) return corrupt(`a valid record stands behind it at offset ${offset + behind.at}`);
+  if (hasZeroSector(rest, 0, next?.at ?? rest.byteLength, offset)) return torn;
+  if (next !== undefined) return corrupt(`a valid record follows it at offset ${offset + next.at}`);
 
   const header = decodeFrameHeader(rest, 0);
   const marked = hasMarker(rest, 0);
@@ -110,8 +110,11 @@ async function judge(file: DiskFile, offset: number, size: number): Promise<Fram
   return corrupt("its content does not match its checksum");
 }
 
-/** The first valid frame behind the bad one; `acknowledged` when any says that the bad place had been synced before. */
-function findFrameBehind(rest: Buffer, offset: number): { at: number; acknowledged: boolean } | undefined {
+/**
+ * The first valid frame after the bad one; `acknowledged` when any frame records that the bad offset had been synced
+ * before.
+ */
+function findFrameAfter(rest: Buffer, offset: number): { at: number; acknowledged: boolean } | undefined {
   let first: number | undefined;
   let at = rest.indexOf(frameMarker, 1);
   while (at >= 0 && at + frameHeaderBytes <= rest.byteLength) {
@@ -134,7 +137,7 @@ function findFrameBehind(rest: Buffer, offset: number): { at: number; acknowledg
 
 const sectorBytes = 512;
 
-/** Whether any sector of the file, as far as it lies in the range, is all zeros. */
+/** Whether any sector of the file within the range is all zeros. */
 function hasZeroSector(bytes: Buffer, start: number, end: number, fileOffset: number): boolean {
   let at = start;
   while (at < end) {

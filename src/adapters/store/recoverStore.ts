@@ -1,15 +1,16 @@
 /**
- * Reads a data directory back: the newest snapshot, then the segments behind it, in order. It cuts what a crash tore
- * and refuses what is damaged or missing; until it has seen everything it changes nothing but a torn tail.
+ * Recovers a data directory: the newest snapshot, then the segments after it, in order. Truncates a tail that a crash
+ * tore and rejects files that are damaged, missing or shorter than was acknowledged; until everything has been read,
+ * nothing is changed.
  */
 import type { OpenReport, Replay } from "../../ports/store.ts";
 import type { Disk, DiskFile } from "./disk.ts";
 import { ChangeReader, frameKind } from "./format.ts";
 import { readFrames } from "./readFrames.ts";
 import { readSnapshot } from "./snapshotFile.ts";
-import { corruption, listStore, missing, readFileHeader, segmentPath, snapshotPath } from "./storeFiles.ts";
+import { corruption, listStore, lost, missing, readFileHeader, segmentPath, snapshotPath } from "./storeFiles.ts";
 
-/** A segment that takes no more appends. */
+/** A segment without further appends. */
 export interface EndedSegment {
   path: string;
   lastRevision: number;
@@ -20,13 +21,24 @@ export interface RecoveredStore {
   report: OpenReport;
   snapshotBytes: number;
   ended: EndedSegment[];
-  /** The segment that appends continue; without a file it has yet to be made. */
+  /** The segment that appends continue; without a file it has yet to be created. */
   tail: { sequence: number; size: number; file: DiskFile | undefined };
-  /** Left behind by a crash and not needed. */
+  /** Files that a crash left behind and that are not needed. */
   obsolete: string[];
 }
 
-export async function recoverStore(disk: Disk, directory: string, replay: Replay): Promise<RecoveredStore> {
+/** What was acknowledged before, and whether the store may go on with less. */
+export interface Acknowledged {
+  readonly revision: number;
+  readonly acceptLoss: boolean;
+}
+
+export async function recoverStore(
+  disk: Disk,
+  directory: string,
+  replay: Replay,
+  acknowledged: Acknowledged,
+): Promise<RecoveredStore> {
   const listing = await listStore(disk, directory);
   const reader = new ChangeReader();
   const snapshotRevision = listing.snapshots.at(-1) ?? 0;
@@ -46,7 +58,7 @@ export async function recoverStore(disk: Disk, directory: string, replay: Replay
   for (const [index, sequence] of listing.segments.entries()) {
     const isLast = index === listing.segments.length - 1;
     const nextBase = bases[index + 1];
-    // Everything in it is in the snapshot: the next segment begins before the snapshot ends.
+    // The snapshot contains all of it: the next segment begins before the snapshot ends.
     if (!isLast && nextBase !== undefined && nextBase <= snapshotRevision) {
       recovered.obsolete.push(segmentPath(directory, sequence));
       continue;
@@ -54,10 +66,25 @@ export async function recoverStore(disk: Disk, directory: string, replay: Replay
     const path = segmentPath(directory, sequence);
     await readSegment(disk, { path, base: bases[index], isLast }, reader, replay, recovered);
   }
+  const { report, tail } = recovered;
+  try {
+    if (report.revision < acknowledged.revision) {
+      if (!acknowledged.acceptLoss) throw lost(directory, report.revision, acknowledged.revision);
+      report.lost = { after: report.revision, upTo: acknowledged.revision };
+    }
+    if (tail.file !== undefined) {
+      if (report.cutBytes > 0) await tail.file.truncate(tail.size);
+      // Data that a killed process wrote and never synced is made durable before it is served.
+      await tail.file.sync();
+    }
+  } catch (error) {
+    await tail.file?.close();
+    throw error;
+  }
   return recovered;
 }
 
-/** Base revision of each segment; undefined where the header is torn. */
+/** The base revision of each segment; undefined where the header is torn. */
 async function readBases(disk: Disk, directory: string, segments: readonly number[]): Promise<(number | undefined)[]> {
   const bases: (number | undefined)[] = [];
   for (const sequence of segments) {
@@ -112,17 +139,12 @@ async function readSegment(
     });
     if (ended.end === "corrupt") throw corruption(path, ended.offset, ended.why);
     if (!isLast) {
-      // A segment is synced before the next one is made, so only the last can be torn.
+      // A segment is synced before the next one is created, so only the last can be torn.
       if (ended.end === "torn") throw corruption(path, ended.offset, "the record is cut off, but later segments exist");
       recovered.ended.push({ path, lastRevision: report.revision, bytes: size });
       return;
     }
-    if (ended.offset < size) {
-      report.cutBytes += size - ended.offset;
-      await file.truncate(ended.offset);
-    }
-    // What a killed process wrote but never synced is about to be served as fact.
-    await file.sync();
+    report.cutBytes += size - ended.offset;
     recovered.tail.file = file;
     recovered.tail.size = ended.offset;
     isKept = true;

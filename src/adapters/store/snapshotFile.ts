@@ -1,6 +1,6 @@
 /**
- * A snapshot: every live object in frames of a moderate size, closed by a frame with their number. It gets its final
- * name only when it is completely on the disk, so an incomplete one is damage, never a crash.
+ * A snapshot: every live object in frames of a moderate size, followed by a frame with their number. It gets its final
+ * name only when it is durable, so an incomplete one is damage, never the result of a crash.
  */
 import type { Replay, StoredChange } from "../../ports/store.ts";
 import type { Disk } from "./disk.ts";
@@ -18,7 +18,7 @@ import { corruption, readFileHeader } from "./storeFiles.ts";
 
 /** About a millisecond of encoding between two writes, each of which yields to the event loop. */
 const sliceBytes = 256 << 10;
-/** Synced along the way, so that the log never waits behind one huge flush. */
+/** Synced in between, so that the log never waits for one large flush. */
 const syncEveryBytes = 16 << 20;
 
 /** Writes and syncs the draft; returns its size. */
@@ -36,7 +36,7 @@ export async function writeSnapshotDraft(
     let unsynced = 0;
     let count = 0;
     const write = async (bytes: Uint8Array): Promise<void> => {
-      if (isAborted()) throw new Error("the store is closing: the snapshot was given up");
+      if (isAborted()) throw new Error("the store is closing: the snapshot was cancelled");
       await file.write(bytes, offset);
       offset += bytes.byteLength;
       unsynced += bytes.byteLength;

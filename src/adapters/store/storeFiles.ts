@@ -1,4 +1,4 @@
-/** Names and health of the files of a data directory: which snapshot counts, which segments continue it. */
+/** Names and validity of the files of a data directory: the current snapshot, and the segments after it. */
 import { join } from "node:path";
 import { UserError } from "../../model/userError.ts";
 import type { Disk, DiskFile } from "./disk.ts";
@@ -39,7 +39,7 @@ export async function listStore(disk: Disk, directory: string): Promise<Listing>
   return listing;
 }
 
-/** The header, or `torn` when the file was being created as the machine stopped. */
+/** The header, or `torn` when a crash interrupted the creation of the file. */
 export async function readFileHeader(
   file: DiskFile,
   path: string,
@@ -58,7 +58,7 @@ export async function readFileHeader(
     );
   }
   if (header !== "damaged") return header;
-  // The header is synced before the first record is written: with nothing behind it, nothing was promised.
+  // The header is synced before the first record is written: a file without records acknowledged nothing.
   if (size === fileHeaderBytes) return "torn";
   throw corruption(path, 0, "the file header does not match its checksum");
 }
@@ -79,7 +79,19 @@ export function missing(path: string, why: string): UserError {
   );
 }
 
-/** The system refused while the store was being opened. */
+/** The files end before what was acknowledged. */
+export function lost(directory: string, found: number, acknowledged: number): UserError {
+  const count = acknowledged - found;
+  return new UserError(
+    "store-lost",
+    `the data directory ${directory} ends at revision ${found}, but revision ${acknowledged} was acknowledged: the last ${
+      count === 1 ? "change is" : `${count} changes are`
+    } missing`,
+    `put the files of the directory back from a backup, or pass --accept-loss to go on from revision ${found}; nothing was changed`,
+  );
+}
+
+/** The operating system returned an error while the store was being opened. */
 export function unusable(directory: string, cause: unknown): UserError {
   const why = cause instanceof Error ? cause.message : String(cause);
   return new UserError(

@@ -10,8 +10,8 @@ export interface AdmissionRequest {
 }
 
 /**
- * The attributes in another version of the resource: what a webhook or policy that asked for that version is shown.
- * The same attributes when it is the version of the request.
+ * The attributes converted to the version of the resource that a webhook or policy matched; the same attributes when
+ * that is the version of the request.
  */
 export function attributesIn(core: Core, attributes: AdmissionAttributes, resource: Resource): AdmissionAttributes {
   if (resource.type === attributes.type) return attributes;
@@ -22,7 +22,7 @@ export function attributesIn(core: Core, attributes: AdmissionAttributes, resour
   };
 }
 
-/** Between two versions of one resource, by way of the stored one. */
+/** Converts between two versions of one resource, through the stored version. */
 export function convert<T extends KubeObject | undefined>(core: Core, object: T, from: ResourceType, to: Resource): T {
   if (object === undefined || from === to.type) return object;
   const source = core.registry.find(from.group, from.version, from.plural);
@@ -62,7 +62,7 @@ export function admissionRequest(
   return request;
 }
 
-/** For expressions: everything but the objects, which have variables of their own. */
+/** The request for CEL expressions: without the objects, which have variables of their own. */
 export function requestForExpressions(attributes: AdmissionAttributes, resource: Resource): AdmissionRequest {
   const { object: _, oldObject: __, ...request } = admissionRequest("", attributes, attributes, resource);
   return request;

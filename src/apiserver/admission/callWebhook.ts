@@ -2,19 +2,22 @@ import { Buffer } from "node:buffer";
 import { Agent, request } from "node:https";
 import type { Clock } from "../../ports/clock.ts";
 
-/** More than any object and its patch can need. A webhook that sends more is broken or hostile. */
+/** More than any object and its patch need. A webhook that sends more is broken or hostile. */
 export const answerBytesMax = 8 * 1024 * 1024;
 const agentsMax = 64;
 
 export interface WebhookAddress {
   readonly url: string;
-  /** PEM of the authorities that may have signed the webhook's certificate; the system's when left out. */
+  /**
+   * PEM of the certificate authorities that may have signed the webhook's certificate; those of the system when left
+   * out.
+   */
   readonly authority: string | undefined;
-  /** The name that its certificate must carry, when that is not the host of the URL. */
+  /** The name that the webhook's certificate must have, when that is not the host of the URL. */
   readonly serverName: string | undefined;
 }
 
-/** Told how long each call took. */
+/** Called with the duration of each call. */
 export type ObserveCall = (webhook: string, seconds: number) => void;
 
 /** Posts JSON to webhooks over connections that stay open. */
@@ -29,7 +32,7 @@ export class WebhookCaller {
     this.observe = observe;
   }
 
-  /** The body of the answer. Rejects with an Error that says what went wrong, never later than the timeout. */
+  /** The body of the response. Rejects with an Error that describes the failure, at the latest after the timeout. */
   async post(address: WebhookAddress, body: string, timeoutMs: number, webhook = ""): Promise<string> {
     const startedMs = this.clock.nowMs();
     try {
@@ -113,6 +116,8 @@ export class WebhookCaller {
     }
     agent = new Agent({
       keepAlive: true,
+      // As Go: a caBundle with the webhook's own certificate or an intermediate one is enough.
+      allowPartialTrustChain: true,
       ...(authority === undefined ? {} : { ca: authority }),
       ...(serverName === undefined ? {} : { servername: serverName }),
     });

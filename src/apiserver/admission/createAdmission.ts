@@ -1,7 +1,9 @@
 import type { AdmissionHook } from "../../model/objects/admissionHook.ts";
 import type { Admission } from "../admission.ts";
+import type { Authorizer } from "../auth/access.ts";
 import type { Core } from "../verbs/core.ts";
 import { type ObserveCall, WebhookCaller } from "./callWebhook.ts";
+import { admitCertificate } from "./certificateAdmission.ts";
 import { Hooks } from "./hooks.ts";
 import { restrictNode } from "./nodeRestriction.ts";
 import { admitPodSecurity } from "./podSecurity/podSecurity.ts";
@@ -11,21 +13,23 @@ import { quotaLedgerOf } from "./quota/quotaLedger.ts";
 import { type ServiceAddresses, Webhooks } from "./webhooks.ts";
 
 export interface AdmissionOptions {
-  /** `{"ns/name:port": "https://127.0.0.1:8443"}`: where webhooks that name a service are found. */
+  /** `{"ns/name:port": "https://127.0.0.1:8443"}`: addresses of webhooks that name a Service. */
   readonly services?: ServiceAddresses;
   readonly observe?: ObserveCall;
-  /** Rules that run in this process, before the webhooks. */
+  /** Admission hooks that run in this process, before the webhooks. */
   readonly hooks?: readonly AdmissionHook[];
 }
 
 /**
- * Everything that users configure to stand in the way of a write: webhooks, policies, quota. With nothing configured a
- * write passes through in one turn of the event loop.
+ * The admission chain that users configure: webhooks, policies, quota. A write that nothing matches passes in one turn
+ * of the event loop.
  */
-export function createAdmission(options: AdmissionOptions = {}): (core: () => Core) => Admission {
-  return (lazyCore) => {
+export function createAdmission(
+  options: AdmissionOptions = {},
+): (core: () => Core, authorizer?: () => Authorizer) => Admission {
+  return (lazyCore, authorizer) => {
     let parts: { core: Core; caller: WebhookCaller; hooks: Hooks; webhooks: Webhooks; policies: Policies } | undefined;
-    // The core holds the admission and the admission the core: it is there by the time of the first write.
+    // Core and admission refer to each other: the core is set before the first write.
     const ready = (): NonNullable<typeof parts> => {
       if (parts !== undefined) return parts;
       const core = lazyCore();
@@ -44,9 +48,10 @@ export function createAdmission(options: AdmissionOptions = {}): (core: () => Co
       },
       validate(attributes) {
         const { core, hooks, policies, webhooks } = ready();
-        // A deletion has nothing to change, so this is the only place where it passes.
+        // A deletion is not mutated, so mutating hooks see it here.
         if (attributes.operation === "DELETE") restrictNode(core, attributes);
         admitPodSecurity(core, attributes);
+        if (authorizer !== undefined) admitCertificate(authorizer(), attributes);
         hooks.validate(attributes);
         policies.validate(attributes);
         return webhooks.validate(attributes);

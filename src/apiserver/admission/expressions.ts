@@ -3,10 +3,10 @@ import { boolType, type CelType, dynType } from "../../cel/types.ts";
 import type { CelValue } from "../../cel/values.ts";
 import type { MatchCondition } from "../../model/kubernetes.generated.ts";
 
-/** What one expression may cost. */
+/** The cost limit of one expression. */
 export const costLimit = 10_000_000;
 
-/** An expression that was compiled, or why it cannot be. */
+/** A compiled expression, or the compile error. */
 export type Expression = { readonly program: CelProgram } | { readonly problem: string };
 
 export type Bindings = Readonly<Record<string, CelValue>>;
@@ -32,7 +32,7 @@ export function runExpression(expression: Expression, bindings: Bindings): Outco
   }
 }
 
-/** A condition that a request must meet before a webhook or policy is asked. */
+/** A match condition of a webhook or policy. */
 export interface Condition {
   readonly name: string;
   readonly expression: Expression;
@@ -48,7 +48,7 @@ export function compileConditions(
   }));
 }
 
-/** One clear no is a no, even if another condition cannot be evaluated. */
+/** A condition that is false excludes the request, even if another condition cannot be evaluated. */
 export function meetsConditions(
   conditions: readonly Condition[],
   bindings: Bindings,

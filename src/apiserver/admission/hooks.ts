@@ -11,8 +11,7 @@ import type { AdmissionAttributes } from "../admission.ts";
 import type { Core } from "../verbs/core.ts";
 
 /**
- * Calls the admission hooks that run in this process: rules of control plane components about the writes of all
- * clients.
+ * Calls the admission hooks that run in this process: rules of control plane components for the writes of all clients.
  */
 export class Hooks {
   private readonly byResource = new Map<string, AdmissionHook[]>();
@@ -40,7 +39,7 @@ export class Hooks {
 
   /** Throws a StatusError when one refuses. */
   validate(attributes: AdmissionAttributes): void {
-    // A deletion has nothing to change, but a mutating hook may refuse it all the same.
+    // A deletion is not mutated, but a mutating hook may reject it.
     if (attributes.operation === "DELETE") {
       for (const hook of this.matching("mutating", attributes)) this.ask(hook, attributes);
     }

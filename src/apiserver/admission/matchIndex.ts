@@ -5,25 +5,25 @@ import type { Resource } from "../resource.ts";
 import type { ResourceType } from "../resources.ts";
 import { matchedVersion, ruleMatches } from "./matchRules.ts";
 
-/** What a webhook and a policy have in common: the requests that they want to see. */
+/** What webhooks and policies have in common: rules that match requests. */
 export interface Matcher {
   readonly rules: readonly NamedRuleWithOperations[];
-  /** Requests that are left out again. */
+  /** Rules for requests that are excluded again. */
   readonly excludes: readonly NamedRuleWithOperations[];
   readonly matchPolicy: string;
 }
 
 export interface Matched<Entry> {
   readonly entry: Entry;
-  /** The version in which the entry wants to see the object. */
+  /** The version in which the webhook or policy gets the object. */
   readonly resource: Resource;
 }
 
 const none: readonly never[] = [];
 
 /**
- * The webhooks and policies that want to see a request. Rules are compared once for each endpoint and operation; after
- * that a write finds its list by two look-ups, and an empty one costs nothing more.
+ * The webhooks and policies that match a request. Rules are compared once for each endpoint and operation; after that a
+ * write finds its list by two look-ups, and an empty list costs nothing more.
  */
 export class MatchIndex<Entry extends Matcher> {
   private readonly registry: Registry;
@@ -47,7 +47,7 @@ export class MatchIndex<Entry extends Matcher> {
   find(attributes: AdmissionAttributes): readonly Matched<Entry>[] {
     if (this.entries.length === 0) return none;
     const { type, subresource, operation } = attributes;
-    // A broken admission configuration must stay repairable.
+    // Admission configuration is never matched, so that a broken configuration can be repaired.
     if (type.group === "admissionregistration.k8s.io") return none;
     if (this.registryRevision !== this.registry.revision) {
       this.found.clear();
@@ -79,7 +79,7 @@ export class MatchIndex<Entry extends Matcher> {
   }
 }
 
-/** Rules may name single objects; those cannot be indexed by endpoint. */
+/** Rules may name single objects, which the index by endpoint does not have. */
 export function namesMatch(matcher: Matcher, attributes: AdmissionAttributes): boolean {
   const matches = (rule: NamedRuleWithOperations): boolean =>
     ruleMatches(rule, attributes) && (rule.resourceNames ?? [attributes.name]).includes(attributes.name);

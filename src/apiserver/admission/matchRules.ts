@@ -6,7 +6,7 @@ import type { ResourceType } from "../resources.ts";
 
 type Rule = RuleWithOperations & Pick<NamedRuleWithOperations, "resourceNames">;
 
-/** What rules look at: one endpoint and one operation. */
+/** What rules are compared with: one endpoint and one operation. */
 export interface RequestShape {
   readonly type: ResourceType;
   readonly subresource: string;
@@ -25,8 +25,8 @@ export function ruleMatches(rule: Rule, shape: RequestShape): boolean {
 }
 
 /**
- * The version of the resource that the rules ask for: the one of the request if they name it, else, when equivalent
- * versions count too, the first other version of the same resource that they name.
+ * The version of the resource that the rules match: the version of the request if they name it; else, with matchPolicy
+ * Equivalent, the first other version of the same resource that they name.
  */
 export function matchedVersion(
   rules: readonly Rule[],

@@ -15,8 +15,9 @@ import { strings } from "../auth/policyRule.ts";
 import type { Core } from "../verbs/core.ts";
 
 /**
- * What a kubelet may write: its own Node without taints and reserved labels, its own lease, CSINode and slices, the
- * status of its own pods, and mirror pods that refer to nothing. Throws a StatusError for anything else of these kinds.
+ * What a kubelet may write: its own Node without taints and reserved labels, its own Lease, CSINode and ResourceSlices,
+ * the status of its own pods, and mirror pods without references to API objects. Throws a StatusError for other writes
+ * of these kinds.
  */
 export function restrictNode(core: Core, attributes: AdmissionAttributes): void {
   const node = nodeIdentity(attributes.user);
@@ -52,7 +53,7 @@ function refusal(core: Core, node: string, attributes: AdmissionAttributes): str
   }
 }
 
-/** An object that is created says its name itself. */
+/** On create the name is in the object, not in the URL. */
 function nameOf({ operation, object, name }: AdmissionAttributes): string {
   return operation === "CREATE" ? (object?.metadata.name ?? "") : name;
 }
@@ -117,7 +118,7 @@ function mirrorPodRefusal(core: Core, node: string, pod: Pod): string | undefine
   return referred === undefined ? undefined : `node ${own} can not create pods that reference ${referred}`;
 }
 
-/** The first kind of API object that the pod would make its node read. */
+/** The first kind of API object that the pod refers to. */
 function apiReferenceOf(pod: Pod): string | undefined {
   const { secrets, configMaps, serviceAccount } = podReferences(pod);
   if (serviceAccount !== "") return "serviceaccounts";
@@ -164,7 +165,7 @@ function nodeRefusal(node: string, { operation, name, object, oldObject }: Admis
   return labels.length === 0 ? undefined : `is not allowed to modify labels: ${labels.join(", ")}`;
 }
 
-/** Labels of Kubernetes itself that a kubelet knows about its own machine. */
+/** Labels in Kubernetes' own domains that a kubelet may set on its own Node. */
 const kubeletLabels = new Set([
   "kubernetes.io/hostname",
   "kubernetes.io/os",
@@ -180,7 +181,7 @@ const kubeletLabels = new Set([
 ]);
 const kubeletLabelDomains = ["kubelet.kubernetes.io", "node.kubernetes.io"];
 
-/** Changed labels that place workloads, and so are for administrators alone. */
+/** Changed labels that only administrators may set, because workloads are placed by them. */
 function reservedLabels(after: Record<string, string>, before: Record<string, string>): string[] {
   const keys = new Set([...Object.keys(after), ...Object.keys(before)]);
   return [...keys].filter((key) => after[key] !== before[key] && isReserved(key)).sort();
@@ -219,10 +220,10 @@ function sliceRefusal(node: string, { operation, object, oldObject }: AdmissionA
   return `can only ${verb} ResourceSlice with the same NodeName as the requesting node`;
 }
 
-/** What the rule for tokens asks about audiences that no volume of the pod names. */
+/** Whether the node may request a token for an audience that no volume of the pod names. */
 export type MayRequestAudience = (audience: string) => boolean;
 
-/** A kubelet gets tokens for pods that run on it alone, and for audiences that the pod asks for. */
+/** A kubelet gets tokens only for pods that run on its node, and only for audiences that the pod requests. */
 export function restrictNodeToken(
   core: Core,
   attributes: Pick<AdmissionAttributes, "user" | "namespace" | "name">,
@@ -252,13 +253,13 @@ export function restrictNodeToken(
   const audiences = strings(spec["audiences"]);
   if (audiences.length > 1) throw refuse("node may only request 0 or 1 audiences");
   const audience = audiences[0] ?? "";
-  if (asksForAudience(core, pod, audience) || mayRequest(audience)) return;
+  if (requestsAudience(core, pod, audience) || mayRequest(audience)) return;
   throw refuse(
     `audience ${JSON.stringify(audience)} not found in pod spec volume, ${attributes.user.username} is not authorized to request tokens for this audience`,
   );
 }
 
-function asksForAudience(core: Core, pod: Pod, audience: string): boolean {
+function requestsAudience(core: Core, pod: Pod, audience: string): boolean {
   for (const volume of pod.spec?.volumes ?? []) {
     for (const source of volume.projected?.sources ?? []) {
       if (source.serviceAccountToken !== undefined && (source.serviceAccountToken.audience ?? "") === audience) {

@@ -72,7 +72,7 @@ describe("a policy", () => {
     );
   });
 
-  test("only warns when its binding says so", async () => {
+  test("only warns when its binding has the action Warn", async () => {
     const api = await bound({ validations: [{ ...isA, message: "only a" }] }, { validationActions: ["Warn"] });
     await api.create(maps, labelled("b"));
     expect(api.warnings).toEqual(["Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': only a"]);
@@ -84,7 +84,7 @@ describe("a policy", () => {
     expect(api.warnings).toEqual([]);
   });
 
-  test("without a binding is never asked", async () => {
+  test("without a binding is never evaluated", async () => {
     const api = await bound({ validations: [{ expression: "false" }] });
     await api.delete(bindings, "b");
     await api.create(maps, labelled("b"));
@@ -101,7 +101,7 @@ describe("a policy", () => {
     expect(await refusal(api.create(maps, labelled("b")))).toMatchObject({ code: 422 });
   });
 
-  test("that cannot be evaluated denies, or is passed over, as its failure policy says", async () => {
+  test("that cannot be evaluated denies, or is ignored, by its failure policy", async () => {
     const validations = [{ expression: "object.spec.none == 1" }];
     const strict = await bound({ validations });
     expect((await refusal(strict.create(maps, labelled("a")))).message).toContain("resulted in error");
@@ -109,7 +109,7 @@ describe("a policy", () => {
     await lax.create(maps, labelled("a"));
   });
 
-  test("is asked only when its conditions hold", async () => {
+  test("is evaluated only when its conditions are true", async () => {
     const matchConditions = [{ name: "not-b", expression: "object.metadata.labels.team != 'b'" }];
     const api = await bound({ matchConditions, validations: [{ expression: "false" }] });
     await api.create(maps, labelled("b"));

@@ -51,7 +51,7 @@ interface Binding {
   readonly actions: readonly string[];
 }
 
-/** A ValidatingAdmissionPolicy with its bindings, compiled. Without a binding it is never asked. */
+/** A compiled ValidatingAdmissionPolicy with its bindings. A policy without a binding is not evaluated. */
 interface Policy extends Matcher {
   readonly name: string;
   readonly selectors: Selectors;
@@ -63,13 +63,13 @@ interface Policy extends Matcher {
   readonly bindings: readonly Binding[];
 }
 
-/** One thing that a policy has against a request. */
+/** A failed validation of a policy. */
 interface Finding {
   readonly message: string;
   readonly reason: string;
 }
 
-/** Policies that users wrote as expressions. They are judged in the same turn as the write that they are about. */
+/** Evaluates ValidatingAdmissionPolicies, in the same turn of the event loop as the write. */
 export class Policies {
   private readonly core: Core;
   private readonly index: MatchIndex<Policy>;
@@ -128,7 +128,7 @@ export class Policies {
     return namespace === "" ? null : (this.core.store.get("/namespaces", "", namespace)?.object() ?? null);
   }
 
-  /** The objects that a policy takes its settings from; one `undefined` where it needs none. */
+  /** The parameter objects of a policy; one `undefined` for a policy without parameters. */
   private paramsOf(
     policy: Policy,
     { paramRef }: Binding,
@@ -224,7 +224,7 @@ function policyOf({ metadata, spec }: ValidatingAdmissionPolicy, bindings: reado
   };
 }
 
-/** The first thing that the policy has against the request, or undefined. */
+/** The first failed validation of the policy, or undefined. */
 function findingOf(policy: Policy, shared: Record<string, CelValue>): Finding | undefined {
   const bindings: Record<string, CelValue> = { ...shared };
   bindings["variables"] = lazyVariables(policy, bindings) as CelValue;
@@ -242,7 +242,7 @@ function findingOf(policy: Policy, shared: Record<string, CelValue>): Finding | 
   return undefined;
 }
 
-/** A message that cannot be computed, is empty or breaks the line gives way to the fixed one. */
+/** A messageExpression that fails, or returns an empty text or a line break, is replaced by the fixed message. */
 function messageOf(check: Check, bindings: Record<string, CelValue>): string {
   const { messageExpression } = check;
   if (messageExpression !== undefined) {
@@ -253,7 +253,7 @@ function messageOf(check: Check, bindings: Record<string, CelValue>): string {
   return check.message === "" ? `failed expression: ${check.text}` : check.message.trim();
 }
 
-/** Each variable is computed when it is first asked for, and may use those before it. */
+/** Each variable is evaluated on first use, and may use the variables before it. */
 function lazyVariables(policy: Policy, bindings: Record<string, CelValue>): object {
   const values: Record<string, CelValue> = {};
   const variables = {};

@@ -7,7 +7,7 @@ import {
 import type { AdmissionAttributes } from "../admission.ts";
 import type { Core } from "../verbs/core.ts";
 
-/** The two selectors that webhooks and policies share. Undefined stands for "everything". */
+/** The two selectors of webhooks and policies. Undefined selects everything. */
 export interface Selectors {
   readonly namespace: LabelRequirements | undefined;
   readonly object: LabelRequirements | undefined;
@@ -29,7 +29,7 @@ export function selectsRequest(core: Core, selectors: Selectors, attributes: Adm
   return selectsNamespace(core, selectors.namespace, attributes) && selectsObject(selectors.object, attributes);
 }
 
-/** Cluster-scoped objects lie in no namespace and are never filtered out by one; a Namespace is judged by itself. */
+/** A namespace selector never excludes cluster-scoped objects; a Namespace is matched by its own labels. */
 function selectsNamespace(
   core: Core,
   requirements: LabelRequirements | undefined,
@@ -45,7 +45,7 @@ function selectsNamespace(
   return namespace !== undefined && matchesLabels(requirements, namespace.side.labels ?? undefined);
 }
 
-/** The old state counts as well: an update cannot slip out of a selector by dropping a label. */
+/** The old object is matched too: an update cannot avoid a selector by removing a label. */
 function selectsObject(requirements: LabelRequirements | undefined, attributes: AdmissionAttributes): boolean {
   if (requirements === undefined) return true;
   const { object, oldObject } = attributes;

@@ -2,12 +2,12 @@ import { Buffer } from "node:buffer";
 import { isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
 import { type Status, StatusError } from "../../model/objects/status.ts";
 
-/** What a webhook said, after it was checked. */
+/** A validated AdmissionReview response. */
 export type WebhookAnswer =
   | { readonly kind: "allowed"; readonly patch: Json | undefined; readonly warnings: readonly string[] }
   | { readonly kind: "denied"; readonly error: StatusError; readonly warnings: readonly string[] };
 
-/** Reads the body of an answer; throws an Error when it is not an answer to this question. */
+/** Reads the body of a response; throws an Error when it does not answer this request. */
 export function readAnswer(text: string, asked: { uid: string; webhook: string; mayPatch: boolean }): WebhookAnswer {
   let review: unknown;
   try {
@@ -56,7 +56,7 @@ function patchOf(response: JsonObject): Json | undefined {
   }
 }
 
-/** The status that the webhook gave, made a refusal in any case. */
+/** The status of the response, changed into a rejection if it is not one. */
 function denial(webhook: string, given: Json | undefined): StatusError {
   const said: JsonObject = isObject(given) ? given : {};
   const code = typeof said["code"] === "number" && said["code"] >= 400 ? said["code"] : 400;

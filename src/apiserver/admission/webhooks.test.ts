@@ -6,6 +6,7 @@ import { seededRandom } from "../../../testing/apiserver/seededRandom.ts";
 import { configMapNamed, namespaceNamed, podNamed, refusal, TestApi } from "../../../testing/apiserver/testApi.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { memoryKeyFiles, openPki } from "../auth/pki.ts";
+import type { Resource } from "../resource.ts";
 import { sideRecord } from "../verbs/core.ts";
 import { createAdmission } from "./createAdmission.ts";
 
@@ -34,6 +35,7 @@ type Reply = (review: Review, path: string) => object | string | "hang up" | und
 let server: Server;
 let base: string;
 let authority: string;
+let leaf: string;
 let reply: Reply = () => ({ allowed: true });
 let asked: { path: string; review: Review }[] = [];
 let onAsked = (): void => {};
@@ -46,6 +48,7 @@ beforeAll(async () => {
     hosts: ["hook.default.svc"],
   });
   authority = Buffer.from(pki.authority).toString("base64");
+  leaf = Buffer.from(pki.server.certificate).toString("base64");
   server = createServer({ cert: pki.server.certificate, key: pki.server.key }, (request, response) => {
     const parts: Buffer[] = [];
     request.on("data", (part: Buffer) => parts.push(part));
@@ -128,7 +131,7 @@ function setLabel(key: string, value: string): object {
 const labelled = (path: string, labels = { team: "a" }): object => configMapNamed(path, { labels });
 
 describe("a validating webhook", () => {
-  test("is asked once, with the object and the user", async () => {
+  test("is called once, with the object and the user", async () => {
     const api = await start();
     await validateBy(api, hook("check"));
     await api.create(maps, configMapNamed("default/m"));
@@ -204,7 +207,7 @@ describe("a validating webhook", () => {
     expect(api.warnings).toEqual(["mind the gap", "x".repeat(256)]);
   });
 
-  test("is asked at the same time as the others", async () => {
+  test("is called at the same time as the others", async () => {
     const api = await start();
     await validateBy(api, hook("one"), hook("two"));
     let arrived = 0;
@@ -234,7 +237,42 @@ describe("a validating webhook", () => {
     const service = { namespace: "default", name: "other" };
     await validateBy(api, hook("check", { clientConfig: { service, caBundle: authority } }));
     const answer = await refusal(api.create(maps, configMapNamed("default/m")));
-    expect(answer.message).toContain("service default/other:443 cannot be reached");
+    expect(answer.message).toContain(
+      'failed to call webhook: Post "https://other.default.svc:443/?timeout=10s": service "other" not found',
+    );
+  });
+
+  test("is called at an endpoint of its Service, by the name in its certificate", async () => {
+    const api = await start();
+    await api.create("/services", {
+      apiVersion: "v1",
+      kind: "Service",
+      metadata: { name: "hook", namespace: "default" },
+      spec: { ports: [{ name: "web", port: 8443 }] },
+    });
+    // Stored without validation, which rejects loopback addresses of endpoints.
+    const slices = api.core.registry.stored("discovery.k8s.io/endpointslices") as Resource;
+    const sent = {
+      apiVersion: "discovery.k8s.io/v1",
+      kind: "EndpointSlice",
+      metadata: { name: "hook-1", namespace: "default", labels: { "kubernetes.io/service-name": "hook" }, uid: "u" },
+      addressType: "IPv4",
+      endpoints: [{ addresses: ["127.0.0.1"], conditions: { ready: true } }],
+      ports: [{ name: "web", port: Number(new URL(base).port) }],
+    };
+    const slice = JSON.parse(JSON.stringify(sent)) as KubeObject;
+    api.core.store.put("discovery.k8s.io/endpointslices", slice, sideRecord(slices, slice));
+    const service = { namespace: "default", name: "hook", path: "/check", port: 8443 };
+    await validateBy(api, hook("check", { clientConfig: { service, caBundle: authority } }));
+    await api.create(maps, configMapNamed("default/m"));
+    expect(asked.map(({ path }) => path)).toEqual(["/check?timeout=10s"]);
+  });
+
+  test("is trusted by a caBundle with its own certificate alone", async () => {
+    const api = await start();
+    await validateBy(api, hook("check", { clientConfig: { url: `${base}/check`, caBundle: leaf } }));
+    await api.create(maps, configMapNamed("default/m"));
+    expect(asked).toHaveLength(1);
   });
 
   test("cannot stop its own configuration from being repaired", async () => {
@@ -248,7 +286,7 @@ describe("a validating webhook", () => {
   });
 });
 
-describe("a webhook is asked only about what it wants to see:", () => {
+describe("a webhook is called only for requests that match:", () => {
   const cases: [string, object, number][] = [
     ["another resource", { rules: [{ ...rule, resources: ["secrets"] }] }, 0],
     ["another operation", { rules: [{ ...rule, operations: ["DELETE"] }] }, 0],
@@ -284,7 +322,7 @@ describe("a webhook is asked only about what it wants to see:", () => {
     expect(asked).toHaveLength(times);
   });
 
-  test("a condition that cannot be evaluated refuses the write, or is skipped, as the failure policy says", async () => {
+  test("a condition that cannot be evaluated rejects the write, or is ignored, by the failure policy", async () => {
     const matchConditions = [{ name: "bad", expression: "object.spec.nothing > 1" }];
     const api = await start();
     await validateBy(api, hook("check", { matchConditions }));
@@ -326,7 +364,7 @@ describe("an equivalent version", () => {
   };
   const rules = [{ ...rule, apiGroups: ["events.k8s.io"], resources: ["events"] }];
 
-  test("is shown to a webhook that asked for it", async () => {
+  test("is sent to a webhook whose rules name it", async () => {
     const api = await start();
     await validateBy(api, hook("check", { rules }));
     await api.create("/events", event);
@@ -337,7 +375,7 @@ describe("an equivalent version", () => {
     });
   });
 
-  test("does not count when the webhook wants an exact match", async () => {
+  test("does not match with matchPolicy Exact", async () => {
     const api = await start();
     await validateBy(api, hook("check", { rules, matchPolicy: "Exact" }));
     await api.create("/events", event);
@@ -370,7 +408,7 @@ describe("a mutating webhook", () => {
     ["IfNeeded", ["first", "second", "first"]],
     ["Never", ["first", "second"]],
   ];
-  test.each(reinvocations)("with reinvocation %s is asked: %j", async (reinvocationPolicy, expected) => {
+  test.each(reinvocations)("with reinvocation %s is called: %j", async (reinvocationPolicy, expected) => {
     const api = await start();
     await mutateBy(api, hook("first", { reinvocationPolicy }), hook("second", { reinvocationPolicy }));
     reply = (_, path) => (path.startsWith("/second") ? patching(setLabel("by", "second")) : { allowed: true });
@@ -431,7 +469,7 @@ describe("a webhook that misbehaves", () => {
       () => patching({ op: "remove", path: "/data/none" }),
       "failed calling webhook",
     ],
-    ["gives the object another identity", () => patching(rename), "the patch changes metadata.uid, which is fixed"],
+    ["gives the object another identity", () => patching(rename), "the patch changes metadata.uid, which is immutable"],
     ["removes the metadata", () => patching({ op: "remove", path: "/metadata" }), "the patch changes metadata.name"],
     ["answers with ten megabytes", () => `"${"x".repeat(10_000_000)}"`, "longer than 8388608 bytes"],
   ];
@@ -456,7 +494,7 @@ describe("a webhook that misbehaves", () => {
     expect(made.metadata.uid).not.toBe("mine");
   });
 
-  test("and hangs is given up after its timeout", async () => {
+  test("and hangs is cancelled after its timeout", async () => {
     const api = await start();
     await validateBy(api, hook("check", { timeoutSeconds: 3 }));
     reply = () => undefined;
@@ -499,7 +537,7 @@ describe("a dry run", () => {
     expect(asked).toEqual([]);
   });
 
-  test("asks a webhook that has none, and says so", async () => {
+  test("calls a webhook without side effects, with dryRun set", async () => {
     const api = await start();
     await validateBy(api, hook("check", { sideEffects: "NoneOnDryRun" }));
     await api.create(maps, configMapNamed("default/m"), api.call({ dryRun: true }));

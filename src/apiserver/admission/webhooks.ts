@@ -1,9 +1,11 @@
 import { Buffer } from "node:buffer";
 import type { CelValue } from "../../cel/values.ts";
 import type {
+  EndpointSlice,
   MutatingWebhook,
   MutatingWebhookConfiguration,
   NamedRuleWithOperations,
+  Service,
   ValidatingWebhook,
   ValidatingWebhookConfiguration,
 } from "../../model/kubernetes.generated.ts";
@@ -19,18 +21,20 @@ import type { WebhookAddress, WebhookCaller } from "./callWebhook.ts";
 import { type Condition, compileConditions, meetsConditions } from "./expressions.ts";
 import { type Matched, type Matcher, MatchIndex } from "./matchIndex.ts";
 import { type Selectors, selectorsOf, selectsRequest } from "./selectRequest.ts";
+import { type ServiceState, serviceAddress } from "./serviceAddress.ts";
 import { readAnswer, type WebhookAnswer } from "./webhookAnswer.ts";
 
 const mutatingKey = "admissionregistration.k8s.io/mutatingwebhookconfigurations";
 const validatingKey = "admissionregistration.k8s.io/validatingwebhookconfigurations";
+const slicesKey = "discovery.k8s.io/endpointslices";
 const conditionVariables = ["object", "oldObject", "request"];
 const warningCharsMax = 256;
 const warningsCharsMax = 4096;
 
-/** Where services are reached from here, by `namespace/name:port`: there is no cluster network to find them. */
+/** Addresses of Services, by `namespace/name:port`, which take precedence over their endpoints. */
 export type ServiceAddresses = Readonly<Record<string, string>>;
 
-/** One webhook of a configuration, ready to be asked. */
+/** One webhook of a configuration, compiled. */
 interface Hook extends Matcher {
   readonly name: string;
   readonly mutates: boolean;
@@ -40,10 +44,17 @@ interface Hook extends Matcher {
   readonly hasSideEffects: boolean;
   readonly timeoutSeconds: number;
   readonly reinvokes: boolean;
-  readonly address: WebhookAddress | { readonly problem: string };
+  readonly address: WebhookAddress | ServiceTarget | { readonly problem: string };
 }
 
-/** Asks the webhooks that users configured. */
+/** A webhook behind a Service, which is resolved at each call. */
+interface ServiceTarget {
+  readonly service: { readonly namespace: string; readonly name: string; readonly port: number };
+  readonly path: string;
+  readonly authority: string | undefined;
+}
+
+/** Calls the webhooks of the webhook configurations. */
 export class Webhooks {
   private readonly core: Core;
   private readonly caller: WebhookCaller;
@@ -71,8 +82,7 @@ export class Webhooks {
   }
 
   validate(attributes: AdmissionAttributes): Promise<void> | undefined {
-    // A deletion or a connection has nothing to change, but mutating webhooks may refuse it all the same, before the
-    // others.
+    // A deletion or a connection is not mutated, but mutating webhooks may reject it, before the validating ones.
     const isChange = attributes.operation === "CREATE" || attributes.operation === "UPDATE";
     const first = isChange ? [] : this.mutating.find(attributes);
     const hooks = this.validating.find(attributes);
@@ -97,7 +107,8 @@ export class Webhooks {
       }
       invoked.push(hook);
     }
-    // Webhooks with reinvocationPolicy IfNeeded see once more what later ones changed; none is called a third time.
+    // Webhooks with reinvocationPolicy IfNeeded are called once more when a later webhook changed the object; none is
+    // called a third time.
     for (const hook of hooks) {
       const now = { ...attributes, object };
       if (again.has(hook) && this.wants(hook, now)) object = (await this.ask(hook, now)) ?? object;
@@ -129,7 +140,7 @@ export class Webhooks {
     throw forbiddenError({ group, resource: plural }, attributes.name, problem);
   }
 
-  /** Asks one webhook. The changed object, in the version of the request, or undefined when nothing changes. */
+  /** Calls one webhook. Returns the changed object in the version of the request, or undefined when it is unchanged. */
   private async ask(
     { entry, resource }: Matched<Hook>,
     attributes: AdmissionAttributes,
@@ -166,8 +177,8 @@ export class Webhooks {
     shown: AdmissionAttributes,
     resource: Matched<Hook>["resource"],
   ): Promise<WebhookAnswer> {
-    const { address } = hook;
-    if ("problem" in address) throw new Error(`failed to call webhook: ${address.problem}`);
+    if ("problem" in hook.address) throw new Error(`failed to call webhook: ${hook.address.problem}`);
+    const address = "service" in hook.address ? this.resolve(hook.address) : hook.address;
     const uid = newUid(this.core.random);
     const review = {
       kind: "AdmissionReview",
@@ -185,7 +196,7 @@ export class Webhooks {
 
   private reload(key: string): void {
     const hooks: Hook[] = [];
-    // Collections are sorted by name, which is the order in which configurations count.
+    // Collections are sorted by name, which is the order in which configurations apply.
     for (const version of this.core.store.collection(key).all()) {
       const { webhooks } = version.object() as MutatingWebhookConfiguration & ValidatingWebhookConfiguration;
       for (const webhook of webhooks ?? []) hooks.push(this.readHook(webhook, key === mutatingKey));
@@ -193,7 +204,7 @@ export class Webhooks {
     (key === mutatingKey ? this.mutating : this.validating).set(hooks);
   }
 
-  /** An entry that cannot be read fails the requests it may have been about, and leaves the other entries alone. */
+  /** A webhook that cannot be compiled fails the requests that it may match, and leaves the other webhooks alone. */
   private readHook(webhook: ValidatingWebhook & Partial<MutatingWebhook>, mutates: boolean): Hook {
     try {
       return this.hookOf(webhook, mutates);
@@ -233,25 +244,50 @@ export class Webhooks {
     }
     const { service } = config;
     if (service === undefined) return { problem: "clientConfig names neither a URL nor a service" };
-    const key = `${service.namespace}/${service.name}:${service.port ?? 443}`;
-    const base = this.services[key];
-    if (base === undefined) {
-      return { problem: `service ${key} cannot be reached from the API server: no address is configured for it` };
+    const { namespace, name, port = 443 } = service;
+    return {
+      service: { namespace, name, port },
+      path: `${(service.path ?? "").replace(/^\/*/, "/")}?${query}`,
+      authority,
+    };
+  }
+
+  private resolve({ service, path, authority }: ServiceTarget): WebhookAddress {
+    const { namespace, name, port } = service;
+    const serverName = `${name}.${namespace}.svc`;
+    const base = this.services[`${namespace}/${name}:${port}`];
+    if (base !== undefined) return { url: `${base.replace(/\/+$/, "")}${path}`, authority, serverName };
+    try {
+      const { random } = this.core;
+      const address = serviceAddress(name, port, this.stateOf(namespace, name), (count) => random.uint32() % count);
+      return { url: `https://${address}${path}`, authority, serverName };
+    } catch (error) {
+      const url = JSON.stringify(`https://${serverName}:${port}${path}`);
+      throw new Error(`failed to call webhook: Post ${url}: ${error instanceof Error ? error.message : String(error)}`);
     }
-    const path = (service.path ?? "").replace(/^\/*/, "/");
-    const url = `${base.replace(/\/+$/, "")}${path}?${query}`;
-    return { url, authority, serverName: `${service.name}.${service.namespace}.svc` };
+  }
+
+  private stateOf(namespace: string, name: string): ServiceState {
+    const { store } = this.core;
+    const service = store.get("/services", namespace, name)?.object() as Service | undefined;
+    const slices: EndpointSlice[] = [];
+    for (const version of store.collection(slicesKey).at(store.revision, namespace)) {
+      const slice = version.object() as EndpointSlice;
+      if (slice.metadata.labels?.["kubernetes.io/service-name"] === name) slices.push(slice);
+    }
+    return { service, slices };
   }
 }
 
-/** A webhook changes objects; it does not make others of them. */
+/** A webhook may not change the identity of an object. */
 function refuseNewIdentity(before: KubeObject, after: KubeObject): void {
   const meta = (after.metadata ?? {}) as Partial<KubeObject["metadata"]>;
   for (const field of ["apiVersion", "kind"] as const) {
-    if (after[field] !== before[field]) throw new Error(`the patch changes ${field}, which is fixed`);
+    if (after[field] !== before[field]) throw new Error(`the patch changes ${field}, which is immutable`);
   }
   for (const field of ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp"] as const) {
-    if (meta[field] !== before.metadata[field]) throw new Error(`the patch changes metadata.${field}, which is fixed`);
+    if (meta[field] !== before.metadata[field])
+      throw new Error(`the patch changes metadata.${field}, which is immutable`);
   }
 }
 

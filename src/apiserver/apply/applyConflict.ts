@@ -13,7 +13,7 @@ export function conflictsOf(owner: ManagedFieldsEntry, fields: FieldSet): Confli
   return pathsOf(fields).map((path) => ({ owner, path }));
 }
 
-/** The refusal that kubectl prints: which field, and which manager owns it. */
+/** The conflict error that kubectl prints: each field, and the manager that owns it. */
 export function applyConflict(conflicts: readonly Conflict[]): StatusError {
   const causes = conflicts.map(({ owner, path }) => ({
     reason: "FieldManagerConflict",

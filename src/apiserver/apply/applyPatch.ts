@@ -26,8 +26,8 @@ import { type Shape, shapeOf } from "./shape.ts";
 import { appliedFields } from "./trackedFields.ts";
 
 /**
- * Server-side apply: the configuration is laid over the live object, its fields become the applier's, and what the
- * applier had applied before and leaves out now is removed unless another manager owns it.
+ * Server-side apply: merges the configuration into the live object. Its fields become the applier's, and fields that
+ * the applier had applied before and now omits are removed unless another manager owns them.
  */
 
 export interface ApplyRequest {
@@ -35,32 +35,31 @@ export interface ApplyRequest {
   /** Undefined if the object does not exist yet. */
   readonly live: KubeObject | undefined;
   /**
-   * What was sent, as parsed: neither defaulted nor decoded into what a typed server would write, because no manager
-   * applied a default or a zero value.
+   * The configuration as parsed: neither defaulted nor decoded, because no manager applied a default or a zero value.
    */
   readonly config: KubeObject;
   readonly manager: string;
-  /** Take fields away from their owners instead of refusing. */
+  /** Take over fields from their owners instead of returning a conflict. */
   readonly force: boolean;
   readonly apiVersion: string;
   readonly subresource: string;
-  /** Now, as RFC 3339 in seconds. */
+  /** The current time, as RFC 3339 in seconds. */
   readonly time: string;
   readonly resetFields?: FieldSet;
   /**
-   * Decoding without defaults. With it the outcome is compared in the form in which the live object is stored, so that
-   * `cpu: 1000m` over `cpu: "1"`, `hostNetwork: false` or `creationTimestamp: null` over nothing are no changes, and no
+   * Decodes without defaults. The outcome is compared in the form in which the live object is stored, so that `cpu:
+   * 1000m` over `cpu: "1"`, `hostNetwork: false` or `creationTimestamp: null` over nothing are no changes, and no
    * conflicts with a manager that set the same value.
    */
   readonly decode?: (object: KubeObject) => KubeObject;
 }
 
 export interface Applied {
-  /** A private copy with its managedFields, still to be decoded and defaulted. */
+  /** A private copy with its managedFields, to be decoded and defaulted. */
   readonly object: KubeObject;
-  /** The same list, for callers whose decoding drops it. */
+  /** The managedFields of `object`, for callers whose decoding drops them. */
   readonly managedFields: ManagedFieldsEntry[] | undefined;
-  /** Nothing differs from the live object but times; it need not be written. Defaults cannot change that. */
+  /** Nothing but times differs from the live object, so it need not be written. Defaults cannot change that. */
   readonly isUnchanged: boolean;
 }
 
@@ -81,7 +80,7 @@ export function applyPatch(request: ApplyRequest): Applied {
   try {
     merged = mergeObjects(shape, live, config) as KubeObject;
     merged = prune(shape, merged, own, [wanted, ...others.map(fieldsOfEntry)]) as KubeObject;
-    // Once more, for what was emptied just now: whether it is null or empty is the configuration's choice.
+    // Merged once more for fields that pruning emptied: the configuration decides whether they are null or empty.
     merged = mergeObjects(shape, merged, config) as KubeObject;
     if (request.decode !== undefined && merged !== live) merged = decodeContent(request.decode, merged);
     found = live === undefined ? undefined : compareObjects(shape, live, merged, skippedFields(request.resetFields));
@@ -96,7 +95,7 @@ export function applyPatch(request: ApplyRequest): Applied {
   const tracked = difference(wanted, stripped);
   if (tracked !== undefined) {
     const who = { manager, operation: "Apply", apiVersion, subresource } as const;
-    // Upstream stamps an apply only when it changes the object: a new co-owner of equal values has no time.
+    // Upstream sets the time of an apply only when the object changes: a new co-owner of equal values has no time.
     result.push(ownershipEntry(who, isSameObject ? own?.time : time, tracked));
   }
   sortEntries(result);
@@ -113,13 +112,13 @@ export function applyPatch(request: ApplyRequest): Applied {
   return { object, managedFields, isUnchanged };
 }
 
-/** Throws what upstream says about a configuration that its schema cannot hold, before anything else is looked at. */
+/** Throws upstream's error for a configuration that does not fit its schema, before any other check. */
 export function refuseUnappliable(schema: SchemaNode, config: KubeObject): void {
   const mistakes = checkApplied(shapeOf(schema), config);
   if (mistakes.length > 0) throw unappliable("patch", config, mistakes);
 }
 
-/** The configuration was only parsed, so it may say anything. */
+/** The configuration was only parsed, so its metadata may have any type. */
 function checkMetadata({ config, live }: ApplyRequest): void {
   const metadata: unknown = config.metadata;
   if (metadata === undefined && live !== undefined) return;
@@ -129,7 +128,10 @@ function checkMetadata({ config, live }: ApplyRequest): void {
 
 const stripped = union(neverTracked, { "f:metadata": leaf });
 
-/** An object without managers gets one for what it has, so that applying cannot just overwrite it. */
+/**
+ * An object without managers gets one for its current fields, so that applying cannot overwrite them without a
+ * conflict.
+ */
 function entriesBefore(request: ApplyRequest, shape: Shape): ManagedFieldsEntry[] {
   const { live, apiVersion, subresource, time } = request;
   if (live === undefined) return [];
@@ -151,9 +153,9 @@ function isApplier(entry: ManagedFieldsEntry, manager: string, subresource: stri
 }
 
 /**
- * Removes what the applier owned and no longer wants. Removing an item or a struct takes everything below it, also what
- * another manager owns there; so the first cut is too deep on purpose, then everything owned is put back, then
- * everything that the applier had never applied.
+ * Removes fields that the applier owned and no longer applies. Removing an item or a struct also removes everything
+ * below it, including fields of other managers; so the first step removes too much on purpose, then all owned fields
+ * are restored, then all fields that the applier had never applied.
  */
 function prune(
   shape: Shape,
@@ -199,7 +201,7 @@ function otherEntries(others: readonly ManagedFieldsEntry[], found: Comparison |
   return result;
 }
 
-/** The list of owners is ours: it is the largest part of many objects and needs no decoding. */
+/** managedFields are written by this server: they are the largest part of many objects and need no decoding. */
 function decodeContent(decode: (object: KubeObject) => KubeObject, object: KubeObject): KubeObject {
   const { managedFields, ...metadata } = object.metadata;
   const decoded = decode({ ...object, metadata });
@@ -207,7 +209,7 @@ function decodeContent(decode: (object: KubeObject) => KubeObject, object: KubeO
   return decoded;
 }
 
-/** Upstream answers this with a plain 500, and so do we: clients know the text. */
+/** Upstream answers this with a plain 500, and clients know the text. */
 function unappliable(which: "patch" | "live", object: KubeObject, mistakes: readonly string[]): StatusError {
   const { group, version } = splitApiVersion(object.apiVersion);
   const where = `${object.metadata?.namespace ?? ""}/${object.metadata?.name ?? ""}`;

@@ -2,9 +2,9 @@ import { describePathElement, UnnamedItemError } from "./pathElement.ts";
 import { type Fields, formOf, type Shape } from "./shape.ts";
 
 /**
- * What makes a configuration impossible to apply: two items of one name, items without a name, fields that the schema
- * does not know, unless they are somewhere in an object that keeps what it does not know. Every mistake is reported as
- * `.path: what is wrong`.
+ * The mistakes that make a configuration impossible to apply: two items with the same key, items without a key, and
+ * fields that the schema does not declare, unless they are inside an object that preserves unknown fields. Each mistake
+ * is reported as `.path: what is wrong`.
  */
 export function checkApplied(shape: Shape, value: unknown, path = "", into: string[] = [], isOpen = false): string[] {
   if (value === null) return into;

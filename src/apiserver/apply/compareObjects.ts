@@ -3,14 +3,14 @@ import { assemble, type FieldSet, holdsSelf, leaf } from "./fieldSet.ts";
 import { type Fields, formOf, get, isEmptyFields, type Shape } from "./shape.ts";
 import { createdFields } from "./trackedFields.ts";
 
-/** What differs between two objects: paths with a new value or a new existence, and paths that are gone. */
+/** The differences between two objects: paths that are new or have a new value, and paths that are gone. */
 export interface Comparison {
   readonly changed: FieldSet | undefined;
   readonly removed: FieldSet | undefined;
 }
 
 /**
- * Compares two objects by their schema; undefined when nothing that is tracked differs. Equal subtrees are passed over
+ * Compares two objects by their schema; undefined when nothing that is tracked differs. Equal subtrees are skipped
  * without a look at the schema, since most writes change a handful of leaves. Throws UnnamedItemError.
  */
 export function compareObjects(
@@ -26,7 +26,7 @@ export function compareObjects(
   const formBefore = formOf(shape, before);
   const formAfter = formOf(shape, after);
   if (formBefore !== formAfter && before !== null && after !== null) {
-    // The place itself changed hands, and so did what is below it on the side that has something below it.
+    // The path itself changed, and so did everything below it on the side that has children.
     const gone = formBefore === "leaf" ? undefined : createdFields(shape, before, true, skip);
     const come = formAfter === "leaf" ? undefined : createdFields(shape, after, true, skip);
     return comparison(come === undefined ? leaf : { ".": leaf, ...come }, gone);
@@ -57,7 +57,7 @@ function comparison(changed: FieldSet | undefined, removed: FieldSet | undefined
   return changed === undefined && removed === undefined ? undefined : { changed, removed };
 }
 
-/** The differences found below one place, gathered without allocating until there is one. */
+/** Collects the differences below one path, without allocating until there is one. */
 class Gathered {
   #changedElements: string[] | undefined;
   #changed: FieldSet[] | undefined;
@@ -126,7 +126,7 @@ function compareField(
   const element = field === undefined ? `f:${name}` : field.element;
   const skipBelow = skip?.[element];
   if (skipBelow !== undefined && holdsSelf(skipBelow)) return undefined;
-  // A typed server's struct has this field anyway, so it neither comes nor goes, only what is in it.
+  // A Go struct always has this field, so it is neither added nor removed; only its content changes.
   const isAlwaysThere = field?.isInEmpty === true;
   const found =
     left === undefined && isAlwaysThere
@@ -141,7 +141,7 @@ function compareLists(shape: Shape, before: readonly unknown[], after: readonly 
   return pairsUp(shape, before, after) ? comparePairs(shape, before, after) : compareByName(shape, before, after);
 }
 
-/** Whether both lists have the same items in the same places, and no two of one name: the common case by far. */
+/** Whether both lists have the same items in the same order and no key twice, which is the common case. */
 function pairsUp(shape: Shape, before: readonly unknown[], after: readonly unknown[]): boolean {
   const count = before.length;
   if (count !== after.length || count > 16) return false;
@@ -165,8 +165,8 @@ function comparePairs(shape: Shape, before: readonly unknown[], after: readonly 
 }
 
 /**
- * Items are matched by name wherever they stand. A name that is there twice stands for all its items together: nothing
- * below it is tracked until it is unique again.
+ * Matches items by key, in any order. A key that occurs twice stands for all its items together: nothing below it is
+ * tracked until it is unique again.
  */
 function compareByName(shape: Shape, before: readonly unknown[], after: readonly unknown[]): Comparison | undefined {
   const below = shape.items;

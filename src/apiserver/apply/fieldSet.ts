@@ -1,10 +1,10 @@
 import { canonicalPathElement, comparePathElements, describePathElement, orderOfElements } from "./pathElement.ts";
 
 /**
- * A set of paths in the very form in which it is stored and sent: fieldsV1. A node without keys is a path that is in
- * the set; a node with keys is in the set itself only if one of them is `.`. Keys stand in upstream's order. Nodes are
- * never changed once made, so sets share what they have in common, "nothing changed" is `===`, and nothing has to be
- * encoded or decoded on the way to the store. The empty set is `undefined`.
+ * A set of paths in the form in which it is stored and sent: fieldsV1. A node without keys is a path in the set; a node
+ * with keys is itself in the set only if one of them is `.`. Keys are in upstream's order. Nodes are immutable, so sets
+ * share common subtrees, "nothing changed" is `===`, and nothing has to be encoded or decoded for the store. The empty
+ * set is `undefined`.
  */
 export type FieldSet = { readonly [pathElement: string]: FieldSet };
 
@@ -41,8 +41,8 @@ export function withSelf(node: FieldSet): FieldSet {
 }
 
 /**
- * A node from its children, in any order. Undefined without children and without self, so that no path is left that
- * leads nowhere.
+ * A node from its children, in any order. Undefined without children and without self, so that no path without an end
+ * is left.
  */
 export function assemble(
   includesSelf: boolean,
@@ -82,7 +82,7 @@ export function union(a: FieldSet | undefined, b: FieldSet | undefined): FieldSe
   return isNewKey ? sorted(changed) : changed;
 }
 
-/** All paths of all sets. Two by two, so that thousands of sets do not each copy all that came before. */
+/** The union of all sets, merged in pairs, so that thousands of sets do not each copy all the sets before them. */
 export function unionAll(sets: readonly (FieldSet | undefined)[]): FieldSet | undefined {
   let level = sets;
   while (level.length > 1) {
@@ -93,7 +93,7 @@ export function unionAll(sets: readonly (FieldSet | undefined)[]): FieldSet | un
   return level[0];
 }
 
-/** How many keys the nodes have that are asked about often: what changed is held against every owner. */
+/** Cached key counts of nodes: changed fields are compared with every owner. */
 const keyCounts = new WeakMap<FieldSet, number>();
 const fewKeys = 16;
 
@@ -113,7 +113,7 @@ export function difference(a: FieldSet | undefined, b: FieldSet | undefined): Fi
   if (isLeaf(a)) return holdsSelf(b) ? undefined : a;
   if (isLeaf(b)) return a[self] === undefined ? a : without(a, self);
   let changed: Record<string, FieldSet | undefined> | undefined;
-  // Only what both have matters, so the smaller one says what to look at.
+  // Only common keys matter, so the loop runs over the smaller node.
   for (const element in keyCount(b) > fewKeys && keyCount(a) < keyCount(b) ? a : b) {
     const left = a[element];
     const right = b[element];
@@ -181,7 +181,7 @@ export function equalSets(a: FieldSet | undefined, b: FieldSet | undefined): boo
   return count === 0;
 }
 
-/** Every path, level by level: those that end here before those that go deeper, as upstream lists conflicts. */
+/** Every path, level by level: paths that end at a level before deeper ones, as upstream lists conflicts. */
 export function pathsOf(set: FieldSet | undefined, prefix: Path = [], into: Path[] = []): Path[] {
   if (set === undefined) return into;
   for (const element in set) {
@@ -209,11 +209,12 @@ export function describePath(path: Path): string {
 }
 
 /**
- * What a client wrote as fieldsV1, in our spelling and order. Elements of a kind that we do not know are left out, as a
- * later version may have written them; throws if the rest cannot be read.
+ * A client's fieldsV1 in canonical spelling and order. Unknown kinds of elements are left out, because a later version
+ * may have written them; throws if the rest cannot be read.
  */
 export function decodeFieldSet(fields: unknown): FieldSet | undefined {
-  if (typeof fields !== "object" || fields === null || Array.isArray(fields)) throw new Error("fieldsV1 is no object");
+  if (typeof fields !== "object" || fields === null || Array.isArray(fields))
+    throw new Error("fieldsV1 is not an object");
   return fromFieldsV1(decodeNode(fields));
 }
 
@@ -241,7 +242,7 @@ function without(node: FieldSet, element: string): FieldSet | undefined {
   return compact({ ...node, [element]: undefined });
 }
 
-/** Drops what became undefined, and writes a node that has only itself left as a leaf. */
+/** Drops undefined children, and writes a node that has only itself left as a leaf. */
 function compact(node: Record<string, FieldSet | undefined>): FieldSet | undefined {
   const rest: Record<string, FieldSet> = {};
   let count = 0;

@@ -2,11 +2,11 @@ import { assemble, type FieldSet, leaf } from "./fieldSet.ts";
 import { comparePathElements, orderOfElements } from "./pathElement.ts";
 
 /**
- * Builds nodes of field sets so that equal ones are the same object. Ten thousand pods of one template have the same
- * fields; without this each would carry its own few kilobytes that say so, and would spend the time to build them.
+ * Builds nodes of field sets so that equal nodes are the same object. Ten thousand pods of one template have the same
+ * fields; without this each pod would build and hold its own few kilobytes of them.
  *
- * A trail is what has been seen of one container so far, and an edge leads to the trail with one more child. Keys come
- * in the order of the object; sorting is done once, at the end of a trail that is new.
+ * A trail is the sequence of children of one container so far, and an edge leads to the trail with one more child. Keys
+ * come in the order of the object; a new trail is sorted once, at its end.
  */
 export class Trail<Below> {
   readonly edges = new Map<string, Edge<Below>>();
@@ -42,7 +42,7 @@ export class Trail<Below> {
     return next;
   }
 
-  /** The node of everything on this trail; undefined for nothing at all. */
+  /** The node with all children of this trail; undefined for none. */
   finish(): FieldSet | undefined {
     if (this.#isDone) return this.#node;
     const edges: Edge<Below>[] = [];
@@ -78,7 +78,7 @@ export class Trail<Below> {
     return trail;
   }
 
-  /** This trail's edge for a key that another trail knows already. */
+  /** This trail's edge for a key that another trail already has. */
   edge(like: Edge<Below>): Edge<Below> {
     let edge = this.edges.get(like.key);
     if (edge === undefined) {
@@ -89,11 +89,11 @@ export class Trail<Below> {
   }
 }
 
-/** One key of a container, and where a child under it leads. */
+/** One key of a container, and the trail that a child under it leads to. */
 export class Edge<Below> {
   readonly key: string;
   readonly element: string;
-  /** How the value under this key is to be looked at. */
+  /** How the value under this key is tracked. */
   readonly below: Below;
   afterLeaf: Trail<Below> | undefined = undefined;
   afterOther: Map<FieldSet, Trail<Below>> | undefined = undefined;
@@ -106,14 +106,14 @@ export class Edge<Below> {
 }
 
 /**
- * Keys that never repeat (addresses, uids) would make trails without end, so all are forgotten now and then. Nodes in
- * use live on in the objects; they are only not found again.
+ * Keys that never repeat (addresses, UIDs) would create trails without end, so all trails are dropped at this count.
+ * Nodes in use stay alive in the objects; they are no longer shared with new ones.
  */
 const trailsMax = 20_000;
 let trailCount = 0;
 let epoch = 0;
 
-/** Changes when all trails are to be forgotten. */
+/** Changes when all trails are dropped. */
 export function trailEpoch(): number {
   if (trailCount > trailsMax) {
     trailCount = 0;

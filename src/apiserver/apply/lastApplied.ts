@@ -7,9 +7,9 @@ import type { Shape } from "./shape.ts";
 import { appliedFields } from "./trackedFields.ts";
 
 /**
- * The bridge from client-side to server-side apply. kubectl used to note what it applied in an annotation; the first
- * time it applies on the server, what the annotation says and the object still has is its own, whichever manager is
- * listed as owner. Only the manager named `kubectl` is treated so.
+ * Migration from client-side to server-side apply. Client-side kubectl recorded the applied configuration in an
+ * annotation; when it first applies on the server, the fields that the annotation names and the object still has become
+ * its own, whichever manager is listed as owner. Only the manager named `kubectl` is treated so.
  */
 const annotation = "kubectl.kubernetes.io/last-applied-configuration";
 const annotationsBytesMax = 256 * 1024;
@@ -21,7 +21,7 @@ export function lastAppliedText(object: KubeObject): string | undefined {
   return text === "" ? undefined : text;
 }
 
-/** The fields that the note names and that still have the value it says; undefined without a readable note. */
+/** The fields of the annotation that still have its value; undefined without a readable annotation. */
 export function fieldsOfLastApplied(shape: Shape, live: KubeObject, apiVersion: string): FieldSet | undefined {
   const text = lastAppliedText(live);
   if (text === undefined) return undefined;
@@ -37,8 +37,8 @@ export function fieldsOfLastApplied(shape: Shape, live: KubeObject, apiVersion: 
 }
 
 /**
- * Keeps the note true after a server-side apply, so that a later client-side apply still works. A note that would make
- * the annotations too large is dropped. Changes the object.
+ * Updates the annotation after a server-side apply, so that a later client-side apply still works. It is removed when
+ * it would make the annotations too large. Changes the object.
  */
 export function noteLastApplied(object: KubeObject, config: KubeObject): void {
   if (lastAppliedText(object) === undefined) return;
@@ -60,7 +60,7 @@ function withoutNote(config: KubeObject): KubeObject {
   return { ...config, metadata };
 }
 
-/** JSON with sorted keys, as a typed server writes a map. */
+/** JSON with sorted keys, as Go writes a map. */
 function sortedText(value: Json): string {
   if (Array.isArray(value)) return `[${value.map(sortedText).join(",")}]`;
   if (!isObject(value)) return JSON.stringify(value);

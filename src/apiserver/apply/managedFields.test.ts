@@ -178,7 +178,7 @@ describe("ownership after a create", () => {
     ]);
   });
 
-  test("a service has its ports by number and protocol, and its selector whole", () => {
+  test("a service has its ports by number and protocol, and its selector as one field", () => {
     const service = {
       apiVersion: "v1",
       kind: "Service",
@@ -260,7 +260,7 @@ describe("ownership after an update", () => {
     expect(again).toBe(created.metadata.managedFields);
   });
 
-  test("what a main endpoint resets is not taken", () => {
+  test("fields that a main endpoint resets are not owned", () => {
     const next = write(created, { ...created, status: { phase: "Failed" } }, "liar");
     expect(entry(next, "liar")).toBeUndefined();
   });
@@ -353,7 +353,7 @@ describe("what a client writes into managedFields", () => {
     expect(JSON.stringify(update([theirs])?.[0]?.fieldsV1)).toBe('{"f:spec":{"f:dnsPolicy":{},"f:restartPolicy":{}}}');
   });
 
-  test("an object whose owners were forgotten is not tracked until the next apply", () => {
+  test("an object whose managedFields were reset is not tracked until the next apply", () => {
     const forgotten = write(created, withSent([{}]), "m");
     expect(forgotten.metadata).not.toHaveProperty("managedFields");
     const labels = { run: "other" };
@@ -368,7 +368,7 @@ describe("what a client writes into managedFields", () => {
 });
 
 describe("kubectl apply --server-side", () => {
-  test("creates, owns what the file says, and is a no-op the second time", () => {
+  test("creates, owns the fields of the file, and is a no-op the second time", () => {
     const created = apply(undefined, deployment, "kubectl");
     expect(owned(created, "kubectl")).toEqual([
       ".spec.replicas",
@@ -383,7 +383,7 @@ describe("kubectl apply --server-side", () => {
     expect(apply(created, deployment, "kubectl")).toEqual(created);
   });
 
-  test("a default that the server added is no obstacle to saying it", () => {
+  test("a default that the server added can be applied explicitly", () => {
     const created = apply(undefined, deployment, "kubectl");
     const spec = created["spec"] as { template: { spec: { containers: Loose[] } } };
     (spec.template.spec.containers[0]!["ports"] as Loose[])[0]!["protocol"] = "TCP";
@@ -435,7 +435,7 @@ describe("kubectl apply --server-side", () => {
     expect((apply(hpa, { ...deployment, spec: rest }, "kubectl")["spec"] as Loose)["replicas"]).toBe(7);
   });
 
-  test("a container that is no longer in the file goes, one that was injected stays", () => {
+  test("a container that is no longer in the file is removed, an injected one stays", () => {
     const two = structuredClone(deployment);
     two.spec.template.spec.containers.push({ name: "extra", image: "x", ports: [] });
     const created = apply(undefined, two, "kubectl");
@@ -467,7 +467,7 @@ describe("the way from client-side to server-side apply", () => {
     return write(undefined, annotated, "kubectl-client-side-apply");
   };
 
-  test("kubectl may change what its own note says it applied", () => {
+  test("kubectl may change fields of its last-applied annotation", () => {
     const live = clientSide(deployment);
     const applied = apply(live, scaled(5), "kubectl");
     expect((applied["spec"] as Loose)["replicas"]).toBe(5);

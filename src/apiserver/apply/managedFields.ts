@@ -28,10 +28,9 @@ import { createdFields } from "./trackedFields.ts";
  *   update:  decode, defaults -> updateManagedFields(live, next)      -> admission -> prepare, validate -> commit
  *   apply:   parse -> applyPatch(live, what was parsed) -> decode, defaults -> admission -> prepare, validate -> commit
  *
- * The result of updateManagedFields replaces next.metadata.managedFields, which is to be deleted if there is none.
- * applyPatch has already put the list into the object it returns; nothing more is computed after it. Before any
- * commit, `isSameExceptTimes(live, next)` tells a write that changes nothing but times: it is answered with the live
- * object and not stored.
+ * The result of updateManagedFields replaces next.metadata.managedFields, which is deleted if there is none. applyPatch
+ * has already set the list in the object that it returns. Before any commit, `isSameExceptTimes(live, next)` detects a
+ * write that changes nothing but times: its response is the live object and nothing is stored.
  */
 
 export interface OwnershipUpdate {
@@ -44,9 +43,12 @@ export interface OwnershipUpdate {
   readonly apiVersion: string;
   /** Empty for the main endpoint. */
   readonly subresource: string;
-  /** Now, as RFC 3339 in seconds. */
+  /** The current time, as RFC 3339 in seconds. */
   readonly time: string;
-  /** What this endpoint does not take from the client: `resetStatus` on a main endpoint with a status subresource. */
+  /**
+   * Fields that this endpoint does not take from the client: `resetStatus` on a main endpoint with a status
+   * subresource.
+   */
   readonly resetFields?: FieldSet;
 }
 
@@ -56,10 +58,10 @@ export const resetStatus: FieldSet = { "f:status": leaf };
 export const resetSpec: FieldSet = { "f:spec": leaf };
 /** For /status of Deployments. */
 export const resetSpecAndLabels: FieldSet = { "f:metadata": { "f:labels": leaf }, "f:spec": leaf };
-/** For /status of custom resources, which takes nothing but the status. */
+/** For /status of custom resources, which writes only the status. */
 export const resetSpecAndMetadata: FieldSet = { "f:metadata": leaf, "f:spec": leaf };
 
-/** Identity and bookkeeping, which have no owner. Metadata itself is meant, not what else is in it. */
+/** Identity and bookkeeping, which have no owner. This is metadata itself, not all its fields. */
 export const neverTracked = fromPaths([
   ["f:apiVersion"],
   ["f:kind"],
@@ -78,7 +80,7 @@ export const neverTracked = fromPaths([
 
 const skipSets = new WeakMap<FieldSet, FieldSet>();
 
-/** What a comparison passes over at an endpoint with these reset fields. */
+/** The fields that a comparison skips at an endpoint with these reset fields. */
 export function skippedFields(resetFields: FieldSet | undefined): FieldSet {
   if (resetFields === undefined) return neverTracked;
   const known = skipSets.get(resetFields);
@@ -90,13 +92,13 @@ export function skippedFields(resetFields: FieldSet | undefined): FieldSet {
 
 /**
  * The managedFields after a create, an update or a patch other than apply; undefined if there are none. Changed fields
- * go to the writer and leave all other managers; removed fields leave all managers.
+ * move to the writer from all other managers; removed fields are removed from all managers.
  */
 export function updateManagedFields(update: OwnershipUpdate): ManagedFieldsEntry[] | undefined {
   const { live, next } = update;
   const stored = live?.metadata.managedFields;
   const entries = entriesBefore(update, stored);
-  // An object whose ownership was reset stays without until the next apply.
+  // An object whose managedFields were reset stays without them until the next apply.
   if (live !== undefined && (entries === undefined || entries.length === 0)) return undefined;
 
   let found: Comparison | undefined;
@@ -108,7 +110,7 @@ export function updateManagedFields(update: OwnershipUpdate): ManagedFieldsEntry
         ? { changed: createdInEmpty(shape, next, skip), removed: undefined }
         : compareObjects(shape, live, next, skip);
   } catch (error) {
-    // A list whose items have no names cannot be compared. Ownership is not worth refusing a write over.
+    // A list whose items have no keys cannot be compared. Field ownership is no reason to reject a write.
     if (error instanceof UnnamedItemError) return stored;
     throw error;
   }
@@ -117,7 +119,7 @@ export function updateManagedFields(update: OwnershipUpdate): ManagedFieldsEntry
   return result.length === 0 ? undefined : result;
 }
 
-/** Everything in an object as if it had just been created. */
+/** All fields of an object, as if it had just been created. */
 export function createdInEmpty(shape: Shape, object: KubeObject, skip: FieldSet): FieldSet | undefined {
   return createdFields(shape, object, true, skip);
 }
@@ -152,7 +154,7 @@ function moveOwnership(
   return result;
 }
 
-/** What a client writes into managedFields counts, except on subresources: kubectl migrates ownership that way. */
+/** managedFields sent by a client are used, except on subresources: kubectl migrates ownership that way. */
 function entriesBefore(
   { next, subresource }: OwnershipUpdate,
   stored: ManagedFieldsEntry[] | undefined,
@@ -164,7 +166,8 @@ function entriesBefore(
 }
 
 /**
- * Whether a write would change nothing but the times of ownership. Looks at the content first: most writes change it.
+ * Whether a write would change nothing but the times of managedFields. The content is compared first, since most writes
+ * change it.
  */
 export function isSameExceptTimes(live: KubeObject, next: KubeObject): boolean {
   return (

@@ -2,9 +2,9 @@ import { equalJson } from "../../model/objects/json.ts";
 import { type Fields, formOf, get, isEmptyFields, put, type Shape } from "./shape.ts";
 
 /**
- * Lays an applied configuration over the live object. Leaves come from the configuration, everything it does not
- * mention stays. The result shares its unchanged parts with the live object and is the live object itself if nothing
- * differs in place, so callers copy before they change it. Throws UnnamedItemError.
+ * Merges an applied configuration into the live object. Leaves come from the configuration; fields that it does not
+ * mention stay. The result shares unchanged subtrees with the live object and is the live object itself if nothing
+ * differs, so callers copy before they change it. Throws UnnamedItemError.
  */
 export function mergeObjects(shape: Shape, live: unknown, config: unknown): unknown {
   if (config === undefined || config === live) return live;
@@ -24,7 +24,7 @@ export function mergeObjects(shape: Shape, live: unknown, config: unknown): unkn
   return live === null ? config : mergeLists(shape, live as unknown[], config as unknown[]);
 }
 
-/** `{}` over null and null over `{}` is a change; like over like is none. */
+/** `{}` over null and null over `{}` is a change; equal kinds of empty are none. */
 function sameEmpty(live: unknown, config: unknown): unknown {
   return (live === null) === (config === null) ? live : config;
 }
@@ -53,11 +53,11 @@ function copyFields(fields: Fields): Record<string, unknown> {
 }
 
 /**
- * The result holds the configured items in their configured order, with the others kept where they stood relative to
- * their neighbours. Live items that share a name are replaced by the one configured item.
+ * The result has the configured items in their configured order, with the others kept where they were relative to their
+ * neighbours. Live items with the same key are replaced by the one configured item.
  *
  * Walks both lists at once. `next` is the next item, in configured order, that both lists have: a live item that both
- * have but whose turn has not come is passed over and will be taken from the configuration.
+ * have but that comes later in the configuration is skipped and taken from the configuration.
  */
 function mergeLists(shape: Shape, live: readonly unknown[], config: readonly unknown[]): readonly unknown[] {
   const below = shape.items;

@@ -3,11 +3,11 @@ import type { ManagedFieldsEntry } from "../../model/objects/object.ts";
 import { decodeFieldSet, type FieldSet, fromFieldsV1, leaf, unionAll } from "./fieldSet.ts";
 
 /**
- * One entry of metadata.managedFields: the manager, its fields and the operation. An entry is known by manager,
- * operation and subresource, and for updates by version too; its time is no part of it.
+ * One entry of metadata.managedFields: the manager, its fields and the operation. An entry is identified by manager,
+ * operation and subresource, and for updates by version too, but not by its time.
  */
 
-/** Keys in the order in which a typed server writes them. */
+/** Keys in the order in which Go writes them. */
 export function ownershipEntry(
   who: { manager: string; operation: "Apply" | "Update"; apiVersion: string; subresource: string },
   time: string | undefined,
@@ -63,8 +63,8 @@ function compareText(a = "", b = ""): number {
 }
 
 /**
- * What a client sent as managedFields, if it can be read: entries in our order and spelling, those of one identity
- * taken once, those that own nothing left out. Undefined if any entry is broken.
+ * The managedFields that a client sent, if they can be read: entries in canonical order and spelling, entries of one
+ * identity once, entries without fields left out. Undefined if any entry is malformed.
  */
 export function decodeEntries(sent: readonly ManagedFieldsEntry[]): ManagedFieldsEntry[] | undefined {
   const byIdentity = new Map<string, ManagedFieldsEntry>();
@@ -83,7 +83,7 @@ export function decodeEntries(sent: readonly ManagedFieldsEntry[]): ManagedField
   return sortEntries([...byIdentity.values()]);
 }
 
-/** Text that two entries share exactly if they are one; sorts as upstream sorts managers in messages. */
+/** Text that is equal exactly for entries of one identity; sorts as upstream sorts managers in messages. */
 export function identityText(entry: ManagedFieldsEntry): string {
   const { manager, operation, apiVersion, subresource } = entry;
   return JSON.stringify({
@@ -94,7 +94,7 @@ export function identityText(entry: ManagedFieldsEntry): string {
   });
 }
 
-/** An empty list, or a list of one empty entry: the client wants ownership forgotten. */
+/** An empty list, or a list of one empty entry: the client resets managedFields. */
 export function isReset(sent: readonly ManagedFieldsEntry[]): boolean {
   return sent.length === 0 || (sent.length === 1 && Object.keys(sent[0] ?? {}).length === 0);
 }
@@ -121,8 +121,8 @@ const updateManagersMax = 10;
 const ancientManager = "ancient-changes";
 
 /**
- * Many clients with a name of their own (a pod name, a random suffix) would grow the list without end: beyond ten, the
- * oldest updates of each version are folded into one entry.
+ * Clients with a name of their own each (a pod name, a random suffix) would grow the list without end: beyond ten, the
+ * oldest updates of each version are merged into one entry.
  */
 export function foldAncient(entries: ManagedFieldsEntry[]): ManagedFieldsEntry[] {
   let updates = 0;
@@ -134,7 +134,7 @@ export function foldAncient(entries: ManagedFieldsEntry[]): ManagedFieldsEntry[]
   oldestFirst.sort((a, b) => compareText(a.time, b.time) || compareText(identities.get(a), identities.get(b)));
   const byIdentity = new Map(entries.map((entry) => [identities.get(entry) ?? "", entry]));
   const firstOfVersion = new Map<string, ManagedFieldsEntry>();
-  /** What is folded, by version; put together at the end, for there may be thousands. */
+  /** The entries to merge, by version; united at the end, because there may be thousands. */
   const folded = new Map<string, { time: string | undefined; fields: (FieldSet | undefined)[] }>();
   const ancient = (apiVersion: string) =>
     ({ manager: ancientManager, operation: "Update", apiVersion, subresource: "" }) as const;
@@ -154,7 +154,7 @@ export function foldAncient(entries: ManagedFieldsEntry[]): ManagedFieldsEntry[]
       folded.set(apiVersion, bucket);
     }
     byIdentity.delete(identities.get(entry) ?? "");
-    // The entry that is folded in is the younger one, so the bucket takes its time.
+    // The merged entry is the younger one, so its time is used.
     bucket.time = entry.time;
     bucket.fields.push(fieldsOfEntry(entry));
     updates--;

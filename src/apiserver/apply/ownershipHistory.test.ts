@@ -1131,7 +1131,7 @@ function canonical(value: Json): Json {
   return Object.fromEntries(entries.sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-test("a write that differs only in times is no write", () => {
+test("a write that differs only in times is not stored", () => {
   const world = new World(thing);
   world.play({ apply: "a", to: { string: "x" } });
   const before = world.object as KubeObject;

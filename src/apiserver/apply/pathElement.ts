@@ -1,13 +1,13 @@
 /**
  * One step of a path through an object, as fieldsV1 writes it: `f:name` a field, `k:{"name":"c"}` an item of a keyed
- * list, `v:"x"` an item of a set, `i:0` a place in a list. Kept as strings everywhere, because they are the keys that
- * are stored and sent.
+ * list, `v:"x"` an item of a set, `i:0` an index in a list. Kept as strings, because they are the keys that are stored
+ * and sent.
  */
 
-/** A list item that cannot be named, such as a keyed item without any of its keys. */
+/** A list item that has no path element, such as a keyed item without any of its keys. */
 export class UnnamedItemError extends Error {}
 
-/** Names an item of a keyed list. `keys` are sorted, as they stand in the stored text. */
+/** The path element of an item of a keyed list. `keys` are sorted, as in the stored text. */
 export function keyedItem(
   keys: readonly string[],
   defaults: Readonly<Record<string, unknown>> | undefined,
@@ -20,7 +20,7 @@ export function keyedItem(
   const fields = item as Record<string, unknown>;
   let text = "";
   for (const key of keys) {
-    // A key that is absent and has no default is left out: an item that has it is another item.
+    // A key that is absent and has no default is left out: an item that has the key is another item.
     const value = fields[key] ?? defaults?.[key];
     if (value === undefined) continue;
     text += `${text === "" ? "k:{" : ","}${JSON.stringify(key)}:${JSON.stringify(value)}`;
@@ -34,7 +34,7 @@ export function keyedItem(
   return `${text}}`;
 }
 
-/** Names an item of a set. */
+/** The path element of an item of a set. */
 export function setItem(item: unknown): string {
   if (typeof item === "object") {
     const what =
@@ -48,7 +48,7 @@ export function setItem(item: unknown): string {
   return `v:${JSON.stringify(item)}`;
 }
 
-/** The order in which upstream writes siblings: fields by name, then keyed items, set items, places. */
+/** The order in which upstream writes siblings: fields by name, then keyed items, set items, indexes. */
 export function comparePathElements(a: string, b: string): number {
   if (a === b) return 0;
   const kind = a.charCodeAt(0);
@@ -57,7 +57,7 @@ export function comparePathElements(a: string, b: string): number {
   return compareValues(parsed(a), parsed(b));
 }
 
-/** The places of elements in their order. Each element is read once, however many there are. */
+/** The indexes of the elements in sorted order. Each element is parsed once. */
 export function orderOfElements(elements: readonly string[]): number[] {
   const keys = elements.map((element) => {
     const kind = element.charCodeAt(0);
@@ -73,7 +73,7 @@ export function orderOfElements(elements: readonly string[]): number[] {
     });
 }
 
-/** `.spec`, `[name="c"]`, `[="x"]`: the form in which people see a step. */
+/** `.spec`, `[name="c"]`, `[="x"]`: the form of a path element in messages. */
 export function describePathElement(element: string): string {
   const rest = element.slice(2);
   switch (element.charCodeAt(0)) {
@@ -91,7 +91,8 @@ export function describePathElement(element: string): string {
 }
 
 /**
- * The stored spelling of an element that a client wrote; undefined for a kind that we do not know; throws if broken.
+ * The stored spelling of an element that a client sent; undefined for an unknown kind of element; throws if it is
+ * malformed.
  */
 export function canonicalPathElement(element: string): string | undefined {
   if (element.length < 2 || element[1] !== ":") throw new Error(`no path element: ${JSON.stringify(element)}`);
@@ -130,7 +131,7 @@ function kindRank(element: string): number {
   return kindRanks[element.charAt(0)] ?? 5;
 }
 
-/** Names of containers, ports and conditions repeat from object to object, so their parsed form is worth keeping. */
+/** Names of containers, ports and conditions repeat from object to object, so their parsed form is cached. */
 const parsedElements = new Map<string, unknown>();
 const parsedElementsMax = 4096;
 
@@ -148,7 +149,7 @@ function read(element: string): unknown {
   return element.charCodeAt(0) === codeOfKey ? Object.entries(value as object) : value;
 }
 
-/** Numbers before strings before booleans before lists before maps before null; each kind in its own order. */
+/** Numbers before strings before booleans before lists before maps before null; each type in its own order. */
 function compareValues(a: unknown, b: unknown): number {
   const rank = valueRank(a) - valueRank(b);
   if (rank !== 0) return rank;

@@ -2,9 +2,9 @@ import { type FieldSet, holdsSelf, leaf } from "./fieldSet.ts";
 import type { Shape } from "./shape.ts";
 
 /**
- * The author of a custom resource may make a granular part atomic while objects exist. A manager that owned something
- * inside then owns the whole. The other way round nothing is done, as upstream: the owner of the former whole owns the
- * place.
+ * A CustomResourceDefinition may change a granular type to an atomic one while objects exist. A manager that owned a
+ * field inside then owns the atomic value. The opposite change needs nothing, as upstream: the owner of the atomic
+ * value owns the path.
  */
 export function reconcileWithSchema(shape: Shape, set: FieldSet | undefined): FieldSet | undefined {
   if (set === undefined) return undefined;

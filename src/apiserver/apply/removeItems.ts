@@ -2,9 +2,9 @@ import { assemble, type FieldSet, holdsSelf, withSelf } from "./fieldSet.ts";
 import { type Fields, formOf, put, type Shape } from "./shape.ts";
 
 /**
- * The value without the fields and items that the set names; what is named inside an atomic part takes all of it.
- * Undefined if nothing is left. Shares unchanged parts with the value. What is emptied but not itself named stays as
- * an empty map or list; upstream leaves a null there, which a custom resource's schema would then refuse.
+ * The value without the fields and items that the set names; a path inside an atomic value removes all of it. Undefined
+ * if nothing is left. Shares unchanged subtrees with the value. A container that is emptied but not itself in the set
+ * stays as an empty map or list; upstream leaves a null there, which the schema of a custom resource would then reject.
  */
 export function removeItems(shape: Shape, value: unknown, set: FieldSet | undefined): unknown {
   if (set === undefined) return value;
@@ -43,7 +43,7 @@ export function removeItems(shape: Shape, value: unknown, set: FieldSet | undefi
   }
 }
 
-/** Only the fields and items that the set names, with what is below them as far as the set goes. */
+/** Only the fields and items that the set names, down to where its paths end. */
 export function extractItems(shape: Shape, value: unknown, set: FieldSet | undefined): unknown {
   if (set === undefined) return undefined;
   const form = formOf(shape, value);
@@ -71,7 +71,7 @@ export function extractItems(shape: Shape, value: unknown, set: FieldSet | undef
   return kept.length === 0 ? undefined : kept;
 }
 
-/** What is left of a container that is owned while nothing in it is. */
+/** The empty form of a container that is owned while nothing in it is. */
 function emptyOf(value: unknown): unknown {
   if (Array.isArray(value)) return [];
   return typeof value === "object" && value !== null ? {} : value;
@@ -79,7 +79,7 @@ function emptyOf(value: unknown): unknown {
 
 /**
  * Adds every declared field on the way to an owned path. Applying `spec.replicas` does not make a manager own `spec`,
- * yet when all that was applied below a field goes, the field has to go with it.
+ * but when all applied fields below a field are removed, the field has to be removed too.
  */
 export function withDeclaredFields(shape: Shape | undefined, set: FieldSet | undefined): FieldSet | undefined {
   if (set === undefined || shape === undefined) return set;

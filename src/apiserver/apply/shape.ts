@@ -2,8 +2,8 @@ import type { SchemaNode, StructField } from "../schema/schemaNode.ts";
 import { keyedItem, setItem } from "./pathElement.ts";
 
 /**
- * A schema seen with the eyes of ownership: what is one leaf, what is tracked key by key, how list items are named.
- * Made once per schema node, children when first looked at, since types may contain themselves.
+ * How field ownership sees a schema: which values are one leaf, which are tracked by key, and how list items are
+ * identified. Created once per schema node; children are created on first use, since types may contain themselves.
  *
  * - `leaf`: scalars and everything atomic
  * - `fields`: structs, maps and objects of unknown content, tracked by key
@@ -36,7 +36,7 @@ export class Shape {
     return this.#fields.get(name);
   }
 
-  /** The type below a key that is no declared field; undefined where such a key is a mistake. */
+  /** The type below an undeclared key; undefined where such a key is a mistake. */
   get undeclared(): Shape | undefined {
     if (this.#below !== undefined) return this.#below;
     const schema = this.#schema;
@@ -45,7 +45,7 @@ export class Shape {
     return this.#below;
   }
 
-  /** Whether this is a struct that keeps fields which it does not declare. */
+  /** Whether this is a struct that preserves undeclared fields. */
   get keepsUnknown(): boolean {
     return this.#schema.kind === "struct" && this.#schema.preserveUnknown;
   }
@@ -56,10 +56,10 @@ export class Shape {
     return this.#below;
   }
 
-  /** Names an item of this list; throws UnnamedItemError. */
+  /** The path element of an item of this list; throws UnnamedItemError. */
   nameItem(item: unknown): string {
     if (this.keys.length === 0) return setItem(item);
-    // Nearly every keyed list has one key, a string: `name`, `type`. Their texts repeat from object to object.
+    // Nearly every keyed list has one key, a string: `name`, `type`. Their values repeat from object to object.
     const only = this.#onlyKey;
     const value = only === undefined ? undefined : (item as Fields | null | undefined)?.[only];
     if (typeof value !== "string") return keyedItem(this.keys, this.#keyDefaults, item);
@@ -71,7 +71,7 @@ export class Shape {
     return name;
   }
 
-  /** Whether both items of this list have the same name; cheaper than naming them. */
+  /** Whether both items of this list have the same key; cheaper than building both path elements. */
   isSameItem(a: unknown, b: unknown): boolean {
     if (this.keys.length === 0) return a === b;
     if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return false;
@@ -87,9 +87,9 @@ export class Shape {
 export class Field {
   /** `f:` and the name. */
   readonly element: string;
-  /** The place of this field among its siblings in stored order. */
+  /** The index of this field among its siblings in stored order. */
   readonly rank: number;
-  /** Whether a typed server's empty struct has this field, with a zero value: `status: {}`, `containers: null`. */
+  /** Whether Go writes this field of an empty struct with a zero value: `status: {}`, `containers: null`. */
   readonly isInEmpty: boolean;
   readonly #schema: SchemaNode;
   #shape: Shape | undefined;
@@ -124,7 +124,7 @@ export const anyShape: Shape = shapeOf({ kind: "any", atomic: false });
 
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** How a value of this shape is tracked: as a whole, by key, or by item. */
+/** How a value of this shape is tracked: as one leaf, by key, or by item. */
 export function formOf(shape: Shape, value: unknown): "leaf" | "fields" | "list" {
   switch (shape.kind) {
     case "leaf":
@@ -143,8 +143,8 @@ export function isFields(value: unknown): value is Fields {
 }
 
 /**
- * The own value under a key. Keys come from users: `constructor` is found on every object's prototype, and
- * `__proto__` is one.
+ * The own value under a key. Keys come from users: `constructor` is found on every object's prototype, and `__proto__`
+ * is the prototype.
  */
 export function get(fields: Fields, key: string): unknown {
   const value = fields[key];

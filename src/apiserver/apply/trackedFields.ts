@@ -3,11 +3,11 @@ import { Edge, Trail, trailEpoch } from "./fieldTrail.ts";
 import { type Fields, formOf, isEmptyFields, type Shape } from "./shape.ts";
 
 /**
- * The paths that come into being with a value: every leaf, and every container that was not there before. Comparing
- * with nothing and comparing two objects must agree on this, so both use it.
+ * The paths that are created with a value: every leaf, and every container that was not there before. Comparing with
+ * nothing and comparing two objects must agree on this, so both use it.
  *
- * `overEmpty` says that a typed server's empty value stands in this place already: a new pod does not bring its `spec`
- * into being, for an empty pod has one, but it does bring its labels. `skip` are paths that are never tracked.
+ * `overEmpty`: a Go zero value is already there. A new pod does not create its `spec`, because an empty pod has one,
+ * but it does create its labels. `skip` are paths that are never tracked.
  */
 export function createdFields(
   shape: Shape,
@@ -27,7 +27,9 @@ export function createdFields(
   }
 }
 
-/** How the creation of a container is looked at: once for each way in which it can come into being. */
+/**
+ * How the fields of a new container are collected, one instance for each combination of shape, `overEmpty` and `skip`.
+ */
 class Creation {
   readonly #shape: Shape;
   readonly #overEmpty: boolean;
@@ -64,15 +66,15 @@ class Creation {
     let trail = this.#begin();
     const shape = this.#shape;
     const count = items.length;
-    // The place of the only item of a name; minus one for a name that several items share.
+    // The index of the only item with a key; -1 for a key that several items share.
     const places = new Map<string, number>();
     for (let i = 0; i < count; i++) {
       const element = shape.nameItem(items[i]);
       places.set(element, places.has(element) ? -1 : i);
     }
-    // In the order in which names are first seen.
+    // In the order in which keys are first seen.
     for (const [element, place] of places) {
-      // Items that share a name are ambiguous, so the name alone is tracked.
+      // Items with the same key are ambiguous, so only the key is tracked.
       const hasTwin = place < 0;
       let edge = trail.edges.get(element);
       if (edge === undefined) {
@@ -103,7 +105,7 @@ class Creation {
     const isSkipped = skip !== undefined && holdsSelf(skip);
     return new Edge(name, element, {
       shape: isSkipped ? undefined : field === undefined ? this.#shape.undeclared : field.shape,
-      // A container of which only parts are skipped is metadata, which itself is not tracked.
+      // Only metadata is skipped in part, and metadata itself is not tracked.
       isThere: skip !== undefined || (this.#overEmpty && field?.isInEmpty === true),
       skip,
     });
@@ -130,7 +132,7 @@ function creationOf(shape: Shape, overEmpty: boolean, skip: FieldSet | undefined
     }
     return creation;
   }
-  // Things skipped are never skipped whole here, so what holds them is there already.
+  // A skipped field is never a whole container here, so its parent exists already.
   let bySkip = overEmpties.get(shape);
   if (bySkip === undefined) {
     bySkip = new WeakMap();
@@ -145,9 +147,9 @@ function creationOf(shape: Shape, overEmpty: boolean, skip: FieldSet | undefined
 }
 
 /**
- * The paths that an applier of this value asks for. Unlike what is created, a struct or a list is not asked for by its
- * content: two appliers may both fill it, and neither removes it. Keyed items, the keys of a map, and what is given as
- * empty are asked for themselves.
+ * The paths that an applied configuration owns. Unlike with created fields, a struct or a list is not owned through its
+ * content: two appliers may both fill it, and neither removes it. Keyed items, the keys of a map, and values given as
+ * empty are owned themselves.
  */
 export function appliedFields(shape: Shape, value: unknown): FieldSet | undefined {
   switch (formOf(shape, value)) {
@@ -203,7 +205,7 @@ function asMember(node: FieldSet): FieldSet {
   return holdsSelf(node) ? node : { ".": leaf, ...node };
 }
 
-/** What Go would have in an empty struct for a scalar. */
+/** Whether this is Go's zero value of a scalar. */
 function isZero(value: unknown): boolean {
   return value === "" || value === 0 || value === false || value === null;
 }

@@ -1,21 +1,21 @@
 import { forbiddenError, type StatusError } from "../../model/objects/status.ts";
 import type { UserInfo } from "../strategy.ts";
 
-/** What a user wants to do to a resource. Empty namespace: the cluster, or all namespaces. */
+/** An access to a resource. Empty namespace: the cluster, or all namespaces. */
 export interface ResourceAccess {
   readonly verb: string;
   readonly group: string;
   readonly resource: string;
   readonly subresource: string;
   readonly namespace: string;
-  /** Empty for collections, unless a field selector pins `metadata.name`. */
+  /** Empty for collections, unless a field selector requires one `metadata.name`. */
   readonly name: string;
-  /** Values to which a field selector pins fields; of lists, watches and deletions of collections alone. */
+  /** Field values that a field selector requires; only for list, watch and deletecollection. */
   readonly fields?: Readonly<Record<string, string>> | undefined;
   readonly path?: undefined;
 }
 
-/** What a user wants of a path that is no resource: `get` of `/version`. */
+/** An access to a non-resource path: `get` of `/version`. */
 export interface PathAccess {
   /** The HTTP method in lower case. */
   readonly verb: string;
@@ -26,7 +26,7 @@ export type Access = ResourceAccess | PathAccess;
 
 export interface Verdict {
   readonly allowed: boolean;
-  /** Why: the binding that allows it, or the roles that could not be found. Often empty for a no. */
+  /** The binding that allows the access, or the roles that were not found. Often empty for a denial. */
   readonly reason: string;
 }
 
@@ -37,12 +37,12 @@ export interface Authorizer {
 export const mastersGroup = "system:masters";
 export const rbacGroup = "rbac.authorization.k8s.io";
 
-/** An access to a resource with everything unsaid left empty. */
+/** An access to a resource, with empty strings for what is left out. */
 export function resourceAccess(access: Partial<Omit<ResourceAccess, "path">> & { verb: string }): ResourceAccess {
   return { group: "", resource: "", subresource: "", namespace: "", name: "", ...access };
 }
 
-/** The refusal that kubectl's users know: the user, the verb, the resource, and where. */
+/** The Forbidden error: user, verb, resource and namespace, in upstream's words. */
 export function forbiddenAccess(user: UserInfo, access: Access, reason: string): StatusError {
   const why = `User ${JSON.stringify(user.username)} cannot ${describe(access)}${reason === "" ? "" : `: ${reason}`}`;
   return access.path === undefined
@@ -50,7 +50,7 @@ export function forbiddenAccess(user: UserInfo, access: Access, reason: string):
     : forbiddenError({ group: "", resource: "" }, "", why);
 }
 
-/** Throws the refusal unless the access is allowed. */
+/** Throws Forbidden unless the access is allowed. */
 export function demandAccess(authorizer: Authorizer, user: UserInfo, access: Access): void {
   const verdict = authorizer.authorize(user, access);
   if (!verdict.allowed) throw forbiddenAccess(user, access, verdict.reason);

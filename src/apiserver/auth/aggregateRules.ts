@@ -3,8 +3,8 @@ import { type LabelSelector, matchesLabels, selectorRequirements } from "../../m
 import type { KubeObject } from "../../model/objects/object.ts";
 
 /**
- * The rules that an aggregating ClusterRole should have: those of every other ClusterRole that its selectors pick, in
- * order of name, each once. Undefined when it aggregates nothing or has them already.
+ * The rules that an aggregating ClusterRole should have: those of every other ClusterRole that its selectors match, in
+ * order of name, each once. Undefined when it aggregates nothing or has these rules already.
  */
 export function aggregateRules(role: KubeObject, all: Iterable<KubeObject>): unknown[] | undefined {
   const aggregation = role["aggregationRule"];
@@ -29,9 +29,8 @@ export function aggregateRules(role: KubeObject, all: Iterable<KubeObject>): unk
 }
 
 /**
- * The new rules of every aggregating ClusterRole that lacks some, by name. One may gather another that gathers too, so
- * it takes as many rounds as the longest chain; roles that gather each other in a ring could turn forever, and are cut
- * off.
+ * The new rules of every aggregating ClusterRole whose rules are out of date, by name. An aggregating role may select
+ * another one, so this takes as many rounds as the longest chain; a cycle of roles ends after a fixed number of rounds.
  */
 export function aggregateAll(all: readonly KubeObject[]): Map<string, unknown[]> {
   const roles = all.map((role) => ({ ...role }));

@@ -87,7 +87,7 @@ describe("a request", () => {
     });
   });
 
-  test("of a service account carries its groups and the pod it came from", () => {
+  test("of a service account has its groups and its pod", () => {
     const token = mint({ pod: { name: "p", uid: "u2" }, node: { name: "n", uid: "old" } });
     expect(authenticate({ authorization: `Bearer ${token}` }, sources(), start)).toEqual({
       username: "system:serviceaccount:ns:robot",
@@ -179,6 +179,8 @@ describe("a service account's token", () => {
   const publicPem = keys.publicKey.export({ type: "spki", format: "pem" }).toString();
   test.each<[string, string]>([
     ["with other claims under the same signature", `${head}.${asMasters}.${tail}`],
+    ["with the other valid signature of the same claims", `${head}.${body}.${otherSignature(tail)}`],
+    ["with unused bits of the signature's last character set", `${head}.${body}.${otherLastCharacter(tail)}`],
     ["with the algorithm none and no signature", `${part({ alg: "none", kid })}.${body}.`],
     ["with the algorithm none and some signature", `${part({ alg: "none", kid })}.${body}.${tail}`],
     [
@@ -199,7 +201,7 @@ describe("a service account's token", () => {
     expect(authenticateToken(token, [issuer.issuer], sources(), start)).toEqual({ problem: "invalid bearer token" });
   });
 
-  test("for another audience says so", () => {
+  test("for another audience is rejected with both audiences", () => {
     expect(authenticateToken(mint({ audiences: ["a"] }), ["b"], sources(), start)).toEqual({
       problem: 'token audiences ["a"] is invalid for the target audiences ["b"]',
     });
@@ -247,7 +249,7 @@ describe("impersonating another user", () => {
   }
   const act = (...headers: string[]) => impersonate(root, headers, judge("*").authorizer);
 
-  test("asks for the right to each part", () => {
+  test("requires the right to impersonate each user, group, UID and extra value", () => {
     const { asked, authorizer } = judge("*");
     impersonate(
       root,
@@ -317,13 +319,13 @@ describe("impersonating another user", () => {
     expect(act(...headers)).toMatchObject(expected);
   });
 
-  test("a key called like a part of every object does no harm", () => {
+  test("a key named like a property of every object is harmless", () => {
     const user = act("Impersonate-User", "jo", "Impersonate-Extra-__proto__", "a");
     expect(Object.entries(user.extra ?? {})).toEqual([["__proto__", ["a"]]]);
     expect(({} as Record<string, unknown>)["0"]).toBeUndefined();
   });
 
-  test("a service account is asked for in its namespace", () => {
+  test("impersonation of a service account is authorized in its namespace", () => {
     const { asked, authorizer } = judge("*");
     impersonate(root, ["Impersonate-User", "system:serviceaccount:ns:robot"], authorizer);
     impersonate(root, ["Impersonate-User", "system:serviceaccount:ns:robot:x"], authorizer);
@@ -344,3 +346,17 @@ describe("impersonating another user", () => {
     expect(() => act("Impersonate-Group", "a")).toThrow(/without impersonating a user/);
   });
 });
+
+/** ECDSA accepts (r, n - s) wherever it accepts (r, s). */
+function otherSignature(tail: string): string {
+  const order = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n;
+  const signature = Buffer.from(tail, "base64url").toString("hex");
+  const s = (order - BigInt(`0x${signature.slice(64)}`)).toString(16).padStart(64, "0");
+  return Buffer.from(signature.slice(0, 64) + s, "hex").toString("base64url");
+}
+
+/** 64 bytes fill 85 characters and a third: the last one has four bits that decoders ignore. */
+function otherLastCharacter(tail: string): string {
+  const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  return tail.slice(0, -1) + alphabet[alphabet.indexOf(tail.slice(-1)) + 1];
+}

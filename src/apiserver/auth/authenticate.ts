@@ -1,27 +1,27 @@
 import { unauthorized } from "../../model/objects/status.ts";
 import type { UserInfo } from "../strategy.ts";
-import { type Lookup, serviceAccountUser, whyTokenIsDead } from "./liveToken.ts";
+import { type Lookup, serviceAccountUser, tokenInvalidReason } from "./liveToken.ts";
 import type { TokenIssuer } from "./serviceAccountToken.ts";
 import type { StaticTokens } from "./staticTokens.ts";
 
-/** What a request shows of its sender. */
+/** The credentials of a request. */
 export interface Credentials {
   readonly certificate?: ClientCertificate | undefined;
   /** The header `Authorization`. */
   readonly authorization?: string | undefined;
 }
 
-/** A client's certificate as the TLS layer saw it. */
+/** A client certificate as the TLS layer reports it. */
 export interface ClientCertificate {
   readonly commonName: string;
   readonly organizations: readonly string[];
-  /** Whether it was signed by our authority, for clients, and is valid now. */
+  /** Whether the client CA signed it, for client authentication, and it is valid now. */
   readonly authorized: boolean;
   /** SHA-256 of the certificate in hex, for audit; with or without colons. */
   readonly fingerprint?: string;
 }
 
-/** Where tokens are checked. */
+/** How tokens are verified. */
 export interface TokenSources {
   readonly tokens: TokenIssuer;
   readonly staticTokens?: StaticTokens | undefined;
@@ -32,9 +32,9 @@ export const authenticatedGroup = "system:authenticated";
 export const anonymous: UserInfo = { username: "system:anonymous", groups: ["system:unauthenticated"] };
 
 /**
- * The user that sent a request. Throws 401 for credentials that are not valid, even on a public path: a client with
- * credentials must not silently become anonymous. Requests without credentials are anonymous, and roles say what
- * anonymous requests may do: health and version, unless an administrator says otherwise.
+ * The user of a request. Throws 401 for invalid credentials, even on a public path: a client with credentials must not
+ * silently become anonymous. Requests without credentials are anonymous, and RBAC decides what they may do: health and
+ * version, unless an administrator changes it.
  */
 export function authenticate(credentials: Credentials, sources: TokenSources, nowMs: number): UserInfo {
   const { certificate } = credentials;
@@ -49,7 +49,7 @@ export function authenticate(credentials: Credentials, sources: TokenSources, no
   return anonymous;
 }
 
-/** Checks a token for at least one of the audiences: the user and the audiences it is good for, or what is wrong. */
+/** Verifies a token for at least one of the audiences. Returns the user and the matching audiences, or the error. */
 export function authenticateToken(
   token: string,
   audiences: readonly string[],
@@ -59,7 +59,7 @@ export function authenticateToken(
   const { tokens, staticTokens, lookup } = sources;
   const known = staticTokens?.find(token);
   if (known !== undefined) {
-    // A token from the file is meant for this API and nothing else.
+    // A static token is valid for the audience of this API only.
     const fit = audiences.filter((audience) => audience === tokens.issuer);
     return fit.length === 0
       ? { problem: audienceProblem([tokens.issuer], audiences) }
@@ -69,7 +69,7 @@ export function authenticateToken(
   if (typeof claims === "string") return { problem: claims };
   const fit = audiences.filter((audience) => claims.audiences.includes(audience));
   if (fit.length === 0) return { problem: audienceProblem(claims.audiences, audiences) };
-  const problem = whyTokenIsDead(claims, lookup, nowMs);
+  const problem = tokenInvalidReason(claims, lookup, nowMs);
   if (problem !== undefined) return { problem };
   return { user: withAuthenticated(serviceAccountUser(claims)), audiences: fit };
 }

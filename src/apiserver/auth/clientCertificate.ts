@@ -1,10 +1,10 @@
 import type { PeerCertificate, TLSSocket } from "node:tls";
 import type { ClientCertificate } from "./authenticate.ts";
 
-/** What a connection showed at its handshake; asking again at every request would parse the certificate every time. */
+/** The client certificate of each connection: Node parses it anew at every call. */
 const seen = new WeakMap<TLSSocket, ClientCertificate | null>();
 
-/** The certificate of a connection's other end, or undefined when it showed none. */
+/** The client certificate of a connection, or undefined when the client sent none. */
 export function clientCertificateOf(socket: TLSSocket): ClientCertificate | undefined {
   let known = seen.get(socket);
   if (known === undefined) {
@@ -15,11 +15,11 @@ export function clientCertificateOf(socket: TLSSocket): ClientCertificate | unde
 }
 
 function read(peer: PeerCertificate | null, authorized: boolean): ClientCertificate | undefined {
-  // Node answers with an empty object when there is no certificate.
+  // Node returns an empty object when there is no certificate.
   if (peer === null || peer.raw === undefined) return undefined;
   const subject: Record<string, unknown> = { ...peer.subject };
   return {
-    // Of several common names the last counts, as it does for Go.
+    // Of several common names the last one is used, as Go does.
     commonName: values(subject["CN"]).at(-1) ?? "",
     organizations: values(subject["O"]),
     authorized,

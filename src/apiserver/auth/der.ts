@@ -1,6 +1,6 @@
 /**
- * The few forms of DER that certificates need. Everything is tag, length, content; a constructed value is the
- * concatenation of its parts.
+ * The DER encodings that certificates need: tag, length, content. A constructed value is the concatenation of its
+ * elements.
  */
 
 const constructed = 0x20;
@@ -19,18 +19,18 @@ export function set(...parts: Uint8Array[]): Buffer {
   return der(0x31, ...parts);
 }
 
-/** A tagged part of a structure, holding whole values: `[0] EXPLICIT`. */
+/** A tagged element of a structure that contains complete values: `[0] EXPLICIT`. */
 export function explicit(tag: number, ...parts: Uint8Array[]): Buffer {
   return der(contextSpecific | constructed | tag, ...parts);
 }
 
-/** A tagged part that replaces the tag of a primitive value: `[2] IMPLICIT`. */
+/** A tagged element that replaces the tag of a primitive value: `[2] IMPLICIT`. */
 export function implicit(tag: number, content: Uint8Array): Buffer {
   return der(contextSpecific | tag, content);
 }
 
 /**
- * A whole number from its big-endian bytes, read as unsigned: leading zeros go, and one comes back if the top bit is
+ * An integer from its big-endian bytes, read as unsigned: leading zeros are removed, and one is added if the top bit is
  * set.
  */
 export function unsignedInteger(bytes: Uint8Array): Buffer {
@@ -54,7 +54,7 @@ export function bits(content: Uint8Array): Buffer {
   return der(0x03, Buffer.from([0]), content);
 }
 
-/** A bit string of named flags: bit 0 is the first; trailing zero bits are dropped, as DER asks. */
+/** A bit string of named flags: bit 0 is the first; trailing zero bits are dropped, as DER requires. */
 export function namedBits(...set: number[]): Buffer {
   const top = Math.max(...set);
   const bytes = Buffer.alloc(Math.floor(top / 8) + 1);
@@ -78,7 +78,7 @@ export function oid(dotted: string): Buffer {
   return der(0x06, Buffer.from(bytes));
 }
 
-/** A moment to the second: two-digit years until 2049, four digits after, as RFC 5280 asks. */
+/** A time in seconds: two-digit years until 2049, four digits after, as RFC 5280 requires. */
 export function time(ms: number): Buffer {
   const stamp = new Date(ms).toISOString().replace(/\.\d+Z$/, "Z");
   const digits = stamp.replace(/[-:T]/g, "");

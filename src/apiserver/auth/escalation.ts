@@ -7,8 +7,8 @@ import { compactRules, describeRule, missingRules, type PolicyRule, quotedList, 
 import { fullAuthority, joinProblems, missingRole, type RbacAuthorizer } from "./rbac.ts";
 
 /**
- * No user grants rights that it does not hold. Writing a role needs its rules, or the verb `escalate`; writing a
- * binding needs the rules of its role, or the verb `bind`. `system:masters` may do both.
+ * Prevents privilege escalation: no user grants rights that it does not hold. Writing a role requires its rules, or the
+ * verb `escalate`; writing a binding requires the rules of its role, or the verb `bind`. `system:masters` may do both.
  */
 export function checkRoleWrite(rbac: RbacAuthorizer, user: UserInfo, next: KubeObject, old?: KubeObject): void {
   if (user.groups.includes(mastersGroup)) return;
@@ -24,7 +24,7 @@ export function checkRoleWrite(rbac: RbacAuthorizer, user: UserInfo, next: KubeO
   const problem = missingRights(rbac, user, namespace, readRules(next["rules"]));
   if (problem !== undefined) throw forbiddenError(resource, name, problem);
 
-  // An aggregation gathers whatever is labelled for it later, and undoes what others take away: it needs everything.
+  // An aggregating role gets the rules of roles that are labelled for it later: writing it requires full rights.
   const aggregates = isObject(next["aggregationRule"]) || isObject(old?.["aggregationRule"]);
   if (aggregates && missingRights(rbac, user, namespace, fullAuthority) !== undefined) {
     throw forbiddenError(resource, name, "must have cluster-admin privileges to use the aggregationRule");
@@ -32,8 +32,8 @@ export function checkRoleWrite(rbac: RbacAuthorizer, user: UserInfo, next: KubeO
 }
 
 /**
- * The role's rules are read from the moment of the write: what the authorizer knows may be older by one sync of the
- * disk.
+ * The role's rules are read from the store at the time of the write: the authorizer's rules may be older by one sync of
+ * the disk.
  */
 export function checkBindingWrite(
   rbac: RbacAuthorizer,
@@ -52,7 +52,7 @@ export function checkBindingWrite(
   const roleKind = String(roleRef["kind"] ?? "");
   const roleName = String(roleRef["name"] ?? "");
   const bound = roleKind === "ClusterRole" ? "clusterroles" : roleKind === "Role" ? "roles" : undefined;
-  // A reference that means nothing grants nothing; validation will say what is wrong with it.
+  // An invalid reference grants nothing; validation reports it.
   if (bound === undefined || roleName === "") return;
 
   const mayBind = rbac.authorize(
@@ -91,8 +91,8 @@ function missingRights(
 /** An absent list and an empty one say the same. */
 
 /**
- * Whether nothing changes but what garbage collection needs. Every other change asks for the rights again, even where
- * the rules stay as they are: a label can make another role gather them.
+ * Whether nothing changes but fields of garbage collection. Every other change is checked again, even where the rules
+ * are unchanged: a label can make another role aggregate them.
  */
 function isOnlyForCollection(next: KubeObject, old: KubeObject): boolean {
   return equalJson(withoutCollectionFields(next), withoutCollectionFields(old));

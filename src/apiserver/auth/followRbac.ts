@@ -2,8 +2,8 @@ import type { ObjectStore } from "../storage/objectStore.ts";
 import { RbacAuthorizer, rbacResources } from "./rbac.ts";
 
 /**
- * An authorizer that knows the roles and bindings of a store, now and after every change. Call it once the store is
- * open. A change counts from the moment it is on the disk, which is before its writer gets an answer.
+ * An authorizer that follows the roles and bindings of a store. Call it once the store is open. A change applies as
+ * soon as it is durable, which is before its writer gets a response.
  */
 export function followRbac(store: ObjectStore): RbacAuthorizer {
   const rbac = new RbacAuthorizer();

@@ -5,11 +5,11 @@ import { anonymous, authenticatedGroup } from "./authenticate.ts";
 import { serviceAccountGroups, splitServiceAccountUsername } from "./serviceAccountName.ts";
 
 /**
- * Impersonation: `kubectl --as`. Every part of the other identity (user, each group, UID, each extra value)
- * needs the verb `impersonate` on its own, judged for the user that sent the request.
+ * Impersonation (`kubectl --as`). The user, each group, the UID and each extra value of the impersonated identity
+ * require the verb `impersonate`, authorized for the user that sent the request.
  *
  * Takes the raw header list of Node (name, value, name, value...), because the parsed form joins repeated headers by
- * commas and a group may hold a comma. Returns the requester when no such header is there.
+ * commas and a group may contain a comma. Returns the requester when there is no such header.
  */
 export function impersonate(requester: UserInfo, rawHeaders: readonly string[], authorizer: Authorizer): UserInfo {
   const wanted = readHeaders(rawHeaders);
@@ -42,7 +42,10 @@ interface Wanted {
   extra: Map<string, string[]>;
 }
 
-/** Unsaid groups follow from the user; said ones are taken as they are, plus the one that every known user is in. */
+/**
+ * Without group headers the groups follow from the user name; given groups are used as they are, plus
+ * system:authenticated.
+ */
 function groupsOf(wanted: Wanted, accountNamespace: string | undefined): string[] {
   const groups = [...wanted.groups];
   if (groups.length === 0 && accountNamespace !== undefined) groups.push(...serviceAccountGroups(accountNamespace));
@@ -60,7 +63,7 @@ function readHeaders(rawHeaders: readonly string[]): Wanted | undefined {
   let wanted: Wanted | undefined;
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
     const raw = rawHeaders[i] ?? "";
-    // Nearly every request has none: look at one letter before making a lower-case copy.
+    // Nearly every request has no such header: compare one letter before making a lower-case copy.
     const first = raw.charCodeAt(0) | 0x20;
     if (first !== 0x69 || raw.length < prefix.length) continue;
     const name = raw.toLowerCase();
@@ -90,8 +93,8 @@ function readUtf8(value: string): string {
 }
 
 /**
- * Keys of extra values may hold signs that a header name cannot; those travel percent-encoded. What is not, is taken as
- * it is.
+ * Keys of extra values may contain characters that a header name cannot; those are percent-encoded. A key that cannot
+ * be decoded is used as it is.
  */
 function unescapeKey(key: string): string {
   if (!key.includes("%")) return key;

@@ -4,12 +4,12 @@ import type { KeyPair } from "./certificate.ts";
 export interface KubeconfigOptions {
   /** `https://127.0.0.1:6443`. */
   readonly server: string;
-  /** The authority's certificate as PEM; it travels inside the file. */
+  /** The CA certificate as PEM; it is embedded in the file. */
   readonly authority: string;
   readonly user: string;
   readonly credential: KeyPair | { readonly token: string };
   readonly namespace?: string;
-  /** Name of cluster and context; `muster` unless said otherwise. */
+  /** Name of cluster and context; default `muster`. */
   readonly context?: string;
 }
 

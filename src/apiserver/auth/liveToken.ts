@@ -3,18 +3,18 @@ import type { UserInfo } from "../strategy.ts";
 import { serviceAccountGroups, serviceAccountUsername } from "./serviceAccountName.ts";
 import type { Reference, TokenClaims } from "./serviceAccountToken.ts";
 
-/** Reads one object as it is now; `resource` is group and plural, `/pods` for the core group. */
+/** Reads the current object; `resource` is group and plural, `/pods` for the core group. */
 export type Lookup = (resource: string, namespace: string, name: string) => KubeObject | undefined;
 
-/** An object that is being deleted still vouches for its tokens this long, for pods that finish their work. */
+/** Tokens stay valid this long after the deletion of their object began, for pods that are terminating. */
 const deletionGraceMs = 60_000;
 
 /**
- * Whether what a token speaks of still exists: the account itself, and the pod, secret or node it is bound to. Identity
- * is the UID, since an object may have been deleted and made again under the same name. Returns what is wrong, or
- * nothing.
+ * Why a token is no longer valid: the service account, or the Pod, Secret or Node that it is bound to, no longer
+ * exists. Objects are compared by UID, since an object may have been deleted and created again under the same name.
+ * Undefined for a valid token.
  */
-export function whyTokenIsDead(claims: TokenClaims, lookup: Lookup, nowMs: number): string | undefined {
+export function tokenInvalidReason(claims: TokenClaims, lookup: Lookup, nowMs: number): string | undefined {
   const { namespace, serviceAccount, pod, secret, node } = claims;
   const account = lookup("/serviceaccounts", namespace, serviceAccount.name);
   if (account === undefined) return `serviceaccounts ${JSON.stringify(serviceAccount.name)} not found`;
@@ -29,12 +29,12 @@ export function whyTokenIsDead(claims: TokenClaims, lookup: Lookup, nowMs: numbe
   const gone = "service account token has been invalidated";
   if (secret !== undefined && !isAlive("/secrets", namespace, secret)) return gone;
   if (pod !== undefined && !isAlive("/pods", namespace, pod)) return gone;
-  // In the token of a pod the node only says where it ran when the token was made.
+  // In a pod's token the node claim only records where the pod ran when the token was issued.
   if (node !== undefined && pod === undefined && !isAlive("/nodes", "", node)) return gone;
   return undefined;
 }
 
-/** The user that a service-account token stands for. */
+/** The user of a service account token. */
 export function serviceAccountUser(claims: TokenClaims): UserInfo {
   const { namespace, serviceAccount, pod, node, id } = claims;
   const extra: Record<string, string[]> = {};

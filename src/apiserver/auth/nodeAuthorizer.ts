@@ -8,7 +8,10 @@ import { allowsPath, allowsResource, type PolicyRule } from "./policyRule.ts";
 export const nodesGroup = "system:nodes";
 const nodeUserPrefix = "system:node:";
 
-/** The node that a user is; undefined for everything else, and for a node's name without the nodes' group. */
+/**
+ * The name of the node whose kubelet the user is; undefined for other users, and for a node user outside of
+ * system:nodes.
+ */
 export function nodeIdentity(user: UserInfo): string | undefined {
   if (!user.groups.includes(nodesGroup) || !user.username.startsWith(nodeUserPrefix)) return undefined;
   const name = user.username.slice(nodeUserPrefix.length);
@@ -16,9 +19,9 @@ export function nodeIdentity(user: UserInfo): string | undefined {
 }
 
 /**
- * Rights of kubelets. A node reads what the pods that are bound to it refer to, its own Node, lease, CSINode and
- * slices, and nothing of other nodes; what remains is the flat list of `rules`. What this refuses may still be allowed
- * by a role. Nothing is kept between requests: the pods of a node are found by index, and there are few of them.
+ * Authorizes kubelets. A node may read what the pods that are bound to it refer to, its own Node, Lease, CSINode and
+ * ResourceSlices, and nothing of other nodes; the other rights are the list `rules`. A role may still allow what this
+ * denies. Nothing is kept between requests: the pods of a node are found by index, and there are few of them.
  */
 export class NodeAuthorizer implements Authorizer {
   readonly #store: ObjectStore;
@@ -41,7 +44,7 @@ export class NodeAuthorizer implements Authorizer {
     return { allowed: false, reason: verdict.reason === "" ? refusal : `${refusal}\n${verdict.reason}` };
   }
 
-  /** Why the node may not; undefined when it may. */
+  /** Why the node may not access the resource; undefined when it may. */
   #refusal(node: string, access: Access): string | undefined {
     if (access.path !== undefined) return this.#rules.some((rule) => allowsPath(rule, access)) ? undefined : "";
     switch (access.group === "" ? access.resource : `${access.resource}.${access.group}`) {
@@ -159,7 +162,7 @@ export class NodeAuthorizer implements Authorizer {
     return claim !== undefined && this.#needsClaim(node, claim.namespace ?? "", claim.name ?? "");
   }
 
-  /** Named by a pod of the node, or needed to mount a volume that a pod of the node claims. */
+  /** Secrets that a pod of the node names, or that mounting a volume of such a pod requires. */
   #needsSecret(node: string, access: ResourceAccess): boolean {
     if (this.#needs(node, access, ({ secrets }) => secrets)) return true;
     const key = `${access.namespace}/${access.name}`;
@@ -213,7 +216,7 @@ function ownCsiNode(node: string, access: ResourceAccess): string | undefined {
   return "can only access CSINode with the same name as the requesting node";
 }
 
-/** Admission limits the writes to the node's own object. */
+/** NodeRestriction admission limits the writes to the node's own object. */
 function ownNode(node: string, access: ResourceAccess): string | undefined {
   const { verb, subresource, name } = access;
   if (subresource === "status") return verb === "update" || verb === "patch" ? undefined : "";

@@ -47,7 +47,7 @@ describe("the server's certificate", () => {
     expect(isIP(host) === 0 ? parsed.checkHost(host) : parsed.checkIP(host)).toBeDefined();
   });
 
-  test("does not name a stranger", () => {
+  test("does not authenticate an unknown client", () => {
     const parsed = new X509Certificate(pki.server.certificate);
     expect(parsed.checkHost("example.com")).toBeUndefined();
     expect(parsed.checkIP("10.0.0.1")).toBeUndefined();
@@ -140,7 +140,7 @@ describe("a TLS handshake", () => {
   });
 
   // Node calls a resumed connection authorized even when no certificate was ever shown.
-  test("that is resumed does not make a stranger known", async () => {
+  test("that is resumed does not authenticate an unknown client", async () => {
     await ask();
     await ask(undefined, pki.authority, lastSession);
     expect(seen).toBeUndefined();
@@ -280,7 +280,7 @@ describe("keys between two starts", () => {
     expect((await open(files, 3, ["My_Host", "fe80::1%lo", "0.0.0.0"])).server).toEqual(odd.server);
   });
 
-  test("heal a damaged leaf, but never replace a damaged authority in silence", async () => {
+  test("replace a damaged leaf certificate, but never a damaged authority", async () => {
     const files = memoryKeyFiles();
     const first = await open(files, 0);
     await files.write("apiserver.crt", "not a certificate");

@@ -3,37 +3,42 @@ import { isIP } from "node:net";
 import { UserError } from "../../model/userError.ts";
 import type { KeyFiles } from "../../ports/keyFiles.ts";
 import type { Random } from "../../ports/random.ts";
-import { type Issuer, issueCertificate, type KeyPair } from "./certificate.ts";
+import type { SigningRequest } from "../certificates/signingRequest.ts";
+import { type Issuer, issueCertificate, type KeyPair, signCertificate } from "./certificate.ts";
 
 /**
- * The keys of one cluster: an authority, the server's certificate, the administrator's, and the key that signs
- * service-account tokens. Made at the first start, found again at the next, renewed before they run out.
+ * The keys of one cluster: a certificate authority, the certificates of server and administrator, and the key that
+ * signs service account tokens. Created at the first start, read at later starts, and renewed before they expire.
  */
 export interface Pki {
-  /** The authority's certificate, which clients must trust. */
+  /** The CA certificate, which clients must trust. */
   readonly authority: string;
   readonly server: KeyPair;
   /** `kubernetes-admin` in `system:masters`: may do everything. */
   readonly admin: KeyPair;
   /** Signs and verifies service-account tokens. */
   readonly tokenKey: { readonly privateKey: KeyObject; readonly publicKey: KeyObject };
-  /** Makes a client certificate that is not kept: a user and its groups. */
+  /** Issues a client certificate that is not stored: a user and its groups. */
   issueClient(user: string, groups: readonly string[], nowMs: number): KeyPair;
+  readonly signRequest: CertificateSigner;
 }
+
+/** Signs a CertificateSigningRequest. Returns the certificate as PEM. */
+export type CertificateSigner = (
+  request: SigningRequest,
+  options: { readonly usages: readonly string[]; readonly expirationSeconds?: number; readonly nowMs: number },
+) => string;
 
 export interface PkiOptions {
   readonly files: KeyFiles;
   readonly random: Random;
-  /**
-   * The time by which clients will judge the certificates: of the real world, even when the cluster's own clock is
-   * played.
-   */
+  /** The time by which clients verify certificates: real time, even when the cluster runs on a simulated clock. */
   readonly nowMs: number;
-  /** Names and addresses by which this server is reached, besides the usual ones. */
+  /** Names and addresses of this server, besides the usual ones. */
   readonly hosts?: readonly string[];
 }
 
-/** What every server answers to: this machine, and the Service `kubernetes` as pods see it. */
+/** Names and addresses of every server: this machine, and the Service `kubernetes` as pods see it. */
 export const usualHosts: readonly string[] = [
   "localhost",
   "127.0.0.1",
@@ -48,16 +53,21 @@ export const usualHosts: readonly string[] = [
 const dayMs = 24 * 3600 * 1000;
 const authorityMs = 3650 * dayMs;
 const leafMs = 365 * dayMs;
-/** Certificates with less time left than this are replaced at start. */
+/** Certificates that expire within this time are replaced at start. */
 const renewMs = 30 * dayMs;
-/** Clients whose clock is behind by no more than this still accept a fresh certificate. */
+/** Clients whose clock is behind by no more than this accept a new certificate. */
 const skewMs = 3600 * 1000;
+/** Certificates of CertificateSigningRequests are valid from this long before now. */
+const backdateMs = 5 * 60 * 1000;
+const requestMsMin = 600 * 1000;
+/** The lifetime of a longer certificate includes the time before now. */
+const shortMs = 8 * 3600 * 1000;
 const authorityName = "muster-ca";
 
-/** Opens the keys of a cluster, making what is missing, running out, or does not name every host. */
+/** Reads the keys of a cluster, and creates those that are missing, expire soon, or lack a host. */
 export async function openPki(options: PkiOptions): Promise<Pki> {
   const { files, random, nowMs } = options;
-  // The zone of a link-local address means something on one machine only; certificates have no place for it.
+  // The zone of a link-local address is valid on one machine only; certificates cannot have it.
   const hosts = [...new Set([...usualHosts, ...(options.hosts ?? []).map((host) => host.replace(/%.*$/, ""))])];
   const authority = await openAuthority(files, random, nowMs);
   const validity = { notBeforeMs: nowMs - skewMs, notAfterMs: nowMs + leafMs, random };
@@ -90,12 +100,29 @@ export async function openPki(options: PkiOptions): Promise<Pki> {
         },
         authority,
       ),
+    signRequest(request, options) {
+      const expirationMs = (options.expirationSeconds ?? leafMs / 1000) * 1000;
+      const lifetimeMs = Math.min(leafMs, Math.max(requestMsMin, expirationMs));
+      const endMs = options.nowMs + lifetimeMs - (lifetimeMs < shortMs ? 0 : backdateMs);
+      return signCertificate(
+        {
+          subject: request.subject,
+          publicKey: request.publicKey,
+          usages: options.usages,
+          names: Object.values(request.names).flat(),
+          notBeforeMs: options.nowMs - backdateMs,
+          notAfterMs: Math.min(endMs, Date.parse(new X509Certificate(authority.certificate).validTo)),
+          random,
+        },
+        authority,
+      );
+    },
   };
 }
 
 /**
- * An authority of its own and one server's certificate by it, for a server that is not the API: both are kept like a
- * cluster's keys.
+ * A separate certificate authority and one server certificate, for a server other than the API server. Both are stored
+ * as a cluster's keys are.
  */
 export async function openServingPair(
   options: Omit<PkiOptions, "hosts"> & { readonly commonName: string; readonly hosts: readonly string[] },
@@ -109,7 +136,7 @@ export async function openServingPair(
   return { authority: authority.certificate, server };
 }
 
-/** Keys that live as long as the process: for tests, and for servers without a data directory. */
+/** Keys in memory: for tests, and for servers without a data directory. */
 export function memoryKeyFiles(): KeyFiles {
   const texts = new Map<string, string>();
   return {
@@ -122,15 +149,15 @@ export function memoryKeyFiles(): KeyFiles {
 
 async function openAuthority(files: KeyFiles, random: Random, nowMs: number): Promise<Issuer> {
   const [certificate, key] = await Promise.all([files.read("ca.crt"), files.read("ca.key")]);
-  // The key is written first. So a key alone is a first start that was cut short, and no client has trusted it yet; a
+  // The key is written first. So a key alone is a first start that was interrupted, and no client has trusted it yet; a
   // certificate alone, or one that cannot be read, was trusted by clients: replacing it silently would lock them out.
   if (certificate !== undefined) {
     const parsed = key === undefined ? undefined : parsePair({ certificate, key });
     if (key === undefined || parsed === undefined) {
       throw new UserError(
         "keys-damaged",
-        "the certificate authority is damaged: ca.crt and ca.key do not belong together",
-        "restore both files, or remove the folder with the keys to make a new authority; kubeconfigs made before are then void",
+        "the certificate authority is damaged: ca.crt and ca.key do not match",
+        "restore both files, or remove the folder with the keys to create a new certificate authority; existing kubeconfigs are then invalid",
       );
     }
     if (Date.parse(parsed.validTo) - nowMs >= renewMs) return { certificate, key, name: authorityName };
@@ -173,7 +200,7 @@ function isUsable(pair: KeyPair, authority: Issuer, nowMs: number, hosts: readon
   return hosts.every((host) => (isIP(host) === 0 ? parsed.checkHost(host) : parsed.checkIP(host)) !== undefined);
 }
 
-/** The certificate, if both parts can be read and belong together. */
+/** The certificate, if certificate and key can be read and match. */
 function parsePair({ certificate, key }: KeyPair): X509Certificate | undefined {
   try {
     const parsed = new X509Certificate(certificate);

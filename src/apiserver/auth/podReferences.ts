@@ -1,6 +1,6 @@
 import type { Container, EphemeralContainer, PersistentVolume, Pod, Volume } from "../../model/kubernetes.generated.ts";
 
-/** The objects of its own namespace that a pod needs to run: what a node has to read for it, and nothing more. */
+/** The objects of its namespace that a pod refers to: what a node may read for it. */
 export interface PodReferences {
   readonly secrets: ReadonlySet<string>;
   readonly configMaps: ReadonlySet<string>;
@@ -10,7 +10,7 @@ export interface PodReferences {
   readonly serviceAccount: string;
 }
 
-/** A pod that a node made to show what it runs on its own. Such a pod gives its node no right to anything. */
+/** A mirror pod, which a kubelet creates for a static pod. It gives its node no rights. */
 export const mirrorAnnotation = "kubernetes.io/config.mirror";
 
 export function isMirrorPod(pod: Pod): boolean {

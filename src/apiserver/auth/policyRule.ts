@@ -1,7 +1,7 @@
 import { isObject } from "../../model/objects/json.ts";
 import type { PathAccess, ResourceAccess } from "./access.ts";
 
-/** One thing that a role allows: verbs on resources, or verbs on paths. Never both. */
+/** One rule of a role: verbs on resources, or verbs on paths, never both. */
 export interface PolicyRule {
   readonly verbs: readonly string[];
   readonly apiGroups: readonly string[];
@@ -9,13 +9,13 @@ export interface PolicyRule {
   readonly resources: readonly string[];
   /** Empty: every name. */
   readonly resourceNames: readonly string[];
-  /** Whole paths, or a beginning followed by `*`. */
+  /** Full paths, or a prefix followed by `*`. */
   readonly nonResourceURLs: readonly string[];
 }
 
 const none: readonly string[] = [];
 
-/** Rules as they stand in an object, with every absent list empty. */
+/** The rules of a role, with every absent list empty. */
 export function readRules(rules: unknown): PolicyRule[] {
   return Array.isArray(rules) ? rules.filter(isObject).map(readRule) : [];
 }
@@ -47,12 +47,12 @@ export function allowsPath(rule: PolicyRule, access: PathAccess): boolean {
   return hasOrAll(rule.verbs, access.verb) && rule.nonResourceURLs.some((url) => coversPath(url, access.path));
 }
 
-/** What of `wanted` is not held: every combination of verb, group, resource and name stands alone. */
+/** The wanted rules that are not held. Every combination of verb, group, resource and name is compared separately. */
 export function missingRules(held: readonly PolicyRule[], wanted: readonly PolicyRule[]): PolicyRule[] {
   return wanted.flatMap(breakDown).filter((single) => !held.some((rule) => covers(rule, single)));
 }
 
-/** Joins the verbs of rules that say the same of one resource, so that a refusal stays readable. */
+/** Joins the verbs of rules for one resource, so that a message stays readable. */
 export function compactRules(rules: readonly PolicyRule[]): PolicyRule[] {
   const joined = new Map<string, PolicyRule>();
   for (const rule of rules) {
@@ -76,7 +76,7 @@ export function describeRule(rule: PolicyRule): string {
   return `{${parts.filter((text) => text !== "").join(", ")}}`;
 }
 
-/** A list as Go prints it: quoted words between brackets, parted by spaces. */
+/** A list as Go prints it: quoted words in brackets, separated by spaces. */
 export function quotedList(words: readonly string[]): string {
   return `[${words.map((word) => JSON.stringify(word)).join(" ")}]`;
 }
@@ -111,7 +111,7 @@ function breakDown(rule: PolicyRule): PolicyRule[] {
   return single;
 }
 
-/** Whether a held rule contains a single combination. A single star is only contained in a star. */
+/** Whether a held rule covers a single combination. A star is only covered by a star. */
 function covers(held: PolicyRule, single: PolicyRule): boolean {
   if (!single.verbs.every((verb) => hasOrAll(held.verbs, verb))) return false;
   const [url] = single.nonResourceURLs;

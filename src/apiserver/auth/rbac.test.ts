@@ -218,7 +218,7 @@ describe("a binding", () => {
     });
   });
 
-  test("to a role that is missing allows nothing and says so", () => {
+  test("to a role that is missing allows nothing and names the role", () => {
     const authorizer = rbac(bind("b", "ClusterRole gone", "User jo"), bind("ns/b", "Role lost", "User jo"));
     expect(authorizer.authorize(user("jo"), access("get pods ns/a"))).toEqual({
       allowed: false,
@@ -232,7 +232,7 @@ describe("a change takes effect at the next request", () => {
   const jo = user("jo");
   const asks = (authorizer: RbacAuthorizer) => authorizer.authorize(jo, access("get pods ns/a")).allowed;
 
-  test("when a role, a binding, or a subject comes and goes", () => {
+  test("when a role, a binding, or a subject is added or removed", () => {
     const authorizer = rbac();
     expect(asks(authorizer)).toBe(false);
     put(authorizer, bind("b", "ClusterRole r", "User jo"));
@@ -263,13 +263,13 @@ test("system:masters may do everything, with no role at all", () => {
   expect(rbac().authorize(root, { verb: "get", path: "/anything" }).allowed).toBe(true);
 });
 
-test("a group name with a zero byte does not stand for two groups", () => {
+test("a group name with a zero byte is not two groups", () => {
   const authorizer = rbac(role("r", rule("get", "pods")), bind("b", "ClusterRole r", "Group b"));
   expect(authorizer.authorize(user("jo", "a", "b"), access("get pods ns/a")).allowed).toBe(true);
   expect(authorizer.authorize(user("jo", "a\0b"), access("get pods ns/a")).allowed).toBe(false);
 });
 
-test("whatever is asked in whatever order, a remembered answer equals a fresh one", () => {
+test("in any order of requests, a cached decision equals a new one", () => {
   const names = fc.constantFrom("a", "b", "c");
   const change = fc.oneof(
     fc.record({ kind: fc.constant("role"), name: names, verb: fc.constantFrom("get", "list", "*") }),
@@ -370,7 +370,7 @@ describe("aggregation", () => {
     expect(rules).toEqual(resources.map((name) => rule("get", name)));
   });
 
-  test("does not gather itself, and says nothing when nothing changes", () => {
+  test("does not aggregate itself, and returns nothing when nothing changes", () => {
     const self = gather({});
     self.metadata.labels = { to: "edit" };
     self["rules"] = [rule("get", "b")];
@@ -378,7 +378,7 @@ describe("aggregation", () => {
     expect(aggregateRules(others[0]!, others)).toBeUndefined();
   });
 
-  test("follows a chain in one go, whatever the order, and tells only what changes", () => {
+  test("follows a chain in one pass, whatever the order, and reports only changes", () => {
     const chain = (name: string, from: string, ...rules: unknown[]) => {
       const made = object("ClusterRole", name, {
         aggregationRule: { clusterRoleSelectors: [{ matchLabels: { is: from } }] },
@@ -398,7 +398,7 @@ describe("aggregation", () => {
     expect(roles[0]!["rules"]).toEqual([]);
   });
 
-  test("of three roles in a ring comes to an end", () => {
+  test("of three roles in a cycle ends", () => {
     const ring = (name: string, from: string) => {
       const made = object("ClusterRole", name, {
         aggregationRule: { clusterRoleSelectors: [{ matchLabels: { is: from } }] },

@@ -6,8 +6,8 @@ import { allowsPath, allowsResource, type PolicyRule, readRules } from "./policy
 import { serviceAccountUsername } from "./serviceAccountName.ts";
 
 /**
- * Role-based access control. Roles and bindings are fed in as they change; bindings are indexed by subject, and what a
- * user holds is put together once and kept until any role or binding changes. A decision then reads a handful of short
+ * Role-based access control. Roles and bindings are updated as they change; bindings are indexed by subject, and the
+ * rules of a user are collected once and cached until any role or binding changes. A decision then reads a few short
  * lists.
  */
 export class RbacAuthorizer implements Authorizer {
@@ -18,9 +18,9 @@ export class RbacAuthorizer implements Authorizer {
   readonly #holdings = new Map<string, Holdings>();
 
   /**
-   * Takes over one change: the object as it is now, or undefined when it is gone. `resource` is group and plural;
-   * other resources are ignored, so that a whole change feed can be poured in. Must see every committed change before
-   * the next request is judged.
+   * Applies one change: the new object, or undefined when it is deleted. `resource` is group and plural; other
+   * resources are ignored, so that all changes of a store can be passed in. Must be called with every committed change
+   * before the next request is authorized.
    */
   apply(resource: string, namespace: string, name: string, object: KubeObject | undefined): void {
     const kind = kinds.get(resource);
@@ -57,7 +57,7 @@ export class RbacAuthorizer implements Authorizer {
     return deny(holdings.cluster, local);
   }
 
-  /** Every rule that a user holds in a namespace; an empty namespace means the cluster. */
+  /** Every rule that a user has in a namespace; an empty namespace means the cluster. */
   rulesFor(user: UserInfo, namespace: string): { rules: PolicyRule[]; problems: string[] } {
     const holdings = this.#holdingsOf(user);
     const local = namespace === "" ? none : (holdings.byNamespace.get(namespace) ?? none);
@@ -93,7 +93,7 @@ export class RbacAuthorizer implements Authorizer {
   }
 
   #holdingsOf(user: UserInfo): Holdings {
-    // A name with a zero byte in it could make two users share a key; sameUser tells them apart.
+    // A name with a zero byte could make two users share a key; sameUser compares them in full.
     const key = user.groups.length === 0 ? user.username : `${user.username}\0${user.groups.join("\0")}`;
     const known = this.#holdings.get(key);
     if (known !== undefined && sameUser(known, user)) return known;
@@ -137,13 +137,13 @@ export class RbacAuthorizer implements Authorizer {
   }
 }
 
-/** May do everything: what `cluster-admin` holds. */
+/** The rules of `cluster-admin`. */
 export const fullAuthority: readonly PolicyRule[] = [
   { verbs: ["*"], apiGroups: ["*"], resources: ["*"], resourceNames: [], nonResourceURLs: [] },
   { verbs: ["*"], apiGroups: [], resources: [], resourceNames: [], nonResourceURLs: ["*"] },
 ];
 
-/** The kind stands in singular here, unlike everywhere else: upstream's role listers say it so. */
+/** The kind is in singular here, as in the messages of upstream's role listers. */
 export function missingRole(roleKind: string, name: string): string {
   return `${roleKind.toLowerCase()}.${rbacGroup} ${JSON.stringify(name)} not found`;
 }
@@ -160,9 +160,9 @@ interface Binding {
 
 interface Grant {
   readonly rules: readonly PolicyRule[];
-  /** Made once: the same answer for every request that this grant allows. */
+  /** Created once: the verdict for every request that this grant allows. */
   readonly verdict: Verdict;
-  /** Why the grant gives nothing, if its role is missing. */
+  /** Why the grant has no rules, if its role is missing. */
   readonly problem: string;
 }
 
@@ -176,7 +176,7 @@ interface Holdings {
 const none: readonly never[] = [];
 const allowedToMasters: Verdict = { allowed: true, reason: "" };
 const denied: Verdict = { allowed: false, reason: "" };
-/** Bounds the cache that a user with the right to impersonate can fill. */
+/** Limits the cache, which a user with the right to impersonate can fill. */
 const holdingsMax = 4096;
 
 const kinds = new Map<string, "role" | "binding">([
@@ -203,7 +203,7 @@ function readBinding(namespace: string, name: string, object: KubeObject): Bindi
     const own = subject["name"];
     const kind = subject["kind"];
     if (kind === "ServiceAccount") {
-      // A subject of a RoleBinding may leave the namespace out; it then means the binding's own.
+      // A subject of a RoleBinding without a namespace is in the namespace of the binding.
       const home =
         typeof subject["namespace"] === "string" && subject["namespace"] !== "" ? subject["namespace"] : namespace;
       if (home === "") continue;
@@ -244,7 +244,7 @@ function problemsOf(grants: readonly Grant[]): string[] {
   return [...new Set(grants.map((grant) => grant.problem).filter((problem) => problem !== ""))];
 }
 
-/** Several errors stand in brackets, one stands alone. */
+/** Several errors are in brackets, a single one is not. */
 export function joinProblems(problems: readonly string[]): string {
   return problems.length === 1 ? (problems[0] ?? "") : `[${problems.join(", ")}]`;
 }

@@ -3,6 +3,7 @@ import { equalJson, isObject } from "../../model/objects/json.ts";
 import { validateLabelSelector } from "../../model/objects/labelSelector.ts";
 import { dnsSubdomainErrors, pathSegmentErrors } from "../../model/objects/names.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import { append } from "../../model/values/append.ts";
 import type { Strategy } from "../strategy.ts";
 import { rbacGroup } from "./access.ts";
 import { checkBindingWrite, checkRoleWrite } from "./escalation.ts";
@@ -10,8 +11,8 @@ import { strings } from "./policyRule.ts";
 import type { RbacAuthorizer } from "./rbac.ts";
 
 /**
- * What is special about roles and bindings. The authorizer is part of it because a write that would hand out more than
- * the writer holds must fail on every way in: create, replace, patch and apply all pass through here.
+ * Strategies of roles and bindings. They contain the escalation check, because create, replace, patch and apply all
+ * pass through here.
  */
 export function rbacStrategies(rbac: RbacAuthorizer): Record<RbacKind, Strategy> {
   const role = (isNamespaced: boolean): Strategy => ({
@@ -98,7 +99,7 @@ function validateAggregation(aggregation: Record<string, unknown>, errors: Field
     errors.push(required(path, "at least one clusterRoleSelector required if aggregationRule is non-nil"));
   }
   for (const [index, selector] of selectors.entries()) {
-    errors.push(...validateLabelSelector(selector, `${path}[${index}]`));
+    append(errors, validateLabelSelector(selector, `${path}[${index}]`));
   }
 }
 

@@ -227,7 +227,7 @@ describe("a request for a token", () => {
   }
   const review = (token: unknown, audiences?: string[]) => status(ask("TokenReview", { token, audiences }));
 
-  test("gives one for an hour, good for this API", () => {
+  test("issues one for an hour, for this API", () => {
     const answer = request({});
     expect(answer).toMatchObject({
       kind: "TokenRequest",
@@ -247,7 +247,7 @@ describe("a request for a token", () => {
     });
   });
 
-  test("for other audiences gives one that is good there and not here", () => {
+  test("for other audiences issues one that is valid there and not here", () => {
     const token = status(request({ audiences: ["vault", "bank"] }))["token"];
     expect(review(token)).toMatchObject({
       authenticated: false,
@@ -257,7 +257,7 @@ describe("a request for a token", () => {
     expect(review(token, ["bank", "shop"])).toMatchObject({ authenticated: true, audiences: ["bank"] });
   });
 
-  test("bound to a pod says where the pod runs", () => {
+  test("bound to a pod has the node of the pod", () => {
     const token = String(
       status(request({ boundObjectRef: { apiVersion: "v1", kind: "Pod", name: "p", uid: "u2" } }))["token"],
     );

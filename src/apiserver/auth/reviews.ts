@@ -10,12 +10,12 @@ import { strings } from "./policyRule.ts";
 import type { RbacAuthorizer } from "./rbac.ts";
 
 /**
- * Reviews: the identity of the caller, the access of a subject, the validity of a token. They are created and answered
- * in one step and never stored. Each answer is the review with a status.
+ * Reviews: the identity of the caller, the access of a subject, the validity of a token. A review is answered at
+ * creation and never stored. The response is the review with a status.
  */
 export interface ReviewContext {
   readonly user: UserInfo;
-  /** Of the path; empty for the kinds without one. */
+  /** Namespace of the URL; empty for cluster-scoped kinds. */
   readonly namespace: string;
   readonly nowMs: number;
   readonly rbac: RbacAuthorizer;
@@ -107,7 +107,7 @@ function reviewOwnRules(question: KubeObject, { rbac, user }: ReviewContext): Ku
   const nonResourceRules = rules
     .filter((rule) => rule.nonResourceURLs.length > 0)
     .map(({ verbs, nonResourceURLs }) => ({ verbs, nonResourceURLs }));
-  // Rules of roles that are missing are not in the list, so it may lack what would come with them.
+  // Rules of missing roles are not in the list, so it is marked as incomplete.
   const incomplete = problems.length > 0;
   const status = {
     resourceRules,
@@ -134,12 +134,12 @@ function accessOf(spec: Record<string, unknown>): Access {
     subresource: text(asked["subresource"]),
     namespace: text(asked["namespace"]),
     name: text(asked["name"]),
-    fields: askedFields(asked["fieldSelector"]),
+    fields: requiredFields(asked["fieldSelector"]),
   });
 }
 
-/** Fields that the asked selector pins to one value. */
-function askedFields(selector: unknown): Record<string, string> | undefined {
+/** Fields that the selector requires to have one value. */
+function requiredFields(selector: unknown): Record<string, string> | undefined {
   if (!isObject(selector)) return undefined;
   const fields: Record<string, string> = {};
   const raw = text(selector["rawSelector"]);
@@ -155,7 +155,7 @@ function askedFields(selector: unknown): Record<string, string> | undefined {
   return fields;
 }
 
-/** The subject as given: groups that a login would add are not added here. */
+/** The subject as given: groups that authentication would add are not added here. */
 function subjectOf(spec: Record<string, unknown>): UserInfo {
   return { username: text(spec["user"]), groups: strings(spec["groups"]) };
 }
@@ -177,7 +177,7 @@ function subjectErrors(spec: Record<string, unknown>): FieldError[] {
   return [invalid("spec.user", text(spec["user"]), "at least one of user or group must be specified")];
 }
 
-/** A review is never stored; only the namespaced kind says where it is asked. */
+/** A review is never stored; only the namespaced kind has a namespace. */
 function metadataErrors(question: KubeObject, isNamespaced: boolean): FieldError[] {
   const metadata = question.metadata ?? {};
   for (const [key, value] of Object.entries(metadata)) {

@@ -1,6 +1,6 @@
 import { dnsLabelErrors, dnsSubdomainErrors } from "../../model/objects/names.ts";
 
-/** A service account as a user: `system:serviceaccount:<namespace>:<name>`, and the groups that come with it. */
+/** A service account as a user: `system:serviceaccount:<namespace>:<name>`, and its groups. */
 
 const prefix = "system:serviceaccount:";
 
@@ -14,7 +14,7 @@ export function serviceAccountGroups(namespace: string): string[] {
   return [serviceAccountsGroup, `${serviceAccountsGroup}:${namespace}`];
 }
 
-/** The inverse, or undefined when the user is no service account: exactly two well-formed parts are one. */
+/** The inverse; undefined when the user is no service account. */
 export function splitServiceAccountUsername(username: string): { namespace: string; name: string } | undefined {
   if (!username.startsWith(prefix)) return undefined;
   const parts = username.slice(prefix.length).split(":");

@@ -4,9 +4,8 @@ import type { Random } from "../../ports/random.ts";
 import { serviceAccountUsername } from "./serviceAccountName.ts";
 
 /**
- * Service-account tokens: signed statements (JWT, ES256) that their bearer is a service account of this cluster, for
- * certain audiences and a limited time. This file makes them and reads them back; whether the account still exists is
- * asked elsewhere, at every use.
+ * Service account tokens: signed JWTs (ES256) for a service account of this cluster, with audiences and an expiry. This
+ * file issues and parses them; whether the account still exists is checked at every use, in liveToken.ts.
  */
 export interface TokenClaims {
   readonly audiences: readonly string[];
@@ -23,7 +22,7 @@ export interface TokenClaims {
 
 export type Reference = { readonly name: string; readonly uid: string };
 
-/** What the token is about; times and identity are added when it is made. */
+/** The subject of a token; times and identity are added when it is issued. */
 export type TokenSubject = Pick<TokenClaims, "audiences" | "namespace" | "serviceAccount" | "pod" | "secret" | "node">;
 
 export interface TokenKeyPair {
@@ -31,12 +30,12 @@ export interface TokenKeyPair {
   readonly publicKey: KeyObject;
 }
 
-/** The name by which pods reach this API; every token says that it was issued there. */
+/** The URL by which pods reach this API, and the issuer of every token. */
 export const defaultIssuer = "https://kubernetes.default.svc.cluster.local";
 
-/** A token longer than this is not ours; ours are below two thousand characters. */
+/** The server's own tokens are below two thousand characters; a longer text than this is rejected unread. */
 const tokenCharsMax = 16_384;
-/** Clocks may differ by this much. Expiry has no such grace: we read the same clock that issued the token. */
+/** Tolerated difference between clocks. Expiry has no tolerance: the issuing clock is the same one. */
 const skewSeconds = 60;
 const cacheMax = 4096;
 
@@ -44,7 +43,7 @@ export class TokenIssuer {
   readonly issuer: string;
   readonly #keys: TokenKeyPair;
   readonly #keyId: string;
-  /** Claims of tokens whose signature was found good: verifying costs a hundred times more than everything else. */
+  /** Claims of tokens whose signature was verified: verification costs a hundred times more than everything else. */
   readonly #verified = new Map<string, TokenClaims>();
 
   constructor(keys: TokenKeyPair, issuer: string = defaultIssuer) {
@@ -75,11 +74,11 @@ export class TokenIssuer {
     };
     const body = `${encode(header)}.${encode(claims)}`;
     const signature = sign("sha256", Buffer.from(body), { key: this.#keys.privateKey, dsaEncoding: "ieee-p1363" });
-    return { token: `${body}.${signature.toString("base64url")}`, expiresAtSeconds };
+    return { token: `${body}.${canonical(signature).toString("base64url")}`, expiresAtSeconds };
   }
 
   /**
-   * The claims of a token that we signed and that is valid now, or why it is not. Audiences are the caller's to judge.
+   * The claims of a token that this server signed and that is valid now, or the error. The caller checks audiences.
    */
   read(token: string, nowMs: number): TokenClaims | TokenProblem {
     const claims = this.#verified.get(token) ?? this.#verify(token);
@@ -90,13 +89,13 @@ export class TokenIssuer {
     return claims;
   }
 
-  /** The key as the document at `/openid/v1/jwks` shows it. */
+  /** The key as `/openid/v1/jwks` shows it. */
   keySet(): { keys: Record<string, unknown>[] } {
     const key = this.#keys.publicKey.export({ format: "jwk" });
     return { keys: [{ use: "sig", kid: this.#keyId, alg: "ES256", kty: key.kty, crv: key.crv, x: key.x, y: key.y }] };
   }
 
-  /** The document at `/.well-known/openid-configuration`, by which others find the key. */
+  /** The document at `/.well-known/openid-configuration`, by which relying parties find the key. */
   discovery(): Record<string, unknown> {
     return {
       issuer: this.issuer,
@@ -112,12 +111,15 @@ export class TokenIssuer {
     const parts = token.split(".");
     const [head = "", body = "", tail = ""] = parts;
     if (parts.length !== 3 || !parts.every((part) => base64url.test(part))) return "invalid bearer token";
-    // The algorithm is ours to choose, not the bearer's: `none` and keyed hashes never get as far as a signature.
+    // The server requires its own algorithm, whatever the token names: `none` and HMAC are rejected before a signature
+    // is checked.
     const header = decode(head);
     if (header?.["alg"] !== "ES256" || header["kid"] !== this.#keyId) return "invalid bearer token";
     const signature = Buffer.from(tail, "base64url");
     const key = { key: this.#keys.publicKey, dsaEncoding: "ieee-p1363" as const };
-    if (signature.length !== 64 || !verify("sha256", Buffer.from(`${head}.${body}`), key, signature)) {
+    // One token has one text: neither the other of two valid signatures nor unused bits of the encoding make a second.
+    if (signature.length !== 64 || canonical(signature).toString("base64url") !== tail) return "invalid bearer token";
+    if (!verify("sha256", Buffer.from(`${head}.${body}`), key, signature)) {
       return "invalid bearer token";
     }
     const claims = readClaims(decode(body), this.issuer);
@@ -166,6 +168,16 @@ function readReference(value: unknown): Reference | undefined {
   if (!isObject(value)) return undefined;
   const { name, uid } = value;
   return typeof name === "string" && typeof uid === "string" ? { name, uid } : undefined;
+}
+
+const orderOfP256 = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n;
+
+/** If (r, s) is a valid signature, so is (r, n - s); the one with the smaller s is used. */
+function canonical(signature: Buffer): Buffer {
+  const s = BigInt(`0x${signature.toString("hex", 32)}`);
+  if (s <= orderOfP256 / 2n || s > orderOfP256) return signature;
+  const other = (orderOfP256 - s).toString(16).padStart(64, "0");
+  return Buffer.concat([signature.subarray(0, 32), Buffer.from(other, "hex")]);
 }
 
 const base64url = /^[A-Za-z0-9_-]+$/;

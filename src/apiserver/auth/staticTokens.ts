@@ -2,15 +2,15 @@ import { createHash } from "node:crypto";
 import type { UserInfo } from "../strategy.ts";
 
 /**
- * Tokens from a file, for machines that have neither certificate nor service account. Kept as hashes: a look-up by hash
- * tells a listener with a stopwatch nothing about how much of a token was right.
+ * Tokens from a file, for clients with neither certificate nor service account. Stored as hashes: a look-up by hash
+ * does not leak through its timing how much of a token was right.
  */
 export class StaticTokens {
   readonly #users = new Map<string, UserInfo>();
 
   /**
-   * Reads lines of `token,user,uid,"group1,group2"`; the groups may be left out. Lines with # and empty ones are
-   * skipped.
+   * Reads lines of `token,user,uid,"group1,group2"`; the groups may be left out. Lines that begin with # and empty
+   * lines are skipped.
    */
   static parse(text: string): StaticTokens {
     const tokens = new StaticTokens();
@@ -39,7 +39,7 @@ function hashOf(token: string): string {
   return createHash("sha256").update(token).digest("base64");
 }
 
-/** One line of CSV: fields in quotes may hold commas, and a quote is doubled inside. */
+/** One line of CSV: quoted fields may contain commas, and a quote inside is doubled. */
 function fieldsOf(line: string): string[] {
   const fields: string[] = [];
   const field = /\s*(?:"((?:[^"]|"")*)"|([^",]*))\s*(?:,|$)/y;

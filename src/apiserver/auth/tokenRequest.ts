@@ -10,9 +10,9 @@ import type { Reference, TokenIssuer } from "./serviceAccountToken.ts";
 
 const defaultSeconds = 3600;
 const minSeconds = 600;
-/** Longer wishes are cut to this, with a warning. */
+/** Longer lifetimes are shortened to this, with a warning. */
 const maxSeconds = 365 * 24 * 3600;
-/** What the field can hold at all. */
+/** The maximum that validation accepts. */
 const fieldMaxSeconds = 2 ** 32;
 
 export interface TokenRequestContext {
@@ -23,7 +23,7 @@ export interface TokenRequestContext {
   warn(text: string): void;
 }
 
-/** Answers `POST .../serviceaccounts/{name}/token`: the request with a fresh token in its status. */
+/** Answers `POST .../serviceaccounts/{name}/token`: the request with a new token in its status. */
 export function answerTokenRequest(
   request: KubeObject,
   target: { namespace: string; name: string },
@@ -75,7 +75,7 @@ function validate(request: KubeObject, target: { namespace: string; name: string
   if (errors.length > 0) throw invalidObject(kind, "", errors);
 }
 
-/** The object whose life limits the token's, as claims. The pod's token also says on which node it ran. */
+/** The object that the token is bound to, as claims. A pod's token also has the node of the pod. */
 function bindTo(
   reference: Record<string, unknown>,
   target: { namespace: string; name: string },

@@ -157,7 +157,7 @@ test("programs find the roles of every cluster in its own namespaces", () => {
   });
 });
 
-test("no object comes twice, and namespaces come before what is in them", () => {
+test("no object is there twice, and namespaces precede their objects", () => {
   const seen = new Set<string>();
   for (const { resource, object } of objects) {
     const { namespace, name } = object.metadata;
@@ -203,7 +203,7 @@ describe("a later start", () => {
     for (const { object } of objects) expect(bootstrapUpdate(object, object)).toBeUndefined();
   });
 
-  test("gives a role the rules it lacks and keeps what was added", () => {
+  test("adds missing rules to a role and keeps additional ones", () => {
     const own = { verbs: ["get"], apiGroups: ["example.com"], resources: ["things"] };
     const rules = role["rules"] as unknown[];
     const updated = bootstrapUpdate({ ...role, rules: [own, ...rules.slice(2)] }, role);
@@ -215,11 +215,11 @@ describe("a later start", () => {
     expect(bootstrapUpdate({ ...role, rules: all }, role)).toBeUndefined();
   });
 
-  test("gives a binding the subjects it lacks", () => {
+  test("adds missing subjects to a binding", () => {
     expect(bootstrapUpdate({ ...binding, subjects: [] }, binding)?.["subjects"]).toEqual(binding["subjects"]);
   });
 
-  test("takes the role of nodes away from the group of all nodes, and keeps what an operator bound", () => {
+  test("removes the group of all nodes from the binding of system:node, and keeps other subjects", () => {
     const wanted = find("ClusterRoleBinding", "system:node");
     const all = { apiGroup: group, kind: "Group", name: "system:nodes" };
     const own = { apiGroup: group, kind: "User", name: "someone" };
@@ -227,13 +227,28 @@ describe("a later start", () => {
     expect(bootstrapUpdate({ ...wanted, subjects: [own] }, wanted)).toBeUndefined();
   });
 
-  test("leaves alone what the operator wants to keep", () => {
+  test("does not change objects with the opt-out annotation", () => {
     const kept = {
       ...role,
       rules: [],
       metadata: { ...role.metadata, annotations: { [autoUpdateAnnotation]: "false" } },
     };
     expect(bootstrapUpdate(kept, role)).toBeUndefined();
+  });
+
+  test("publishes the port of this start in the Service kubernetes and its endpoints", () => {
+    const at = (port: number): Map<string, KubeObject> =>
+      new Map(
+        bootstrapObjects({ authority: "PEM", address: "192.0.2.1", port })
+          .filter(({ object }) => object.metadata.name === "kubernetes")
+          .map(({ object }) => [object.kind, object]),
+      );
+    const [before, now] = [at(1001), at(1002)];
+    for (const kind of ["Service", "Endpoints", "EndpointSlice"]) {
+      const wanted = now.get(kind) as KubeObject;
+      expect(bootstrapUpdate(before.get(kind) as KubeObject, wanted)).toEqual(wanted);
+      expect(bootstrapUpdate(wanted, wanted)).toBeUndefined();
+    }
   });
 
   test("publishes a renewed authority", () => {

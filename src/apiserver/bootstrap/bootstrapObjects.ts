@@ -6,12 +6,14 @@ import { type NamespaceRoleRow, namespaceRoleRows } from "./namespaceRoles.ts";
 import type { RoleRow } from "./roleRow.ts";
 
 /**
- * What an empty cluster holds. The same options give the same objects in the same order, so that two fresh servers
- * differ in UIDs and times only. Objects carry what a client could send; the verbs add the rest.
+ * The objects of an empty cluster. The same options give the same objects in the same order, so that two new servers
+ * differ in UIDs and times only. Objects have the fields that a client could send; the verbs add the rest.
  */
 export interface BootstrapOptions {
-  /** The authority's certificate as PEM, which pods find in every namespace. */
+  /** The CA certificate as PEM, for `kube-root-ca.crt` in every namespace. */
   readonly authority: string;
+  /** The address of the server for the endpoints of the Service `kubernetes`; without it there are none. */
+  readonly address?: string | undefined;
   /** The port that the server listens on. */
   readonly port: number;
 }
@@ -23,7 +25,7 @@ export interface BootstrapObject {
 }
 
 export const bootstrapNamespaces: readonly string[] = ["default", "kube-system", "kube-public", "kube-node-lease"];
-/** First address of the range that Services get their addresses from; the server's certificate names it. */
+/** The first address of the service network, for the Service `kubernetes`; the server's certificate has it. */
 export const kubernetesServiceIp = "10.96.0.1";
 
 const rbacVersion = "rbac.authorization.k8s.io/v1";
@@ -41,12 +43,13 @@ export function bootstrapObjects(options: BootstrapOptions): BootstrapObject[] {
     authenticationConfig(options.authority),
     ...bootstrapNamespaces.flatMap((namespace) => objectsOfNamespace(namespace, options.authority)),
     kubernetesService(options.port),
+    ...(options.address === undefined ? [] : kubernetesEndpoints(options.address, options.port)),
   ];
-  // The tables share lists between roles; the store may change its objects.
+  // The tables share lists between roles, and the store may change its objects.
   return objects.map(({ resource, object }) => ({ resource, object: copyJson(object) }));
 }
 
-/** What every namespace gets as soon as it exists: the account that pods run under, and the authority to trust. */
+/** The objects of every namespace: the default service account, and the CA certificate. */
 export function objectsOfNamespace(namespace: string, authority: string): BootstrapObject[] {
   return [
     made("/serviceaccounts", "v1", "ServiceAccount", { name: "default", namespace }),
@@ -111,7 +114,7 @@ function clusterRoles(): BootstrapObject[] {
       },
     ),
   );
-  // Gathered here already, so that the first request finds `admin`, `edit` and `view` whole.
+  // Aggregated here already, so that the first request finds `admin`, `edit` and `view` complete.
   const gathered = aggregateAll(roles.map(({ object }) => object));
   for (const { object } of roles) {
     const rules = gathered.get(object.metadata.name);
@@ -152,7 +155,7 @@ function roleAndBinding(row: NamespaceRoleRow): BootstrapObject[] {
   ];
 }
 
-/** How servers behind this one verify the clients that it forwards: by the same authority. */
+/** How aggregated API servers authenticate requests that this server forwards. */
 function authenticationConfig(authority: string): BootstrapObject {
   const metadata = { name: "extension-apiserver-authentication", namespace: "kube-system" };
   return made("/configmaps", "v1", "ConfigMap", metadata, { data: { "client-ca-file": authority } });
@@ -187,6 +190,32 @@ function kubernetesService(port: number): BootstrapObject {
   );
 }
 
+/** The server keeps these itself, as upstream: the Service has no selector. */
+function kubernetesEndpoints(address: string, port: number): BootstrapObject[] {
+  const at = { name: "kubernetes", namespace: "default" };
+  const ports = [{ name: "https", port, protocol: "TCP" }];
+  return [
+    made(
+      "/endpoints",
+      "v1",
+      "Endpoints",
+      { ...at, labels: { "endpointslice.kubernetes.io/skip-mirror": "true" } },
+      { subsets: [{ addresses: [{ ip: address }], ports }] },
+    ),
+    made(
+      "discovery.k8s.io/endpointslices",
+      "discovery.k8s.io/v1",
+      "EndpointSlice",
+      { ...at, labels: { "kubernetes.io/service-name": "kubernetes" } },
+      {
+        addressType: address.includes(":") ? "IPv6" : "IPv4",
+        endpoints: [{ addresses: [address], conditions: { ready: true } }],
+        ports,
+      },
+    ),
+  ];
+}
+
 function made(
   resource: string,
   apiVersion: string,
@@ -194,6 +223,6 @@ function made(
   metadata: Partial<KubeObject["metadata"]> & { name: string },
   body: Record<string, unknown> = {},
 ): BootstrapObject {
-  // UID, revision and time are given by the verbs that create it.
+  // The verbs that create the object set UID, revision and time.
   return { resource, object: { apiVersion, kind, metadata: metadata as KubeObject["metadata"], ...body } };
 }

@@ -4,17 +4,18 @@ import { missingRules, readRules } from "../auth/policyRule.ts";
 import { autoUpdateAnnotation } from "./bootstrapObjects.ts";
 
 /**
- * What a start must change about a bootstrap object that is already there: a newer server's roles gain the rules they
- * lack, bindings their subjects, and the published authority follows a renewal. Nothing is taken away, since an
- * operator may have added it, except the right of every node to what is any node's. Undefined when there is nothing to
- * do, or the operator has forbidden it by annotation.
+ * The update of a bootstrap object that exists already: roles get missing rules, bindings missing subjects, and the
+ * published CA certificate follows a renewal. The Service `kubernetes` and its endpoints get the address of this start.
+ * Nothing is removed, since an operator may have added it, except the
+ * binding of `system:node` to all nodes. Undefined when the object is up to date, or the operator has opted out by
+ * annotation.
  */
 export function bootstrapUpdate(found: KubeObject, wanted: KubeObject): KubeObject | undefined {
   if (found.metadata.annotations?.[autoUpdateAnnotation] === "false") return undefined;
   switch (wanted.kind) {
     case "Role":
     case "ClusterRole": {
-      // An aggregating role's rules are put together from others; only its selector is ours.
+      // The rules of an aggregating role come from other roles; only its selector is set here.
       if (wanted["aggregationRule"] !== undefined) {
         if (equalJson(found["aggregationRule"], wanted["aggregationRule"])) return undefined;
         return { ...found, aggregationRule: wanted["aggregationRule"] };
@@ -27,7 +28,7 @@ export function bootstrapUpdate(found: KubeObject, wanted: KubeObject): KubeObje
     }
     case "RoleBinding":
     case "ClusterRoleBinding": {
-      // Another role under this name is the operator's choice, and a binding cannot change its role.
+      // A binding with another role is the operator's choice, and a binding cannot change its role.
       if (!equalJson(found["roleRef"], wanted["roleRef"])) return undefined;
       const before = listOf(found["subjects"]);
       const held = wanted.metadata.name === "system:node" ? before.filter((one) => !isAllNodes(one)) : before;
@@ -37,12 +38,34 @@ export function bootstrapUpdate(found: KubeObject, wanted: KubeObject): KubeObje
     }
     case "ConfigMap":
       return equalJson(found["data"], wanted["data"]) ? undefined : { ...found, data: wanted["data"] };
+    case "Endpoints":
+      return equalJson(found["subsets"], wanted["subsets"]) ? undefined : { ...found, subsets: wanted["subsets"] };
+    case "EndpointSlice": {
+      const { addressType, endpoints, ports } = wanted;
+      const isSame = equalJson(found["endpoints"], endpoints) && equalJson(found["ports"], ports);
+      return isSame ? undefined : { ...found, addressType, endpoints, ports };
+    }
+    case "Service":
+      return withTargetPorts(found, wanted);
     default:
       return undefined;
   }
 }
 
-/** Servers without a node authorizer bound the role to all nodes. */
+/** The server may listen on another port than at its last start. */
+function withTargetPorts(found: KubeObject, wanted: KubeObject): KubeObject | undefined {
+  const [port] = portsOf(wanted);
+  const [before, ...rest] = portsOf(found);
+  if (before === undefined || port === undefined || before["targetPort"] === port["targetPort"]) return undefined;
+  const ports = [{ ...before, targetPort: port["targetPort"] }, ...rest];
+  return { ...found, spec: { ...(found["spec"] as object), ports } };
+}
+
+function portsOf(service: KubeObject): Record<string, unknown>[] {
+  return isObject(service["spec"]) ? (listOf(service["spec"]["ports"]) as Record<string, unknown>[]) : [];
+}
+
+/** Servers before the node authorizer bound the role to all nodes. */
 function isAllNodes(subject: unknown): boolean {
   return isObject(subject) && subject["kind"] === "Group" && subject["name"] === "system:nodes";
 }

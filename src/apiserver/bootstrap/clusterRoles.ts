@@ -1,11 +1,11 @@
 import { controllerRoles } from "./controllerRoles.ts";
 import { pathRule, type RoleRow, type RuleObject, ruleOf } from "./roleRow.ts";
 
-/** The roles and bindings that every cluster has. Names and powers are those that people and charts rely on. */
+/** The default roles and bindings of every cluster, with upstream's names and rules. */
 
 const aggregateTo = (role: string): string => `rbac.authorization.k8s.io/aggregate-to-${role}`;
-const known = "Group system:authenticated";
-const strangers = "Group system:unauthenticated";
+const authenticated = "Group system:authenticated";
+const unauthenticated = "Group system:unauthenticated";
 
 const delegation = [
   ruleOf("create authentication.k8s.io tokenreviews"),
@@ -13,7 +13,7 @@ const delegation = [
 ];
 const infoPaths = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
 
-/** People: everything, or one namespace to administer, to work in, or to look at. */
+/** User-facing roles: full access, or admin, edit and view of one namespace. */
 const userRoles: RoleRow[] = [
   {
     name: "cluster-admin",
@@ -35,7 +35,7 @@ const userRoles: RoleRow[] = [
     name: "system:aggregate-to-edit",
     labels: { [aggregateTo("edit")]: "true" },
     rules: [
-      // What a viewer may not even read, because reading it gives power: secrets, and ways into a container.
+      // What `view` excludes because reading it gives power: secrets, and access to containers.
       ruleOf("read core pods/attach,pods/exec,pods/portforward,pods/proxy,secrets,services/proxy"),
       ruleOf("impersonate core serviceaccounts"),
       ruleOf("write core pods,pods/attach,pods/exec,pods/portforward,pods/proxy"),
@@ -69,7 +69,7 @@ const userRoles: RoleRow[] = [
       ruleOf(
         "read core bindings,limitranges,namespaces/status,pods/log,pods/status,replicationcontrollers/status,resourcequotas,resourcequotas/status",
       ),
-      // Bound in a namespace this reads that namespace alone.
+      // Bound in a namespace this reads that namespace only.
       ruleOf("read core namespaces"),
       ruleOf("read core,events.k8s.io events"),
       ruleOf("read discovery.k8s.io endpointslices"),
@@ -88,7 +88,7 @@ const userRoles: RoleRow[] = [
   },
 ];
 
-/** For all users: discovery of the server, and reviews of their own access. */
+/** For all users: discovery, and reviews of their own access. */
 const generalRoles: RoleRow[] = [
   {
     name: "system:basic-user",
@@ -96,7 +96,7 @@ const generalRoles: RoleRow[] = [
       ruleOf("create authorization.k8s.io selfsubjectaccessreviews,selfsubjectrulesreviews"),
       ruleOf("create authentication.k8s.io selfsubjectreviews"),
     ],
-    boundTo: [known],
+    boundTo: [authenticated],
   },
   {
     name: "system:discovery",
@@ -115,9 +115,9 @@ const generalRoles: RoleRow[] = [
         "/version/",
       ),
     ],
-    boundTo: [known],
+    boundTo: [authenticated],
   },
-  { name: "system:public-info-viewer", rules: [pathRule(...infoPaths)], boundTo: [known, strangers] },
+  { name: "system:public-info-viewer", rules: [pathRule(...infoPaths)], boundTo: [authenticated, unauthenticated] },
   {
     name: "system:monitoring",
     rules: [
@@ -153,8 +153,8 @@ const generalRoles: RoleRow[] = [
 ];
 
 /**
- * What kubelets may do at all. The node authorizer narrows it to what is the node's own; as a role it is bound to no
- * subject, because that would give every node every Secret.
+ * The rights of kubelets. The node authorizer limits them to objects of the node; the role is bound to no subject,
+ * because that would give every node every Secret.
  */
 export const nodeRules: readonly RuleObject[] = [
   "create authentication.k8s.io tokenreviews",
@@ -189,7 +189,7 @@ const approve = (signer: string): RoleRow => ({
   rules: [ruleOf(`approve certificates.k8s.io signers kubernetes.io/${signer}`)],
 });
 
-/** Programs of a cluster that log in under their own name. */
+/** Components of a cluster that authenticate under their own name. */
 const componentRoles: RoleRow[] = [
   { name: "system:node", rules: [...nodeRules], boundTo: [] },
   {

@@ -1,9 +1,9 @@
 import { type RoleRow, ruleOf } from "./roleRow.ts";
 
 /**
- * One role for each controller of a cluster, bound to the service account of that name in `kube-system`, whether or not
- * the controller runs here: `kubectl auth can-i --as system:serviceaccount:kube-system:job-controller` answers as on
- * any cluster, and a controller that is brought along finds its rights.
+ * One role for each controller of Kubernetes, bound to the service account of that name in `kube-system`, whether or
+ * not the controller runs here: `kubectl auth can-i --as system:serviceaccount:kube-system:job-controller` answers as
+ * on any cluster, and a controller that is deployed later finds its rights.
  */
 export const controllerRoles: readonly RoleRow[] = Object.entries({
   "attachdetach-controller": [

@@ -1,6 +1,6 @@
 import { type RoleRow, ruleOf } from "./roleRow.ts";
 
-/** A role of one namespace, and its binding where that has another name. */
+/** A role of one namespace, and the name of its binding where it differs. */
 export type NamespaceRoleRow = RoleRow & { namespace: string; bindingName?: string };
 
 const lock = [
@@ -8,7 +8,7 @@ const lock = [
   ruleOf("create,get,list,update,watch coordination.k8s.io leasecandidates"),
 ];
 
-/** Roles that every cluster has in its own namespaces. */
+/** Default roles of every cluster in its system namespaces. */
 export const namespaceRoleRows: readonly NamespaceRoleRow[] = [
   {
     namespace: "kube-system",

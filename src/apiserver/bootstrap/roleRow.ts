@@ -3,7 +3,7 @@ export type RoleRow = {
   name: string;
   rules: RuleObject[];
   labels?: Record<string, string>;
-  /** Label whose bearers this role gathers. */
+  /** Label of the roles that this role aggregates. */
   gathers?: string;
   /**
    * Subjects of its binding: `Group x`, `User x`, or `ServiceAccount namespace/name`. Left out: there is no binding.
@@ -25,9 +25,9 @@ const write = ["create", "delete", "deletecollection", "patch", "update"];
 const verbWords: Readonly<Record<string, readonly string[]>> = { read, write, all: [...read, ...write].sort() };
 
 /**
- * A rule from one line: verbs, groups, resources and perhaps names, each parted by commas; `core` is the group without
- * a name, `read`, `write` and `all` stand for the usual verbs, and the line `events` for the right to report. The
- * tables of roles are long; this keeps a role on a screen.
+ * A rule from one line: verbs, groups, resources and optional names, each separated by commas. `core` is the core
+ * group; `read`, `write` and `all` are sets of verbs, and the line `events` is the right to create events. The tables
+ * of roles are long; this keeps a role on a screen.
  *
  *   ruleOf("read apps deployments,replicasets")     ruleOf("update core configmaps cluster-info")
  */

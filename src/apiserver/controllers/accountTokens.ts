@@ -14,12 +14,12 @@ const manager = "serviceaccount-token-controller";
 const nameAnnotation = "kubernetes.io/service-account.name";
 const uidAnnotation = "kubernetes.io/service-account.uid";
 const tokenType = "kubernetes.io/service-account-token";
-/** Upstream's tokens of this sort never end; ten years outlast the keys of this server. */
+/** Upstream's tokens of this type never expire; ten years outlast the keys of this server. */
 const lifetimeSeconds = 10 * 365 * 24 * 3600;
 
 /**
- * Fills Secrets of type service-account-token with a token of their account, the authority and the namespace, and
- * removes those whose account is gone. The token is good as long as its Secret and its account exist.
+ * Fills Secrets of type service-account-token with a token of their account, the CA certificate and the namespace, and
+ * deletes those whose account is gone. The token is valid as long as its Secret and its account exist.
  */
 export class AccountTokens implements Controller {
   private readonly core: Core;

@@ -18,7 +18,7 @@ const manager = "disruption-controller";
 const budgetsKey = "policy/poddisruptionbudgets";
 const podsKey = "/pods";
 
-/** A budget, and the pods that it selects: only what the count needs of them. */
+/** A budget, and the pods that it selects, reduced to the fields that the status is computed from. */
 interface Budget {
   readonly namespace: string;
   readonly name: string;
@@ -26,11 +26,11 @@ interface Budget {
   readonly pods: Map<string, Pod>;
 }
 
-/** Keeps the number of evictions that each disruption budget can afford. */
+/** Maintains the status of PodDisruptionBudgets: how many disruptions each allows. */
 export class BudgetController implements Controller {
   private readonly core: Core;
   private readonly queue: WorkQueue<Budget>;
-  /** By namespace, then by name: a pod event visits the budgets of its own namespace. */
+  /** By namespace, then by name: a pod event only looks at the budgets of its namespace. */
   private readonly budgets = new Map<string, Map<string, Budget>>();
   private readonly expectedCount: ExpectedCount;
 
@@ -40,7 +40,7 @@ export class BudgetController implements Controller {
       work: (budget) => this.work(budget),
       failed: ({ namespace, name }, error) => failed(`disruption budget ${namespace}/${name}`, error),
     });
-    this.expectedCount = (owner, namespace) => wantedBy(core, owner, namespace);
+    this.expectedCount = (owner, namespace) => replicasOfOwner(core, owner, namespace);
   }
 
   start(): void {
@@ -59,7 +59,7 @@ export class BudgetController implements Controller {
     if (current.resource === podsKey) {
       for (const budget of here.values()) this.putPod(budget, current);
     } else if (previous !== undefined && hasReplicas(current)) {
-      // A share of a workload's size changes with that size.
+      // A percentage is relative to the size of the workload, which has changed.
       for (const budget of here.values()) this.queue.add(budget);
     }
   }
@@ -112,7 +112,7 @@ export class BudgetController implements Controller {
   }
 }
 
-/** An empty selector picks every pod of the namespace, an absent one none. */
+/** An empty selector selects every pod of the namespace, an absent one none. */
 function selects(budget: Budget, version: Version): boolean {
   return matchesLabels(budget.requirements, version.side.labels ?? undefined);
 }
@@ -132,7 +132,7 @@ function slimPod(object: Pod): Pod {
     ...(status?.phase === undefined ? {} : { phase: status.phase }),
     ...(conditions === undefined ? {} : { conditions }),
   };
-  // The rest of the metadata is not read, and pods are many.
+  // No other metadata is used, and there are many pods.
   return { kind: "Pod", apiVersion: "v1", metadata: metadata as ObjectMeta, spec: { containers: [] }, status: slim };
 }
 
@@ -141,8 +141,8 @@ function hasReplicas(version: Version): boolean {
   return typeof spec === "object" && spec !== null && "replicas" in spec;
 }
 
-/** A pod's controller says how many it wants; a ReplicaSet of a Deployment speaks for the Deployment. */
-function wantedBy(core: Core, owner: Parameters<ExpectedCount>[0], namespace: string): number | undefined {
+/** The number of replicas of a pod's controller; for a ReplicaSet of a Deployment, that of the Deployment. */
+function replicasOfOwner(core: Core, owner: Parameters<ExpectedCount>[0], namespace: string): number | undefined {
   const resource = core.registry.kind(owner.apiVersion, owner.kind);
   if (resource === undefined) return undefined;
   const place = resource.type.namespaced ? namespace : "";
@@ -151,7 +151,7 @@ function wantedBy(core: Core, owner: Parameters<ExpectedCount>[0], namespace: st
   const object = version.object();
   const above = object.metadata.ownerReferences?.find(({ controller }) => controller === true);
   if (resource.type.storageKey === "apps/replicasets" && above?.kind === "Deployment") {
-    return wantedBy(core, above, namespace);
+    return replicasOfOwner(core, above, namespace);
   }
   const scales =
     resource.custom?.scale !== undefined || resource.type.subresources.some(({ name }) => name === "scale");

@@ -1,12 +1,12 @@
-/** What the garbage collector does with one object, from what is known about its owners. */
+/** What the garbage collector does with one object, decided from the state of its owners. */
 
 /**
  * - `solid`: exists and keeps its dependents.
  * - `absent`: does not exist, or another object has its name now.
- * - `deletingDependents`: is going, and waits until its dependents are gone (foreground).
- * - `orphaning`: is going, and waits until its dependents have forgotten it.
+ * - `deletingDependents`: is terminating, and waits until its dependents are deleted (foreground).
+ * - `orphaning`: is terminating, and waits until its dependents have no reference to it.
  * - `unknown`: its kind is not served, so it cannot be looked up.
- * - `misplaced`: a cluster-scoped object cannot have an owner inside a namespace; no look-up will ever settle that.
+ * - `misplaced`: a namespaced owner of a cluster-scoped object, which can never be resolved.
  */
 export type OwnerState = "solid" | "absent" | "deletingDependents" | "orphaning" | "unknown" | "misplaced";
 
@@ -16,7 +16,7 @@ export interface DependentFacts {
   readonly finalizers: readonly string[];
   /** Whether other objects name this one as their owner. */
   readonly hasDependents: boolean;
-  /** Whether one of those is itself waiting for its dependents: the two wait for each other. */
+  /** Whether one of those dependents itself waits for its dependents, so that the two wait for each other. */
   readonly isInCycle: boolean;
 }
 
@@ -48,7 +48,7 @@ export function collectDecision(facts: DependentFacts): CollectVerdict {
   return { kind: "delete", policy: policyOf(facts.finalizers), unblockFirst: false };
 }
 
-/** A finalizer that stands on the object already says what its maker wants for its dependents. */
+/** A finalizer on the object already states its propagation policy. */
 function policyOf(finalizers: readonly string[]): Propagation {
   if (finalizers.includes("orphan")) return "Orphan";
   if (finalizers.includes("foregroundDeletion")) return "Foreground";
@@ -59,7 +59,7 @@ function uidsOf(facts: DependentFacts, wanted: OwnerState): string[] {
   return facts.owners.filter(({ state }) => state === wanted).map(({ uid }) => uid);
 }
 
-/** What an owner waits for before it goes. */
+/** What a terminating owner waits for. */
 export function waitMode(metadata: {
   readonly deletionTimestamp?: string;
   readonly finalizers?: readonly string[];

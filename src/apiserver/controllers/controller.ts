@@ -9,16 +9,16 @@ import type { Core, Target, Written } from "../verbs/core.ts";
 import { createObject } from "../verbs/create.ts";
 import { updateObject } from "../verbs/update.ts";
 
-/** A loop that keeps one guarantee of the API. It gets every event and reads the store when it acts. */
+/** A controller of the API server itself. It gets every event and reads the store when it reconciles. */
 export interface Controller {
-  /** Called once, before the first event, to take in what is there already. */
+  /** Called once, before the first event, to read the existing objects. */
   start(): void;
-  /** Called for every change, in order; only notes what to do. Must cost little: it runs inside every write. */
+  /** Called for every change, in order; only enqueues keys. Must be cheap: it runs inside every write. */
   observe(event: StoreEvent): void;
   stop?(): void;
 }
 
-/** Where an object lies, and which one of that name it is. */
+/** The location of an object, and its UID. */
 export interface Place {
   /** Group and plural: `apps/deployments`, `/pods`. */
   readonly resource: string;
@@ -35,8 +35,8 @@ export function targetAt(core: Core, place: Omit<Place, "uid">, subresource = ""
 }
 
 /**
- * Changes metadata of one object, and only if it is still that object. The kind's own rules are not asked: an object
- * that became invalid when the rules changed must still be able to lose its finalizers.
+ * Changes the metadata of one object, if it still has this UID. Validation of the kind does not run: an object that
+ * became invalid when the rules changed must still be able to lose its finalizers.
  */
 export function changeMetadata(
   core: Core,
@@ -97,12 +97,12 @@ export function updateOptions(manager: string): Readonly<Record<string, unknown>
   return { kind: "UpdateOptions", apiVersion: "meta.k8s.io/v1", fieldManager: manager };
 }
 
-/** Whether the refusal has this reason: `NotFound`, `Conflict`... */
+/** Whether the error is a Status with one of these reasons: `NotFound`, `Conflict`... */
 export function isRefusal(error: unknown, ...reasons: string[]): boolean {
   return error instanceof StatusError && reasons.includes(error.status.reason ?? "");
 }
 
-/** For work that another writer has done already. */
+/** Ignores errors with these reasons, for work that another writer has already done. */
 export async function unlessRefused(work: Promise<unknown> | undefined, ...reasons: string[]): Promise<void> {
   try {
     await work;

@@ -15,7 +15,7 @@ describe("events", () => {
   });
   const minutes = 60_000;
 
-  test("are gone an hour after they were written", async () => {
+  test("are deleted an hour after they were written", async () => {
     const api = await TestApi.start();
     await api.create("/events", event("old"));
     await api.clock.advance(30 * minutes);
@@ -146,7 +146,7 @@ describe("a claim that is deleted", () => {
     expect(api.names("/persistentvolumeclaims")).toEqual([]);
   });
 
-  test("goes when its pods have no node yet", async () => {
+  test("is deleted when its pods have no node yet", async () => {
     const api = await withUser({});
     expect(api.names("/persistentvolumeclaims")).toEqual([]);
   });

@@ -1,8 +1,11 @@
+import type { Authorizer } from "../auth/access.ts";
+import type { CertificateSigner } from "../auth/pki.ts";
 import type { TokenIssuer } from "../auth/serviceAccountToken.ts";
 import type { StoreEvent } from "../storage/storeEvent.ts";
 import type { Core } from "../verbs/core.ts";
 import { AccountTokens } from "./accountTokens.ts";
 import { BudgetController } from "./budgetController.ts";
+import { CertificateController } from "./certificateController.ts";
 import type { Controller, Place } from "./controller.ts";
 import { DefinitionController } from "./definitionController.ts";
 import { EventExpiry } from "./eventExpiry.ts";
@@ -16,25 +19,27 @@ import { Turns } from "./workQueue.ts";
 
 export interface ControllerOptions {
   /**
-   * How long a collector with much to do takes for a dependent whose owner has gone, or that is new and its owner is
-   * not there; at once when left out.
+   * Delay of the garbage collector for a dependent whose owner was deleted, or that is new and whose owner does not
+   * exist; none when left out.
    */
   readonly collectAfterMs?: (dependent: Place, isNew: boolean) => number;
-  /** The authority's certificate, which every namespace gets. */
+  /** The CA certificate for `kube-root-ca.crt` of each namespace. */
   readonly authority?: string;
-  /** Makes the tokens that Secrets ask for; without it they stay empty. */
+  /** Issues the tokens of service-account-token Secrets; without it they stay empty. */
   readonly tokens?: TokenIssuer;
-  /** Told of work that failed and will be tried again. */
+  /** Approves and signs CertificateSigningRequests; without it they stay pending. */
+  readonly certificates?: { readonly authorizer: Authorizer; readonly sign: CertificateSigner };
+  /** Called with the error of a failed reconcile, which is retried. */
   readonly log?: (what: string, error: unknown) => void;
 }
 
 export interface Controllers {
   stop(): void;
-  /** Resolves when there is nothing left to do now. */
+  /** Resolves when no work is left now. */
   idle(): Promise<void>;
 }
 
-/** Starts the loops that belong to the API itself. They run in this process, on the store's own feed. */
+/** Starts the controllers of the API server itself. They run in this process, on the events of the store. */
 export function startControllers(core: Core, options: ControllerOptions = {}): Controllers {
   const turns = new Turns(core.clock);
   const log = options.log ?? (() => {});
@@ -51,13 +56,15 @@ export function startControllers(core: Core, options: ControllerOptions = {}): C
   ];
   const { tokens: issuer, authority = "" } = options;
   if (issuer !== undefined) controllers.push(new AccountTokens(core, turns, { issuer, authority }, log));
+  const { certificates } = options;
+  if (certificates !== undefined) controllers.push(new CertificateController(core, turns, certificates, log));
   for (const controller of controllers) controller.start();
   const unsubscribe = core.store.onEvent((event: StoreEvent) => {
     for (const controller of controllers) {
       try {
         controller.observe(event);
       } catch (error) {
-        // We stand inside a commit that has happened: a mistake here must not look like a failed write.
+        // This runs inside a completed commit: an error here must not look like a failed write.
         log(`event ${event.revision} of ${event.current.resource} ${event.current.key}`, error);
       }
     }

@@ -74,7 +74,7 @@ test("a version that is not served cannot be found, even if it stores", async ()
 });
 
 describe("a definition that is deleted", () => {
-  test("takes its instances with it, then is no longer served", async () => {
+  test("deletes its instances, then is no longer served", async () => {
     const api = await TestApi.start();
     await api.create(definitions, widgetDefinition());
     await api.create(widgets, widget("default/w"));

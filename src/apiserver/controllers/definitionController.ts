@@ -1,6 +1,7 @@
 import type { CustomResourceDefinition, CustomResourceDefinitionStatus } from "../../model/kubernetes.generated.ts";
 import { equalJson } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import { append } from "../../model/values/append.ts";
 import { cleanupFinalizer, crdStatus, terminatingCondition } from "../crd/crdNames.ts";
 import { crdResource } from "../crd/validateCrd.ts";
 import type { StoreEvent } from "../storage/storeEvent.ts";
@@ -19,13 +20,14 @@ const retryMs = 1000;
 /** A definition whose instances are being deleted. */
 interface CleanUp {
   readonly definition: string;
-  /** Instances that no delete was tried for yet. */
+  /** Instances for which no delete was attempted yet. */
   todo: { readonly namespace: string; readonly name: string }[];
 }
 
 /**
- * What a definition needs after it is written: names that it was refused and that became free, and the end of its
- * instances before its own. Serving is not done here (see `followDefinitions`), because it cannot wait.
+ * Maintains CustomResourceDefinitions after they are written: accepts names that became free, and deletes the instances
+ * of a deleted definition before the definition itself. Serving is not done here (see `followDefinitions`), because it
+ * cannot wait.
  */
 export class DefinitionController implements Controller {
   private readonly core: Core;
@@ -59,7 +61,7 @@ export class DefinitionController implements Controller {
     if (previous !== undefined && namesChanged(previous, current)) this.lookAtGroup(groupOf(current));
   }
 
-  /** Names became free: a definition that was refused may have them now. */
+  /** Names became free: a definition whose names were in conflict may get them now. */
   private lookAtGroup(group: string): void {
     for (const version of this.core.store.collection(crdResource).all()) {
       if (groupOf(version) === group) this.queue.add(version.name);
@@ -107,7 +109,7 @@ export class DefinitionController implements Controller {
     if (refused.length > 0) {
       this.core.clock.after(retryMs, () => {
         if (this.cleanUps.get(key) !== cleanUp) return;
-        cleanUp.todo.push(...refused);
+        append(cleanUp.todo, refused);
         this.queue.add(cleanUp.definition);
       });
     }

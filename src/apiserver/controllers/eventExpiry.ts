@@ -8,7 +8,7 @@ import type { Turns, WorkQueue } from "./workQueue.ts";
 const eventsKey = "/events";
 const lifeMs = 60 * 60 * 1000;
 
-/** One write of an event, and when it has had its time. */
+/** One write of an event, and when the event expires. */
 interface Expiry {
   readonly namespace: string;
   readonly name: string;
@@ -17,8 +17,8 @@ interface Expiry {
 }
 
 /**
- * Events live for an hour after their last write. Every write has the same life, so they expire in the order in which
- * they were written: a list and one timer are enough.
+ * Events expire an hour after their last write. Every write has the same lifetime, so events expire in the order in
+ * which they were written: a list and one timer are enough.
  */
 export class EventExpiry implements Controller {
   private readonly core: Core;
@@ -76,7 +76,7 @@ export class EventExpiry implements Controller {
     this.schedule();
   }
 
-  /** Straight in the store: time is not a caller, and no webhook is asked whether it may pass. */
+  /** Deleted directly in the store: expiry is no request, and no webhook is called. */
   private expire({ namespace, name, revision }: Expiry): undefined {
     const version = this.core.store.get(eventsKey, namespace, name);
     if (version?.revision === revision) this.core.store.remove(version);
@@ -84,7 +84,7 @@ export class EventExpiry implements Controller {
   }
 }
 
-/** After a restart the object itself is the only witness. */
+/** After a restart the time of the last write is only known from the object. */
 function lastWriteMs(version: Version): number {
   const event = version.object();
   const series = event["series"] as { lastObservedTime?: string } | undefined;

@@ -25,7 +25,7 @@ function left(api: TestApi): string[] {
     .map((key) => key.slice("default/".length));
 }
 
-describe("dependents of an owner that goes", () => {
+describe("dependents of a deleted owner", () => {
   test("stay while it exists", async () => {
     const api = await TestApi.start();
     await family(api);
@@ -146,7 +146,7 @@ describe("an object is kept", () => {
     expect(left(api)).toEqual(["child"]);
   });
 
-  test("and an event says so, when it is cluster-scoped and its owner is not", async () => {
+  test("and an event reports it, when it is cluster-scoped and its owner is not", async () => {
     const api = await TestApi.start();
     const owner = await api.create(maps, configMapNamed("default/owner"));
     await api.create("/namespaces", namespaceNamed("child", { ownerReferences: [ownedBy(owner)] }));
@@ -158,7 +158,7 @@ describe("an object is kept", () => {
   });
 });
 
-test("an owner in another namespace counts as absent, and an event on the dependent says so", async () => {
+test("an owner in another namespace is absent, and an event on the dependent reports it", async () => {
   const api = await TestApi.start();
   await api.create("/namespaces", namespaceNamed("far"));
   const owner = await api.create(maps, configMapNamed("far/owner"));

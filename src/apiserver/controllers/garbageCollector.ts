@@ -12,26 +12,26 @@ import type { Turns, WorkQueue } from "./workQueue.ts";
 
 const manager = "garbage-collector";
 
-/** An owner that is going and waits for its dependents. */
+/** A terminating owner that waits for its dependents. */
 interface Waiting {
   readonly place: Place;
   mode: "orphan" | "foreground";
-  /** Dependents that hold it, by UID. All of them at first: each is looked at in its own turn. */
+  /** Dependents that block it, by UID. All of them at first: each is checked in a reconcile of its own. */
   readonly holders: Set<string>;
 }
 
 /**
- * Deletes objects whose owners are gone. The graph says which objects an event concerns; what is done about them is
- * decided from the store at the moment of acting, and every delete has the UID as precondition.
+ * Deletes objects whose owners are gone. The graph says which objects an event concerns; decisions are taken from the
+ * store when a key is reconciled, and every delete has the UID as precondition.
  */
 export class GarbageCollector implements Controller {
   private readonly core: Core;
   private readonly graph = new OwnerGraph();
   private readonly queue: WorkQueue<Place>;
   private readonly waiting = new Map<string, Waiting>();
-  /** Dependents of kinds that are not served now: looked at again when kinds come. */
+  /** Dependents of owners whose kind is not served: reconciled again when kinds are added. */
   private readonly unresolved = new Set<Dependent>();
-  /** Dependents whose misplaced owner has been reported, so that it is said once. */
+  /** Dependents whose misplaced owner has been reported, so that each is reported once. */
   private readonly reported = new Set<string>();
   private startScan: (() => void) | undefined;
   private readonly delayMs: (dependent: Place, isNew: boolean) => number;
@@ -66,7 +66,7 @@ export class GarbageCollector implements Controller {
         versions.push(version);
       }
     }
-    // An owner whose UID is nowhere is surely absent; the others are taken to be what they were when we stopped.
+    // An owner whose UID is nowhere is absent; the others are assumed to exist.
     for (const dependent of this.graph.all()) {
       if (dependent.owners.some((uid) => !uids.has(uid))) this.queue.add(dependent);
     }
@@ -114,8 +114,8 @@ export class GarbageCollector implements Controller {
   }
 
   /**
-   * After a restart some owners may have been waiting. Their bodies are not parsed yet, so we look for the word in the
-   * bytes, a slice at a time.
+   * After a restart some owners may be waiting for dependents. Their bodies are not parsed yet, so the finalizers are
+   * searched in the bytes, in slices.
    */
   private scanForWaiting(versions: readonly Version[]): void {
     let at = 0;
@@ -154,12 +154,13 @@ export class GarbageCollector implements Controller {
     if (waiting?.holders.delete(dependentUid) && waiting.holders.size === 0) this.queue.add(waiting.place);
   }
 
-  /** Notes whether the object holds any of its owners that are waiting. */
+  /** Records whether the object blocks any of its terminating owners. */
   private updateHolds(version: Version): void {
     for (const owner of version.object().metadata.ownerReferences ?? []) {
       const waiting = this.waiting.get(owner.uid);
       if (waiting === undefined) continue;
-      // An orphaning owner waits until no dependent names it, a foreground one for dependents with blockOwnerDeletion.
+      // An orphaning owner waits until no dependent refers to it, a foreground one for dependents with
+      // blockOwnerDeletion.
       if (waiting.mode === "orphan" || owner.blockOwnerDeletion === true) waiting.holders.add(version.side.uid);
       else this.release(owner.uid, version.side.uid);
     }
@@ -223,7 +224,7 @@ export class GarbageCollector implements Controller {
     }
   }
 
-  /** Two objects that wait for each other would wait forever: this one stops insisting, then it goes. */
+  /** Two objects that wait for each other would wait forever: this one drops blockOwnerDeletion, then it is deleted. */
   private async unblockAndRemove(place: Place, policy: Propagation): Promise<void> {
     await this.changeOwners(place, (owners) => owners.map((owner) => ({ ...owner, blockOwnerDeletion: false })));
     await this.remove(place, undefined, policy);
@@ -256,7 +257,7 @@ export class GarbageCollector implements Controller {
     if (resource === undefined) return "unknown";
     const { namespaced, storageKey } = resource.type;
     if (namespaced && dependent.namespace === "") return "misplaced";
-    // An owner in another namespace is looked for here, and so counts as absent.
+    // An owner in another namespace is looked up in the namespace of the dependent, and so is absent.
     const found = this.core.store.get(storageKey, namespaced ? dependent.namespace : "", owner.name);
     if (found === undefined || found.side.uid !== owner.uid) return "absent";
     switch (waitMode(found.object().metadata)) {
@@ -275,7 +276,7 @@ export class GarbageCollector implements Controller {
     return false;
   }
 
-  /** A reference that crosses namespaces is a mistake; an event reports it to its author. */
+  /** A reference across namespaces is a mistake of its author; an Event reports it. */
   private reportMisplaced(
     version: Version,
     owners: readonly { uid: string; state: OwnerState }[],
@@ -298,11 +299,11 @@ export class GarbageCollector implements Controller {
       message: `ownerRef ${identity} does not exist in namespace ${JSON.stringify(version.namespace)}`,
       component: "garbage-collector-controller",
     });
-    // Where no event can be written (the namespace is terminating) there is nothing to report to.
+    // No Event can be created in a terminating namespace.
     return unlessRefused(event, "Forbidden", "NotFound", "AlreadyExists", "Invalid");
   }
 
-  /** Costs a look into each namespace, and is asked only for an owner that was never seen to go. */
+  /** Looks into each namespace, and only for an owner whose deletion was not observed. */
   private livesElsewhere(owner: OwnerReference): boolean {
     const { registry, store } = this.core;
     const resource = registry.kind(owner.apiVersion, owner.kind);

@@ -1,13 +1,13 @@
 import type { NamespaceCondition } from "../../model/kubernetes.generated.ts";
 import { formatTime } from "../../model/values/time.ts";
 
-/** What is left of a namespace that is going. */
+/** What is left in a terminating namespace. */
 export interface Remains {
   /** Count of objects by `resource.group`. */
   readonly counts: ReadonlyMap<string, number>;
   /** Count of objects by finalizer. */
   readonly finalizers: ReadonlyMap<string, number>;
-  /** Why content could not be deleted, one sentence each. */
+  /** Why content could not be deleted, one message each. */
   readonly failures: readonly string[];
 }
 
@@ -18,7 +18,7 @@ interface Fact {
   readonly message: string;
 }
 
-/** The five conditions by which a terminating namespace says what it waits for. Times move only when a status turns. */
+/** The five conditions of a terminating namespace. lastTransitionTime changes only when a status does. */
 export function namespaceConditions(
   old: readonly NamespaceCondition[],
   remains: Remains,

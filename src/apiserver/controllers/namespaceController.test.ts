@@ -22,7 +22,7 @@ test("a new namespace gets its service account and the authority's certificate",
   expect(api.get("/configmaps", "team/kube-root-ca.crt")?.["data"]).toEqual({ "ca.crt": "PEM" });
 });
 
-test("the certificate comes back when it is deleted or changed", async () => {
+test("the certificate is restored when it is deleted or changed", async () => {
   const api = await filled();
   await api.edit("/configmaps", "team/kube-root-ca.crt", (map) => {
     map["data"] = { "ca.crt": "forged" };
@@ -34,7 +34,7 @@ test("the certificate comes back when it is deleted or changed", async () => {
 });
 
 describe("a namespace that is deleted", () => {
-  test("takes its content with it and leaves the rest alone", async () => {
+  test("is deleted with its content, and other namespaces are unchanged", async () => {
     const api = await filled();
     await api.create("/configmaps", configMapNamed("default/other"));
     await api.delete("/namespaces", "team");
@@ -76,7 +76,7 @@ describe("a namespace that is deleted", () => {
     expect(answer.message).toContain("because it is being terminated");
   });
 
-  test("waits for its own finalizers after its content is gone", async () => {
+  test("waits for its own finalizers after its content is deleted", async () => {
     const api = await filled();
     await api.edit("/namespaces", "team", ({ metadata }) => {
       metadata.finalizers = ["example.com/hold"];

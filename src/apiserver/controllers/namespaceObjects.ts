@@ -11,7 +11,7 @@ import type { Turns, WorkQueue } from "./workQueue.ts";
 const manager = "namespace-objects";
 const watched: Readonly<Record<string, string>> = { "/serviceaccounts": "default", "/configmaps": "kube-root-ca.crt" };
 
-/** Sees to it that every namespace has the account that pods run under and the authority they trust. */
+/** Ensures that every namespace has the default service account and `kube-root-ca.crt`. */
 export class NamespaceObjects implements Controller {
   private readonly core: Core;
   private readonly authority: string;

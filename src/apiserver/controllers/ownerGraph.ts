@@ -2,7 +2,7 @@ import type { StoreEvent } from "../storage/storeEvent.ts";
 import type { Version } from "../storage/version.ts";
 import type { Place } from "./controller.ts";
 
-/** An object that names owners. */
+/** An object with owner references. */
 export interface Dependent extends Place {
   owners: readonly string[];
 }
@@ -10,14 +10,15 @@ export interface Dependent extends Place {
 const none: ReadonlySet<Dependent> = new Set();
 
 /**
- * Owners and their dependents, by UID. Only objects that name owners are held: whether an owner exists is asked of the
- * store, which is never stale here, so objects without owners cost nothing.
+ * Owners and their dependents, by UID. Only objects with owner references are in it: whether an owner exists is read
+ * from the store, which is never stale here, so objects without owners cost nothing.
  */
 export class OwnerGraph {
   private readonly dependents = new Map<string, Dependent>();
   private readonly byOwner = new Map<string, Set<Dependent>>();
   /**
-   * Owners that were seen to go while dependents still name them. Their kind may go next, and could not be asked then.
+   * Owners whose deletion was observed while dependents still refer to them. Their kind may be removed next, and can
+   * then not be looked up.
    */
   private readonly departed = new Set<string>();
 

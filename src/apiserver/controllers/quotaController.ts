@@ -10,11 +10,11 @@ import type { Turns, WorkQueue } from "./workQueue.ts";
 const manager = "resourcequota-controller";
 const quotasKey = "/resourcequotas";
 
-/** Shows users what their quotas have used. Admission does not read it: it asks the ledger. */
+/** Writes the usage into the status of ResourceQuotas. Admission does not read it, but the ledger. */
 export class QuotaController implements Controller {
   private readonly core: Core;
   private readonly ledger: QuotaLedger;
-  /** Namespaces. */
+  /** Namespaces whose quotas have to be written. */
   private readonly queue: WorkQueue<string>;
 
   constructor(core: Core, turns: Turns, failed: (what: string, error: unknown) => void) {

@@ -12,7 +12,7 @@ export interface EventFacts {
   readonly component: string;
 }
 
-/** Tells a user about one of their objects. */
+/** Records an Event about one object. */
 export function recordEvent(core: Core, facts: EventFacts): Promise<Written> {
   const { about, type, reason, message, component } = facts;
   const { name, namespace, uid, resourceVersion } = about.metadata;

@@ -11,7 +11,7 @@ import type { Turns, WorkQueue } from "./workQueue.ts";
 const manager = "clusterrole-aggregation-controller";
 const rolesKey = "rbac.authorization.k8s.io/clusterroles";
 
-/** Keeps the rules of ClusterRoles that gather other ClusterRoles. There are few, so they are looked at together. */
+/** Maintains the rules of aggregating ClusterRoles. There are few, so all of them are reconciled together. */
 export class RoleAggregation implements Controller {
   private readonly core: Core;
   private readonly queue: WorkQueue<"all">;

@@ -14,12 +14,12 @@ const finalizers: Readonly<Record<string, string>> = {
 };
 const manager = "volume-protection-controller";
 
-/** Claims and volumes that were deleted stay while a pod or a claim uses them. */
+/** Keeps deleted claims and volumes while a pod or a claim uses them. */
 export class VolumeProtection implements Controller {
   private readonly core: Core;
   /** `resource namespace/name`. */
   private readonly queue: WorkQueue<string>;
-  /** Claims that are going but still held, so that pod events cost nothing as long as there are none. */
+  /** Terminating claims that are in use, so that pod events cost nothing as long as there are none. */
   private readonly goingClaims = new Set<string>();
 
   constructor(core: Core, turns: Turns, failed: (what: string, error: unknown) => void) {
@@ -93,7 +93,7 @@ function isBound(object: PersistentVolume): boolean {
   return object.status?.phase === "Bound";
 }
 
-/** A pod without a node cannot start any more once its claim is going, and one that has finished needs nothing. */
+/** A pod without a node cannot start once its claim is terminating, and a finished pod does not use it. */
 function holdsClaims(pod: Pod): boolean {
   const phase = pod.status?.phase;
   return (pod.spec?.nodeName ?? "") !== "" && phase !== "Succeeded" && phase !== "Failed";

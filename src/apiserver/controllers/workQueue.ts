@@ -1,6 +1,6 @@
 import type { Clock } from "../../ports/clock.ts";
 
-/** How long one turn of the event loop may work, and how many items it may take when the clock stands still. */
+/** How long one turn of the event loop may work, and how many items it may take when the clock does not advance. */
 const turnMs = 3;
 const itemsPerTurn = 128;
 /** Items that wait for the disk at the same time: one sync then serves them all. */
@@ -9,8 +9,8 @@ const firstRetryMs = 5;
 const retryMsMax = 30_000;
 
 /**
- * The turns in which controllers work. All queues share them, so that together they never hold the event loop for
- * longer than one turn, however much there is to do.
+ * The turns of the event loop in which controllers work. All queues share them, so that together they never block the
+ * event loop for longer than one turn, however long the queues are.
  */
 export class Turns {
   readonly clock: Clock;
@@ -30,13 +30,13 @@ export class Turns {
     return queue;
   }
 
-  /** Asks for a turn. */
+  /** Requests a turn. */
   wake(): void {
     if (this.isStopped || this.cancel !== undefined) return;
     this.cancel = this.clock.after(0, () => this.turn());
   }
 
-  /** Resolves when nothing is queued or under way. Retries that wait for their time do not count. */
+  /** Resolves when nothing is queued or running. Keys in back-off do not count. */
   idle(): Promise<void> {
     if (this.isIdle()) return Promise.resolve();
     return new Promise((resolve) => this.waiters.push(resolve));
@@ -65,7 +65,7 @@ export class Turns {
     const endMs = this.clock.nowMs() + turnMs;
     const { queues } = this;
     let left = itemsPerTurn;
-    // One item of each queue in turn: a cascade of ten thousand pods must not delay a namespace.
+    // One item of each queue in rotation: a cascade of ten thousand pods must not delay a namespace.
     for (let idle = 0; idle < queues.length && left > 0; ) {
       this.next = (this.next + 1) % queues.length;
       if ((queues[this.next] as WorkQueue<unknown>).step()) {
@@ -80,19 +80,19 @@ export class Turns {
 }
 
 export interface WorkQueueOptions<Key> {
-  /** Brings the world in line for one key. Level-triggered: looks at what is there now, not at why it was called. */
+  /** Reconciles one key. Level-triggered: reads the current state, not the event. */
   work(key: Key): Promise<void> | undefined;
-  /** Told of every failure; the key is tried again with back-off. */
+  /** Called with every error; the key is retried with back-off. */
   failed?(key: Key, error: unknown): void;
 }
 
-/** Keys to work on, each once however often it is added, never twice at the same time, again after a failure. */
+/** A queue of keys: each key once however often it is added, never twice at the same time, again after a failure. */
 export class WorkQueue<Key> {
   private readonly turns: Turns;
   private readonly options: WorkQueueOptions<Key>;
   private readonly waiting = new Set<Key>();
   private readonly busy = new Set<Key>();
-  /** Added while they were being worked on. */
+  /** Keys that were added while they were being reconciled. */
   private readonly again = new Set<Key>();
   private readonly failures = new Map<Key, number>();
   private readonly timers = new Map<Key, { readonly atMs: number; readonly cancel: () => void }>();
@@ -119,7 +119,7 @@ export class WorkQueue<Key> {
     this.turns.wake();
   }
 
-  /** Adds the key when the time has come; of several times the earliest counts. */
+  /** Adds the key after a delay; of several delays the shortest counts. */
   addAfter(key: Key, delayMs: number): void {
     const { clock } = this.turns;
     const atMs = clock.nowMs() + delayMs;
@@ -142,7 +142,7 @@ export class WorkQueue<Key> {
     this.again.clear();
   }
 
-  /** Works on one key. False when there is none to take. */
+  /** Reconciles one key. False when the queue is empty. */
   step(): boolean {
     if (!this.isReady) return false;
     const [key] = this.waiting as Set<Key> & Iterable<Key>;

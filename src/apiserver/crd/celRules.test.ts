@@ -126,7 +126,7 @@ describe("on update", () => {
     expect(check(immutable, { a: 2 }, { a: 1 })).toEqual(['spec: Invalid value: "object": a is immutable']);
   });
 
-  test("optionalOldSelf lets a rule run on create as well", () => {
+  test("a rule with optionalOldSelf is evaluated on create as well", () => {
     const rule = { rule: "oldSelf.hasValue() || self.a == 1", message: "starts at 1", optionalOldSelf: true };
     expect(check(ruled(rule), { a: 2 })).toEqual(['spec: Invalid value: "object": starts at 1']);
     expect(check(ruled(rule), { a: 2 }, { a: 1 })).toEqual([]);
@@ -189,7 +189,7 @@ test("a rule on a value of a map names the key in brackets", () => {
   expect(check(schema, { m: { "a.b": 0 } })).toEqual(['spec.m[a.b]: Invalid value: "integer": failed rule: self > 0']);
 });
 
-test("an operator that met the wrong type says so", () => {
+test("an operator on the wrong type is reported", () => {
   const schema: JsonObject = {
     type: "object",
     properties: { i: { "x-kubernetes-int-or-string": true } },

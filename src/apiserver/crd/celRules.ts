@@ -10,7 +10,7 @@ import type { RuleSource, Structural } from "./structural.ts";
 
 /** The rules of x-kubernetes-validations: compiled once per schema, evaluated within a budget per object. */
 export interface RuleNode {
-  /** Shown as the value of a violation: a whole object would drown the message. */
+  /** The value in the message of a violation: a full object would make it unreadable. */
   readonly typeName: string;
   readonly schema: Structural;
   readonly rules: readonly CompiledRule[];
@@ -23,7 +23,7 @@ interface CompiledRule {
   readonly source: RuleSource;
   readonly program: CelProgram;
   readonly messageProgram: CelProgram | undefined;
-  /** Uses oldSelf without asking whether there is one, so it waits for an update. */
+  /** The rule uses oldSelf without optionalOldSelf, so it is evaluated on update only. */
   readonly isTransition: boolean;
   readonly fieldPath: string;
 }
@@ -34,7 +34,7 @@ const messageLengthMax = 5 * 1024;
 
 export type RuleProgram = { program: CelProgram } | { error: string };
 
-/** The program of a rule on a value of this type; a message that says why not otherwise. */
+/** The compiled rule for a value of this type, or the error. */
 export function compileRule(rule: RuleSource, selfType: CelType): RuleProgram {
   return compileOver(rule.rule, rule, selfType, boolType, "must evaluate to a bool");
 }
@@ -51,7 +51,10 @@ function compileOver(text: string, rule: RuleSource, self: CelType, result: CelT
   return kind === result.kind || kind === "dyn" ? { program: compiled.program } : { error: wrongResult };
 }
 
-/** The tree of rules below a schema; undefined where there are none. Rules that do not compile were refused earlier. */
+/**
+ * The tree of rules of a schema; undefined where there are none. Rules that do not compile were rejected with the
+ * definition.
+ */
 export function compileRules(schema: Structural, isResource: boolean): RuleNode | undefined {
   if (!schema.has.rules) return undefined;
   const type = celTypeOf(schema, isResource);
@@ -90,7 +93,7 @@ function fieldPathText(path: string): string {
   return typeof steps === "string" ? "" : steps.map((step) => `.${step}`).join("");
 }
 
-/** Evaluates all rules. `old` is what was stored before, on update. */
+/** Evaluates all rules. `old` is the stored value, on update. */
 export function checkRules(root: RuleNode, value: Json, old: Json | undefined): FieldError[] {
   const run: RuleRun = { budget: objectCostLimit, exhausted: false, errors: [] };
   const before = old === undefined ? undefined : { value: old, cel: celValueOf(old, root.schema) };
@@ -104,13 +107,13 @@ interface RuleRun {
   readonly errors: FieldError[];
 }
 
-/** One place in the data, as JSON and as rules see it. */
+/** One value, as JSON and as CEL sees it. */
 interface Place {
   readonly value: Json;
   readonly cel: CelValue;
 }
 
-/** The innermost place above or here that has an old self; items of plain lists are tolerated with their list. */
+/** The innermost ancestor that has an old value; items of atomic lists are ratcheted with their list. */
 interface Change {
   readonly value: Json;
   readonly old: Json;
@@ -132,7 +135,7 @@ function visit(
   run: RuleRun,
 ): void {
   const change = old === undefined ? above : { value: place.value, old: old.value, same: undefined };
-  // A rule about null must stand at the object around it.
+  // A rule is not evaluated for a null value; the rule of its parent is.
   if (run.exhausted || place.value === null) return;
   if (node.rules.length > 0) evaluateRules(node, place, old, change, path, run);
   const { value, cel } = place;
@@ -211,7 +214,7 @@ function evaluateRules(
       run.errors.push(invalid(path, node.typeName, why));
       continue;
     }
-    // What was wrong before and has not changed is tolerated, unless the rule is about the change itself.
+    // Ratcheting: a violation of an unchanged value is tolerated, unless it is a transition rule.
     if (!rule.program.uses("oldSelf") && isUnchanged(change)) continue;
     const message = messageOf(rule, bindings, run);
     if (message !== undefined) {
@@ -226,7 +229,7 @@ function evaluateRules(
   }
 }
 
-/** The sentence for a violation; undefined if finding it used up the budget. */
+/** The message of a violation; undefined if evaluating it exceeded the budget. */
 function messageOf(rule: CompiledRule, bindings: Record<string, CelValue>, run: RuleRun): string | undefined {
   const { message, rule: text } = rule.source;
   const fallback = message.trim() === "" ? `failed rule: ${text.trim()}` : message.trim();
@@ -238,7 +241,7 @@ function messageOf(rule: CompiledRule, bindings: Record<string, CelValue>, run: 
   if (result.kind === "costExceeded") return undefined;
   if (result.kind !== "value" || typeof result.value !== "string") return fallback;
   const spoken = result.value.trim();
-  // Messages go into headers and one-line outputs.
+  // Messages are written into headers and one-line outputs.
   const isUsable = spoken !== "" && !spoken.includes("\n") && spoken.length <= messageLengthMax;
   return isUsable ? spoken : fallback;
 }

@@ -17,17 +17,17 @@ import { CelDuration, CelTimestamp, type CelValue, makeDouble } from "../../cel/
 import { isObject, type Json } from "../../model/objects/json.ts";
 import type { Structural } from "./structural.ts";
 
-/** How rules see the data of a custom resource: types from the schema, names that are identifiers, values converted. */
+/** How CEL rules see the data of a custom resource: types from the schema, escaped names, converted values. */
 
-/** The largest request there is; what has no declared limit is as long as would fit into it. */
+/** The largest request; a value without a declared limit is taken to be as large as this. */
 const requestBytes = 3 * 1024 * 1024;
-/** Lengths of the texts behind timestamps, durations and dates. */
+/** Lengths of timestamps, durations and dates as strings. */
 const formatSizes: Readonly<Record<string, number>> = { "date-time": 30, date: 10, duration: 25 };
 
-/** Types by schema: large schemas have rules at many depths, and each would build everything below it again. */
+/** Types by schema: large schemas have rules at many depths, and each would build all types below it again. */
 const known = new WeakMap<Structural, CelType | null>();
 
-/** The type, or undefined for content that rules cannot look into. */
+/** The type, or undefined for content that rules cannot access. */
 export function celTypeOf(schema: Structural, isResource = false, name = "self"): CelType | undefined {
   if (isResource) return buildType(schema, true, name);
   const before = known.get(schema);
@@ -66,7 +66,7 @@ function buildType(schema: Structural, isResource: boolean, name: string): CelTy
   }
 }
 
-/** maxLength counts characters, of which each may have four bytes; sizes are bytes. */
+/** maxLength counts characters of up to four bytes; sizes are bytes. */
 function bytesMax(maxLength: number | undefined): number | undefined {
   return maxLength === undefined ? undefined : 4 * maxLength;
 }
@@ -111,7 +111,7 @@ const reserved = new Set(
   ),
 );
 
-/** The identifier for a property: `a-b` is `a__dash__b`, `namespace` is `__namespace__`. Undefined if there is none. */
+/** The identifier of a property: `a-b` is `a__dash__b`, `namespace` is `__namespace__`. Undefined if there is none. */
 export function escapeFieldName(key: string): string | undefined {
   if (reserved.has(key)) return `__${key}__`;
   if (!/^[a-zA-Z_./-][a-zA-Z0-9_./-]*$/.test(key)) return undefined;
@@ -157,7 +157,7 @@ export function mapMax(schema: Structural): number {
   return schema.maxProperties ?? Math.floor((requestBytes - 2) / (least + 6));
 }
 
-/** Whether JSON differs from what rules see anywhere below: doubles, times, durations, bytes. */
+/** Whether the CEL value differs from JSON anywhere below: doubles, timestamps, durations, bytes. */
 const converts = new WeakMap<Structural, boolean>();
 
 function needsConversion(schema: Structural): boolean {
@@ -173,7 +173,7 @@ function needsConversion(schema: Structural): boolean {
   return needs;
 }
 
-/** The value as rules see it. What needs no conversion is shared, not copied. */
+/** The value as CEL sees it. A value that needs no conversion is shared, not copied. */
 export function celValueOf(value: Json, schema: Structural): CelValue {
   if (!needsConversion(schema)) return value as CelValue;
   if (typeof value === "number") return schema.type === "number" ? makeDouble(value) : value;
@@ -191,7 +191,7 @@ export function celValueOf(value: Json, schema: Structural): CelValue {
   return out;
 }
 
-/** Texts that do not fit their format stay texts; schema validation has complained already. */
+/** A string that does not have its format stays a string; schema validation has reported it. */
 function convertString(text: string, format: string): CelValue {
   switch (format) {
     case "byte":

@@ -8,8 +8,8 @@ import { formatTime } from "../../model/values/time.ts";
 import { builtinResources } from "../resources.ts";
 
 /**
- * The status of a CRD, from itself and its neighbours: which of its names it may have, and whether it is served. Names
- * are taken group by group, first come first served; a definition keeps names that were accepted.
+ * The status of a CRD: which of its names are accepted, and whether it is established. Names are unique in a group,
+ * first come first served; a definition keeps its accepted names.
  */
 export function crdStatus(
   crd: CustomResourceDefinition,
@@ -25,7 +25,7 @@ export function crdStatus(
   };
   if (conflict === undefined) set("NamesAccepted", true, "NoConflicts", "no conflicts found");
   else set("NamesAccepted", false, conflict.reason, `${JSON.stringify(conflict.name)} is already in use`);
-  // Once established, a CRD stays so: its objects exist.
+  // An established CRD stays established: its objects exist.
   if (!isEstablished(before)) {
     if (conflict === undefined)
       set("Established", true, "InitialNamesAccepted", "the initial names have been accepted");
@@ -55,7 +55,7 @@ function hasCondition(status: CustomResourceDefinitionStatus | undefined, type: 
   return status?.conditions?.some((condition) => condition.type === type && condition.status === "True") ?? false;
 }
 
-/** What a CRD that is being deleted says about its instances. */
+/** The Terminating condition of a CRD that is being deleted. */
 export function terminatingCondition(
   status: CustomResourceDefinitionStatus,
   phase: { done: boolean; message: string },
@@ -69,7 +69,7 @@ export function terminatingCondition(
 }
 
 interface Taken {
-  /** Plurals, singulars and short names share one space. */
+  /** Plurals, singulars and short names share one namespace. */
   readonly resources: Set<string>;
   readonly kinds: Set<string>;
 }

@@ -49,7 +49,7 @@ describe("a queue", () => {
     });
   });
 
-  test("loses what its schema does not know, and says so", () => {
+  test("is pruned by its schema, and pruned fields are reported", () => {
     const { object, unknownPaths } = write(resource, {
       ...queue({ cohort: "c", colour: 1, preemption: { x: 1 } }),
       extra: 1,
@@ -58,7 +58,7 @@ describe("a queue", () => {
     expect(object["spec"]).not.toHaveProperty("colour");
   });
 
-  test("takes amounts as numbers and as texts", () => {
+  test("accepts amounts as numbers and as strings", () => {
     expect(write(resource, queue({ resourceGroups: flavors(5) })).errors).toEqual([]);
     expect(write(resource, queue({ resourceGroups: flavors("500m") })).errors).toEqual([]);
     expect(write(resource, queue({ resourceGroups: flavors("lots") })).errors[0]).toContain(
@@ -132,7 +132,7 @@ describe("a set of cliques", () => {
     spec: { template: { cliques, ...more } },
   });
 
-  test("knows where its replicas are", () => {
+  test("has the scale paths of the definition", () => {
     expect(resource.scale).toEqual({
       specReplicas: ["spec", "replicas"],
       statusReplicas: ["status", "replicas"],
@@ -219,7 +219,7 @@ describe("a pod group with an embedded owner", () => {
     ]);
   });
 
-  test("asks of an embedded resource what every resource has", () => {
+  test("requires the fields of every resource in an embedded resource", () => {
     expect(write(resource, group({ owner: { metadata: { name: "x" } } })).errors.slice(0, 2)).toEqual([
       "spec.owner.apiVersion: Required value: must not be empty",
       "spec.owner.kind: Required value: must not be empty",

@@ -6,6 +6,7 @@ import type {
 import { type FieldError, invalid } from "../../model/objects/fieldError.ts";
 import { equalJson, isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
 import { apiVersionOf } from "../../model/objects/object.ts";
+import { append } from "../../model/values/append.ts";
 import { humanAge } from "../../model/values/humanDuration.ts";
 import { timeToMs } from "../../model/values/time.ts";
 import { compareVersions } from "../discovery.ts";
@@ -22,7 +23,7 @@ import { setDefaults } from "./setDefaults.ts";
 import { compileStructural, type Structural } from "./structural.ts";
 import { validateSchema } from "./validateSchema.ts";
 
-/** One version of a custom resource, ready to serve: everything that a write or a read of it needs, compiled. */
+/** One compiled version of a custom resource, with everything that its reads and writes need. */
 export interface CustomResource {
   readonly group: string;
   readonly version: string;
@@ -37,7 +38,7 @@ export interface CustomResource {
   readonly isStorage: boolean;
   /** The apiVersion in which objects are stored. */
   readonly storageVersion: string;
-  /** Text of the warning that requests get, empty if the version is not deprecated. */
+  /** The deprecation warning for requests; empty if the version is not deprecated. */
   readonly deprecationWarning: string;
   readonly hasStatus: boolean;
   readonly scale: ScalePaths | undefined;
@@ -47,10 +48,10 @@ export interface CustomResource {
   readonly schema: StructNode;
   /** The schema as it was written, for the OpenAPI document. */
   readonly openApiSchema: JsonObject;
-  /** Throws DecodeError if metadata has wrong types. Works on the value in place. */
+  /** Throws DecodeError if metadata has wrong types. Changes the value in place. */
   decode(value: JsonObject): { object: JsonObject; unknownPaths: string[] };
   setDefaults(object: JsonObject): void;
-  /** Drops what this version does not know, in place: what comes from the disk or from another version. */
+  /** Prunes, in place, fields that this version does not have: for objects from the store or from another version. */
   prune(object: JsonObject): void;
   /** `old` is the stored object on update, in this version. */
   validate(object: JsonObject, old?: JsonObject): FieldError[];
@@ -70,13 +71,13 @@ export interface PrinterColumn {
   readonly format: string;
   readonly description: string;
   readonly priority: number;
-  /** What stands in the table: null where there is nothing; dates become ages. */
+  /** The cell of the table: null where the value is absent; dates become ages. */
   cell(object: JsonObject, nowMs: number): Json;
 }
 
 interface Compiled {
   readonly generation: number;
-  /** Names are accepted, and given back, without a new generation. */
+  /** The accepted names: they can change without a new generation. */
   readonly names: unknown;
   readonly versions: readonly CustomResource[];
 }
@@ -100,7 +101,7 @@ export function customResources(crd: CustomResourceDefinition): readonly CustomR
 }
 
 /**
- * What is said of a version whose definition says no more than that it is deprecated: what to use instead, if anything.
+ * The deprecation warning of a version without a warning of its own: names the version to use instead, if there is one.
  */
 function deprecationOf({ spec }: CustomResourceDefinition, version: string, kind: string): string {
   const [better] = spec.versions
@@ -160,7 +161,7 @@ function compileVersion(crd: CustomResourceDefinition, version: CustomResourceDe
     },
     validate: (object, old) => {
       const errors = validate(object, old, structural, rules);
-      if (scale !== undefined) errors.push(...scaleErrors(object, [scale.specReplicasPath, scale.statusReplicasPath]));
+      if (scale !== undefined) append(errors, scaleErrors(object, [scale.specReplicasPath, scale.statusReplicasPath]));
       return errors;
     },
     selectFields: (object) => selectors.map((path) => selectorText(getField(path, object))),
@@ -184,11 +185,11 @@ function decode(
     value["metadata"] = object;
     for (const field of unknownFields) unknownPaths.push(`metadata.${field}`);
   }
-  if (structural.has.embedded) unknownPaths.push(...cleanEmbedded(value, structural, objectMeta));
+  if (structural.has.embedded) append(unknownPaths, cleanEmbedded(value, structural, objectMeta));
   return { object: value, unknownPaths };
 }
 
-/** Errors after which rules would only stumble over what has been reported already. */
+/** Errors after which CEL rules are not evaluated, because they would report the same mistake again. */
 const blocking = new Set<FieldError["type"]>(["NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"]);
 
 function validate(
@@ -198,11 +199,11 @@ function validate(
   rules: RuleNode | undefined,
 ): FieldError[] {
   const errors = validateSchema(object, structural, old);
-  if (structural.has.embedded) errors.push(...embeddedErrors(object, structural));
+  if (structural.has.embedded) append(errors, embeddedErrors(object, structural));
   if (structural.has.uniqueLists) {
     const repeated = duplicateItems(object, structural);
     const tolerated = repeated.length > 0 && old !== undefined && duplicateItems(old, structural).length > 0;
-    if (!tolerated) errors.push(...repeated);
+    if (!tolerated) append(errors, repeated);
   }
   if (rules === undefined) return errors;
   if (errors.some((error) => blocking.has(error.type))) {
@@ -215,7 +216,7 @@ function validate(
   return errors;
 }
 
-/** What a scale subresource would show must be a number of replicas. */
+/** The value of a scale path must be a number of replicas. */
 function scaleErrors(object: JsonObject, paths: readonly string[]): FieldError[] {
   const errors: FieldError[] = [];
   for (const path of paths) {

@@ -7,7 +7,7 @@ import { sameVersion } from "../registry.ts";
 import type { CustomFacts, Resource, Sent } from "../resource.ts";
 import type { ResourceType, Subresource } from "../resources.ts";
 import { definitionName } from "../resources.ts";
-import { DecodeError, type FieldValidation, strictComplaints, strictMessage } from "../schema/decode.ts";
+import { DecodeError, type FieldValidation, strictErrors, strictMessage } from "../schema/decode.ts";
 import { type Cell, nameColumn, type TableKind } from "../table/tableKind.ts";
 import { isTerminating } from "./crdNames.ts";
 import { type CustomResource, customResources } from "./customResource.ts";
@@ -17,7 +17,7 @@ const changeVerbs = ["get", "patch", "update"];
 
 /** Every served version of a definition, as the verbs see it. */
 export function servedResources(crd: CustomResourceDefinition): Resource[] {
-  // Compiled versions are remembered by UID and generation, but accepted names can change without either.
+  // Compiled versions are cached by UID and generation, but accepted names can change without either.
   const { uid: _, ...metadata } = crd.metadata;
   const versions = customResources({ ...crd, metadata } as CustomResourceDefinition);
   const stored = versions.find((version) => version.isStorage) ?? versions[0];
@@ -44,7 +44,7 @@ function resourceOf(crd: CustomResourceDefinition, version: CustomResource, stor
     toStorage: version.isStorage ? sameVersion : (object) => converted(object, version.storageVersion, stored),
     fromStorage: readerOf(crd, version, apiVersion),
     table: tableOf(version),
-    // Objects lie in the stored version, and so do the values by which they are selected.
+    // Objects are stored in the storage version, and so are the values by which they are selected.
     selectFields: (object) => stored.selectFields(object as JsonObject),
   };
 }
@@ -119,7 +119,7 @@ function decodeCustom(
   try {
     const { object, unknownPaths } = version.decode(copyJson(sent.value) as JsonObject);
     if (fieldValidation !== "Ignore" && unknownPaths.length + sent.duplicates.length > 0) {
-      const complaints = strictComplaints(unknownPaths, sent.duplicates, sent.positions);
+      const complaints = strictErrors(unknownPaths, sent.duplicates, sent.positions);
       if (fieldValidation === "Strict") throw refuse(strictMessage(complaints));
       for (const text of complaints) warn(text);
     }
@@ -133,7 +133,7 @@ function decodeCustom(
   }
 }
 
-/** The object under another version, without what that version does not know. The input is not changed. */
+/** The object in another version, without the fields that this version does not have. The input is not changed. */
 function converted(object: KubeObject, apiVersion: string, into: CustomResource): KubeObject {
   const copy = copyJson(object);
   copy.apiVersion = apiVersion;
@@ -142,9 +142,8 @@ function converted(object: KubeObject, apiVersion: string, into: CustomResource)
 }
 
 /**
- * Objects that were written under another version or an older schema are shown as this version knows them: without what
- * it does not know, with the defaults that came later. Under a definition with one version that never changed there is
- * nothing to do.
+ * Objects that were written in another version or with an older schema are pruned and defaulted by this version. A
+ * definition with one version that never changed needs neither.
  */
 function readerOf(crd: CustomResourceDefinition, version: CustomResource, apiVersion: string): Resource["fromStorage"] {
   if ((crd.metadata.generation ?? 1) <= 1 && crd.spec.versions.length === 1) return sameVersion;

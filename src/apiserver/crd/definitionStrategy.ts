@@ -4,7 +4,7 @@ import type { Strategy } from "../strategy.ts";
 import { cleanupFinalizer, terminatingCondition } from "./crdNames.ts";
 import { crdStrategy } from "./validateCrd.ts";
 
-/** A definition that is deleted stays until its instances are gone; from the first moment it says so. */
+/** A deleted definition stays until its instances are gone; it is Terminating from the start of the deletion. */
 export const definitionStrategy: Strategy = {
   ...crdStrategy,
   requiresRevision: true,

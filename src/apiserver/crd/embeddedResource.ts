@@ -35,7 +35,7 @@ function cleanMetadata(metadata: JsonObject, objectMeta: StructNode, path: strin
   } catch (error) {
     if (!(error instanceof DecodeError)) throw error;
   }
-  // Something has the wrong type: keep the fields that stand up on their own.
+  // A field has the wrong type: keep the fields that are valid on their own.
   const kept: JsonObject = {};
   for (const key of Object.keys(metadata)) {
     if (!objectMeta.fields.has(key)) {

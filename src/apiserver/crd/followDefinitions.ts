@@ -6,10 +6,10 @@ import { isEstablished } from "./crdNames.ts";
 import { servedResources } from "./customResourceType.ts";
 import { crdResource } from "./validateCrd.ts";
 
-/** A definition as it is served now. */
+/** A definition as it is served. */
 interface Served {
   readonly storageKey: string;
-  /** Changes when something about serving does. */
+  /** Changes when the served API does. */
   readonly shape: string;
   readonly terminating: boolean;
   readonly selectableFields: string;
@@ -17,7 +17,7 @@ interface Served {
 
 /**
  * Serves custom resources as soon as their definition is written: a client that sees the definition can use it. Watches
- * of a kind end when its schema or names change, so that clients learn about it.
+ * of a kind end when its schema or names change, so that clients list again.
  */
 export function followDefinitions(
   { store, hub, registry }: Core,
@@ -50,7 +50,7 @@ export function followDefinitions(
     if (before !== undefined && before.shape !== shape) hub.closeWatches(before.storageKey);
   };
 
-  /** Objects from before a change of the selectable fields are selected by the new ones. */
+  /** Existing objects are indexed by the new selectable fields. */
   const refreshSides = (resource: Resource): void => {
     for (const version of store.collection(resource.type.storageKey).all()) {
       (version.side as { fields: readonly string[] }).fields = resource.selectFields(version.object());
@@ -58,8 +58,8 @@ export function followDefinitions(
   };
 
   /**
-   * A definition that passed validation and still cannot be compiled is our mistake; it costs that kind, not the
-   * server.
+   * A definition that passed validation and cannot be compiled is a defect of the server; it must not affect other
+   * kinds.
    */
   const tryToFollow = (version: Version): void => {
     try {

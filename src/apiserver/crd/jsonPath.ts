@@ -1,9 +1,10 @@
 import { isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
+import { append } from "../../model/values/append.ts";
 import { setKey } from "./structural.ts";
 
 /**
- * The part of JSONPath that CRDs use: printer columns (with wildcards, filters, slices and unions), selectable fields
- * and scale paths (plain steps only). Parsed once, then walked.
+ * The subset of JSONPath that CRDs use: printer columns (with wildcards, filters, slices and unions), selectable fields
+ * and scale paths (plain fields only). Parsed once, then evaluated.
  */
 export type JsonPath = readonly Step[];
 
@@ -18,7 +19,7 @@ type Step =
 
 type Operand = { readonly path: JsonPath } | { readonly value: Json };
 
-/** The path, or what is wrong with the text. */
+/** The parsed path, or an error message. */
 export function parseJsonPath(text: string): JsonPath | string {
   const reader = new Reader(text.startsWith("{") && text.endsWith("}") ? text.slice(1, -1) : text);
   try {
@@ -29,7 +30,7 @@ export function parseJsonPath(text: string): JsonPath | string {
   }
 }
 
-/** The names along a path of plain fields, `.spec.replicas` or `.spec['a-b']`; else what is wrong. */
+/** The names along a path of plain fields, `.spec.replicas` or `.spec['a-b']`; else an error message. */
 export function parseSimplePath(text: string): string[] | string {
   const path = parseJsonPath(text);
   if (typeof path === "string") return path;
@@ -55,7 +56,7 @@ export function findAll(path: JsonPath, root: Json): Json[] {
 
 /** The first value that the path finds. */
 export function findFirst(path: JsonPath, root: Json): Json | undefined {
-  // Nearly all paths are plain fields: no lists needed.
+  // Nearly all paths are plain fields, which need no list.
   let value: Json = root;
   for (const step of path) {
     if (step.kind !== "field") return findAll(path, root)[0];
@@ -65,7 +66,7 @@ export function findFirst(path: JsonPath, root: Json): Json | undefined {
   return value;
 }
 
-/** The value at plain field names; undefined where the way ends early. */
+/** The value at plain field names; undefined where a field is absent. */
 export function getField(names: readonly string[], root: Json): Json | undefined {
   let value: Json = root;
   for (const name of names) {
@@ -75,7 +76,7 @@ export function getField(names: readonly string[], root: Json): Json | undefined
   return value;
 }
 
-/** Sets the value, making objects on the way. False if something else stands in the way. */
+/** Sets the value, creating objects along the path. False if another value is in the way. */
 export function setField(names: readonly string[], root: JsonObject, value: Json): boolean {
   let object = root;
   for (const name of names.slice(0, -1)) {
@@ -108,8 +109,8 @@ function apply(step: Step, value: Json, out: Json[], root: Json): void {
       if (Array.isArray(value)) sliceInto(value, step, out);
       return;
     case "wildcard":
-      if (Array.isArray(value)) out.push(...value);
-      else if (isObject(value)) out.push(...Object.values(value));
+      if (Array.isArray(value)) append(out, value);
+      else if (isObject(value)) append(out, Object.values(value));
       return;
     case "descend":
       descend(value, out);

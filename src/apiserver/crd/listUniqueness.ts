@@ -3,10 +3,10 @@ import { isObject, type Json, type JsonObject } from "../../model/objects/json.t
 import { keyOf } from "./correlate.ts";
 import type { Structural } from "./structural.ts";
 
-/** Sets hold every value once, map lists every key once. */
+/** Checks that sets have every value once and map lists every key once. */
 export function duplicateItems(value: Json, schema: Structural): FieldError[] {
   const errors: FieldError[] = [];
-  // Paths are made only if there is something to tell.
+  // Paths are built only if there is a duplicate.
   if (hasDuplicates(value, schema)) visit(value, schema, "", errors);
   return errors;
 }
@@ -71,7 +71,7 @@ function checkList(list: readonly Json[], schema: Structural, path: string, erro
   }
 }
 
-/** Equal items have equal texts; undefined for what has no identity. */
+/** Equal items have equal texts; undefined for items without an identity. */
 function identityText(schema: Structural, item: Json): string | undefined {
   if (schema.listType === "set") return typeof item === "string" ? `"${item}` : canonicalText(item);
   if (!isObject(item)) return undefined;

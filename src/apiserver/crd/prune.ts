@@ -2,8 +2,8 @@ import { isObject, type Json, type JsonObject } from "../../model/objects/json.t
 import { empty, type Structural } from "./structural.ts";
 
 /**
- * Removes what the schema does not know. Returns the paths of what was removed, because strict field validation
- * reports them. At the root and at embedded resources apiVersion, kind and metadata are known without being said.
+ * Removes fields that the schema does not declare. Returns their paths, because strict field validation reports them.
+ * At the root and at embedded resources apiVersion, kind and metadata are always declared.
  */
 export function prune(object: JsonObject, schema: Structural): string[] {
   const removed: string[] = [];
@@ -11,7 +11,7 @@ export function prune(object: JsonObject, schema: Structural): string[] {
   return removed;
 }
 
-/** The same for a value that is not a whole resource, such as a default. */
+/** The same for a value that is not a complete resource, such as a default. */
 export function pruneValue(value: Json, schema: Structural): string[] {
   const removed: string[] = [];
   pruneAny(value, schema, "", removed);
@@ -21,7 +21,7 @@ export function pruneValue(value: Json, schema: Structural): string[] {
 function pruneAny(value: Json, schema: Structural, path: string, removed: string[]): void {
   if (typeof value !== "object" || value === null) return;
   if (Array.isArray(value)) {
-    // Items are unknown content where the array itself is.
+    // Where the array preserves unknown fields, items without a schema do too.
     const items = schema.items ?? (schema.preserveUnknown ? undefined : empty());
     if (items === undefined) return;
     for (let i = 0; i < value.length; i++) {

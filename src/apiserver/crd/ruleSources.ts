@@ -5,8 +5,8 @@ import { parseSimplePath } from "./jsonPath.ts";
 import type { RuleSource, Structural } from "./structural.ts";
 
 /**
- * Checks the rules of a schema before any object is validated by them: they must compile, refer to what exists, and
- * stay affordable even for the largest object that the schema allows.
+ * Checks the rules of a schema: they must compile, refer to existing fields, and stay within the cost limit for the
+ * largest object that the schema allows.
  */
 export function checkRuleSources(schema: Structural, path: string, errors: FieldError[]): void {
   const check: Check = { errors, totalCost: 0, dearest: [] };
@@ -38,9 +38,9 @@ interface Check {
 
 interface Where {
   readonly isRoot: boolean;
-  /** How often this place can occur in one object. */
+  /** How often this value can occur in one object. */
   readonly count: number;
-  /** The list above whose items have no identity, so that an old value cannot be found. */
+  /** The atomic list above: its items have no identity, so an old value cannot be found. */
   readonly uncorrelatable: string | undefined;
 }
 
@@ -126,7 +126,7 @@ function checkProgram(
   if (rulePath !== undefined && rule.optionalOldSelf && !usesOld) {
     errors.push(invalid(`${rulePath}.optionalOldSelf`, true, "may not be set if oldSelf is not used in rule"));
   }
-  // One violation is enough to be refused, so a message is not multiplied by the places it could be about.
+  // The first violation ends the evaluation, so the cost of a message is not multiplied by the number of values.
   const cost = rulePath === undefined ? program.costMax : program.costMax * where.count;
   check.totalCost += cost;
   check.dearest.push({ field, cost });
@@ -139,7 +139,7 @@ function checkProgram(
 function excess(cost: number, limit: number): string {
   const factor = cost / limit;
   if (factor > 100) return "more than 100x";
-  // Rounded, a small excess would read as none.
+  // Rounded, a small excess would look like none.
   return factor < 1.5 ? `${factor.toFixed(6)}x` : `${factor.toFixed(1)}x`;
 }
 

@@ -307,7 +307,7 @@ describe("levels of a topology", () => {
   });
 });
 
-test("names of subgroups are unique, which the list itself says", () => {
+test("names of subgroups are unique by the list type", () => {
   const twice = [{ name: "a" }, { name: "a" }];
   expect(served("PodGroup", { spec: { subGroups: twice } }).errors.join()).toContain("subGroups[1]");
 });

@@ -1,7 +1,7 @@
 import type { AnyNode, ScalarNode, SchemaNode, StructField, StructNode } from "../schema/schemaNode.ts";
 import type { Structural } from "./structural.ts";
 
-/** A structural schema in the shape that decoding, patching and server-side apply understand. */
+/** A structural schema in the form that decoding, patching and server-side apply use. */
 export function rootSchemaNode(schema: Structural, objectMeta: SchemaNode): StructNode {
   const fields = fieldsOf(schema);
   const text: ScalarNode = { kind: "scalar", type: "string" };
@@ -24,7 +24,7 @@ export function schemaNodeOf(schema: Structural): SchemaNode {
         items: schema.items === undefined ? anything : schemaNodeOf(schema.items),
         listType: schema.listType,
         listKeys: schema.listKeys,
-        // Strategic merge is for built-in kinds; these are never asked.
+        // Strategic merge patch is for built-in kinds, so these values are not used.
         patchMerge: false,
         patchMergeKey: "",
         patchRetainKeys: false,
@@ -59,7 +59,7 @@ function fieldsOf(schema: Structural): Map<string, StructField> {
   const fields = new Map<string, StructField>();
   for (const [name, child] of schema.properties) {
     const required = schema.required.includes(name);
-    // Absent, null and zero are three different things in a custom resource.
+    // Absent, null and zero differ in a custom resource.
     fields.set(name, { name, schema: schemaNodeOf(child), required, zero: "pointer" });
   }
   return fields;

@@ -2,8 +2,8 @@ import { copyJson, type Json, type JsonObject } from "../../model/objects/json.t
 import { type Structural, setKey } from "./structural.ts";
 
 /**
- * Fills in what the schema says an absent field means, on writes and on reads of old objects alike. A null where the
- * schema does not allow one counts as absent: it takes the default, or goes.
+ * Sets the defaults of the schema, on writes and on reads of older objects. A null where the schema does not allow one
+ * is treated as absent: it is replaced by the default, or removed.
  */
 export function setDefaults(object: JsonObject, schema: Structural): void {
   dropNulls(object, schema);

@@ -4,7 +4,7 @@ import { decodeBase64 } from "../../cel/utf8.ts";
 import { dnsLabelErrors, dnsSubdomainErrors } from "../../model/objects/names.ts";
 import { parseCidr, parseIp } from "../../model/values/ipAddress.ts";
 
-/** String formats of JSON schema that the server checks; any other name is a comment. */
+/** String formats of JSON schema that the server validates; any other format is ignored. */
 export type FormatCheck = (text: string) => boolean;
 
 const hostname =

@@ -166,7 +166,7 @@ test("pruning twice removes nothing more", () => {
   );
 });
 
-test("schema nodes carry list and map types, and know what is free", () => {
+test("schema nodes have list and map types, and unknown fields", () => {
   const node = schemaNodeOf(
     compileStructural({
       type: "object",

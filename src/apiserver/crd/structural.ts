@@ -1,10 +1,10 @@
-import { compilePattern, rememberingMatcher } from "../../cel/regex.ts";
+import { cachingMatcher, compilePattern } from "../../cel/regex.ts";
 import { isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
 import { type FormatCheck, formatCheck } from "./stringFormats.ts";
 
 /**
- * The structural schema of a custom resource, compiled once for walking: pruning, defaulting, validating and rules
- * all follow this tree. Property names are keys of Maps, for a schema may well name `__proto__`.
+ * The structural schema of a custom resource, compiled for pruning, defaulting, validation and CEL rules. Property
+ * names are keys of Maps, because a schema may name `__proto__`.
  */
 export interface Structural {
   readonly type: SchemaType;
@@ -21,7 +21,7 @@ export interface Structural {
   readonly listKeys: readonly string[];
   readonly mapAtomic: boolean;
   readonly format: string;
-  /** Checks strings against the format, if it is one that is checked. */
+  /** Validates strings of a supported format. */
   readonly formatCheck: FormatCheck | undefined;
   readonly enumValues: readonly Json[] | undefined;
   /** The same for schemas that allow only strings, which are nearly all. */
@@ -44,7 +44,7 @@ export interface Structural {
   readonly oneOf: readonly Structural[];
   readonly not: Structural | undefined;
   readonly rules: readonly RuleSource[];
-  /** Whether anything below asks for attention, so that walks can turn back early. */
+  /** Whether a schema below has defaults, rules or the like, so that a walk can stop early. */
   readonly has: {
     readonly defaults: boolean;
     readonly uniqueLists: boolean;
@@ -67,7 +67,7 @@ export interface RuleSource {
 
 const types = new Set(["object", "array", "string", "integer", "number", "boolean"]);
 
-/** Reads a schema that has passed validation; what is not well formed is left out. */
+/** Compiles a schema that has passed validation; malformed fields are left out. */
 export function compileStructural(schema: JsonObject): Structural {
   const properties = new Map<string, Structural>();
   const propertySource = schema["properties"];
@@ -140,14 +140,14 @@ export function compileStructural(schema: JsonObject): Structural {
 
 let emptyNode: Structural | undefined;
 
-/** What stands below a place that says nothing about its content. */
+/** The schema of content without a schema. */
 export function empty(): Structural {
   emptyNode ??= compileStructural({});
   return emptyNode;
 }
 
 /**
- * Int-or-string usually says so twice, the second time as anyOf; checking that again would cost more than all the rest.
+ * A schema with int-or-string usually repeats it as anyOf; checking that again would cost more than everything else.
  */
 export function spellsIntOrString(branches: Json | undefined): boolean {
   if (!Array.isArray(branches) || branches.length !== 2) return false;
@@ -185,7 +185,7 @@ function rulesOf(value: Json | undefined): RuleSource[] {
 function patternOf(value: Json | undefined): Structural["pattern"] {
   if (typeof value !== "string" || value === "") return undefined;
   const regex = compilePattern(value);
-  return typeof regex === "string" ? undefined : { source: value, matches: rememberingMatcher(regex) };
+  return typeof regex === "string" ? undefined : { source: value, matches: cachingMatcher(regex) };
 }
 
 function text(value: Json | undefined): string {
@@ -200,7 +200,7 @@ function number(value: Json | undefined): number | undefined {
   return typeof value === "number" ? value : undefined;
 }
 
-/** Sets a key as data even if it is called `__proto__`. */
+/** Sets an own property, even if the key is `__proto__`. */
 export function setKey(object: JsonObject, key: string, value: Json): void {
   if (key !== "__proto__") object[key] = value;
   else Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true });

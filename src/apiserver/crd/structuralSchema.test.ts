@@ -122,7 +122,7 @@ describe("a schema is refused", () => {
       /compilation failed: must evaluate to a bool$/,
     ],
     [
-      "with a message that is no text",
+      "with a message that is not a string",
       { type: "integer", "x-kubernetes-validations": [{ rule: "self > 1", messageExpression: "1" }] },
       /messageExpression: .*must evaluate to a string$/,
     ],

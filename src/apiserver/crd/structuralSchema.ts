@@ -15,14 +15,14 @@ import { compileStructural, spellsIntOrString } from "./structural.ts";
 import { validateSchema } from "./validateSchema.ts";
 
 /**
- * Whether a schema is structural: every place has one type, said outside of allOf and its like, so that pruning,
- * defaulting and server-side apply know what they look at. Errors carry paths into the CRD.
+ * Whether a schema is structural: every value has one type, declared outside of allOf, anyOf, oneOf and not, so that
+ * pruning, defaulting and server-side apply know the type. Errors have paths into the CRD.
  */
 export function structuralErrors(schema: JsonObject, path: string): FieldError[] {
   const errors: FieldError[] = [];
   visit(schema, path, "root", 0, errors);
   errors.sort((a, b) => compareText(describeFieldError(a), describeFieldError(b)));
-  // Rules and defaults are looked at through the compiled schema, which only a well-formed one has.
+  // Rules and defaults are checked on the compiled schema, which requires a well-formed schema.
   if (errors.length > 0) return errors;
   checkDefaults(schema, path, errors);
   if (errors.length === 0) checkRuleSources(compileStructural(schema), path, errors);
@@ -35,7 +35,7 @@ function compareText(a: string, b: string): number {
 
 type Level = "root" | "field" | "item";
 
-/** Deeper schemas come from attackers; the deepest known real one has 27 levels. */
+/** The deepest known schema of a real CRD has 27 levels; deeper ones than this are hostile. */
 const depthMax = 200;
 const schemaTypes = ["array", "boolean", "integer", "number", "object", "string"];
 const unsupported = [
@@ -81,7 +81,7 @@ function visit(schema: JsonObject, path: string, level: Level, depth: number, er
   visitJunctors(schema, schema, path, depth, errors);
 }
 
-/** What no schema of a CRD may say, wherever it stands. */
+/** Keywords that no schema of a CRD may have. */
 function checkKeywords(schema: JsonObject, path: string, errors: FieldError[]): void {
   for (const word of unsupported) {
     if (schema[word] !== undefined && schema[word] !== "")
@@ -93,7 +93,7 @@ function checkKeywords(schema: JsonObject, path: string, errors: FieldError[]): 
   }
   const properties = schema["properties"];
   const additional = schema["additionalProperties"];
-  // A struct or a map, never both; `true` only says once more that unknown fields are pruned by content.
+  // A struct or a map, never both; `additionalProperties: true` beside properties declares nothing.
   if (isObject(properties) && Object.keys(properties).length > 0 && (additional === false || isObject(additional))) {
     errors.push(forbidden(`${path}.additionalProperties`, "additionalProperties and properties are mutual exclusive"));
   }
@@ -291,7 +291,10 @@ function checkSetItems(schema: JsonObject, path: string, errors: FieldError[]): 
 }
 
 const junctors = ["allOf", "anyOf", "oneOf"] as const;
-/** These belong to the structure and may not be said inside a junctor; each with the word that upstream uses for it. */
+/**
+ * Keywords of the structure that are forbidden inside allOf, anyOf, oneOf and not, with upstream's word for the
+ * required value.
+ */
 const structureWords: readonly (readonly [string, "empty" | "false" | "undefined"])[] = [
   ["title", "empty"],
   ["description", "empty"],
@@ -317,7 +320,7 @@ function visitJunctors(
   for (const word of junctors) {
     const branches = schema[word];
     if (!Array.isArray(branches)) continue;
-    // The one place where a branch names types: what int-or-string means.
+    // Int-or-string is the one schema whose branches may declare types.
     if (structure["x-kubernetes-int-or-string"] === true && spellsIntOrString(branches)) continue;
     branches.forEach((branch, i) => {
       if (isObject(branch)) visitBranch(branch, structure, `${path}.${word}[${i}]`, path, depth + 1, errors);
@@ -327,7 +330,7 @@ function visitJunctors(
   if (isObject(not)) visitBranch(not, structure, `${path}.not`, path, depth + 1, errors);
 }
 
-/** One branch: values may be narrowed, but everything it names must be named by the structure too. */
+/** One branch: it may restrict values, but every property that it names must be declared by the structure too. */
 function visitBranch(
   branch: JsonObject,
   structure: JsonObject,
@@ -375,7 +378,7 @@ function visitBranch(
   visitJunctors(branch, structure, path, depth, errors);
 }
 
-/** A default must be something that a user could have written. */
+/** A default must be a valid value. */
 function checkDefaults(schema: JsonObject, path: string, errors: FieldError[]): void {
   const value = schema["default"];
   if (value !== undefined) {

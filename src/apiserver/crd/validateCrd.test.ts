@@ -386,7 +386,7 @@ describe("status", () => {
     expect(conditions(created(crd(), [other]))["NamesAccepted"]).toBe("True/NoConflicts");
   });
 
-  test("names of built-in kinds are taken in their groups", () => {
+  test("names of built-in kinds are reserved in their groups", () => {
     const object = crd((c) => {
       c.spec.group = "scheduling.k8s.io";
       c.spec.names = {

@@ -19,12 +19,13 @@ import {
 import { equalJson, isObject, type JsonObject } from "../../model/objects/json.ts";
 import { dns1035LabelErrors, dnsSubdomainErrors } from "../../model/objects/names.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import { append } from "../../model/values/append.ts";
 import type { Strategy, WriteContext } from "../strategy.ts";
 import { approvalAnnotation, approvalOf, crdStatus, isEstablished } from "./crdNames.ts";
 import { parseJsonPath, parseSimplePath } from "./jsonPath.ts";
 import { structuralErrors } from "./structuralSchema.ts";
 
-/** What is special about CustomResourceDefinitions: their defaults, what makes one valid, and what must not change. */
+/** Defaults, validation and immutable fields of CustomResourceDefinitions. */
 export const crdStrategy: Strategy = {
   name: "dnsSubdomain",
   generation: "spec",
@@ -33,7 +34,7 @@ export const crdStrategy: Strategy = {
     const crd = crdOf(object);
     warnOfConversion(crd, context);
     delete crd.status;
-    // A spec that will be refused must not get as far as a status made from it.
+    // A status is only computed from a readable spec.
     if (isReadable(crd)) crd.status = crdStatus(crd, otherCrds(context), context.nowMs);
   },
   validate: (object) => crdErrors(crdOf(object), undefined),
@@ -48,7 +49,7 @@ export const crdStrategy: Strategy = {
   validateStatusUpdate: (next) => storedVersionErrors(crdOf(next)),
 };
 
-/** A definition with a conversion webhook gets a warning that it is never called. */
+/** Warns that the conversion webhook of a definition is not called. */
 function warnOfConversion(crd: CustomResourceDefinition, context: WriteContext): void {
   if (crd.spec?.conversion?.strategy !== "Webhook") return;
   context.warn("spec.conversion.webhook is not called by this server: between versions only apiVersion changes");
@@ -104,7 +105,7 @@ export function crdErrors(crd: CustomResourceDefinition, old: CustomResourceDefi
   checkVersions(spec.versions ?? [], old?.spec.versions ?? [], errors);
   checkNames(spec.names, errors);
   checkConversion(spec.conversion, errors);
-  errors.push(...storedVersionErrors(crd));
+  append(errors, storedVersionErrors(crd));
   return errors;
 }
 
@@ -125,7 +126,7 @@ function checkApproval(
 ): void {
   const approval = approvalOf(crd);
   const field = `metadata.annotations[${approvalAnnotation}]`;
-  // Those that were there before the policy are left in peace.
+  // Definitions from before the policy are exempt.
   if (approval === undefined || (old !== undefined && approvalOf(old)?.reason === approval.reason)) return;
   if (approval.reason === "MissingAnnotation") errors.push(required(field, approval.message));
   if (approval.reason === "InvalidAnnotation") {
@@ -160,7 +161,7 @@ function checkVersions(
     const schema = version.schema?.openAPIV3Schema as JsonObject | undefined;
     const schemaPath = `${path}.schema.openAPIV3Schema`;
     if (!isObject(schema)) errors.push(required(schemaPath, "schemas are required"));
-    // A schema that was accepted once stays accepted, whatever we have learnt since.
+    // An accepted schema stays accepted when validation becomes stricter.
     else if (!equalJson(schema, before?.schema?.openAPIV3Schema)) {
       for (const error of structuralErrors(schema, schemaPath)) errors.push(error);
     }
@@ -231,7 +232,7 @@ function checkScalePath(text: string | undefined, roots: readonly string[], fiel
     errors.push(invalid(field, text, `should be a json path under ${roots.length > 1 ? "either " : ""}${where}`));
     return;
   }
-  // Steps are names between dots, whatever they are: `.spec.n[0]` is taken, and finds nothing.
+  // Steps are names between dots: `.spec.n[0]` is accepted and matches nothing.
 }
 
 const columnTypes = ["boolean", "date", "integer", "number", "string"];
@@ -343,7 +344,7 @@ function checkConversion(conversion: CustomResourceConversion | undefined, error
   }
 }
 
-/** What is stored in a version must stay readable in it. */
+/** A version in which objects are stored must stay in the definition. */
 function storedVersionErrors(crd: CustomResourceDefinition): FieldError[] {
   const stored = crd.status?.storedVersions;
   if (stored === undefined) return [];
@@ -371,7 +372,7 @@ function changeErrors(next: CustomResourceDefinition, old: CustomResourceDefinit
   };
   same("spec.group", next.spec.group, old.spec.group);
   same("spec.names.plural", next.spec.names?.plural, old.spec.names.plural);
-  // Objects exist under these names only once the CRD is established.
+  // Objects of these names exist only once the CRD is established.
   if (isEstablished(old.status)) {
     same("spec.scope", next.spec.scope, old.spec.scope);
     same("spec.names.kind", next.spec.names?.kind, old.spec.names.kind);

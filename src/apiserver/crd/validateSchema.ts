@@ -9,28 +9,29 @@ import {
   typeInvalid,
 } from "../../model/objects/fieldError.ts";
 import { equalJson, type Json, type JsonObject } from "../../model/objects/json.ts";
+import { append } from "../../model/values/append.ts";
 import { correlatedItem } from "./correlate.ts";
 import type { Structural } from "./structural.ts";
 
 /**
- * Validates a value against its schema, with the sentences that kubectl users know. On update an invalid value that was
- * there before, unchanged, is tolerated: a tightened schema must not lock users out of their objects.
+ * Validates a value against its schema, with upstream's messages. On update an invalid value that did not change is
+ * tolerated (ratcheting): a stricter schema must not block updates of existing objects.
  */
 export function validateSchema(value: Json, schema: Structural, old?: Json): FieldError[] {
   const errors: FieldError[] = [];
   visit(value, schema, { parent: undefined, key: "", old: undefined }, errors);
-  // Nearly every object is valid, so what may be tolerated is worked out only when something is wrong.
+  // Nearly every object is valid, so ratcheting is evaluated only when there are errors.
   if (errors.length === 0 || old === undefined) return errors;
   const remaining: FieldError[] = [];
   visit(value, schema, { parent: undefined, key: "", old: { value: old } }, remaining);
   return remaining;
 }
 
-/** The way from the root; texts are made only for errors. */
+/** The path from the root; its text is built only for errors. */
 interface Path {
   readonly parent: Path | undefined;
   readonly key: string | number;
-  /** What stood here before; undefined if nothing did. */
+  /** The old value at this path; undefined if there was none. */
   readonly old: { readonly value: Json } | undefined;
 }
 
@@ -51,7 +52,7 @@ function visit(value: Json, schema: Structural, path: Path, errors: FieldError[]
   else visitFields(value, schema, path, errors);
 }
 
-/** Everything but the type and the way down; this much also holds for the branches of allOf and its like. */
+/** All checks but the type and the children; these also apply to the branches of allOf, anyOf, oneOf and not. */
 function checkValue(value: Json, schema: Structural, path: Path, errors: FieldError[]): void {
   if (schema.enumValues !== undefined) checkEnum(value, schema, path, errors);
   if (typeof value === "string") checkString(value, schema, path, errors);
@@ -201,7 +202,7 @@ function checkFields(value: JsonObject, schema: Structural, path: Path, errors: 
 }
 
 function checkJunctors(value: Json, schema: Structural, path: Path, errors: FieldError[]): void {
-  // Inside a junctor nothing is tolerated by itself: a branch holds or it does not.
+  // No ratcheting inside allOf, anyOf, oneOf and not: a branch matches or does not.
   const strict: Path = { parent: path.parent, key: path.key, old: undefined };
   const failures = (branch: Structural) => {
     const found: FieldError[] = [];
@@ -211,7 +212,7 @@ function checkJunctors(value: Json, schema: Structural, path: Path, errors: Fiel
   for (const branch of schema.allOf) {
     const found = failures(branch);
     if (found.length > 0) {
-      errors.push(...found);
+      append(errors, found);
       complain(errors, path, value, "must validate all the schemas (allOf)");
     }
   }
@@ -227,7 +228,7 @@ function checkJunctors(value: Json, schema: Structural, path: Path, errors: Fiel
     }
     if (best !== undefined) {
       complain(errors, path, value, "must validate at least one schema (anyOf)");
-      errors.push(...best);
+      append(errors, best);
     }
   }
   if (schema.oneOf.length > 0) {
@@ -236,7 +237,11 @@ function checkJunctors(value: Json, schema: Structural, path: Path, errors: Fiel
     if (valid !== 1) {
       const detail = valid === 0 ? "Found none valid" : `Found ${valid} valid alternatives`;
       complain(errors, path, value, `must validate one and only one schema (oneOf). ${detail}`);
-      if (valid === 0) errors.push(...results.reduce((best, found) => (found.length < best.length ? found : best)));
+      if (valid === 0)
+        append(
+          errors,
+          results.reduce((best, found) => (found.length < best.length ? found : best)),
+        );
     }
   }
   if (schema.not !== undefined && failures(schema.not).length === 0) {

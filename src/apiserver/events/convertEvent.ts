@@ -1,10 +1,10 @@
 /**
- * Events are served in two groups and stored in one: core/v1 is the stored shape, events.k8s.io/v1 the other view of
- * the same record. Only names differ, so nothing is lost either way.
+ * Events are served in two groups and stored in one: core/v1 is the stored form, events.k8s.io/v1 a view of it. Only
+ * field names differ, so conversion loses nothing.
  */
 import type { KubeObject } from "../../model/objects/object.ts";
 
-/** Fields that go by another name, core first. All others are the same in both. */
+/** Fields with different names, core first. All others are the same in both. */
 const renamed: readonly (readonly [core: string, events: string])[] = [
   ["involvedObject", "regarding"],
   ["message", "note"],
@@ -17,10 +17,10 @@ const renamed: readonly (readonly [core: string, events: string])[] = [
 const toEvents = new Map(renamed);
 const toCore = new Map(renamed.map(([core, events]) => [events, core]));
 
-/** The stored event as events.k8s.io/v1 shows it. Shares what it does not rename with its input. */
+/** The stored event as events.k8s.io/v1. Shares the fields that keep their name with its input. */
 export function eventsFromCore(event: KubeObject): KubeObject {
   const out = rename(event, toEvents, "events.k8s.io/v1");
-  // Core always writes these two, this group only when they say something.
+  // core/v1 always writes these two fields, events.k8s.io/v1 only when they are set.
   if (out["reportingController"] === "") delete out["reportingController"];
   if (out["reportingInstance"] === "") delete out["reportingInstance"];
   return out;

@@ -1,17 +1,32 @@
-import { copyJson } from "../../model/objects/json.ts";
+import { Buffer } from "node:buffer";
+import { copyJson, type JsonObject } from "../../model/objects/json.ts";
 import type { KubeObject, ObjectMeta } from "../../model/objects/object.ts";
 import type { Resource } from "../resource.ts";
 import type { Version } from "../storage/version.ts";
 import type { WatchEvent } from "../storage/watchHub.ts";
 import { type ColumnDefinition, type TableKind, tableFor } from "../table/table.ts";
 import type { ListResult } from "../verbs/read.ts";
+import { encodeItems, encodeProtobufList, encodeWatchFrame } from "../wire/protobufEncode.ts";
+import { messageOfKind, type ProtobufMessage } from "../wire/protobufTable.ts";
 import { bytesIn, encodeList, objectIn } from "./encode.ts";
 import type { Exchange } from "./exchange.ts";
-import type { Offer, Representation } from "./negotiate.ts";
-import { bookmarkMetadata, type EncodeEvent, type FrameCache } from "./watchStream.ts";
+import { type Offer, protobufType, type Representation } from "./negotiate.ts";
+import { bookmarkMetadata, type EncodeEvent, type FrameCache, jsonForm, type WatchForm } from "./watchStream.ts";
 
-/** Forms in which objects can be had besides their own. */
-export const objectOffers: Offer = (as, group, version) =>
+/** Negotiates the representation of an object, a list or a watch of a resource. */
+export function negotiateObject(exchange: Exchange, resource: Resource): Representation {
+  return exchange.negotiate(objectOffers, (as) =>
+    as === "" ? messageFor(resource) !== undefined : as.startsWith("PartialObjectMetadata"),
+  );
+}
+
+/** The protobuf message of a built-in kind. */
+function messageFor({ custom, apiVersion, type }: Resource): ProtobufMessage | undefined {
+  return custom === undefined ? messageOfKind(apiVersion, type.kind) : undefined;
+}
+
+/** Representations of objects besides the objects themselves. */
+const objectOffers: Offer = (as, group, version) =>
   group === "meta.k8s.io" &&
   (version === "v1" || version === "v1beta1") &&
   (as === "Table" || as === "PartialObjectMetadata" || as === "PartialObjectMetadataList");
@@ -23,7 +38,7 @@ function includeObject(exchange: Exchange): IncludeObject {
   return asked === "None" || asked === "Object" ? asked : "Metadata";
 }
 
-/** One object, in the form that was asked for. */
+/** Sends one object in the negotiated representation. */
 export function sendObject(
   exchange: Exchange,
   code: number,
@@ -31,7 +46,7 @@ export function sendObject(
   version: Version,
   nowMs: number,
 ): void {
-  const representation = exchange.negotiate(objectOffers);
+  const representation = negotiateObject(exchange, resource);
   if (representation.as === "Table") {
     const table = tableOf(resource, representation);
     const metadata = { resourceVersion: String(version.revision) };
@@ -46,9 +61,9 @@ export function sendObject(
   }
 }
 
-/** A list. Large ones leave in slices, so that other requests get their turn in between. */
+/** Sends a list. Large lists are sent in slices, so that other requests run in between. */
 export async function sendList(exchange: Exchange, resource: Resource, list: ListResult, nowMs: number): Promise<void> {
-  const representation = exchange.negotiate(objectOffers);
+  const representation = negotiateObject(exchange, resource);
   const metadata = listMetadata(list);
   if (representation.as === "Table") {
     const table = tableOf(resource, representation);
@@ -65,6 +80,11 @@ export async function sendList(exchange: Exchange, resource: Resource, list: Lis
     exchange.sendJson(200, { kind: "PartialObjectMetadataList", apiVersion, metadata, items }, representation);
     return;
   }
+  const message = messageFor(resource);
+  if (representation.format === "protobuf" && message !== undefined) {
+    await sendProtobufList(exchange, resource, message, list);
+    return;
+  }
   if (representation.format === "yaml" || exchange.query.flag("pretty")) {
     const items = list.versions.map((version) => withoutKind(resource, objectIn(resource, version)));
     const { listKind } = resource.type;
@@ -72,6 +92,32 @@ export async function sendList(exchange: Exchange, resource: Resource, list: Lis
     return;
   }
   await sendSlices(exchange, resource, metadata, list.versions);
+}
+
+/** Items that are encoded before other requests run. */
+const protobufSlice = 256;
+
+/** The envelope begins with the length of the list, so all items are encoded before the first byte is sent. */
+async function sendProtobufList(
+  exchange: Exchange,
+  resource: Resource,
+  message: ProtobufMessage,
+  list: ListResult,
+): Promise<void> {
+  const slices: Buffer[] = [];
+  for (let at = 0; at < list.versions.length; at += protobufSlice) {
+    if (at > 0) await new Promise<void>((resolve) => setImmediate(resolve));
+    const versions = list.versions.slice(at, at + protobufSlice);
+    slices.push(
+      encodeItems(
+        versions.map((version) => objectIn(resource, version) as JsonObject),
+        message,
+      ),
+    );
+  }
+  const { apiVersion, type } = resource;
+  const head = { apiVersion, kind: type.listKind, metadata: listMetadata(list) as JsonObject };
+  exchange.sendBytes(200, protobufType, Buffer.concat(encodeProtobufList(head, slices)));
 }
 
 async function sendSlices(
@@ -115,23 +161,40 @@ function drained({ response }: Exchange): Promise<void> {
   });
 }
 
-/** The encoder of a watch, in the form that was asked for. */
-export function watchEncoder(
-  exchange: Exchange,
-  resource: Resource,
-  frames: FrameCache,
-  nowMs: () => number,
-): EncodeEvent {
-  const representation = exchange.negotiate(objectOffers);
-  if (representation.as === "Table") return tableEvents(exchange, resource, representation, nowMs);
-  if (representation.as.startsWith("PartialObjectMetadata")) {
-    return (event) =>
-      eventLine(event, (object) => partial(object, representation), resource, {
-        kind: "PartialObjectMetadata",
-        apiVersion: `meta.k8s.io/${representation.version}`,
-      });
+/** The events of a watch in the negotiated representation. */
+export function watchForm(exchange: Exchange, resource: Resource, frames: FrameCache, nowMs: () => number): WatchForm {
+  const representation = negotiateObject(exchange, resource);
+  if (representation.as === "Table") return jsonForm(tableEvents(exchange, resource, representation, nowMs));
+  const isPartial = representation.as.startsWith("PartialObjectMetadata");
+  if (representation.format === "protobuf") {
+    return protobufForm(isPartial ? partialFrames(resource, representation) : frames.protobufEncoder(resource));
   }
-  return frames.encoder(resource);
+  if (!isPartial) return jsonForm(frames.encoder(resource));
+  return jsonForm((event) =>
+    eventLine(event, (object) => partial(object, representation), resource, {
+      kind: "PartialObjectMetadata",
+      apiVersion: `meta.k8s.io/${representation.version}`,
+    }),
+  );
+}
+
+function protobufForm(encode: EncodeEvent): WatchForm {
+  return {
+    contentType: `${protobufType};stream=watch`,
+    encode,
+    encodeError: (status) =>
+      encodeWatchFrame("ERROR", { ...(status as object as JsonObject), apiVersion: "v1", kind: "Status" }),
+  };
+}
+
+function partialFrames(resource: Resource, representation: Representation): EncodeEvent {
+  return (event) => {
+    const metadata =
+      event.type === "BOOKMARK"
+        ? (JSON.parse(`{${bookmarkMetadata(event)}}`) as ObjectMeta)
+        : objectIn(resource, event.version).metadata;
+    return encodeWatchFrame(event.type, partial({ metadata }, representation) as object as JsonObject);
+  };
 }
 
 function eventLine(
@@ -208,7 +271,7 @@ function rowOf(
 }
 
 function partial(
-  object: KubeObject,
+  object: Pick<KubeObject, "metadata">,
   { version }: Representation,
 ): { kind: string; apiVersion: string; metadata: ObjectMeta } {
   return { kind: "PartialObjectMetadata", apiVersion: `meta.k8s.io/${version}`, metadata: object.metadata };

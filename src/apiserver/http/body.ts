@@ -3,12 +3,12 @@ import type { IncomingMessage } from "node:http";
 import { gunzipSync } from "node:zlib";
 import { badRequest, tooLarge, unsupportedMediaType } from "../../model/objects/status.ts";
 
-/** Larger bodies are refused: 413. */
+/** Larger bodies are rejected with 413. */
 export const bodyBytesMax = 3 * 1024 * 1024;
 
 const empty = Buffer.alloc(0);
 
-/** Reads the body, however it was chunked or compressed, and never more than the limit. */
+/** Reads the body, decompresses it, and stops at the limit. */
 export async function readBody(request: IncomingMessage): Promise<Buffer> {
   const declared = Number(request.headers["content-length"] ?? 0);
   if (declared > bodyBytesMax) throw limitExceeded();
@@ -26,8 +26,8 @@ export async function readBody(request: IncomingMessage): Promise<Buffer> {
       chunks.push(chunk);
     });
     request.on("end", resolve);
-    // A client that goes away in the middle is its own fault, not ours. Every request closes some time; making an error
-    // for those that ended well would cost more than the rest of reading them.
+    // A client that closes the connection early is no server error. Every request emits close; creating an error for
+    // each complete one would cost more than reading it.
     const brokenOff = (): void => {
       if (!request.complete) reject(badRequest("the request body ended early"));
     };

@@ -11,7 +11,7 @@ import type { Route } from "./route.ts";
 
 const yearMs = 365 * 24 * 3600 * 1000;
 
-/** What the server says about itself: discovery, OpenAPI, version. Made again when the registry changed. */
+/** Discovery, OpenAPI and version documents. Rebuilt when the registry changed. */
 export class Documents {
   private readonly registry: Registry;
   private readonly openApi: OpenApi;
@@ -27,7 +27,7 @@ export class Documents {
     serverAddress: string;
     nowMs: () => number;
     issuer?: TokenIssuer;
-    /** What is answered besides the registry. */
+    /** Resources that are served besides the registry. */
     more?: readonly ResourceType[];
   }) {
     this.registry = options.registry;
@@ -38,7 +38,7 @@ export class Documents {
     this.openApi = new OpenApi(builtinResources(), serverVersion.gitVersion);
   }
 
-  /** Answers the request if it asks for one of these documents. */
+  /** Answers the request if it is for one of these documents. */
   answer(exchange: Exchange, route: Route): boolean {
     switch (route.kind) {
       case "groups":
@@ -108,7 +108,8 @@ export class Documents {
     }
     if (path === "/openapi/v2") {
       const info = { title: "Kubernetes", version: serverVersion.gitVersion };
-      const { type, body } = openApiV2(exchange.header("accept"), info);
+      this.refreshOpenApi();
+      const { type, body } = openApiV2(exchange.header("accept"), info, () => this.openApi.version2().body);
       exchange.sendBytes(200, type, body, { Vary: "Accept" });
       return true;
     }
@@ -123,7 +124,18 @@ export class Documents {
       const paths = this.registry
         .all()
         .map(({ type }) => (type.group === "" ? `/api/${type.version}` : `/apis/${type.group}/${type.version}`));
-      const list = ["/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version", ...paths];
+      const list = [
+        "/api",
+        "/apis",
+        "/healthz",
+        "/livez",
+        "/metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/readyz",
+        "/version",
+        ...paths,
+      ];
       exchange.sendJson(200, { paths: [...new Set(list)].sort() }, exchange.negotiate());
       return true;
     }
@@ -175,7 +187,7 @@ export class Documents {
     this.openApi.setCustomResources(custom);
   }
 
-  /** Where relying parties learn by which keys service-account tokens are signed. */
+  /** The OpenID documents, by which relying parties find the keys of service account tokens. */
   private sendIssuer(exchange: Exchange): boolean {
     const { issuer } = this;
     if (issuer === undefined) return false;

@@ -9,7 +9,7 @@ export function objectIn(resource: Resource, version: Version): KubeObject {
   return resource.fromStorage(version.object());
 }
 
-/** The object's JSON in the version of the request; no work at all when that is the stored one. */
+/** The object's JSON in the version of the request; the stored bytes when that is the stored version. */
 export function bytesIn(resource: Resource, version: Version): Buffer {
   if (resource.fromStorage === sameVersion) return version.bytes();
   return Buffer.from(JSON.stringify(objectIn(resource, version)), "utf8");
@@ -19,17 +19,17 @@ const openBrace = Buffer.from("{");
 const comma = Buffer.from(",");
 const listEnd = Buffer.from("]}\n");
 
-/** What stands before the items of a list. */
+/** The beginning of a list, before its items. */
 export function listHead(resource: Resource, metadata: Readonly<Record<string, unknown>>): Buffer {
   const { listKind } = resource.type;
   const head = `{"kind":${JSON.stringify(listKind)},"apiVersion":${JSON.stringify(resource.apiVersion)},"metadata":${JSON.stringify(metadata)},"items":[`;
   return Buffer.from(head, "utf8");
 }
 
-/** About as much as is concatenated at once: large enough for throughput, small enough that no other request waits. */
+/** The size of one slice: large enough for throughput, small enough not to block other requests. */
 const sliceBytes = 512 * 1024;
 
-/** A list as a sequence of large buffers. Items of built-in kinds carry no kind and apiVersion: the list says it. */
+/** A list as a sequence of large buffers. Items of built-in kinds have no kind and apiVersion, as upstream. */
 export function* encodeList(
   resource: Resource,
   metadata: Readonly<Record<string, unknown>>,

@@ -2,22 +2,23 @@ import { Buffer } from "node:buffer";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { constants, gzip } from "node:zlib";
-import type { Json } from "../../model/objects/json.ts";
+import type { Json, JsonObject } from "../../model/objects/json.ts";
 import { badRequest, type Status, unsupportedMediaType } from "../../model/objects/status.ts";
 import type { Sent } from "../resource.ts";
 import type { UserInfo } from "../strategy.ts";
 import { BodyError, decodeJsonBody, parseJson } from "../wire/json.ts";
 import { decodeProtobuf } from "../wire/protobuf.ts";
+import { encodeProtobuf } from "../wire/protobufEncode.ts";
 import { decodeYamlBody, parseYaml, toYaml } from "../wire/yaml.ts";
 import { readBody } from "./body.ts";
-import { negotiate, type Offer, type Representation } from "./negotiate.ts";
+import { negotiate, type Offer, type ProtobufOffer, protobufType, type Representation } from "./negotiate.ts";
 import type { Query } from "./query.ts";
 import type { Upgrade } from "./upgrade.ts";
 
-/** Larger answers are compressed when the client accepts it and is not on this machine. */
+/** Larger responses are compressed when the client accepts it and is not on this machine. */
 const gzipBytesMin = 128 * 1024;
 
-/** One request and its answer. */
+/** One request and its response. */
 export class Exchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
@@ -26,7 +27,7 @@ export class Exchange {
   readonly query: Query;
   readonly auditId: string;
   user: UserInfo;
-  /** Present when the client asks for another protocol on this connection. */
+  /** Set when the client requests a protocol upgrade. */
   readonly upgrade: Upgrade | undefined;
   private readonly warnings: string[] = [];
   private readonly warn_: (text: string) => void;
@@ -58,11 +59,11 @@ export class Exchange {
     return Array.isArray(value) ? value[0] : value;
   }
 
-  negotiate(offers?: Offer): Representation {
-    return negotiate(this.header("accept"), offers);
+  negotiate(offers?: Offer, offersProtobuf?: ProtobufOffer): Representation {
+    return negotiate(this.header("accept"), offers, offersProtobuf);
   }
 
-  /** The body as JSON, whatever it was sent as. An empty body is undefined. */
+  /** The body as JSON, in whatever format it was sent. Undefined when empty. */
   async body(options: { findDuplicates?: boolean } = {}): Promise<Sent | undefined> {
     const bytes = await readBody(this.request);
     if (bytes.length === 0) return undefined;
@@ -85,10 +86,10 @@ export class Exchange {
     return type.trim().toLowerCase();
   }
 
-  /** Headers that every answer has. */
+  /** Headers of every response. */
   head(code: number, contentType: string, extra: Readonly<Record<string, string>> = {}): void {
     const { response } = this;
-    // A refusal says what is wrong; what else there is to say comes with the write that is taken.
+    // An error response has no warnings; they come with the accepted write.
     const warnings = code < 400 ? this.warnings : [];
     for (const text of warnings) response.appendHeader("Warning", `299 - ${quoteWarning(text)}`);
     response.writeHead(code, {
@@ -101,7 +102,7 @@ export class Exchange {
 
   sendBytes(code: number, contentType: string, bytes: Buffer, extra: Readonly<Record<string, string>> = {}): void {
     const { response } = this;
-    // The deadline may have answered already; what happened after it is for the log and not for the client.
+    // The deadline may have answered already; the late result is logged and not sent.
     if (response.headersSent) return;
     if (bytes.length >= gzipBytesMin && this.wantsGzip()) {
       gzip(bytes, { level: constants.Z_BEST_SPEED }, (error, packed) => {
@@ -123,6 +124,10 @@ export class Exchange {
       this.sendBytes(code, "application/yaml", Buffer.from(toYaml(value as Json)));
       return;
     }
+    if (representation.format === "protobuf") {
+      this.sendBytes(code, contentTypeOf(representation), encodeProtobuf(value as JsonObject));
+      return;
+    }
     const text = this.query.flag("pretty") ? JSON.stringify(value, undefined, 2) : JSON.stringify(value);
     this.sendBytes(code, contentTypeOf(representation), Buffer.from(`${text}\n`));
   }
@@ -134,15 +139,15 @@ export class Exchange {
   sendStatus(status: Status): void {
     const retry = status.details?.retryAfterSeconds ?? 0;
     const extra: Record<string, string> = retry > 0 ? { "Retry-After": String(retry) } : {};
-    // What is left of a body that was refused unread would otherwise be taken for the next request.
+    // The rest of an unread body would otherwise be parsed as the next request.
     if (!this.request.complete) extra["Connection"] = "close";
     const { code, ...rest } = status;
-    // What went well as usual says so without a number.
+    // A Success Status with code 200 has no code field, as upstream.
     const body = status.status === "Success" && code === 200 ? rest : status;
     this.sendBytes(code, "application/json", Buffer.from(`${JSON.stringify(body)}\n`), extra);
   }
 
-  /** The upgraded protocol owns the connection from here on; the request counts as open until it ends. */
+  /** The upgraded protocol owns the connection from here on; the request stays in flight until it ends. */
   detach(): void {
     const { response, upgrade } = this;
     if (upgrade === undefined) return;
@@ -173,7 +178,8 @@ function decodeBody(bytes: Buffer, mediaType: string, options: { findDuplicates?
   }
 }
 
-function contentTypeOf({ as, group, version }: Representation): string {
+function contentTypeOf({ format, as, group, version }: Representation): string {
+  if (format === "protobuf") return protobufType;
   return as === "" || as === "Table" || as.startsWith("PartialObject")
     ? "application/json"
     : `application/json;g=${group};v=${version};as=${as}`;
@@ -183,7 +189,7 @@ function isLoopback(address: string | undefined): boolean {
   return address === undefined || address === "::1" || address.startsWith("127.") || address.startsWith("::ffff:127.");
 }
 
-/** A quoted string of RFC 9110; control characters cannot stand in a header. */
+/** A quoted string of RFC 9110; control characters are not allowed in a header. */
 function quoteWarning(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters that must not get into a header.
   const printable = text.replace(/[\u0000-\u001f\u007f]/g, " ").replace(/[^\u0020-\u007e]/g, "?");

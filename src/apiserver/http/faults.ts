@@ -1,19 +1,19 @@
 import { failure } from "../../model/objects/status.ts";
 import type { Random } from "../../ports/random.ts";
 
-/** A fault for tests: what happens to the next requests of a kind. Reachable only from within the process. */
+/** A fault for tests: an effect on the next requests of a kind. Reachable only from within the process. */
 export interface Fault {
   /** `get`, `create`...; any verb when left out. */
   readonly verb?: string;
   /** Plural; any resource when left out. */
   readonly resource?: string;
-  /** How many requests it hits; every one when left out. */
+  /** How many requests it affects; all when left out. */
   times?: number;
-  /** Answer with this instead. */
+  /** Respond with this status code. */
   readonly code?: 409 | 410 | 429 | 500 | 503 | 504;
-  /** Wait first. */
+  /** Delay before the request is handled. */
   readonly delayMs?: number;
-  /** The write takes effect, but the answer is lost: the connection breaks. */
+  /** The write takes effect, but the response is lost: the connection is closed. */
   readonly breakAfter?: boolean;
 }
 
@@ -26,7 +26,7 @@ const reasons: Record<number, string> = {
   504: "Timeout",
 };
 
-/** How the whole API misbehaves: a share of calls is refused, all are slow, and watches are late. */
+/** Faults of the whole API: a share of calls is rejected, all are slow, and watches are late. */
 export interface Pressure {
   readonly status: number;
   readonly share: number;
@@ -34,13 +34,13 @@ export interface Pressure {
   readonly watchDelayMs: number;
 }
 
-/** The faults that are armed. */
+/** The active faults. */
 export class Faults {
   private armed: Fault[] = [];
   private pressureNow: () => Pressure | undefined = () => undefined;
   private random: Random | undefined;
 
-  /** Sets the source of the current pressure; chance decides which calls it hits. */
+  /** Sets the source of the current pressure; a random draw decides which calls it affects. */
   setPressure(pressureNow: () => Pressure | undefined, random: Random): void {
     this.pressureNow = pressureNow;
     this.random = random;
@@ -50,7 +50,7 @@ export class Faults {
     return this.pressureNow()?.watchDelayMs ?? 0;
   }
 
-  /** What the pressure does to one call. */
+  /** The effect of the pressure on one call. */
   press(): { readonly delayMs: number; readonly status: number | undefined } | undefined {
     const pressure = this.pressureNow();
     if (pressure === undefined || this.random === undefined) return undefined;
@@ -69,7 +69,7 @@ export class Faults {
     this.armed = [];
   }
 
-  /** The fault that hits this request, used up by one. */
+  /** The fault for this request; its remaining count decreases. */
   take(verb: string, resource: string): Fault | undefined {
     if (this.armed.length === 0) return undefined;
     const fault = this.armed.find(

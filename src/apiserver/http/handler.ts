@@ -26,28 +26,28 @@ import type { Upgrade } from "./upgrade.ts";
 
 export interface HandlerContext extends ResourceContext {
   readonly documents: Documents;
-  /** Requests that have not been answered yet, watches included. */
+  /** Requests in flight, watches included. */
   readonly inFlight: { count: number };
-  /** Names of checks that are not well, for /readyz. */
+  /** Names of failing checks, for /readyz. */
   readonly unready: () => string[];
   readonly log: (problem: { error: unknown; method: string; path: string }) => void;
 }
 
-/** One request from the first byte to the last. Never throws: what goes wrong becomes a Status. */
+/** Handles one request. Never throws: an error becomes a Status. */
 export async function handle(
-  world: HandlerContext,
+  context: HandlerContext,
   request: IncomingMessage,
   response: ServerResponse,
   upgrade?: Upgrade,
 ): Promise<void> {
-  const { clock } = world.core;
+  const { clock } = context.core;
   const startedMs = clock.monotonicMs();
-  world.inFlight.count++;
+  context.inFlight.count++;
   const { path, search } = splitUrl(request.url ?? "/");
   const exchange = new Exchange(request, response, {
     path,
     query: new Query(search),
-    auditId: newUid(world.core.random),
+    auditId: newUid(context.core.random),
     user: anonymous,
     upgrade,
   });
@@ -57,21 +57,21 @@ export async function handle(
   let code = 200;
   response.on("close", () => {
     code = response.statusCode;
-    world.inFlight.count--;
-    record(world, route, verb, code, (clock.monotonicMs() - startedMs) / 1000);
+    context.inFlight.count--;
+    record(context, route, verb, code, (clock.monotonicMs() - startedMs) / 1000);
   });
   let cancelDeadline = (): void => {};
   try {
-    if (!watching) cancelDeadline = startDeadline(world, exchange);
-    await answer(world, exchange, route, verb);
+    if (!watching) cancelDeadline = startDeadline(context, exchange);
+    await answer(context, exchange, route, verb);
   } catch (error) {
-    refuse(world, exchange, error);
+    refuse(context, exchange, error);
   } finally {
     cancelDeadline();
   }
 }
 
-/** Requests other than watches get their answer within this time, or a time-out: what they started may still happen. */
+/** Requests other than watches are answered within this time, or with a timeout: the write may still happen. */
 const deadlineMs = 60_000;
 
 function startDeadline({ core }: HandlerContext, exchange: Exchange): () => void {
@@ -88,7 +88,7 @@ function startDeadline({ core }: HandlerContext, exchange: Exchange): () => void
   });
 }
 
-/** Durations as Go writes them, as far as timeouts need: `32s`, `500ms`, `1m30s`. */
+/** Durations in Go's form, as far as timeouts use it: `32s`, `500ms`, `1m30s`. */
 function parseDuration(text: string): number | undefined {
   const units: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
   if (!/^(?:[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h))+$/.test(text)) return undefined;
@@ -99,10 +99,10 @@ function parseDuration(text: string): number | undefined {
   return ms;
 }
 
-async function answer(world: HandlerContext, exchange: Exchange, route: Route, verb: string): Promise<void> {
-  const { core } = world;
-  identify(world, exchange);
-  const fault = world.faults.take(verb, route.kind === "resource" ? route.plural : "");
+async function answer(context: HandlerContext, exchange: Exchange, route: Route, verb: string): Promise<void> {
+  const { core } = context;
+  identify(context, exchange);
+  const fault = context.faults.take(verb, route.kind === "resource" ? route.plural : "");
   if (fault?.delayMs !== undefined) {
     const delayMs = fault.delayMs;
     await new Promise<void>((resolve) => core.clock.after(delayMs, resolve));
@@ -112,20 +112,20 @@ async function answer(world: HandlerContext, exchange: Exchange, route: Route, v
     exchange.response.end = ((..._: unknown[]) => exchange.response.destroy()) as typeof exchange.response.end;
   }
   if (route.kind === "resource") {
-    await underPressure(world);
-    await handleResource(world, exchange, route);
+    await underPressure(context);
+    await handleResource(context, exchange, route);
     return;
   }
-  demandAccess(world.authorizer, exchange.user, { verb: exchange.method.toLowerCase(), path: exchange.path });
+  demandAccess(context.authorizer, exchange.user, { verb: exchange.method.toLowerCase(), path: exchange.path });
   if (exchange.method !== "GET" && exchange.method !== "HEAD") {
-    if (world.documents.has(route) || ownPaths.test(exchange.path)) throw methodNotAllowed();
+    if (context.documents.has(route) || ownPaths.test(exchange.path)) throw methodNotAllowed();
     refusePath(exchange);
     return;
   }
-  if (world.documents.answer(exchange, route)) return;
-  if (answerHealth(world, exchange)) return;
+  if (context.documents.answer(exchange, route)) return;
+  if (answerHealth(context, exchange)) return;
   if (exchange.path === "/metrics") {
-    exchange.sendBytes(200, "text/plain; version=0.0.4; charset=utf-8", Buffer.from(world.metrics.text()));
+    exchange.sendBytes(200, "text/plain; version=0.0.4; charset=utf-8", Buffer.from(await context.metrics.allText()));
     return;
   }
   refusePath(exchange);
@@ -133,13 +133,13 @@ async function answer(world: HandlerContext, exchange: Exchange, route: Route, v
 
 const ownPaths = /^\/(version|openapi\/v[23]|healthz|livez|readyz|metrics)(\/|$)/;
 
-/** Below the core API the answer is an object; anywhere else no API is there to make one. */
+/** Below /api/ a 404 is a Status; elsewhere it is plain text, as upstream. */
 function refusePath(exchange: Exchange): void {
   if (exchange.path.startsWith("/api/")) throw unknownPath();
   exchange.sendText(404, "404 page not found\n");
 }
 
-/** A fault of the whole API, if there is one now. Health and discovery are spared: the server is well, only pressed. */
+/** Applies a fault of the whole API. Health and discovery are excluded. */
 async function underPressure({ faults, core }: HandlerContext): Promise<void> {
   const pressed = faults.press();
   if (pressed === undefined) return;
@@ -147,28 +147,28 @@ async function underPressure({ faults, core }: HandlerContext): Promise<void> {
   if (pressed.status !== undefined) throw faultError(pressed.status);
 }
 
-/** The user of a request: by certificate or token, or the one that it impersonates. */
-function identify(world: HandlerContext, exchange: Exchange): void {
+/** The user of a request: from its certificate or token, or the user that it impersonates. */
+function identify(context: HandlerContext, exchange: Exchange): void {
   const { request } = exchange;
   const socket = request.socket as TLSSocket;
   const certificate = socket.encrypted === true ? clientCertificateOf(socket) : undefined;
   const user = authenticate(
     { certificate, authorization: exchange.header("authorization") },
-    world.sources,
-    world.core.clock.nowMs(),
+    context.sources,
+    context.core.clock.nowMs(),
   );
-  exchange.user = impersonate(user, request.rawHeaders, world.authorizer);
+  exchange.user = impersonate(user, request.rawHeaders, context.authorizer);
 }
 
 const healthChecks = ["ping", "store", "registry"];
 
-function answerHealth(world: HandlerContext, exchange: Exchange): boolean {
+function answerHealth(context: HandlerContext, exchange: Exchange): boolean {
   const match = /^\/(healthz|livez|readyz)(?:\/(.+))?$/.exec(exchange.path);
   if (match === null) return false;
   const [, root = "", only] = match;
   if (only !== undefined && !healthChecks.includes(only)) throw unknownPath();
   const excluded = exchange.query.all("exclude");
-  const unwell = root === "livez" ? [] : world.unready();
+  const unwell = root === "livez" ? [] : context.unready();
   const checks = (only === undefined ? healthChecks : [only]).filter((name) => !excluded.includes(name));
   const failed = checks.filter((name) => unwell.includes(name));
   if (exchange.query.flag("verbose") || failed.length > 0) {
@@ -183,29 +183,29 @@ function answerHealth(world: HandlerContext, exchange: Exchange): boolean {
   return true;
 }
 
-function refuse(world: HandlerContext, exchange: Exchange, error: unknown): void {
+function refuse(context: HandlerContext, exchange: Exchange, error: unknown): void {
   const { response } = exchange;
   let status = error instanceof StatusError ? error.status : undefined;
   if (status === undefined) {
-    world.log({ error, method: exchange.method, path: exchange.path });
+    context.log({ error, method: exchange.method, path: exchange.path });
     const text = error instanceof Error ? error.message : String(error);
     status = (isStoreFailure(error) ? unavailable(text) : internalError(text)).status;
   }
   if (response.headersSent) {
-    // Half an answer is out; only a broken connection tells the client that the rest will not come.
+    // The response has been sent in part; only a closed connection tells the client that the rest is missing.
     response.destroy();
     return;
   }
   exchange.sendStatus(status);
 }
 
+/** The disk failed, or the write came after it did. */
 function isStoreFailure(error: unknown): boolean {
-  const code = (error as NodeJS.ErrnoException | undefined)?.code;
-  return code === "ENOSPC" || code === "EIO" || code === "EDQUOT";
+  return (error as NodeJS.ErrnoException | undefined)?.code === "store-failed";
 }
 
-function record(world: HandlerContext, route: Route, verb: string, code: number, seconds: number): void {
-  const { metrics } = world;
+function record(context: HandlerContext, route: Route, verb: string, code: number, seconds: number): void {
+  const { metrics } = context;
   const where =
     route.kind === "resource"
       ? {
@@ -216,8 +216,8 @@ function record(world: HandlerContext, route: Route, verb: string, code: number,
           scope: route.name !== "" ? "resource" : route.namespace !== "" ? "namespace" : "cluster",
         }
       : { group: "", version: "", resource: "", subresource: "", scope: "" };
-  if (route.kind === "resource" && world.core.registry.find(route.group, route.version, route.plural) === undefined) {
-    // Unknown names come from strangers; as labels they would grow without bound.
+  if (route.kind === "resource" && context.core.registry.find(route.group, route.version, route.plural) === undefined) {
+    // Unknown names come from clients; as metric labels they would grow without bound.
     metrics.add(
       "apiserver_request_total",
       `verb="${verb.toUpperCase()}",group="",version="",resource="",subresource="",scope="",code="${code}"`,
@@ -238,7 +238,7 @@ function splitUrl(url: string): { path: string; search: string } {
   return at < 0 ? { path: url, search: "" } : { path: url.slice(0, at), search: url.slice(at + 1) };
 }
 
-/** The answer to requests while the server stops. */
+/** The response to requests while the server shuts down. */
 export function shuttingDown(): StatusError {
   return failure(503, "ServiceUnavailable", "the server is shutting down");
 }

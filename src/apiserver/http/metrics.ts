@@ -1,6 +1,6 @@
 /**
- * Counters, gauges and histograms in Prometheus' text form. The few that an API server needs do not warrant a library;
- * names and labels are upstream's, so existing dashboards work.
+ * Counters, gauges and histograms in the Prometheus text format. An API server needs few, so there is no library; names
+ * and labels are upstream's, so existing dashboards work.
  */
 const durationBuckets = [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8, 10, 15, 20, 30, 45, 60];
 
@@ -20,6 +20,7 @@ export class Metrics {
   private readonly help = new Map<string, { type: string; text: string }>();
   private readonly counters = new Map<string, Map<string, Series>>();
   private readonly histograms = new Map<string, { buckets: readonly number[]; series: Map<string, HistogramSeries> }>();
+  private readonly appended: (() => Promise<string>)[] = [];
   private readonly gauges: { name: string; read: () => Iterable<readonly [string, number]> }[] = [];
 
   describe(name: string, type: "counter" | "gauge" | "histogram", text: string): void {
@@ -53,6 +54,17 @@ export class Metrics {
     for (let at = family.buckets.length - 1; at >= 0 && value <= (family.buckets[at] as number); at--) {
       series.counts[at] = (series.counts[at] ?? 0) + 1;
     }
+  }
+
+  /** Adds the metrics of other components of the process to each scrape. */
+  append(read: () => Promise<string>): void {
+    this.appended.push(read);
+  }
+
+  /** The metrics of the server, then the appended ones. */
+  async allText(): Promise<string> {
+    const others = await Promise.all(this.appended.map((read) => read()));
+    return [this.text(), ...others].join("");
   }
 
   /** A gauge is read at each scrape. Labels as in `resource="pods"`. */

@@ -1,4 +1,4 @@
-/** metrics.k8s.io, as `kubectl top` and autoscalers ask for it, answered by the agent of the nodes. */
+/** metrics.k8s.io for `kubectl top` and autoscalers, answered by the node agent. */
 
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import { matchesLabels, parseLabelSelector } from "../../model/objects/labelSelector.ts";
@@ -35,7 +35,7 @@ const row = (plural: string, kind: string, namespaced: boolean): ResourceType =>
   virtual: true,
 });
 
-/** Offered when a source has metrics of the nodes. */
+/** Served when the node agent has metrics. */
 export const metricsResources: readonly ResourceType[] = [
   row("nodes", "NodeMetrics", false),
   row("pods", "PodMetrics", true),

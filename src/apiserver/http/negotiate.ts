@@ -1,25 +1,30 @@
 import { notAcceptable } from "../../model/objects/status.ts";
 
-/** In what form an answer is wanted. */
+/** The representation of a response. */
 export interface Representation {
-  readonly format: "json" | "yaml";
-  /** A transformation that the client asked for: `Table`, `PartialObjectMetadata`, `APIGroupDiscoveryList`... */
+  readonly format: "json" | "yaml" | "protobuf";
+  /** The kind that the client requests with `as=`: `Table`, `PartialObjectMetadata`, `APIGroupDiscoveryList`... */
   readonly as: string;
   readonly group: string;
   readonly version: string;
 }
 
 const plainJson: Representation = { format: "json", as: "", group: "", version: "" };
+export const protobufType = "application/vnd.kubernetes.protobuf";
 const accepted = ["application/json", "application/yaml"];
 
-/** What an endpoint can transform its answer into. */
+/** The kinds that an endpoint can return with `as=`. */
 export type Offer = (as: string, group: string, version: string) => boolean;
 
-/**
- * Picks the first clause that can be served, best quality first, in the client's order otherwise. Protobuf answers are
- * never given: every client that asks for them lists JSON as well and goes by the Content-Type of the answer.
- */
-export function negotiate(accept: string | undefined, offers: Offer = () => false): Representation {
+/** Whether an endpoint can return its object, or the kind of `as=`, as protobuf. */
+export type ProtobufOffer = (as: string) => boolean;
+
+/** Selects the first media type that can be served, by quality and then in the client's order. */
+export function negotiate(
+  accept: string | undefined,
+  offers: Offer = () => false,
+  offersProtobuf: ProtobufOffer = () => false,
+): Representation {
   if (accept === undefined || accept === "" || accept === "*/*" || accept === "application/json") return plainJson;
   const clauses = accept
     .split(",")
@@ -30,12 +35,13 @@ export function negotiate(accept: string | undefined, offers: Offer = () => fals
     const format = formatOf(clause.type);
     if (format === undefined) continue;
     const as = clause.params.get("as") ?? "";
+    if (format === "protobuf" && !offersProtobuf(as)) continue;
     const group = clause.params.get("g") ?? "";
     const version = clause.params.get("v") ?? "";
     if (as === "") return { format, as, group: "", version: "" };
     if (offers(as, group, version)) return { format, as, group, version };
   }
-  throw notAcceptable(accepted);
+  throw notAcceptable(offersProtobuf("") ? [...accepted, protobufType] : accepted);
 }
 
 interface Clause {
@@ -62,7 +68,8 @@ function parseClause(text: string): Clause {
   return { type: type.trim().toLowerCase(), params, quality: Number.isFinite(quality) ? quality : 0 };
 }
 
-function formatOf(type: string): "json" | "yaml" | undefined {
+function formatOf(type: string): Representation["format"] | undefined {
+  if (type === protobufType) return "protobuf";
   if (type === "application/json" || type === "*/*" || type === "application/*") return "json";
   if (type === "application/yaml" || type === "text/yaml" || type === "application/x-yaml") return "yaml";
   return undefined;

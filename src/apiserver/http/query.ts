@@ -1,6 +1,6 @@
 import { badRequest } from "../../model/objects/status.ts";
 
-/** The query of a request, read the way Go reads it. Unknown parameters are ignored. */
+/** The query of a request, parsed as Go does. Unknown parameters are ignored. */
 export class Query {
   private readonly params: URLSearchParams;
 

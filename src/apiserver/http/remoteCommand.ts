@@ -1,6 +1,6 @@
 /**
- * `exec` and `attach`: the connection is taken over, and the streams of a command run through it. Newer clients speak
- * WebSocket, older ones SPDY; what the command says comes from the agent of the node.
+ * `exec` and `attach`: the connection is upgraded, and the streams of a command run through it. Newer clients use
+ * WebSocket, older ones SPDY; the output of the command comes from the node agent.
  */
 import { Buffer } from "node:buffer";
 import type { IncomingMessage } from "node:http";
@@ -41,7 +41,7 @@ export function readRemoteCommand(
   return { what, pod, container, command, ...wants, tty };
 }
 
-/** Takes the connection over, or throws before it has. */
+/** Upgrades the connection, or throws before it has. */
 export function serveRemoteCommand(agent: PodAgent, exchange: Exchange, wanted: RemoteCommand): void {
   const { upgrade, request } = exchange;
   const kind = exchange.header("upgrade")?.toLowerCase() ?? "";
@@ -58,10 +58,10 @@ const channels = { stdin: 0, stdout: 1, stderr: 2, error: 3, resize: 4, close: 2
 function choose(offered: readonly string[], known: readonly string[]): string {
   const protocol = known.find((each) => offered.includes(each));
   if (protocol !== undefined) return protocol;
-  throw failure(403, "Forbidden", `unable to upgrade: no protocol in common; the server speaks ${known.join(", ")}`);
+  throw failure(403, "Forbidden", `unable to upgrade: no protocol in common; the server supports ${known.join(", ")}`);
 }
 
-/** The HTTP part of the connection ends here; from now on its bytes are ours. */
+/** HTTP ends here; the following bytes belong to the new protocol. */
 function takeOver(exchange: Exchange, { socket }: Upgrade, answer: string): void {
   exchange.detach();
   socket.write(answer);
@@ -72,14 +72,14 @@ function serveWebSocket(agent: PodAgent, exchange: Exchange, upgrade: Upgrade, w
   const protocol = choose(offered, webSocketProtocols);
   const key = exchange.header("sec-websocket-key");
   if (key === undefined) throw badRequest("the request has no Sec-WebSocket-Key");
-  const typed = new Typed();
-  const stopped = new Stopped();
+  const typed = new StandardInput();
+  const stopped = new CancelFlag();
   takeOver(exchange, upgrade, webSocketAnswer(key, protocol));
   const socket = new WebSocket(upgrade.socket, upgrade.head, {
     message: (payload) => {
       const [channel] = payload;
       if (channel === channels.stdin) typed.push(payload.subarray(1));
-      // Newer clients say so when nothing more is typed; older ones cannot.
+      // Newer clients signal the end of stdin; older ones cannot.
       else if (channel === channels.close && payload[1] === channels.stdin) typed.end();
     },
     closed: () => {
@@ -113,8 +113,8 @@ function serveSpdy(
   const offered = (request.headersDistinct["x-stream-protocol-version"] ?? []).flatMap((line) => line.split(/\s*,\s*/));
   const protocol = choose(offered, spdyProtocols);
   const isStructured = protocol === "v4.channel.k8s.io";
-  const typed = new Typed();
-  const stopped = new Stopped();
+  const typed = new StandardInput();
+  const stopped = new CancelFlag();
   const streams = new Map<string, SpdyStream>();
   const needed = ["error", ...(["stdin", "stdout", "stderr"] as const).filter((name) => wanted[name])];
   let hasBegun = false;
@@ -172,7 +172,7 @@ interface CommandStatus {
   readonly code?: number;
 }
 
-/** What the error channel says at the end. Never rejects. */
+/** The content of the error channel. Never rejects. */
 async function run(agent: PodAgent, wanted: RemoteCommand, streams: ExecStreams): Promise<CommandStatus> {
   const { what, pod, container, command, tty } = wanted;
   try {
@@ -195,8 +195,8 @@ async function run(agent: PodAgent, wanted: RemoteCommand, streams: ExecStreams)
   }
 }
 
-/** What is typed, as it comes. */
-class Typed implements AsyncIterable<Uint8Array> {
+/** The standard input as it arrives. */
+class StandardInput implements AsyncIterable<Uint8Array> {
   private readonly parts: Uint8Array[] = [];
   private isOver = false;
   private wake: () => void = () => {};
@@ -223,7 +223,7 @@ class Typed implements AsyncIterable<Uint8Array> {
   }
 }
 
-class Stopped implements Cancel {
+class CancelFlag implements Cancel {
   cancelled = false;
   private readonly waiting = new Set<() => void>();
 
@@ -241,9 +241,9 @@ class Stopped implements Cancel {
   }
 }
 
-/** A response that is no longer wanted, as a Cancel. */
+/** A closed response as a Cancel. */
 export function stoppedWith(response: { on(event: "close", run: () => void): unknown }): Cancel {
-  const stopped = new Stopped();
+  const stopped = new CancelFlag();
   response.on("close", () => stopped.cancel());
   return stopped;
 }

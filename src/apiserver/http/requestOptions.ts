@@ -9,19 +9,19 @@ import type { ReadOptions, WatchReadOptions } from "../verbs/read.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Query } from "./query.ts";
 
-/** Watches without a timeout of their own end after half an hour to an hour. */
+/** Watches without a timeout end after half an hour to an hour. */
 const watchSecondsMin = 1800;
 
 export function readOptions(query: Query): ReadOptions {
   const limit = query.integer("limit");
-  // Of use to watches alone, but never nonsense.
+  // Only watches use it, but an invalid value is always rejected.
   query.integer("timeoutSeconds");
   return {
     labelSelector: query.text("labelSelector"),
     fieldSelector: query.text("fieldSelector"),
     resourceVersion: query.text("resourceVersion"),
     resourceVersionMatch: query.text("resourceVersionMatch"),
-    // A limit below one is no limit, as upstream has it.
+    // A limit below one is no limit, as upstream.
     limit: limit === undefined ? undefined : Math.max(0, limit),
     continueToken: query.text("continue"),
   };
@@ -45,7 +45,7 @@ export function callOf(
   const { query } = exchange;
   const errors: FieldError[] = [];
   const dryRun = query.all("dryRun");
-  // An empty value is refused too: a write that was meant to be tried must not happen.
+  // An empty value is rejected too: a write that was meant as a dry run must not happen.
   if (dryRun.some((value) => value !== "All")) errors.push(notSupported("dryRun", dryRun, ["All"]));
   const fieldValidation = query.text("fieldValidation") ?? "";
   if (!["", "Ignore", "Warn", "Strict"].includes(fieldValidation)) {
@@ -75,7 +75,7 @@ export function patchCallOf(exchange: Exchange, apply: boolean): PatchCall {
     ];
     throw invalidObject({ group: "meta.k8s.io", kind: "PatchOptions" }, "", why);
   }
-  // An apply names its manager; the user agent is no substitute.
+  // An apply requires a field manager; the user agent is no substitute.
   const fieldManager = apply ? (exchange.query.text("fieldManager") ?? "") : call.fieldManager;
   return { ...call, fieldManager, force: force ?? false };
 }

@@ -9,7 +9,7 @@ import { deleteCollection, deleteObject } from "../verbs/delete.ts";
 import { patchObject } from "../verbs/patch.ts";
 import { getObject, listObjects, pinnedFields, selectionOf, watchObjects } from "../verbs/read.ts";
 import { replaceObject } from "../verbs/update.ts";
-import { objectOffers, sendList, sendObject, watchEncoder } from "./answer.ts";
+import { negotiateObject, sendList, sendObject, watchForm } from "./answer.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Faults } from "./faults.ts";
 import type { Metrics } from "./metrics.ts";
@@ -27,11 +27,11 @@ export interface ResourceContext extends SubresourceContext {
   readonly frames: FrameCache;
   readonly metrics: Metrics;
   readonly faults: Faults;
-  /** Open watches, so that a stop can end them. */
+  /** Open watches, which end at shutdown. */
   readonly streams: Set<WatchStream>;
 }
 
-/** The verb of a request, as authorisation, metrics and audit name it. */
+/** The verb of a request, for authorization, metrics and audit. */
 export function verbOf(method: string, route: ResourceRoute, watching: boolean): string {
   switch (method) {
     case "GET":
@@ -53,18 +53,22 @@ export function verbOf(method: string, route: ResourceRoute, watching: boolean):
 
 export function isWatching(exchange: Exchange, route: ResourceRoute): boolean {
   if (exchange.method !== "GET" || route.subresource !== "") return false;
-  // The parameter is one of lists; the deprecated prefix watches a single object as well.
+  // The `watch` parameter is for collections; the deprecated `/watch/` prefix also watches a single object.
   return route.watch || (route.name === "" && exchange.query.flag("watch"));
 }
 
-/** Answers a request for a resource: authorization, existence, verb. */
-export async function handleResource(world: ResourceContext, exchange: Exchange, route: ResourceRoute): Promise<void> {
-  const { core } = world;
+/** Answers a request for a resource: authorizes it, resolves it, runs the verb. */
+export async function handleResource(
+  context: ResourceContext,
+  exchange: Exchange,
+  route: ResourceRoute,
+): Promise<void> {
+  const { core } = context;
   const watching = isWatching(exchange, route);
   const verb = verbOf(exchange.method, route, watching);
   const pinned = pinnedFields(verb, exchange.query.text("fieldSelector"));
   demandAccess(
-    world.authorizer,
+    context.authorizer,
     exchange.user,
     resourceAccess({
       ...pinned,
@@ -72,13 +76,13 @@ export async function handleResource(world: ResourceContext, exchange: Exchange,
       group: route.group,
       resource: route.plural,
       subresource: route.subresource,
-      // A namespace is authorised as an object in itself.
+      // A request for a Namespace is authorized in the namespace of that name, as upstream.
       namespace: route.plural === "namespaces" && route.group === "" ? route.name : route.namespace,
       name: route.name === "" ? pinned.name : route.name,
     }),
   );
-  if (route.group === metricsGroup && world.agent?.nodeUsage !== undefined) {
-    answerMetrics(core, world.agent, exchange, route, verb);
+  if (route.group === metricsGroup && context.agent?.nodeUsage !== undefined) {
+    answerMetrics(core, context.agent, exchange, route, verb);
     return;
   }
   const resource = core.registry.find(route.group, route.version, route.plural);
@@ -92,54 +96,57 @@ export async function handleResource(world: ResourceContext, exchange: Exchange,
     subresource: route.subresource,
   };
   if (route.subresource !== "" || resource.type.virtual) {
-    await handleSubresource(world, exchange, target, verb);
+    await handleSubresource(context, exchange, target, verb);
     return;
   }
   if (!resource.type.verbs.includes(verb) || !shapeFits(resource, route, verb)) {
     throw methodNotAllowed();
   }
-  if (verb === "watch") await watch(world, exchange, target);
-  else await handleObject(world, exchange, target, verb);
+  if (verb === "watch") await watch(context, exchange, target);
+  else await handleObject(context, exchange, target, verb);
 }
 
-async function handleObject(world: ResourceContext, exchange: Exchange, target: Target, verb: string): Promise<void> {
-  const { core } = world;
+async function handleObject(context: ResourceContext, exchange: Exchange, target: Target, verb: string): Promise<void> {
+  const { core } = context;
   const { resource } = target;
   const nowMs = core.clock.nowMs();
   switch (verb) {
     case "get": {
-      exchange.negotiate(objectOffers);
+      negotiateObject(exchange, resource);
       const version = await getObject(core, target, exchange.query.text("resourceVersion"));
       sendObject(exchange, 200, resource, version, nowMs);
       return;
     }
     case "list": {
-      exchange.negotiate(objectOffers);
+      negotiateObject(exchange, resource);
       if (exchange.query.text("sendInitialEvents") !== undefined) throw initialEventsOnList();
       const list = await listObjects(core, target, readOptions(exchange.query));
       await sendList(exchange, resource, list, nowMs);
       return;
     }
     case "create": {
-      exchange.negotiate(objectOffers);
+      negotiateObject(exchange, resource);
       const call = callOf(exchange, "CreateOptions");
       const sent = await requireBody(exchange, call.fieldValidation !== "Ignore");
       sendWritten(exchange, resource, await createObject(core, target, sent, call), nowMs);
       return;
     }
     case "update": {
-      exchange.negotiate(objectOffers);
-      const call = { ...callOf(exchange, "UpdateOptions"), demandCreate: () => demandCreate(world, exchange, target) };
+      negotiateObject(exchange, resource);
+      const call = {
+        ...callOf(exchange, "UpdateOptions"),
+        demandCreate: () => demandCreate(context, exchange, target),
+      };
       const sent = await requireBody(exchange, call.fieldValidation !== "Ignore");
       sendWritten(exchange, resource, await replaceObject(core, target, sent, call), nowMs);
       return;
     }
     case "patch": {
-      exchange.negotiate(objectOffers);
+      negotiateObject(exchange, resource);
       const type = patchTypeOf(exchange);
       const call = {
         ...patchCallOf(exchange, type === "apply"),
-        demandCreate: () => demandCreate(world, exchange, target),
+        demandCreate: () => demandCreate(context, exchange, target),
       };
       const sent = await exchange.patchBody(type === "apply", { findDuplicates: call.fieldValidation !== "Ignore" });
       sendWritten(exchange, resource, await patchObject(core, target, type, sent, call), nowMs);
@@ -149,7 +156,7 @@ async function handleObject(world: ResourceContext, exchange: Exchange, target: 
       const body = await exchange.body();
       const { options, dryRun } = deleteOptionsOf(exchange.query, body?.value);
       const base = callOf(exchange, "DeleteOptions");
-      // A body says everything: next to it the query does not count.
+      // With a body the query parameters are ignored.
       const call = { ...base, dryRun: body === undefined ? base.dryRun : dryRun.includes("All") };
       const { version, gone } = await deleteObject(core, target, options, call);
       if (!gone || resource.strategy.returnsDeleted === true) {
@@ -166,7 +173,7 @@ async function handleObject(world: ResourceContext, exchange: Exchange, target: 
       const body = await exchange.body();
       const { options, dryRun } = deleteOptionsOf(exchange.query, body?.value);
       const base = callOf(exchange, "DeleteOptions");
-      // A body says everything: next to it the query does not count.
+      // With a body the query parameters are ignored.
       const call = { ...base, dryRun: body === undefined ? base.dryRun : dryRun.includes("All") };
       const { versions: members, ...list } = await listObjects(core, target, readOptions(exchange.query));
       const versions = await deleteCollection(core, target, members, options, call);
@@ -178,17 +185,17 @@ async function handleObject(world: ResourceContext, exchange: Exchange, target: 
   }
 }
 
-async function watch(world: ResourceContext, exchange: Exchange, target: Target): Promise<void> {
-  const { core, frames, metrics, streams } = world;
+async function watch(context: ResourceContext, exchange: Exchange, target: Target): Promise<void> {
+  const { core, frames, metrics, streams } = context;
   const { resource } = target;
-  const encode = watchEncoder(exchange, resource, frames, () => core.clock.nowMs());
+  const form = watchForm(exchange, resource, frames, () => core.clock.nowMs());
   const options = watchOptions(exchange.query, (bound) => core.random.uint32() % bound);
-  // Selectors that cannot be read are refused before the stream begins.
+  // Invalid selectors are rejected before the stream begins.
   selectionOf(target, options);
   let stop = (): void => {};
   const labels = `group="${resource.type.group}",version="${resource.type.version}",resource="${resource.type.plural}"`;
   const open = (): WatchStream => {
-    exchange.head(200, "application/json");
+    exchange.head(200, form.contentType);
     exchange.response.flushHeaders();
     exchange.request.socket.setNoDelay(true);
     const ended = (): void => {
@@ -197,14 +204,14 @@ async function watch(world: ResourceContext, exchange: Exchange, target: Target)
       metrics.add("apiserver_watch_events_total", labels, stream.delivered);
     };
     const late = {
-      ms: () => world.faults.watchDelayMs,
+      ms: () => context.faults.watchDelayMs,
       after: (delayMs: number, run: () => void) => core.clock.after(delayMs, run),
     };
-    const stream: WatchStream = new WatchStream(exchange.response, encode, ended, late);
+    const stream: WatchStream = new WatchStream(exchange.response, form, ended, late);
     streams.add(stream);
     return stream;
   };
-  // Events may come before the headers are out only if the verb refuses, so the stream opens with the first of them.
+  // An error before the first event is a normal response, so the headers are sent with the first event.
   let stream: WatchStream | undefined;
   const ensure = (): WatchStream => {
     stream ??= open();
@@ -225,7 +232,7 @@ async function watch(world: ResourceContext, exchange: Exchange, target: Target)
   }
 }
 
-/** A PUT or an apply that would create needs the right to create as well. */
+/** A PUT or an apply that would create requires the right to create. */
 function demandCreate({ authorizer }: ResourceContext, { user }: Exchange, target: Target): void {
   const { group, plural } = target.resource.type;
   const { namespace, name } = target;
@@ -236,13 +243,13 @@ function sendWritten(exchange: Exchange, resource: Resource, written: Written, n
   sendObject(exchange, written.created ? 201 : 200, resource, written.version, nowMs);
 }
 
-/** Namespaced objects live under a namespace, and only their collections have a path without one. */
+/** Only collections of namespaced resources have a path without a namespace. */
 function scopeFits(resource: Resource, route: ResourceRoute): boolean {
   if (!resource.type.namespaced) return route.namespace === "";
   return route.namespace !== "" || route.name === "";
 }
 
-/** New objects are sent to their collection; changes name their object; what spans all namespaces can only be read. */
+/** Create addresses a collection, changes address an object, and a path across all namespaces is read-only. */
 function shapeFits(resource: Resource, route: ResourceRoute, verb: string): boolean {
   if (resource.type.namespaced && route.namespace === "") return verb === "list" || verb === "watch";
   if (verb === "create") return route.name === "";

@@ -1,4 +1,4 @@
-/** The grammar of paths: what a URL is about, before any look-up whether it exists. */
+/** Parses URL paths, without looking up whether the resource exists. */
 export type Route =
   | ResourceRoute
   | { readonly kind: "groups"; readonly legacy: boolean }
@@ -14,7 +14,7 @@ export interface ResourceRoute {
   readonly namespace: string;
   readonly name: string;
   readonly subresource: string;
-  /** What follows the subresource (`proxy` only). */
+  /** The path after the subresource (`proxy` only). */
   readonly rest: string;
   /** The deprecated `/watch/` prefix was used. */
   readonly watch: boolean;
@@ -35,7 +35,7 @@ export function parseRoute(path: string): Route {
   return { kind: "other", path };
 }
 
-/** What follows the group: `words[at]` is the version. By index, because every request comes through here. */
+/** The path after the group: `words[at]` is the version. By index, because every request is parsed here. */
 function parseVersioned(group: string, words: readonly string[], at: number, path: string): Route {
   const version = words[at] ?? "";
   if (words.length === at + 1) return { kind: "version", group, version };
@@ -60,7 +60,7 @@ function parseVersioned(group: string, words: readonly string[], at: number, pat
   };
 }
 
-/** The two words after a namespace's name that are not a plural. */
+/** The two subresources of a namespace, which are not plurals. */
 function isNamespaceWord(word: string): boolean {
   return word === "status" || word === "finalize";
 }

@@ -1,6 +1,6 @@
 /**
- * As much of SPDY/3.1 as remote commands of older clients need: the server's end, streams that the client opens, no
- * pushes.
+ * The subset of SPDY/3.1 that remote commands of older clients need: the server side, streams opened by the client, no
+ * push.
  */
 import { Buffer } from "node:buffer";
 import type { Duplex } from "node:stream";
@@ -22,10 +22,10 @@ const frameBytesMax = 4 << 20;
 const dataBytesMax = 1 << 20;
 
 export interface SpdyHandlers {
-  /** The client has opened a stream, and may have closed its half already. */
+  /** The client has opened a stream, and may have closed its side already. */
   opened(stream: SpdyStream): void;
   data(stream: SpdyStream, bytes: Buffer): void;
-  /** Nothing comes on this stream any more. */
+  /** The client has closed its side of the stream. */
   finished(stream: SpdyStream): void;
   closed(): void;
 }
@@ -35,7 +35,7 @@ export interface SpdyStream {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** One zlib context runs through all header blocks of a direction, so they are packed and unpacked in order. */
+/** All header blocks of a direction share one zlib context, so they are compressed and decompressed in order. */
 export class SpdySession {
   private readonly socket: Duplex;
   private readonly handlers: SpdyHandlers;
@@ -64,12 +64,12 @@ export class SpdySession {
     }
   }
 
-  /** Closes our half of a stream. */
+  /** Closes the server's side of a stream. */
   finish(stream: SpdyStream): void {
     this.writeData(stream.id, finFlag, Buffer.alloc(0));
   }
 
-  /** Says goodbye; what was written goes out first. */
+  /** Closes the session after the pending writes. */
   close(): void {
     if (this.isClosed) return;
     const body = Buffer.alloc(8);
@@ -98,7 +98,7 @@ export class SpdySession {
       if (this.pending.length < 8 + length) return;
       const frame = this.pending.subarray(0, 8 + length);
       this.pending = this.pending.subarray(8 + length);
-      // Unpacking takes a moment, and nothing may overtake it.
+      // Decompression is asynchronous, and frames must stay in order.
       this.order = this.order.then(() => (this.isClosed ? undefined : this.take(frame))).catch(() => this.close());
     }
   }
@@ -180,7 +180,7 @@ class HeaderPipe {
       const fail = (error: Error): void => reject(error);
       this.pipe.once("error", fail);
       this.pipe.write(bytes, () => {
-        // The output arrives in the same turn of the event loop, after this.
+        // The output arrives in the same turn of the event loop, after this call.
         setImmediate(() => {
           this.pipe.off("error", fail);
           const whole = Buffer.concat(this.parts);

@@ -1,9 +1,6 @@
 import { Buffer } from "node:buffer";
 
-/**
- * Words in the order in which the SPDY/3 draft lists them; each has its length before it. Headers are packed against
- * these bytes.
- */
+/** The dictionary of header compression, in the order of the SPDY/3 draft; each word has its length before it. */
 const words = [
   "options",
   "head",
@@ -72,7 +69,7 @@ const words = [
   "origin",
 ];
 
-/** What follows the words: codes, names of months and days, types and encodings, without lengths. */
+/** The rest of the dictionary, without lengths: status codes, months, days, media types and encodings. */
 const tail =
   "100101201202205206300302303304305306307402405406407408409410411412413414415416417502504505" +
   "203 Non-Authoritative Information204 No Content301 Moved Permanently400 Bad Request401 Unauthorized" +

@@ -22,6 +22,7 @@ import { subresourceStrategyOf } from "../verbs/subresourceStrategy.ts";
 import { replaceObject } from "../verbs/update.ts";
 import { sendObject } from "./answer.ts";
 import type { Exchange } from "./exchange.ts";
+import type { ProtobufOffer } from "./negotiate.ts";
 import { readRemoteCommand, serveRemoteCommand, stoppedWith } from "./remoteCommand.ts";
 import { patchTypeOf, requireBody } from "./requestBody.ts";
 import { callOf, deleteOptionsOf, patchCallOf } from "./requestOptions.ts";
@@ -34,16 +35,16 @@ export interface SubresourceContext {
   readonly agent: PodAgent | undefined;
 }
 
-/** Answers requests below an object, and the kinds that are questions rather than objects. */
+/** Answers requests for subresources, and for virtual kinds such as reviews. */
 export async function handleSubresource(
-  world: SubresourceContext,
+  context: SubresourceContext,
   exchange: Exchange,
   target: Target,
   verb: string,
 ): Promise<void> {
   const { resource, subresource } = target;
   if (resource.type.virtual && subresource === "") {
-    await handleVirtual(world, exchange, target, verb);
+    await handleVirtual(context, exchange, target, verb);
     return;
   }
   const row = resource.type.subresources.find((one) => one.name === subresource);
@@ -51,31 +52,31 @@ export async function handleSubresource(
   if (!row.verbs.includes(verb) && !isConnect(subresource)) throw methodNotAllowed();
   switch (subresource) {
     case "binding":
-      await bind(world, exchange, target, row);
+      await bind(context, exchange, target, row);
       return;
     case "eviction":
-      await evict(world, exchange, target, row);
+      await evict(context, exchange, target, row);
       return;
     case "scale":
-      await scale(world, exchange, target, verb);
+      await scale(context, exchange, target, verb);
       return;
     case "token":
-      await token(world, exchange, target, row);
+      await token(context, exchange, target, row);
       return;
     case "log":
-      await log(world, exchange, target);
+      await log(context, exchange, target);
       return;
     case "exec":
     case "attach":
-      await connect(world, exchange, target, subresource);
+      await connect(context, exchange, target, subresource);
       return;
     case "portforward":
-      await admitConnection(world.core, exchange, target, subresource);
-      throw world.agent?.exec === undefined ? notImplemented(target, subresource) : nothingListens(target);
+      await admitConnection(context.core, exchange, target, subresource);
+      throw context.agent?.exec === undefined ? notImplemented(target, subresource) : nothingListens(target);
     case "proxy":
       throw notImplemented(target, subresource);
     default:
-      await wholeObject(world, exchange, target, verb);
+      await wholeObject(context, exchange, target, verb);
   }
 }
 
@@ -83,7 +84,7 @@ function isConnect(subresource: string): boolean {
   return ["exec", "attach", "portforward", "proxy"].includes(subresource);
 }
 
-/** Subresources that read and write the whole object through a narrower door. */
+/** Subresources that read the object and write some of its fields. */
 async function wholeObject(
   { core }: SubresourceContext,
   exchange: Exchange,
@@ -96,20 +97,23 @@ async function wholeObject(
     sendObject(exchange, 200, resource, await getObject(core, target, exchange.query.text("resourceVersion")), nowMs);
     return;
   }
-  const door = subresourceStrategyOf(target);
+  const limits = subresourceStrategyOf(target);
   if (verb === "update") {
     const call = callOf(exchange, "UpdateOptions");
     const sent = await requireBody(exchange, call.fieldValidation !== "Ignore");
-    const written = await replaceObject(core, target, sent, call, door);
+    const written = await replaceObject(core, target, sent, call, limits);
     sendObject(exchange, 200, resource, written.version, nowMs);
     return;
   }
   const type = patchTypeOf(exchange);
   const call = patchCallOf(exchange, type === "apply");
   const sent = await exchange.patchBody(type === "apply", { findDuplicates: call.fieldValidation !== "Ignore" });
-  const written = await patchObject(core, target, type, sent, call, door);
+  const written = await patchObject(core, target, type, sent, call, limits);
   sendObject(exchange, 200, resource, written.version, nowMs);
 }
+
+/** Scales, tokens and reviews are built-in kinds: they can be sent as protobuf. */
+const isPlain: ProtobufOffer = (as) => as === "";
 
 /** Reads a body of the subresource's own kind. */
 async function readAs(exchange: Exchange, row: Subresource, call: Call): Promise<KubeObject> {
@@ -146,7 +150,7 @@ async function evict(
 }
 
 async function scale({ core }: SubresourceContext, exchange: Exchange, target: Target, verb: string): Promise<void> {
-  const representation = exchange.negotiate();
+  const representation = exchange.negotiate(undefined, isPlain);
   if (verb === "get") {
     exchange.sendJson(200, await readScale(core, target), representation);
   } else if (verb === "update") {
@@ -161,8 +165,8 @@ async function scale({ core }: SubresourceContext, exchange: Exchange, target: T
   }
 }
 
-async function token(world: SubresourceContext, exchange: Exchange, target: Target, row: Subresource): Promise<void> {
-  const { core, sources, authorizer } = world;
+async function token(context: SubresourceContext, exchange: Exchange, target: Target, row: Subresource): Promise<void> {
+  const { core, sources, authorizer } = context;
   const call = callOf(exchange, "CreateOptions");
   const question = await readAs(exchange, row, call);
   const { namespace, name } = target;
@@ -177,16 +181,16 @@ async function token(world: SubresourceContext, exchange: Exchange, target: Targ
     random: core.random,
     warn: call.warn,
   });
-  exchange.sendJson(201, answer, exchange.negotiate());
+  exchange.sendJson(201, answer, exchange.negotiate(undefined, isPlain));
 }
 
 async function handleVirtual(
-  world: SubresourceContext,
+  context: SubresourceContext,
   exchange: Exchange,
   target: Target,
   verb: string,
 ): Promise<void> {
-  const { core, rbac, authorizer, sources } = world;
+  const { core, rbac, authorizer, sources } = context;
   const { resource } = target;
   const { kind } = resource.type;
   if (verb !== "create") throw methodNotAllowed();
@@ -213,20 +217,20 @@ async function handleVirtual(
     authorizer,
     sources,
   });
-  exchange.sendJson(201, answer, exchange.negotiate());
+  exchange.sendJson(201, answer, exchange.negotiate(undefined, isPlain));
 }
 
-/** A command in a container, or what a container says from now on. */
+/** `exec` and `attach`. */
 async function connect(
-  world: SubresourceContext,
+  context: SubresourceContext,
   exchange: Exchange,
   target: Target,
   what: "exec" | "attach",
 ): Promise<void> {
-  const { core, agent } = world;
-  // An upgraded GET runs a command all the same, so the right to `get` is not enough.
+  const { core, agent } = context;
+  // A GET with an upgrade runs a command too, so it requires the right to `create`.
   demandAccess(
-    world.authorizer,
+    context.authorizer,
     exchange.user,
     resourceAccess({
       verb: "create",
@@ -251,7 +255,7 @@ async function connect(
   serveRemoteCommand(agent, exchange, readRemoteCommand(exchange, what, pod, container));
 }
 
-/** Admission may also refuse a connection into a container. */
+/** Admission may reject a connection to a container. */
 async function admitConnection(core: Core, exchange: Exchange, target: Target, subresource: string): Promise<void> {
   const { query, user, warn } = exchange;
   const kinds: Record<string, string> = { exec: "PodExecOptions", attach: "PodAttachOptions" };
@@ -281,8 +285,8 @@ async function admitConnection(core: Core, exchange: Exchange, target: Target, s
   });
 }
 
-async function log(world: SubresourceContext, exchange: Exchange, target: Target): Promise<void> {
-  const { core, agent } = world;
+async function log(context: SubresourceContext, exchange: Exchange, target: Target): Promise<void> {
+  const { core, agent } = context;
   const { query, response } = exchange;
   const version = await getObject(core, { ...target, subresource: "" });
   const pod = version.object() as Pod;
@@ -304,7 +308,7 @@ async function log(world: SubresourceContext, exchange: Exchange, target: Target
     stoppedWith(response),
   );
   const text = lines[Symbol.asyncIterator]();
-  // The first piece decides: an agent that refuses does so before the headers are out.
+  // The first chunk decides: an agent that refuses does so before the headers are sent.
   let piece = await text.next();
   exchange.head(200, "text/plain");
   response.flushHeaders();
@@ -312,9 +316,7 @@ async function log(world: SubresourceContext, exchange: Exchange, target: Target
   response.end();
 }
 
-/**
- * The container that a log is about: the only regular one, whatever others there are; with several it has to be said.
- */
+/** The container of a log request: the only regular one; with several it has to be named. */
 function containerOf(pod: Pod, asked: string): string {
   const spec = pod.spec;
   const { name } = pod.metadata;
@@ -340,6 +342,6 @@ function nothingListens(target: Target): Error {
 
 function notImplemented(target: Target, what: string): Error {
   const { type } = target.resource;
-  const message = `${what} of ${type.plural} needs a node agent, and none is plugged into this API server`;
+  const message = `${what} of ${type.plural} needs a node agent, and this API server has none`;
   return failure(501, "NotImplemented", message, { name: target.name, kind: type.plural });
 }

@@ -1,30 +1,50 @@
 import { Buffer } from "node:buffer";
 import type { ServerResponse } from "node:http";
+import type { JsonObject } from "../../model/objects/json.ts";
 import type { Status } from "../../model/objects/status.ts";
 import type { Resource } from "../resource.ts";
 import type { Version } from "../storage/version.ts";
 import type { WatchEvent } from "../storage/watchHub.ts";
-import { bytesIn } from "./encode.ts";
+import { encodeWatchFrame } from "../wire/protobufEncode.ts";
+import { bytesIn, objectIn } from "./encode.ts";
 
-/** A consumer that lets this much pile up is disconnected; it must list again, it is never skipped. */
+/** A client with a larger backlog is disconnected and has to list again; events are never skipped. */
 const backlogBytesMax = 64 * 1024 * 1024;
 
-/** The initial set of a watch leaves in pieces of about this size. */
+/** The initial events of a watch are sent in chunks of about this size. */
 const flushBytes = 256 * 1024;
 
-/** Turns one event into one line. */
+/** Encodes one event as one frame: a line of JSON, or a WatchEvent with its length. */
 export type EncodeEvent = (event: WatchEvent) => Buffer;
 
-/** By how much a fault makes watches late. */
+/** The form of the events of a watch. */
+export interface WatchForm {
+  readonly contentType: string;
+  readonly encode: EncodeEvent;
+  encodeError(status: Status): Buffer;
+}
+
+/** The form of a watch in JSON. */
+export function jsonForm(encode: EncodeEvent): WatchForm {
+  return {
+    contentType: "application/json",
+    encode,
+    encodeError: (status) => Buffer.from(`{"type":"ERROR","object":${JSON.stringify(status)}}\n`),
+  };
+}
+
+/** The delay that a fault adds to watch events. */
 export interface Lateness {
   ms(): number;
   after(delayMs: number, run: () => void): () => void;
 }
 
-/** One watch on one connection: frames gather until the end of the turn and leave in one chunk. */
+/**
+ * One watch on one connection: frames are collected until the end of the turn of the event loop and sent in one chunk.
+ */
 export class WatchStream {
   private readonly response: ServerResponse;
-  private readonly encode: EncodeEvent;
+  private readonly form: WatchForm;
   private readonly ended: () => void;
   private readonly late: Lateness | undefined;
   private pending: Buffer[] = [];
@@ -34,10 +54,10 @@ export class WatchStream {
   private open = true;
   delivered = 0;
 
-  constructor(response: ServerResponse, encode: EncodeEvent, ended: () => void, late?: Lateness) {
+  constructor(response: ServerResponse, form: WatchForm, ended: () => void, late?: Lateness) {
     this.late = late;
     this.response = response;
-    this.encode = encode;
+    this.form = form;
     this.ended = ended;
     response.on("close", () => this.end());
     response.on("drain", () => {
@@ -49,10 +69,13 @@ export class WatchStream {
   deliver(event: WatchEvent): void {
     if (!this.open) return;
     this.delivered++;
-    this.push(this.encode(event));
+    this.push(this.form.encode(event));
   }
 
-  /** Undefined while more can be taken at once; otherwise whether the client still listens, once there is room. */
+  /**
+   * Undefined while the socket accepts more; otherwise resolves when it does, with whether the client is still
+   * connected.
+   */
   room(): Promise<boolean> | undefined {
     if (this.open && this.pendingBytes < flushBytes && !this.blocked) return undefined;
     return new Promise((resolve) => {
@@ -63,7 +86,7 @@ export class WatchStream {
       };
       this.flush();
       if (!this.open || !this.blocked) {
-        // The socket took it all; other requests get their turn all the same.
+        // The socket accepted everything; yield to other requests all the same.
         setImmediate(done);
         return;
       }
@@ -72,13 +95,13 @@ export class WatchStream {
     });
   }
 
-  /** The watch fails in the middle: the client reads the reason as the last event. */
+  /** The watch fails: the client gets the Status as the last event. */
   fail(status: Status): void {
-    this.push(Buffer.from(`{"type":"ERROR","object":${JSON.stringify(status)}}\n`));
+    this.push(this.form.encodeError(status));
     this.finish();
   }
 
-  /** Ends cleanly after what is pending. */
+  /** Ends the stream after the pending events. */
   finish(): void {
     if (!this.open) return;
     this.open = false;
@@ -126,8 +149,8 @@ export class WatchStream {
 }
 
 /**
- * Frames of the events of this turn, shared by all watchers that want the same form: encoded once, however many watch.
- * Forgotten at the end of the turn, so that no event is held twice.
+ * Frames of the events of this turn, shared by all watches with the same representation: encoded once for all of them.
+ * Cleared at the end of the turn, so that no event is kept twice.
  */
 export class FrameCache {
   private frames = new Map<Version, Map<string, Buffer>>();
@@ -144,22 +167,43 @@ export class FrameCache {
     const bookmarkHead = `{"type":"BOOKMARK","object":{"kind":${JSON.stringify(resource.type.kind)},"apiVersion":${JSON.stringify(form)},"metadata":{`;
     return (event) => {
       if (event.type === "BOOKMARK") return Buffer.from(`${bookmarkHead}${bookmarkMetadata(event)}}}}\n`);
-      if (event.initial === true) return frameOf(resource, event.type, event.version);
-      const key = `${event.type} ${form}`;
-      let forms = this.frames.get(event.version);
-      if (forms === undefined) {
-        forms = new Map();
-        this.frames.set(event.version, forms);
-        this.clearSoon();
-      }
-      let frame = forms.get(key);
-      if (frame === undefined) {
-        frame = frameOf(resource, event.type, event.version);
-        forms.set(key, frame);
-        this.observe(resource, frame.length);
-      }
-      return frame;
+      const { type, version } = event;
+      if (event.initial === true) return frameOf(resource, type, version);
+      return this.shared(resource, version, `${type} ${form}`, () => frameOf(resource, type, version));
     };
+  }
+
+  /** Encoder for protobuf events of a built-in resource. */
+  protobufEncoder(resource: Resource): EncodeEvent {
+    const { apiVersion } = resource;
+    const { kind } = resource.type;
+    return (event) => {
+      if (event.type === "BOOKMARK") {
+        const metadata = JSON.parse(`{${bookmarkMetadata(event)}}`) as JsonObject;
+        return encodeWatchFrame("BOOKMARK", { apiVersion, kind, metadata });
+      }
+      const { type, version } = event;
+      const encode = (): Buffer => encodeWatchFrame(type, objectIn(resource, version) as JsonObject);
+      return event.initial === true
+        ? encode()
+        : this.shared(resource, version, `${type} ${apiVersion} protobuf`, encode);
+    };
+  }
+
+  private shared(resource: Resource, version: Version, key: string, encode: () => Buffer): Buffer {
+    let forms = this.frames.get(version);
+    if (forms === undefined) {
+      forms = new Map();
+      this.frames.set(version, forms);
+      this.clearSoon();
+    }
+    let frame = forms.get(key);
+    if (frame === undefined) {
+      frame = encode();
+      forms.set(key, frame);
+      this.observe(resource, frame.length);
+    }
+    return frame;
   }
 
   private clearSoon(): void {
@@ -183,7 +227,7 @@ const frameHeads = {
 };
 const frameTail = Buffer.from("}\n");
 
-/** What a bookmark says: how far, and whether the initial set is complete. */
+/** The metadata of a bookmark: the revision, and whether the initial events are complete. */
 export function bookmarkMetadata(event: { revision: number; initialEventsEnd: boolean }): string {
   const annotations = event.initialEventsEnd ? ',"annotations":{"k8s.io/initial-events-end":"true"}' : "";
   return `"resourceVersion":"${event.revision}"${annotations}`;

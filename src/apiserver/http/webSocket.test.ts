@@ -46,7 +46,7 @@ describe("a WebSocket", () => {
     );
   });
 
-  test("takes frames byte by byte, in fragments, and with what came with the handshake", () => {
+  test("reads frames byte by byte, in fragments, and together with the handshake", () => {
     const { wire, messages } = socket(masked(2, Buffer.from("first")));
     const bytes = Buffer.concat([
       masked(2, Buffer.from("sec"), false),
@@ -57,7 +57,7 @@ describe("a WebSocket", () => {
     expect(messages).toEqual(["first", "second", "x".repeat(300)]);
   });
 
-  test("answers a ping, closes when asked to, once", () => {
+  test("answers a ping and a close, once", () => {
     const { wire, isClosed } = socket();
     wire.emit("data", masked(9, Buffer.from("hi")));
     expect(wire.sent[0]).toEqual(Buffer.from([0x8a, 2, 0x68, 0x69]));

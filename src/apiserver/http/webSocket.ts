@@ -1,22 +1,22 @@
-/** As much of RFC 6455 as remote commands need: the handshake, frames in both directions, pings and the end. */
+/** The subset of RFC 6455 that remote commands need: handshake, frames in both directions, ping and close. */
 import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
 import type { Duplex } from "node:stream";
 
 const acceptGuid = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-/** A frame that is longer than this is no keyboard. */
+/** A client that sends a longer frame is disconnected. */
 const payloadBytesMax = 4 << 20;
 
 const opcodes = { continuation: 0, text: 1, binary: 2, close: 8, ping: 9, pong: 10 } as const;
 
 export interface WebSocketHandlers {
-  /** A whole message. */
+  /** A complete message. */
   message(payload: Buffer): void;
-  /** Nothing comes any more: the other side has closed, or the connection broke. */
+  /** The client has closed the connection, or it failed. */
   closed(): void;
 }
 
-/** The bytes with which a server agrees to the upgrade. */
+/** The response with which a server accepts the upgrade. */
 export function webSocketAnswer(key: string, protocol: string): string {
   const accept = createHash("sha1").update(`${key}${acceptGuid}`).digest("base64");
   const lines = [
@@ -29,7 +29,7 @@ export function webSocketAnswer(key: string, protocol: string): string {
   return `${lines.join("\r\n")}\r\n\r\n`;
 }
 
-/** The server's end of a connection that has agreed. */
+/** The server side of an upgraded connection. */
 export class WebSocket {
   private readonly socket: Duplex;
   private readonly handlers: WebSocketHandlers;
@@ -51,7 +51,7 @@ export class WebSocket {
     if (!this.isClosed) this.socket.write(frame(opcodes.binary, payload));
   }
 
-  /** Says goodbye and closes. */
+  /** Sends a close frame and closes the connection. */
   close(code = 1000, reason = ""): void {
     if (this.isClosed) return;
     const payload = Buffer.alloc(2 + Buffer.byteLength(reason));
@@ -73,7 +73,7 @@ export class WebSocket {
       const parsed = parseFrame(this.pending);
       if (parsed === undefined) return;
       if (parsed === "bad") {
-        this.close(1002, "the frame is not understood");
+        this.close(1002, "invalid frame");
         return;
       }
       this.pending = this.pending.subarray(parsed.length);
@@ -104,11 +104,11 @@ interface Frame {
   readonly opcode: number;
   readonly payload: Buffer;
   readonly isFinal: boolean;
-  /** Of the whole frame. */
+  /** Length of the frame with its header. */
   readonly length: number;
 }
 
-/** Undefined while the frame is not whole. What a client sends is masked, always. */
+/** Undefined while the frame is incomplete. Frames of clients are always masked. */
 export function parseFrame(bytes: Buffer): Frame | "bad" | undefined {
   if (bytes.length < 2) return undefined;
   const first = bytes[0] as number;

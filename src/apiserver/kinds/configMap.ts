@@ -5,7 +5,7 @@ import { base64Bytes, utf8Bytes } from "./checks/contentSize.ts";
 import { checkConfigKey } from "./checks/nameChecks.ts";
 import { strategyOfKind } from "./kindStrategy.ts";
 
-/** 1 MiB over all values: more belongs into a volume. */
+/** 1 MiB over all values, as upstream. */
 export const contentBytesMax = 1024 * 1024;
 
 export const configMapStrategy = strategyOfKind<ConfigMap>({

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { create, type Draft, nowText, update, updateStatus, world } from "../../../test/fixtures/kindWrites.ts";
+import { createSigningRequest } from "../../../testing/apiserver/createSigningRequest.ts";
 import { builtinResources } from "../resources.ts";
 import { strategyFor } from "./strategies.ts";
 
@@ -248,7 +249,7 @@ test.each<[string, Draft, object]>([
     "certificates.k8s.io/certificatesigningrequests",
     named({
       spec: {
-        request: Buffer.from("-----BEGIN CERTIFICATE REQUEST-----").toString("base64"),
+        request: createSigningRequest({ commonName: "u" }).request,
         signerName: "example.com/s",
         usages: ["client auth"],
         username: "someone-else",

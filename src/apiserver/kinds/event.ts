@@ -15,7 +15,7 @@ const coreStrategy = strategyOfKind<CoreEvent>({
   validate: (event) => eventErrors(event),
   validateUpdate(next, old) {
     const errors = eventErrors(next);
-    // An event of the new kind has a time of its own, and from then on only its series moves.
+    // In an events.k8s.io/v1 event, eventTime is set, and only the series may change.
     if (old.eventTime) {
       for (const field of ["involvedObject", "reason", "eventTime", "action", "type"] as const) {
         checkImmutable(next[field], old[field], field, errors);
@@ -77,7 +77,7 @@ function eventErrors(event: CoreEvent): FieldError[] {
   return errors;
 }
 
-/** An event with a time of its own says nothing in the older fields, and a series has at least two of it. */
+/** With eventTime set the deprecated fields must be empty, and a series has a count of at least two. */
 function checkSeries(event: CoreEvent, errors: FieldError[]): void {
   const { series } = event;
   if (series !== undefined) {

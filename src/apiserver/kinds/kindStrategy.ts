@@ -1,7 +1,7 @@
 import type { FieldError } from "../../model/objects/fieldError.ts";
 import type { Strategy, WriteContext } from "../strategy.ts";
 
-/** A strategy written against the type of its kind rather than against any object. */
+/** A strategy with the type of its kind instead of KubeObject. */
 export interface KindStrategy<T>
   extends Pick<
     Strategy,
@@ -30,8 +30,8 @@ export interface KindStrategy<T>
 }
 
 /**
- * The one place where a kind's type meets the general one. The verbs look strategies up by resource, so an object of
- * another kind never reaches them; decoding has already made the object the type says it is.
+ * The one cast from a kind's type to the general one. The verbs look up strategies by resource, so an object of another
+ * kind never reaches them; decoding has ensured that the object has the type.
  */
 export function strategyOfKind<T>(strategy: KindStrategy<T>): Strategy {
   return strategy as Strategy;

@@ -13,7 +13,7 @@ export const leaseStrategy = strategyOfKind<Lease>({
   validateUpdate: (next) => leaseErrors(next),
 });
 
-/** Coordinated leader election is behind a gate that is off: its fields are dropped. */
+/** Coordinated leader election is behind a feature gate that is off: its fields are dropped. */
 function dropElection({ spec }: Lease): void {
   delete spec?.strategy;
   delete spec?.preferredHolder;

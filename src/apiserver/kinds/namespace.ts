@@ -14,7 +14,7 @@ export const namespaceStrategy = strategyOfKind<Namespace>({
   returnsDeleted: true,
   setDefaults(namespace) {
     const { metadata } = namespace;
-    // A name that is still to be generated gets its label at create.
+    // A generated name is set at create, and its label with it.
     if (metadata.name) metadata.labels = { ...metadata.labels, [nameLabel]: metadata.name };
     namespace.status ??= {};
     namespace.status.phase ||= "Active";
@@ -28,7 +28,7 @@ export const namespaceStrategy = strategyOfKind<Namespace>({
     namespace.spec.finalizers = finalizers.includes(contentFinalizer) ? finalizers : [...finalizers, contentFinalizer];
   },
   prepareForUpdate(next, old) {
-    // Finalizers of the content go through /finalize alone.
+    // spec.finalizers are written through /finalize only.
     next.spec ??= {};
     if (old.spec?.finalizers === undefined) delete next.spec.finalizers;
     else next.spec.finalizers = old.spec.finalizers;
@@ -56,7 +56,7 @@ export const namespaceStrategy = strategyOfKind<Namespace>({
   selectFields: (namespace) => [namespace.status?.phase ?? ""],
 });
 
-/** For /finalize: only the list of finalizers may differ; the caller has restored the rest. */
+/** For /finalize: only the finalizers may differ; the caller has restored the rest. */
 export function finalizerErrors(namespace: Namespace): FieldError[] {
   const errors: FieldError[] = [];
   for (const name of namespace.spec?.finalizers ?? []) {

@@ -15,7 +15,7 @@ export const nodeStrategy = strategyOfKind<Node>({
   setDefaults(node) {
     const { status, spec } = node;
     if (status?.capacity !== undefined) status.allocatable ??= { ...status.capacity };
-    // The single range is the older field and is kept equal to the first of the list.
+    // podCIDR is the older field and equals the first of podCIDRs.
     if (spec?.podCIDR && spec.podCIDRs?.[0] !== spec.podCIDR) spec.podCIDRs = [spec.podCIDR];
     else if (spec?.podCIDRs?.[0] !== undefined && !spec.podCIDR) spec.podCIDR = spec.podCIDRs[0];
   },

@@ -3,7 +3,7 @@ import { type FieldError, forbidden } from "../../model/objects/fieldError.ts";
 import { checkImmutable, checkOneOf } from "./checks/fieldChecks.ts";
 import { strategyOfKind } from "./kindStrategy.ts";
 
-/** Above this only the system's own classes live. */
+/** Higher values are reserved for system classes. */
 const userPriorityMax = 1_000_000_000;
 const systemClasses = new Map([
   ["system-cluster-critical", 2_000_000_000],

@@ -29,7 +29,7 @@ export const secretStrategy = strategyOfKind<Secret>({
   selectFields: (secret) => [secret.type ?? ""],
 });
 
-/** `stringData` is a way to write, not to read: it ends in `data`. */
+/** `stringData` is write-only: it is merged into `data`. */
 function foldText(secret: Secret): void {
   const text = secret.stringData;
   if (text === undefined) return;
@@ -91,7 +91,7 @@ function checkJson(data: Record<string, string>, key: string, errors: FieldError
     const parsed: unknown = JSON.parse(Buffer.from(value, "base64").toString("utf8"));
     if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed)) throw new SyntaxError("not an object");
   } catch (error) {
-    // The value is a secret: it does not go into the message.
+    // The value is secret, so it is not in the message.
     const detail = error instanceof SyntaxError ? error.message : String(error);
     errors.push(invalid(`data[${key}]`, "<secret contents redacted>", detail));
   }

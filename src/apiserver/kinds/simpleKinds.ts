@@ -1,4 +1,4 @@
-/** Kinds with next to nothing of their own. */
+/** Kinds with few rules of their own. */
 
 import type { ControllerRevision, PodTemplate, ServiceAccount } from "../../model/kubernetes.generated.ts";
 import type { FieldError } from "../../model/objects/fieldError.ts";

@@ -1,15 +1,15 @@
 /**
- * Some kinds are served in versions that look different from the stored one. Their rules are written once, for the
- * stored shape; an object that arrives in another shape is carried over, judged, and carried back.
+ * Some kinds are served in versions whose form differs from the stored one. Their strategy is written once, for the
+ * stored form; an object in another version is converted, checked, and converted back.
  */
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Conversion } from "../builtinResource.ts";
 import type { Strategy } from "../strategy.ts";
 
-/** `conversions` by apiVersion; objects of any other apiVersion are taken to be in the stored shape. */
+/** `conversions` by apiVersion; objects of any other apiVersion are in the stored form. */
 export function inStoredShape(strategy: Strategy, conversions: Readonly<Record<string, Conversion>>): Strategy {
   const stored = (object: KubeObject): KubeObject => conversions[object.apiVersion]?.toStorage(object) ?? object;
-  /** Runs a change on the stored shape and writes the outcome back into the object that the caller holds. */
+  /** Runs a change on the stored form and writes the result back into the caller's object. */
   const changing = (object: KubeObject, change: (object: KubeObject) => void): void => {
     const conversion = conversions[object.apiVersion];
     if (conversion === undefined) {

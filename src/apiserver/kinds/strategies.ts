@@ -1,4 +1,4 @@
-/** Which kind has which strategy. Kinds that are not listed have nothing special about them. */
+/** The strategy of each kind. Kinds that are not listed have the plain one. */
 import type { Strategy } from "../strategy.ts";
 import {
   mutatingPolicyBindingStrategy,

@@ -1,20 +1,20 @@
 /**
- * RFC 6902: a list of operations, all or none. Upstream's library has habits that clients rely on: negative indexes
- * count from the end, and a `test` for null passes where nothing is.
+ * RFC 6902: a list of operations, all or none. As in upstream's library, which clients rely on, negative indexes count
+ * from the end, and a `test` for null passes where the path does not exist.
  */
 import { equalJson, isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
 import { badRequest, failure, tooLarge } from "../../model/objects/status.ts";
 
 const operationsMax = 10_000;
-/** All that `copy` may add in one patch: a few copies of copies would otherwise fill the memory. */
+/** The most that `copy` may add in one patch: repeated copies could otherwise exhaust the memory. */
 const copiedBytesMax = 3 * 1024 * 1024;
-/** Deeper results are refused, because everything behind walks objects recursively. */
+/** Deeper results are rejected, because later code walks objects recursively. */
 const depthMax = 1000;
 
 type Container = Json[] | JsonObject;
 
-/** Something in the patch does not fit the object. */
-class Misfit extends Error {}
+/** The patch does not apply to the object. */
+class PatchMismatch extends Error {}
 
 /**
  * Applies a patch to an object without changing it; refuses with 400 (malformed), 413 (too large), 422 (does not
@@ -39,19 +39,19 @@ export function jsonPatch(target: JsonObject, patch: Json): JsonObject {
     for (const operation of patch) draft.apply(operation as JsonObject);
     return draft.finish();
   } catch (error) {
-    if (error instanceof Misfit) throw doesNotApply();
+    if (error instanceof PatchMismatch) throw doesNotApply();
     throw error;
   }
 }
 
-/** Upstream answers with one sentence whatever the reason. */
+/** Upstream has one message for all reasons. */
 function doesNotApply() {
   return failure(422, "Invalid", "the server rejected our request due to an error in our request", {});
 }
 
 /**
- * The object while operations run over it. Containers are copied the first time they are written to and remembered as
- * ours, so that thousands of operations on one list copy it once, and the input never changes.
+ * The object while operations are applied. Containers are copied on first write and recorded as owned, so that
+ * thousands of operations on one list copy it once, and the input never changes.
  */
 class Draft {
   #root: Json;
@@ -79,26 +79,26 @@ class Draft {
         return;
       case "copy": {
         const value = this.#read(pointerOf(operation, "from"));
-        if (value === undefined) throw new Misfit("nothing to copy");
+        if (value === undefined) throw new PatchMismatch("nothing to copy");
         this.#add(path, this.#copy(value));
         return;
       }
       case "move": {
         const from = pointerOf(operation, "from");
         if (path.length > from.length && from.every((segment, i) => segment === path[i])) {
-          throw new Misfit("a value cannot move into itself");
+          throw new PatchMismatch("a value cannot move into itself");
         }
         this.#add(path, this.#remove(from));
         return;
       }
       default:
-        throw new Misfit("unknown operation");
+        throw new PatchMismatch("unknown operation");
     }
   }
 
   finish(): JsonObject {
     refuseDepth(this.#root, 0);
-    if (!isObject(this.#root)) throw new Misfit("the result is not an object");
+    if (!isObject(this.#root)) throw new PatchMismatch("the result is not an object");
     return this.#root;
   }
 
@@ -108,13 +108,13 @@ class Draft {
     return value;
   }
 
-  /** The container that holds the last segment, ready to be written to. */
+  /** The container of the last segment, writable. */
   #parent(path: readonly string[]): Container {
     let container = this.#own(this.#root);
     this.#root = container;
     for (const segment of path.slice(0, -1)) {
       const child = childOf(container, segment);
-      if (child === undefined) throw new Misfit("the parent does not exist");
+      if (child === undefined) throw new PatchMismatch("the parent does not exist");
       const owned = this.#own(child);
       if (owned !== child) {
         if (Array.isArray(container)) container[indexOf(segment, container.length)] = owned;
@@ -126,7 +126,7 @@ class Draft {
   }
 
   #own(value: Json): Container {
-    if (typeof value !== "object" || value === null) throw new Misfit("the parent holds nothing");
+    if (typeof value !== "object" || value === null) throw new PatchMismatch("the parent holds nothing");
     if (this.#ours.has(value)) return value;
     const copy: Container = Array.isArray(value) ? value.slice() : { ...value };
     this.#ours.add(copy);
@@ -142,16 +142,16 @@ class Draft {
     const parent = this.#parent(path);
     if (!Array.isArray(parent)) parent[last] = value;
     else if (last === "-") parent.push(value);
-    // One more place than there are items: -1 is the end here.
+    // An insertion has one more index than there are items: -1 is the end here.
     else parent.splice(indexOf(last, parent.length + 1), 0, value);
   }
 
   #remove(path: readonly string[]): Json {
     const last = path.at(-1);
-    if (last === undefined) throw new Misfit("the whole document cannot be removed");
+    if (last === undefined) throw new PatchMismatch("the whole document cannot be removed");
     const parent = this.#parent(path);
     const old = childOf(parent, last);
-    if (old === undefined) throw new Misfit("nothing to remove");
+    if (old === undefined) throw new PatchMismatch("nothing to remove");
     if (Array.isArray(parent)) parent.splice(indexOf(last, parent.length), 1);
     else delete parent[last];
     return old;
@@ -165,24 +165,25 @@ class Draft {
     }
     const parent = this.#parent(path);
     if (!Array.isArray(parent)) {
-      // A member that is not there is set all the same, against the RFC: so does upstream's library, and
-      // `kubectl rollout undo` replaces annotations without looking.
+      // `replace` of a missing member sets it, against the RFC: so does upstream's library, and `kubectl rollout undo`
+      // relies on it for annotations.
       parent[last] = value;
       return;
     }
-    if (childOf(parent, last) === undefined) throw new Misfit("nothing to replace");
+    if (childOf(parent, last) === undefined) throw new PatchMismatch("nothing to replace");
     parent[indexOf(last, parent.length)] = value;
   }
 
   #test(path: readonly string[], expected: Json): void {
-    // A path that leads nowhere equals null, but only its last step may be missing.
-    if (path.length > 0 && this.#read(path.slice(0, -1)) === undefined) throw new Misfit("the parent does not exist");
-    if (!equalJson(this.#read(path) ?? null, expected)) throw new Misfit("test failed");
+    // A missing path equals null, but only its last segment may be missing.
+    if (path.length > 0 && this.#read(path.slice(0, -1)) === undefined)
+      throw new PatchMismatch("the parent does not exist");
+    if (!equalJson(this.#read(path) ?? null, expected)) throw new PatchMismatch("test failed");
   }
 
-  /** A deep copy: a shared value would change in two places when a later operation writes to one. */
+  /** A deep copy: a shared value would change twice when a later operation writes to one of them. */
   #copy(value: Json, depth = 0): Json {
-    if (depth > depthMax) throw new Misfit("nested too deep");
+    if (depth > depthMax) throw new PatchMismatch("nested too deep");
     this.#copiedBytes += typeof value === "string" ? value.length + 2 : 4;
     if (this.#copiedBytes > copiedBytesMax) {
       throw tooLarge(
@@ -202,21 +203,21 @@ class Draft {
 
 function pointerOf(operation: JsonObject, field: "path" | "from"): string[] {
   const text = Object.hasOwn(operation, field) ? operation[field] : undefined;
-  if (typeof text !== "string") throw new Misfit(`${field} is missing`);
+  if (typeof text !== "string") throw new PatchMismatch(`${field} is missing`);
   if (text === "") return [];
-  if (!text.startsWith("/")) throw new Misfit(`${field} must start with a slash`);
+  if (!text.startsWith("/")) throw new PatchMismatch(`${field} must start with a slash`);
   const segments = text.slice(1).split("/");
-  if (segments.length > depthMax) throw new Misfit("nested too deep");
+  if (segments.length > depthMax) throw new PatchMismatch("nested too deep");
   return segments.map((segment) => {
     const key = segment.includes("~") ? segment.replaceAll("~1", "/").replaceAll("~0", "~") : segment;
-    if (key === "__proto__") throw new Misfit("no object has such a key");
+    if (key === "__proto__") throw new PatchMismatch("no object has such a key");
     return key;
   });
 }
 
 function givenValue(operation: JsonObject): Json {
   const value = Object.hasOwn(operation, "value") ? operation["value"] : undefined;
-  if (value === undefined) throw new Misfit("value is missing");
+  if (value === undefined) throw new PatchMismatch("value is missing");
   return value;
 }
 
@@ -228,17 +229,17 @@ function childOf(container: Json | undefined, segment: string): Json | undefined
 
 const indexShape = /^[+-]?[0-9]{1,9}$/;
 
-/** A place among `count`; negative ones count from the end. */
+/** An index below `count`; negative ones count from the end. */
 function indexOf(segment: string, count: number): number {
-  if (!indexShape.test(segment)) throw new Misfit("not an index");
+  if (!indexShape.test(segment)) throw new PatchMismatch("not an index");
   const index = Number(segment);
-  if (index >= count || index < -count) throw new Misfit("index out of range");
+  if (index >= count || index < -count) throw new PatchMismatch("index out of range");
   return index < 0 ? index + count : index;
 }
 
 function refuseDepth(value: Json, depth: number): void {
   if (typeof value !== "object" || value === null) return;
-  if (depth > depthMax) throw new Misfit("nested too deep");
+  if (depth > depthMax) throw new PatchMismatch("nested too deep");
   if (Array.isArray(value)) for (const item of value) refuseDepth(item, depth + 1);
   else for (const key of Object.keys(value)) refuseDepth(value[key] ?? null, depth + 1);
 }

@@ -1,6 +1,6 @@
 /**
- * The words of a strategic merge patch (`$patch`, `$retainKeys`, `$setElementOrder/x`, `$deleteFromPrimitiveList/x`),
- * and how a value of a patch looks once they have done their work.
+ * The directives of a strategic merge patch (`$patch`, `$retainKeys`, `$setElementOrder/x`,
+ * `$deleteFromPrimitiveList/x`), and the removal of directives from new values.
  */
 import { isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
 import { badRequest } from "../../model/objects/status.ts";
@@ -12,9 +12,8 @@ export const orderPrefix = "$setElementOrder/";
 export const removePrefix = "$deleteFromPrimitiveList/";
 
 /**
- * A value that enters the object for the first time: nulls and directives in it have done their work. Raw JSON is left
- * alone, for there `$patch` may be data (the revisions of a StatefulSet hold one). Undefined when it asks to be
- * deleted.
+ * A value that is new in the object, without nulls and directives. Raw JSON is unchanged, because `$patch` may be data
+ * there (the revisions of a StatefulSet have one). Undefined when the value has the directive `delete`.
  */
 export function clean(value: Json, schema: SchemaNode | undefined): Json | undefined {
   if (schema?.kind === "any") return value;
@@ -36,7 +35,7 @@ export function clean(value: Json, schema: SchemaNode | undefined): Json | undef
   return cleanMap(value, schema);
 }
 
-/** The same for a map that replaces another whatever it says about itself. */
+/** The same for a map that replaces another, whatever its directive. */
 export function cleanMap(value: JsonObject, schema: SchemaNode | undefined): JsonObject {
   const result: JsonObject = {};
   for (const [key, child] of Object.entries(value)) {

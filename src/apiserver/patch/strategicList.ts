@@ -1,6 +1,6 @@
 /**
  * Lists in a strategic merge patch: items are matched by their merge key (or by value, for primitives), and the result
- * is put into an order that honours both what the patch asked for and where the server's own items stood.
+ * is ordered by the patch and by the server's list.
  */
 import { isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
 import { badRequest, failure } from "../../model/objects/status.ts";
@@ -12,10 +12,10 @@ type MergeItem = (server: JsonObject, patch: JsonObject, schema: SchemaNode) => 
 export function mergeList(input: {
   server: Json[];
   patch: Json[];
-  /** What `$setElementOrder` said, if it did. */
+  /** The list of `$setElementOrder`, if given. */
   order: Json[] | undefined;
   schema: ListNode;
-  /** How two items with the same key become one. */
+  /** Merges two items with the same key. */
   mergeItem: MergeItem;
 }): Json[] {
   const { server, patch, order, schema, mergeItem } = input;
@@ -23,7 +23,7 @@ export function mergeList(input: {
   if (kind === undefined) return [];
   if (kind === "primitive") {
     if (order !== undefined) checkOrder(patch, order, "");
-    // A patch that only orders leaves repeated values alone.
+    // A patch that only orders keeps repeated values.
     const merged = patch.length === 0 ? server.slice() : [...new Set([...server, ...patch])];
     return arrange(merged, order ?? patch, server, identityOf);
   }
@@ -37,11 +37,11 @@ export function mergeList(input: {
   const keyOf = (item: Json): string | undefined =>
     isObject(item) && Object.hasOwn(item, mergeKey) ? identityOf(item[mergeKey] ?? null) : undefined;
   if (order === undefined) return arrange(merged, items, kept, keyOf);
-  // With an explicit order, upstream lets new items take the places of removed ones before it compares places.
+  // With an explicit order, upstream lets new items take the indexes of removed ones before it compares indexes.
   return arrange(merged, order, kept.concat(merged.slice(kept.length, server.length)), keyOf);
 }
 
-/** Removes what `$patch` items ask to remove; the rest of the patch are plain items. */
+/** Removes the items that `$patch` directives delete; the other items of the patch remain. */
 function takeDirectives(server: JsonObject[], patch: JsonObject[], mergeKey: string) {
   const items: JsonObject[] = [];
   const gone = new Set<string>();
@@ -60,8 +60,8 @@ function takeDirectives(server: JsonObject[], patch: JsonObject[], mergeKey: str
 }
 
 /**
- * Merges each item into the first that has its key, or appends it. Keys need not be unique on the server (port 53 for
- * TCP and for UDP): then the first one takes the patch, as it does upstream.
+ * Merges each item into the first one with its key, or appends it. Keys need not be unique on the server (port 53 for
+ * TCP and for UDP): then the first one is patched, as upstream.
  */
 function mergeItems(server: JsonObject[], items: JsonObject[], schema: ListNode, mergeItem: MergeItem): JsonObject[] {
   const mergeKey = schema.patchMergeKey;
@@ -89,9 +89,9 @@ function mergeItems(server: JsonObject[], items: JsonObject[], schema: ListNode,
 }
 
 /**
- * Items that `wanted` lists stand in its order; the server's own keep theirs. Where both meet, an item of the server
- * goes before the next wanted one if it stood before it on the server. So an item new to the server, sent without an
- * order, comes out first; that is what upstream does too.
+ * Items of `wanted` are in its order; the server's own keep theirs. Where both meet, an item of the server precedes the
+ * next wanted one if it preceded it on the server. So a new item without an explicit order becomes the first, as
+ * upstream.
  */
 function arrange(merged: Json[], wanted: Json[], server: Json[], keyOf: (item: Json) => string | undefined): Json[] {
   const wantedAt = places(wanted, keyOf);

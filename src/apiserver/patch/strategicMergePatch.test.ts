@@ -540,7 +540,7 @@ describe("mistakes are answered with 400", () => {
       expect.objectContaining({ status: expect.objectContaining({ code: 422 }) }),
     );
   });
-  test("a patch that is no object: 400", () => {
+  test("a patch that is not an object: 400", () => {
     expect(() => patchOf({}, [])).toThrow("invalid JSON document");
   });
   test("a prototype cannot be reached", () => {

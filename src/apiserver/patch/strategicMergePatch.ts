@@ -1,8 +1,7 @@
 /**
- * The patch that kubectl sends for built-in kinds: like a merge patch, but lists whose items have names are merged item
- * by item, and words that start with `$` say what plain data cannot: remove this item, keep this order, drop other
- * keys. The schema knows which lists merge and by which key. The input never changes; untouched parts are shared with
- * it.
+ * The patch that kubectl sends for built-in kinds: a merge patch in which lists with a merge key are merged item by
+ * item, and keys that start with `$` are directives: delete an item, set an order, retain keys. The schema states which
+ * lists merge and by which key. The input never changes; unchanged subtrees are shared with it.
  */
 import { isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
 import { badRequest } from "../../model/objects/status.ts";
@@ -43,7 +42,7 @@ function mergeMap(original: JsonObject, patch: JsonObject, schema: SchemaNode | 
   return result;
 }
 
-/** All that a patch says about one field: its value, the order of its items, and primitives to remove. */
+/** The change of one field: its value, the order of its items, and primitives to delete. */
 type Change = { value?: Json; order?: Json[]; remove?: Json[] };
 
 function changesOf(patch: JsonObject): Map<string, Change> {
@@ -73,7 +72,7 @@ function changesOf(patch: JsonObject): Map<string, Change> {
   return changes;
 }
 
-/** The field after the change, or undefined when it goes. */
+/** The field after the change, or undefined when it is removed. */
 function applyChange(before: Json | undefined, change: Change, schema: SchemaNode | undefined): Json | undefined {
   const { value, order, remove } = change;
   let after: Json | undefined = before;

@@ -1,11 +1,10 @@
 /**
- * The one base64 text for the bytes that this text denotes. Line breaks inside are accepted, as in PEM data pasted
- * into YAML; bits that belong to no byte are cleared. Answers the offset of the first wrong character instead when
- * there is one.
+ * The canonical base64 text of the bytes that this text encodes. Line breaks are accepted, as in PEM data pasted into
+ * YAML; unused bits are cleared. Returns the offset of the first invalid character instead when there is one.
  */
 export function canonicalBase64(text: string): string | number {
   if (shape.test(text)) {
-    // Only padded text can carry loose bits.
+    // Only padded text can have unused bits.
     return text.endsWith("=") ? Buffer.from(text, "base64").toString("base64") : text;
   }
   const bare = text.replace(/[\r\n]/g, "");
@@ -17,7 +16,7 @@ const shape = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
 
 function firstWrong(text: string): number {
   const wrong = /[^A-Za-z0-9+/\r\n]/.exec(text);
-  // Characters that are all fine, but too few of them: the fault is at the end.
+  // All characters are valid, but one is missing: the error is at the end.
   if (wrong === null || wrong.index === undefined) return text.length;
   return wrong.index;
 }

@@ -2,9 +2,9 @@ import { type BundleDefinition, type FieldExtras, schemaBundle } from "./schemaB
 import type { ListNode, MapNode, ScalarNode, SchemaNode, StructField, StructNode } from "./schemaNode.ts";
 
 /**
- * Turns the generated bundle into schema nodes. Each definition becomes one node, made when first asked for, and its
- * fields are resolved when first looked at: that is how a type may contain itself (JSONSchemaProps), and why a server
- * that serves pods never pays for flex volumes.
+ * Resolves the generated bundle into schema nodes. Each definition becomes one node on first use, and its fields are
+ * resolved on first access: so a type may contain itself (JSONSchemaProps), and a server that serves pods never
+ * resolves flex volumes.
  */
 export function schemaFor(definition: string): StructNode {
   const node = definitionNode(definition);
@@ -49,7 +49,7 @@ class DefinitionNode implements StructNode {
   }
 }
 
-/** A type in one particular place, where a field's own rule overrides the rule of the type. */
+/** A type at a field whose own merge rule overrides that of the type. */
 class PlacedNode implements StructNode {
   readonly kind = "struct";
   readonly name: string;
@@ -120,7 +120,7 @@ function resolveType(place: string, type: string, extras: FieldExtras): SchemaNo
   return scalar;
 }
 
-/** Raw JSON has one owner: nothing is known about what is inside. */
+/** Raw JSON has one owner: its content has no schema. */
 const anyNode: SchemaNode = { kind: "any", atomic: true };
 
 const scalarTypes: readonly ScalarNode["type"][] = [

@@ -2,8 +2,8 @@ import { isObject } from "../../model/objects/json.ts";
 import { type OpenApiSchema, objectMetaDefinition, reference } from "./openApiSchemas.ts";
 
 /**
- * The schema of a custom resource as it is published: the author's own, with what every object has (apiVersion, kind,
- * metadata) filled in, because the author need not write it.
+ * The schema of a custom resource as it is published: that of the definition, with apiVersion, kind and metadata added,
+ * which the definition need not have.
  */
 export function publishedSchema(schema: unknown): OpenApiSchema {
   return withObjectFields(isObject(schema) ? publish(schema) : { type: "object" });
@@ -36,7 +36,7 @@ function withObjectFields(schema: OpenApiSchema): OpenApiSchema {
   };
 }
 
-/** Walks the places where schemas stand; values such as `default` and `enum` are data and stay as they are. */
+/** Walks nested schemas; values such as `default` and `enum` are data and stay unchanged. */
 function publish(schema: OpenApiSchema): OpenApiSchema {
   const out: OpenApiSchema = {};
   for (const [key, value] of Object.entries(schema)) {

@@ -124,7 +124,7 @@ describe("zero values", () => {
     });
   });
 
-  test("pointers tell zero from absent", () => {
+  test("pointer fields distinguish zero from absent", () => {
     const spec = { containers: [], terminationGracePeriodSeconds: 0, enableServiceLinks: false, securityContext: {} };
     expect(decodePod({ spec }).object["spec"]).toEqual(spec);
     expect(decodeAs("io.k8s.api.apps.v1.ReplicaSetSpec", { replicas: 0 })).toMatchObject({ replicas: 0 });
@@ -187,7 +187,7 @@ describe("unknown fields", () => {
     );
   });
 
-  test("Warn drops them and says so", () => {
+  test("Warn drops them with a warning", () => {
     const { object, warnings } = decodePod(odd, "Warn");
     expect(warnings).toEqual(paths.map((path) => `unknown field "${path}"`));
     expect(object["spec"]).toEqual({

@@ -9,9 +9,9 @@ import { decodeScalar, ScalarError } from "./decodeScalar.ts";
 import type { SchemaNode, StructNode } from "./schemaNode.ts";
 
 /**
- * Reads untrusted JSON as a typed server would: what does not fit the schema is refused, what the schema does not know
- * is dropped and reported, and every value comes out in the one form in which a Go program would write it back. The
- * result shares nothing with the input, so it may be changed in place.
+ * Decodes untrusted JSON as Go does: a value that does not fit the schema is rejected, an unknown field is dropped and
+ * reported, and every value gets the form in which Go would encode it. The result shares nothing with the input, so it
+ * may be changed in place.
  */
 export function decodeObject<T = KubeObject>(node: StructNode, value: unknown, options: DecodeOptions): Decoded<T> {
   const { fieldValidation, duplicateFields = [] } = options;
@@ -20,9 +20,9 @@ export function decodeObject<T = KubeObject>(node: StructNode, value: unknown, o
     if (fieldValidation === "Ignore" || (unknownFields.length === 0 && duplicateFields.length === 0)) {
       return { object: object as T, warnings: [] };
     }
-    const complaints = strictComplaints(unknownFields, duplicateFields, options.positions);
-    if (fieldValidation === "Warn") return { object: object as T, warnings: complaints };
-    throw cannotHandle(options, strictMessage(complaints));
+    const errors = strictErrors(unknownFields, duplicateFields, options.positions);
+    if (fieldValidation === "Warn") return { object: object as T, warnings: errors };
+    throw cannotHandle(options, strictMessage(errors));
   } catch (error) {
     if (error instanceof DecodeError) throw cannotHandle(options, error.message);
     throw error;
@@ -32,13 +32,13 @@ export function decodeObject<T = KubeObject>(node: StructNode, value: unknown, o
 export type FieldValidation = "Ignore" | "Warn" | "Strict";
 
 export interface DecodeOptions {
-  /** For messages: the kind and apiVersion that the caller sent. */
+  /** For messages: the kind and apiVersion of the body. */
   readonly kindName: string;
   readonly apiVersion: string;
   readonly fieldValidation: FieldValidation;
-  /** Paths that stood twice in the text; only the parser of the text can know. */
+  /** Paths of duplicate keys, which only the parser of the text can find. */
   readonly duplicateFields?: readonly string[];
-  /** Places of keys in the text, for complaints in its order. */
+  /** Positions of keys in the text, to report errors in its order. */
   readonly positions?: ReadonlyMap<string, number> | undefined;
 }
 
@@ -56,7 +56,7 @@ export class DecodeError extends Error {
   }
 }
 
-/** The same without a verdict on unknown fields, for callers that word their own (patches answer 422). */
+/** The same without a decision on unknown fields, for callers with another error (patches answer 422). */
 export function decodeFields(
   node: SchemaNode,
   value: unknown,
@@ -67,7 +67,8 @@ export function decodeFields(
     const object = decodeValue(planFor(node), value, walk, 0);
     return { object, unknownFields: walk.unknown ?? [] };
   } catch (error) {
-    // Only raw JSON and schemas of schemas can nest without bound; a stack is as good a measure as a counter.
+    // Only raw JSON and schemas of schemas can nest without bound; a stack overflow is caught instead of counting
+    // levels.
     if (error instanceof RangeError) throw new DecodeError("exceeded max depth");
     if (error instanceof QuantityError || error instanceof TimeError) throw new DecodeError(error.message);
     if (error instanceof ScalarError) throw new DecodeError(error.message);
@@ -75,34 +76,34 @@ export function decodeFields(
   }
 }
 
-/** What a Go program writes for a value that was never set: the status of a new ReplicaSet is `{ replicas: 0 }`. */
+/** What Go encodes for a value that was never set: the status of a new ReplicaSet is `{ replicas: 0 }`. */
 export function zeroValue(node: SchemaNode): Json {
   return zeroOf(planFor(node));
 }
 
-/** The list of complaints that `Strict` refuses and `Warn` prints, in the order of the text where it is known. */
-export function strictComplaints(
+/** The errors that `Strict` rejects with and `Warn` prints, in the order of the text where it is known. */
+export function strictErrors(
   unknownFields: readonly string[],
   duplicateFields: readonly string[],
   positions?: ReadonlyMap<string, number>,
 ): string[] {
-  const complaints = [
+  const errors = [
     ...duplicateFields.map((path) => ({ text: `duplicate field ${JSON.stringify(path)}`, key: duplicateAt(path) })),
     ...unknownFields.map((path) => ({ text: `unknown field ${JSON.stringify(path)}`, key: path })),
   ];
   if (positions !== undefined) {
     const last = Number.MAX_SAFE_INTEGER;
-    complaints.sort((a, b) => (positions.get(a.key) ?? last) - (positions.get(b.key) ?? last));
+    errors.sort((a, b) => (positions.get(a.key) ?? last) - (positions.get(b.key) ?? last));
   }
-  return complaints.slice(0, complaintsMax).map(({ text }) => text);
+  return errors.slice(0, strictErrorsMax).map(({ text }) => text);
 }
 
-export function strictMessage(complaints: readonly string[]): string {
-  return `strict decoding error: ${complaints.join(", ")}`;
+export function strictMessage(errors: readonly string[]): string {
+  return `strict decoding error: ${errors.join(", ")}`;
 }
 
-/** A hostile body could name a million unknown fields; no more than these are reported. */
-const complaintsMax = 100;
+/** A hostile body could have a million unknown fields; no more than these are reported. */
+const strictErrorsMax = 100;
 
 function cannotHandle({ kindName, apiVersion }: DecodeOptions, why: string): StatusError {
   const version = apiVersion.slice(apiVersion.indexOf("/") + 1);
@@ -111,7 +112,7 @@ function cannotHandle({ kindName, apiVersion }: DecodeOptions, why: string): Sta
 
 interface Walk {
   readonly root: SchemaNode;
-  /** Keys and indexes down to the current place; entries beyond the current depth are stale. */
+  /** Keys and indexes of the current path; entries beyond the current depth are stale. */
   readonly path: (string | number)[];
   readonly unknown: string[] | undefined;
 }
@@ -144,7 +145,7 @@ function decodeStruct(plan: DecodePlan, value: unknown, walk: Walk, depth: numbe
     const field = fields.get(key);
     if (field === undefined) {
       if (plan.preserveUnknown) setKey(out, key, copyJson(item) as Json);
-      else if (walk.unknown !== undefined && walk.unknown.length < complaintsMax) {
+      else if (walk.unknown !== undefined && walk.unknown.length < strictErrorsMax) {
         walk.path[depth] = key;
         walk.unknown.push(pathText(walk.path, depth + 1));
       }
@@ -152,7 +153,7 @@ function decodeStruct(plan: DecodePlan, value: unknown, walk: Walk, depth: numbe
     }
     if (item === null || item === undefined) continue;
     const inner = field.plan;
-    // Strings are most of what there is.
+    // Most values are strings.
     if (inner.op === "string" && typeof item === "string") {
       if (item !== "" || !field.dropsZero) out[key] = item;
       continue;
@@ -223,8 +224,8 @@ function pathText(path: readonly (string | number)[], depth: number): string {
 }
 
 /**
- * Says what Go says: the innermost struct, then the fields from the root, without indexes and map keys. The walk kept
- * only the path, so the structs are looked up again here, where time does not matter.
+ * Go's message: the innermost struct, then the fields from the root, without indexes and map keys. Only the path is
+ * known, so the structs are resolved again here; errors are rare.
  */
 function mismatch(plan: DecodePlan, value: unknown, walk: Walk, depth: number): DecodeError {
   const names: string[] = [];
@@ -248,7 +249,7 @@ function mismatch(plan: DecodePlan, value: unknown, walk: Walk, depth: number): 
 function describe(value: unknown): string {
   if (Array.isArray(value)) return "array";
   if (typeof value === "boolean") return "bool";
-  // A number that meets a number type is out of its range, or has a fraction where none may be.
+  // A number where a number is expected is out of range, or has a fraction.
   return typeof value === "number" ? `number${Number.isSafeInteger(value) ? "" : ` ${value}`}` : typeof value;
 }
 

@@ -4,8 +4,8 @@ import { isWrittenAsNull } from "./nullFields.ts";
 import type { SchemaNode } from "./schemaNode.ts";
 
 /**
- * A schema node with the questions answered that decoding would ask again for every object: which operation, which
- * fields vanish when zero, which appear when absent. One class, so that the engine sees one shape on the hot path.
+ * A schema node compiled for decoding: the operation, the fields that are dropped when zero, and the fields that are
+ * added when absent. One class, so that the JavaScript engine sees one object shape on the hot path.
  */
 export class DecodePlan {
   readonly op: "struct" | "map" | "list" | "any" | ScalarOp;
@@ -22,13 +22,13 @@ export class DecodePlan {
     else this.op = inMap && node.type === "quantity" ? "milliQuantity" : node.type;
   }
 
-  /** Made on first use: types may contain themselves. */
+  /** Created on first use: types may contain themselves. */
   get fields(): ReadonlyMap<string, FieldPlan> {
     if (this.#fields === undefined) this.#resolve();
     return this.#fields ?? noFields;
   }
 
-  /** Fields that a Go program writes even when the input leaves them out. */
+  /** Fields that Go encodes even when the input omits them. */
   get written(): readonly FieldPlan[] {
     if (this.#written === undefined) this.#resolve();
     return this.#written ?? [];
@@ -50,7 +50,7 @@ export class DecodePlan {
     if (this.node.kind === "struct") {
       for (const field of this.node.fields.values()) {
         const plan = planFor(field.schema);
-        // An object is dropped only where it is a map: `{}` in a struct's place is a value of its own.
+        // An empty object is dropped only if it is a map: `{}` for a struct is a value.
         const dropsZero = field.zero === "drop" && field.schema.kind !== "struct" && field.schema.kind !== "any";
         const writesNull = isWrittenAsNull(definition, field.name);
         fields.set(field.name, { name: field.name, plan, dropsZero, writesNull, zero: field.zero });
@@ -67,7 +67,7 @@ export interface FieldPlan {
   readonly name: string;
   readonly plan: DecodePlan;
   readonly dropsZero: boolean;
-  /** Absent and empty are written as null. */
+  /** Absent and empty are encoded as null. */
   readonly writesNull: boolean;
   readonly zero: "drop" | "keep" | "pointer" | "always";
 }
@@ -89,8 +89,7 @@ function makePlan(node: SchemaNode, inMap: boolean): DecodePlan {
 }
 
 /**
- * Whether Go's zero value is worth writing. Times and missing lists would print as null: nullFields.ts has those that
- * do.
+ * Whether Go encodes the zero value. Times and nil lists would be null: nullFields.ts lists those that are encoded.
  */
 function hasZero(plan: DecodePlan): boolean {
   return !(plan.op === "list" || plan.op === "map" || plan.op === "any" || plan.op === "bytes" || isTime(plan));
@@ -104,7 +103,7 @@ export function zeroOfField({ writesNull, plan }: FieldPlan): Json {
   return writesNull ? null : zeroOf(plan);
 }
 
-/** What a Go program writes for a value that was never set. */
+/** What Go encodes for a value that was never set. */
 export function zeroOf(plan: DecodePlan): Json {
   switch (plan.op) {
     case "struct": {

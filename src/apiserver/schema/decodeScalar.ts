@@ -7,7 +7,7 @@ import type { ScalarNode } from "./schemaNode.ts";
 /** A quantity in a resource list is also rounded up to thousandths. */
 export type ScalarOp = ScalarNode["type"] | "milliQuantity";
 
-/** The value has the right JSON type and still says nothing; the message is the one of the Go type's own reader. */
+/** The value has the right JSON type and is invalid; the message is that of the Go type's unmarshaller. */
 export class ScalarError extends Error {
   constructor(message: string) {
     super(message);
@@ -25,7 +25,7 @@ export function decodeScalar(op: ScalarOp, value: unknown): Json | undefined {
     case "int32":
       return isInteger(value) && value >= -2_147_483_648 && value <= 2_147_483_647 ? value : undefined;
     case "int64":
-      // Doubles next to 2^63 jump in steps of 1024, so the bound itself is already out of range.
+      // Doubles near 2^63 have steps of 1024, so the bound itself is out of range.
       return isInteger(value) && value >= -(2 ** 63) && value < 2 ** 63 ? value : undefined;
     case "number":
       return typeof value === "number" ? value : undefined;
@@ -53,7 +53,7 @@ function isInteger(value: unknown): value is number {
   return Number.isInteger(value);
 }
 
-/** Numbers are read by their text; anything else has a text that no quantity has. */
+/** Numbers are parsed from their text; any other value has a text that is no quantity. */
 function quantityText(value: unknown): string {
   if (typeof value === "string") return value.trim();
   return typeof value === "number" ? String(value) : JSON.stringify(value);
@@ -63,7 +63,7 @@ function stringOrRefuse(value: unknown): string {
   return typeof value === "string" ? value : refuse(value, "string");
 }
 
-/** Types with a reader of their own do not know the field they stand in. */
+/** Go types with their own unmarshaller do not know the field that they are in. */
 function refuse(value: unknown, type: string): never {
   const word = Array.isArray(value) ? "array" : typeof value === "boolean" ? "bool" : typeof value;
   const fraction = typeof value === "number" && type === "int32" ? ` ${value}` : "";

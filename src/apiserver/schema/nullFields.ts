@@ -1,7 +1,7 @@
 /**
- * Fields that a Kubernetes API server writes as null when they were never set: times, and lists that its types do not
- * leave out when they are empty (an empty list comes back as null as well). Clients that compare what they wrote with
- * what they read must see it here as they see it there. Lists that no valid object has empty are not listed.
+ * Fields that a Kubernetes API server encodes as null when they were never set: times, and lists without omitempty (an
+ * empty list is encoded as null as well). Clients that compare written with read objects depend on it. Lists that are
+ * never empty in a valid object are not listed.
  */
 const nullFields: Readonly<Record<string, readonly string[]>> = {
   "io.k8s.api.core.v1.PodCondition": ["lastProbeTime", "lastTransitionTime"],

@@ -1,9 +1,9 @@
 import { type OpenApiSchema, patchDefinition, reference, statusDefinition } from "./openApiSchemas.ts";
 
 /**
- * The operations of one resource. kubectl reads three things here: that a kind can be patched at all, that the server
- * knows `fieldValidation` and `dryRun` (then it leaves checking to the server), and which patch types are taken (a
- * strategic merge patch is offered only to kinds that list it).
+ * The operations of one resource. kubectl reads three things here: that a kind can be patched, that the server supports
+ * `fieldValidation` and `dryRun` (then it leaves validation to the server), and which patch types it accepts (kubectl
+ * sends strategic merge patches only to kinds that list them).
  */
 export interface PathsOf {
   readonly group: string;
@@ -49,7 +49,7 @@ export function pathsFor(resource: PathsOf): Record<string, unknown> {
       ...deleteParameters,
       ...listParameters,
     ]),
-    // An empty list does not survive a client that reads and writes the document again.
+    // An empty list is lost by a client that decodes and encodes the document.
     ...(scope.length > 0 && { parameters: scope }),
   };
   if (namespaced && verbs.includes("list")) {

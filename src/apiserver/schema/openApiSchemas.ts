@@ -1,8 +1,8 @@
 import { type BundleField, type FieldExtras, schemaBundle, schemaDescriptions } from "./schemaBundle.ts";
 
 /**
- * The built-in definitions as OpenAPI v3 schemas, in the form that kubectl's explain and apply read: references inside
- * `allOf` so that they may carry a description, and the merge rules as `x-kubernetes-*`.
+ * The built-in definitions as OpenAPI v3 schemas, in the form that kubectl's explain and apply read: references are
+ * inside `allOf` so that they may have a description, and merge rules are `x-kubernetes-*`.
  */
 export type OpenApiSchema = { [key: string]: unknown };
 
@@ -13,7 +13,7 @@ export const statusDefinition = `${meta}.Status`;
 export const deleteOptionsDefinition = `${meta}.DeleteOptions`;
 export const patchDefinition = `${meta}.Patch`;
 
-/** Types that print as a scalar have a definition of their own, which the bundle leaves out. */
+/** Types that are encoded as a scalar have a definition of their own, which the bundle does not have. */
 const scalarDefinitions: Record<string, [name: string, schema: OpenApiSchema]> = {
   quantity: [
     "io.k8s.apimachinery.pkg.api.resource.Quantity",
@@ -48,7 +48,7 @@ export function reference(definition: string): OpenApiSchema {
   return { $ref: `#/components/schemas/${definition}` };
 }
 
-/** The schemas of these definitions and of all that they refer to. */
+/** The schemas of these definitions and of all definitions that they refer to. */
 export function schemasFor(definitions: Iterable<string>): Map<string, OpenApiSchema> {
   const schemas = new Map<string, OpenApiSchema>();
   const open = [...definitions];
@@ -95,7 +95,7 @@ function typeSchema(owner: string, type: string, extras: FieldExtras | undefined
     };
   }
   if (type === "any") {
-    // Inside a custom schema any JSON value may stand; elsewhere raw JSON is always an object.
+    // In a custom schema raw JSON is any value; elsewhere it is always an object.
     return owner.startsWith("io.k8s.apiextensions") ? {} : { type: "object" };
   }
   const plain = plainScalars[type];

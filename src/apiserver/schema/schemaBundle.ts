@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 
-/** The generated type system of the built-in kinds, as it lies on disk; tools/genSchema.ts writes it. */
+/** The generated types of the built-in kinds, as stored on disk by tools/genSchema.ts. */
 export type SchemaBundle = { readonly [definition: string]: BundleDefinition };
 
 export type BundleDefinition = {
@@ -25,7 +25,7 @@ export type FieldExtras = {
   readonly atomic?: boolean;
 };
 
-/** Sentences for `kubectl explain`: by definition, then by field; the empty field is the type itself. */
+/** Descriptions for `kubectl explain`: by definition, then by field; the empty field is the type itself. */
 export type SchemaDescriptions = { readonly [definition: string]: { readonly [field: string]: string } };
 
 let bundle: SchemaBundle | undefined;
@@ -36,7 +36,7 @@ export function schemaBundle(): SchemaBundle {
   return bundle;
 }
 
-/** Half a megabyte that only OpenAPI needs, so it is read when the first document is asked for. */
+/** Half a megabyte for OpenAPI only, so it is read with the first document. */
 export function schemaDescriptions(): SchemaDescriptions {
   descriptions ??= read("descriptions.json") as SchemaDescriptions;
   return descriptions;
@@ -55,6 +55,6 @@ function read(file: string): unknown {
 }
 
 function bytes(file: string): Buffer {
-  // The same depth below the root from src/ and from dist/: the data is not copied by the compiler.
+  // src/ and dist/ are equally deep below the root: the compiler does not copy the data.
   return readFileSync(new URL(`../../../src/apiserver/schema/${file}`, import.meta.url));
 }

@@ -1,6 +1,6 @@
 /**
- * The type of one place in an object, resolved and ready to walk. Built-in kinds (from the generated bundle) and
- * custom ones (from a structural schema) share this shape, so decoding, patching and server-side apply exist once.
+ * The resolved type of one value in an object. Built-in kinds (from the generated bundle) and custom ones (from a
+ * structural schema) share this type, so decoding, patching and server-side apply are implemented once.
  */
 export type SchemaNode = StructNode | MapNode | ListNode | ScalarNode | AnyNode;
 
@@ -12,13 +12,13 @@ export interface StructNode {
   /** The full name of a built-in type: `io.k8s.api.core.v1.PodSpec`. */
   readonly definition?: string;
   readonly fields: ReadonlyMap<string, StructField>;
-  /** One owner for the whole in server-side apply. */
+  /** Atomic in server-side apply: one manager owns the complete value. */
   readonly atomic: boolean;
-  /** Unknown fields are data, not mistakes (x-kubernetes-preserve-unknown-fields). */
+  /** Unknown fields are preserved (x-kubernetes-preserve-unknown-fields). */
   readonly preserveUnknown: boolean;
   /** Strategic merge: keys not listed in `$retainKeys` are dropped. */
   readonly retainKeys?: boolean;
-  /** Strategic merge: the patch replaces the whole. */
+  /** Strategic merge: the patch replaces the value. */
   readonly replace?: boolean;
 }
 
@@ -27,14 +27,13 @@ export interface StructField {
   readonly schema: SchemaNode;
   readonly required: boolean;
   /**
-   * How a typed server would write an absent or zero value back:
-   * `drop` zero values vanish, `keep` zero values stay, `pointer` absent and zero differ,
-   * `always` an absent struct is written as `{}`.
+   * How Go encodes an absent or zero value: `drop` zero values are omitted, `keep` zero values are encoded, `pointer`
+   * absent and zero differ, `always` an absent struct is encoded as `{}`.
    */
   readonly zero: "drop" | "keep" | "pointer" | "always";
 }
 
-/** String keys to values of one type. */
+/** A map of string keys to values of one type. */
 export interface MapNode {
   readonly kind: "map";
   readonly values: SchemaNode;
@@ -47,7 +46,7 @@ export interface ListNode {
   /** Server-side apply. `map` lists are keyed by `listKeys`, `set` lists by value. */
   readonly listType: "atomic" | "set" | "map";
   readonly listKeys: readonly string[];
-  /** What a key is when an item leaves it out: two ports differ by protocol, and no protocol means TCP. */
+  /** Defaults of list keys: two ports differ by protocol, and no protocol means TCP. */
   readonly keyDefaults?: Readonly<Record<string, string>>;
   /** Strategic merge: whether a patch merges into the list, and by which key (empty: a list of primitives). */
   readonly patchMerge: boolean;
@@ -78,6 +77,6 @@ export interface ScalarNode {
 /** Raw JSON of any shape. */
 export interface AnyNode {
   readonly kind: "any";
-  /** False where a custom resource's unknown content is still tracked key by key. */
+  /** False where unknown content of a custom resource is tracked by key. */
   readonly atomic: boolean;
 }

@@ -4,18 +4,21 @@ import type { Version } from "./version.ts";
 
 const weighEvery = 64;
 
-/** All objects of one resource, in key order, with as much of their past as has not been compacted. */
+/** All objects of one resource, in key order, with their versions since the last compaction. */
 export class Collection {
   readonly resource: string;
-  /** Newest version of each key. A deleted key stays until its tombstone is compacted, for reads of the past. */
+  /**
+   * The newest version of each key. A deleted key stays until its tombstone is compacted, for reads at earlier
+   * revisions.
+   */
   private readonly heads = new SortedMap<Version>();
-  /** Changes of this resource that are still remembered, oldest first, behind holes where others were. */
+  /** Retained changes of this resource, oldest first, after a prefix of dropped entries. */
   events: (StoreEvent | undefined)[] = [];
   private forgotten = 0;
   private weighed = 0;
   private typicalBytes = 0;
   private liveCount = 0;
-  /** Position in the side record of the one field that is indexed, and the index: value to keys. */
+  /** Position in the side record of the one indexed field, and the index: value to keys. */
   private readonly indexedField: number | undefined;
   private readonly index = new Map<string, Set<string>>();
 
@@ -41,21 +44,21 @@ export class Collection {
     if (this.indexedField !== undefined) this.reindex(version.key, wasLive ? before : undefined, version);
   }
 
-  /** Objects that have the value in the indexed field now, in key order; undefined when this field has no index. */
+  /** Objects with this value in the indexed field, in key order; undefined when the field has no index. */
   indexed(field: number, value: string): Version[] | undefined {
     if (field !== this.indexedField) return undefined;
     const keys = [...(this.index.get(value) ?? [])].sort();
     return keys.map((key) => this.heads.get(key) as Version);
   }
 
-  /** Objects as they are now. */
+  /** The current objects. */
   *all(): Generator<Version> {
     for (const version of this.heads.values()) if (!version.deleted) yield version;
   }
 
   /**
-   * Objects of a namespace (of all when it is empty) from a key on, as they were at the revision.
-   * The collection must not change while this is walked.
+   * Objects of a namespace (of all when it is empty) from a key on, at the revision. The collection must not change
+   * during the iteration.
    */
   *at(revision: number, namespace: string, fromKey = ""): Generator<Version> {
     const { low, high } = rangeOf(namespace, fromKey);
@@ -66,17 +69,17 @@ export class Collection {
   }
 
   /**
-   * How many objects of the namespace there are now from a key on; undefined when that would have to be counted one by
+   * The number of current objects of the namespace from a key on; undefined when they would have to be counted one by
    * one.
    */
   countFrom(namespace: string, fromKey: string): number | undefined {
-    // A tombstone that is still remembered would be counted too.
+    // Retained tombstones would be counted too.
     if (this.heads.size !== this.liveCount) return undefined;
     const { low, high } = rangeOf(namespace, fromKey);
     return this.heads.countRange(low, high);
   }
 
-  /** One object as it was at the revision. */
+  /** One object at the revision. */
   oneAt(revision: number, key: string): Version | undefined {
     return atRevision(this.heads.get(key), revision);
   }
@@ -94,8 +97,8 @@ export class Collection {
   }
 
   /**
-   * Bytes that a version holds on to. Where nothing is encoded only every so many are measured, and the others taken to
-   * be like the last one; a parsed object costs three times its bytes.
+   * Bytes that a version occupies. Where nothing is encoded only every 64th version is measured, and the others are
+   * assumed to be like the last one; a parsed object takes three times its bytes.
    */
   weightOf(version: Version): number {
     if (version.byteLength > 0) return version.byteLength;
@@ -107,7 +110,7 @@ export class Collection {
     this.events.push(event);
   }
 
-  /** Drops the oldest remembered change. */
+  /** Drops the oldest retained change. */
   forget(event: StoreEvent): void {
     this.events[this.forgotten++] = undefined;
     if (this.forgotten >= 256 && this.forgotten * 2 > this.events.length) {

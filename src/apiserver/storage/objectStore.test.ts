@@ -84,7 +84,7 @@ describe("a store with a log", () => {
     expect(store.isHealthy).toBe(false);
   });
 
-  test("goes on when a snapshot fails, and tries again a minute later", async () => {
+  test("continues when a snapshot fails, and retries a minute later", async () => {
     const clock = new ManualClock();
     const log = new TestLog();
     const problems: unknown[] = [];
@@ -133,7 +133,7 @@ test("the write of a listener reaches the others in order", () => {
   expect(heard).toEqual([1, 2, 3]);
 });
 
-test("what is older than age and count allow is forgotten, and what weighs too much is forgotten earlier", async () => {
+test("history is compacted by age and count, and earlier when it is too large", async () => {
   const clock = new ManualClock();
   const store = new ObjectStore({ clock, retention: { events: 3, ageMs: 1_000, bytes: 1_000_000 } });
   for (let at = 0; at < 5; at++) store.put("/pods", pod(`p${at}`), side);
@@ -143,7 +143,7 @@ test("what is older than age and count allow is forgotten, and what weighs too m
   expect({ compacted: store.compactedRevision, events: store.historySize.events }).toEqual({ compacted: 3, events: 3 });
 });
 
-test("a store in memory weighs its past too, and gives back exactly what it counted", async () => {
+test("a store in memory counts the size of its history too, and releases exactly what it counted", async () => {
   const clock = new ManualClock();
   const store = new ObjectStore({ clock, retention: { events: 10, ageMs: 1_000_000, bytes: 20_000 } });
   for (let at = 0; at < 1_000; at++) {
@@ -157,7 +157,7 @@ test("a store in memory weighs its past too, and gives back exactly what it coun
   expect(store.historySize).toEqual({ events: 0, bytes: 0 });
 });
 
-test("what is forgotten is not referenced any more, also between two cuts of the list that it was in", async () => {
+test("compacted versions are not referenced any more, also between two cuts of the list", async () => {
   const store = new ObjectStore({ clock: new ManualClock(), retention: { events: 5_000, ageMs: -1 } });
   const forgotten: WeakRef<object>[] = [];
   const fill = (): void => {

@@ -8,12 +8,11 @@ import type { StoreEvent } from "./storeEvent.ts";
 import { keyOf, RecentlyParsed, Version } from "./version.ts";
 
 /**
- * Everything the API server knows, under one revision. A commit is synchronous: between reading and committing nothing
- * else runs, so a precondition that held when it was checked holds when the write takes effect.
+ * All objects of the API server, under one revision. A commit is synchronous: nothing runs between a read and the
+ * commit, so a precondition that was checked holds when the write takes effect.
  *
- * What has been committed but has not reached the disk yet is visible to writers (the next write builds on it) and to
- * nothing else: events go out, and answers are given, when the log has it. So no client ever acts on a write that a
- * crash could take back.
+ * Commits that are not durable yet are visible to writers only (the next write builds on them): events and responses
+ * are sent when the log has them. So no client ever acts on a write that a crash could lose.
  */
 export class ObjectStore {
   private readonly collections = new Map<string, Collection>();
@@ -25,13 +24,13 @@ export class ObjectStore {
   private readonly freeze: boolean;
   private readonly indexedFields: Readonly<Record<string, number>>;
   /**
-   * Every event that is still remembered, in order, from `historyStart` on; before it are holes that are cut off now
-   * and then.
+   * Every retained event, in order, from `historyStart` on; the dropped entries before it are cut off from time to
+   * time.
    */
   private history: (StoreEvent | undefined)[] = [];
   private historyStart = 0;
   private historyBytes = 0;
-  /** Committed, not yet on the disk. */
+  /** Committed, not yet durable. */
   private undelivered: StoreEvent[] = [];
   private delivering = false;
   private syncing: Promise<void> | undefined;
@@ -45,9 +44,9 @@ export class ObjectStore {
 
   /** The newest committed revision. */
   revision = 0;
-  /** The newest revision that survives a crash; with no log that is the newest committed one. */
+  /** The newest durable revision; without a log that is the newest committed one. */
   durableRevision = 0;
-  /** Reads at a revision below this one are refused: the past was forgotten. */
+  /** Reads at a revision below this one are rejected: the history was compacted. */
   compactedRevision = 0;
 
   constructor(options: ObjectStoreOptions) {
@@ -61,7 +60,7 @@ export class ObjectStore {
     this.onFailure = options.onFailure ?? (() => {});
   }
 
-  /** Reads the log back. The history since its last snapshot comes back too, so watches resume across a restart. */
+  /** Replays the log. The history since its last snapshot is restored too, so watches resume across a restart. */
   async open(): Promise<OpenReport> {
     if (this.log === undefined) return { revision: 0, snapshotRevision: 0, cutBytes: 0 };
     const report = await this.log.open({
@@ -76,9 +75,10 @@ export class ObjectStore {
         this.remember(this.eventOf(current, head));
       },
     });
+    this.log.onFailure?.((error) => this.fail(error));
     this.revision = report.revision;
     this.durableRevision = report.revision;
-    this.compactedRevision = report.snapshotRevision;
+    this.compactedRevision = Math.max(report.snapshotRevision, report.lostUpTo ?? 0);
     return report;
   }
 
@@ -91,7 +91,7 @@ export class ObjectStore {
     return collection;
   }
 
-  /** Resources that have ever held an object, in order of name. */
+  /** Resources that have ever had an object, in order of name. */
   resources(): string[] {
     return [...this.collections.keys()].sort();
   }
@@ -100,7 +100,7 @@ export class ObjectStore {
     return liveOrNone(this.collections.get(resource)?.head(keyOf(namespace, name)));
   }
 
-  /** Writes one object and gives it the next revision. The object is the store's from here on. */
+  /** Writes one object at the next revision. The store owns the object from here on. */
   put(resource: string, object: KubeObject, side: SideRecord): Version {
     const { namespace = "", name } = object.metadata;
     const revision = this.begin();
@@ -114,7 +114,7 @@ export class ObjectStore {
     return version;
   }
 
-  /** Removes an object. The tombstone holds its last state under the deletion's own revision. */
+  /** Deletes an object. The tombstone has its last state at the revision of the deletion. */
   remove(version: Version, lastState: KubeObject = version.object()): Version {
     const { resource, namespace, name, side } = version;
     const revision = this.begin();
@@ -136,7 +136,7 @@ export class ObjectStore {
     return tombstone;
   }
 
-  /** Called in order of revision for every change that can no longer be lost. */
+  /** Called in order of revision with every durable change. */
   onEvent(listener: (event: StoreEvent) => void): () => void {
     this.listeners.push(listener);
     return () => {
@@ -145,16 +145,16 @@ export class ObjectStore {
     };
   }
 
-  /** Undefined when the revision is safe already, which is the rule without a log; saves a turn of the event loop. */
+  /**
+   * Undefined when the revision is durable already, which is always so without a log; saves a turn of the event loop.
+   */
   whenDurable(revision: number): Promise<void> | undefined {
     if (revision <= this.durableRevision) return undefined;
     if (this.failed !== undefined) return Promise.reject(this.failed);
     return this.reach(revision).promise;
   }
 
-  /**
-   * Resolves once the revision has been reached and is durable, for reads that ask for a revision we do not have yet.
-   */
+  /** Resolves once the revision has been reached and is durable, for reads at a future revision. */
   reach(revision: number): { promise: Promise<void>; cancel: () => void } {
     let cancel = (): void => {};
     const promise = new Promise<void>((resolve, reject) => {
@@ -169,7 +169,7 @@ export class ObjectStore {
     return { promise, cancel };
   }
 
-  /** Forgets the past before the revision: exact reads and watches from there get 410. */
+  /** Compacts the history before the revision: exact reads and watches from there get 410. */
   compact(revision: number): void {
     const upTo = Math.min(revision, this.durableRevision);
     while (this.historyStart < this.history.length) {
@@ -204,12 +204,12 @@ export class ObjectStore {
     await this.log.close();
   }
 
-  /** False once the disk has failed: nothing is written any more. */
+  /** False once the disk has failed: further writes are rejected. */
   get isHealthy(): boolean {
     return this.failed === undefined;
   }
 
-  /** Events that are still remembered, and what they weigh. */
+  /** Retained events, and their size. */
   get historySize(): { events: number; bytes: number } {
     return { events: this.history.length - this.historyStart, bytes: this.historyBytes };
   }
@@ -243,10 +243,10 @@ export class ObjectStore {
     this.syncing ??= this.sync(this.log);
   }
 
-  /** One sync serves every commit that was queued before it began. */
+  /** One sync makes every commit durable that was queued before it began. */
   private async sync(log: Store): Promise<void> {
     try {
-      // The turn of the loop that commits first lets its neighbours commit too.
+      // Yields once, so that other commits of this turn join the sync.
       await Promise.resolve();
       while (this.durableRevision < this.revision) {
         const upTo = this.revision;
@@ -256,20 +256,25 @@ export class ObjectStore {
         this.deliver(upTo);
       }
     } catch (error) {
-      this.failed = error instanceof Error ? error : new Error(String(error));
-      for (const waiter of this.waiters.splice(0)) waiter.cancel();
-      this.onFailure(this.failed);
+      this.fail(error instanceof Error ? error : new Error(String(error)));
     } finally {
       this.syncing = undefined;
     }
-    // A snapshot that fails costs nothing but a longer log; the disk itself speaks up at the next sync.
+    // A failed snapshot only makes the log longer; a disk failure shows at the next sync.
     this.snapshotIfWanted().catch((error: unknown) => this.postponeSnapshot(error));
+  }
+
+  private fail(error: Error): void {
+    if (this.failed !== undefined) return;
+    this.failed = error;
+    for (const waiter of this.waiters.splice(0)) waiter.cancel();
+    this.onFailure(error);
   }
 
   private deliver(upTo: number): void {
     assert(upTo <= this.revision, () => `revision ${upTo} is durable, and ${this.revision} is the newest`);
     this.durableRevision = Math.max(this.durableRevision, upTo);
-    // A listener may commit; its events join the queue and are delivered by the loop below, in order.
+    // A listener may commit; its events are queued and delivered by the loop below, in order.
     if (this.delivering) return;
     this.delivering = true;
     let delivered = 0;
@@ -294,7 +299,7 @@ export class ObjectStore {
     this.trim();
   }
 
-  /** A listener that fails must not take the event from the others, nor the store down with it. */
+  /** A listener that throws must not keep the event from the others, nor stop the store. */
   private tell(listener: (event: StoreEvent) => void, event: StoreEvent): void {
     try {
       listener(event);
@@ -311,7 +316,7 @@ export class ObjectStore {
     const { revision } = current;
     const previous = liveOrNone(head);
     const collection = this.collection(current.resource);
-    // Held only because the past is remembered: what this change replaced, and a tombstone.
+    // Size of what only the history keeps: the replaced version, and a tombstone.
     const bytes =
       (previous === undefined ? 0 : collection.weightOf(previous)) +
       (current.deleted ? collection.weightOf(current) : 0);
@@ -324,7 +329,7 @@ export class ObjectStore {
     this.historyBytes += event.bytes;
   }
 
-  /** Forgets what is older than the retention asks for. Costs nothing when nothing is due. */
+  /** Compacts what the retention no longer covers. */
   private trim(): void {
     const { events, ageMs, bytes } = this.retention;
     let count = this.history.length - this.historyStart;
@@ -343,7 +348,8 @@ export class ObjectStore {
   }
 
   private forget(event: StoreEvent): void {
-    // The hole holds nothing: an array that is cut only when half of it is past would keep twice of what it may.
+    // Release the entry: the array is cut only when half of it is dropped, and would otherwise keep twice the allowed
+    // size.
     this.history[this.historyStart++] = undefined;
     this.historyBytes -= event.bytes;
     event.current.previous = undefined;
@@ -351,7 +357,7 @@ export class ObjectStore {
   }
 
   private dropForgotten(): void {
-    // Cutting the array on each event would copy it each time.
+    // Cutting the array at each event would copy it each time.
     if (this.historyStart < 1024 || this.historyStart * 2 < this.history.length) return;
     this.history = this.history.slice(this.historyStart);
     this.historyStart = 0;
@@ -374,19 +380,19 @@ export class ObjectStore {
 }
 
 export interface ObjectStoreOptions {
-  /** Where commits are made durable; without one the store lives in memory. */
+  /** Makes commits durable; without it the store is in memory. */
   log?: Store | undefined;
   clock: Clock;
   retention?: Partial<Retention>;
-  /** Tests freeze what is stored, so that a reader that writes to it fails. */
+  /** Tests freeze stored objects, so that a reader that changes one fails. */
   freeze?: boolean;
-  /** Resource to the position, in its side record, of the field that lists are indexed by. */
+  /** By resource, the position of the indexed field in its side record. */
   indexedFields?: Readonly<Record<string, number>>;
-  /** Told of what went wrong without harm to the store: a snapshot that could not be written, a listener that threw. */
+  /** Called with errors that do not affect the store: a snapshot that could not be written, a listener that threw. */
   onProblem?: (error: unknown) => void;
-  /** Told how long each sync of the log took. */
+  /** Called with the duration of each sync of the log. */
   onSync?: (seconds: number) => void;
-  /** Told once that the log has failed: what is durable can still be read, nothing more is written. */
+  /** Called once when the log has failed: durable objects can still be read, writes are rejected. */
   onFailure?: (error: Error) => void;
 }
 
@@ -394,17 +400,17 @@ function rethrow(error: unknown): never {
   throw error;
 }
 
-/** After a snapshot failed. */
+/** Delay after a failed snapshot. */
 const snapshotRetryMs = 60_000;
 
-/** How much of the past is kept: the larger of age and count, unless it weighs more than `bytes`. */
+/** How much history is retained: the larger of age and count, unless it exceeds `bytes`. */
 export interface Retention {
   events: number;
   ageMs: number;
   bytes: number;
 }
 
-/** A watch resumes within minutes or not at all, so a quiet cluster need not remember its whole day. */
+/** A watch resumes within minutes or not at all, so longer history is not needed. */
 const defaultRetention: Retention = { events: 10_000, ageMs: 300_000, bytes: 512 * 1024 * 1024 };
 
 function liveOrNone(version: Version | undefined): Version | undefined {

@@ -1,6 +1,6 @@
 /**
- * A map in key order with cheap insertion anywhere. Keys lie in chunks of bounded length, so one insertion moves a few
- * hundred references and not fifty thousand; a range read finds its first chunk by bisection.
+ * A map in key order with cheap insertion. Keys are in chunks of bounded length, so one insertion moves a few hundred
+ * references and not fifty thousand; a range read finds its first chunk by binary search.
  */
 const chunkLengthMax = 512;
 
@@ -51,7 +51,7 @@ export class SortedMap<V> {
     return true;
   }
 
-  /** Values whose key is at least `from` and below `to`, in order. The map must not change while this is walked. */
+  /** Values whose key is at least `from` and below `to`, in order. The map must not change during the iteration. */
   *range(from: string, to: string | undefined): Generator<V> {
     if (this.chunks.length === 0) return;
     for (let at = this.chunkOf(from); at < this.chunks.length; at++) {
@@ -83,7 +83,7 @@ export class SortedMap<V> {
     return this.range("", undefined);
   }
 
-  /** The chunk that holds the key, or would. */
+  /** The chunk of the key, existing or new. */
   private chunkOf(key: string): number {
     let low = 0;
     let high = this.chunks.length - 1;
@@ -97,7 +97,7 @@ export class SortedMap<V> {
 
   private split(at: number): void {
     const chunk = this.chunks[at] as Chunk<V>;
-    // Names often arrive in ascending order; cutting near the end then leaves full chunks behind instead of half-full
+    // Names often arrive in ascending order; splitting near the end then leaves full chunks behind instead of half-full
     // ones.
     const cut = at === this.chunks.length - 1 ? chunkLengthMax - 16 : chunk.keys.length >>> 1;
     const tail: Chunk<V> = { keys: chunk.keys.splice(cut), values: chunk.values.splice(cut) };

@@ -1,13 +1,13 @@
 import type { Version } from "./version.ts";
 
-/** One change, as watches see it. */
+/** One change, as watches deliver it. */
 export interface StoreEvent {
   readonly revision: number;
   readonly atMs: number;
-  /** What was there before; undefined for a creation. */
+  /** The version before; undefined for a creation. */
   readonly previous: Version | undefined;
-  /** What is there now; a tombstone for a deletion. */
+  /** The version after; a tombstone for a deletion. */
   readonly current: Version;
-  /** What it costs to remember this change. */
+  /** Bytes that retaining this change takes. */
   readonly bytes: number;
 }

@@ -3,12 +3,12 @@ import type { KubeObject } from "../../model/objects/object.ts";
 import type { SideRecord } from "../../ports/store.ts";
 
 /**
- * One object as it was from one revision on. Versions of a key form a chain towards the past, which answers reads at
- * an exact revision until compaction cuts it.
+ * One object from one revision on. Versions of a key are a chain towards the past, which serves reads at an exact
+ * revision until it is compacted.
  *
- * An object is held once, either parsed or as bytes: the other form is made on demand. Bytes are what lists,
- * watches and the log need and cost a third of the parsed form, so a server with a log keeps bytes and lets parsed
- * forms go (see `forgetObject`); the simulator never encodes and keeps the parsed form.
+ * An object is held once, either parsed or as bytes: the other form is created on demand. Lists, watches and the log
+ * use bytes, which take a third of the parsed form, so a server with a log keeps bytes and drops parsed forms (see
+ * `forgetObject`); the simulator never encodes and keeps the parsed form.
  */
 export class Version {
   readonly revision: number;
@@ -16,12 +16,9 @@ export class Version {
   readonly namespace: string;
   readonly name: string;
   readonly side: SideRecord;
-  /**
-   * True for the moment at which the object was gone; `object()` is then its last state under the revision of the
-   * deletion.
-   */
+  /** True for a tombstone; `object()` is then the last state at the revision of the deletion. */
   readonly deleted: boolean;
-  /** The version before this one, until compaction forgets it. */
+  /** The version before this one, until it is compacted. */
   previous: Version | undefined;
   private readonly recent: RecentlyParsed;
   private parsed: KubeObject | undefined;
@@ -65,7 +62,7 @@ export class Version {
     return this.encoded;
   }
 
-  /** The same state as if it had been written at another revision. */
+  /** The same state at another revision. */
   restamp(revision: number): Version {
     const object = this.object();
     const copy: KubeObject = { ...object, metadata: { ...object.metadata, resourceVersion: String(revision) } };
@@ -73,7 +70,7 @@ export class Version {
     return new Version({ revision, resource, namespace, name, deleted: true }, this.side, copy, undefined, this.recent);
   }
 
-  /** Bytes that this version holds on to, as far as they are known without encoding. */
+  /** Bytes that this version occupies, as far as they are known without encoding. */
   get byteLength(): number {
     return this.encoded?.length ?? 0;
   }
@@ -84,7 +81,7 @@ export class Version {
     this.parsed = object;
   }
 
-  /** Keeps only the bytes, apart from a bounded number of recent objects. */
+  /** Keeps only the bytes; a bounded number of recent objects stay parsed. */
   keepBytes(): void {
     const object = this.parsed;
     this.bytes();
@@ -92,14 +89,12 @@ export class Version {
   }
 }
 
-/** `namespace/name`, or the name alone for cluster-scoped objects. Its order is the order of lists. */
+/** `namespace/name`, or the name alone for cluster-scoped objects. Lists are in this order. */
 export function keyOf(namespace: string, name: string): string {
   return namespace === "" ? name : `${namespace}/${name}`;
 }
 
-/**
- * The parsed forms that were used last, so that a controller's read-modify-write does not parse what was just written.
- */
+/** The most recently used parsed objects, so that a read-modify-write does not parse what was just written. */
 export class RecentlyParsed {
   private readonly ring: (Version | undefined)[];
   private next = 0;

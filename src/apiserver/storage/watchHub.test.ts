@@ -251,7 +251,7 @@ describe("watches", () => {
     expect(told.map((each) => each.split("@")[1])).toEqual(["1", "2", "3", "4", "5"]);
   });
 
-  test("a bookmark tells how far the watch has come, once a minute", async () => {
+  test("a bookmark reports the revision of the watch, once a minute", async () => {
     const clock = new ManualClock();
     const store = new ObjectStore({ clock });
     const hub = new WatchHub(store, clock);

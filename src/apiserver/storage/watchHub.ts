@@ -3,13 +3,13 @@ import type { ObjectStore } from "./objectStore.ts";
 import type { StoreEvent } from "./storeEvent.ts";
 import { keyOf, type Version } from "./version.ts";
 
-/** What a watcher gets. A bookmark carries no object, only a revision. */
+/** An event of a watch. A bookmark has no object, only a revision. */
 export type WatchEvent =
   | {
       readonly type: "ADDED" | "MODIFIED" | "DELETED";
       readonly version: Version;
       readonly revision: number;
-      /** Part of the set that a watch begins with, not news. */
+      /** An initial event, not a change. */
       readonly initial?: true;
     }
   | { readonly type: "BOOKMARK"; readonly revision: number; readonly initialEventsEnd: boolean };
@@ -33,16 +33,16 @@ export interface WatchOptions {
   readonly bookmarks: boolean;
   readonly timeoutMs?: number | undefined;
   deliver(event: WatchEvent): void;
-  /** The watch ended by itself: its time was up, or the server closed it. */
+  /** The watch ended on its own: it timed out, or the server closed it. */
   closed(): void;
 }
 
 interface Watcher {
   readonly options: WatchOptions;
   readonly bucket: string;
-  /** Nothing at or below this is delivered again. */
+  /** Events at or below this revision have been delivered. */
   lastRevision: number;
-  /** It is catching up with the history; events that are committed meanwhile are delivered by that, in order. */
+  /** The watch is replaying history; events that are committed meanwhile are delivered by the replay, in order. */
   isCatchingUp: boolean;
   cancelTimeout: (() => void) | undefined;
 }
@@ -50,8 +50,8 @@ interface Watcher {
 const bookmarkEveryMs = 50_000;
 
 /**
- * Hands every change to the watchers that asked for it: in order, once, complete. A watcher lies in one bucket (by
- * name, by indexed field, by namespace, or for all), so that one pod event does not visit five thousand node agents.
+ * Delivers every change to the watches that match it: in order, once, complete. A watch is in one bucket (by name, by
+ * indexed field, by namespace, or for all), so that one pod event does not visit five thousand kubelets.
  */
 export class WatchHub {
   private readonly store: ObjectStore;
@@ -61,7 +61,7 @@ export class WatchHub {
   private readonly watchers = new Set<Watcher>();
   private cancelBookmarks: (() => void) | undefined;
   private bookmarksDropped = 0;
-  /** Old versions that left a selector, restamped with the revision of the event that took them out. */
+  /** Old versions that stopped matching a selector, with the revision of the event that changed them. */
   private readonly restamped = new WeakMap<StoreEvent, Version>();
 
   constructor(store: ObjectStore, clock: Clock, indexedFields: Readonly<Record<string, number>> = {}) {
@@ -76,8 +76,8 @@ export class WatchHub {
   }
 
   /**
-   * Starts a watch; the caller has checked that `sinceRevision` is not compacted. The returned function ends it
-   * silently.
+   * Starts a watch; the caller has checked that `sinceRevision` is not compacted. The returned function stops it
+   * without an end event.
    */
   watch(options: WatchOptions): () => void {
     const watcher: Watcher = {
@@ -96,8 +96,8 @@ export class WatchHub {
   }
 
   /**
-   * A watcher may write at once when it gets an event, before this returns. The new event must not overtake those still
-   * to be delivered, so the next one is looked for by revision each time, and `dispatch` skips this watcher.
+   * A watcher may write when it gets an event, before this returns. The new event must not overtake those still to be
+   * delivered, so the next one is found by revision each time, and `dispatch` skips this watch.
    */
   private catchUp(watcher: Watcher): void {
     const collection = this.store.collection(watcher.options.resource);
@@ -109,7 +109,7 @@ export class WatchHub {
     watcher.isCatchingUp = false;
   }
 
-  /** Ends watches as if their time were up: all of them, or those of one resource. */
+  /** Ends watches as if they timed out: all of them, or those of one resource. */
   closeWatches(resource?: string): void {
     for (const watcher of [...this.watchers]) {
       if (resource === undefined || watcher.options.resource === resource) this.end(watcher);
@@ -121,7 +121,7 @@ export class WatchHub {
     this.bookmarksDropped += rounds;
   }
 
-  /** Tells every watcher that allows it how far it has come. */
+  /** Sends a bookmark to every watch that allows it. */
   sendBookmarks(): void {
     if (this.bookmarksDropped > 0) {
       this.bookmarksDropped--;
@@ -133,7 +133,7 @@ export class WatchHub {
   private bookmark(watcher: Watcher): void {
     if (!watcher.options.bookmarks || watcher.isCatchingUp) return;
     const revision = this.store.durableRevision;
-    // A watch may have been opened at a revision that lies ahead of us; it has not come that far yet.
+    // A watch may have been opened at a future revision, which has not been reached.
     if (revision < watcher.lastRevision) return;
     watcher.lastRevision = revision;
     watcher.options.deliver({ type: "BOOKMARK", revision, initialEventsEnd: false });
@@ -221,7 +221,8 @@ export class WatchHub {
   }
 
   /**
-   * For a watch by selector, an object that stops matching is gone: its last matching state, at this event's revision.
+   * In a watch with a selector, an object that stops matching is DELETED: with its last matching state, at the revision
+   * of this event.
    */
   private restamp(event: StoreEvent, previous: Version): Version {
     let version = this.restamped.get(event);
@@ -233,7 +234,7 @@ export class WatchHub {
   }
 }
 
-/** Only a bucket that `dispatch` visits will do: a watch by a field that has no index is filtered among all others. */
+/** Only buckets that `dispatch` visits are allowed: a watch by a field without an index is in the bucket for all. */
 function bucketOf(filter: WatchFilter, isIndexed: boolean): string {
   if (filter.name !== undefined) return `k:${keyOf(filter.namespace, filter.name)}`;
   if (isIndexed && filter.indexedValue !== undefined) return `f:${filter.indexedValue}`;

@@ -18,11 +18,11 @@ import { ageColumn, column, nameColumn, tableOf, wideColumn } from "./tableKind.
 export const roleBindingTable = tableOf<RoleBinding>(
   [
     nameColumn,
-    column("Role", "The role that is given."),
+    column("Role", "The role that is granted."),
     ageColumn,
-    wideColumn("Users", "Users who get it."),
-    wideColumn("Groups", "Groups that get it."),
-    wideColumn("ServiceAccounts", "Service accounts that get it."),
+    wideColumn("Users", "Users that the role is granted to."),
+    wideColumn("Groups", "Groups that the role is granted to."),
+    wideColumn("ServiceAccounts", "Service accounts that the role is granted to."),
   ],
   ({ metadata, roleRef, subjects }, nowMs) => {
     const named = (kind: string): string[] => {
@@ -45,7 +45,7 @@ export const roleBindingTable = tableOf<RoleBinding>(
 );
 
 export const webhookConfigurationTable = tableOf<MutatingWebhookConfiguration | ValidatingWebhookConfiguration>(
-  [nameColumn, column("Webhooks", "How many webhooks are asked.", "integer"), ageColumn],
+  [nameColumn, column("Webhooks", "Number of webhooks.", "integer"), ageColumn],
   ({ metadata, webhooks }, nowMs) => [
     metadata.name,
     webhooks?.length ?? 0,
@@ -53,10 +53,10 @@ export const webhookConfigurationTable = tableOf<MutatingWebhookConfiguration | 
   ],
 );
 
-const paramKindColumn = column("ParamKind", "The kind that configures the policy.");
+const paramKindColumn = column("ParamKind", "The kind of the policy's parameters.");
 
 export const validatingPolicyTable = tableOf<ValidatingAdmissionPolicy>(
-  [nameColumn, column("Validations", "How many rules it has.", "integer"), paramKindColumn, ageColumn],
+  [nameColumn, column("Validations", "Number of validations.", "integer"), paramKindColumn, ageColumn],
   ({ metadata, spec }, nowMs) => [
     metadata.name,
     spec?.validations?.length ?? 0,
@@ -66,7 +66,7 @@ export const validatingPolicyTable = tableOf<ValidatingAdmissionPolicy>(
 );
 
 export const mutatingPolicyTable = tableOf<MutatingAdmissionPolicy>(
-  [nameColumn, column("Mutations", "How many changes it makes.", "integer"), paramKindColumn, ageColumn],
+  [nameColumn, column("Mutations", "Number of mutations.", "integer"), paramKindColumn, ageColumn],
   ({ metadata, spec }, nowMs) => [
     metadata.name,
     spec?.mutations?.length ?? 0,
@@ -82,8 +82,8 @@ function paramKind(kind: { apiVersion?: string; kind?: string } | undefined): st
 export const policyBindingTable = tableOf<ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding>(
   [
     nameColumn,
-    column("PolicyName", "The policy that is bound."),
-    column("ParamRef", "The object that configures it here."),
+    column("PolicyName", "The policy of the binding."),
+    column("ParamRef", "The parameters of the binding."),
     ageColumn,
   ],
   ({ metadata, spec }, nowMs) => {
@@ -101,10 +101,10 @@ export const certificateSigningRequestTable = tableOf<CertificateSigningRequest>
   [
     nameColumn,
     ageColumn,
-    column("SignerName", "Who is asked to sign."),
-    column("Requestor", "Who asks."),
-    column("RequestedDuration", "How long the certificate shall hold."),
-    column("Condition", "What became of the request."),
+    column("SignerName", "The signer of the request."),
+    column("Requestor", "The requesting user."),
+    column("RequestedDuration", "Requested validity of the certificate."),
+    column("Condition", "Conditions of the request."),
   ],
   ({ metadata, spec, status }, nowMs) => {
     let condition = "";

@@ -1,4 +1,4 @@
-/** Small phrases that the cells of many kinds share. */
+/** Texts that cells of many kinds share. */
 import type { Container, LabelSelector } from "../../model/kubernetes.generated.ts";
 
 export const none = "<none>";
@@ -17,7 +17,7 @@ export function labelsText(labels: Readonly<Record<string, string>> | undefined)
         .join(",");
 }
 
-/** A selector as one would type it; empty when it selects everything or is missing. */
+/** A selector as a user would type it; empty when it selects everything or is missing. */
 export function selectorText(selector: LabelSelector | undefined): string {
   if (selector === undefined) return "";
   const terms: { key: string; text: string }[] = [];
@@ -32,7 +32,7 @@ export function selectorText(selector: LabelSelector | undefined): string {
   return terms.map(({ text }) => text).join(",");
 }
 
-/** The same, with a word where there is nothing. */
+/** The same, with `<none>` when empty. */
 export function selectorTextOrNone(selector: LabelSelector | undefined): string {
   return selectorText(selector) || none;
 }

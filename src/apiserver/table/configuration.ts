@@ -1,4 +1,4 @@
-/** Data that others read, and bounds on what they may use. */
+/** Tables of ConfigMaps, Secrets and ResourceQuotas. */
 
 import type { ConfigMap, ResourceQuota, Secret } from "../../model/kubernetes.generated.ts";
 import { humanAge } from "../../model/values/humanDuration.ts";
@@ -14,7 +14,7 @@ export const configMapTable = tableOf<ConfigMap>(
 );
 
 export const secretTable = tableOf<Secret>(
-  [nameColumn, column("Type", "What the secret is for."), column("Data", "Number of entries."), ageColumn],
+  [nameColumn, column("Type", "Type of the secret."), column("Data", "Number of entries."), ageColumn],
   ({ metadata, type, data }, nowMs) => [
     metadata.name,
     type ?? "",
@@ -26,8 +26,8 @@ export const secretTable = tableOf<Secret>(
 export const resourceQuotaTable = tableOf<ResourceQuota>(
   [
     nameColumn,
-    column("Request", "Used and allowed, of counts and requests."),
-    column("Limit", "Used and allowed, of limits."),
+    column("Request", "Counts and requests: used and hard."),
+    column("Limit", "Limits: used and hard."),
     ageColumn,
   ],
   ({ metadata, status }, nowMs) => {

@@ -1,4 +1,4 @@
-/** Devices: what nodes offer, what pods claim, and what keeps pods away. */
+/** Tables of resource.k8s.io: claims, slices and taint rules. */
 
 import type { DeviceTaintRule, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
 import { humanAge } from "../../model/values/humanDuration.ts";
@@ -6,7 +6,7 @@ import { unset } from "./cellText.ts";
 import { ageColumn, column, nameColumn, tableOf } from "./tableKind.ts";
 
 export const resourceClaimTable = tableOf<ResourceClaim>(
-  [nameColumn, column("State", "Whether devices are allocated, and whether pods hold them."), ageColumn],
+  [nameColumn, column("State", "Whether devices are allocated and reserved for pods."), ageColumn],
   (claim, nowMs) => [claim.metadata.name, stateOf(claim), humanAge(claim.metadata.creationTimestamp, nowMs)],
 );
 
@@ -25,9 +25,9 @@ function stateOf({ metadata, status }: ResourceClaim): string {
 export const resourceSliceTable = tableOf<ResourceSlice>(
   [
     nameColumn,
-    column("Node", "The node that has the devices."),
-    column("Driver", "The driver that publishes them."),
-    column("Pool", "The pool they belong to."),
+    column("Node", "The node of the devices."),
+    column("Driver", "The driver of the devices."),
+    column("Pool", "The pool of the devices."),
     ageColumn,
   ],
   ({ metadata, spec }, nowMs) => [
@@ -44,7 +44,7 @@ export const deviceTaintRuleTable = tableOf<DeviceTaintRule>(
     nameColumn,
     column("Key", "Key of the taint."),
     column("Value", "Value of the taint."),
-    column("Effect", "What the taint does."),
+    column("Effect", "Effect of the taint."),
     column("TimeAdded", "Time since the taint was set."),
     ageColumn,
   ],

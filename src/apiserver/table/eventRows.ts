@@ -4,18 +4,18 @@ import { humanAge } from "../../model/values/humanDuration.ts";
 import { coreFromEvents } from "../events/convertEvent.ts";
 import { type Cell, column, nameColumn, type TableKind, wideColumn } from "./tableKind.ts";
 
-/** Events of both groups: they are one record. */
+/** Events of both groups, which share their objects. */
 export const eventTable: TableKind = {
   columns: [
-    column("Last Seen", "Time since it last happened."),
+    column("Last Seen", "Time since the last occurrence."),
     column("Type", "Normal or Warning."),
-    column("Reason", "What happened, in one word."),
-    column("Object", "What it happened to."),
-    wideColumn("Subobject", "The part of the object."),
-    wideColumn("Source", "Who says so."),
-    column("Message", "What happened, in a sentence."),
-    wideColumn("First Seen", "Time since it first happened."),
-    wideColumn("Count", "How often it happened.", "integer"),
+    column("Reason", "Reason of the event."),
+    column("Object", "The object of the event."),
+    wideColumn("Subobject", "The field of the object."),
+    wideColumn("Source", "The reporting component."),
+    column("Message", "Message of the event."),
+    wideColumn("First Seen", "Time since the first occurrence."),
+    wideColumn("Count", "Number of occurrences.", "integer"),
     { ...nameColumn, priority: 1 },
   ],
   cells: (object, nowMs) => {

@@ -8,9 +8,9 @@ import { containerColumns, selectorColumn } from "./workloads.ts";
 export const jobTable = tableOf<Job>(
   [
     nameColumn,
-    column("Status", "Where the job stands."),
-    column("Completions", "Pods that ended well, of those wanted."),
-    column("Duration", "From its start to its end, or to now."),
+    column("Status", "State of the job."),
+    column("Completions", "Succeeded pods, of the required completions."),
+    column("Duration", "Time from start to completion, or to now."),
     ageColumn,
     ...containerColumns,
     selectorColumn,
@@ -41,7 +41,7 @@ function jobStatus({ metadata, status }: Job): string {
 function completions({ spec, status }: Job): string {
   const succeeded = status?.succeeded ?? 0;
   if (spec?.completions !== undefined) return `${succeeded}/${spec.completions}`;
-  // Without a number, one success ends the job, whichever worker has it.
+  // Without completions, the Job is complete after one success.
   const parallelism = spec?.parallelism ?? 0;
   return parallelism > 1 ? `${succeeded}/1 of ${parallelism}` : `${succeeded}/1`;
 }
@@ -55,11 +55,11 @@ function duration({ status }: Job, nowMs: number): string {
 export const cronJobTable = tableOf<CronJob>(
   [
     nameColumn,
-    column("Schedule", "When jobs are made."),
-    column("Timezone", "The zone in which the schedule is read."),
-    column("Suspend", "Whether it rests.", "boolean"),
-    column("Active", "Jobs that run now.", "integer"),
-    column("Last Schedule", "Time since the last job was made."),
+    column("Schedule", "The cron schedule."),
+    column("Timezone", "Time zone of the schedule."),
+    column("Suspend", "Whether it is suspended.", "boolean"),
+    column("Active", "Number of running jobs.", "integer"),
+    column("Last Schedule", "Time since the last job was created."),
     ageColumn,
     ...containerColumns,
     selectorColumn,

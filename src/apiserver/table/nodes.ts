@@ -6,15 +6,15 @@ import { ageColumn, column, nameColumn, tableOf, wideColumn } from "./tableKind.
 export const nodeTable = tableOf<Node>(
   [
     nameColumn,
-    column("Status", "Whether the node is ready, and whether it takes new pods."),
-    column("Roles", "What the node is for, from its labels."),
+    column("Status", "Whether the node is ready, and whether it is schedulable."),
+    column("Roles", "Roles of the node, from its labels."),
     ageColumn,
-    column("Version", "Version of the node agent."),
-    wideColumn("Internal-IP", "Address inside the cluster."),
-    wideColumn("External-IP", "Address from outside."),
+    column("Version", "Version of the kubelet."),
+    wideColumn("Internal-IP", "Internal address."),
+    wideColumn("External-IP", "External address."),
     wideColumn("OS-Image", "The operating system."),
-    wideColumn("Kernel-Version", "The kernel."),
-    wideColumn("Container-Runtime", "What runs the containers."),
+    wideColumn("Kernel-Version", "The kernel version."),
+    wideColumn("Container-Runtime", "The container runtime."),
   ],
   (node, nowMs) => [
     node.metadata.name,

@@ -1,4 +1,4 @@
-/** Kinds that have nothing special to say: a name, and how old they are. */
+/** Tables of kinds without columns of their own: name and age. */
 
 import type { KubeObject } from "../../model/objects/object.ts";
 import { humanAge } from "../../model/values/humanDuration.ts";

@@ -1,4 +1,4 @@
-/** The one line in which a pod tells its life. The status text is what people grep for, so its rules are exact. */
+/** The table of pods. Users match on the status text, so its rules are exactly those of upstream. */
 
 import type { ContainerStatus, Pod } from "../../model/kubernetes.generated.ts";
 import { humanAge, humanDuration } from "../../model/values/humanDuration.ts";
@@ -9,21 +9,26 @@ import { ageColumn, column, nameColumn, type RowCondition, tableOf, wideColumn }
 export const podTable = tableOf<Pod>(
   [
     nameColumn,
-    column("Ready", "Containers that are ready, of all that should run."),
-    column("Status", "What the pod is doing, or what keeps it from doing it."),
-    column("Restarts", "How often containers were started again, and when that last happened."),
+    column("Ready", "Ready containers, of all containers."),
+    column("Status", "Phase of the pod, or the reason why it does not run."),
+    column("Restarts", "Restarts of containers, and the time since the last one."),
     ageColumn,
     wideColumn("IP", "The first address of the pod."),
     wideColumn("Node", "The node that the pod is bound to."),
-    wideColumn("Nominated Node", "The node on which room is being made for the pod."),
-    wideColumn("Readiness Gates", "Conditions beyond its containers that the pod waits for."),
+    wideColumn("Nominated Node", "The node on which pods are being preempted for the pod."),
+    wideColumn("Readiness Gates", "Readiness gates of the pod, and how many are met."),
   ],
   podCells,
   finished,
 );
 
 const succeeded: RowCondition[] = [
-  { type: "Completed", status: "True", reason: "Succeeded", message: "All containers of the pod ended well." },
+  {
+    type: "Completed",
+    status: "True",
+    reason: "Succeeded",
+    message: "All containers of the pod terminated successfully.",
+  },
 ];
 const failed: RowCondition[] = [
   { type: "Completed", status: "True", reason: "Failed", message: "A container of the pod ended in failure." },
@@ -67,11 +72,11 @@ interface Life {
   ready: number;
   total: number;
   restarts: number;
-  /** 0 when no container has ended before. */
+  /** 0 when no container has terminated before. */
   lastRestartMs: number;
 }
 
-/** Counts and words of a pod's line; later findings overwrite earlier ones. */
+/** The counts and the status text of a pod; later findings overwrite earlier ones. */
 function podLife(pod: Pod): Life {
   const { metadata, spec, status } = pod;
   const life: Life = {
@@ -94,7 +99,7 @@ function podLife(pod: Pod): Life {
   return life;
 }
 
-/** Returns whether an init container still stands in the way; its state is the pod's status then. */
+/** Returns whether an init container is not finished; its state is then the pod's status. */
 function addInitContainers(pod: Pod, life: Life): boolean {
   const specs = pod.spec?.initContainers ?? [];
   const statuses = pod.status?.initContainerStatuses ?? [];
@@ -127,7 +132,7 @@ function addInitContainers(pod: Pod, life: Life): boolean {
     break;
   }
   if (!initializing || isConditionTrue(pod, "Initialized")) {
-    // Once the containers run, only init containers that run beside them still count.
+    // Once the containers run, only sidecars of the init containers count.
     life.restarts = sidecarRestarts;
     life.lastRestartMs = sidecarRestartMs;
   }
@@ -137,7 +142,7 @@ function addInitContainers(pod: Pod, life: Life): boolean {
 function addContainers(pod: Pod, life: Life): void {
   const statuses = pod.status?.containerStatuses ?? [];
   let isAnyRunning = false;
-  // Backwards, so that the first container has the last word.
+  // Backwards, so that the first container's status is used.
   for (let i = statuses.length - 1; i >= 0; i--) {
     const container = statuses[i];
     if (container === undefined) continue;

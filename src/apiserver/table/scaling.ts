@@ -1,4 +1,4 @@
-/** How many pods there may be, and how few. */
+/** Tables of PodDisruptionBudgets and HorizontalPodAutoscalers. */
 
 import type {
   HorizontalPodAutoscaler,
@@ -16,8 +16,8 @@ import { ageColumn, column, nameColumn, tableOf } from "./tableKind.ts";
 export const podDisruptionBudgetTable = tableOf<PodDisruptionBudget>(
   [
     nameColumn,
-    column("Min Available", "Pods that must stay."),
-    column("Max Unavailable", "Pods that may be away."),
+    column("Min Available", "Minimum number of available pods."),
+    column("Max Unavailable", "Maximum number of unavailable pods."),
     column("Allowed Disruptions", "Pods that may be evicted now.", "integer"),
     ageColumn,
   ],
@@ -30,15 +30,15 @@ export const podDisruptionBudgetTable = tableOf<PodDisruptionBudget>(
   ],
 );
 
-/** Both served versions: v1 knows one metric, the share of requested CPU. */
+/** For both served versions: v1 has one metric, cpu utilization. */
 export const horizontalPodAutoscalerTable = tableOf<HorizontalPodAutoscaler | V1HorizontalPodAutoscaler>(
   [
     nameColumn,
-    column("Reference", "What is scaled."),
-    column("Targets", "Measured against wanted, for the first metrics."),
-    column("MinPods", "Fewest replicas."),
-    column("MaxPods", "Most replicas."),
-    column("Replicas", "Replicas now."),
+    column("Reference", "The scale target."),
+    column("Targets", "Current and target values of the first metrics."),
+    column("MinPods", "Minimum number of replicas."),
+    column("MaxPods", "Maximum number of replicas."),
+    column("Replicas", "Current number of replicas."),
     ageColumn,
   ],
   (object, nowMs) => {
@@ -65,7 +65,7 @@ function targets({ spec, status }: HorizontalPodAutoscaler | V1HorizontalPodAuto
   }
   const metrics = "metrics" in spec ? (spec.metrics ?? []) : [];
   const measured = status !== undefined && "currentMetrics" in status ? (status.currentMetrics ?? []) : [];
-  // Statuses stand at the places of their metrics.
+  // The status of a metric is at the index of the metric.
   const texts = metrics.map((metric, index) => metricText(metric, measured[index]));
   return firstOf(texts, 2, ", ") || none;
 }

@@ -8,10 +8,10 @@ import { ageColumn, column, nameColumn, tableOf } from "./tableKind.ts";
 export const priorityClassTable = tableOf<PriorityClass>(
   [
     nameColumn,
-    column("Value", "Higher goes first.", "integer"),
+    column("Value", "Priority value.", "integer"),
     column("Global-Default", "Whether pods without a class get this one.", "boolean"),
     ageColumn,
-    column("PreemptionPolicy", "Whether pods of the class may push others out."),
+    column("PreemptionPolicy", "Whether pods of the class preempt others."),
   ],
   ({ metadata, value, globalDefault, preemptionPolicy }, nowMs) => [
     metadata.name,
@@ -23,7 +23,7 @@ export const priorityClassTable = tableOf<PriorityClass>(
 );
 
 export const leaseTable = tableOf<Lease>(
-  [nameColumn, column("Holder", "Who holds the lease."), ageColumn],
+  [nameColumn, column("Holder", "The holder of the lease."), ageColumn],
   ({ metadata, spec }, nowMs) => [
     metadata.name,
     spec?.holderIdentity ?? "",
@@ -34,9 +34,9 @@ export const leaseTable = tableOf<Lease>(
 export const podGroupTable = tableOf<PodGroup>(
   [
     nameColumn,
-    column("Policy", "Whether the pods are placed all together or one by one."),
+    column("Policy", "Scheduling policy: gang or basic."),
     column("Workload", "The workload that the group belongs to."),
-    column("Status", "Whether the group is placed, or what keeps it from that."),
+    column("Status", "Whether the group is scheduled, or the reason why not."),
     ageColumn,
   ],
   ({ metadata, spec, status }, nowMs) => {

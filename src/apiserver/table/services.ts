@@ -1,4 +1,4 @@
-/** Names that traffic finds: services, what stands behind them, and the subresourceStrategies in front. */
+/** Tables of Services, Endpoints, EndpointSlices, Ingresses and NetworkPolicies. */
 
 import type {
   EndpointSlice,
@@ -15,12 +15,12 @@ import { ageColumn, column, nameColumn, tableOf, wideColumn } from "./tableKind.
 export const serviceTable = tableOf<Service>(
   [
     nameColumn,
-    column("Type", "How the service is reached."),
-    column("Cluster-IP", "Its address inside the cluster."),
-    column("External-IP", "Its addresses from outside."),
-    column("Port(s)", "Ports, with node ports behind a colon."),
+    column("Type", "Type of the service."),
+    column("Cluster-IP", "Cluster IP of the service."),
+    column("External-IP", "External addresses."),
+    column("Port(s)", "Ports, with node ports after a colon."),
     ageColumn,
-    wideColumn("Selector", "Labels of the pods behind it."),
+    wideColumn("Selector", "Selector of the service."),
   ],
   (service, nowMs) => {
     const { metadata, spec } = service;
@@ -75,7 +75,7 @@ function ports({ spec }: Service): string {
 const addressesMax = 3;
 
 export const endpointsTable = tableOf<Endpoints>(
-  [nameColumn, column("Endpoints", "The first addresses that answer for the service."), ageColumn],
+  [nameColumn, column("Endpoints", "The first endpoints of the service."), ageColumn],
   ({ metadata, subsets }, nowMs) => {
     const addresses: string[] = [];
     for (const subset of subsets ?? []) {
@@ -88,7 +88,7 @@ export const endpointsTable = tableOf<Endpoints>(
         for (const { ip } of ready) addresses.push(ip.includes(":") ? `[${ip}]:${port}` : `${ip}:${port}`);
       }
     }
-    // Empty, not a word, where addresses exist but none is ready.
+    // Empty, not `<none>`, where addresses exist but none is ready.
     const shown = subsets === undefined || subsets.length === 0 ? none : firstOf(addresses, addressesMax, ",");
     return [metadata.name, shown, humanAge(metadata.creationTimestamp, nowMs)];
   },
@@ -97,7 +97,7 @@ export const endpointsTable = tableOf<Endpoints>(
 export const endpointSliceTable = tableOf<EndpointSlice>(
   [
     nameColumn,
-    column("AddressType", "What the addresses are."),
+    column("AddressType", "Type of the addresses."),
     column("Ports", "The first ports."),
     column("Endpoints", "The first addresses."),
     ageColumn,
@@ -122,10 +122,10 @@ export const endpointSliceTable = tableOf<EndpointSlice>(
 export const ingressTable = tableOf<Ingress>(
   [
     nameColumn,
-    column("Class", "Who serves the ingress."),
-    column("Hosts", "Names under which it is reached."),
-    column("Address", "Addresses of the balancer."),
-    column("Ports", "80, and 443 with certificates."),
+    column("Class", "The ingress class."),
+    column("Hosts", "Hosts of the rules."),
+    column("Address", "Addresses of the load balancer."),
+    column("Ports", "80, and 443 with TLS."),
     ageColumn,
   ],
   ({ metadata, spec, status }, nowMs) => {
@@ -144,8 +144,8 @@ export const ingressTable = tableOf<Ingress>(
 export const ingressClassTable = tableOf<IngressClass>(
   [
     nameColumn,
-    column("Controller", "Who serves ingresses of this class."),
-    column("Parameters", "The object that configures the class."),
+    column("Controller", "The controller of the class."),
+    column("Parameters", "The parameters of the class."),
     ageColumn,
   ],
   ({ metadata, spec }, nowMs) => {
@@ -161,7 +161,7 @@ export const ingressClassTable = tableOf<IngressClass>(
 );
 
 export const networkPolicyTable = tableOf<NetworkPolicy>(
-  [nameColumn, column("Pod-Selector", "Labels of the pods it speaks about."), ageColumn],
+  [nameColumn, column("Pod-Selector", "Selector of the pods."), ageColumn],
   ({ metadata, spec }, nowMs) => [
     metadata.name,
     selectorTextOrNone(spec?.podSelector),

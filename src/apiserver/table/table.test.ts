@@ -149,7 +149,7 @@ describe("a node", () => {
     expect(row("/nodes", {}, { labels })["Roles"]).toBe(roles);
   });
 
-  test("shows its addresses and software, or that it knows none", () => {
+  test("shows its addresses and software, or <none>", () => {
     expect(row("/nodes", {})).toMatchObject({
       "Internal-IP": "<none>",
       "External-IP": "<none>",
@@ -495,7 +495,7 @@ describe("an autoscaler", () => {
     });
   });
 
-  test("of the old version knows CPU only", () => {
+  test("of the old version has CPU only", () => {
     const spec = {
       scaleTargetRef: { kind: "Deployment", name: "web" },
       maxReplicas: 5,
@@ -569,7 +569,7 @@ describe("an event", () => {
     });
   });
 
-  test("series tells when it was last seen and how often", () => {
+  test("a series has the last time and the count", () => {
     const series = { count: 9, lastObservedTime: microAgo(5) };
     expect(row("/events", { ...old, series })).toMatchObject({ "Last Seen": "5s", Count: 9 });
   });

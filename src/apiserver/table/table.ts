@@ -1,4 +1,4 @@
-/** Which table a kind is shown in when kubectl asks for rows instead of objects. */
+/** The table of each kind, for requests with `as=Table`. */
 import {
   certificateSigningRequestTable,
   mutatingPolicyTable,

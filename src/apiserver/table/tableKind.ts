@@ -1,6 +1,6 @@
 import type { KubeObject } from "../../model/objects/object.ts";
 
-/** What a cell may hold; null is an empty place. */
+/** The value of a cell; null is an empty cell. */
 export type Cell = string | number | boolean | null;
 
 /** A column as kubectl gets it. */
@@ -15,7 +15,7 @@ export interface ColumnDefinition {
   readonly priority: number;
 }
 
-/** A remark about a whole row, such as a pod that has finished. */
+/** A condition of a row, such as that a pod is finished. */
 export interface RowCondition {
   readonly type: string;
   readonly status: string;
@@ -23,15 +23,15 @@ export interface RowCondition {
   readonly message: string;
 }
 
-/** How objects of one kind look as rows. */
+/** The table of one kind. */
 export interface TableKind {
   readonly columns: readonly ColumnDefinition[];
-  /** One cell per column, wide ones included: the client hides what it does not want. */
+  /** One cell per column, wide ones included: the client hides those that it does not show. */
   cells(object: KubeObject, nowMs: number): Cell[];
   conditions?(object: KubeObject): RowCondition[] | undefined;
 }
 
-/** Stored objects have passed validation, so a kind's own type may be assumed. */
+/** Stored objects have passed validation, so they have the type of their kind. */
 export function tableOf<T>(
   columns: readonly ColumnDefinition[],
   cells: (object: T, nowMs: number) => Cell[],

@@ -15,18 +15,18 @@ import { humanAge } from "../../model/values/humanDuration.ts";
 import { unset } from "./cellText.ts";
 import { ageColumn, column, nameColumn, tableOf, wideColumn } from "./tableKind.ts";
 
-const volumeModeColumn = wideColumn("VolumeMode", "Whether the volume holds files or is a raw device.");
-const attributesClassColumn = column("VolumeAttributesClass", "The class of its changeable settings.");
+const volumeModeColumn = wideColumn("VolumeMode", "Whether the volume is a file system or a raw device.");
+const attributesClassColumn = column("VolumeAttributesClass", "The volume attributes class.");
 
 export const persistentVolumeTable = tableOf<PersistentVolume>(
   [
     nameColumn,
-    column("Capacity", "Its size."),
-    column("Access Modes", "How it may be mounted."),
-    column("Reclaim Policy", "What becomes of it when the claim is gone."),
-    column("Status", "Whether it is free, bound or released."),
-    column("Claim", "The claim that holds it."),
-    column("StorageClass", "The class it belongs to."),
+    column("Capacity", "Capacity of the volume."),
+    column("Access Modes", "Access modes of the claim."),
+    column("Reclaim Policy", "What happens to the volume when its claim is deleted."),
+    column("Status", "Phase of the volume."),
+    column("Claim", "The claim that is bound to the volume."),
+    column("StorageClass", "The storage class."),
     attributesClassColumn,
     column("Reason", "Why it failed."),
     ageColumn,
@@ -50,11 +50,11 @@ export const persistentVolumeTable = tableOf<PersistentVolume>(
 export const persistentVolumeClaimTable = tableOf<PersistentVolumeClaim>(
   [
     nameColumn,
-    column("Status", "Whether the claim has a volume."),
-    column("Volume", "The volume it got."),
-    column("Capacity", "The size it got."),
-    column("Access Modes", "How the volume may be mounted."),
-    column("StorageClass", "The class it asks for."),
+    column("Status", "Phase of the claim."),
+    column("Volume", "The bound volume."),
+    column("Capacity", "Capacity of the bound volume."),
+    column("Access Modes", "Access modes of the volume."),
+    column("StorageClass", "The requested storage class."),
     attributesClassColumn,
     ageColumn,
     volumeModeColumn,
@@ -75,7 +75,7 @@ export const persistentVolumeClaimTable = tableOf<PersistentVolumeClaim>(
   },
 );
 
-/** Each mode once, the narrow ones first, whatever their order in the object. */
+/** Each mode once, in a fixed order. */
 const modeTexts = [
   ["ReadWriteOnce", "RWO"],
   ["ReadOnlyMany", "ROX"],
@@ -88,7 +88,7 @@ function accessModes(modes: readonly string[] | undefined): string {
   return modeTexts.flatMap(([mode, text]) => (modes.includes(mode) ? [text] : [])).join(",");
 }
 
-/** The annotation is older than the field and still wins. */
+/** The annotation is older than the field and takes precedence. */
 function storageClassOf({ annotations }: ObjectMeta, field: string | undefined): string {
   return annotations?.["volume.beta.kubernetes.io/storage-class"] ?? field ?? "";
 }
@@ -101,10 +101,10 @@ const defaultClassAnnotations = [
 export const storageClassTable = tableOf<StorageClass>(
   [
     nameColumn,
-    column("Provisioner", "Who makes the volumes."),
-    column("ReclaimPolicy", "What becomes of a volume when its claim is gone."),
-    column("VolumeBindingMode", "When a volume is made."),
-    column("AllowVolumeExpansion", "Whether volumes may grow.", "boolean"),
+    column("Provisioner", "The provisioner of the volumes."),
+    column("ReclaimPolicy", "What happens to a volume when its claim is deleted."),
+    column("VolumeBindingMode", "When a volume is provisioned and bound."),
+    column("AllowVolumeExpansion", "Whether volumes can be expanded.", "boolean"),
     ageColumn,
   ],
   (object, nowMs) => {
@@ -122,7 +122,7 @@ export const storageClassTable = tableOf<StorageClass>(
 );
 
 export const csiNodeTable = tableOf<CSINode>(
-  [nameColumn, column("Drivers", "How many drivers the node has.", "integer"), ageColumn],
+  [nameColumn, column("Drivers", "Number of drivers on the node.", "integer"), ageColumn],
   ({ metadata, spec }, nowMs) => [
     metadata.name,
     spec.drivers?.length ?? 0,
@@ -134,11 +134,11 @@ export const csiDriverTable = tableOf<CSIDriver>(
   [
     nameColumn,
     column("AttachRequired", "Whether volumes must be attached to a node first.", "boolean"),
-    column("PodInfoOnMount", "Whether the driver is told about the pod.", "boolean"),
-    column("StorageCapacity", "Whether free capacity is published.", "boolean"),
-    column("TokenRequests", "Audiences of the tokens the driver gets."),
-    column("RequiresRepublish", "Whether volumes are published again and again.", "boolean"),
-    column("Modes", "Kinds of volumes."),
+    column("PodInfoOnMount", "Whether the driver gets pod information.", "boolean"),
+    column("StorageCapacity", "Whether the driver publishes storage capacity.", "boolean"),
+    column("TokenRequests", "Audiences of the driver's tokens."),
+    column("RequiresRepublish", "Whether volumes are republished periodically.", "boolean"),
+    column("Modes", "Volume lifecycle modes."),
     ageColumn,
   ],
   ({ metadata, spec }, nowMs) => [
@@ -154,17 +154,17 @@ export const csiDriverTable = tableOf<CSIDriver>(
 );
 
 export const csiStorageCapacityTable = tableOf<CSIStorageCapacity>(
-  [nameColumn, column("StorageClassName", "The class it is about."), column("Capacity", "What is free.")],
+  [nameColumn, column("StorageClassName", "The storage class."), column("Capacity", "Free capacity.")],
   ({ metadata, storageClassName, capacity }) => [metadata.name, storageClassName, capacity ?? unset],
 );
 
 export const volumeAttachmentTable = tableOf<VolumeAttachment>(
   [
     nameColumn,
-    column("Attacher", "The driver that attaches."),
+    column("Attacher", "The driver that attaches the volume."),
     column("PV", "The volume."),
     column("Node", "The node."),
-    column("Attached", "Whether it is done.", "boolean"),
+    column("Attached", "Whether the volume is attached.", "boolean"),
     ageColumn,
   ],
   ({ metadata, spec, status }, nowMs) => [
@@ -178,6 +178,6 @@ export const volumeAttachmentTable = tableOf<VolumeAttachment>(
 );
 
 export const volumeAttributesClassTable = tableOf<VolumeAttributesClass>(
-  [nameColumn, column("DriverName", "The driver that knows the settings."), ageColumn],
+  [nameColumn, column("DriverName", "The CSI driver."), ageColumn],
   ({ metadata, driverName }, nowMs) => [metadata.name, driverName, humanAge(metadata.creationTimestamp, nowMs)],
 );

@@ -1,4 +1,4 @@
-/** Things that keep a number of pods alive: wanted against present. */
+/** Tables of workloads: desired and current replicas. */
 
 import type {
   ControllerRevision,
@@ -18,15 +18,15 @@ export const containerColumns = [
   wideColumn("Containers", "Names of the containers."),
   wideColumn("Images", "Images of the containers."),
 ];
-export const selectorColumn = wideColumn("Selector", "Labels of the pods that count.");
-const readyColumn = column("Ready", "Pods that are ready, of those wanted.");
+export const selectorColumn = wideColumn("Selector", "Selector of the pods.");
+const readyColumn = column("Ready", "Ready pods, of the desired ones.");
 
 export const deploymentTable = tableOf<Deployment>(
   [
     nameColumn,
     readyColumn,
     column("Up-to-date", "Pods of the newest template."),
-    column("Available", "Pods that have been ready long enough."),
+    column("Available", "Pods that are available."),
     ageColumn,
     ...containerColumns,
     selectorColumn,
@@ -44,9 +44,9 @@ export const deploymentTable = tableOf<Deployment>(
 
 const replicaColumns = [
   nameColumn,
-  column("Desired", "Pods wanted.", "integer"),
-  column("Current", "Pods present.", "integer"),
-  column("Ready", "Pods ready.", "integer"),
+  column("Desired", "Desired number of pods.", "integer"),
+  column("Current", "Current number of pods.", "integer"),
+  column("Ready", "Number of ready pods.", "integer"),
   ageColumn,
   ...containerColumns,
   selectorColumn,
@@ -89,10 +89,10 @@ export const daemonSetTable = tableOf<DaemonSet>(
   [
     nameColumn,
     column("Desired", "Nodes that should run the pod.", "integer"),
-    column("Current", "Nodes that have it.", "integer"),
-    column("Ready", "Nodes where it is ready.", "integer"),
+    column("Current", "Nodes that run the pod.", "integer"),
+    column("Ready", "Nodes where the pod is ready.", "integer"),
     column("Up-to-date", "Nodes with the newest template.", "integer"),
-    column("Available", "Nodes where it has been ready long enough.", "integer"),
+    column("Available", "Nodes where the pod is available.", "integer"),
     column("Node Selector", "Labels of the nodes."),
     ageColumn,
     ...containerColumns,
@@ -115,8 +115,8 @@ export const daemonSetTable = tableOf<DaemonSet>(
 export const controllerRevisionTable = tableOf<ControllerRevision>(
   [
     nameColumn,
-    column("Controller", "The object whose history this is."),
-    column("Revision", "Its place in the history."),
+    column("Controller", "The owner of the revision."),
+    column("Revision", "Number of the revision."),
     ageColumn,
   ],
   ({ metadata, revision }, nowMs) => {
@@ -136,7 +136,7 @@ export const podTemplateTable = tableOf<PodTemplate>(
     nameColumn,
     column("Containers", "Names of the containers."),
     column("Images", "Images of the containers."),
-    column("Pod Labels", "Labels that pods get."),
+    column("Pod Labels", "Labels of the pods."),
   ],
   ({ metadata, template }) => [
     metadata.name,

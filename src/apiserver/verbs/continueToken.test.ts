@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { configMapNamed, refusal, TestApi } from "../../../testing/apiserver/testApi.ts";
 import { listObjects } from "./read.ts";
 
-test("a continue token ends after five minutes even where nothing happens, and says how to go on", async () => {
+test("a continue token expires after five minutes even without writes, and the error has a new token", async () => {
   const test = await TestApi.start({ controllers: false });
   for (const name of ["a", "b", "c"]) await test.create("/configmaps", configMapNamed(`default/${name}`));
   const target = { ...test.target("/configmaps", ""), namespace: "default" };

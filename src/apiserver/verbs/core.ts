@@ -11,7 +11,7 @@ import type { Version } from "../storage/version.ts";
 import type { WatchHub } from "../storage/watchHub.ts";
 import type { UserInfo, WriteContext } from "../strategy.ts";
 
-/** What every verb works on. */
+/** What every verb needs. */
 export interface Core {
   readonly store: ObjectStore;
   readonly hub: WatchHub;
@@ -21,7 +21,7 @@ export interface Core {
   readonly admission: Admission;
 }
 
-/** The object or collection that a request is about. */
+/** The object or collection that a request addresses. */
 export interface Target {
   readonly resource: Resource;
   /** Empty for cluster-scoped resources and for all namespaces. */
@@ -38,15 +38,18 @@ export interface Call {
   readonly fieldManager: string;
   readonly fieldValidation: FieldValidation;
   warn(text: string): void;
-  /** Refuses (403) when an update or an apply is about to create and the caller may not. Left out: the caller may. */
+  /**
+   * Rejects (403) when an update or an apply is about to create and the caller may not create. Left out: the caller
+   * may.
+   */
   demandCreate?(): void;
 }
 
-/** A write that took effect, or would have (dry run: the version is in no collection). */
+/** A completed write, or a dry run (whose version is in no collection). */
 export interface Written {
   readonly version: Version;
   readonly created: boolean;
-  /** The write removed the last finalizer, and the object with it. */
+  /** The write removed the last finalizer, and so deleted the object. */
   readonly deleted?: boolean;
 }
 
@@ -65,7 +68,7 @@ export function writeContext(core: Core, call: Call, subresource: string): Write
   };
 }
 
-/** What lists and watches filter by. */
+/** The values that lists and watches select by. */
 export function sideRecord(resource: Resource, stored: KubeObject): SideRecord {
   const { metadata } = stored;
   return {
@@ -76,7 +79,7 @@ export function sideRecord(resource: Resource, stored: KubeObject): SideRecord {
   };
 }
 
-/** Kind and apiVersion first: lists cut that prefix off instead of encoding items again. */
+/** Kind and apiVersion first: lists cut off that prefix instead of encoding items again. */
 export function inStoredOrder(object: KubeObject): KubeObject {
   const { kind, apiVersion, metadata, ...rest } = object;
   return { kind, apiVersion, metadata, ...rest };

@@ -8,6 +8,7 @@ import {
   invalidObject,
   notFound,
 } from "../../model/objects/status.ts";
+import { append } from "../../model/values/append.ts";
 import { formatTime } from "../../model/values/time.ts";
 import type { AdmissionAttributes } from "../admission.ts";
 import type { FieldSet } from "../apply/fieldSet.ts";
@@ -38,17 +39,19 @@ import { refuseTooLarge } from "./objectSize.ts";
 /** POST to a collection. */
 export async function createObject(core: Core, target: Target, body: Sent, call: Call): Promise<Written> {
   const object = target.resource.decode(body, call.fieldValidation, call.warn);
-  // A dry run reaches no storage that could mind.
+  // Upstream checks this in its storage, which a dry run does not reach.
   if (object.metadata.resourceVersion && !call.dryRun) {
     throw failure(500, "InternalError", "resourceVersion should not be set on objects to be created");
   }
+  // Before the work that it would take; the status, which may be dropped, is measured with the stored object.
+  refuseTooLarge({ ...object, status: undefined } as KubeObject);
   target.resource.setDefaults(object);
   return insertObject(core, target, object, call, "Update");
 }
 
 /**
- * The second half of a create, shared by POST, PUT to a missing name and apply to a missing name. The object is decoded
- * and defaulted; for an apply its managedFields have been set already.
+ * The second half of a create, for POST, and for PUT and apply to a missing name. The object is decoded and defaulted;
+ * for an apply its managedFields have been set already.
  */
 export async function insertObject(
   core: Core,
@@ -64,7 +67,7 @@ export async function insertObject(
     throw forbiddenError(resource.groupResource, object.metadata.name ?? "", why);
   }
   const context = writeContext(core, call, target.subresource);
-  // Refusals call an object without a name yet by the base that it asked for.
+  // Errors for an object with generateName use that prefix as its name.
   const called = object.metadata.name || object.metadata.generateName || "";
   const stamped = stampNew(core, target, object, context.nowMs);
   requireNamespace(core, target, called);
@@ -106,12 +109,12 @@ export async function insertObject(
   }
   const errors = validateMetadata(admitted, resource);
   const sentGeneration = object.metadata.generation ?? 0;
-  // Kinds that count generations begin at one whatever was sent.
+  // Generation starts at one, whatever was sent.
   if (sentGeneration < 0 && generationOf(resource) === "none") {
     errors.push(invalid("metadata.generation", sentGeneration, "must be greater than or equal to 0"));
   }
-  if (resource.custom !== undefined) errors.push(...resource.custom.validate(admitted, undefined));
-  if (strategy.validate !== undefined) errors.push(...strategy.validate(admitted, context));
+  if (resource.custom !== undefined) append(errors, resource.custom.validate(admitted, undefined));
+  if (strategy.validate !== undefined) append(errors, strategy.validate(admitted, context));
   if (errors.length > 0) throw invalidObject({ group: type.group, kind: type.kind }, admitted.metadata.name, errors);
   const validation = core.admission.validate({ ...attributes, object: admitted });
   if (validation !== undefined) {
@@ -119,7 +122,7 @@ export async function insertObject(
     requireNamespace(core, target, called);
   }
 
-  // From here to the commit nothing else runs.
+  // Nothing else runs from here to the commit.
   const existing = core.store.get(type.storageKey, target.namespace, admitted.metadata.name);
   if (existing !== undefined) {
     const beingDeleted = existing.object().metadata.deletionTimestamp !== undefined;
@@ -135,8 +138,8 @@ export async function insertObject(
 }
 
 /**
- * What mutating admission is asked about: Kubernetes gives an object its UID, its time and a generated name only after
- * that. A webhook that needs to tell two such objects apart has the request's own UID.
+ * The object as mutating admission gets it: Kubernetes sets UID, creationTimestamp and a generated name only after
+ * that. A webhook can tell two such objects apart by the UID of the request.
  */
 function beforeMutation(
   sent: KubeObject,
@@ -156,7 +159,9 @@ function beforeMutation(
   return { name, object: { ...stamped, metadata }, requestUid };
 }
 
-/** Gives a decoded object its name, namespace, uid and time, and drops what only the server may set. */
+/**
+ * Sets name, namespace, UID and creationTimestamp of a decoded object, and drops fields that only the server may set.
+ */
 function stampNew(core: Core, target: Target, object: KubeObject, nowMs: number): KubeObject {
   const { resource, namespace } = target;
   const sent: Partial<KubeObject["metadata"]> = object.metadata;
@@ -202,7 +207,7 @@ function generateName(core: Core, target: Target, base: string): string {
   throw error;
 }
 
-/** A namespaced object needs a namespace that exists and is not going away. */
+/** A namespaced object requires a namespace that exists and is not terminating. */
 function requireNamespace(core: Core, target: Target, name: string): void {
   const { resource, namespace } = target;
   if (!resource.type.namespaced) return;
@@ -220,7 +225,7 @@ function requireNamespace(core: Core, target: Target, name: string): void {
   ]);
 }
 
-/** What a mutating webhook answered is untrusted again; identity and stamps stay ours. */
+/** The response of a mutating webhook is untrusted, so it is decoded again; identity and system fields stay. */
 export function redecode(resource: Resource, changed: KubeObject, before: KubeObject, call: Call): KubeObject {
   const object = resource.decode(sentByUs(changed), "Ignore", call.warn);
   resource.setDefaults(object);
@@ -263,12 +268,12 @@ function wipeStatus(resource: Resource, object: KubeObject): void {
   else delete object["status"];
 }
 
-/** What of the metadata a write to /status leaves alone. */
+/** The metadata that a write to /status keeps. */
 export function statusKeeps(resource: Resource): Strategy["statusKeeps"] {
   return resource.custom !== undefined ? "metadata" : resource.strategy.statusKeeps;
 }
 
-/** Fields that the endpoint does not take from the caller, so that no manager comes to own them through it. */
+/** Fields that the endpoint does not take from the caller, so that no manager gets to own them through it. */
 export function resetFieldsOf(resource: Resource, subresource: string): { resetFields?: FieldSet } {
   if (subresource === "status") {
     const keeps = statusKeeps(resource);
@@ -283,7 +288,7 @@ export function setManagedFields(object: KubeObject, managedFields: ObjectMeta["
   else object.metadata.managedFields = managedFields;
 }
 
-/** A version that no collection knows, for answers of dry runs. */
+/** A version that is in no collection, for responses to dry runs. */
 export function detached(storageKey: string, stored: KubeObject, resource: Resource, revision = 0): Version {
   const { namespace = "", name } = stored.metadata;
   const metadata = { ...stored.metadata };

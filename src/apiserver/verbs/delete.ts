@@ -59,10 +59,10 @@ export async function deleteObject(core: Core, target: Target, options: DeleteOp
     const validation = core.admission.validate(attributes);
     if (validation !== undefined) {
       await validation;
-      // The webhook may have taken its time: the preconditions are checked against what is there now.
+      // The webhook may have taken time: the preconditions are checked against the current object.
       if (core.store.get(storageKey, target.namespace, target.name) !== version) continue;
     }
-    if (saysNoPolicy(options) && resource.strategy.orphanWarning !== undefined)
+    if (hasNoPolicy(options) && resource.strategy.orphanWarning !== undefined)
       call.warn(resource.strategy.orphanWarning);
     const context = writeContext(core, call, target.subresource);
     core.admission.commit(attributes, context);
@@ -70,7 +70,7 @@ export async function deleteObject(core: Core, target: Target, options: DeleteOp
   }
 }
 
-/** DELETE of a collection: the deletes of its members, one after the other. Not atomic, as everywhere. */
+/** DELETE of a collection: deletes its objects one after the other. Not atomic, as upstream. */
 export async function deleteCollection(
   core: Core,
   target: Target,
@@ -106,25 +106,28 @@ async function commitDeletion(
     return { version, gone: false };
   }
   const gone = isFinished(resource, marked);
-  // Kinds with grace are marked before they go, and watchers see both; of others the last state is shown, as it was.
+  // Kinds with a grace period are marked before they are deleted, and watches deliver both; of others only the deletion
+  // is delivered.
   const showsMark = !gone || resource.strategy.graceSeconds !== undefined;
   const stored = showsMark ? inStoredOrder(marked) : old;
   if (call.dryRun) return { version: detached(version.resource, stored, resource, version.revision), gone };
   const kept = showsMark ? core.store.put(version.resource, stored, sideRecord(resource, stored)) : version;
   const after = gone ? core.store.remove(kept, kept.object()) : kept;
-  if (gone) removeCompanion(core, resource, version);
+  if (gone) deleteSameNamed(core, resource, version);
   await core.store.whenDurable(after.revision);
   return { version: after, gone };
 }
 
-/** A new Service of the same name must not find the addresses of the one before it. */
-export function removeCompanion(core: Core, resource: Resource, { namespace, name }: Version): void {
+/** A new Service of the same name must not have the addresses of the old one. */
+export function deleteSameNamed(core: Core, resource: Resource, { namespace, name }: Version): void {
   const { takesAlong } = resource.strategy;
   const companion = takesAlong === undefined ? undefined : core.store.get(takesAlong, namespace, name);
   if (companion !== undefined) core.store.remove(companion, companion.object());
 }
 
-/** The object with its deletion mark, grace and finalizers as the options ask; the same object when nothing changes. */
+/**
+ * The object with deletionTimestamp, grace period and finalizers by the options; the same object when nothing changes.
+ */
 function markForDeletion(resource: Resource, old: KubeObject, options: DeleteOptions, nowMs: number): KubeObject {
   const { strategy } = resource;
   const before = old.metadata;
@@ -141,7 +144,7 @@ function markForDeletion(resource: Resource, old: KubeObject, options: DeleteOpt
     if (shorter) {
       const seconds = requested < 0 ? 1 : requested;
       const begunMs = (timeToMs(before.deletionTimestamp) ?? nowMs) - grace * 1000;
-      // A grace that was cut at the end of the calendar does not tell when it began.
+      // A grace period that was cut at the maximum does not tell when it began.
       const startMs = begunMs < 0 ? nowMs : begunMs;
       next.metadata.deletionTimestamp = formatTime(endOf(startMs, seconds));
       next.metadata.deletionGracePeriodSeconds = seconds;
@@ -159,14 +162,14 @@ function markForDeletion(resource: Resource, old: KubeObject, options: DeleteOpt
   return next;
 }
 
-/** The last moment that a timestamp of four-digit years can name: a grace of any length ends there at the latest. */
+/** The latest time with a four-digit year: every grace period ends there at the latest. */
 const timeMsMax = Date.UTC(9999, 11, 31, 23, 59, 59);
 
 function endOf(startMs: number, graceSeconds: number): number {
   return Math.min(startMs + graceSeconds * 1000, timeMsMax);
 }
 
-/** The two finalizers that say what the garbage collector does with dependents. */
+/** The finalizers of the propagation policy, for the garbage collector. */
 function finalizersFor(strategy: Strategy, existing: readonly string[], options: DeleteOptions): string[] {
   const policy = policyOf(strategy, existing, options);
   if (policy === undefined) return [...existing];
@@ -176,7 +179,7 @@ function finalizersFor(strategy: Strategy, existing: readonly string[], options:
   return kept;
 }
 
-/** What the caller says, then what the finalizers of the object say, then what is usual for its kind. */
+/** The propagation policy of the options, of the object's finalizers, or the default of the kind, in this order. */
 function policyOf(
   strategy: Strategy,
   existing: readonly string[],
@@ -188,7 +191,7 @@ function policyOf(
   return strategy.orphansByDefault === true && !isDecided ? "Orphan" : undefined;
 }
 
-function saysNoPolicy(options: DeleteOptions): boolean {
+function hasNoPolicy(options: DeleteOptions): boolean {
   return options.propagationPolicy === undefined && options.orphanDependents === undefined;
 }
 
@@ -208,7 +211,7 @@ function checkOptions(resource: Resource, name: string, options: DeleteOptions):
   }
 }
 
-/** Throws a conflict when the object is not the one, or not in the state, that the caller looked at. */
+/** Throws a conflict when UID or resourceVersion differ from the preconditions. */
 export function checkDeletePreconditions(
   resource: Resource,
   name: string,

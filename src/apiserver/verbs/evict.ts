@@ -10,7 +10,7 @@ import { updateObject } from "./update.ts";
 
 const budgetsKey = "policy/poddisruptionbudgets";
 
-/** POST to pods/eviction: a delete that asks the disruption budget first. */
+/** POST to pods/eviction: a delete that respects the disruption budget. */
 export async function evictObject(
   core: Core,
   target: Target,
@@ -22,11 +22,11 @@ export async function evictObject(
   if (named !== "" && named !== target.name) {
     throw badRequest(`name in URL does not match name in Eviction object: ${target.name} and ${named}`);
   }
-  // Another request may spend the budget, or change the pod, between the read and the write. Then both are repeated.
+  // Another request may change the budget or the pod between the read and the write. Then both are repeated.
   for (;;) {
     const version = core.store.get(target.resource.type.storageKey, target.namespace, target.name);
     if (version === undefined) throw notFound(target.resource.groupResource, target.name);
-    // Before anything is spent or marked: an eviction that was decided for another state of the pod leaves no trace.
+    // Before the budget is changed or the pod is marked: an eviction with failed preconditions has no effect.
     checkDeletePreconditions(target.resource, target.name, version, options);
     const demanded = options.preconditions?.resourceVersion;
     const pod = version.object();
@@ -81,7 +81,7 @@ async function spend(core: Core, budget: PodDisruptionBudget, status: unknown, c
   );
 }
 
-/** The pod says why it went, then it goes. The mark and the delete are about the same pod, by UID. */
+/** Sets the condition on the pod, then deletes it. Both writes have the same UID as precondition. */
 async function markAndDelete(
   core: Core,
   target: Target,
@@ -108,7 +108,7 @@ async function markAndDelete(
       call,
     );
     if (marked.deleted === true) return;
-    // The mark of this eviction moved the revision; a write after it still makes the delete fail.
+    // Setting the condition changed the resourceVersion; another write after it still fails the delete.
     if (resourceVersion !== undefined) revision = String(marked.version.revision);
   }
   const preconditions = { uid: options.preconditions?.uid ?? uid, resourceVersion: revision };

@@ -3,12 +3,13 @@ import { equalJson } from "../../model/objects/json.ts";
 import { validateLabels } from "../../model/objects/labelSelector.ts";
 import { generateNameErrors, nameErrors, qualifiedNameErrors } from "../../model/objects/names.ts";
 import { type KubeObject, type ObjectMeta, type OwnerReference, splitApiVersion } from "../../model/objects/object.ts";
+import { append } from "../../model/values/append.ts";
 import type { Resource } from "../resource.ts";
 
-/** Keys and values of all annotations together. */
+/** Total size of the keys and values of all annotations. */
 const annotationBytesMax = 256 * 1024;
 
-/** The rules that the metadata of every object obeys. */
+/** Validates the metadata of any object. */
 export function validateMetadata(object: KubeObject, resource: Resource): FieldError[] {
   const { metadata } = object;
   const errors: FieldError[] = [];
@@ -24,35 +25,35 @@ export function validateMetadata(object: KubeObject, resource: Resource): FieldE
     for (const message of nameErrors(rule, metadata.name))
       errors.push(invalid("metadata.name", metadata.name, message));
   }
-  if (metadata.labels !== undefined) errors.push(...validateLabels(metadata.labels, "metadata.labels"));
-  if (metadata.annotations !== undefined) errors.push(...validateAnnotations(metadata.annotations));
-  if (metadata.ownerReferences !== undefined) errors.push(...validateOwners(metadata.ownerReferences));
-  if (metadata.finalizers !== undefined) errors.push(...validateFinalizers(metadata.finalizers, resource));
+  if (metadata.labels !== undefined) append(errors, validateLabels(metadata.labels, "metadata.labels"));
+  if (metadata.annotations !== undefined) append(errors, validateAnnotations(metadata.annotations));
+  if (metadata.ownerReferences !== undefined) append(errors, validateOwners(metadata.ownerReferences));
+  if (metadata.finalizers !== undefined) append(errors, validateFinalizers(metadata.finalizers, resource));
   return errors;
 }
 
-/** Rules for what an update may do to metadata; system fields have been copied from `old` already. */
+/** Validates an update of metadata; system fields have been copied from `old` already. */
 export function validateMetadataUpdate(next: KubeObject, old: KubeObject, resource: Resource): FieldError[] {
   const metadata = next.metadata;
   const before = old.metadata;
   const errors: FieldError[] = [];
-  // What did not change was checked when it was written.
+  // Unchanged fields were validated when they were written.
   if (
     metadata.labels !== before.labels &&
     metadata.labels !== undefined &&
     !equalJson(metadata.labels, before.labels)
   ) {
-    errors.push(...validateLabels(metadata.labels, "metadata.labels"));
+    append(errors, validateLabels(metadata.labels, "metadata.labels"));
   }
   if (metadata.annotations !== undefined && !equalJson(metadata.annotations, before.annotations)) {
-    errors.push(...validateAnnotations(metadata.annotations));
+    append(errors, validateAnnotations(metadata.annotations));
   }
   if (metadata.ownerReferences !== undefined && !equalJson(metadata.ownerReferences, before.ownerReferences)) {
-    errors.push(...validateOwners(metadata.ownerReferences));
+    append(errors, validateOwners(metadata.ownerReferences));
   }
   if (metadata.finalizers !== undefined && !equalJson(metadata.finalizers, before.finalizers)) {
-    errors.push(...validateFinalizers(metadata.finalizers, resource));
-    errors.push(...validateFinalizerAdditions(metadata, before));
+    append(errors, validateFinalizers(metadata.finalizers, resource));
+    append(errors, validateFinalizerAdditions(metadata, before));
   }
   if (metadata.name !== before.name) {
     errors.push(invalid("metadata.name", metadata.name, "field is immutable"));
@@ -63,7 +64,7 @@ export function validateMetadataUpdate(next: KubeObject, old: KubeObject, resour
   return errors;
 }
 
-/** Only a DELETE marks an object; an update with another mark is a mistake. */
+/** deletionTimestamp is set by DELETE only; an update may not change it. */
 export function deletionMarkErrors(sent: ObjectMeta, before: ObjectMeta): FieldError[] {
   const errors: FieldError[] = [];
   const { deletionTimestamp, deletionGracePeriodSeconds } = sent;
@@ -80,7 +81,7 @@ function validateAnnotations(annotations: Record<string, string>): FieldError[] 
   const errors: FieldError[] = [];
   let bytes = 0;
   for (const key of Object.keys(annotations)) {
-    // Annotation keys may use upper case in their prefix; labels may not.
+    // The prefix of an annotation key may have upper case; that of a label may not.
     for (const message of qualifiedNameErrors(key.toLowerCase())) {
       errors.push(invalid("metadata.annotations", key, message));
     }
@@ -134,7 +135,7 @@ function validateFinalizers(finalizers: readonly string[], resource: Resource): 
   return errors;
 }
 
-/** Custom resources and a few built-in kinds were never held to finalizers with a domain. */
+/** Custom resources and a few built-in kinds accept finalizers without a domain. */
 function hasFreeFinalizers({ custom, type }: Resource): boolean {
   return custom !== undefined || type.group === "admissionregistration.k8s.io" || freeFinalizers.has(type.storageKey);
 }

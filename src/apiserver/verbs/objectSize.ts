@@ -3,15 +3,14 @@ import { tooLarge } from "../../model/objects/status.ts";
 import type { Version } from "../storage/version.ts";
 
 /**
- * The largest object that is stored. Kubernetes stores what etcd takes, which is 1.5 MiB of its binary form; the JSON
- * that is kept here is wordier. A small body can become a large object: each list item brings defaults and its owner's
- * fields.
+ * The largest object that is stored. Kubernetes stores what etcd accepts, which is 1.5 MiB of protobuf; JSON is larger.
+ * A small body can become a large object: each list item gets defaults and managedFields.
  */
 export const objectBytesMax = 2 * 1024 * 1024;
 
 /**
- * Refuses an object that is too large. One that already was, from an earlier version of Muster, may become smaller, and
- * one that is being deleted may say what it has to say.
+ * Rejects an object that is too large. An object that already was, from an earlier version of Muster, may become
+ * smaller, and a terminating one may still be updated.
  */
 export function refuseTooLarge(object: KubeObject, before?: Version): void {
   if (object.metadata.deletionTimestamp !== undefined) return;
@@ -26,7 +25,7 @@ export function refuseTooLarge(object: KubeObject, before?: Version): void {
   );
 }
 
-/** About the length of the object as JSON; counting ends when it is beyond `enough`. */
+/** The approximate length of the object as JSON; counting stops beyond `enough`. */
 function roughBytes(value: unknown, enough: number): number {
   let bytes = 0;
   const rest: unknown[] = [value];

@@ -20,10 +20,10 @@ import type { Call, Core, Target, Written } from "./core.ts";
 import { insertObject, resetFieldsOf, setManagedFields } from "./create.ts";
 import { type Change, checkIdentity, keepManagedFieldsReset, updateObject } from "./update.ts";
 
-/** The four ways to say a change. */
+/** The four types of patches. */
 export type PatchType = "json" | "merge" | "strategic" | "apply";
 
-/** Media types of patches, in the order in which refusals list them. */
+/** Media types of patches, in the order of error messages. */
 export const patchMediaTypes: Readonly<Record<string, PatchType>> = {
   "application/json-patch+json": "json",
   "application/merge-patch+json": "merge",
@@ -32,24 +32,24 @@ export const patchMediaTypes: Readonly<Record<string, PatchType>> = {
 };
 
 export interface PatchCall extends Call {
-  /** Apply takes fields from other managers. */
+  /** Apply takes over fields of other managers. */
   readonly force: boolean;
 }
 
-/** PATCH. A patch that names no revision is repeated on the newest state until it fits. */
+/** PATCH. A patch without a resourceVersion is retried on the newest state. */
 export async function patchObject(
   core: Core,
   target: Target,
   type: PatchType,
   patch: Sent,
   call: PatchCall,
-  door: Pick<Change, "restrict" | "validate"> = {},
+  limits: Pick<Change, "restrict" | "validate"> = {},
 ): Promise<Written> {
   const { resource } = target;
-  if (type === "apply") return applyObject(core, target, patch, call, door);
+  if (type === "apply") return applyObject(core, target, patch, call, limits);
   if (type === "strategic" && resource.custom !== undefined) throw unsupportedMediaType(customPatchTypes);
   const change: Change = {
-    ...door,
+    ...limits,
     options: patchOptions(call),
     build: (current) => {
       const patched = applyPatchTo(target, type, current, patch.value);
@@ -69,7 +69,7 @@ export function patchOptions(call: PatchCall): Readonly<Record<string, unknown>>
   return { kind: "PatchOptions", apiVersion: "meta.k8s.io/v1", fieldManager: call.fieldManager, force: call.force };
 }
 
-/** The patched document, not decoded. Unchanged parts are shared with `current`. */
+/** The patched document, not decoded. Unchanged subtrees are shared with `current`. */
 export function applyPatchTo(
   target: Target,
   type: Exclude<PatchType, "apply">,
@@ -87,7 +87,7 @@ export function applyPatchTo(
   }
 }
 
-/** A strategic merge patch may name any kind: the object stays what it is. */
+/** A strategic merge patch may name any kind: the object keeps its own. */
 function ofItsKind({ kind, apiVersion }: JsonObject, patched: Json): Json {
   return isObject(patched) ? { ...patched, kind: kind ?? null, apiVersion: apiVersion ?? null } : patched;
 }
@@ -96,10 +96,10 @@ function decodePatched(target: Target, patched: Json, duplicates: readonly strin
   const { resource } = target;
   let next: KubeObject;
   try {
-    // What is decoded shares nothing with what was patched, nor with the object before it.
+    // The decoded object shares nothing with the patched one, nor with the object before it.
     next = resource.decode({ value: patched, duplicates }, call.fieldValidation, call.warn);
   } catch (error) {
-    // The text of the patch could be read; what it makes of the object cannot. Upstream calls that invalid, not bad.
+    // The patch was parsed, but its result cannot be decoded: 422, as upstream, not 400.
     if (!(error instanceof StatusError) || error.status.code !== 400) throw error;
     const why = (error.status.message ?? "").replace(/^.*? cannot be handled as an? [A-Za-z]+: /, "");
     throw invalidObject({ group: "", kind: "" }, "", [invalid("patch", JSON.stringify(patched), why)]);
@@ -110,13 +110,13 @@ function decodePatched(target: Target, patched: Json, duplicates: readonly strin
   return next;
 }
 
-/** Server-side apply: the body is what the manager wants to be true, and it owns what it says. */
+/** Server-side apply: the body is the desired state, and the manager owns the fields in it. */
 async function applyObject(
   core: Core,
   target: Target,
   sent: Sent,
   call: PatchCall,
-  door: Pick<Change, "restrict" | "validate">,
+  limits: Pick<Change, "restrict" | "validate">,
 ): Promise<Written> {
   const { resource } = target;
   const { type } = resource;
@@ -127,7 +127,7 @@ async function applyObject(
     ]);
   }
   if (!isObject(body)) throw badRequest("error decoding patch: an apply configuration must be an object");
-  // Elsewhere the URL says it; an apply configuration is a whole object and says it itself.
+  // For other verbs the URL implies the kind; an apply configuration must state it.
   if (!body["apiVersion"]) {
     throw badRequest(
       `Incorrect version specified in apply patch. Specified patch version: , expected: ${resource.apiVersion}`,
@@ -145,7 +145,7 @@ async function applyObject(
     const { object } = applyPatch({
       schema: resource.schema,
       live,
-      // As it was sent: decoding fills in zero values, and the applier would come to own what it never said.
+      // As sent: decoding adds zero values, and the applier would own fields that it did not apply.
       config: body as KubeObject,
       decode: (object) => resource.decode(sentByUs(object), "Ignore", call.warn),
       manager: call.fieldManager,
@@ -162,7 +162,7 @@ async function applyObject(
     return next;
   };
   if (found !== undefined) {
-    return updateObject(core, target, { ...door, options: patchOptions(call), ownsFields: true, build }, call);
+    return updateObject(core, target, { ...limits, options: patchOptions(call), ownsFields: true, build }, call);
   }
   if (target.subresource !== "") throw notFound(resource.groupResource, target.name);
   if (config.metadata.uid) {

@@ -7,7 +7,7 @@ import { keyOf, type Version } from "../storage/version.ts";
 import type { WatchEvent, WatchFilter } from "../storage/watchHub.ts";
 import type { Core, Target } from "./core.ts";
 
-/** What a read may ask for, as it stands in the query. */
+/** The options of a read, from the query. */
 export interface ReadOptions {
   readonly labelSelector?: string | undefined;
   readonly fieldSelector?: string | undefined;
@@ -30,7 +30,7 @@ export interface ListResult {
   readonly remaining?: number | undefined;
 }
 
-/** How long a read waits for a revision that this server has not reached. */
+/** How long a read waits for a future revision. */
 const futureRevisionWaitMs = 3_000;
 
 /** Parsed selectors of a read. */
@@ -54,7 +54,7 @@ export async function listObjects(core: Core, target: Target, options: ReadOptio
   const selection = selectionOf(target, options);
   const planned = await planList(core, options);
   const { store } = core;
-  // Others may have written since it was planned, and only what is newest can be found by an index.
+  // Another write may have happened since the plan, and only the newest state has an index.
   const plan = planned.isNewest ? { ...planned, revision: store.revision } : planned;
   if (plan.revision < store.compactedRevision) {
     if (plan.fromKey !== "") throw continueExpired(core, plan.fromKey);
@@ -65,9 +65,9 @@ export async function listObjects(core: Core, target: Target, options: ReadOptio
   let rest = 0;
   for (const version of candidates(core, target, selection, plan)) {
     if (plan.limit > 0 && versions.length === plan.limit) {
-      // Whether what is left matches is for the next page to find out.
+      // Whether the remaining objects match is decided with the next page.
       more ??= version;
-      // How many are left is said only where no selector has to be asked.
+      // remainingItemCount is given only without selectors.
       const left = selection.empty ? countLeft(core, target, plan, more) : 0;
       rest = left ?? rest + 1;
       if (left !== undefined) break;
@@ -82,7 +82,7 @@ export async function listObjects(core: Core, target: Target, options: ReadOptio
   return { revision: plan.revision, versions, continueToken: token, remaining: selection.empty ? rest : undefined };
 }
 
-/** Upstream forgets the past every five minutes, busy or not; clients must be ready for it here as well. */
+/** Upstream compacts every five minutes; clients must handle expired tokens here as well. */
 const continueMs = 5 * 60_000;
 
 function continueExpired(core: Core, fromKey: string): Error {
@@ -91,7 +91,7 @@ function continueExpired(core: Core, fromKey: string): Error {
   return expired(message, continueToken(-1, fromKey, core.clock.nowMs()));
 }
 
-/** Objects from this one on, where the collection knows without walking them. */
+/** The number of remaining objects, where the collection knows it without iterating. */
 function countLeft(core: Core, target: Target, plan: ListPlan, from: Version): number | undefined {
   if (plan.revision < core.store.revision) return undefined;
   return core.store.collection(target.resource.type.storageKey).countFrom(target.namespace, from.key);
@@ -99,13 +99,13 @@ function countLeft(core: Core, target: Target, plan: ListPlan, from: Version): n
 
 interface ListPlan {
   readonly revision: number;
-  /** Not a revision that was asked for, but the newest there is. */
+  /** The newest revision, not a requested one. */
   readonly isNewest: boolean;
   readonly fromKey: string;
   readonly limit: number;
 }
 
-/** A superset of what matches, in key order: one object, an index entry, or the range of the namespace. */
+/** A superset of the matching objects, in key order: one object, an index entry, or the range of the namespace. */
 function* candidates(core: Core, target: Target, selection: Selection, plan: ListPlan): Generator<Version> {
   const collection = core.store.collection(target.resource.type.storageKey);
   if (selection.name !== undefined && (selection.namespace !== "" || !target.resource.type.namespaced)) {
@@ -130,7 +130,7 @@ function* candidates(core: Core, target: Target, selection: Selection, plan: Lis
   }
 }
 
-/** Decides at which revision a list reads, by the table of resourceVersion and resourceVersionMatch. */
+/** The revision of a list, by resourceVersion and resourceVersionMatch. */
 async function planList(core: Core, options: ReadOptions): Promise<ListPlan> {
   const match = options.resourceVersionMatch ?? "";
   const asked = options.resourceVersion ?? "";
@@ -198,23 +198,25 @@ function refuseOptions(errors: readonly FieldError[]): void {
   if (errors.length > 0) throw invalidObject({ group: "meta.k8s.io", kind: "ListOptions" }, "", errors);
 }
 
-/** Where the events of a watch go. */
+/** Receives the events of a watch. */
 export interface WatchSink {
   deliver(event: WatchEvent): void;
-  /** The watch ended by itself. */
+  /** The watch ended on its own. */
   closed(): void;
-  /** While the initial set is sent: undefined when more can be taken at once; false when the client has gone. */
+  /**
+   * While initial events are sent: undefined when more are accepted at once; false when the client has disconnected.
+   */
   room?(): Promise<boolean> | undefined;
 }
 
-/** A watch: what came before its first live event, and how to end it. */
+/** A started watch, and how to stop it. */
 export interface StartedWatch {
   stop(): void;
 }
 
 /**
- * Starts a watch. Refusals that belong into the stream (a revision that is too old) are thrown as 410 like the others:
- * the HTTP layer writes them as an ERROR event.
+ * Starts a watch. Errors that belong in the stream (a revision that is too old) are thrown as 410 like the others: the
+ * HTTP layer writes them as an ERROR event.
  */
 export async function watchObjects(
   core: Core,
@@ -235,7 +237,7 @@ export async function watchObjects(
     closed: sink.closed,
   };
   if (!initial) {
-    // Without a revision "from now on" is meant.
+    // Without a revision the watch starts at the current one.
     const since = revision === 0 ? core.store.durableRevision : revision;
     if (since < core.store.compactedRevision) throw tooOld(since, core.store.compactedRevision);
     return { stop: core.hub.watch({ ...start, sinceRevision: since }) };
@@ -243,9 +245,9 @@ export async function watchObjects(
   if (revision > core.store.revision) await waitForRevision(core, revision);
   const at = core.store.revision;
   await core.store.whenDurable(at);
-  // Live events after `at` may have been delivered to others meanwhile; the history still has them for us.
+  // Events after `at` may have been delivered to others meanwhile; the history still has them.
   if (at < core.store.compactedRevision) throw tooOld(at, core.store.compactedRevision);
-  // The whole set is fixed before the first event leaves, so a slow reader may take its time over it.
+  // The set of initial events is fixed before the first one is sent, so the client may read it slowly.
   const initialSet: Version[] = [];
   for (const version of candidates(core, target, selection, { isNewest: false, revision: at, fromKey: "", limit: 0 })) {
     if (selection.matches(version)) initialSet.push(version);
@@ -264,10 +266,10 @@ function tooOld(asked: number, oldest: number): Error {
   return expired(`too old resource version: ${asked} (${oldest})`);
 }
 
-/** The only field that can have an index (see indexedFields): node agents list and watch what is theirs by it. */
+/** The only field that can have an index (see indexedFields): kubelets and DRA drivers list and watch by it. */
 const indexedField = "spec.nodeName";
 
-/** Compiles the selectors of a read; what does not parse or is not supported is refused with 400. */
+/** Compiles the selectors of a read; an invalid or unsupported one is rejected with 400. */
 export function selectionOf(
   target: Target,
   options: { labelSelector?: string | undefined; fieldSelector?: string | undefined },
@@ -306,8 +308,8 @@ export function selectionOf(
 }
 
 /**
- * What a field selector pins, for the authorizer: a list that asks for one name is authorised as a request for that
- * name, and a node may list what is its own. Empty for verbs that take no selector.
+ * The values that a field selector requires, for the authorizer: a list of one name is authorized as a request for that
+ * name, and a node may list its own objects. Empty for verbs without a selector.
  */
 export function pinnedFields(
   verb: string,
@@ -381,7 +383,7 @@ function parseContinueToken(token: string): { revision: number; fromKey: string;
       return { revision: rv as number, fromKey: start, atMs: typeof at === "number" ? at : 0 };
     }
   } catch {
-    // Falls through to the refusal below: whatever is wrong with it, the token is not one of ours.
+    // Falls through to the error below: whatever the reason, the token is invalid.
   }
   throw badContinueToken();
 }

@@ -13,7 +13,7 @@ import { setManagedFields } from "./create.ts";
 import { applyPatchTo, type PatchCall, type PatchType, patchOptions } from "./patch.ts";
 import { type Change, updateObject } from "./update.ts";
 
-/** `autoscaling/v1 Scale`: the number of replicas of a workload, seen through a window that shows nothing else. */
+/** `autoscaling/v1 Scale`: the replicas of a workload. */
 const scaleKind = { apiVersion: "autoscaling/v1", kind: "Scale" } as const;
 
 /** The scale of an object. */
@@ -99,7 +99,7 @@ async function applyScale(core: Core, target: Target, patch: Sent, call: PatchCa
   return scaleOf(resource, resource.fromStorage(written.version.object()));
 }
 
-/** A refusal speaks of what the client sees: fields of a Scale. */
+/** Errors name fields of the Scale, which is what the client sent. */
 function asScale<T>(resource: Resource, run: () => T): T {
   try {
     return run();
@@ -158,7 +158,7 @@ async function changeScale(
       const replicas = replicasOf(scale, target);
       const next = copyJson(current);
       writePath(next, pathsOf(resource).spec, replicas);
-      // A Scale carries the revision of its object: a stale one conflicts.
+      // A Scale has the resourceVersion of its object: a stale one conflicts.
       next.metadata.resourceVersion = scale.metadata.resourceVersion ?? "";
       next.metadata.uid = scale.metadata.uid ?? current.metadata.uid;
       return next;
@@ -178,7 +178,7 @@ function pathsOf(resource: Resource): { spec: string; status: string } {
   return { spec: scale?.specReplicasPath ?? ".spec.replicas", status: scale?.statusReplicasPath ?? ".status.replicas" };
 }
 
-/** Scale paths are plain: fields after dots, no lists. */
+/** Scale paths have plain fields only. */
 function readPath(object: KubeObject, path: string): Json | undefined {
   let value: Json | undefined = object as Json;
   for (const field of path.split(".").slice(1)) value = isObject(value) ? value[field] : undefined;
@@ -214,7 +214,7 @@ function selectorText(resource: Resource, object: KubeObject): string {
   const spec = object["spec"];
   const selector = isObject(spec) ? spec["selector"] : undefined;
   if (!isObject(selector)) return "";
-  // A ReplicationController selects by a plain map, everything newer by a LabelSelector.
+  // A ReplicationController selects by a plain map, other kinds by a LabelSelector.
   if (resource.type.plural === "replicationcontrollers") return pairs(selector).join(",");
   const words = isObject(selector["matchLabels"]) ? pairs(selector["matchLabels"]) : [];
   const expressions = selector["matchExpressions"];

@@ -1,15 +1,16 @@
-import type { Pod } from "../../model/kubernetes.generated.ts";
+import type { CertificateSigningRequest, Pod } from "../../model/kubernetes.generated.ts";
 import { isObject } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import { approvalStatus, conditionErrors, withConditionTimes } from "../kinds/certificateSigningRequest.ts";
 import { prepareEphemeralContainers, validateEphemeralContainers } from "../kinds/pods/ephemeralContainers.ts";
 import { preparePodResize, validatePodResize } from "../kinds/pods/podResize.ts";
 import type { Target } from "./core.ts";
 import type { Change } from "./update.ts";
 
-/** A subresource that reads and writes the whole object, and lets only some of it through. */
+/** A subresource that reads the object and writes some of its fields. */
 export type SubresourceStrategy = Pick<Change, "restrict" | "validate">;
 
-/** The door of a target; none for the object itself and for `status`, which the verbs know. */
+/** The strategy of a subresource; undefined for the object itself and for `status`, which the verbs handle. */
 export function subresourceStrategyOf({ resource, subresource }: Target): SubresourceStrategy | undefined {
   return subresource === "" ? undefined : subresourceStrategies[`${resource.type.storageKey}/${subresource}`];
 }
@@ -34,15 +35,19 @@ const subresourceStrategies: Readonly<Record<string, SubresourceStrategy>> = {
     validate: () => [],
   },
   "certificates.k8s.io/certificatesigningrequests/approval": {
-    restrict: (next, current) => {
-      const sent = isObject(next["status"]) ? next["status"]["conditions"] : undefined;
-      const status = { ...(isObject(current["status"]) ? current["status"] : {}) };
-      if (sent !== undefined) status["conditions"] = sent;
-      return { ...current, metadata: next.metadata, status };
-    },
-    validate: () => [],
+    restrict: (next, current, nowMs) =>
+      withConditionTimes(
+        { ...asRequest(current), metadata: next.metadata, status: approvalStatus(asRequest(next), asRequest(current)) },
+        asRequest(current),
+        nowMs,
+      ),
+    validate: (next, current) => conditionErrors(asRequest(next), asRequest(current)),
   },
 };
+
+function asRequest(object: KubeObject): CertificateSigningRequest {
+  return object as CertificateSigningRequest;
+}
 
 function restrictPod(next: KubeObject, current: KubeObject, prepare: (next: Pod, current: Pod) => void): KubeObject {
   if (current["status"] !== undefined) next["status"] = current["status"];

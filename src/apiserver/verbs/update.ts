@@ -28,10 +28,10 @@ import {
 import { deletionMarkErrors, type validateMetadata, validateMetadataUpdate } from "./metadata.ts";
 import { refuseTooLarge } from "./objectSize.ts";
 
-/** Attempts before an update gives up against faster writers. */
+/** Attempts before an update gives up on conflicts. */
 const attemptsMax = 50;
 
-/** How an object is to be changed. Called again from the start when the object changed meanwhile. */
+/** A change of an object. Called again from the start when the object changed meanwhile. */
 export interface Change {
   /**
    * The next state in the version of the request, decoded and with defaults: a private copy that shares nothing with
@@ -39,10 +39,10 @@ export interface Change {
    */
   build(current: KubeObject): KubeObject;
   /** Replaces the usual separation of spec and status: how a subresource writes the object. */
-  restrict?(next: KubeObject, current: KubeObject): KubeObject;
-  /** Extra rules of the subresource; replaces the kind's update rules when given. */
+  restrict?(next: KubeObject, current: KubeObject, nowMs: number): KubeObject;
+  /** Validation of the subresource; replaces the kind's update validation when given. */
   validate?(next: KubeObject, current: KubeObject): ReturnType<typeof validateMetadata>;
-  /** An apply has worked out the owners itself. */
+  /** An apply has computed managedFields itself. */
   readonly ownsFields?: boolean;
   readonly options: Readonly<Record<string, unknown>>;
 }
@@ -53,7 +53,7 @@ export async function replaceObject(
   target: Target,
   body: Sent,
   call: Call,
-  door: Pick<Change, "restrict" | "validate"> = {},
+  limits: Pick<Change, "restrict" | "validate"> = {},
 ): Promise<Written> {
   const { resource } = target;
   const { strategy, type } = resource;
@@ -72,16 +72,17 @@ export async function replaceObject(
   const needsRevision = strategy.requiresRevision === true || resource.custom !== undefined;
   if (needsRevision && version !== undefined && !namesRevision(sent.metadata)) {
     const why = [invalid("metadata.resourceVersion", 0, "must be specified for an update")];
-    // Upstream's store knows the resource and not its kind, and says that.
+    // Upstream's store knows the resource and not its kind, so the error names the resource.
     throw invalidObject({ group: type.group, kind: type.plural }, target.name, why);
   }
   const options = { kind: "UpdateOptions", apiVersion: "meta.k8s.io/v1", fieldManager: call.fieldManager };
-  // The body is decoded once; every attempt works on a copy of its top and metadata, which is all that attempts change.
+  // The body is decoded once; every attempt works on a shallow copy with its own metadata, which is all that attempts
+  // change.
   const build = () => ({ ...sent, metadata: { ...sent.metadata } });
-  return updateObject(core, target, { ...door, build, options }, call);
+  return updateObject(core, target, { ...limits, build, options }, call);
 }
 
-/** Decoding drops an empty list, but an empty `managedFields` is a wish of its own: to forget all owners. */
+/** Decoding drops an empty list, but empty `managedFields` request a reset. */
 export function keepManagedFieldsReset(decoded: KubeObject, sent: Json): void {
   const metadata = isObject(sent) ? sent["metadata"] : undefined;
   const managedFields = isObject(metadata) ? metadata["managedFields"] : undefined;
@@ -117,9 +118,9 @@ async function attemptUpdate(
   checkPreconditions(resource, target.name, built.metadata, old.metadata);
   const sentMetadata = built.metadata;
   const sentManagedFields = sentMetadata.managedFields;
-  let next = restrict(resource, change, subresource, built, old);
+  let next = restrict(resource, change, subresource, built, old, context.nowMs);
   keepSystemMetadata(next, old);
-  // Ownership is settled before admission: what the server itself adds has no owner.
+  // managedFields are computed before admission: fields that the server adds have no owner.
   setManagedFields(
     next,
     change.ownsFields === true
@@ -169,7 +170,7 @@ async function attemptUpdate(
     if (!isCurrent(core, version)) return "changed meanwhile";
   }
 
-  // From here to the commit nothing else runs.
+  // Nothing else runs from here to the commit.
   const stored = inStoredOrder(resource.toStorage(next));
   if (isSameExceptTimes(version.object(), stored)) {
     await core.store.whenDurable(version.revision);
@@ -180,7 +181,7 @@ async function attemptUpdate(
   if (isFinished(resource, stored)) {
     if (call.dryRun)
       return { version: detached(type.storageKey, stored, resource, version.revision), created: false, deleted: true };
-    // Watchers see the object as it last was; the writer gets what it asked for.
+    // Watches deliver the object's last stored state; the response has the requested one.
     const tombstone = core.store.remove(version, version.object());
     await core.store.whenDurable(tombstone.revision);
     const answered = detached(type.storageKey, stored, resource, version.revision);
@@ -192,7 +193,7 @@ async function attemptUpdate(
   return { version: after, created: false };
 }
 
-/** A terminating object goes when nothing holds it any more. */
+/** Whether a terminating object can be removed: no finalizers and no grace period are left. */
 export function isFinished(resource: Resource, object: KubeObject): boolean {
   const { deletionTimestamp, deletionGracePeriodSeconds, finalizers } = object.metadata;
   if (deletionTimestamp === undefined) return false;
@@ -205,7 +206,7 @@ function isCurrent(core: Core, version: Version): boolean {
   return core.store.get(version.resource, version.namespace, version.name) === version;
 }
 
-/** The body must be about the object that the URL names. */
+/** The body must name the object of the URL. */
 export function checkIdentity(target: Target, object: KubeObject): void {
   const sent: Partial<ObjectMeta> = object.metadata;
   if (sent.name !== undefined && sent.name !== "" && sent.name !== target.name) {
@@ -228,7 +229,7 @@ function checkPreconditions(resource: Resource, name: string, sent: ObjectMeta, 
   }
   if (namesRevision(sent) && sent.resourceVersion !== live.resourceVersion) {
     if (!/^[0-9]+$/.test(sent.resourceVersion)) {
-      // Upstream calls this an internal error of its own.
+      // Upstream returns an internal error here.
       const { group, kind } = resource.type;
       const why = [invalid("metadata.resourceVersion", sent.resourceVersion, "must be a whole number")];
       throw invalidObject({ group, kind }, name, why);
@@ -237,7 +238,7 @@ function checkPreconditions(resource: Resource, name: string, sent: ObjectMeta, 
   }
 }
 
-/** The revision "0" means any, as an empty one does. */
+/** The resourceVersion "0" means any, as an empty one does. */
 function namesRevision({ resourceVersion }: ObjectMeta): boolean {
   return resourceVersion !== undefined && resourceVersion !== "" && resourceVersion !== "0";
 }
@@ -250,15 +251,16 @@ function withManagedFields(object: KubeObject, managedFields: NonNullable<Object
   return { ...object, metadata: { ...object.metadata, managedFields } };
 }
 
-/** What the endpoint may not write is taken from the stored object. */
+/** Takes fields that the endpoint may not write from the stored object. */
 function restrict(
   resource: Resource,
   change: Change,
   subresource: string,
   built: KubeObject,
   old: KubeObject,
+  nowMs: number,
 ): KubeObject {
-  if (change.restrict !== undefined) return change.restrict(built, old);
+  if (change.restrict !== undefined) return change.restrict(built, old, nowMs);
   if (subresource === "status") {
     const next: KubeObject = { ...old, metadata: statusMetadata(resource, built.metadata, old.metadata) };
     if (built["status"] === undefined) delete next["status"];
@@ -281,7 +283,7 @@ function statusMetadata(resource: Resource, sent: ObjectMeta, live: ObjectMeta):
   return live[keeps] === undefined ? metadata : { ...metadata, [keeps]: live[keeps] };
 }
 
-/** Identity and stamps are the server's. */
+/** Identity and system metadata are set by the server only. */
 function keepSystemMetadata(next: KubeObject, old: KubeObject): void {
   const { generateName, labels, annotations, ownerReferences, finalizers } = next.metadata;
   const live = old.metadata;

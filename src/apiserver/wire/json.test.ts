@@ -166,7 +166,7 @@ describe("keys given twice", () => {
   ])("%s: %j", (text, expected) => {
     expect(duplicatesOf(text)).toEqual(expected);
   });
-  test("are not looked for unless asked, and the last one counts", () => {
+  test("are found only on request, and the last one counts", () => {
     expect(parseJson(bytes('{"a":1,"a":2}'))).toEqual({ value: { a: 2 }, duplicates: [] });
   });
   test("of which there are very many are reported up to a hundred", () => {

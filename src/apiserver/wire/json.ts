@@ -1,37 +1,44 @@
 /**
- * From untrusted bytes to a JSON value that the rest of the program can trust: UTF-8, bounded depth, no key that could
- * reach a prototype, no number that would come out differently than it went in.
+ * Parses untrusted bytes into a JSON value that the rest of the program can trust: UTF-8, bounded depth, no key that
+ * could set a prototype, no number that would be encoded differently than it was sent.
  */
 import { isAscii, isUtf8 } from "node:buffer";
 import type { Json } from "../../model/objects/json.ts";
-import { badRequest } from "../../model/objects/status.ts";
+import { badRequest, type StatusError, tooLarge } from "../../model/objects/status.ts";
 import { JsonSyntaxError, scanJson } from "./jsonScan.ts";
 
 /**
- * How deep a body may nest. Go's decoder stops at 10,000; our code that walks objects is recursive and a thousand
- * levels are safe for all of it, while real objects stay below fifty.
+ * The maximum depth of a body. Go's decoder allows 10,000; the code here that walks objects is recursive, and a
+ * thousand levels are safe for all of it, while real objects have fewer than fifty.
  */
 export const nestingMax = 1000;
 
+/**
+ * The maximum number of values of a body: keys of maps with their values, and items of lists. What is done with a body
+ * takes microseconds for each of them, during which no other request is answered. Definitions of tens of thousands of
+ * lines have fewer than half of it.
+ */
+export const valuesMax = 100_000;
+
 /** Upstream reports no more mistakes than this. */
 const duplicatesMax = 100;
-/** Keys whose places are remembered, so that complaints can stand in the order of the text. */
+/** The number of keys whose positions are recorded, to report errors in the order of the text. */
 const positionsMax = 10_000;
 
-/** Under which name the place of a repeated key is remembered. */
+/** The name under which the position of a duplicate key is recorded. */
 export function duplicateAt(path: string): string {
   return `${path} again`;
 }
 
 export type ParsedBody = {
   readonly value: Json;
-  /** Paths of keys given more than once (the last one counts); filled only when asked for. */
+  /** Paths of duplicate keys (the last one counts); only when requested. */
   readonly duplicates: readonly string[];
-  /** Where keys stand in the text, counted; only where one stands twice. */
+  /** Positions of keys in the text; only where a key is duplicated. */
   readonly positions?: ReadonlyMap<string, number>;
 };
 
-/** The body cannot be read. The message has no prefix, so that the caller can say what it was reading. */
+/** The body cannot be parsed. The message has no prefix; the caller adds what was parsed. */
 export class BodyError extends Error {
   constructor(message: string) {
     super(message);
@@ -39,7 +46,7 @@ export class BodyError extends Error {
   }
 }
 
-/** Reads an object sent as JSON; refuses with 400 in upstream's words. */
+/** Parses an object sent as JSON; rejects with 400 in upstream's words. */
 export function decodeJsonBody(bytes: Uint8Array, options: { findDuplicates?: boolean } = {}): ParsedBody {
   try {
     return parseJson(bytes, options);
@@ -49,7 +56,7 @@ export function decodeJsonBody(bytes: Uint8Array, options: { findDuplicates?: bo
   }
 }
 
-/** Reads JSON; throws BodyError. */
+/** Parses JSON; throws BodyError. */
 export function parseJson(bytes: Uint8Array, options: { findDuplicates?: boolean } = {}): ParsedBody {
   return parseJsonText(textOf(bytes), bytes, options.findDuplicates === true);
 }
@@ -96,10 +103,10 @@ function parseJsonText(text: string, bytes: Uint8Array, findDuplicates: boolean)
   return positions.size === 0 ? { value, duplicates } : { value, duplicates, positions };
 }
 
-/** The key itself, or an escape that could spell one of its letters. */
+/** The key itself, or an escape that could be one of its letters. */
 const mayHoldPrototypeKey = /__proto__|\\u00(?:5f|6f|7[024])/i;
 
-/** `__proto__` as an own key is harmless, but a plain copy of it sets a prototype: no object needs such a key. */
+/** `__proto__` as an own key is harmless, but a plain copy of it sets a prototype; no object needs such a key. */
 export function refusePrototypeKey(key: string, path: () => string): void {
   if (key === "__proto__") throw new BodyError(`field ${JSON.stringify(path())} is not allowed`);
 }
@@ -108,8 +115,8 @@ const mayHoldHugeNumber = /[0-9]{16}|[0-9][eE]\+?[0-9]{3}/;
 const wholeNumber = /^-?[0-9]+$/;
 
 /**
- * JavaScript keeps numbers as doubles. A whole number that would come back with other digits, or one that is too large
- * for a double, is refused rather than changed in silence.
+ * JavaScript numbers are doubles. An integer that would be encoded with other digits, or that is too large for a
+ * double, is rejected rather than changed silently.
  */
 function refuseInexactNumber(text: string, path: () => string): void {
   const number = Number(text);
@@ -121,15 +128,20 @@ function refuseInexactNumber(text: string, path: () => string): void {
   }
 }
 
-/** Whether these digits survive being read and written again. */
+/** Whether these digits are the same after parsing and encoding. */
 export function isExactInteger(text: string, number: number): boolean {
   return Number.isSafeInteger(number) || String(number) === text;
 }
 
-/** Refuses what nests too deep, and counts the colons outside strings, one for each key. */
+export function tooManyValues(): StatusError {
+  return tooLarge(`Request entity too large: the object has more than ${valuesMax} fields and list items`);
+}
+
+/** Rejects a body that is too deep or has too many values; counts the colons outside strings, one for each key. */
 function measure(bytes: Uint8Array): number {
   let depth = 0;
   let colons = 0;
+  let values = 1;
   const length = bytes.length;
   for (let i = 0; i < length; i++) {
     switch (bytes[i]) {
@@ -141,6 +153,10 @@ function measure(bytes: Uint8Array): number {
       case 0x7b:
       case 0x5b:
         if (++depth > nestingMax) throw new BodyError("exceeded max depth");
+        values++;
+        break;
+      case 0x2c:
+        values++;
         break;
       case 0x7d:
       case 0x5d:
@@ -151,10 +167,11 @@ function measure(bytes: Uint8Array): number {
         break;
     }
   }
+  if (values > valuesMax) throw tooManyValues();
   return colons;
 }
 
-/** Depth was bounded before. */
+/** The depth is bounded already. */
 function countKeys(value: Json): number {
   if (typeof value !== "object" || value === null) return 0;
   let count = 0;

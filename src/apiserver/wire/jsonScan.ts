@@ -1,10 +1,10 @@
 /**
- * A slow, careful walk over JSON text, for the rare bodies that the fast parser refuses or that look suspicious: it
- * says what is wrong in the words of Go's decoder, which clients know, and it sees what a parsed value no longer shows
- * (keys given twice, digits that a double cannot hold). It keeps its own stack, so depth cannot overflow ours.
+ * A slow scan of JSON text, for the rare bodies that JSON.parse rejects or that look suspicious: it reports errors in
+ * the words of Go's decoder, and finds what a parsed value no longer has (duplicate keys, digits that a double cannot
+ * hold). It keeps its own stack, so depth cannot overflow the call stack.
  */
 export interface JsonVisitor {
-  /** A key of an object; `path` is where it stands: `spec.containers[0].name`. */
+  /** A key of an object, with its path: `spec.containers[0].name`. */
   key?(key: string, path: () => string): void;
   /** A number, as written. */
   number?(text: string, path: () => string): void;
@@ -104,7 +104,7 @@ export function scanJson(text: string, visitor: JsonVisitor): void {
     at++;
   };
 
-  // Each turn reads one value, or opens one container and goes round for its first value.
+  // Each iteration reads one value, or opens one container and continues with its first value.
   for (;;) {
     skipSpace();
     const character = text[at];
@@ -129,7 +129,7 @@ export function scanJson(text: string, visitor: JsonVisitor): void {
     else if (character === "-" || isDigit(text.charCodeAt(at))) readNumber();
     else fail("looking for beginning of value");
 
-    // A value is complete: close what ends here, or go on with what comes next.
+    // A value is complete: close the containers that end here, or continue with the next value.
     for (;;) {
       skipSpace();
       const frame = frames.at(-1);

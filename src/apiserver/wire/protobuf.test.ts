@@ -36,7 +36,7 @@ function length(count: number): number[] {
 
 describe("zeros", () => {
   const roundTrip = (object: JsonObject) => decodeProtobuf(encodeProtobuf(object));
-  test("behind pointers are meant, in values they say nothing", () => {
+  test("are kept behind pointers and dropped in values", () => {
     const pod = {
       apiVersion: "v1",
       kind: "Pod",
@@ -286,7 +286,7 @@ describe("kinds", () => {
       decodeProtobuf(envelope("v1", "Namespace", [0x0a, 3, 0x0a, 1, 0x78, 0x0a, 3, 0x1a, 1, 0x79]))["metadata"],
     ).toEqual({ name: "x", namespace: "y" });
   });
-  test("the epoch and the zero moment are no moments", () => {
+  test("the epoch and Go's zero time are null", () => {
     const meta = (time: number[]) =>
       decodeProtobuf(envelope("v1", "Namespace", [0x0a, time.length + 2, 0x42, time.length, ...time]));
     expect(meta([])).not.toHaveProperty("metadata");
@@ -403,7 +403,7 @@ describe("hostile bodies", () => {
   });
 });
 
-describe("whatever the table can say survives the wire", () => {
+describe("every message of the table is the same after encoding and decoding", () => {
   /** Draws from a seed: objects are large, and trees of arbitraries for them are slow. */
   type Draw = (bound: number) => number;
   function drawFrom(seed: number): Draw {
@@ -536,7 +536,7 @@ describe("whatever the table can say survives the wire", () => {
   }
 });
 
-test("the message of a JSON schema knows itself", () => {
+test("the message of a JSON schema refers to itself", () => {
   expect(messageOf(schemaMessage)?.byNumber.get(28)).toMatchObject({
     name: "not",
     message: schemaMessage,

@@ -1,30 +1,43 @@
 /**
- * Protobuf bodies, which every client written in Go sends for built-in kinds, turned into the JSON they denote. Answers
- * are never protobuf, so there is no encoder here.
+ * Decodes protobuf bodies, which Go clients send for built-in kinds, into JSON. Responses are never protobuf; the
+ * encoder in protobufEncode.ts is for tests.
  *
- * A Go client writes value fields always and pointers only when set. So a zero in a value field says nothing (unless
- * JSON would show it too), while a zero behind a pointer was meant.
+ * Go encodes value fields always and pointers only when set. So a zero in a value field means unset (unless JSON has it
+ * too), while a zero behind a pointer was set.
  */
 import type { Json, JsonObject } from "../../model/objects/json.ts";
 import { badRequest } from "../../model/objects/status.ts";
+import { append } from "../../model/values/append.ts";
 import { formatInstant, formatMicroInstant } from "../../model/values/time.ts";
-import { BodyError, nestingMax, parseJson } from "./json.ts";
+import { BodyError, nestingMax, parseJson, tooManyValues, valuesMax } from "./json.ts";
 import { ProtobufError, ProtobufReader } from "./protobufReader.ts";
 import { messageOf, messageOfKind, type ProtobufField, type ProtobufMessage, schemaMessage } from "./protobufTable.ts";
 
 /** "k8s" and a zero byte, before every body. */
 export const protobufMagic = Buffer.from([0x6b, 0x38, 0x73, 0x00]);
 
-/** Reads an object from its envelope; `expected` names the kind for senders that leave it out. Refuses with 400. */
+/** Decodes an object from its envelope; `expected` is the kind for senders that omit it. Rejects with 400. */
 export function decodeProtobuf(bytes: Uint8Array, expected?: { apiVersion: string; kind: string }): JsonObject {
   try {
-    return readEnvelope(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), expected, 0);
+    const object = readEnvelope(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), expected, 0);
+    if (countValues(object) > valuesMax) throw tooManyValues();
+    return object;
   } catch (error) {
     if (error instanceof ProtobufError) throw badRequest(`unable to decode the protobuf body: ${error.message}`);
     if (error instanceof BodyError)
       throw badRequest(`unable to decode JSON inside the protobuf body: ${error.message}`);
     throw error;
   }
+}
+
+function countValues(object: JsonObject): number {
+  const rest: Json[] = [object];
+  let count = 0;
+  for (let value = rest.pop(); value !== undefined; value = rest.pop()) {
+    count++;
+    if (typeof value === "object" && value !== null) append(rest, Object.values(value));
+  }
+  return count;
 }
 
 function readEnvelope(
@@ -74,7 +87,7 @@ function readMessage(reader: ProtobufReader, message: ProtobufMessage, into: Jso
   if (depth > nestingMax) throw new ProtobufError("exceeded max depth");
   for (let number = reader.nextField(); number !== 0; number = reader.nextField()) {
     const field = message.byNumber.get(number);
-    // Newer clients know fields that we do not; they are dropped, as an older server would.
+    // Newer clients have unknown fields; they are dropped, as an older server does.
     if (field === undefined) reader.skip();
     else readField(reader, field, into, depth);
   }
@@ -145,7 +158,7 @@ function readEntry(reader: ProtobufReader, field: ProtobufField, map: JsonObject
   map[key] = value ?? zeroOf(field);
 }
 
-/** One value; undefined for a moment or raw JSON that is not there. */
+/** One value; undefined for an absent time or absent raw JSON. */
 function readScalar(reader: ProtobufReader, field: ProtobufField, depth: number): Json | undefined {
   switch (field.scalar) {
     case "string":
@@ -201,7 +214,7 @@ function readTime(reader: ProtobufReader, type: "time" | "microTime"): string | 
     else reader.skip();
   }
   if (seconds === 0 && nanos === 0) return undefined;
-  // Years 1 to 9999, which is all that the text form can say.
+  // Years 1 to 9999, the range of the text form.
   if (seconds < -62_135_596_800 || seconds >= 253_402_300_800 || nanos < 0 || nanos >= 1_000_000_000) {
     throw new ProtobufError("time out of range");
   }
@@ -242,7 +255,7 @@ function readStrings(reader: ProtobufReader, wanted: number): string[] {
   return strings;
 }
 
-/** In JSON these unions are written as whichever part they hold. */
+/** In JSON these unions are the value of the member that is set. */
 function readUnion(
   reader: ProtobufReader,
   type: "schemaOrArray" | "schemaOrBool" | "schemaOrStrings",
@@ -266,13 +279,13 @@ function readUnion(
 }
 
 function isZero(value: Json | undefined, { scalar }: ProtobufField): boolean {
-  // Raw JSON is there or it is not, and of a quantity Go writes the zero too.
+  // Raw JSON has no zero value, and Go encodes a zero quantity in JSON too.
   if (scalar === "raw" || scalar === "quantity") return value === undefined;
   if (Array.isArray(value)) return value.length === 0;
   return value === undefined || value === "" || value === 0 || value === false;
 }
 
-/** What a map entry without a value denotes. */
+/** The value of a map entry without a value. */
 function zeroOf(field: ProtobufField): Json {
   switch (field.scalar) {
     case undefined:

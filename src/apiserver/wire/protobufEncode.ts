@@ -1,132 +1,205 @@
-/**
- * The way back, as a Go client does it: JSON to the wire. The server never answers with protobuf; this is for tests and
- * for the benchmark, which must send what real clients send.
- */
+/** Encodes JSON objects of built-in kinds as protobuf, in the form in which Go encodes them. */
 import type { Json, JsonObject } from "../../model/objects/json.ts";
 import { parseMicroTime, parseTime } from "../../model/values/time.ts";
 import { messageOf, messageOfKind, type ProtobufField, type ProtobufMessage, schemaMessage } from "./protobufTable.ts";
+import { ProtobufWriter } from "./protobufWriter.ts";
 
-/** Writes an object with its envelope. */
+const magic = Buffer.from([0x6b, 0x38, 0x73, 0x00]);
+const delimited = 2;
+const emptyTail = Buffer.from([0x1a, 0x00, 0x22, 0x00]);
+
+/** Encodes an object with its envelope. */
 export function encodeProtobuf(object: JsonObject): Buffer {
   const apiVersion = String(object["apiVersion"] ?? "");
   const kind = String(object["kind"] ?? "");
   const message = messageOfKind(apiVersion, kind);
   if (message === undefined) throw new Error(`no message for ${apiVersion} ${kind}`);
-  const type = [...delimited(1, text(apiVersion)), ...delimited(2, text(kind))];
-  const parts: Buffer[] = [Buffer.from([0x6b, 0x38, 0x73, 0x00]), Buffer.from(delimited(1, Buffer.from(type)))];
-  const raw = encodeMessage(object, message);
-  parts.push(Buffer.from(tag(2, 2)), Buffer.from(varint(BigInt(raw.length))), raw);
-  parts.push(Buffer.from(delimited(3, text(""))), Buffer.from(delimited(4, text(""))));
-  return Buffer.concat(parts);
+  const writer = new ProtobufWriter();
+  writeMessage(writer, object, message);
+  const raw = writer.finish();
+  return Buffer.concat([envelopeHead(apiVersion, kind, raw.length), raw, emptyTail]);
+}
+
+/** Encodes a list from its metadata and slices of items that `encodeItems` encoded. */
+export function encodeProtobufList(
+  { apiVersion, kind, metadata }: { apiVersion: string; kind: string; metadata: JsonObject },
+  slices: readonly Buffer[],
+): Buffer[] {
+  const writer = new ProtobufWriter();
+  writeNested(writer, 1, metadata, messageNamed("meta/v1.ListMeta"));
+  const head = writer.finish();
+  const length = slices.reduce((sum, slice) => sum + slice.length, head.length);
+  return [envelopeHead(apiVersion, kind, length), head, ...slices, emptyTail];
+}
+
+/** Items of a list, as its fields. */
+export function encodeItems(objects: readonly JsonObject[], message: ProtobufMessage): Buffer {
+  const writer = new ProtobufWriter();
+  for (const object of objects.toReversed()) writeNested(writer, 2, object, message);
+  return writer.finish();
+}
+
+/** A frame of a watch: the length as four bytes, then a WatchEvent whose object has its envelope. */
+export function encodeWatchFrame(type: string, object: JsonObject): Buffer {
+  const writer = new ProtobufWriter();
+  const encoded = encodeProtobuf(object);
+  writer.bytes(encoded);
+  writer.varint(encoded.length);
+  writer.tag(1, delimited);
+  writer.varint(writer.length);
+  writer.tag(2, delimited);
+  writeText(writer, 1, type);
+  const event = writer.finish();
+  const length = Buffer.alloc(4);
+  length.writeUInt32BE(event.length);
+  return Buffer.concat([length, event]);
+}
+
+/** The envelope up to the content of the object. */
+function envelopeHead(apiVersion: string, kind: string, length: number): Buffer {
+  const writer = new ProtobufWriter();
+  writer.varint(length);
+  writer.tag(2, delimited);
+  const after = writer.length;
+  writeText(writer, 2, kind);
+  writeText(writer, 1, apiVersion);
+  writer.varint(writer.length - after);
+  writer.tag(1, delimited);
+  return Buffer.concat([magic, writer.finish()]);
+}
+
+function messageNamed(name: string): ProtobufMessage {
+  const message = messageOf(name);
+  if (message === undefined) throw new Error(`no message ${name}`);
+  return message;
 }
 
 /** Writes the fields of one message. Value fields are written even when absent, as Go does. */
-export function encodeMessage(object: JsonObject, message: ProtobufMessage): Buffer {
-  const parts: Buffer[] = [];
-  for (const field of message.fields) {
+function writeMessage(writer: ProtobufWriter, object: JsonObject, { fields }: ProtobufMessage): void {
+  for (let at = fields.length - 1; at >= 0; at--) {
+    const field = fields[at] as ProtobufField;
     const value = field.name === "." ? object : object[field.name];
     if (field.shape === "list") {
-      for (const item of (value as Json[] | undefined) ?? []) parts.push(encodeField(field.number, item, field));
+      const items = (value as Json[] | null | undefined) ?? [];
+      for (let item = items.length - 1; item >= 0; item--) writeField(writer, field.number, items[item], field);
     } else if (field.shape === "map") {
-      for (const [key, item] of Object.entries((value as JsonObject | undefined) ?? {})) {
-        const entry = Buffer.concat([Buffer.from(delimited(1, text(key))), encodeField(2, item, field)]);
-        parts.push(withLength(field.number, entry));
-      }
-    } else if (field.shape === "value" || value !== undefined) {
-      parts.push(encodeField(field.number, value, field));
+      writeMap(writer, (value as JsonObject | null | undefined) ?? {}, field);
+    } else if (field.shape === "value" || (value !== undefined && value !== null)) {
+      writeField(writer, field.number, value, field);
     }
   }
-  return Buffer.concat(parts);
 }
 
-function encodeField(number: number, value: Json | undefined, field: ProtobufField): Buffer {
+function writeMap(writer: ProtobufWriter, map: JsonObject, field: ProtobufField): void {
+  const keys = Object.keys(map).sort();
+  for (let at = keys.length - 1; at >= 0; at--) {
+    const key = keys[at] as string;
+    const after = writer.length;
+    writeField(writer, 2, map[key], field);
+    writeText(writer, 1, key);
+    writer.varint(writer.length - after);
+    writer.tag(field.number, delimited);
+  }
+}
+
+function writeNested(writer: ProtobufWriter, number: number, object: JsonObject, message: ProtobufMessage): void {
+  const after = writer.length;
+  writeMessage(writer, object, message);
+  writer.varint(writer.length - after);
+  writer.tag(number, delimited);
+}
+
+function writeText(writer: ProtobufWriter, number: number, text: string): void {
+  writer.varint(writer.text(text));
+  writer.tag(number, delimited);
+}
+
+function writeNumber(writer: ProtobufWriter, number: number, value: number): void {
+  writer.varint(value);
+  writer.tag(number, 0);
+}
+
+function writeField(writer: ProtobufWriter, number: number, value: Json | undefined, field: ProtobufField): void {
   switch (field.scalar) {
-    case undefined: {
-      const message = messageOf(field.message);
-      if (message === undefined) throw new Error(`no message ${field.message}`);
-      return withLength(number, encodeMessage((value as JsonObject | undefined) ?? {}, message));
-    }
+    case undefined:
+      writeNested(writer, number, (value as JsonObject | null | undefined) ?? {}, messageNamed(field.message));
+      return;
     case "string":
-      return Buffer.from(delimited(number, text((value as string | undefined) ?? "")));
-    case "bytes":
-      return withLength(number, Buffer.from((value as string | undefined) ?? "", "base64"));
+      writeText(writer, number, (value as string | null | undefined) ?? "");
+      return;
     case "bool":
-      return Buffer.from([...tag(number, 0), value === true ? 1 : 0]);
+      writeNumber(writer, number, value === true ? 1 : 0);
+      return;
     case "int32":
     case "int64":
-      return Buffer.from([...tag(number, 0), ...varint(BigInt((value as number | undefined) ?? 0))]);
+      writeNumber(writer, number, (value as number | null | undefined) ?? 0);
+      return;
     case "double": {
       const bytes = Buffer.alloc(8);
-      bytes.writeDoubleLE((value as number | undefined) ?? 0);
-      return Buffer.concat([Buffer.from(tag(number, 1)), bytes]);
+      bytes.writeDoubleLE((value as number | null | undefined) ?? 0);
+      writer.bytes(bytes);
+      writer.tag(number, 1);
+      return;
     }
-    default:
-      return withLength(number, encodeSpecial(value, field.scalar));
+    default: {
+      const after = writer.length;
+      writeSpecial(writer, value, field.scalar);
+      writer.varint(writer.length - after);
+      writer.tag(number, delimited);
+    }
   }
 }
 
-function encodeSpecial(value: Json | undefined, type: Exclude<ProtobufField["scalar"], undefined>): Buffer {
+/** Writes the content of a type whose JSON differs from its message. */
+function writeSpecial(
+  writer: ProtobufWriter,
+  value: Json | undefined,
+  type: Exclude<ProtobufField["scalar"], undefined>,
+): void {
+  const isAbsent = value === undefined || value === null;
   switch (type) {
+    case "bytes":
+      writer.bytes(Buffer.from((value as string | null | undefined) ?? "", "base64"));
+      return;
     case "quantity":
-      return Buffer.from(delimited(1, text(value === undefined || value === null ? "0" : String(value))));
+      writeText(writer, 1, isAbsent ? "0" : String(value));
+      return;
     case "time":
     case "microTime": {
-      if (value === undefined || value === null) return Buffer.alloc(0);
+      if (isAbsent) return;
       const { seconds, nanos } = type === "time" ? parseTime(String(value)) : parseMicroTime(String(value));
-      return Buffer.from([...tag(1, 0), ...varint(BigInt(seconds)), ...tag(2, 0), ...varint(BigInt(nanos))]);
+      writeNumber(writer, 2, nanos);
+      writeNumber(writer, 1, seconds);
+      return;
     }
-    case "intOrString": {
-      const isText = typeof value === "string";
-      const int = typeof value === "number" ? value : 0;
-      const head = [...tag(1, 0), isText ? 1 : 0, ...tag(2, 0), ...varint(BigInt(int))];
-      return Buffer.from([...head, ...delimited(3, text(isText ? value : ""))]);
-    }
+    case "intOrString":
+      writeText(writer, 3, typeof value === "string" ? value : "");
+      writeNumber(writer, 2, typeof value === "number" ? value : 0);
+      writeNumber(writer, 1, typeof value === "string" ? 1 : 0);
+      return;
     case "raw":
-      return value === undefined ? Buffer.alloc(0) : withLength(1, text(JSON.stringify(value)));
+      if (value !== undefined) writeText(writer, 1, JSON.stringify(value));
+      return;
     case "strings":
-      return Buffer.concat(((value as string[] | undefined) ?? []).map((item) => withLength(1, text(item))));
+      for (const item of ((value as string[] | null | undefined) ?? []).toReversed()) writeText(writer, 1, item);
+      return;
     case "schemaOrArray":
-      if (Array.isArray(value)) return Buffer.concat(value.map((item) => withLength(2, encodeSchema(item))));
-      return withLength(1, encodeSchema(value));
+      if (Array.isArray(value)) for (const item of value.toReversed()) writeSchema(writer, 2, item);
+      else writeSchema(writer, 1, value);
+      return;
     case "schemaOrStrings":
-      if (Array.isArray(value)) return Buffer.concat(value.map((item) => withLength(2, text(String(item)))));
-      return withLength(1, encodeSchema(value));
-    case "schemaOrBool": {
-      if (typeof value === "boolean") return Buffer.from([...tag(1, 0), value ? 1 : 0]);
-      return Buffer.concat([Buffer.from([...tag(1, 0), 1]), withLength(2, encodeSchema(value))]);
-    }
+      if (Array.isArray(value)) for (const item of value.toReversed()) writeText(writer, 2, String(item));
+      else writeSchema(writer, 1, value);
+      return;
+    case "schemaOrBool":
+      if (typeof value !== "boolean") writeSchema(writer, 2, value);
+      writeNumber(writer, 1, value === false ? 0 : 1);
+      return;
     default:
-      throw new Error(`${type} is no message`);
+      throw new Error(`${type} is not a message`);
   }
 }
 
-function encodeSchema(value: Json | undefined): Buffer {
-  return encodeMessage((value as JsonObject | undefined) ?? {}, messageOf(schemaMessage) as ProtobufMessage);
-}
-
-function text(value: string): Buffer {
-  return Buffer.from(value, "utf8");
-}
-
-function tag(number: number, wireType: number): number[] {
-  return varint(BigInt(number * 8 + wireType));
-}
-
-function delimited(number: number, bytes: Buffer): number[] {
-  return [...tag(number, 2), ...varint(BigInt(bytes.length)), ...bytes];
-}
-
-function withLength(number: number, bytes: Buffer): Buffer {
-  return Buffer.concat([Buffer.from([...tag(number, 2), ...varint(BigInt(bytes.length))]), bytes]);
-}
-
-function varint(value: bigint): number[] {
-  const bytes: number[] = [];
-  let rest = BigInt.asUintN(64, value);
-  while (rest >= 0x80n) {
-    bytes.push(Number(rest & 0x7fn) | 0x80);
-    rest >>= 7n;
-  }
-  bytes.push(Number(rest));
-  return bytes;
+function writeSchema(writer: ProtobufWriter, number: number, value: Json | undefined): void {
+  writeNested(writer, number, (value as JsonObject | null | undefined) ?? {}, messageNamed(schemaMessage));
 }

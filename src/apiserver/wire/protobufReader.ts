@@ -1,7 +1,7 @@
 /** Reads the proto2 wire format from untrusted bytes: every length is checked before it is used. */
 import { isUtf8 } from "node:buffer";
 
-/** The bytes are not what they claim to be. */
+/** The bytes are malformed. */
 export class ProtobufError extends Error {
   constructor(message: string) {
     super(message);
@@ -13,7 +13,7 @@ export class ProtobufReader {
   readonly #bytes: Buffer;
   #at: number;
   readonly #end: number;
-  /** Of the field read last. */
+  /** Wire type of the last field. */
   wireType = 0;
 
   constructor(bytes: Buffer, start = 0, end = bytes.length) {
@@ -22,7 +22,7 @@ export class ProtobufReader {
     this.#end = end;
   }
 
-  /** The number of the next field, or 0 at the end; its wire type stands in `wireType`. */
+  /** The number of the next field, or 0 at the end; sets `wireType`. */
   nextField(): number {
     if (this.#at >= this.#end) return 0;
     const tag = this.#varint();
@@ -54,7 +54,7 @@ export class ProtobufReader {
   readString(): string {
     const start = this.#delimited();
     const text = this.#bytes.toString("utf8", start, this.#at);
-    // Decoding puts U+FFFD where bytes are wrong; only then the bytes are worth a second look.
+    // Decoding replaces invalid bytes with U+FFFD; only then are the bytes checked.
     if (text.includes("\ufffd") && !isUtf8(this.#bytes.subarray(start, this.#at))) {
       throw new ProtobufError("string field contains invalid UTF-8");
     }
@@ -66,7 +66,7 @@ export class ProtobufReader {
     return this.#bytes.subarray(start, this.#at);
   }
 
-  /** A message inside this one. */
+  /** The nested message. */
   readMessage(): ProtobufReader {
     const start = this.#delimited();
     return new ProtobufReader(this.#bytes, start, this.#at);
@@ -82,7 +82,7 @@ export class ProtobufReader {
     return this.#signed().low | 0;
   }
 
-  /** A whole number; those that a double cannot hold are refused rather than rounded. */
+  /** An integer; one that a double cannot hold is rejected rather than rounded. */
   readInt64(): number {
     this.#expect(0);
     return this.#int64();
@@ -95,12 +95,12 @@ export class ProtobufReader {
     return this.#bytes.readDoubleLE(start);
   }
 
-  /** Whether a repeated number came packed: one field with many values. */
+  /** Whether a repeated number is packed: one field with many values. */
   get isPacked(): boolean {
     return this.wireType === 2;
   }
 
-  /** Goes through the values of a packed field, each as if it stood alone. */
+  /** Calls back for each value of a packed field. */
   packed(wireType: 0 | 1): { reader: ProtobufReader; more: () => boolean } {
     const reader = this.readMessage();
     reader.wireType = wireType;
@@ -130,7 +130,7 @@ export class ProtobufReader {
     this.#at += count;
   }
 
-  /** A small number without sign: a tag or a length. */
+  /** A small unsigned number: a tag or a length. */
   #varint(): number {
     let result = 0;
     for (let scale = 1, i = 0; i < 10; i++, scale *= 128) {

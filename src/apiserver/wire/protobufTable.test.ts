@@ -46,7 +46,7 @@ test("most messages have a schema of the same name", () => {
   expect(shared.length).toBeGreaterThan(400);
 });
 
-describe("the wire table and the schemas speak of the same fields", () => {
+describe("the wire table and the schemas have the same fields", () => {
   test.each(shared)("%s", (name) => {
     const schema = schemaFor(definitionOf(name));
     const wire = new Map(flatFields(messageOf(name)!).map((field) => [field.name, describeField(field)]));

@@ -1,6 +1,6 @@
 /**
- * The field numbers of the published wire format, message by message. The data file is text that a person can read and
- * compare; a message is unpacked the first time it is met.
+ * The field numbers of the published wire format, by message. The data file is text that can be read and compared; a
+ * message is parsed on first use.
  */
 import { readFileSync } from "node:fs";
 import { splitApiVersion } from "../../model/objects/object.ts";
@@ -27,7 +27,7 @@ export type ScalarType =
 
 export interface ProtobufField {
   readonly number: number;
-  /** Name in JSON; `.` when the fields of the message stand in the one around it. */
+  /** Name in JSON; `.` when the fields of the message are inlined. */
   readonly name: string;
   readonly shape: "value" | "pointer" | "list" | "map";
   /** Written even when zero. */

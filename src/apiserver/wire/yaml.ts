@@ -1,10 +1,11 @@
 /**
- * YAML in and out. Reading follows YAML 1.1, as upstream's library does (`yes` is true, `0644` is octal), but dates
- * stay strings, and what JSON cannot say is refused. JSON is YAML too, and most clients send it under the YAML type.
+ * Reads and writes YAML. Reading follows YAML 1.1, as upstream's library does (`yes` is true, `0644` is octal), but
+ * dates stay strings, and what JSON cannot express is rejected. JSON is YAML too, and most clients send it with the
+ * YAML media type.
  */
 import { type Document, isMap, isScalar, isSeq, parseDocument, type Scalar, stringify } from "yaml";
 import type { Json, JsonObject } from "../../model/objects/json.ts";
-import { badRequest } from "../../model/objects/status.ts";
+import { badRequest, tooLarge } from "../../model/objects/status.ts";
 import {
   BodyError,
   isExactInteger,
@@ -13,14 +14,19 @@ import {
   parseJson,
   refusePrototypeKey,
   textOf,
+  tooManyValues,
+  valuesMax,
 } from "./json.ts";
 
-/** How often anchors may be used; more is an attempt to blow up. */
-const aliasesMax = 100;
-/** How many values a body may turn into, aliases written out. */
-const nodesMax = 2_000_000;
+/** The maximum number of aliases, against exponential expansion. */
+export const aliasesMax = 100;
+/**
+ * The maximum size of YAML that is not JSON: its parser takes a hundred times as long as that of JSON. kubectl and the
+ * clients of every language send JSON.
+ */
+export const yamlBytesMax = 256 * 1024;
 
-/** YAML 1.1 tags that have no counterpart in JSON. `1:30` would be read as a number to the base sixty. */
+/** YAML 1.1 tags that have no counterpart in JSON. `1:30` would be a base-60 number. */
 const droppedTags = new Set([
   "tag:yaml.org,2002:timestamp",
   "tag:yaml.org,2002:binary",
@@ -48,6 +54,9 @@ export function parseYaml(bytes: Uint8Array, options: { findDuplicates?: boolean
       if (!(error instanceof BodyError) || !looksLikeSyntax(error.message)) throw error;
     }
   }
+  if (bytes.byteLength > yamlBytesMax) {
+    throw tooLarge(`Request entity too large: YAML may have at most ${yamlBytesMax} bytes; send the object as JSON`);
+  }
   const text = textOf(bytes);
   refuseDeepNesting(text);
   const document = compose(text);
@@ -59,7 +68,7 @@ export function parseYaml(bytes: Uint8Array, options: { findDuplicates?: boolean
   } catch (error) {
     throw new BodyError(error instanceof RangeError ? "exceeded max depth" : firstLine(error));
   }
-  const budget = { nodes: nodesMax };
+  const budget = { nodes: valuesMax };
   return { value: toJson(value, "", 0, budget), duplicates };
 }
 
@@ -85,7 +94,7 @@ function compose(text: string): Document.Parsed {
         }),
     });
   } catch (error) {
-    // The library is recursive: deep nesting that the check before did not see ends here, without harm.
+    // The library is recursive: a stack overflow from nesting that the check before missed is caught here.
     if (error instanceof RangeError) throw new BodyError("exceeded max depth");
     throw new BodyError(firstLine(error));
   }
@@ -109,15 +118,14 @@ function startsLikeJson(bytes: Uint8Array): boolean {
   return false;
 }
 
-/** Text that is merely not JSON may still be YAML; a refusal for cause stays one. */
+/** Text that is not JSON may still be YAML; other errors remain. */
 function looksLikeSyntax(message: string): boolean {
   return message.startsWith("invalid character") || message === "unexpected end of JSON input";
 }
 
 /**
- * A rough bound before the recursive parser starts: brackets that are open at once, and indicators that open one level
- * each on a line (`- - - x`). It may count brackets inside strings, so it is generous; depth by indentation is found
- * later.
+ * A rough check before the recursive parser: the number of open brackets, and of nested block indicators on a line (`-
+ * - - x`). It may count brackets inside strings, so its limit is generous; nesting by indentation is checked later.
  */
 function refuseDeepNesting(text: string): void {
   let open = 0;
@@ -133,8 +141,8 @@ function refuseDeepNesting(text: string): void {
 }
 
 /**
- * Looks at the document before it becomes a value. Keys that are maps or lists are refused: JSON has none, and the
- * library writes each of them out as text, which for keys inside keys takes exponential time.
+ * Checks the document before it becomes a value. Keys that are maps or lists are rejected: JSON has none, and the
+ * library writes each of them as text, which takes exponential time for keys inside keys.
  */
 function inspect(node: unknown, path: string, depth: number, duplicates: string[] | undefined): void {
   if (depth > nestingMax) throw new BodyError("exceeded max depth");
@@ -157,7 +165,7 @@ function inspect(node: unknown, path: string, depth: number, duplicates: string[
 }
 
 function toJson(value: unknown, path: string, depth: number, budget: { nodes: number }): Json {
-  if (--budget.nodes < 0) throw new BodyError("too many values after aliases are written out");
+  if (--budget.nodes < 0) throw tooManyValues();
   if (depth > nestingMax) throw new BodyError("exceeded max depth");
   switch (typeof value) {
     case "string":

@@ -1,8 +1,8 @@
 import { type CelFunction, define } from "../functions.ts";
 import { fail } from "../values.ts";
 
-/** Questions about rights in admission policies. They compile; this server does not answer them. */
-const unanswered = () => fail("the authorizer cannot be asked by expressions on this server");
+/** The authorizer functions of admission policies. They compile, but evaluating them fails on this server. */
+const unanswered = () => fail("the authorizer is not supported in expressions on this server");
 
 export const authorizationLibrary: readonly CelFunction[] = [
   "<Authorizer>.path(string): PathCheck",

@@ -12,7 +12,7 @@ import { decodeBase64 } from "../utf8.ts";
 import { CelObject, CelOptional, type CelValue, noOverload } from "../values.ts";
 import { parseUrl } from "./url.ts";
 
-/** Named formats: `format.dns1123Label().validate("x")` is none for a good text, else the complaints. */
+/** Named formats: `format.dns1123Label().validate("x")` is none for a valid string, else the errors. */
 export class CelFormat extends CelObject {
   readonly typeName = "kubernetes.NamedFormat";
   readonly name: string;
@@ -78,7 +78,7 @@ export const formatLibrary: readonly CelFunction[] = [
       const complaints = a.check(b);
       return complaints.length === 0 ? CelOptional.none : new CelOptional(complaints);
     },
-    // As dear as the longest of their patterns.
+    // The cost of the longest of the patterns.
     { cost: (_, b) => 32 * traversal(b) },
   ),
 ];

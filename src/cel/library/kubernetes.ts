@@ -14,7 +14,7 @@ import { formatLibrary } from "./formats.ts";
 import { networkLibrary } from "./network.ts";
 import { compareSemver, parseSemver, type Semver } from "./semver.ts";
 
-/** What Kubernetes adds to CEL: quantities, versions, addresses, URLs and named formats. */
+/** Kubernetes' additions to CEL: quantities, versions, addresses, URLs and named formats. */
 export class CelQuantity extends CelOrdered {
   readonly typeName = "kubernetes.Quantity";
   readonly quantity: Quantity;
@@ -66,7 +66,7 @@ function semver(value: CelValue): Semver {
   return value instanceof CelSemver ? value.version : noOverload();
 }
 
-/** Quantities also take a plain int on the right side. */
+/** Quantities also accept an int as the right operand. */
 function operand(value: CelValue): Quantity {
   return isInt(value) ? quantityOf(value) : quantity(value);
 }

@@ -11,7 +11,7 @@ const walk = { cost: (a: number) => a, resultSize: sameSize };
 const ordered = ["int", "uint", "double", "bool", "string", "bytes", "timestamp", "duration"];
 const pairs = { cost: (a: number, b: number) => a * b };
 
-/** A list of simple values whose copies are found by hashing; anything richer is compared one by one. */
+/** Duplicates of simple values are found by hashing; other values are compared one by one. */
 function distinct(items: readonly CelValue[]): CelValue[] {
   const seen = new Set<CelValue>();
   const rich: CelValue[] = [];
@@ -111,7 +111,7 @@ export const listLibrary: readonly CelFunction[] = [
   ),
   define(["lists.range(int): list<int>"], (n) => {
     if (!isInt(n)) noOverload();
-    // The cost of a range is charged to the expression that iterates over it, so its length needs a bound of its own.
+    // The cost of a range is charged to the expression that iterates over it, so its length needs a limit of its own.
     if (n > 1_000_000) fail("lists.range: the range is too long");
     return Array.from({ length: Math.max(0, Number(n)) }, (_, i) => i);
   }),
@@ -122,7 +122,7 @@ export const listLibrary: readonly CelFunction[] = [
     (a, b) => list(b).every((item) => has(list(a), item)) && list(a).every((item) => has(list(b), item)),
     { cost: (a, b) => 2 * a * b },
   ),
-  // Attributes of devices may be one value or a list of them.
+  // An attribute of a device is one value or a list of values.
   define(
     ["<dyn>.includes(dyn): bool"],
     (a, b) => (Array.isArray(a) ? has(a, b) : isMap(a) ? mapHas(a, b) : equalValues(a, b)),

@@ -1,7 +1,7 @@
 import { type CelFunction, define, sameSize } from "../functions.ts";
 import { CelDouble, CelOptional, CelUint, type CelValue, fail, isMap, mapSize, noOverload } from "../values.ts";
 
-/** Values that may be absent. */
+/** Optional values. */
 export function optional(value: CelValue): CelOptional {
   return value instanceof CelOptional ? value : noOverload();
 }
@@ -39,7 +39,7 @@ export const optionalLibrary: readonly CelFunction[] = [
   }),
 ];
 
-/** `null` is a value like any other; only undefined means that nothing is there. */
+/** `null` is a value; only undefined means absent. */
 function absent(value: CelOptional): CelValue {
   return value.value === null ? null : fail("optional.none() dereference");
 }

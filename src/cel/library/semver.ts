@@ -13,7 +13,7 @@ const strict = new RegExp(
   `^(${number})\\.(${number})\\.(${number})(?:-(${prerelease}(?:\\.${prerelease})*))?(?:\\+([0-9a-zA-Z-]+(?:\\.[0-9a-zA-Z-]+)*))?$`,
 );
 
-/** The version, or why the text is none. Normalizing forgives a leading `v`, leading zeros and missing parts. */
+/** The version, or why the text is invalid. Normalizing accepts a leading `v`, leading zeros and missing components. */
 export function parseSemver(text: string, normalize: boolean): Semver | string {
   const match = strict.exec(normalize ? normalized(text) : text);
   if (match === null) return "No Major.Minor.Patch elements found";
@@ -31,14 +31,14 @@ function normalized(text: string): string {
   const plain = text.startsWith("v") ? text.slice(1) : text;
   const match = /^([0-9.]*)(.*)$/s.exec(plain);
   const parts = (match?.[1] ?? "").split(".").map((part) => part.replace(/^0+(?=\d)/, ""));
-  // Tags cannot follow a version whose parts we would have to make up.
+  // A pre-release cannot follow a version with missing components.
   const tail = match?.[2] ?? "";
   if (parts.length < 3 && tail !== "") return text;
   while (parts.length < 3) parts.push("0");
   return parts.join(".") + tail;
 }
 
-/** Precedence; build data does not count. */
+/** Precedence; build metadata is ignored. */
 export function compareSemver(a: Semver, b: Semver): number {
   const main = order(a.major, b.major) || order(a.minor, b.minor) || order(a.patch, b.patch);
   if (main !== 0) return main;

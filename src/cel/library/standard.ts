@@ -33,7 +33,7 @@ import {
   typeNameOf,
 } from "../values.ts";
 
-/** The language's own operators and functions. */
+/** The standard operators and functions of CEL. */
 const numbers = ["int", "uint", "double"];
 const shorter = (a: number, b: number) => traversal(Math.min(a, b));
 const both = (a: number, b: number) => traversal(a + b);
@@ -63,7 +63,7 @@ const addition = define(
     "_+_(duration, timestamp): timestamp",
   ],
   add,
-  // Only text is copied; numbers and lists cost one. The compiler knows which it is.
+  // Only strings are copied; numbers and lists cost one. The types are known when the expression is compiled.
   { cost: both, resultSize: (a, b) => a + b },
 );
 const subtraction = define(
@@ -85,7 +85,7 @@ function text(value: CelValue): string {
   return typeof value === "string" ? value : noOverload();
 }
 
-/** What string() makes of a value; opaque types print themselves. */
+/** The result of string(); opaque types have their own. */
 export function stringOf(value: CelValue): string {
   if (typeof value === "string") return value;
   if (typeof value === "boolean" || isInt(value)) return String(value);
@@ -146,17 +146,17 @@ function toDouble(value: CelValue): CelValue {
   return makeDouble(Number(value));
 }
 
-const truths = new Set(["1", "t", "T", "TRUE", "true", "True"]);
-const lies = new Set(["0", "f", "F", "FALSE", "false", "False"]);
+const trueTexts = new Set(["1", "t", "T", "TRUE", "true", "True"]);
+const falseTexts = new Set(["0", "f", "F", "FALSE", "false", "False"]);
 
 function toBool(value: CelValue): boolean {
   if (typeof value === "boolean") return value;
-  if (truths.has(text(value))) return true;
-  if (lies.has(text(value))) return false;
+  if (trueTexts.has(text(value))) return true;
+  if (falseTexts.has(text(value))) return false;
   return fail(`cannot convert ${JSON.stringify(value)} to bool`);
 }
 
-/** A field of the calendar, or of a duration where it has one. */
+/** A field of a timestamp, or of a duration where it has one. */
 function timePart(name: string, ofDate: (date: Date) => number, durationUnitNs?: bigint): CelFunction {
   const signatures = [`<timestamp>.${name}(): int`, `<timestamp>.${name}(string): int`];
   if (durationUnitNs !== undefined) signatures.push(`<duration>.${name}(): int`);
@@ -203,7 +203,7 @@ export const standardLibrary: readonly CelFunction[] = [
   arithmetic("_%_", ["int", "uint"], modulo),
   define(["-_(int): int", "-_(double): double"], negate),
   define(["!_(bool): bool"], (a) => (typeof a === "boolean" ? !a : noOverload())),
-  // A list is searched from the front, a map is not; the compiler knows which it is.
+  // A list is searched from the front, a map is not. The types are known when the expression is compiled.
   define(["@in(A, list<A>): bool", "@in(A, map<A, B>): bool"], (a, b) => isIn(a, b), { cost: (_, b) => b }),
   define(["size(string): int", "size(bytes): int", "size(list<A>): int", "size(map<A, B>): int"], sizeOf),
   define(["<string>.size(): int", "<bytes>.size(): int", "<list<A>>.size(): int", "<map<A, B>>.size(): int"], sizeOf),
@@ -230,7 +230,7 @@ export const standardLibrary: readonly CelFunction[] = [
     ["int", "uint", "double", "bool", "string", "bytes", "timestamp", "duration", "IP", "CIDR"].map(
       (type) => `string(${type}): string`,
     ),
-    // The estimate knows no limit for the text, as upstream's does not: a rule that adds to it is refused there too.
+    // The estimate has no limit for the string, as upstream: a rule that concatenates it is rejected there too.
     (a) => stringOf(a),
   ),
   define(["bytes(string): bytes", "bytes(bytes): bytes"], (a) => (a instanceof Uint8Array ? a : encodeUtf8(text(a))), {

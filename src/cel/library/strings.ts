@@ -3,7 +3,7 @@ import { findMatches, patternOrFail } from "../regex.ts";
 import { type CelValue, equalValues, fail, isInt, noOverload } from "../values.ts";
 import { formatString } from "./formatString.ts";
 
-/** Work with text: the strings extension and the regex functions. Positions count code points. */
+/** String functions: the strings extension and the regex functions. Positions count code points. */
 function text(value: CelValue): string {
   return typeof value === "string" ? value : noOverload();
 }
@@ -12,7 +12,7 @@ function position(value: CelValue): number {
   return isInt(value) ? Number(value) : noOverload();
 }
 
-/** Code points; for plain ASCII the text itself is as good and needs no copy. */
+/** Code points; an ASCII string is used as it is, without a copy. */
 function points(value: string): string | string[] {
   for (let i = 0; i < value.length; i++) if (value.charCodeAt(i) >= 0xd800) return [...value];
   return value;

@@ -1,6 +1,6 @@
 import { decodeUtf8 } from "../utf8.ts";
 
-/** A URL as a request line would carry it: absolute, or a path that starts with a slash. */
+/** A URL as in a request line: absolute, or a path that starts with a slash. */
 export type Url = {
   readonly text: string;
   readonly scheme: string;
@@ -8,7 +8,7 @@ export type Url = {
   readonly host: string;
   readonly hostname: string;
   readonly port: string;
-  /** Still escaped. */
+  /** Percent-encoded. */
   readonly path: string;
   readonly query: ReadonlyMap<string, string[]>;
 };
@@ -16,7 +16,7 @@ export type Url = {
 const shape = /^(?:([a-zA-Z][a-zA-Z0-9+.-]*):)?(?:\/\/([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#.*)?$/s;
 const hostShape = /^(?:[^@]*@)?(\[[0-9a-fA-F:.%]*\]|[^:[\]]*)(?::([0-9]*))?$/;
 
-/** The parts, or why the text is not a URL. */
+/** The components, or why the text is no URL. */
 export function parseUrl(text: string): Url | string {
   const wrong = (why: string) => `URL parse error during conversion from string: parse ${JSON.stringify(text)}: ${why}`;
   const match = shape.exec(text);
@@ -47,7 +47,7 @@ function wellEscaped(text: string): boolean {
   return !/%(?![0-9a-fA-F]{2})/.test(text);
 }
 
-/** Pairs that are badly escaped are left out, as Go leaves them out. */
+/** Pairs with invalid escapes are left out, as in Go. */
 function parseQuery(query: string): Map<string, string[]> {
   const out = new Map<string, string[]>();
   for (const pair of query.split("&")) {

@@ -3,12 +3,12 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { GpuEvidence } from "../../decide/bind/ownGpu.ts";
 
-/** Where the sources of evidence are; tests have their own. */
+/** The paths that evidence is read from; tests use other ones. */
 export interface GpuPlaces {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly driver: string;
   readonly mounts: string;
-  /** Tried in order: container runtimes put it on the path, some installations beside their driver. */
+  /** Paths of nvidia-smi, tried in order: container runtimes put it on the PATH, some drivers in their own folder. */
   readonly listers: readonly string[];
 }
 
@@ -19,9 +19,9 @@ export const usualPlaces: GpuPlaces = {
   listers: ["nvidia-smi", "/usr/local/nvidia/bin/nvidia-smi"],
 };
 
-/** The libraries of drivers that lie beside their programs. */
+/** Library folders of drivers that are installed beside their programs. */
 const driverLibraries = "/usr/local/nvidia/lib64:/usr/local/nvidia/lib";
-/** A driver that hangs must not hang us. */
+/** A driver that hangs must not block the agent. */
 const listMs = 20_000;
 
 export async function readGpuEvidence(places: GpuPlaces = usualPlaces): Promise<GpuEvidence> {

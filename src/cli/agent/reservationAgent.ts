@@ -15,13 +15,13 @@ export interface ReservationAgentFlags extends ClusterFlags {
   readonly pod?: string;
   readonly find: string;
   readonly check: string;
-  /** Only say which GPU it is. */
+  /** Only print the GPU. */
   readonly dryRun?: boolean;
   readonly logLevel: "debug" | "info" | "warn" | "error";
   readonly output: "text" | "json";
 }
 
-/** What runs in a reservation pod. */
+/** The entrypoint of reservation pods. */
 export async function runReservationAgent(flags: ReservationAgentFlags): Promise<void> {
   const findMs = duration("--find", flags.find);
   const checkMs = duration("--check", flags.check);
@@ -39,7 +39,7 @@ export async function runReservationAgent(flags: ReservationAgentFlags): Promise
   try {
     const end = await reportGpu({ kube, clock, log, look, stopped }, { pod: { namespace, name }, findMs, checkMs });
     if (end.type !== "failed") return;
-    // What `kubectl describe pod` shows of the container; the last line of the log says the same.
+    // The termination message, which `kubectl describe pod` shows; the last line of the log is the same.
     await writeFile("/dev/termination-log", `${end.problem}; ${end.cure}`).catch(() => undefined);
     throw new UserError("reservation-gpu-unusable", end.problem, end.cure);
   } finally {

@@ -17,7 +17,7 @@ export interface StartOrderFlags extends ClusterFlags {
   readonly output: "text" | "json";
 }
 
-/** What runs in the init container of a pod that starts after others of its gang. */
+/** The entrypoint of the init container of a pod that starts after other pods of its gang. */
 export async function runStartOrder(flags: StartOrderFlags): Promise<void> {
   const read = readWaitArguments(flags.podcliques);
   if ("error" in read) {
@@ -31,17 +31,17 @@ export async function runStartOrder(flags: StartOrderFlags): Promise<void> {
   const kube = kubeHttp(await findCluster(flags), { clock, log }, { fieldManager: "muster-start-order" });
   try {
     const end = await awaitCliques({ kube, clock, log, stopped }, { namespace, gang, waits: read.waits });
-    // An init container that was stopped before its wait is over has not succeeded.
+    // An init container that is stopped while it waits must not exit with success.
     if (end.type === "stopped") process.exitCode = 143;
   } finally {
     kube.close();
   }
 }
 
-/** A file of the downward API. */
+/** Reads a file of the downward API. */
 async function podInfo(name: string, flag: string): Promise<string> {
   const path = `${podInfoFolder}/${name}`;
   const text = (await readFile(path, "utf8").catch(() => "")).trim();
   if (text !== "") return text;
-  throw new UserError("agent-pod-unknown", `neither ${flag} nor ${path} says which gang this is`, `pass ${flag}`);
+  throw new UserError("agent-pod-unknown", `neither ${flag} nor ${path} names the gang`, `pass ${flag}`);
 }

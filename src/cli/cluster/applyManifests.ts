@@ -6,7 +6,7 @@ import { type KubeObject, splitApiVersion } from "../../model/objects/object.ts"
 import { UserError } from "../../model/userError.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 
-/** Applies every YAML file of a folder, in order of name, to the cluster of this process. */
+/** Applies every YAML file of a folder, ordered by name, to the cluster of this process. */
 export async function applyManifests(kube: KubeApi, registry: Registry, folder: string): Promise<number> {
   const files = (await readdir(folder)).filter((name) => /\.ya?ml$/.test(name)).sort();
   let count = 0;
@@ -14,7 +14,7 @@ export async function applyManifests(kube: KubeApi, registry: Registry, folder: 
   return count;
 }
 
-/** Applies the documents of one file, and says how many there were. */
+/** Applies the documents of one file. Returns their number. */
 export async function applyManifest(kube: KubeApi, registry: Registry, file: string): Promise<number> {
   let count = 0;
   for (const document of parseAllDocuments(await readFile(file, "utf8"))) {

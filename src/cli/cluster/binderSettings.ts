@@ -12,12 +12,12 @@ import { UserError } from "../../model/userError.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 
 export function binderSettingsOf(flags: BinderFlags): BinderSettings {
-  return mustMakeSense(settingsOfFlags(flags), "", "correct the flag; docs/binder.md lists what each may be");
+  return mustBeValid(settingsOfFlags(flags), "", "correct the flag; docs/binder.md lists the allowed values");
 }
 
 /**
- * The same options, with what the cluster's `kai-config` says about the binder; flags win. The Config is read once, as
- * KAI's binder reads it at its start.
+ * The same options with the binder settings of the cluster's `kai-config`; flags take precedence. The Config is read
+ * once at the start, as KAI's binder does.
  */
 export async function withKaiConfig(
   options: ControlPlaneOptions,
@@ -32,19 +32,19 @@ async function settingsInCluster(kube: Pick<KubeApi, "get">): Promise<BinderSett
   if (found.ok) {
     const { spec } = found.value;
     const cure = `correct it with kubectl edit configs.kai.scheduler ${kaiConfigName}, on \`muster apiserver\` with the same --data-dir if it is that of \`muster up\``;
-    return mustMakeSense(settingsOfConfig(spec?.binder), `${kaiConfigName}: `, cure);
+    return mustBeValid(settingsOfConfig(spec?.binder), `${kaiConfigName}: `, cure);
   }
-  // Neither the kind nor the object has to be there.
+  // Both the kind and the object are optional.
   if (found.reason === "NotFound") return {};
   throw new UserError(
     "kai-config-unreadable",
-    `the Config ${kaiConfigName} cannot be read: ${found.message}`,
-    "see that the API server answers, and that the account may get configs.kai.scheduler (deploy/binder-clusterrole.yaml)",
+    `Config ${kaiConfigName} could not be read: ${found.message}`,
+    "check that the API server is reachable and that the account may get configs.kai.scheduler (deploy/binder-clusterrole.yaml)",
     { cause: found },
   );
 }
 
-function mustMakeSense({ settings, problems }: ReadSettings, where: string, cure: string): BinderSettings {
+function mustBeValid({ settings, problems }: ReadSettings, where: string, cure: string): BinderSettings {
   if (problems.length === 0) return settings;
   throw new UserError("binder-setting-invalid", `${where}${problems.map(describeFieldError).join("; ")}`, cure);
 }

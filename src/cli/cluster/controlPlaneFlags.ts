@@ -8,31 +8,31 @@ import { binderSettingsOf } from "./binderSettings.ts";
 import { parseFeatureGates } from "./featureGates.ts";
 import { readGangConfig } from "./gangConfig.ts";
 
-/** The flags about the components themselves, which `up` and `run` have in common. */
+/** The flags of the components, which `up` and `run` share. */
 export interface ControlPlaneFlags extends BinderFlags {
   /** Muster's own image, for the programs that run in pods. */
   readonly image?: string;
   readonly imagePullPolicy?: string;
   /** A Grove OperatorConfiguration. */
   readonly gangConfig?: string;
-  /** Whether pods may ask for shares of GPUs. */
+  /** Whether pods may request fractions of GPUs. */
   readonly gpuSharing: boolean;
   /** Whether PodGroups have claims. */
   readonly groupClaims?: boolean;
   /** `Gate=true|false`, by Kubernetes' names. */
   readonly featureGates: readonly string[];
-  /** Whether quotas of queues are held against each other. */
+  /** Whether the quota of a queue is compared with that of its parent. */
   readonly enableQuotaValidation?: boolean;
 }
 
 interface PlainPods {
   readonly placesPlainPods: boolean;
   readonly formsPlainGangs: boolean;
-  /** Whether this process plays nodes itself. */
+  /** Whether this process runs simulated nodes. */
   readonly hasSimulatedNodes: boolean;
 }
 
-/** What the flags say, with a scheduler that does all it can and can ask a Prometheus about the past. */
+/** The options for these flags. The scheduler has all its features, and can query a Prometheus for past usage. */
 export async function controlPlaneOptions(
   flags: ControlPlaneFlags,
   { hasSimulatedNodes, ...plainPods }: PlainPods,
@@ -51,7 +51,7 @@ export async function controlPlaneOptions(
       gpuSharing,
       settings: binderSettingsOf(flags),
       ...ownReservation(flags),
-      // A cluster with a scheduler of its own for plain pods has one that allocates their claims, too.
+      // Where another scheduler places plain pods, it also allocates their claims.
       ...(plainPods.placesPlainPods ? {} : { servedSchedulers: new Set(["kai-scheduler"]) }),
     },
     ...(gangConfig !== undefined || image !== undefined
@@ -60,7 +60,7 @@ export async function controlPlaneOptions(
   };
 }
 
-/** Under what `kai-config` and the flags about reservations say. */
+/** The reservation's image and pull policy; `kai-config` and the flags of reservations override them. */
 function ownReservation({ image, imagePullPolicy }: ControlPlaneFlags): Pick<BinderPartOptions, "reservation"> {
   if (image === undefined) return {};
   const pullPolicy = (imagePullPolicy ?? reservationDefaults.pullPolicy) as PullPolicy;
@@ -71,7 +71,7 @@ async function gangConfigured(file: string | undefined): Promise<GangSettings> {
   return file === undefined ? defaultGangSettings : readGangConfig(file);
 }
 
-/** An image that the configuration names wins. */
+/** An image in the configuration takes precedence over the flag. */
 function gangSettings(settings: GangSettings, flags: ControlPlaneFlags, hasSimulatedNodes: boolean): GangSettings {
   const { image, imagePullPolicy: pullPolicy } = flags;
   if (image === undefined || settings.startOrder.by === "container") return settings;

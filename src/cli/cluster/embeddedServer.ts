@@ -1,21 +1,29 @@
-import { access, constants } from "node:fs/promises";
+import { access, constants, readdir, readFile, rmdir } from "node:fs/promises";
+import { createServer } from "node:net";
 import { join, resolve } from "node:path";
 import { diskKeyFiles } from "../../adapters/disk/diskKeyFiles.ts";
 import { FileStore } from "../../adapters/disk/fileStore.ts";
 import { makeFolder } from "../../adapters/disk/makeFolder.ts";
 import { writePrivateFile } from "../../adapters/disk/privateFile.ts";
+import { type MergedKubeconfig, mergeKubeconfig } from "../../adapters/kubeconfig/mergeKubeconfig.ts";
 import { lockDirectory } from "../../adapters/store/directoryLock.ts";
+import { makeMark } from "../../adapters/store/highWaterMark.ts";
+import { nodeDisk } from "../../adapters/store/nodeDisk.ts";
 import { type ApiServer, type ApiServerOptions, startApiServer } from "../../apiserver/startApiServer.ts";
 import { UserError } from "../../model/userError.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Random } from "../../ports/random.ts";
 import { parsePort } from "./parsePort.ts";
+import { processOf, runningCluster } from "./runningCluster.ts";
 
 export interface EmbeddedServerFlags {
-  readonly port: string;
+  /** Undefined: the usual port, or a free one if that is in use. */
+  readonly port?: string;
   readonly host: string;
   readonly dataDir: string;
   readonly memory?: boolean;
+  /** Start although acknowledged changes are gone. */
+  readonly acceptLoss?: boolean;
   readonly kubeconfig?: string;
 }
 
@@ -24,14 +32,15 @@ export interface EmbeddedServer {
   readonly server: ApiServer;
   /** The folder, as an absolute path. */
   readonly dataDir: string;
-  /** Where the kubeconfig was written. */
+  /** The kubeconfig that the context of the server was merged into. */
   readonly kubeconfig: string;
+  readonly context: string;
   /** Resolves when the disk has failed: the server can only be read from then on. */
   readonly diskFailure: Promise<Error>;
   stop(): Promise<void>;
 }
 
-/** Starts the API server on a data folder and writes its kubeconfig. What a person can fix is a UserError. */
+/** Starts the API server on a data folder and writes its kubeconfig. A problem that the user can fix is a UserError. */
 export async function startEmbeddedServer(
   flags: EmbeddedServerFlags,
   ports: { readonly clock: Clock; readonly random: Random },
@@ -39,13 +48,17 @@ export async function startEmbeddedServer(
 ): Promise<EmbeddedServer> {
   const dataDir = resolve(flags.dataDir);
   const kubeconfig = resolve(flags.kubeconfig ?? join(dataDir, "kubeconfig"));
-  const port = parsePort(flags.port);
   const memory = flags.memory === true;
   const storeDir = join(dataDir, "apiserver");
-  const store = memory ? undefined : new FileStore({ directory: storeDir, clock: ports.clock });
-  await makeDataFolder(memory ? storeDir : dataDir);
-  // A server that keeps nothing still writes its kubeconfig here; it must not take the place of one that runs.
-  const unlock = memory && flags.kubeconfig === undefined ? lockDirectory(storeDir) : () => {};
+  if (!memory || flags.kubeconfig === undefined) refuseRunning(dataDir);
+  const port = flags.port === undefined ? await usualPort(flags.host) : parsePort(flags.port);
+  const acceptLoss = flags.acceptLoss === true;
+  const store = memory ? undefined : new FileStore({ directory: storeDir, clock: ports.clock, acceptLoss });
+  const isLocked = memory && flags.kubeconfig === undefined;
+  if (!memory || isLocked) await makeDataFolder(memory ? storeDir : dataDir);
+  if (!memory) await refuseKeysWithoutObjects(dataDir, storeDir, acceptLoss);
+  // With --memory the kubeconfig is still written here; it must not replace that of a server that is running.
+  const unlock = isLocked ? lockDirectory(storeDir) : () => {};
   let storeFailed = (_: Error): void => {};
   const diskFailure = new Promise<Error>((resolve) => {
     storeFailed = resolve;
@@ -65,11 +78,15 @@ export async function startEmbeddedServer(
   const stop = async (): Promise<void> => {
     await server.stop();
     unlock();
+    // Only if it is empty: it was made for the lock.
+    if (isLocked) await rmdir(storeDir).catch(() => {});
   };
+  let context = "muster";
   try {
-    await writePrivateFile(kubeconfig, server.kubeconfig);
+    context = await writeKubeconfig(kubeconfig, server.kubeconfig, flags.kubeconfig === undefined);
   } catch (cause) {
     await stop();
+    if (cause instanceof UserError) throw cause;
     throw new UserError(
       "kubeconfig-unwritable",
       `cannot write ${kubeconfig}: ${reasonOf(cause)}`,
@@ -80,12 +97,92 @@ export async function startEmbeddedServer(
   if (server.opened.cutBytes > 0) {
     process.stderr.write(`muster: cut ${server.opened.cutBytes} bytes of an unfinished write off the end of the log\n`);
   }
-  return { server, dataDir, kubeconfig, diskFailure, stop };
+  const { lost } = server.opened;
+  if (lost !== undefined) {
+    process.stderr.write(
+      `muster: the changes after revision ${lost.after} up to revision ${lost.upTo} are gone; objects are as they were at revision ${lost.after}\n`,
+    );
+  }
+  return { server, dataDir, kubeconfig, context, diskFailure, stop };
+}
+
+/** Refuses a data folder that another process has open, before anything else fails because of it. */
+export function refuseRunning(dataDir: string): void {
+  const pid = processOf(dataDir);
+  if (pid === undefined) return;
+  const running = runningCluster(dataDir);
+  const where = running === undefined ? "" : ` at ${running.api}`;
+  throw new UserError(
+    "store-locked",
+    `the data directory ${dataDir} is in use: Muster already runs there${where}, process ${pid}`,
+    "use that cluster, stop it with `muster down`, or choose another --data-dir",
+  );
+}
+
+const usualPortNumber = 6443;
+
+/** The usual port; 0 for a free one where another program listens on it. */
+async function usualPort(host: string): Promise<number> {
+  const probe = createServer();
+  const isFree = await new Promise<boolean>((done) => {
+    probe.once("error", (error: NodeJS.ErrnoException) => done(error.code !== "EADDRINUSE"));
+    probe.listen(usualPortNumber, host, () => done(true));
+  });
+  await new Promise<void>((done) => probe.close(() => done()));
+  return isFree ? usualPortNumber : 0;
+}
+
+/**
+ * Merges the context of the server into the kubeconfig, and returns its name. A file that another program wrote is
+ * never replaced; the one in the data folder is, if it cannot be parsed.
+ */
+async function writeKubeconfig(path: string, own: string, isOwnFile: boolean): Promise<string> {
+  const existing = await readFile(path, "utf8").catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return "";
+    throw error;
+  });
+  let merged: MergedKubeconfig;
+  try {
+    merged = mergeKubeconfig(existing, own, path, isOwnFile ? "muster" : undefined);
+  } catch (error) {
+    if (!isOwnFile) throw error;
+    merged = { text: own, context: "muster" };
+  }
+  if (merged.text !== existing) await writePrivateFile(path, merged.text);
+  return merged.context;
+}
+
+/**
+ * A folder with the keys of a cluster and without any file of its objects is not a new one. The high-water mark is made
+ * before the keys, so a first start that was killed does not look like it.
+ */
+async function refuseKeysWithoutObjects(dataDir: string, storeDir: string, acceptLoss: boolean): Promise<void> {
+  const hasKeys = (await namesIn(join(dataDir, "pki"))).length > 0;
+  const hasObjects = (await namesIn(storeDir)).some((name) => /^(log-|snapshot-|mark$)/.test(name));
+  if (hasKeys && !hasObjects && !acceptLoss) {
+    throw new UserError(
+      "store-missing",
+      `${dataDir} has the keys of a cluster, but ${storeDir} with its objects is missing or empty`,
+      "put the folder back from a backup, or pass --accept-loss to start without objects; nothing was changed",
+    );
+  }
+  if (hasKeys && !hasObjects) process.stderr.write(`muster: every object of ${dataDir} is gone; it starts empty\n`);
+  const disk = nodeDisk();
+  await disk.makeDirectory(storeDir);
+  await makeMark(disk, storeDir);
+}
+
+async function namesIn(folder: string): Promise<string[]> {
+  return readdir(folder).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return [];
+    throw error;
+  });
 }
 
 async function makeDataFolder(dataDir: string): Promise<void> {
   try {
-    await makeFolder(dataDir);
+    // Others may pass through it, as the user that PostgreSQL runs as does, and not list it.
+    await makeFolder(dataDir, 0o711);
     await access(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch (cause) {
     throw new UserError(
@@ -102,10 +199,10 @@ function reasonOf(cause: unknown): string {
   const { code = "", message } = cause as NodeJS.ErrnoException;
   const known: Readonly<Record<string, string>> = {
     EACCES: "permission denied",
-    EEXIST: "there is a file of this name",
+    EEXIST: "a file of this name exists",
     ENOSPC: "the disk is full",
-    ENOTDIR: "a part of the path is a file",
-    ENOENT: "the system makes no folder there",
+    ENOTDIR: "a component of the path is a file",
+    ENOENT: "no folder can be created there",
     EROFS: "the file system is read-only",
   };
   return known[code] ?? message;

@@ -3,6 +3,7 @@ import { pinoLog } from "../../adapters/pinoLog.ts";
 import { systemClock } from "../../adapters/systemClock.ts";
 import {
   annotatedFaults,
+  concernsPod,
   type Fault,
   type FaultKind,
   faultKinds,
@@ -23,6 +24,8 @@ export interface FaultFlags extends ClusterFlags {
   readonly pod?: string;
   readonly selector?: string;
   readonly namespace?: string;
+  /** Whether the fault affects every pod of the cluster. */
+  readonly everywhere?: boolean;
   readonly for?: string;
   readonly in?: string;
   readonly output: "text" | "json";
@@ -35,9 +38,10 @@ export async function injectFault(kind: string, params: readonly string[], flags
   if (flags.in !== undefined) given["in"] = flags.in;
   const pod = podTarget(flags);
   if (pod !== undefined) given["pod"] = pod;
-  const nodes = flags.node === undefined ? [undefined] : flags.node.split(",").map((name) => name.trim());
+  requireTarget(kind, flags, pod);
+  const nodes = flags.node === undefined ? [undefined] : nodeNames(flags.node);
   const nowMs = systemClock().nowMs();
-  // Everything is read before anything is sent: a mistake of the third node must not leave two faults behind.
+  // All faults are validated before the first write: an error in the third must not leave two faults behind.
   const faults = nodes.map((node) => {
     const about = node ?? flags.pod ?? "";
     return readFault(node === undefined ? given : { ...given, node }, { nowMs, id: faultId(kind, nowMs, about) });
@@ -45,9 +49,29 @@ export async function injectFault(kind: string, params: readonly string[], flags
   await withCluster(flags, async (kube) => {
     for (const fault of faults) if (fault.node !== undefined) await requireSimulated(kube, fault.node, fault.params);
     mustSucceed(await addFaults(kube, faults, nowMs), "the fault could not be written");
+    if (pod !== undefined) await warnWithoutPods(kube, faults);
   });
   if (flags.output === "json") say(JSON.stringify({ faults: faults.map((fault) => shown(fault, nowMs)) }));
   else for (const fault of faults) say(`${fault.id}: ${faultKinds[fault.kind].effect}`);
+}
+
+/** A pod fault without a target would affect every pod of the cluster, which is rarely intended. */
+function requireTarget(kind: string, flags: FaultFlags, pod: JsonObject | undefined): void {
+  const isOfPods = Object.hasOwn(faultKinds, kind) && faultKinds[kind as FaultKind].target === "pod";
+  if (!isOfPods || flags.node !== undefined || pod !== undefined || flags.everywhere === true) return;
+  throw new UsageError(
+    "fault-target-missing",
+    `${kind} without a target would affect every pod of the cluster`,
+    "pass --pod, --selector, --namespace or --node, or --everywhere for all pods",
+  );
+}
+
+async function warnWithoutPods(kube: KubeApi, faults: readonly Fault[]): Promise<void> {
+  const { items } = mustSucceed(await kube.list(builtin.Pod), "pods could not be listed");
+  const isAffected = (fault: Fault): boolean =>
+    items.some(({ metadata, spec }) => concernsPod(fault, spec?.nodeName ?? "", metadata));
+  if (faults.some(isAffected)) return;
+  process.stderr.write("muster: no pod matches now; the fault applies to matching pods that are created later\n");
 }
 
 export async function showFaults(flags: FaultFlags): Promise<void> {
@@ -70,19 +94,22 @@ export async function showFaults(flags: FaultFlags): Promise<void> {
     const { state, target, ends } = shown(fault, nowMs);
     say(`${fault.id}  ${fault.kind}  ${target}  ${state}${ends === null ? "" : `, until ${ends}`}`);
   }
-  for (const problem of problems) process.stderr.write(`muster: not obeyed: ${problem}\n`);
+  for (const problem of problems) process.stderr.write(`muster: ignored, because it is invalid: ${problem}\n`);
 }
 
 export async function clearFault(ids: readonly string[], flags: FaultFlags & { all?: boolean }): Promise<void> {
   if (ids.length === 0 && flags.all !== true) {
     throw new UsageError(
       "fault-unnamed",
-      "no fault was named",
+      "no fault was specified",
       "pass the ids that `muster fault list` shows, or --all",
     );
   }
   const cleared = await withCluster(flags, async (kube) =>
-    mustSucceed(await clearFaults(kube, flags.all === true ? undefined : ids), "the faults could not be cleared"),
+    mustSucceed(
+      await clearFaults(kube, flags.all === true ? undefined : ids, systemClock().nowMs()),
+      "the faults could not be cleared",
+    ),
   );
   const missing = flags.all === true ? [] : ids.filter((id) => !cleared.includes(id));
   if (flags.output === "json") say(JSON.stringify({ cleared, missing }));
@@ -91,7 +118,7 @@ export async function clearFault(ids: readonly string[], flags: FaultFlags & { a
   throw new UserError(
     "fault-missing",
     `there is no fault ${missing.join(", ")}`,
-    "`muster fault list` shows them; one that stands in a node's annotation goes with `kubectl annotate node NAME sim.muster.dev/faults-`",
+    "`muster fault list` shows the ids; a fault in a node's annotation is removed with `kubectl annotate node NAME sim.muster.dev/faults-`",
   );
 }
 
@@ -118,7 +145,7 @@ function paramsIn(kind: string, words: readonly string[]): JsonObject {
   for (let at = 0; at < words.length; at++) {
     const word = words[at] ?? "";
     const match = /^--([a-z][a-z-]*)(?:=(.*))?$/s.exec(word);
-    if (match === null) throw badParameter(`${JSON.stringify(word)} is no parameter`, known);
+    if (match === null) throw badParameter(`${JSON.stringify(word)} is not a parameter`, known);
     const name = camel(match[1] ?? "");
     // An unknown kind is reported as such, rather than by its parameters.
     if (known !== undefined && !known.includes(name))
@@ -136,7 +163,7 @@ function paramsIn(kind: string, words: readonly string[]): JsonObject {
 
 function badParameter(message: string, known: readonly string[] | undefined): UserError {
   const names = (known ?? []).map((name) => `--${kebab(name)}`).join(", ");
-  const cure = names === "" ? "`muster fault kinds` lists what there is" : `use one of: ${names}`;
+  const cure = names === "" ? "`muster fault kinds` lists all parameters" : `use one of: ${names}`;
   return new UsageError("fault-invalid", message, cure);
 }
 
@@ -155,8 +182,8 @@ function podTarget({ pod, selector, namespace }: FaultFlags): JsonObject | undef
       if (match === null) {
         throw new UsageError(
           "fault-invalid",
-          `--selector ${selector} cannot be read`,
-          "write labels as app=web,tier=front; only equality is understood",
+          `--selector ${selector} is invalid`,
+          "write labels as app=web,tier=front; only equality is supported",
         );
       }
       labels[match[1] ?? ""] = match[2] ?? "";
@@ -164,6 +191,16 @@ function podTarget({ pod, selector, namespace }: FaultFlags): JsonObject | undef
     target["labels"] = labels;
   }
   return target;
+}
+
+function nodeNames(text: string): string[] {
+  const names = text.split(",").map((name) => name.trim());
+  if (!names.includes("")) return names;
+  throw new UsageError(
+    "fault-node-missing",
+    `--node ${JSON.stringify(text)} has an empty name`,
+    "pass names of nodes, separated by commas: `kubectl get nodes` shows them",
+  );
 }
 
 async function requireSimulated(kube: KubeApi, name: string, params: Fault["params"]): Promise<void> {
@@ -177,14 +214,14 @@ async function requireSimulated(kube: KubeApi, name: string, params: Fault["para
     throw new UsageError(
       "fault-device-missing",
       `node ${name} has ${gpus === 0 ? "no GPUs" : `the GPUs 0 to ${gpus - 1}`}`,
-      "pass --device with one that it has",
+      "pass --device with one of them",
     );
   }
   if (isSimulated(node)) return;
   throw new UserError(
     "fault-node-real",
     `node ${name} is not simulated`,
-    "faults are for nodes with the annotation kwok.x-k8s.io/node=fake",
+    "faults apply only to nodes with the annotation kwok.x-k8s.io/node=fake",
   );
 }
 

@@ -1,7 +1,7 @@
 import { allFeatures, type DeviceFeatures } from "../../decide/devices/search/features.ts";
 import { UserError } from "../../model/userError.ts";
 
-/** Kubernetes' names of what can be switched here. */
+/** The supported feature gates, by Kubernetes' names. */
 const gates: Readonly<Record<string, keyof DeviceFeatures>> = {
   DRAAdminAccess: "adminAccess",
   DRAConsumableCapacity: "consumableCapacity",

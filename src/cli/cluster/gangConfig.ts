@@ -11,7 +11,7 @@ export async function readGangConfig(file: string): Promise<GangSettings> {
     throw new UserError(
       "gang-config-invalid",
       `${file}: ${read.errors.map(describeFieldError).join("; ")}`,
-      "correct these fields; docs/gangs.md lists those that have a meaning",
+      "correct these fields; docs/gangs.md lists the supported ones",
     );
   }
   return read.settings;

@@ -1,10 +1,14 @@
 import type { Outcome, Refusal } from "../../model/outcome.ts";
 import { UserError } from "../../model/userError.ts";
 
-/** The value, or an error that names what the cluster refused and a cure that fits its reason. */
+/** The value, or an error with what the API server rejected and the cure for its reason. */
 export function mustSucceed<T>(outcome: Outcome<T>, what: string): T {
   if (outcome.ok) return outcome.value;
-  throw new UserError("cluster-refused", `${what}: ${outcome.message} (${outcome.reason})`, cureOf(outcome));
+  throw refusedError(outcome, what);
+}
+
+export function refusedError(refusal: Refusal, what: string): UserError {
+  return new UserError("cluster-refused", `${what}: ${refusal.message} (${refusal.reason})`, cureOf(refusal));
 }
 
 function cureOf({ reason, message }: Refusal): string {
@@ -13,17 +17,17 @@ function cureOf({ reason, message }: Refusal): string {
   }
   switch (reason) {
     case "Invalid":
-      return "the API server refuses the object itself: see that its version is one that Muster supports (docs/own-cluster.md), and report the message if it is";
+      return "the API server rejected the object as invalid: check that Muster supports the server's version (docs/own-cluster.md); if it does, report the message as a bug";
     case "Forbidden":
-      return "give these credentials the right that the message names (`muster install --print` shows all of them), or change the policy that refused the write";
+      return "grant these credentials the permission in the message (`muster install --print` shows all of them), or change the policy that rejected the write";
     case "Unauthorized":
-      return "the API server does not know these credentials: see that the token or certificate of the kubeconfig has not expired";
+      return "the API server does not accept these credentials: check that the token or certificate of the kubeconfig has not expired";
     case "Conflict":
     case "AlreadyExists":
-      return "another program writes the same objects: see that only one installation of Muster runs, and start again";
+      return "another program writes the same objects: check that only one installation of Muster is running, and try again";
     case "NotFound":
-      return "see that the kubeconfig names a Kubernetes API server (`kubectl get --raw /version`)";
+      return "check that the kubeconfig points at a Kubernetes API server (`kubectl get --raw /version`)";
     default:
-      return "see that the API server answers (`kubectl get --raw /readyz`), and start again";
+      return "check that the API server is reachable (`kubectl get --raw /readyz`), and try again";
   }
 }

@@ -53,7 +53,7 @@ export async function runNodesSim(flags: NodesSimFlags): Promise<void> {
   const log = pinoLog({ level: flags.logLevel });
   const metrics = prometheus({
     words: metricWords,
-    onProblem: (problem) => log.warn({ ...problem }, "a metric cannot be counted"),
+    onProblem: (problem) => log.warn({ ...problem }, "a metric could not be recorded"),
   });
   const connection = await findCluster(flags);
   const kube = kubeHttp(connection, { clock, log }, { fieldManager: "muster-nodes" });
@@ -109,14 +109,14 @@ async function isServed(kube: KubeApi, kind: Resource): Promise<boolean> {
   const found = await kube.list(kind, { limit: 1 });
   if (found.ok) return true;
   if (found.reason === "NotFound") return false;
-  mustSucceed(found, "the cluster could not be asked");
+  mustSucceed(found, "the cluster could not be queried");
   return false;
 }
 
 function positive(text: string, flag: string): number {
   const number = Number(text);
   if (/^[0-9]+$/.test(text) && number > 0) return number;
-  throw new UsageError("bad-number", `${flag} ${text} is no whole number above 0`, `pass ${flag} with one, such as 40`);
+  throw new UsageError("bad-number", `${flag} ${text} is not a positive integer`, `pass ${flag} with one, such as 40`);
 }
 
 function sayReady(
@@ -127,7 +127,10 @@ function sayReady(
     process.stdout.write(`${JSON.stringify({ ready: true, ...about })}\n`);
     return;
   }
-  process.stdout.write(`ready: ${about.nodes} nodes of pools on ${about.api}, leases held as ${about.holder}\n`);
-  if (!about.dra) process.stdout.write("the server does not know resource.k8s.io/v1: no slices, no claims\n");
-  if (!about.stages) process.stdout.write("the server does not know KWOK's Stage: pass --install to define it\n");
+  process.stdout.write(`ready: ${about.nodes} nodes on ${about.api}, leases held as ${about.holder}\n`);
+  if (!about.dra)
+    process.stdout.write(
+      "the server does not serve resource.k8s.io/v1: simulated nodes publish no ResourceSlices and prepare no claims\n",
+    );
+  if (!about.stages) process.stdout.write("the server does not serve KWOK's Stage: pass --install to create its CRD\n");
 }

@@ -11,12 +11,12 @@ import { builtin } from "../../model/resources.generated.ts";
 import { type SchedulingShard, schedulingShardRef } from "../../model/scheduling/schedulingShard.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 
-/** What the scheduler reads of a cluster, as it is now. */
+/** The objects of a cluster that the scheduler reads. */
 export interface SchedulingObjects {
   readonly revision: string;
   readonly objects: ClusterObjects;
   readonly shards: readonly SchedulingShard[];
-  /** Kinds that could not be listed, and why. Their objects are unknown: an answer that needs them may be wrong. */
+  /** Kinds that could not be listed, and why. An answer that depends on their objects may be wrong. */
   readonly unknown: readonly UnknownKind[];
 }
 
@@ -28,7 +28,10 @@ export interface UnknownKind {
 
 const kinds = ["pods", "nodes", "podgroups", "plaingroups", "bindrequests", "queues", "topologies"] as const;
 
-/** What moves is of one revision. Priorities, volumes and ConfigMaps change rarely: they are read beside it. */
+/**
+ * Pods, nodes, groups and queues are read at one revision. Priorities, volumes and ConfigMaps change rarely and are
+ * listed separately.
+ */
 export async function schedulingObjects(
   given: KubeApi,
   nowMs: () => number,
@@ -47,10 +50,10 @@ export async function schedulingObjects(
   };
   const configMaps = await configMapsFor(objectsOf(snapshot, "pods"), kube);
   if (configMaps === undefined)
-    unknown.push({ resource: "configmaps", why: "a ConfigMap that a pod names was refused" });
+    unknown.push({ resource: "configmaps", why: "a ConfigMap that a pod references may not be read" });
   const objects: ClusterObjects = {
     revision: snapshot.revision,
-    ...movingObjects(snapshot),
+    ...snapshotObjects(snapshot),
     priorityClasses: await list(builtin.PriorityClass),
     claims: await list(builtin.PersistentVolumeClaim),
     volumes: await list(builtin.PersistentVolume),
@@ -74,7 +77,7 @@ function nameOf({ group, plural }: Resource): string {
   return group === "" ? plural : `${plural}.${group}`;
 }
 
-function movingObjects(
+function snapshotObjects(
   snapshot: ClusterSnapshot,
 ): Pick<ClusterObjects, "pods" | "nodes" | "queues" | "groups" | "plainGroups" | "requests" | "topologies"> {
   return {
@@ -89,8 +92,8 @@ function movingObjects(
 }
 
 /**
- * Which of the ConfigMaps that waiting pods name are there; they may be large, so each is asked for by its name.
- * Undefined when that is not allowed.
+ * Which of the ConfigMaps that pending pods reference exist. They may be large, so each is read by its name. Undefined
+ * when that is forbidden.
  */
 async function configMapsFor(pods: readonly Pod[], kube: KubeApi): Promise<ReadonlySet<string> | undefined> {
   const named = new Map<string, { namespace: string; name: string }>();

@@ -5,13 +5,12 @@ import { createGzip } from "node:zlib";
 import { kubeHttp } from "../../adapters/kubernetes/kubeHttp.ts";
 import { pinoLog } from "../../adapters/pinoLog.ts";
 import { systemClock } from "../../adapters/systemClock.ts";
-import { errorOf } from "../../control/verify/runVerify.ts";
 import { takeSnapshot } from "../../control/verify/takeSnapshot.ts";
 import { allKinds } from "../../decide/verify/readKinds.ts";
 import { snapshotText } from "../../decide/verify/snapshotFile.ts";
-import { exitCodes } from "../../decide/verify/verifyResult.ts";
 import { UserError } from "../../model/userError.ts";
 import { type ClusterFlags, findCluster } from "./findCluster.ts";
+import { refusedError } from "./mustSucceed.ts";
 
 export interface SnapshotFlags extends ClusterFlags {
   readonly output: "text" | "json";
@@ -24,14 +23,10 @@ export async function saveSnapshot(file: string, flags: SnapshotFlags): Promise<
   const kube = kubeHttp(connection, { clock, log: pinoLog({ level: "error" }) }, { fieldManager: "muster-snapshot" });
   try {
     const taken = await takeSnapshot(kube, allKinds, { nowMs: () => clock.nowMs() });
-    if (!taken.ok) {
-      process.stderr.write(`muster: ${errorOf(taken.kind, taken.refusal).message}\n`);
-      process.exitCode = exitCodes.noSnapshot;
-      return;
-    }
+    if (!taken.ok) throw refusedError(taken.refusal, `${taken.kind} could not be listed`);
     const { snapshot } = taken;
     const source = Readable.from(snapshotText(snapshot));
-    const target = createWriteStream(file, { flush: true });
+    const target = createWriteStream(file, { flush: true, mode: 0o600 });
     try {
       await (file.endsWith(".gz") ? pipeline(source, createGzip(), target) : pipeline(source, target));
     } catch (cause) {

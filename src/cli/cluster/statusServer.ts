@@ -3,11 +3,11 @@ import type { AddressInfo } from "node:net";
 import { type Health, renderHealth } from "../../control/runtime/health.ts";
 import { UserError } from "../../model/userError.ts";
 
-/** What a controller process serves to the kubelet, Prometheus and people. */
+/** The pages that a controller process serves to kubelet, Prometheus and operators. */
 export interface StatusPages {
-  /** Whether we should be restarted. */
+  /** Liveness: whether the process should be restarted. */
   readonly health: Health;
-  /** Whether we can do our work. */
+  /** Readiness: whether the controllers can work. */
   readonly readiness: Health;
   readonly metrics: { readonly contentType: string; text(): Promise<string> };
   /** The devices that the process counts as allocated; undefined without the devices component. */
@@ -55,7 +55,7 @@ async function answer(pages: StatusPages, request: IncomingMessage, response: Se
     response.writeHead(code, { "content-type": contentType, "cache-control": "no-store" });
     response.end(request.method === "HEAD" ? undefined : text);
   };
-  if (request.method !== "GET" && request.method !== "HEAD") return send(405, "only GET is answered here\n");
+  if (request.method !== "GET" && request.method !== "HEAD") return send(405, "only GET and HEAD are supported\n");
   switch (pathname) {
     case "/healthz":
     case "/livez":
@@ -67,11 +67,11 @@ async function answer(pages: StatusPages, request: IncomingMessage, response: Se
     case "/metrics":
       return send(200, await pages.metrics.text(), pages.metrics.contentType);
     case "/debug/devices": {
-      // It names claims of all namespaces: for clients that can reach the process itself, as `kubectl port-forward`
-      // does.
-      if (!isLoopback(request.socket.remoteAddress)) return send(403, "only served to this machine\n");
+      // The page names claims of all namespaces, so only clients that reach the process itself see it, as by `kubectl
+      // port-forward`.
+      if (!isLoopback(request.socket.remoteAddress)) return send(403, "only served to clients on this machine\n");
       const devices = pages.devices?.();
-      if (devices === undefined) return send(404, "no component of this process deals with devices\n");
+      if (devices === undefined) return send(404, "the devices component does not run in this process\n");
       return send(200, `${JSON.stringify(devices, undefined, 2)}\n`, "application/json");
     }
     default:

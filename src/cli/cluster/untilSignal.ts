@@ -1,4 +1,4 @@
-/** Resolves at the first signal to stop, with its name. */
+/** Resolves with the name of the first SIGINT or SIGTERM. */
 export function untilSignal(): Promise<"SIGINT" | "SIGTERM"> {
   return new Promise((done) => {
     const stop = (signal: "SIGINT" | "SIGTERM"): void => {

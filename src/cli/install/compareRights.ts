@@ -1,19 +1,19 @@
 import type { NewObject } from "../../model/intent.ts";
 import { componentRights, ownNamespaceRights, type Right, reservationRights } from "./installRights.ts";
 
-/** `create pods/binding`, `list queues.scheduling.run.ai`: as metrics and audit logs can say it. */
+/** `create pods/binding`, `list queues.scheduling.run.ai`: a verb on a resource, as metrics and audit logs have it. */
 export type RightWord = string;
 
 export interface RightsCompared {
-  /** Asked for, and given by no role. */
+  /** Used, and granted by no role. */
   readonly missing: readonly RightWord[];
-  /** Given, not asked for, and not said to be for a rare occasion. */
+  /** Granted, not used, and not marked as needed only rarely. */
   readonly unused: readonly RightWord[];
-  /** Given for a rare occasion that did not come. */
+  /** Granted for a rare case that did not occur. */
   readonly seldom: readonly RightWord[];
 }
 
-/** Holds what the roles of an installation give one account against what was asked for with them. */
+/** Compares the permissions that the roles of an installation grant an account with those that it used. */
 export function compareRights(
   objects: readonly NewObject[],
   used: ReadonlySet<RightWord>,
@@ -25,7 +25,7 @@ export function compareRights(
     for (const word of wordsOf(role["rules"] as readonly Right[])) granted.add(word);
   }
   const rare = seldomWords();
-  // A watch that streams its first list needs no `list`; with an older API server it does.
+  // A streaming watch needs no `list`; older API servers require one.
   const isFirstList = (word: RightWord): boolean => word.startsWith("list ") && used.has(word.replace("list", "watch"));
   const idle = [...granted].filter((word) => !used.has(word) && !isFirstList(word)).sort();
   return {
@@ -58,7 +58,7 @@ function wordsOf(rules: readonly Pick<Right, "apiGroups" | "resources" | "verbs"
   );
 }
 
-/** Owners of other projects' kinds count as rare: no cluster has all of them. */
+/** Permissions on owner kinds of other projects count as rare: no cluster has all of them. */
 function seldomWords(): ReadonlySet<RightWord> {
   const all = [
     ...Object.values(componentRights).flat(),

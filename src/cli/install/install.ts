@@ -39,7 +39,7 @@ export async function runInstall(flags: InstallFlags): Promise<void> {
     for (const name of created) process.stdout.write(`created  ${name}\n`);
     for (const name of changed) process.stdout.write(`changed  ${name}\n`);
     for (const name of removed) process.stdout.write(`removed  ${name}\n`);
-    for (const name of left) process.stdout.write(`left     ${name}: another program's\n`);
+    for (const name of left) process.stdout.write(`kept     ${name}: it belongs to another program\n`);
     const counts = `${created.length} created, ${changed.length} changed, ${unchanged.length} unchanged`;
     process.stdout.write(`installed on ${connection.server}: ${counts}\n`);
     process.stdout.write(`next: kubectl -n ${flags.namespace} rollout status deployment/muster\n`);
@@ -51,7 +51,7 @@ export async function runInstall(flags: InstallFlags): Promise<void> {
 function imageOf(image: string): { repository: string; tag: string } {
   const [, repository, tag] = /^(.+?)(?::([\w][\w.-]{0,127}))?$/.exec(image) ?? [];
   if (repository === undefined || tag === undefined) {
-    const problem = `${JSON.stringify(image)} does not name an image with its version`;
+    const problem = `${JSON.stringify(image)} is not an image with a tag`;
     throw new UsageError("image-malformed", problem, "write it as registry/name:version");
   }
   return { repository, tag };
@@ -59,6 +59,10 @@ function imageOf(image: string): { repository: string; tag: string } {
 
 export function namespaceOf(namespace: string): string {
   if (/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/.test(namespace)) return namespace;
-  const problem = `${JSON.stringify(namespace)} is no name of a namespace`;
-  throw new UsageError("namespace-malformed", problem, "use letters, digits and dashes, such as muster-system");
+  const problem = `${JSON.stringify(namespace)} is not a valid namespace name`;
+  throw new UsageError(
+    "namespace-malformed",
+    problem,
+    "use lower-case letters, digits and dashes, such as muster-system",
+  );
 }

@@ -8,21 +8,21 @@ import { mustSucceed } from "../cluster/mustSucceed.ts";
 import { installKinds, nameOf, refOf, resourceOf } from "./installKinds.ts";
 import { partOf } from "./installObjects.ts";
 
-/** What an installation did, by the names of objects. */
+/** The result of an installation: names of objects. */
 export interface Installed {
   readonly created: readonly string[];
   readonly changed: readonly string[];
   readonly unchanged: readonly string[];
-  /** They belong to another program, which has them as it needs them. */
+  /** Objects that belong to another program and were not changed. */
   readonly left: readonly string[];
-  /** Of an earlier installation with other settings. */
+  /** Objects of an earlier installation that the current settings do not include. */
   readonly removed: readonly string[];
 }
 
 const fieldManager = "muster-install";
 const managedBy = "app.kubernetes.io/managed-by";
 
-/** Others may own these, and the controllers work with them as they are. */
+/** Kinds that may belong to another program; the controllers work with them unchanged. */
 const shareable: ReadonlySet<string> = new Set([
   "CustomResourceDefinition",
   "PriorityClass",
@@ -31,8 +31,8 @@ const shareable: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Makes a cluster have these objects, all or none: the API server tries every write first, and when a later one is
- * refused all the same, what was made is removed and what was changed is put back.
+ * Applies all objects or none: every write is first sent as a dry run, and when a later one is rejected anyway, created
+ * objects are deleted and changed ones restored.
  */
 export async function applyInstallation(kube: KubeApi, objects: readonly NewObject[]): Promise<Installed> {
   const before = await lookAt(kube, objects);
@@ -40,9 +40,9 @@ export async function applyInstallation(kube: KubeApi, objects: readonly NewObje
   for (const object of ours) mustBeOurs(object, before.get(object));
   for (const object of ours) {
     const tried = await apply(kube, object, true);
-    // What lies in a namespace that is yet to be made cannot be tried.
+    // Objects in a namespace that does not exist yet cannot be sent as a dry run.
     if (tried.ok || tried.reason === "NotFound") continue;
-    mustSucceed(tried, `nothing was installed, as ${nameOf(object)} would be refused`);
+    mustSucceed(tried, `nothing was installed: ${nameOf(object)} would be rejected`);
   }
   const created: string[] = [];
   const changed: string[] = [];
@@ -77,7 +77,7 @@ async function lookAt(
     if (!outcome.ok && outcome.reason !== "NotFound") mustSucceed(outcome, "nothing was installed");
     if (outcome.ok && outcome.value.metadata.deletionTimestamp !== undefined) {
       const problem = `${nameOf(object)} is being deleted; nothing was installed`;
-      const cure = "wait until it is gone; if it stays, look at its finalizers and at what is left inside";
+      const cure = "wait until it is deleted; if it stays, check its finalizers and its remaining objects";
       throw new UserError("install-terminating", problem, cure);
     }
     found.set(object, outcome.ok ? outcome.value : undefined);
@@ -91,7 +91,7 @@ function isLabelled({ metadata }: KubeObject): boolean {
 
 function isLeft(earlier: KubeObject | undefined): boolean {
   if (earlier === undefined || !shareable.has(earlier.kind)) return false;
-  // Helm keeps definitions when it removes a release.
+  // Helm keeps CRDs when it uninstalls a release.
   const isKept = earlier.kind === "CustomResourceDefinition" && isHelms(earlier);
   return isKept || !isLabelled(earlier);
 }
@@ -103,7 +103,7 @@ function isHelms({ metadata }: KubeObject): boolean {
 function mustBeOurs(object: NewObject, earlier: KubeObject | undefined): void {
   if (earlier === undefined) return;
   if (isHelms(earlier)) {
-    const problem = `${nameOf(object)} belongs to a release of Helm; nothing was installed`;
+    const problem = `${nameOf(object)} belongs to a Helm release; nothing was installed`;
     throw new UserError(
       "install-by-helm",
       problem,
@@ -111,7 +111,7 @@ function mustBeOurs(object: NewObject, earlier: KubeObject | undefined): void {
     );
   }
   if (isLabelled(earlier)) return;
-  const problem = `${nameOf(object)} exists and was not made by \`muster install\`; nothing was installed`;
+  const problem = `${nameOf(object)} exists and was not created by \`muster install\`; nothing was installed`;
   throw new UserError("install-foreign", problem, "remove it, or choose another namespace with --namespace");
 }
 
@@ -120,16 +120,17 @@ function apply(kube: KubeApi, object: NewObject, dryRun: boolean): Promise<Outco
   return kube.patch(refOf(object), patch, { fieldManager, dryRun });
 }
 
-/** Goes back in the reverse order, and says what could not be taken back. */
+/** Rolls back in reverse order, and reports what could not be rolled back. */
 async function undone(kube: KubeApi, object: NewObject, why: Refusal, done: readonly Done[]): Promise<UserError> {
   const stuck: string[] = [];
   for (const { earlier, now } of [...done].reverse()) {
     const outcome = earlier === undefined ? await remove(kube, now) : await putBack(kube, earlier, now);
     if (!outcome.ok) stuck.push(`${nameOf(now)} (${outcome.message})`);
   }
-  const state = stuck.length === 0 ? "what was made before it was removed again" : `left behind: ${stuck.join(", ")}`;
-  const problem = `${nameOf(object)} was refused: ${why.message}; ${state}`;
-  return new UserError("install-refused", problem, "correct what the message names, and install again");
+  const state =
+    stuck.length === 0 ? "all earlier changes were rolled back" : `these could not be rolled back: ${stuck.join(", ")}`;
+  const problem = `${nameOf(object)} was rejected: ${why.message}; ${state}`;
+  return new UserError("install-refused", problem, "fix the problem in the message, and install again");
 }
 
 async function remove(kube: KubeApi, object: KubeObject): Promise<Outcome<unknown>> {
@@ -143,7 +144,7 @@ async function putBack(kube: KubeApi, earlier: KubeObject, now: KubeObject): Pro
   return kube.update(refOf(now), { ...earlier, metadata: { ...earlier.metadata, resourceVersion } });
 }
 
-/** Removes what an earlier `muster install` made and this one does not want. */
+/** Deletes objects that an earlier `muster install` created and this one does not include. */
 async function prune(kube: KubeApi, objects: readonly NewObject[]): Promise<string[]> {
   const wanted = new Set(objects.map(nameOf));
   const labelSelector = `${Object.entries(partOf).map(([name, value]) => `${name}=${value}`)},${managedBy}=muster`;
@@ -161,7 +162,7 @@ async function prune(kube: KubeApi, objects: readonly NewObject[]): Promise<stri
   return removed;
 }
 
-/** Not what a running process made, such as a configuration of webhooks. */
+/** False for objects that a running process created, such as webhook configurations. */
 function isInstalled({ metadata }: KubeObject): boolean {
   const { managedFields = [] } = metadata as { managedFields?: readonly { readonly manager?: string }[] };
   return managedFields.some(({ manager }) => equalFields(manager, fieldManager));

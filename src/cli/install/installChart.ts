@@ -31,7 +31,7 @@ export function chartFiles(): ReadonlyMap<string, string> {
 }
 
 export function yamlOf(object: object): string {
-  // Programs of Kubernetes read YAML 1.1, to which `yes` is no text.
+  // Kubernetes' tools read YAML 1.1, in which `yes` is a boolean.
   return stringify(object, { lineWidth: 0, aliasDuplicateObjects: false, schema: "yaml-1.1" });
 }
 

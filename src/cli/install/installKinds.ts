@@ -12,8 +12,8 @@ export interface InstallKind {
 }
 
 /**
- * In the order in which an uninstallation removes them: first what others wait for, then what acts, then what it
- * needed.
+ * In the order in which an uninstallation deletes them: webhooks first, then the processes, then the objects that the
+ * processes use.
  */
 export const installKinds: readonly InstallKind[] = [
   kind("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),
@@ -43,7 +43,7 @@ function kind(apiVersion: string, name: string): InstallKind {
 
 export function resourceOf(wanted: { readonly kind: string }): Resource {
   const found = installKinds.find((each) => each.kind === wanted.kind);
-  if (found === undefined) throw new Error(`an installation has no ${wanted.kind}`);
+  if (found === undefined) throw new Error(`an installation has no objects of kind ${wanted.kind}`);
   return { ...splitApiVersion(found.apiVersion), plural: found.plural };
 }
 

@@ -3,7 +3,7 @@ import { installedDefinitions, installObjects, partOf } from "./installObjects.t
 import { evaluate, holds, type Values } from "./installTree.ts";
 import { installVersion } from "./installValues.ts";
 
-/** The objects of an installation without Helm, in the order in which they are made. */
+/** The objects of an installation without Helm, in the order in which they are created. */
 export function manifestsOf(values: Values, namespace: string): NewObject[] {
   const all: Values = {
     ...values,

@@ -42,7 +42,7 @@ const hasController = (name: string): Condition => ({ path: "controllers", inclu
 const ownKeys: Condition = { all: ["webhooks.enabled", { path: "webhooks.certificates", equals: "own" }] };
 const managedKeys: Condition = { all: ["webhooks.enabled", { path: "webhooks.certificates", equals: "cert-manager" }] };
 
-/** The components that can be installed, as they are without any flag. */
+/** The components that can be installed, with their defaults. */
 export function installedComponents(options: ControlPlaneOptions = {}): Component[] {
   const plane = controlPlane(options);
   return controllerNames.map((name) => plane[name]);
@@ -61,7 +61,7 @@ export function installedDefinitions(): NewObject[] {
   return [...byName].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, definition]) => definition);
 }
 
-/** Everything but the definitions and the namespace, in the order in which it is made. */
+/** All objects except CRDs and the namespace, in the order in which they are created. */
 export function installObjects(): InstallObject[] {
   return [
     ...accounts(),
@@ -166,7 +166,7 @@ function reservations(): InstallObject[] {
       file: "reservations",
       condition,
       tree: object("v1", "ServiceAccount", metadata, {
-        // Secrets of these names have to be in that namespace, too.
+        // Secrets of these names must also exist in that namespace.
         imagePullSecrets: when("imagePullSecrets", "«imagePullSecrets»"),
       }),
     },
@@ -243,7 +243,7 @@ function network(): InstallObject[] {
 function certificates(): InstallObject[] {
   const lease = object("coordination.k8s.io/v1", "Lease", inOwn("muster"), {});
   return [
-    // Filled by the processes; here so that they go with the installation.
+    // The processes fill the Secret. It is part of the installation so that it is deleted with it.
     { file: "lease", tree: lease },
     { file: "keys", condition: ownKeys, tree: object("v1", "Secret", inOwn(keysSecret), { type: "Opaque" }) },
     ...managedCertificates(),

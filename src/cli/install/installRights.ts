@@ -1,15 +1,15 @@
 /**
- * What each component may do in a cluster, and why. The roles of the chart, of `muster install` and of deploy/ are made
- * from these lists; test/run/rights.test.ts runs the components with them and compares them with what is asked for.
+ * The permissions of each component, with reasons. The roles of the chart, of `muster install` and of deploy/ are
+ * generated from these lists; test/run/rights.test.ts compares them with the requests that the components send.
  */
 export interface Right {
-  /** For what; shown in the role. */
+  /** The reason, which the role shows as a comment. */
   readonly why: string;
   readonly apiGroups: readonly string[];
   readonly resources: readonly string[];
   readonly resourceNames?: readonly string[];
   readonly verbs: readonly string[];
-  /** Verbs of this rule that an ordinary day does not need, with the day that does. */
+  /** Verbs of this rule that are needed only rarely, each with the case that needs it. */
   readonly seldom?: Readonly<Record<string, string>>;
 }
 
@@ -25,7 +25,7 @@ const events: Right = {
   seldom: { patch: "an Event that happens again" },
 };
 
-/** Nothing but the topmost owner of a pod is looked for, and its own fields decide how its pods are grouped. */
+/** The pod grouper reads only the topmost owner of a pod: its fields decide how the pods are grouped. */
 const owners: readonly Right[] = [
   {
     why: "owners of pods, which say how the pods are grouped",
@@ -202,7 +202,7 @@ const binder: readonly Right[] = [
     apiGroups: [""],
     resources: ["configmaps"],
     verbs: ["get", "create", "update", "delete"],
-    seldom: { update: "a bind that is tried again", delete: "a bind that is given up" },
+    seldom: { update: "a bind that is retried", delete: "a bind that is abandoned" },
   },
   {
     why: "volumes that wait for the node of their first pod",
@@ -350,11 +350,11 @@ const gang: readonly Right[] = [
 /** The rights of the components that `muster run` starts on a cluster of your own. */
 export const componentRights = { scheduler, binder, gang } as const;
 
-/** In the namespace of reservations alone: nowhere else does the binder make or delete a pod. */
+/** Permissions in the namespace of reservations, the only one in which the binder creates or deletes pods. */
 export const reservationRights: readonly Right[] = [
   { why: "reservation pods", apiGroups: [""], resources: ["pods"], verbs: ["create", "delete"] },
   {
-    why: "created when it is missing: the chart has it, so that it is only looked for",
+    why: "created when it is missing; the chart contains it, so it is only read",
     apiGroups: [""],
     resources: ["serviceaccounts"],
     verbs: ["get"],
@@ -368,7 +368,7 @@ export const reservationRights: readonly Right[] = [
   },
 ];
 
-/** Of the program inside a reservation pod. */
+/** Permissions of the agent in a reservation pod. */
 export const reservationPodRights: readonly Right[] = [
   { why: "says on its own pod which GPU it was given", apiGroups: [""], resources: ["pods"], verbs: ["get", "patch"] },
 ];
@@ -410,7 +410,7 @@ export const ownNamespaceRights: Readonly<Record<"lease" | "keys", readonly Righ
   ],
 };
 
-/** What every process looks at when it starts. */
+/** Permissions that every process needs at its start. */
 export function startRights(definitions: readonly string[]): readonly Right[] {
   return [
     {
@@ -430,7 +430,7 @@ export function startRights(definitions: readonly string[]): readonly Right[] {
   ];
 }
 
-/** Writes the authority of its certificates into the configurations that the installation made, and into no others. */
+/** Permission to write the CA bundle into the webhook configurations of the installation, and into no others. */
 export function webhookRights(names: {
   readonly mutating: readonly string[];
   readonly validating: readonly string[];

@@ -1,6 +1,6 @@
 /**
- * A manifest with settings in it. One tree has two readers: `evaluate` makes the objects that `muster install` applies,
- * and `templateOf` writes the template of the Helm chart. So the two cannot differ.
+ * A manifest with settings in it. `evaluate` turns a tree into the objects that `muster install` applies, `templateOf`
+ * turns the same tree into the template of the Helm chart, so that the two cannot differ.
  *
  * A setting is named inside a string: `«image.repository»:«image.tag»`. A string that is one setting and nothing else
  * has the setting's value, of whatever type. What depends on a setting is a `When`, as a field of an object or an item
@@ -8,7 +8,7 @@
  */
 export type Tree = string | number | boolean | When | Each | readonly Tree[] | { readonly [field: string]: Tree };
 
-/** A question about settings. A bare path asks whether it has a value that is not empty, as Helm does. */
+/** A condition on settings. A bare path holds if its value is not empty, as in Helm. */
 export type Condition =
   | string
   | { readonly path: string; readonly equals: string }
@@ -25,10 +25,12 @@ export class When {
   }
 }
 
-/** What a setting has, as items of the list around it, or as fields of the object around it. */
+/**
+ * Inserts the items of a list setting into the surrounding list, or the fields of a map into the surrounding object.
+ */
 export class Each {
   readonly path: string;
-  /** Fields that every item gets. */
+  /** Fields that are added to every item. */
   readonly more: { readonly [field: string]: unknown } | undefined;
 
   constructor(path: string, more?: { readonly [field: string]: unknown }) {
@@ -43,11 +45,11 @@ export const each = (path: string, more?: { readonly [field: string]: unknown })
 export type Values = { readonly [name: string]: unknown };
 
 const setting = /«([^»]+)»/g;
-/** Behind the name of a list: its items with commas between. */
+/** Suffix of a list setting: its items, joined by commas. */
 const joined = "|join";
 const onlySetting = /^«([^»]+)»$/;
 
-/** What Helm calls the settings that are not the user's. */
+/** Helm's names of the settings that do not come from values. */
 const builtIn: Readonly<Record<string, string>> = {
   "release.namespace": ".Release.Namespace",
   "release.service": ".Release.Service",
@@ -93,7 +95,7 @@ function valueAt(values: Values, path: string): unknown {
   if (path in values) return values[path];
   let value: unknown = values;
   for (const name of path.split(".")) value = (value as Values | undefined)?.[name];
-  if (value === undefined) throw new Error(`no setting is called ${path}`);
+  if (value === undefined) throw new Error(`there is no setting ${path}`);
   return value;
 }
 
@@ -102,7 +104,7 @@ function isEmpty(value: unknown): boolean {
   return typeof value === "object" && Object.keys(value).length === 0;
 }
 
-/** The same manifest as a template of Helm: YAML, in which values stand as JSON, which is YAML too. */
+/** The same manifest as a Helm template: YAML with values in JSON, which is valid YAML. */
 export function templateOf(tree: Tree, condition?: Condition): string {
   const lines = linesOf(tree);
   const shown = condition === undefined ? lines : [`{{- if ${test(condition)} }}`, ...lines, "{{- end }}"];
@@ -136,12 +138,12 @@ function itemLines(item: Tree): string[] {
   if (item instanceof When) return [`{{- if ${test(item.condition)} }}`, ...itemLines(item.tree), "{{- end }}"];
   if (isScalar(item)) return [`- ${scalar(item)}`];
   const [first = "", ...rest] = linesOf(item);
-  // A directive of the template cannot stand behind the dash.
+  // A template directive cannot follow the dash of a list item.
   if (first.startsWith("{{-")) return ["-", ...indented([first, ...rest])];
   return [`- ${first}`, ...indented(rest)];
 }
 
-/** Directives stay at the margin: with their `-` they take the line break before them along. */
+/** Directives are not indented: their `-` removes the preceding line break. */
 function indented(lines: readonly string[]): string[] {
   return lines.map((line) => (line.startsWith("{{-") ? line : `  ${line}`));
 }
@@ -158,7 +160,7 @@ function scalar(tree: Tree): string {
   return `{{ printf ${JSON.stringify(tree.replace(setting, "%v"))} ${names.join(" ")} | toJson }}`;
 }
 
-/** Safe to stand without quotes, whatever reads it. */
+/** Whether every YAML parser reads the text as a string without quotes. */
 function isPlain(text: string): boolean {
   return /^[A-Za-z/][A-Za-z0-9_./=-]*$/.test(text) && !/^(true|false|null|yes|no|on|off|y|n)$/i.test(text);
 }

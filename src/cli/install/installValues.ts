@@ -3,10 +3,10 @@ import { parse } from "yaml";
 import { UsageError } from "../../model/userError.ts";
 import type { Values } from "./installTree.ts";
 
-/** Of the program, its chart and its definitions: they are released together. */
+/** The version of the program, its chart and its CRDs, which are released together. */
 export const installVersion = "0.1.0";
 
-/** A setting of the installation: its default, what it may be, and a line for people. */
+/** A setting of the installation: its default, its schema and its description. */
 interface Setting {
   readonly about: string;
   readonly usual: unknown;
@@ -128,7 +128,7 @@ export function usualValues(): InstallValues {
   return values;
 }
 
-/** JSON schema of the values: what it does not know is refused. */
+/** JSON schema of the values, which rejects unknown settings. */
 export function valuesSchema(): object {
   const root = { properties: {} as Record<string, unknown> };
   for (const [path, { about, schema }] of Object.entries(settings)) {
@@ -145,12 +145,12 @@ export function valuesSchema(): object {
     title: "Settings of Muster's controllers",
     type: "object",
     additionalProperties: false,
-    // Helm gives every chart this one.
+    // Helm sets this value in every chart.
     properties: { global: { type: "object" }, ...root.properties },
   };
 }
 
-/** The defaults as YAML, with a line about each. */
+/** The defaults as YAML, with a comment for each. */
 export function valuesText(): string {
   const lines: string[] = ["# Settings of Muster's controllers. values.schema.json refuses what is not among them."];
   let section = "";
@@ -168,7 +168,7 @@ export function valuesText(): string {
   return `${lines.join("\n")}\n`;
 }
 
-/** The defaults with what a file says, checked as the chart checks them. */
+/** The defaults with the values of a file, validated like those of the chart. */
 export async function readValues(file: string | undefined, more: InstallValues = {}): Promise<InstallValues> {
   const values = usualValues() as Record<string, unknown>;
   if (file !== undefined) merge(values, await parsed(file), file);
@@ -206,7 +206,7 @@ function merge(into: Record<string, unknown>, from: unknown, where: string, abov
   if (typeof from !== "object" || from === null || Array.isArray(from)) {
     throw new UsageError(
       "install-value-invalid",
-      `${where}: ${above || "the file"} is no mapping`,
+      `${where}: ${above || "the file"} is not a mapping`,
       "write it as name: value",
     );
   }
@@ -222,7 +222,7 @@ function merge(into: Record<string, unknown>, from: unknown, where: string, abov
   }
 }
 
-/** As Helm lays values over defaults: mappings field by field, and a null takes a field away. */
+/** Merges values into defaults as Helm does: mappings field by field, and null removes a field. */
 function overlaid(usual: unknown, value: unknown): unknown {
   if (!isMapping(usual) || !isMapping(value)) return value;
   const fields = { ...usual };

@@ -14,8 +14,8 @@ export interface UninstallFlags extends ClusterFlags {
 }
 
 /**
- * `muster uninstall`: what `muster install` and `muster run --install` made, in an order in which nothing waits for
- * what is gone.
+ * `muster uninstall`: deletes the objects of `muster install` and `muster run --install` in an order in which no object
+ * waits for one that is already deleted.
  */
 export async function runUninstall(flags: UninstallFlags): Promise<void> {
   const clock = systemClock();
@@ -33,7 +33,7 @@ export async function runUninstall(flags: UninstallFlags): Promise<void> {
     }
     if (removed.failed.length > 0) {
       const problem = `not everything could be removed: ${removed.failed.join("; ")}`;
-      throw new UserError("uninstall-incomplete", problem, "correct what the message names, and run it again");
+      throw new UserError("uninstall-incomplete", problem, "fix the problem in the message, and run it again");
     }
   } finally {
     kube.close();

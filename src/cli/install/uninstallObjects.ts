@@ -1,4 +1,6 @@
-import { finalizers as gangFinalizers, places } from "../../model/gang/keys.ts";
+import { writtenByMuster } from "../../control/assembly/isOthers.ts";
+import { finalizers as gangFinalizers, gangResources } from "../../model/gang/keys.ts";
+import type { Lease } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Resource } from "../../model/objects/resource.ts";
 import { bindRequestFinalizer, bindRequestRef } from "../../model/scheduling/bindRequest.ts";
@@ -12,17 +14,17 @@ import { installedComponents, installedDefinitions, partOf } from "./installObje
 
 export interface UninstallOptions {
   readonly namespace: string;
-  /** The definitions as well, and with them every queue, gang and group. */
+  /** Deletes the CRDs as well, and with them every queue, gang and PodGroup. */
   readonly definitions: boolean;
   readonly dryRun: boolean;
-  /** Told a line about each object when it is removed. */
+  /** Called with a line for each object that is removed. */
   readonly tell: (line: string) => void;
 }
 
 export interface Uninstalled {
   readonly removed: readonly string[];
   readonly failed: readonly string[];
-  /** What stays, and why. */
+  /** Objects that are kept, with the reason. */
   readonly notes: readonly string[];
 }
 
@@ -30,13 +32,11 @@ const pods: Resource = { group: "", version: "v1", plural: "pods" };
 const gpuGroupLabel = "runai-gpu-group";
 const processesGoneMs = 60_000;
 const lookEveryMs = 500;
-/** How long a Lease holds without being renewed. */
-const leaseMs = 15_000;
 
 /**
- * Removes an installation: first the webhooks, so that no write waits for a process that is going, then the processes,
- * then their finalizers, so that nothing waits for them for ever, then the rest. What cannot be removed is named at the
- * end, and does not stop the others.
+ * Removes an installation: first the webhooks, so that no write waits for a terminating process, then the processes,
+ * then their finalizers, so that no deletion blocks on them, then the rest. Objects that cannot be deleted are reported
+ * at the end and do not stop the others.
  */
 export async function removeInstallation(
   { kube, clock }: { readonly kube: KubeApi; readonly clock: Clock },
@@ -74,20 +74,20 @@ export async function removeInstallation(
         continue;
       }
       if (kind === "Namespace" && object.metadata.name === reservationNamespace && holdsGpus > 0) {
-        const why = `${holdsGpus} pods with shares of GPUs run, and its pods keep their GPUs from others`;
-        notes.push(`Namespace ${reservationNamespace} stays: ${why}. Delete it when they are gone`);
+        const why = `${holdsGpus} pods with GPU shares are running, and the pods in the namespace reserve their GPUs`;
+        notes.push(`Namespace ${reservationNamespace} is kept: ${why}. Delete it after these pods have ended`);
         continue;
       }
       if (object.metadata.namespace === reservationNamespace && holdsGpus > 0) continue;
       await remove(object);
     }
-    // From here on nothing acts any more.
+    // From here on no controller is running.
     if (kind === "Deployment" && !dryRun) {
       if (!(await processesGone({ kube, clock }, namespace))) {
-        failed.push(`pods of Deployment ${namespace}/muster are still there after ${processesGoneMs / 1000} s`);
+        failed.push(`pods of Deployment ${namespace}/muster still exist after ${processesGoneMs / 1000} s`);
       }
       const leader = await leaderElsewhere({ kube, clock }, namespace);
-      if (leader !== undefined) notes.push(`${leader} runs outside of the Deployment and still leads: stop it`);
+      if (leader !== undefined) notes.push(`${leader} runs outside the Deployment and is still the leader: stop it`);
       await releaseAll(kube, { tell, failed });
     }
   }
@@ -95,14 +95,14 @@ export async function removeInstallation(
     const kept = found.get("CustomResourceDefinition") ?? [];
     if (kept.length > 0) {
       notes.push(
-        `${kept.length} definitions stay, and with them queues and gangs: \`muster uninstall --crds\` removes them`,
+        `${kept.length} CRDs are kept, and with them queues and gangs: \`muster uninstall --crds\` removes them`,
       );
     }
   }
   return { removed, failed, notes };
 }
 
-/** What an installation made, or a process with `--install`; a kind that the cluster lacks has none. */
+/** The objects of a kind that `muster install` or `muster run --install` created; none if the kind is not served. */
 async function ours(kube: KubeApi, kind: InstallKind, namespace: string): Promise<KubeObject[]> {
   const found = await kube.list(resourceOf(kind));
   if (!found.ok && (found.reason === "NotFound" || kind.isOptional === true)) return [];
@@ -119,9 +119,8 @@ function isOurs(object: KubeObject): boolean {
   const labels = object.metadata.labels ?? {};
   if (labels["app.kubernetes.io/part-of"] === partOf["app.kubernetes.io/part-of"]) return true;
   if (labels["app.kubernetes.io/managed-by"] === "muster") return true;
-  // Made by `muster run --install`, which labels nothing: by its name, and because a process of Muster wrote it.
-  const { managedFields = [] } = object.metadata as { managedFields?: readonly { readonly manager?: string }[] };
-  return startNames().has(nameOf(object)) && managedFields.some(({ manager = "" }) => /^muster(\/|$)/.test(manager));
+  // `muster run --install` adds no labels: its objects are identified by name and field manager.
+  return startNames().has(nameOf(object)) && writtenByMuster(object);
 }
 
 function startNames(): ReadonlySet<string> {
@@ -167,28 +166,29 @@ async function processesGone(
   }
 }
 
-/** A process that ends gives its Lease back. */
+/** A process releases its Lease when it stops. */
 async function leaderElsewhere(
   { kube, clock }: { readonly kube: KubeApi; readonly clock: Clock },
   namespace: string,
 ): Promise<string | undefined> {
   const found = await kube.get({ ...resourceOf({ kind: "Lease" }), namespace, name: "muster" });
   if (!found.ok) return undefined;
-  const { holderIdentity = "", renewTime = "" } = (found.value["spec"] ?? {}) as Record<string, string | undefined>;
-  const isFresh = clock.nowMs() - Date.parse(renewTime) < leaseMs;
+  const spec = (found.value["spec"] ?? {}) as NonNullable<Lease["spec"]>;
+  const { holderIdentity = "", renewTime = "", leaseDurationSeconds = 0 } = spec;
+  const isFresh = clock.nowMs() - Date.parse(renewTime) < leaseDurationSeconds * 1000;
   return holderIdentity !== "" && isFresh ? holderIdentity : undefined;
 }
 
 const released: readonly { readonly ref: Resource; readonly kind: string; readonly finalizer: string }[] = [
   ...(["PodCliqueSet", "PodCliqueScalingGroup", "PodClique"] as const).map((kind) => ({
-    ref: places[kind],
+    ref: gangResources[kind],
     kind,
     finalizer: gangFinalizers[kind],
   })),
   { ref: bindRequestRef, kind: "BindRequest", finalizer: bindRequestFinalizer },
 ];
 
-/** Takes our finalizers off, which no process would take off any more. Pods of gangs run on, and go with their set. */
+/** Removes Muster's finalizers, as no process would do it any more. Pods of gangs run on until their set is deleted. */
 async function releaseAll(
   kube: KubeApi,
   { tell, failed }: { readonly tell: (line: string) => void; readonly failed: string[] },
@@ -203,7 +203,7 @@ async function releaseAll(
       const body = { metadata: { uid, finalizers: rest.length === 0 ? null : rest } };
       const outcome = await kube.patch({ ...ref, namespace, name }, { type: "merge", body });
       if (outcome.ok || outcome.reason === "NotFound") tell(`released ${kind} ${namespace}/${name}`);
-      else failed.push(`${kind} ${namespace}/${name} keeps its finalizer: ${outcome.message}`);
+      else failed.push(`${kind} ${namespace}/${name} still has its finalizer: ${outcome.message}`);
     }
   }
 }

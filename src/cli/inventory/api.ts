@@ -1,15 +1,15 @@
 /**
- * The inventory over HTTP. A function from a request to an answer: tests need no port. Everything but `/health` wants
- * the token; numbers are the real columns with their age, and all numbers of one answer are of one statement.
+ * The inventory over HTTP, as a function from a request to a response, so that tests need no port. Everything except
+ * `/health` requires the token. All numbers of a response come from one statement, with their age.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { type Context, Hono } from "hono";
 import type { RunReport } from "../../control/inventory/runInventory.ts";
-import { heartbeatClockMs } from "../../decide/inventory/doubtCluster.ts";
 import type { InventorySnapshot } from "../../decide/inventory/inventorySnapshot.ts";
 import { ClusterIndex } from "../../decide/inventory/nodeUse.ts";
 import type { Read } from "../../decide/inventory/planAvailability.ts";
-import { closedText, nodeRulesDefault } from "../../decide/inventory/schedulableNode.ts";
+import { nodeRulesDefault, unschedulableText } from "../../decide/inventory/schedulableNode.ts";
+import { heartbeatClockMs } from "../../decide/inventory/trustNodes.ts";
 import { isObject, type JsonObject } from "../../model/objects/json.ts";
 import type { Answer, DiskView, DriftView, InventoryReader, RunView } from "../../ports/database.ts";
 import { schemas } from "./schemas.ts";
@@ -37,13 +37,14 @@ export function inventoryApi(ports: ApiPorts): Hono {
     const found = await asked;
     if (!found.ok) return fail(context, 503, "database-unavailable", found.why);
     const body = shape(found.value);
-    return body === undefined ? fail(context, 404, "not-found", "there is nothing of this name") : context.json(body);
+    return body === undefined ? fail(context, 404, "not-found", "there is no object of this name") : context.json(body);
   };
   app.use("*", async (context, next) => {
     context.header("cache-control", "no-store");
     context.header("x-content-type-options", "nosniff");
     const { path, url } = context.req;
-    if (/%00/.test(url)) return fail(context, 400, "bad-request", "no name has a zero byte in it");
+    if (/%00/.test(url))
+      return fail(context, 400, "bad-request", "the path contains a zero byte, which no name may have");
     if (path === "/health" || path === "/") return next();
     const given = /^Bearer (.+)$/.exec(context.req.header("authorization") ?? "")?.[1] ?? "";
     if (!timingSafeEqual(digest(given), wanted)) {
@@ -64,7 +65,7 @@ export function inventoryApi(ports: ApiPorts): Hono {
   app.get("/v1/cluster/status", (context) =>
     answer(context, reader.availability(), (view) => {
       const types = availabilityRows(view);
-      // Slices are parts of GPUs that their parent already counts.
+      // MIG slices are already counted with their parent type.
       const whole = types.filter(({ parent, max_per_node }) => parent === null && max_per_node > 0);
       const sum = (of: "total" | "free" | "in_use" | "queued"): number => whole.reduce((all, row) => all + row[of], 0);
       const stale = types.some((row) => row.stale);
@@ -94,7 +95,7 @@ export function inventoryApi(ports: ApiPorts): Hono {
   });
   app.get("/v1/inventory/runs", async (context) => {
     const limit = limitOf(context.req.query("limit"));
-    if (limit === undefined) return fail(context, 400, "bad-number", "limit is a number from 1 to 1000");
+    if (limit === undefined) return fail(context, 400, "bad-number", "limit must be a number from 1 to 1000");
     const paused = await reader.paused();
     return answer(context, reader.runs(limit), (runs) => ({
       runs: runs.map(runShape),
@@ -107,7 +108,7 @@ export function inventoryApi(ports: ApiPorts): Hono {
   const driftOf = async (context: Context, open: boolean) => {
     const { entity, entity_id, run_id, limit: text } = context.req.query();
     const limit = limitOf(text);
-    if (limit === undefined) return fail(context, 400, "bad-number", "limit is a number from 1 to 1000");
+    if (limit === undefined) return fail(context, 400, "bad-number", "limit must be a number from 1 to 1000");
     const filter = {
       limit,
       open,
@@ -120,7 +121,7 @@ export function inventoryApi(ports: ApiPorts): Hono {
   app.get("/v1/inventory/drift", (context) => driftOf(context, context.req.query("open") === "true"));
   app.get("/v1/inventory/conflicts", (context) => driftOf(context, true));
   app.get("/v1/inventory/nodes", async (context) => {
-    const read = (await ports.cluster?.()) ?? { ok: false as const, why: "this process knows no cluster" };
+    const read = (await ports.cluster?.()) ?? { ok: false as const, why: "this process is not connected to a cluster" };
     if (!read.ok) return fail(context, 503, "cluster-unavailable", read.why);
     const index = new ClusterIndex(read.value, "GpuType");
     const clockMs = heartbeatClockMs(read.value.nodes, ports.nowMs());
@@ -128,7 +129,7 @@ export function inventoryApi(ports: ApiPorts): Hono {
       const type = node.metadata.labels?.["GpuType"];
       if (type === undefined) return [];
       const use = index.use(node, "nvidia.com/gpu", nodeRulesDefault, clockMs);
-      const problem = use.unknown ?? (use.closed === undefined ? null : closedText(use.closed));
+      const problem = use.unknown ?? (use.unschedulable === undefined ? null : unschedulableText(use.unschedulable));
       return [
         {
           name: use.name,
@@ -158,7 +159,7 @@ export function inventoryApi(ports: ApiPorts): Hono {
     const report = await ports.run({ dryRun, phase });
     return context.json(report, report.status === "skipped" ? 409 : 200);
   });
-  // Availability as it changes: an event for every new state, and a comment now and then so that proxies keep it open.
+  // Streams availability: an event for every change, and periodic comments so that proxies keep the connection open.
   app.get("/v1/gpu/availability/events", (context) => {
     const { signal } = context.req.raw;
     let last = "";
@@ -180,7 +181,7 @@ export function inventoryApi(ports: ApiPorts): Hono {
     context.header("content-type", "text/event-stream");
     return context.body(stream);
   });
-  // After `events`, which is no type.
+  // Registered after `events`, which is not a GPU type.
   app.get("/v1/gpu/availability/:type", (context) => {
     const wanted = context.req.param("type").toLowerCase();
     return answer(context, reader.availability(), (view) => {

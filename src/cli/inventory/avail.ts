@@ -1,10 +1,10 @@
-/** `muster avail` and `muster disks`: what users check before they request a machine. */
+/** `muster avail` and `muster disks`. */
 import { UserError } from "../../model/userError.ts";
 import type { AvailabilityView } from "../../ports/database.ts";
 import type { Log } from "../../ports/log.ts";
 import { untilSignal } from "../cluster/untilSignal.ts";
 import { mustAnswer } from "./inventory.ts";
-import { type DatabaseFlags, openDatabaseThatIs } from "./openInventory.ts";
+import { type DatabaseFlags, openExistingDatabase } from "./openInventory.ts";
 import { spanOf } from "./settings.ts";
 import { availabilityRows, availabilityTable, diskState, diskTable } from "./show.ts";
 
@@ -20,7 +20,7 @@ export interface AvailFlags extends DatabaseFlags {
 
 export async function showAvailability(flags: AvailFlags): Promise<void> {
   const intervalMs = spanOf("--interval", flags.interval);
-  const { database, close } = await openDatabaseThatIs(flags, process.env, quiet);
+  const { database, close } = await openExistingDatabase(flags, process.env, quiet);
   const isScreen = process.stdout.isTTY === true && process.env["NO_COLOR"] === undefined;
   let isOver = false;
   const signal =
@@ -36,7 +36,7 @@ export async function showAvailability(flags: AvailFlags): Promise<void> {
         const shown = { read_at: new Date(view.readMs).toISOString(), types: availabilityRows(view) };
         process.stdout.write(`${JSON.stringify(shown)}\n`);
       } else {
-        // Redrawn in place: rows never move, and no zero flashes between two looks.
+        // Redrawn in place, so that rows do not move between two refreshes.
         if (flags.watch === true && isScreen) process.stdout.write("\u001b[H\u001b[J");
         process.stdout.write(`${availabilityTable(view, isScreen)}\n`);
       }
@@ -49,7 +49,7 @@ export async function showAvailability(flags: AvailFlags): Promise<void> {
   }
 }
 
-/** Writers of reservations store `H100` at times: case does not matter. */
+/** Some writers of reservations store `H100`, so types are compared without case. */
 function onlyType(view: AvailabilityView, wanted: string | undefined): AvailabilityView {
   if (wanted === undefined) return view;
   const types = view.types.filter(({ gpuType }) => gpuType.toLowerCase() === wanted.toLowerCase());
@@ -69,7 +69,7 @@ export interface DisksFlags extends DatabaseFlags {
 }
 
 export async function showDisks(flags: DisksFlags): Promise<void> {
-  const { database, close } = await openDatabaseThatIs(flags, process.env, quiet);
+  const { database, close } = await openExistingDatabase(flags, process.env, quiet);
   try {
     const filter = { deleted: flags.deleted ?? false, ...(flags.user === undefined ? {} : { user: flags.user }) };
     const disks = mustAnswer(await database.reader.disks(filter));

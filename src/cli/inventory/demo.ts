@@ -1,4 +1,4 @@
-/** The inventory of `muster up --demo`: the stand-in cloud, the embedded database, and a run every minute. */
+/** The inventory of `muster up --demo`: the simulated cloud, the embedded database, and a run every minute. */
 import { rm, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { awsCloud } from "../../adapters/aws.ts";
@@ -15,13 +15,13 @@ import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
 import type { Random } from "../../ports/random.ts";
 import { StandInCloud } from "../../standin/cloud.ts";
-import { type DemoMachine, furnishGroups, furnishVolumes } from "../../standin/demoCloud.ts";
+import { addDemoGroups, addDemoVolumes, type DemoMachine } from "../../standin/demoCloud.ts";
 import { startStandIn } from "../../standin/server.ts";
 import { cloudFile, databaseAddress } from "./openInventory.ts";
 
 export interface InventoryDemoOptions {
   readonly dataDir: string;
-  /** A PostgreSQL of one's own; the embedded one when left out. */
+  /** URL of a PostgreSQL; the embedded one if undefined. */
   readonly databaseUrl?: string;
   readonly kube: KubeApi;
   readonly clock: Clock;
@@ -29,7 +29,7 @@ export interface InventoryDemoOptions {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly everyMs?: number;
-  /** Aborted when the demo is no longer wanted. */
+  /** Aborted when the demo stops. */
   readonly signal?: AbortSignal;
 }
 
@@ -43,7 +43,7 @@ export interface InventoryDemo {
 
 const nodes = builtin.Node;
 
-/** Starts it and makes the first run. Other commands find database and cloud through the data folder. */
+/** Starts the demo inventory and its first run. Other commands find database and cloud through the data folder. */
 export async function startInventoryDemo(options: InventoryDemoOptions): Promise<InventoryDemo> {
   const { clock, random, log, metrics, kube } = options;
   const dataDir = resolve(options.dataDir);
@@ -60,19 +60,19 @@ export async function startInventoryDemo(options: InventoryDemoOptions): Promise
   }
   await database.migrate();
   const cloud = new StandInCloud({ clock, random });
-  furnishVolumes(cloud);
+  addDemoVolumes(cloud);
   const server = await startStandIn(cloud);
   const file = join(dataDir, cloudFile);
-  const played = { url: server.url, region: cloud.region, database: databaseAddress(databaseUrl) };
-  await writeFile(file, `${JSON.stringify(played)}\n`, { mode: 0o600 });
+  const settings = { url: server.url, region: cloud.region, database: databaseAddress(databaseUrl) };
+  await writeFile(file, `${JSON.stringify(settings)}\n`, { mode: 0o600 });
   const credentials = { accessKeyId: "standin", secretAccessKey: "standin" };
   const aws = awsCloud({ region: cloud.region, endpoint: server.url, credentials }, { clock, random, log, metrics });
-  await furnishDatabase(database);
+  await seedDatabase(database);
   let isOver = false;
   let running: Promise<unknown> = Promise.resolve();
   let stopTimer = (): void => {};
   const tick = async (): Promise<void> => {
-    furnishGroups(cloud, await labelNodes(kube, database));
+    addDemoGroups(cloud, await labelNodes(kube, database));
     const ports = { clock, log, metrics, database, cloud: aws, cluster: () => readCluster(kube) };
     await runInventory(ports, { ...inventoryDefaults, updatedBy: "muster-demo", deadlineMs: 0 });
     if (!isOver) stopTimer = clock.after(options.everyMs ?? 60_000, start);
@@ -99,7 +99,7 @@ export async function startInventoryDemo(options: InventoryDemoOptions): Promise
   };
 }
 
-/** What a kubelet of such a cloud says at boot: its machine's type. Simulated nodes know only the kind of machine. */
+/** Labels nodes with their instance type, as a kubelet of a cloud does; simulated nodes only know their profile. */
 async function labelNodes(kube: KubeApi, database: Postgres): Promise<DemoMachine[]> {
   const { rows } = await database.pool.query<{ gpu_type: string; instance_type: string }>(
     "select gpu_type, instance_type from gpu_types where is_active",
@@ -122,8 +122,8 @@ async function labelNodes(kube: KubeApi, database: Postgres): Promise<DemoMachin
   return machines;
 }
 
-/** Rows that differ from the cloud; only where they are missing. */
-async function furnishDatabase({ pool }: Postgres): Promise<void> {
+/** Inserts rows that differ from the cloud, unless they exist. */
+async function seedDatabase({ pool }: Postgres): Promise<void> {
   await pool.query(
     `insert into reservations (reservation_id, user_id, status, gpu_type, gpu_count, expires_at)
      values ('demo-1', 'ada', 'active', 'h100', 8, now() + interval '3 hours'), ('demo-2', 'cyn', 'expired', 'h100', 2, now())

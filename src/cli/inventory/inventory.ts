@@ -1,4 +1,4 @@
-/** `muster inventory`: run it, see its runs, pause it. */
+/** `muster inventory`: runs, their history, and pausing. */
 import { userInfo } from "node:os";
 import { pinoLog } from "../../adapters/pinoLog.ts";
 import { prometheus } from "../../adapters/prometheus.ts";
@@ -13,7 +13,7 @@ import type { ClusterFlags } from "../cluster/findCluster.ts";
 import { parsePort } from "../cluster/parsePort.ts";
 import { startStatusServer } from "../cluster/statusServer.ts";
 import { untilSignal } from "../cluster/untilSignal.ts";
-import { type DatabaseFlags, openDatabaseThatIs, openInventory } from "./openInventory.ts";
+import { type DatabaseFlags, openExistingDatabase, openInventory } from "./openInventory.ts";
 import { type RunFlags, runOptions, spanOf } from "./settings.ts";
 import { driftTable, reportText, runTable } from "./show.ts";
 
@@ -30,16 +30,16 @@ export interface InventoryRunFlags extends RunFlags, DatabaseFlags, ClusterFlags
   readonly logFormat?: string;
 }
 
-/** Changes come in bursts. */
+/** Changes come in bursts, so a run starts only after this delay. */
 const changeDebounceMs = 2_000;
 
-/** One run, or one every so often. The exit code says how the last one ended. */
+/** One run or periodic runs. The exit code is that of the last run. */
 export async function runInventoryCommand(flags: InventoryRunFlags): Promise<void> {
   const log = pinoLog({ level: flags.logLevel, levels: "upper" });
   try {
     await runAsAsked(flags, log);
   } catch (error) {
-    // The message for the terminal follows; this line is for the log.
+    // This line is for the log; the message for the terminal follows.
     const advice = error instanceof UserError ? { code: error.code, cure: error.cure } : {};
     log.error({ why: error instanceof Error ? error.message : String(error), ...advice }, "inventory run FAILED");
     throw error;
@@ -52,7 +52,7 @@ async function runAsAsked(flags: InventoryRunFlags, log: Log): Promise<void> {
   }
   const everyMs = flags.every === undefined ? undefined : spanOf("--every", flags.every);
   const options = runOptions(flags, process.env);
-  const metrics = prometheus({ onProblem: (problem) => log.warn({ ...problem }, "a metric cannot be counted") });
+  const metrics = prometheus({ onProblem: (problem) => log.warn({ ...problem }, "a metric could not be recorded") });
   const address = flags.metricsAddress ?? process.env["MUSTER_METRICS_ADDRESS"];
   const stop = new CancelSource();
   const world = openInventory(flags, process.env, { log, metrics });
@@ -63,7 +63,7 @@ async function runAsAsked(flags: InventoryRunFlags, log: Log): Promise<void> {
   const signal = untilSignal().then(() => stop.cancel());
   let wake = (): void => {};
   let stopWatching: (() => void) | undefined;
-  /** From the first run on that has found the cluster. */
+  /** Set by the first run that found the cluster. */
   const watch = (): void => {
     const kube = world.kube();
     if (flags.onChange !== true || everyMs === undefined || kube === undefined) return;
@@ -78,7 +78,7 @@ async function runAsAsked(flags: InventoryRunFlags, log: Log): Promise<void> {
       process.exitCode = report.exitCode;
       watch();
       if (everyMs === undefined || stop.cancelled) break;
-      // At multiples of the period, as the CronJob does: two that run beside each other do not drift apart.
+      // At multiples of the period, as a CronJob does, so that two processes stay aligned.
       let timer: NodeJS.Timeout | undefined;
       const pause = new Promise<void>((done) => {
         timer = setTimeout(done, everyMs - (Date.now() % everyMs));
@@ -89,7 +89,7 @@ async function runAsAsked(flags: InventoryRunFlags, log: Log): Promise<void> {
       const woken = await Promise.race([signal, pause, change]);
       clearTimeout(timer);
       if (stop.cancelled) break;
-      // Disks do not change with the cluster: only availability is counted again.
+      // Changes in the cluster do not affect disks, so only availability is recounted.
       kind = woken === "changed" && options.kind !== "disks" ? "gpu" : options.kind;
     }
   } finally {
@@ -99,14 +99,14 @@ async function runAsAsked(flags: InventoryRunFlags, log: Log): Promise<void> {
   }
 }
 
-/** What to do about a database that could not be opened; what happened is in the report. */
+/** Prints the cure for a database that could not be opened; the report has the cause. */
 function advise(failure: Error | undefined): void {
   if (!(failure instanceof UserError)) return;
   process.stderr.write(`muster: ${failure.message} (${failure.code})\n  try: ${failure.cure}\n`);
 }
 
 function say(report: RunReport, output: "text" | "json"): void {
-  // The plan is what a dry run is for; of a run it is in the drift history, and may be large.
+  // Only a dry run prints its plan: that of a run may be large, and is in the drift history.
   const { plan: _, ...told } = report;
   const json = (): string => JSON.stringify(report.dryRun ? report : told);
   process.stdout.write(output === "json" ? `${json()}\n` : `${reportText(report)}\n`);
@@ -123,7 +123,7 @@ function listenOn(address: string): { host: string; port: number } {
 const quiet: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
 export async function showRuns(flags: DatabaseFlags & Output & { readonly limit: string }): Promise<void> {
-  const { database, close } = await openDatabaseThatIs(flags, process.env, quiet);
+  const { database, close } = await openExistingDatabase(flags, process.env, quiet);
   try {
     const runs = mustAnswer(await database.reader.runs(countOf(flags.limit)));
     const paused = mustAnswer(await database.reader.paused());
@@ -147,7 +147,7 @@ export async function showDrift(
       readonly run?: string;
     },
 ): Promise<void> {
-  const { database, close } = await openDatabaseThatIs(flags, process.env, quiet);
+  const { database, close } = await openExistingDatabase(flags, process.env, quiet);
   try {
     const events = mustAnswer(
       await database.reader.drift({
@@ -169,7 +169,7 @@ export async function setPaused(
   paused: boolean,
   flags: DatabaseFlags & Output & { readonly reason?: string },
 ): Promise<void> {
-  const { database, close } = await openDatabaseThatIs(flags, process.env, quiet);
+  const { database, close } = await openExistingDatabase(flags, process.env, quiet);
   try {
     const who = process.env["USER"] || userInfo().username;
     mustAnswer(paused ? await database.reader.pause(who, flags.reason ?? "") : await database.reader.resume(who));
@@ -183,14 +183,18 @@ export async function setPaused(
 export function countOf(text: string): number {
   const count = Number(text);
   if (/^[0-9]+$/.test(text) && count > 0 && count <= 10_000) return count;
-  throw new UsageError("bad-number", `--limit ${text} is no number from 1 to 10000`, "pass a whole number");
+  throw new UsageError(
+    "bad-number",
+    `--limit ${text} is not an integer from 1 to 10000`,
+    "pass an integer in this range",
+  );
 }
 
 export function mustAnswer<T>(answer: Answer<T>): T {
   if (answer.ok) return answer.value;
   throw new UserError(
     "database-failed",
-    `the database said: ${answer.why}`,
-    "see that it runs and that this user may read it",
+    `the database query failed: ${answer.why}`,
+    "check that the database is running and that this user may read it",
   );
 }

@@ -1,11 +1,11 @@
-/** `muster inventory cloud`: the stand-in on a port, until a signal. */
+/** `muster inventory cloud`: serves the simulated cloud until a signal. */
 import { readFile } from "node:fs/promises";
 import { parse } from "yaml";
 import { systemClock } from "../../adapters/systemClock.ts";
 import { systemRandom } from "../../adapters/systemRandom.ts";
 import { UsageError, UserError } from "../../model/userError.ts";
 import { StandInCloud } from "../../standin/cloud.ts";
-import { furnishGroups, furnishVolumes } from "../../standin/demoCloud.ts";
+import { addDemoGroups, addDemoVolumes } from "../../standin/demoCloud.ts";
 import { applyScenario } from "../../standin/scenario.ts";
 import { startStandIn } from "../../standin/server.ts";
 import { parsePort } from "../cluster/parsePort.ts";
@@ -22,11 +22,11 @@ export async function serveCloud(flags: CloudFlags): Promise<void> {
   const port = parsePort(flags.port);
   const cloud = new StandInCloud({ clock: systemClock(), random: systemRandom() });
   if (flags.scenario === undefined) {
-    furnishGroups(cloud, []);
-    furnishVolumes(cloud);
+    addDemoGroups(cloud, []);
+    addDemoVolumes(cloud);
   } else applyScenario(cloud, await readScenario(flags.scenario));
   const server = await startStandIn(cloud, { port, host: flags.host }).catch((cause: NodeJS.ErrnoException) => {
-    const cure = "pass --port 0 for a free one, or stop the program that holds it";
+    const cure = "pass --port 0 for a free port, or stop the program that uses this one";
     throw new UserError("port-in-use", `cannot listen on ${flags.host}:${port}: ${cause.code ?? cause.message}`, cure, {
       cause,
     });

@@ -1,4 +1,4 @@
-/** `muster inventory serve`: the API on a port, until a signal. */
+/** `muster inventory serve`: serves the inventory API until a signal. */
 import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
@@ -43,7 +43,7 @@ export async function serveInventory(flags: ServeFlags): Promise<void> {
         process.stdout.write(flags.output === "json" ? `${JSON.stringify({ ready: true, url })}\n` : `ready: ${url}\n`);
       });
       server.once("error", (cause: NodeJS.ErrnoException) => {
-        const cure = "pass --port 0 for a free one, or stop the program that holds it";
+        const cure = "pass --port 0 for a free port, or stop the program that uses this one";
         fail(new UserError("port-in-use", `port ${port} of ${flags.host} is in use`, cure, { cause }));
       });
       void untilSignal().then(() => {
@@ -56,7 +56,7 @@ export async function serveInventory(flags: ServeFlags): Promise<void> {
   }
 }
 
-/** The token of the flag's file or of the environment; else one of our own, which only this user can read. */
+/** The token from the flag's file or the environment, else a generated one in a file that only this user can read. */
 async function tokenOf(flags: ServeFlags): Promise<string> {
   const given = process.env["MUSTER_API_TOKEN"];
   if (flags.tokenFile === undefined && given !== undefined && given !== "") return given;
@@ -67,7 +67,7 @@ async function tokenOf(flags: ServeFlags): Promise<string> {
     throw new UsageError(
       "inventory-setting-invalid",
       `--token-file ${file} is missing or empty`,
-      "pass a file that holds the token",
+      "pass a file that contains the token",
     );
   }
   const made = randomBytes(24).toString("base64url");

@@ -1,4 +1,4 @@
-/** A database that is opened when a run asks for it, and asked for again by the next run as long as that failed. */
+/** A database that is opened by the first run that needs it. A failed attempt is repeated by the next run. */
 import type { Postgres } from "../../adapters/postgres.ts";
 import { UserError } from "../../model/userError.ts";
 import type { Answer, Beginning, InventoryDatabase, InventoryReads, RunStart, TimeLeft } from "../../ports/database.ts";
@@ -32,7 +32,7 @@ export class LateDatabase implements InventoryDatabase {
     return { types: () => reads((each) => each.types()), disks: () => reads((each) => each.disks()) };
   }
 
-  /** The database, or the reason for a person. */
+  /** The database, or the error for the user. */
   async mustOpen(timeLeft: TimeLeft = () => undefined): Promise<Postgres> {
     if (this.opened !== undefined) return this.opened.database;
     this.opening ??= this.open(timeLeft);
@@ -48,7 +48,7 @@ export class LateDatabase implements InventoryDatabase {
     }
   }
 
-  /** One that is still being opened is closed when it is there: its pool would keep the process alive. */
+  /** A database that is still being opened is closed afterwards: its pool would keep the process alive. */
   async close(): Promise<void> {
     const late = this.opening?.then((found) => found.close()).catch(() => undefined);
     await (this.opened === undefined ? late : this.opened.close());
@@ -59,7 +59,7 @@ export class LateDatabase implements InventoryDatabase {
       return { ok: true, value: await this.mustOpen(timeLeft) };
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
-      // Both phases of a dry run ask; one line says it.
+      // Both phases of a dry run open the database; the failure is logged once.
       if (this.failure !== this.logged) {
         this.logged = this.failure;
         const advice = error instanceof UserError ? { code: error.code, cure: error.cure } : {};

@@ -1,10 +1,10 @@
-/** The inventory in a cluster: the CronJob with its documented settings, and no more rights than it needs. */
+/** The manifests of the inventory: the CronJob with its documented settings, and the permissions that it needs. */
 import { stringify } from "yaml";
 
 export interface ManifestOptions {
   readonly image: string;
   readonly namespace: string;
-  /** The IAM role that the service account may take; left out where the cluster gives rights in another way. */
+  /** The IAM role of the service account; undefined where the cluster grants AWS permissions in another way. */
   readonly roleArn?: string;
   readonly region: string;
   readonly clusterName: string;
@@ -116,7 +116,7 @@ export function inventoryManifests(options: ManifestOptions): object[] {
   ];
 }
 
-/** What the role may do in AWS: look. */
+/** The IAM policy of the role: read-only. */
 export function iamPolicy({ region, clusterName }: ManifestOptions): object {
   return {
     Version: "2012-10-17",

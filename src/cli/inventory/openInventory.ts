@@ -1,4 +1,4 @@
-/** Finds what a run needs, from flags and environment: the database, the cloud and the cluster. */
+/** Connects a run to the database, the cloud and the cluster that flags and environment select. */
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { type Aws, awsCloud } from "../../adapters/aws.ts";
@@ -31,22 +31,22 @@ export interface OpenDatabase {
 }
 
 /**
- * The database of the flags, for reading. In a folder without one nothing is created: the zeros of an empty database
- * would be read as figures.
+ * Opens the selected database for reading. None is created in a folder that has none: the zeros of an empty database
+ * would look like figures.
  */
-export async function openDatabaseThatIs(flags: DatabaseFlags, env: Env, log: Log): Promise<OpenDatabase> {
+export async function openExistingDatabase(flags: DatabaseFlags, env: Env, log: Log): Promise<OpenDatabase> {
   const dataDir = resolve(flags.dataDir ?? ".muster");
   if (databaseUrl(flags.databaseUrl, env) === undefined && !existsSync(join(dataDir, "postgres"))) {
     throw new UserError(
       "database-none",
       `there is no inventory in ${dataDir}`,
-      "pass --data-dir with the folder of `muster up`, or name a database with --database-url or POSTGRES_*; `muster inventory run --once` begins one",
+      "pass --data-dir with the folder of `muster up`, or select a database with --database-url or POSTGRES_*; `muster inventory run --once` creates one",
     );
   }
   return openDatabase(flags, env, log);
 }
 
-/** The database of the flags, migrated; the embedded one is created and started unless it runs already. */
+/** Opens and migrates the selected database; the embedded one is created and started if needed. */
 export async function openDatabase(
   flags: DatabaseFlags,
   env: Env,
@@ -64,8 +64,8 @@ export async function openDatabase(
   try {
     database = await openPostgres(options, { log }, timeLeft);
     const { applied, blocked } = await database.migrate(timeLeft);
-    if (applied.length > 0) log.info({ applied }, "the schema was brought up to date");
-    for (const { name, by } of blocked) log.warn({ name, by }, "a step of the schema waits for a person");
+    if (applied.length > 0) log.info({ applied }, "the schema was migrated");
+    for (const { name, by } of blocked) log.warn({ name, by }, "a migration is blocked and needs an operator");
     const opened = database;
     return {
       database: opened,
@@ -84,12 +84,12 @@ export async function openDatabase(
 export interface InventoryConnections {
   readonly ports: InventoryPorts;
   readonly database: LateDatabase;
-  /** Undefined as long as the cluster's API could not be found. */
+  /** Undefined until the cluster's API was found. */
   kube(): KubeApi | undefined;
   close(): Promise<void>;
 }
 
-/** Opens nothing yet: each run opens what it needs and what an earlier one could not. Nonsense is refused at once. */
+/** Validates the settings and opens nothing: each run opens what it needs, also what an earlier run could not open. */
 export function openInventory(
   flags: DatabaseFlags & ClusterFlags,
   env: Env,
@@ -102,7 +102,7 @@ export function openInventory(
   switchOf("DB_POOL_HEALTH_CHECK", env, true);
   historyDaysOf(env);
   const cloud = openCloud(flags, env, { clock, random, log, metrics });
-  // The SDK is large: it is read from disk while the database is opened.
+  // The SDK is large, so it is loaded while the database is opened.
   cloud?.prepare();
   const database = new LateDatabase((timeLeft) => openDatabase(flags, env, log, timeLeft), log);
   let kube: ReturnType<typeof kubeHttp> | undefined;
@@ -132,7 +132,7 @@ export function openInventory(
   };
 }
 
-/** What `muster up --demo` leaves behind, so that other commands find its cloud. */
+/** Written by `muster up --demo`, so that other commands find its cloud. */
 export const cloudFile = "cloud.json";
 
 function openCloud(flags: DatabaseFlags, env: Env, ports: Parameters<typeof awsCloud>[1]): Aws | undefined {
@@ -143,7 +143,7 @@ function openCloud(flags: DatabaseFlags, env: Env, ports: Parameters<typeof awsC
     ...(volumePage === undefined ? {} : { volumePage }),
     ...(snapshotPage === undefined ? {} : { snapshotPage }),
   };
-  const played = playedCloud(flags, env);
+  const played = demoCloudOf(flags, env);
   if (played !== undefined) {
     const credentials = { accessKeyId: "standin", secretAccessKey: "standin" };
     return awsCloud({ region: played.region, endpoint: played.url, credentials, ...numbers }, ports);
@@ -151,15 +151,15 @@ function openCloud(flags: DatabaseFlags, env: Env, ports: Parameters<typeof awsC
   return awsCloud({ region: env["AWS_REGION"] || "us-east-2", ...numbers }, ports);
 }
 
-/** Whatever says which AWS is meant. A region alone says nothing about whose. */
+/** Settings that select an AWS account. A region alone does not. */
 const awsSettings =
   /^AWS_(ENDPOINT_URL.*|ACCESS_KEY_ID|PROFILE|DEFAULT_PROFILE|ROLE_ARN|WEB_IDENTITY_TOKEN_FILE|SHARED_CREDENTIALS_FILE|CONFIG_FILE|CONTAINER_CREDENTIALS_.*)$/;
 
 /**
- * The demo's cloud, for the demo's database alone: its volumes are made up. Settings of AWS, or a database that the
- * demo does not use, mean another cloud.
+ * The simulated cloud of the demo, used only with the demo's database. AWS settings or another database select a real
+ * cloud.
  */
-export function playedCloud(
+export function demoCloudOf(
   flags: DatabaseFlags,
   env: Env,
 ): { readonly url: string; readonly region: string } | undefined {
@@ -167,12 +167,12 @@ export function playedCloud(
   if (isSaid || isInCluster(env)) return undefined;
   const file = join(resolve(flags.dataDir ?? ".muster"), cloudFile);
   if (!existsSync(file)) return undefined;
-  const played = readPlayed(file);
+  const played = readCloudFile(file);
   const named = databaseUrl(flags.databaseUrl, env);
   return named === undefined || databaseAddress(named) === played.database ? played : undefined;
 }
 
-function readPlayed(file: string): { url: string; region: string; database?: string } {
+function readCloudFile(file: string): { url: string; region: string; database?: string } {
   try {
     return JSON.parse(readFileSync(file, "utf8")) as { url: string; region: string; database?: string };
   } catch (error) {
@@ -185,13 +185,13 @@ function readPlayed(file: string): { url: string; region: string; database?: str
   }
 }
 
-/** Which database an address names, without its password. */
+/** The database of an URL, without its password. */
 export function databaseAddress(url: string): string {
   const { username, hostname, port, pathname } = new URL(url);
   return `${username}@${hostname}:${port || "5432"}${pathname}`;
 }
 
-/** The API of the cluster, or why there is none: a run without it still knows what the cloud says. */
+/** The API of the cluster, or why there is none: a run without a cluster still has the numbers of the cloud. */
 async function openCluster(
   flags: ClusterFlags,
   env: Env,

@@ -1,4 +1,4 @@
-/** The shapes of the API's answers, as JSON Schema. Served beside the answers, and held against them by a test. */
+/** JSON Schemas of the API's responses. The API serves them, and a test validates the responses with them. */
 type Schema = Readonly<Record<string, unknown>>;
 
 const text: Schema = { type: "string" };

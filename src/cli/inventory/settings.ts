@@ -1,4 +1,4 @@
-/** What the environment and the flags say about a run. What makes no sense is refused before anything is opened. */
+/** The settings of a run from environment and flags. Invalid settings are rejected before anything is opened. */
 
 import { inventoryDefaults } from "../../control/inventory/inventoryDefaults.ts";
 import type { InventoryOptions } from "../../control/inventory/runInventory.ts";
@@ -73,7 +73,7 @@ export function runOptions(flags: RunFlags, env: Env): InventoryOptions {
   };
 }
 
-/** The value of a flag or, without it, of a variable, and which of them gave it. */
+/** The value of a flag or else of a variable, with the name of its source. */
 function wordOf(
   flag: string,
   given: string | undefined,
@@ -85,7 +85,7 @@ function wordOf(
   return text === "" ? undefined : { name: variable, text };
 }
 
-/** On or off, as people write it. Anything else is refused: a misspelled dry run must not become a real one. */
+/** Parses a boolean variable. Other values are rejected: a misspelled dry run must not become a real run. */
 export function switchOf(name: string, env: Env, fallback: boolean): boolean {
   const text = env[name] ?? "";
   if (text === "") return fallback;
@@ -97,23 +97,23 @@ export function switchOf(name: string, env: Env, fallback: boolean): boolean {
 
 const historyDaysDefault = 90;
 
-/** How long runs and drift events are kept; 0 is for ever. */
+/** The retention of runs and drift events in days; 0 keeps all. */
 export function historyDaysOf(env: Env): number {
   const text = env["MUSTER_HISTORY_DAYS"] ?? "";
   if (text === "") return historyDaysDefault;
   const days = Number(text);
-  if (!/^[0-9]+$/.test(text) || days > 36_500) throw usage("MUSTER_HISTORY_DAYS", text, "a whole number of days");
+  if (!/^[0-9]+$/.test(text) || days > 36_500) throw usage("MUSTER_HISTORY_DAYS", text, "an integer number of days");
   return days;
 }
 
-/** A length of time as a person writes it: 5m, 90s. */
+/** Parses a duration: 5m, 90s. */
 export function spanOf(flag: string, text: string): number {
   const ms = durationMs(text);
-  if (ms === undefined || ms <= 0) throw usage(flag, text, "a length of time such as 5m or 90s");
+  if (ms === undefined || ms <= 0) throw usage(flag, text, "a duration such as 5m or 90s");
   return ms;
 }
 
-/** Where the database is: the flag, then DATABASE_URL, then POSTGRES_*; undefined means the embedded one. */
+/** The URL of the database: the flag, then DATABASE_URL, then POSTGRES_*; undefined for the embedded one. */
 export function databaseUrl(flag: string | undefined, env: Env): string | undefined {
   const url = flag ?? (env["DATABASE_URL"] === "" ? undefined : env["DATABASE_URL"]);
   if (url !== undefined) {
@@ -140,12 +140,12 @@ export function databaseUrl(flag: string | undefined, env: Env): string | undefi
   return `postgresql://${user}:${password}@${host}:${port}/${name}`;
 }
 
-/** How many items a page of a listing has; the cloud takes no others. */
+/** The page size of listings, within the limits of AWS. */
 export function pageSize(name: string, env: Env): number | undefined {
   const text = env[name];
   if (text === undefined || text === "") return undefined;
   const size = Number(text);
-  if (!Number.isInteger(size) || size < 5 || size > 1000) throw usage(name, text, "a whole number from 5 to 1000");
+  if (!Number.isInteger(size) || size < 5 || size > 1000) throw usage(name, text, "an integer from 5 to 1000");
   return size;
 }
 
@@ -153,7 +153,7 @@ function pairsOf(name: string, env: Env): Record<string, string> {
   const pairs: Record<string, string> = {};
   for (const part of (env[name] ?? "").split(",").filter(Boolean)) {
     const [from = "", to = "", more] = part.split("=");
-    if (from === "" || to === "" || more !== undefined) throw usage(name, part, "name=type, with commas between");
+    if (from === "" || to === "" || more !== undefined) throw usage(name, part, "name=type pairs, separated by commas");
     pairs[from] = to;
   }
   return pairs;
@@ -168,5 +168,5 @@ function shareOf(name: string, env: Env, fallback: number): number {
 }
 
 function usage(what: string, given: string, wanted: string): UserError {
-  return new UsageError("inventory-setting-invalid", `${what} ${given} makes no sense`, `pass ${wanted}`);
+  return new UsageError("inventory-setting-invalid", `invalid value of ${what}: ${given}`, `pass ${wanted}`);
 }

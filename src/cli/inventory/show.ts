@@ -1,4 +1,4 @@
-/** What people see: tables without a library, ages instead of times, and no colour when it is piped. */
+/** Text output of the inventory: tables with ages instead of times, without colour when standard output is a pipe. */
 
 import type { RunReport } from "../../control/inventory/runInventory.ts";
 import { humanDuration } from "../../model/values/humanDuration.ts";
@@ -23,7 +23,7 @@ function plain(text: string): string {
   return text.replace(colours, "");
 }
 
-/** Numbers older than this are marked, whatever the run reported: three runs have passed without one. */
+/** Numbers older than this, three run intervals, are marked as stale. */
 const oldMs = 15 * 60_000;
 
 export interface Availability {
@@ -77,11 +77,11 @@ export function availabilityRows({ readMs, types }: AvailabilityView): Availabil
   });
 }
 
-/** Green: a whole node; yellow: a part of one; red: nothing. */
+/** Green: a whole node is free; yellow: some GPUs are free; red: none is. */
 export function availabilityTable(view: AvailabilityView, colour: boolean): string {
   const rows = availabilityRows(view).map((row) => {
     const shade = row.full_nodes > 0 ? 32 : row.free > 0 ? 33 : 31;
-    // A type that was never reconciled is unknown, not zero.
+    // The numbers of a type that was never reconciled are unknown, not zero.
     const known = row.age_seconds !== null;
     const number = (value: number): string => (known ? String(value) : "-");
     const paint = (text: string): string => (colour && known ? `\u001b[${shade}m${text}\u001b[0m` : text);
@@ -101,7 +101,7 @@ export function availabilityTable(view: AvailabilityView, colour: boolean): stri
   return table(["TYPE", "FREE", "MAX", "WHOLE-NODES", "TOTAL", "QUEUED", "ETA", "AGE", ""], rows);
 }
 
-/** When the next size that is not free now will be. */
+/** When the smallest size that is not free now is expected to be free. */
 function etaOf({ etas }: Availability, nowMs: number): string {
   const sizes = Object.entries(etas).sort(([a], [b]) => Number(a) - Number(b));
   const next = sizes.find(([, at]) => at !== "now");
@@ -112,13 +112,13 @@ function etaOf({ etas }: Availability, nowMs: number): string {
 }
 
 export function diskState(disk: DiskView): string {
-  if (disk.isDeleted) return disk.deleteDate === null ? "deleted" : `deleted, gone on ${disk.deleteDate}`;
+  if (disk.isDeleted) return disk.deleteDate === null ? "deleted" : `deleted, purged on ${disk.deleteDate}`;
   if (disk.conflicts.length > 0) return "conflict";
   if (disk.inUse) return disk.reservationId === null ? "in use" : `in use by ${disk.reservationId}`;
   if (disk.isBackingUp) return "backing up";
   if (disk.volumeId === null) return "at rest";
   if (disk.volumeState !== "missing") return "available";
-  // A disk at rest is made again from its newest snapshot; without one, nothing is left to make it from.
+  // An unused disk is restored from its newest snapshot; without a snapshot its data is lost.
   return disk.snapshotCount > 0 ? "at rest" : "volume missing";
 }
 
@@ -182,7 +182,7 @@ const documentCounters = [
   "orphaned_db_deleted",
 ];
 
-/** The summary of a run, by the names of the document; then the others that are not zero. */
+/** The summary of a run: the documented counters, then other counters that are not zero. */
 export function reportText(report: RunReport): string {
   const { phases, status, durationMs, plan } = report;
   const lines = [

@@ -2,7 +2,7 @@ import type { Exhibit, Variant } from "../../../races/exhibit.ts";
 import { exhibits, findExhibit, invariantOf, isBuggy, playExhibit, variantsOf } from "../../../races/museum.ts";
 import { UsageError } from "../../model/userError.ts";
 import { timeline } from "../../sim/report.ts";
-import { figures, figuresLine, seedCount, told, wholeNumber } from "./sim.ts";
+import { figures, figuresLine, reportOf, seedCount, wholeNumber } from "./sim.ts";
 
 /** Lists the race museum. */
 export function listRaces(options: { output: "text" | "json" }): void {
@@ -16,7 +16,7 @@ export function listRaces(options: { output: "text" | "json" }): void {
       variants: variantsOf(exhibit).map((variant) => ({
         name: variant.name,
         about: variant.about,
-        // Null for the one that must not fail.
+        // Null for the fixed variant, which must not fail.
         failsWithinSeeds: isBuggy(variant) ? variant.firstSeeds : null,
         breaks: invariantOf(exhibit, variant) ?? null,
       })),
@@ -30,7 +30,7 @@ export function listRaces(options: { output: "text" | "json" }): void {
       `     ${"".padEnd(18)}      ${source}; variants: fixed, ${buggy.map(({ name }) => name).join(", ")}\n`,
     );
   }
-  process.stdout.write("\nplay one: muster races run NAME [--buggy | --variant NAME] [--seeds N]\n");
+  process.stdout.write("\nrun one: muster races run NAME [--buggy | --variant NAME] [--seeds N]\n");
 }
 
 export interface RaceOptions {
@@ -41,7 +41,9 @@ export interface RaceOptions {
   readonly output: "text" | "json";
 }
 
-/** Plays an exhibit, first on its schedule and then on seeds. Exit code 1 when an invariant broke. */
+/**
+ * Runs an exhibit, first with its recorded decisions and then with seeds. Exit code 1 when an invariant is violated.
+ */
 export async function runRace(name: string, options: RaceOptions): Promise<void> {
   const exhibit = exhibitNamed(name);
   const variant = variantNamed(exhibit, options);
@@ -59,12 +61,12 @@ export async function runRace(name: string, options: RaceOptions): Promise<void>
   for (const played of result.onSchedule) {
     const { violation } = played;
     say.write(
-      `on the schedule: ${violation === undefined ? "no invariant broke" : `${violation.invariant} broke: ${violation.detail}`}\n`,
+      `on the schedule: ${violation === undefined ? "no invariant was violated" : `${violation.invariant} was violated: ${violation.detail}`}\n`,
     );
     if (violation !== undefined) for (const line of timeline(variant.scenario, played)) say.write(`${line}\n`);
   }
   const [first] = result.onSeeds.broken;
-  if (first !== undefined) say.write(`\n${await told(variant.scenario, first)}\n\n`);
+  if (first !== undefined) say.write(`\n${await reportOf(variant.scenario, first)}\n\n`);
   if (options.output === "text") {
     say.write(`${figuresLine(result.onSeeds, wallSeconds)}\n`);
     return;
@@ -91,8 +93,8 @@ function variantNamed(exhibit: Exhibit, options: { buggy?: boolean; variant?: st
   if (options.buggy === true && options.variant !== undefined) {
     throw new UsageError(
       "flags-conflict",
-      "--buggy and --variant are both given, and each names a variant",
-      "pass one of them: --buggy is the first variant with the mistake, --variant any by name",
+      "--buggy and --variant exclude each other",
+      "pass one of them: --buggy runs the first variant with the bug, --variant any by name",
     );
   }
   if (options.variant === undefined)

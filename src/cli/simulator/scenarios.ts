@@ -2,7 +2,7 @@ import { exhibits, variantsOf } from "../../../races/museum.ts";
 import type { Scenario } from "../../sim/scenario.ts";
 import { componentScenarios } from "../../sim/scenarios.ts";
 
-/** Everything that can be played by name: the components' scenarios, and the races of the museum. */
+/** All scenarios by name: those of the components and those of the race museum. */
 export function scenarios(): readonly Scenario[] {
   return [
     ...componentScenarios(),

@@ -4,7 +4,7 @@ import { runSeeds } from "../../sim/runSeeds.ts";
 import { findScenario } from "./scenarios.ts";
 import type { PlayedSeed, SeedOrder } from "./seedsOnCores.ts";
 
-/** A thread that plays the seeds it is given, and reports the result of each. */
+/** A thread that runs the seeds of its orders and reports the result of each. */
 parentPort?.on("message", (order: SeedOrder) => void play(order));
 
 async function play({ scenario: name, from, count }: SeedOrder): Promise<void> {

@@ -6,7 +6,7 @@ import type { SeedResult } from "../../sim/runSeed.ts";
 import { combineHashes, runSeeds } from "../../sim/runSeeds.ts";
 import type { Scenario } from "../../sim/scenario.ts";
 
-/** What a thread is asked to play. */
+/** The seeds that a thread has to run. */
 export interface SeedOrder {
   readonly scenario: string;
   readonly from: number;
@@ -16,7 +16,7 @@ export interface SeedOrder {
 /** The result of a seed, without its history: that stays in the thread, and the seed replays it. */
 export type PlayedSeed = Pick<SeedResult, "seed" | "hash" | "events" | "simulatedUs" | "violation">;
 
-/** What many seeds came to. */
+/** The result of many seeds. */
 export interface PlayedSeeds {
   readonly seeds: number;
   readonly broken: readonly { readonly seed: number; readonly violation: Violation | undefined }[];
@@ -25,10 +25,10 @@ export interface PlayedSeeds {
   readonly hash: string;
 }
 
-/** So many seeds before a thread asks for more: enough that asking costs nothing, few enough that all end together. */
+/** Seeds per order: enough that an order costs little, few enough that all threads end at about the same time. */
 const portion = 20;
 
-/** A seed makes much that is garbage at its end: with room for it little of that is ever copied. */
+/** A seed leaves much garbage: with a large young generation little of it is ever copied. */
 const maxYoungGenerationSizeMb = 64;
 
 export function coresHere(): number {
@@ -36,8 +36,8 @@ export function coresHere(): number {
 }
 
 /**
- * Plays seeds on several cores. A seed is a whole history that shares nothing with another, so the worker does not
- * matter: the hash is the same on one core and on many.
+ * Runs seeds on several cores. Seeds share no state, so the result does not depend on the worker: the hash is the same
+ * on one core and on many.
  */
 export async function seedsOnCores(
   scenario: Scenario,
@@ -45,7 +45,7 @@ export async function seedsOnCores(
   cores: number,
 ): Promise<PlayedSeeds> {
   const threads = Math.min(cores, Math.ceil(count / portion));
-  // A few seeds are played before a thread has loaded its program.
+  // A few seeds are faster than the start of a thread.
   if (threads === 1 || count <= 2 * portion) return runSeeds(scenario, { from, count });
   const played: PlayedSeed[] = [];
   let next = from;
@@ -67,10 +67,10 @@ export async function seedsOnCores(
   };
 }
 
-/** One thread, until there is no order left for it. */
+/** Runs one thread until no order is left. */
 function thread(order: () => SeedOrder | undefined, tell: (seeds: readonly PlayedSeed[]) => void): Promise<void> {
   return new Promise((resolve, reject) => {
-    // Beside this file, under the same ending: it is compiled, or one of a few joined files.
+    // The worker is beside this file with the same extension, in the sources and in the bundle.
     const program = new URL(`./seedWorker${extname(import.meta.url)}`, import.meta.url);
     const worker = new Worker(program, { resourceLimits: { maxYoungGenerationSizeMb } });
     let isDone = false;
@@ -86,7 +86,7 @@ function thread(order: () => SeedOrder | undefined, tell: (seeds: readonly Playe
     });
     worker.on("error", reject);
     worker.on("exit", (code) =>
-      isDone ? resolve() : reject(new Error(`a thread that plays seeds ended with ${code}`)),
+      isDone ? resolve() : reject(new Error(`a simulator thread exited with code ${code}`)),
     );
     ask();
   });

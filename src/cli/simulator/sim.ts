@@ -17,7 +17,7 @@ export interface SimRunOptions {
 /** Reports are long: the first violations are shrunk and printed, the others counted. */
 const toldMax = 3;
 
-/** Plays seeds of a scenario. Exit code 1 when an invariant broke. */
+/** Runs seeds of a scenario. Exit code 1 when an invariant is violated. */
 export async function runSim(options: SimRunOptions): Promise<void> {
   const scenario = scenarioNamed(options.scenario);
   const from = wholeNumber("--from", options.from);
@@ -30,7 +30,7 @@ export async function runSim(options: SimRunOptions): Promise<void> {
   const wallSeconds = Math.max(0.001, (Date.now() - startedMs) / 1000);
   for (const { seed } of result.broken.slice(0, toldMax)) {
     const broken = await withTripwires(() => runSeed(scenario, seed));
-    say.write(`\n${await told(scenario, broken)}\n`);
+    say.write(`\n${await reportOf(scenario, broken)}\n`);
   }
   if (result.broken.length > 0) process.exitCode = 1;
   if (options.output === "json") {
@@ -44,7 +44,7 @@ export interface SimReplayOptions {
   readonly output: "text" | "json";
 }
 
-/** Plays one seed and prints its history. Exit code 1 when an invariant broke. */
+/** Runs one seed and prints its history. Exit code 1 when an invariant is violated. */
 export async function replaySim(options: SimReplayOptions): Promise<void> {
   const scenario = scenarioNamed(options.scenario);
   const seed = wholeNumber("--seed", options.seed);
@@ -65,22 +65,26 @@ export async function replaySim(options: SimReplayOptions): Promise<void> {
     process.stdout.write(`${JSON.stringify(shown)}\n`);
     return;
   }
-  if (violation !== undefined) process.stdout.write(`${await told(scenario, result)}\n`);
+  if (violation !== undefined) process.stdout.write(`${await reportOf(scenario, result)}\n`);
   else {
-    process.stdout.write(`seed ${seed} of ${scenario.name}\nfaults: ${result.swarm}\nno invariant broke\n`);
+    process.stdout.write(`seed ${seed} of ${scenario.name}\nfaults: ${result.swarm}\nno invariant was violated\n`);
   }
   process.stdout.write(
     `hash ${result.hash}, ${result.events} events, ${(result.simulatedUs / 1e6).toFixed(1)} s simulated\n`,
   );
 }
 
-/** A violation, shrunk and as text. */
-export async function told(scenario: Scenario, broken: SeedResult): Promise<string> {
+/** Shrinks a violation and returns its report. */
+export async function reportOf(scenario: Scenario, broken: SeedResult): Promise<string> {
+  const { violation, seed } = broken;
+  process.stderr.write(
+    `seed ${seed} of ${scenario.name} violates ${violation?.invariant}: ${violation?.detail}\nshrinking its history, which can take minutes ...\n`,
+  );
   const shrunk: Shrunk = await withTripwires(() => shrink(scenario, broken));
   return violationReport(scenario, broken, shrunk);
 }
 
-/** What programs read. */
+/** The figures for `-o json`. */
 export function figures(result: PlayedSeeds, wallSeconds: number): object {
   return {
     seeds: result.seeds,
@@ -110,17 +114,21 @@ export function figuresLine(result: PlayedSeeds, wallSeconds: number): string {
   ].join("\n");
 }
 
-/** How many seeds: at least one, since no seed at all would look like a clean run. */
+/** The number of seeds, at least 1: a run without seeds would look like a success. */
 export function seedCount(text: string): number {
   const count = wholeNumber("--seeds", text);
   if (count > 0) return count;
-  throw new UsageError("bad-number", "--seeds 0 plays nothing", "pass a number from 1 on, such as --seeds 1000");
+  throw new UsageError(
+    "bad-number",
+    "--seeds must be at least 1, got 0",
+    "pass a positive integer, such as --seeds 1000",
+  );
 }
 
 function coreCount(text: string): number {
   const count = wholeNumber("--cores", text);
   if (count > 0) return count;
-  throw new UsageError("bad-number", "--cores 0 plays nothing", "pass a number from 1 on, such as --cores 2");
+  throw new UsageError("bad-number", "--cores must be at least 1, got 0", "pass a positive integer, such as --cores 2");
 }
 
 export function wholeNumber(flag: string, text: string): number {
@@ -128,8 +136,8 @@ export function wholeNumber(flag: string, text: string): number {
   if (Number.isSafeInteger(value) && value >= 0 && text.trim() !== "") return value;
   throw new UsageError(
     "bad-number",
-    `${flag} ${JSON.stringify(text)} is not a whole number`,
-    `pass a number, such as ${flag} 1000`,
+    `${flag} ${JSON.stringify(text)} is not an integer`,
+    `pass an integer, such as ${flag} 1000`,
   );
 }
 

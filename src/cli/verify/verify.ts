@@ -7,7 +7,7 @@ import { systemClock } from "../../adapters/systemClock.ts";
 import { guardTarget } from "../../control/verify/guardTarget.ts";
 import { firstAnswerMs, runVerify } from "../../control/verify/runVerify.ts";
 import type { CheckFinding } from "../../decide/verify/check.ts";
-import { judge, type Looked, resultOf, resultWithout } from "../../decide/verify/judge.ts";
+import { judge, type RunProgress, resultOf, resultWithout } from "../../decide/verify/judge.ts";
 import { budgetMs, reserveMs } from "../../decide/verify/settling.ts";
 import { parseSnapshot } from "../../decide/verify/snapshotFile.ts";
 import type { VerifyConfig } from "../../decide/verify/verifyConfig.ts";
@@ -27,28 +27,28 @@ import { CancelSource } from "../../ports/cancelSource.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { attemptText } from "../../reports/text.ts";
 import { findCluster, isEmbedded } from "../cluster/findCluster.ts";
-import { type Asked, askedFor, claimsOutput, type VerifyFlags } from "./verifyFlags.ts";
+import { askedFor, claimsOutput, type ServiceRequest, type VerifyFlags } from "./verifyFlags.ts";
 import { Progress } from "./verifyProgress.ts";
 import { deliverReports } from "./verifyReports.ts";
 
-/** A call that takes longer is given up and tried again. */
+/** A request that takes longer is cancelled and retried. */
 const requestMs = 30_000;
 
-/** Is everything placed that should be, and how do we know. The exit code is the answer; see docs/verify.md. */
+/** `muster verify`. The exit code is the verdict; see docs/verify.md. */
 export async function runVerifyCommand(flags: VerifyFlags): Promise<void> {
-  // A closed pipe on our output is not a verdict.
+  // A reader that closes the pipe must not change the verdict.
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
-  let asked: Asked;
+  let asked: ServiceRequest;
   try {
     asked = askedFor(flags, process.env);
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
-    process.stderr.write(toldError(error));
+    process.stderr.write(errorText(error));
     process.exitCode = compatCode(exitCodes.usage, flags.compat);
     return;
   }
   const startedAtMs = Date.now();
-  // Held until the reports are out: a signal in between must not take them along.
+  // Signals are handled until the reports are written: a signal must not lose them.
   const signals = new Signals();
   const result = await verified(asked, flags, signals);
   const context = {
@@ -67,11 +67,11 @@ export async function runVerifyCommand(flags: VerifyFlags): Promise<void> {
   if (result.error !== undefined) process.stderr.write(`muster: ${result.error.message}\n`);
   signals.stop();
   await flushed();
-  // A call that was given up may still run: a credential plug-in holds the process for a minute.
+  // A cancelled request may still be running: a credential plug-in can keep the process alive for a minute.
   process.exit();
 }
 
-/** Waits until everything that was printed has left the process, as far as there is still a reader. */
+/** Waits until all output has been flushed, unless the reader has closed the pipe. */
 async function flushed(): Promise<void> {
   for (const stream of [process.stdout, process.stderr]) {
     await new Promise<void>((resolve) => {
@@ -81,19 +81,19 @@ async function flushed(): Promise<void> {
   }
 }
 
-/** A saved snapshot gives the same report whenever it is read. */
+/** The time of the report: that of the snapshot, so that a saved snapshot always gives the same report. */
 function takenAtMs({ snapshot }: VerifyResult, otherwiseMs: number): number {
   return timeToMs(snapshot?.takenAt) ?? otherwiseMs;
 }
 
-async function verified(asked: Asked, flags: VerifyFlags, signals: Signals): Promise<VerifyResult> {
+async function verified(asked: ServiceRequest, flags: VerifyFlags, signals: Signals): Promise<VerifyResult> {
   if (flags.snapshot !== undefined) return ofFile(flags.snapshot, asked.config);
   const config = withBudget(asked, Date.now());
   if ("error" in config) return withoutRun(config.error, asked.config, "");
   let kube: KubeHttp | undefined;
   let cluster = "";
   const clock = systemClock();
-  // The clock of the process: its own start is part of the window.
+  // Time since the process started: loading the program is part of the window.
   const startedMs = 0;
   try {
     const connection = await foundInTime(findCluster(flags), clock, config);
@@ -114,7 +114,7 @@ async function verified(asked: Asked, flags: VerifyFlags, signals: Signals): Pro
       startedMs,
       cancel: signals.cancel,
       interrupted: () => signals.interrupted(),
-      // Under an absolute end the time for the report is not ours to spend.
+      // With --until, the time reserved for the report must not be used for snapshots.
       ...(asked.untilMs === undefined ? {} : { overrunMs: reserveMs - 10_000 }),
       attempt: (line) => {
         progress.attempt(line);
@@ -135,20 +135,20 @@ async function verified(asked: Asked, flags: VerifyFlags, signals: Signals): Pro
   }
 }
 
-/** A kubeconfig on a disk that does not answer must not hold the run for longer than an API that does not. */
+/** A kubeconfig on a disk that hangs must not delay the run longer than an API server that hangs. */
 function foundInTime<T>(found: Promise<T>, clock: Clock, { settleMs }: VerifyConfig): Promise<T> {
   const patienceMs = Math.max(settleMs, firstAnswerMs);
   let stop = (): void => {};
   const late = new Promise<never>((_, reject) => {
     stop = clock.after(patienceMs, () => {
       const message = `no kubeconfig could be read within ${secondsText(patienceMs)} s`;
-      reject(new UserError("kubeconfig-unreadable", message, "look at the file, and at the disk it lies on"));
+      reject(new UserError("kubeconfig-unreadable", message, "check the file and its file system"));
     });
   });
   return Promise.race([found, late]).finally(stop);
 }
 
-/** A run that ends by an exception has no verdict: a bug of verify must not read as a failure of the cluster. */
+/** A run that throws has no verdict: a bug of verify must not look like a failure of the cluster. */
 function errorOfRun(error: unknown): VerifyError {
   if (error instanceof UserError) {
     return { class: "setup", message: `${error.message} (${error.code}); try: ${error.cure}` };
@@ -172,7 +172,7 @@ async function proveBarrier(
   return proveGangBarrier(ports, { id: ports.clock.nowMs().toString(36), cancel });
 }
 
-/** An active proof says nothing about pods, so an empty cluster is no objection when nothing else was asked for. */
+/** An active check does not depend on pods, so an empty cluster does not fail it when it is the only check. */
 function withBarrier(result: VerifyResult, finding: CheckFinding, config: VerifyConfig): VerifyResult {
   const { status, message, evidence } = finding;
   const title = "a gang waits until all of it fits, and is then bound";
@@ -185,8 +185,8 @@ function withBarrier(result: VerifyResult, finding: CheckFinding, config: Verify
 }
 
 /**
- * Plain lines where the output is no terminal. Failures go to standard error; all lines do when the output is a
- * document.
+ * Prints plain lines when standard output is not a terminal. Failures go to standard error; all lines do when standard
+ * output is a document.
  */
 function sayAttempt(line: AttemptLine, config: VerifyConfig, isDocument: boolean, isLive: boolean): void {
   const text = `${attemptText(line, config.settleMs)}\n`;
@@ -194,7 +194,7 @@ function sayAttempt(line: AttemptLine, config: VerifyConfig, isDocument: boolean
   else if (!isLive) process.stdout.write(text);
 }
 
-/** Packing costs more than it saves when the server is on this machine. */
+/** Compression costs more than it saves when the server is on this machine. */
 function isLocal(server: string): boolean {
   const { hostname } = new URL(server);
   return hostname === "localhost" || hostname === "127.0.0.1" || hostname === "[::1]";
@@ -218,28 +218,28 @@ async function ofFile(file: string, config: VerifyConfig): Promise<VerifyResult>
 }
 
 function withoutRun(error: VerifyError, config: VerifyConfig, cluster: string): VerifyResult {
-  const looked: Looked = { cluster, attempts: 0, waitedMs: 0, wallMs: 0, history: [] };
+  const looked: RunProgress = { cluster, attempts: 0, waitedMs: 0, wallMs: 0, history: [] };
   return resultWithout(error, exitCodes.noSnapshot, config, looked);
 }
 
-/** Under an absolute end the window shrinks, so that time is left for the report. */
-function withBudget({ config, untilMs }: Asked, nowMs: number): VerifyConfig | { error: VerifyError } {
+/** With --until the window shrinks, so that time is left for the report. */
+function withBudget({ config, untilMs }: ServiceRequest, nowMs: number): VerifyConfig | { error: VerifyError } {
   if (untilMs === undefined) return config;
   const budget = budgetMs(config.settleMs, untilMs, nowMs);
   if (budget.ok) return { ...config, settleMs: budget.budgetMs };
   const left = secondsText(Math.max(0, Math.floor((untilMs - nowMs) / 1000) * 1000));
-  const message = `only ${left}s are left until --until, of which ${secondsText(reserveMs)}s are kept for the report: too little to verify`;
+  const message = `only ${left}s are left until --until, and ${secondsText(reserveMs)}s are reserved for the report: too little time to verify`;
   return { error: { class: "budget", message } };
 }
 
-function toldError({ message, code, cure }: UserError): string {
+function errorText({ message, code, cure }: UserError): string {
   return `muster: ${message} (${code})\n  try: ${cure}\n`;
 }
 
 const signalNumbers = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
 type SignalName = keyof typeof signalNumbers;
 
-/** The first signal asks for a report, the second one for an end. */
+/** The first signal ends the wait and prints the report, the second one ends the process. */
 class Signals {
   private readonly source = new CancelSource();
   private received: SignalName | undefined;

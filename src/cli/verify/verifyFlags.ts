@@ -1,4 +1,4 @@
-/** What `muster verify` was asked for, from flags and variables. Everything is checked before the first call. */
+/** The settings of `muster verify` from flags and variables. They are validated before the first request. */
 
 import type { CheckId } from "../../decide/verify/check.ts";
 import { checks, defaultChecks, findCheck } from "../../decide/verify/checks.ts";
@@ -37,11 +37,11 @@ export interface VerifyFlags extends ClusterFlags {
   readonly output: "text" | "json";
 }
 
-export interface Asked {
+export interface ServiceRequest {
   readonly config: VerifyConfig;
   readonly untilMs?: number;
   readonly reports: readonly AskedReport[];
-  /** The active proof that a gang waits until it fits. */
+  /** Whether the active check of the gang barrier runs. */
   readonly proveBarrier: boolean;
 }
 
@@ -56,7 +56,7 @@ export interface AskedReport {
 
 const barrier = "gang-barrier";
 
-export function askedFor(flags: VerifyFlags, env: Readonly<Record<string, string | undefined>>): Asked {
+export function askedFor(flags: VerifyFlags, env: Readonly<Record<string, string | undefined>>): ServiceRequest {
   const settleMs = duration("--settle", flags.settle, "KWOK_VERIFY_PODS_DEADLINE", env) ?? settleMsDefault;
   const intervalMs = duration("--interval", flags.interval, "KWOK_VERIFY_PODS_INTERVAL", env) ?? intervalMsDefault;
   if (intervalMs < 1000) throw tooOften(flags, env);
@@ -86,7 +86,7 @@ export function askedFor(flags: VerifyFlags, env: Readonly<Record<string, string
   };
 }
 
-/** A flag wins over its variable; an empty variable is none. Undefined when neither is given. */
+/** A flag takes precedence over its variable; an empty variable counts as unset. Undefined when neither is set. */
 function duration(
   flag: string,
   given: string | undefined,
@@ -99,7 +99,7 @@ function duration(
     throw new UserError(
       "duration-invalid",
       `${flag} must be a duration, got ${JSON.stringify(given)}`,
-      "write whole seconds or a duration such as 90s, 1m30s or 500ms",
+      "write whole seconds of at most nine digits, or a duration such as 90s, 1m30s or 500ms",
     );
   }
   const text = env[variable];
@@ -137,7 +137,7 @@ function chosenIds(asked: readonly string[]): { ids: readonly CheckId[]; proveBa
   for (const text of asked) {
     if (text === barrier) continue;
     if (text === "default") for (const id of defaultChecks) ids.add(id);
-    // A gate is asked for by its name: where nothing is deployed by GitOps it never opens.
+    // The gate runs only when named: in a cluster without GitOps it never passes.
     else if (text === "all") for (const { id } of checks.filter((each) => each.id !== "gitops")) ids.add(id);
     else {
       const check = findCheck(text);
@@ -151,7 +151,7 @@ function chosenIds(asked: readonly string[]): { ids: readonly CheckId[]; proveBa
   return { ids: [...ids], proveBarrier: asked.includes(barrier) };
 }
 
-/** An expectation needs a check that runs: one that no check reads would seem to be met. */
+/** A flag needs the check that reads it: without the check the expectation would seem to be met. */
 function refuseUnasked(flags: VerifyFlags, { ids, proveBarrier }: ReturnType<typeof chosenIds>): void {
   const judges: readonly { flag: string; given: boolean; by: CheckId }[] = [
     { flag: "--expect-workload", given: flags.expectWorkload !== undefined, by: "S13" },
@@ -161,30 +161,30 @@ function refuseUnasked(flags: VerifyFlags, { ids, proveBarrier }: ReturnType<typ
   for (const { flag, given, by } of judges) {
     if (!given || ids.includes(by)) continue;
     const cure = flags.check === undefined ? `pass --check default ${by}` : `add ${by} to --check`;
-    throw new UserError("check-missing", `${flag} is a matter of check ${by}, which does not run`, cure);
+    throw new UserError("check-missing", `${flag} needs check ${by}, which is not selected`, cure);
   }
   if (proveBarrier && flags.snapshot !== undefined) {
     throw new UsageError(
       "flags-conflict",
-      "--snapshot and --check gang-barrier are both given, and a saved snapshot is no cluster to prove anything on",
+      "--check gang-barrier needs a cluster, and --snapshot reads a file",
       "pass one of them",
     );
   }
 }
 
-/** Standard output that is read as a document holds one document and nothing else. */
+/** When a report goes to standard output, it is the only output there. */
 function askedReports({ report, output }: VerifyFlags): readonly AskedReport[] {
   const reports = (report ?? []).map(askedReport);
   const documents = reports.filter(({ file }) => file === "-").length + (output === "json" ? 1 : 0);
   if (documents <= 1) return reports;
   throw new UsageError(
     "flags-conflict",
-    "more than one report is to go to standard output",
-    "let one --report FORMAT=-, or -o json, have it, and write the others to files",
+    "several reports would go to standard output",
+    "send one report to standard output (--report FORMAT=- or -o json) and write the others to files",
   );
 }
 
-/** Whether standard output belongs to a report, so that lines for people go elsewhere. */
+/** Whether a report goes to standard output, so that progress goes to standard error. */
 export function claimsOutput(reports: readonly AskedReport[]): boolean {
   return reports.some(({ file }) => file === "-");
 }
@@ -196,8 +196,8 @@ function askedReport(text: string): AskedReport {
   if (at > 0 && format !== undefined && file !== "") return { format, file };
   throw new UserError(
     "report-malformed",
-    `cannot read --report ${JSON.stringify(text)}`,
-    `write --report FORMAT=FILE with one of ${reportFormats.join(", ")}; the file - is standard output`,
+    `invalid value of --report: ${JSON.stringify(text)}`,
+    `write --report FORMAT=FILE with one of ${reportFormats.join(", ")}; the file - means standard output`,
   );
 }
 

@@ -1,13 +1,8 @@
-import { readFile } from "node:fs/promises";
-import { gunzipSync } from "node:zlib";
-import { kubeHttp } from "../../adapters/kubernetes/kubeHttp.ts";
-import { pinoLog } from "../../adapters/pinoLog.ts";
-import { systemClock } from "../../adapters/systemClock.ts";
-import { errorOf } from "../../control/verify/runVerify.ts";
 import { enforcedText } from "../../decide/bind/mpsLimits.ts";
 import { devicesAnnotation } from "../../decide/bind/reservation.ts";
 import { type ShareView, whyRefused, whyShare } from "../../decide/bind/whyShare.ts";
 import type { Cluster } from "../../decide/schedule/cluster/cluster.ts";
+import { nodeList } from "../../decide/schedule/explain/nodeList.ts";
 import {
   answerWhy,
   jobRows,
@@ -16,46 +11,60 @@ import {
   queueRows,
   type WhyAnswer,
 } from "../../decide/schedule/explain/report.ts";
-import { type ClusterObjects, clusterOf } from "../../decide/schedule/model/clusterOf.ts";
+import { whyNotStarted } from "../../decide/schedule/explain/whyNotStarted.ts";
+import { clusterOf } from "../../decide/schedule/model/clusterOf.ts";
 import { poolClusters } from "../../decide/schedule/poolClusters.ts";
-import { savedObjects } from "../../decide/schedule/savedObjects.ts";
-import type { ClusterSnapshot } from "../../decide/verify/clusterSnapshot.ts";
-import { parseSnapshot } from "../../decide/verify/snapshotFile.ts";
-import { exitCodes } from "../../decide/verify/verifyResult.ts";
 import type { CoreEvent } from "../../model/kubernetes.generated.ts";
 import { builtin } from "../../model/resources.generated.ts";
-import type { SchedulingShard } from "../../model/scheduling/schedulingShard.ts";
-import { UsageError, UserError } from "../../model/userError.ts";
+import { UsageError } from "../../model/userError.ts";
+import { humanDuration } from "../../model/values/humanDuration.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
-import { type ClusterFlags, findCluster } from "../cluster/findCluster.ts";
-import { schedulingObjects, type UnknownKind } from "../cluster/schedulingObjects.ts";
+import { type Answer, type ReadFlags, withObjects } from "./readCluster.ts";
+import { tableText } from "./table.ts";
 
-/** Questions about scheduling, answered from one revision of the cluster by the scheduler's own code. */
-export interface ViewFlags extends ClusterFlags {
-  readonly output: "text" | "json";
+/** The flags of views that the scheduler's own code computes from one revision of the cluster. */
+export interface ViewFlags extends ReadFlags {
   readonly all?: boolean;
-  /** A file of `muster snapshot save` instead of a cluster. */
-  readonly snapshot?: string;
+  /** Show this namespace only. */
+  readonly namespace?: string;
+  /** Show this queue only. */
+  readonly queue?: string;
+  /** Show the names of groups and the sentences of reasons, and the pods of nodes. */
+  readonly wide?: boolean;
+  /** Show GPUs by type of node. */
+  readonly byType?: boolean;
 }
 
 export async function showJobs(flags: ViewFlags): Promise<void> {
   await withCluster(flags, ({ pools }, nowMs, revision) => {
-    const rows = pools.flatMap((cluster) => jobRows(cluster, nowMs, flags.all === true));
+    const rows = pools
+      .flatMap((cluster) => jobRows(cluster, nowMs, flags.all === true))
+      .filter(({ namespace }) => flags.namespace === undefined || namespace === flags.namespace)
+      .filter(({ queue }) => flags.queue === undefined || queue === flags.queue);
     if (flags.output === "json") return { revision, jobs: rows };
-    const table = rows.map(({ id, queue, priority, gpus, gang, state, reason }) => [
-      id,
-      queue,
-      String(priority),
-      gpus,
-      gang,
-      state,
-      reason,
-      revision,
+    if (rows.length === 0) return `no workload is pending (revision ${revision})\n`;
+    const hasNamespace = flags.namespace === undefined;
+    const table = rows.map((row) => [
+      ...(hasNamespace ? [row.namespace] : []),
+      row.workload,
+      row.queue,
+      String(row.priority),
+      row.gpus,
+      row.gang,
+      row.state,
+      humanDuration(Math.max(0, nowMs - row.createdMs)),
+      ...(flags.wide === true ? [row.id, row.message === "" ? row.reason : row.message] : [row.reason]),
     ]);
-    return table.length === 0
-      ? `nothing waits (revision ${revision})\n`
-      : tableText([["ID", "QUEUE", "PRI", "GPUS", "GANG", "STATE", "REASON", "@REV"], ...table]);
+    const head = ["WORKLOAD", "QUEUE", "PRI", "GPUS", "PODS", "STATE", "AGE"];
+    const last = flags.wide === true ? ["GROUP", "MESSAGE"] : ["REASON"];
+    const text = tableText([[...(hasNamespace ? ["NAMESPACE"] : []), ...head, ...last], ...table], widthFor(flags));
+    return `${text}PODS is bound/minimum/all; revision ${revision}\n`;
   });
+}
+
+/** The width of the terminal; unlimited with --wide and in a pipe. */
+function widthFor({ wide }: ViewFlags): number {
+  return wide === true || !process.stdout.isTTY ? Number.POSITIVE_INFINITY : process.stdout.columns;
 }
 
 export async function showQueues(flags: ViewFlags): Promise<void> {
@@ -85,27 +94,53 @@ export async function showQueues(flags: ViewFlags): Promise<void> {
 
 export async function showNodes(flags: ViewFlags): Promise<void> {
   await withCluster(flags, ({ all }, nowMs, revision) => {
-    const rows = nodeRows(all, nowMs);
-    if (flags.output === "json") return { revision, types: rows };
-    const table = rows.map((row) =>
-      [row.type, row.nodes, row.total, row.free, row.fullNodes, row.maxReservable, row.drained, row.bad].map(String),
-    );
-    const head = ["TYPE", "NODES", "TOTAL", "FREE", "FULL-NODES", "MAX-RESERVABLE", "DRAIN", "BAD"];
-    return `${tableText([head, ...table])}GPUs at revision ${revision}\n`;
+    const types = nodeRows(all, nowMs);
+    const lines = nodeList(all, nowMs);
+    if (flags.output === "json") return { revision, types, nodes: lines };
+    if (flags.byType === true) {
+      const table = types.map((row) =>
+        [row.type, row.nodes, row.total, row.free, row.fullNodes, row.maxReservable, row.drained, row.bad].map(String),
+      );
+      const head = ["TYPE", "NODES", "TOTAL", "FREE", "EMPTY-NODES", "LARGEST", "CORDONED", "UNHEALTHY"];
+      return `${tableText([head, ...table])}GPUs at revision ${revision}\n`;
+    }
+    if (lines.length === 0) return `no node has GPUs (revision ${revision})\n`;
+    const table = lines.map(({ name, type, state, gpus, free, unhealthy, pods }) => [
+      name,
+      type,
+      state,
+      String(gpus),
+      String(free),
+      unhealthy === 0 ? "-" : String(unhealthy),
+      flags.wide === true ? pods.map((pod) => `${pod.name} (${pod.gpus})`).join(", ") || "-" : String(pods.length),
+    ]);
+    const head = ["NODE", "TYPE", "STATE", "GPUS", "FREE", "UNHEALTHY", "PODS"];
+    return `${tableText([head, ...table], widthFor(flags))}GPUs at revision ${revision}\n`;
   });
 }
 
-export async function showWhy(name: string, flags: ViewFlags): Promise<void> {
+/** `job/train`, `pod/web-0` and `deployment/web` are the names that kubectl prints. */
+function plainName(text: string, namespace: string | undefined): string {
+  const [first = "", ...rest] = text.split("/");
+  const isKind =
+    /^(po|pods?|jobs?|deploy|deployments?|rs|replicasets?|sts|statefulsets?|ds|daemonsets?|pg|podgroups?|pcs|podcliquesets?)(\.[a-z0-9.-]+)?$/;
+  const name = rest.length > 0 && isKind.test(first) ? rest.join("/") : text;
+  return namespace === undefined || name.includes("/") ? name : `${namespace}/${name}`;
+}
+
+export async function showWhy(given: string, flags: ViewFlags): Promise<void> {
+  const name = plainName(given, flags.namespace);
   await withCluster(flags, async ({ pools }, nowMs, revision, { objects, kube }) => {
     const found = pools
       .flatMap((cluster) => answerWhy(cluster, name, nowMs))
       .map((answer) => withShareCause(answer, objects));
-    const answers: readonly ShownAnswer[] = found.length > 0 ? found : await refusedWorkloads(name, kube);
+    const started = await Promise.all(found.map((answer) => withNodeCause(answer, objects, kube)));
+    const answers: readonly ShownAnswer[] = started.length > 0 ? started : await refusedWorkloads(name, kube);
     if (answers.length === 0) {
       throw new UsageError(
         "workload-unknown",
-        `no pod and no group is called ${JSON.stringify(name)}`,
-        "name it as NAMESPACE/NAME, or list what waits with `muster q`",
+        `there is no pod, group or workload ${JSON.stringify(name)}`,
+        "write it as NAMESPACE/NAME, or list pending workloads with `muster q`",
       );
     }
     if (flags.output === "json") return { revision, answers };
@@ -115,7 +150,7 @@ export async function showWhy(name: string, flags: ViewFlags): Promise<void> {
         if (reason !== "") lines.push(`  ${reason}: ${message}`);
         if (cure !== "") lines.push(`  to run: ${cure}`);
         if (next !== "") lines.push(`  next: ${next}`);
-        if (reason === "" && next === "") lines.push("  nothing keeps it waiting");
+        if (reason === "" && next === "") lines.push("  nothing blocks it");
         if (share !== undefined) lines.push(`  share: ${share}`);
         return `${lines.join("\n")}\n`;
       })
@@ -124,11 +159,11 @@ export async function showWhy(name: string, flags: ViewFlags): Promise<void> {
 }
 
 interface ShownAnswer extends WhyAnswer {
-  /** Whether anything keeps a running share within its bounds. */
+  /** How the limits of a running GPU share are enforced. */
   readonly share?: string;
 }
 
-/** For a pod that asks for a share of a GPU and has its place: what keeps it from starting there. */
+/** For a pod with a GPU share that has a node: why it does not start there. */
 function withShareCause(answer: WhyAnswer, objects: ShareView): ShownAnswer {
   const isOpen = answer.next === "" && ["", "BindingRefused"].includes(answer.reason);
   const pod = objects.pods.find(({ metadata }) => `${metadata.namespace}/${metadata.name}` === answer.name);
@@ -139,7 +174,22 @@ function withShareCause(answer: WhyAnswer, objects: ShareView): ShownAnswer {
   return hasShare ? { ...answer, share: enforcedText(pod) } : answer;
 }
 
-/** Workloads of that name whose pods are refused, so that there is nothing to schedule. */
+/** For a pod that has a node: why it does not run there. A saved cluster is read without Events. */
+async function withNodeCause(
+  answer: ShownAnswer,
+  { pods }: ShareView,
+  kube: KubeApi | undefined,
+): Promise<ShownAnswer> {
+  if (answer.kind !== "Pod" || answer.reason !== "" || answer.next !== "") return answer;
+  const pod = pods.find(({ metadata }) => `${metadata.namespace}/${metadata.name}` === answer.name);
+  if (pod?.spec?.nodeName === undefined) return answer;
+  const { namespace = "", uid } = pod.metadata;
+  const events = await kube?.list(builtin.CoreEvent, { namespace, fieldSelector: `involvedObject.uid=${uid}` });
+  const cause = whyNotStarted(pod, events?.ok === true ? events.value.items : []);
+  return cause === undefined ? answer : { ...answer, ...cause };
+}
+
+/** Workloads of that name whose pods are rejected at creation, so that there is nothing to schedule. */
 async function refusedWorkloads(name: string, kube: KubeApi | undefined): Promise<WhyAnswer[]> {
   const events = await kube?.list(builtin.CoreEvent, { fieldSelector: "reason=FailedCreate" });
   if (events === undefined || !events.ok) return [];
@@ -158,95 +208,27 @@ async function refusedWorkloads(name: string, kube: KubeApi | undefined): Promis
   });
 }
 
-type Answer = string | object;
-
-/** The cluster as a whole, and as the scheduler of each node pool sees it. */
+/** The whole cluster, and the part of it that the scheduler of each node pool handles. */
 interface Views {
   readonly all: Cluster;
   readonly pools: readonly Cluster[];
 }
 
-function viewsOf(objects: ClusterObjects, shards: readonly SchedulingShard[]): Views {
-  return { all: clusterOf(objects), pools: poolClusters(objects, shards) };
-}
-
-/** What an answer may read besides the scheduler's cluster. */
+/** What a view may read besides the scheduler's model. */
 interface Sources {
   readonly objects: ShareView;
-  /** Undefined for a file. */
+  /** Undefined for a saved snapshot. */
   readonly kube: KubeApi | undefined;
 }
 
-async function withCluster(
+function withCluster(
   flags: ViewFlags,
   answer: (views: Views, nowMs: number, revision: string, sources: Sources) => Answer | Promise<Answer>,
 ): Promise<void> {
-  if (flags.snapshot !== undefined) {
-    const snapshot = await readSnapshot(flags.snapshot);
-    const { objects, shards } = savedObjects(snapshot);
-    const views = viewsOf(objects, shards);
-    say(await answer(views, snapshot.takenAtMs, snapshot.revision, { objects, kube: undefined }));
-    return;
-  }
-  const connection = await findCluster(flags);
-  const clock = systemClock();
-  const kube = kubeHttp(connection, { clock, log: pinoLog({ level: "error" }) }, { fieldManager: "muster-view" });
-  try {
-    const read = await schedulingObjects(kube, () => clock.nowMs());
-    if ("ok" in read) {
-      process.stderr.write(`muster: ${errorOf(read.kind, read.refusal).message}\n`);
-      process.exitCode = exitCodes.noSnapshot;
-      return;
-    }
-    const { objects, shards, revision, unknown } = read;
-    const said = await answer(viewsOf(objects, shards), clock.nowMs(), revision, { objects, kube });
-    say(typeof said === "string" ? `${said}${unknownText(unknown)}` : { ...said, unknown });
-  } finally {
-    kube.close();
-  }
-}
-
-async function readSnapshot(file: string): Promise<ClusterSnapshot> {
-  try {
-    const bytes = await readFile(file);
-    return parseSnapshot((file.endsWith(".gz") ? gunzipSync(bytes) : bytes).toString("utf8"), file);
-  } catch (cause) {
-    if (cause instanceof UserError) throw cause;
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new UserError(
-      "snapshot-unreadable",
-      `cannot read the snapshot ${file}: ${why}`,
-      "make one with `muster snapshot save FILE`",
-      {
-        cause,
-      },
-    );
-  }
-}
-
-/** What could not be read is named: an answer without it may be wrong. */
-function unknownText(unknown: readonly UnknownKind[]): string {
-  return unknown
-    .map(({ resource, why }) => `unknown: ${resource} could not be listed (${why}); this answer does not count them\n`)
-    .join("");
-}
-
-function say(result: Answer): void {
-  process.stdout.write(typeof result === "string" ? result : `${JSON.stringify(result)}\n`);
-}
-
-function tableText(rows: readonly (readonly string[])[]): string {
-  const widths: number[] = [];
-  for (const row of rows) for (const [at, cell] of row.entries()) widths[at] = Math.max(widths[at] ?? 0, cell.length);
-  return rows
-    .map(
-      (row) =>
-        `${row
-          .map((cell, at) => cell.padEnd(widths[at] ?? 0))
-          .join("   ")
-          .trimEnd()}\n`,
-    )
-    .join("");
+  return withObjects(flags, ({ objects, shards, nowMs, revision, kube }) => {
+    const views = { all: clusterOf(objects), pools: poolClusters(objects, shards) };
+    return answer(views, nowMs, revision, { objects, kube });
+  });
 }
 
 /** `gpu.example.com 2/3`: allocated of requested. */

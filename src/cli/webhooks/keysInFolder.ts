@@ -5,15 +5,15 @@ import { type Outcome, refused, succeeded } from "../../model/outcome.ts";
 import type { WebhookKeys } from "./keysInSecret.ts";
 
 /**
- * The keys that another program, such as cert-manager, keeps in a mounted Secret: `tls.crt`, `tls.key`, `ca.crt` where
- * there is one.
+ * The keys in a mounted Secret that another program renews, such as cert-manager: `tls.crt`, `tls.key` and, if it
+ * exists, `ca.crt`.
  */
 export async function readKeysInFolder(folder: string): Promise<Outcome<WebhookKeys>> {
   const text = (name: string): Promise<string> => readFile(join(folder, name), "utf8");
   try {
     const [certificate, key] = await Promise.all([text("tls.crt"), text("tls.key")]);
     const authority = await text("ca.crt").catch(() => certificate);
-    // Files are replaced one after the other: a pair that does not fit would end every connection.
+    // Files may be replaced one after the other: a key that does not match its certificate would break connections.
     if (!new X509Certificate(certificate).checkPrivateKey(createPrivateKey(key))) {
       return refused("Unavailable", `tls.key of ${folder} is not the key of tls.crt`);
     }

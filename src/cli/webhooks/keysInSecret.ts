@@ -11,7 +11,7 @@ import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { Random } from "../../ports/random.ts";
 
 export interface WebhookKeys {
-  /** PEM of the authority that clients must trust. */
+  /** PEM of the CA that clients must trust. */
   readonly authority: string;
   readonly server: KeyPair;
 }

@@ -5,27 +5,27 @@ import type { AddressInfo } from "node:net";
 import type { KeyPair } from "../../apiserver/auth/certificate.ts";
 import { pathOf } from "../../control/webhooks/webhookConfigurations.ts";
 import type { AdmissionHook, AdmissionLookup } from "../../model/objects/admissionHook.ts";
-import { answerReview, type ReviewAnswer } from "../../model/objects/admissionReview.ts";
+import { type ReviewAnswer, reviewResponse } from "../../model/objects/admissionReview.ts";
 import { UserError } from "../../model/userError.ts";
 import type { Log } from "../../ports/log.ts";
 
 export interface WebhookServer {
   readonly port: number;
-  /** From the next connection on. */
+  /** Uses other keys from the next connection on. */
   useKeys(keys: KeyPair): void;
   stop(): Promise<void>;
 }
 
-/** An object and its predecessor, each as large as the API allows, and their envelope. */
+/** Two versions of an object, each of the largest size that the API allows, and their envelope. */
 const bodyBytesMax = 8 * 1024 * 1024;
 
 /**
- * API servers keep idle connections for 90 s. One that this side closes first may just be taken for a request, which
- * then fails with a broken pipe: a write is refused for no reason. So they are the ones that close.
+ * API servers keep idle connections for 90 s. If this side closed one earlier, the server might send a request on it at
+ * that moment, which fails, and a write would be rejected. So the API server closes connections.
  */
 const idleMs = 120_000;
 
-/** Answers what an API server asks about writes. */
+/** Serves the admission webhooks. */
 export async function startWebhookServer(
   asked: { readonly hooks: readonly AdmissionHook[]; readonly lookup: AdmissionLookup; readonly log: Log },
   listen: { readonly host: string; readonly port: number },
@@ -52,7 +52,7 @@ export async function startWebhookServer(
     stop: () =>
       new Promise((done) => {
         server.close(() => done());
-        // New requests must reach another process: an answer that is in flight is still sent.
+        // Responses in flight are still sent; new requests must reach another process.
         server.closeIdleConnections();
       }),
   };
@@ -70,8 +70,8 @@ async function answer(
   };
   const { pathname } = new URL(request.url ?? "/", "https://webhooks");
   const hook = byPath.get(pathname);
-  if (hook === undefined) return refuse(404, "no rule about writes is asked here");
-  if (request.method !== "POST") return refuse(405, "an AdmissionReview is posted here");
+  if (hook === undefined) return refuse(404, "there is no webhook at this path");
+  if (request.method !== "POST") return refuse(405, "send an AdmissionReview with POST");
   let body: unknown;
   try {
     body = JSON.parse(await bodyOf(request));
@@ -80,11 +80,11 @@ async function answer(
   }
   let said: ReviewAnswer | undefined;
   try {
-    said = answerReview(hook, body, lookup);
+    said = reviewResponse(hook, body, lookup);
   } catch (cause) {
-    // A bug must not look like a verdict; the server's failure policy decides.
-    log.error({ hook: hook.name, cause: String(cause) }, "a rule about writes failed");
-    return refuse(500, "the rule failed");
+    // A bug must not look like a rejection: the failure policy of the webhook decides.
+    log.error({ hook: hook.name, cause: String(cause) }, "an admission hook failed");
+    return refuse(500, "the admission hook failed");
   }
   if (said === undefined) return refuse(400, "the body is not an AdmissionReview with a request");
   const { patch, ...rest } = said;

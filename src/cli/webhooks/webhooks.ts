@@ -21,7 +21,7 @@ export interface WebhookFlags {
   /** `namespace/name`. */
   readonly webhookService?: string;
   readonly webhookHost?: string;
-  /** Where another program keeps the certificate; it writes the authority into the configurations, too. */
+  /** The folder of a certificate that another program renews; it also writes the CA into the configurations. */
   readonly webhookCertDir?: string;
 }
 
@@ -30,14 +30,14 @@ export type Reached = { readonly service: { namespace: string; name: string } } 
 
 export function reachedBy({ webhookService, webhookHost }: WebhookFlags): Reached | undefined {
   if (webhookService !== undefined && webhookHost !== undefined) {
-    const problem = "--webhook-service and --webhook-host are two ways to the same server";
+    const problem = "--webhook-service and --webhook-host exclude each other";
     throw new UsageError("flags-conflict", problem, "pass one of them");
   }
   if (webhookHost !== undefined) return { host: webhookHost.replace(/^\[|\]$/g, "") };
   if (webhookService === undefined) return undefined;
   const [, namespace, name] = /^([a-z0-9-]+)\/([a-z0-9-]+)$/.exec(webhookService) ?? [];
   if (namespace === undefined || name === undefined) {
-    const problem = `${JSON.stringify(webhookService)} does not name a Service`;
+    const problem = `${JSON.stringify(webhookService)} is not a Service`;
     throw new UsageError("service-malformed", problem, "write it as namespace/name");
   }
   return { service: { namespace, name } };
@@ -51,12 +51,12 @@ const problem = "the webhooks could not be set up";
  * a configuration.
  */
 const lookAgainMs = 10 * 60_000;
-/** Configurations that the installation has not made yet are asked for so often, and files of keys looked at. */
+/** The interval of reads while configurations are missing, and of checks of the key files. */
 const lookSoonMs = 5_000;
 const lookAtFilesMs = 60_000;
 
 export interface WebhookPorts {
-  /** Not the leader's: every process of an installation answers. */
+  /** Not fenced by leadership: every replica serves webhooks. */
   readonly kube: KubeApi;
   readonly clock: Clock;
   readonly random: Random;
@@ -64,8 +64,8 @@ export interface WebhookPorts {
 }
 
 /**
- * The rules of components about writes, as webhooks of a cluster: keys, the server that answers, and the word to the
- * API server.
+ * The admission hooks of the components as webhooks of a cluster: their keys, their server, and their configurations in
+ * the API server.
  */
 export class Webhooks {
   private readonly ports: WebhookPorts;
@@ -79,7 +79,7 @@ export class Webhooks {
   private server: WebhookServer | undefined;
   private stopTimer = (): void => {};
 
-  /** Before the controllers start: what the rules look up needs caches. */
+  /** Called before the controllers start, because the hooks read from their caches. */
   constructor(
     ports: WebhookPorts,
     controllers: Controllers,
@@ -87,7 +87,7 @@ export class Webhooks {
       readonly components: readonly Component[];
       readonly reached: Reached;
       readonly namespace: string;
-      /** The configurations were made by an installation: only how we are reached is ours. */
+      /** An installation created the configurations: this process only writes the client configuration. */
       readonly isInstalled?: boolean;
       readonly folder?: string | undefined;
     },
@@ -99,11 +99,11 @@ export class Webhooks {
     this.reached = options.reached;
     this.namespace = options.namespace;
     this.lookup = cachedLookup(controllers, this.hooks);
-    // A Service sends questions to pods that are ready.
+    // A Service only routes to ready pods.
     controllers.readiness.add("webhooks", () => (this.server === undefined ? "not served yet" : undefined));
   }
 
-  /** When caches have synced: from here on the API server calls the webhooks. */
+  /** Called when caches have synced: from here on the API server calls the webhooks. */
   async start(listen: { readonly host: string; readonly port: number }): Promise<void> {
     const keys = mustSucceed(await this.keys(), problem);
     const { hooks, lookup } = this;
@@ -132,7 +132,8 @@ export class Webhooks {
     const keys = await this.keys();
     const outcome = keys.ok ? await this.publish(server, keys.value) : keys;
     if (keys.ok) server.useKeys(keys.value.server);
-    if (!outcome.ok) this.ports.log.warn({ why: outcome.message }, "webhooks could not be looked after");
+    if (!outcome.ok)
+      this.ports.log.warn({ why: outcome.message }, "webhook keys or configurations could not be updated");
   }
 
   private keys(): Promise<Outcome<WebhookKeys>> {
@@ -156,8 +157,8 @@ export class Webhooks {
     const { value: missing } = outcome;
     if (missing.join() !== this.missing.join()) {
       if (missing.length > 0)
-        this.ports.log.warn({ missing }, "webhooks are not asked: their configurations are missing");
-      else this.ports.log.info({}, "webhooks are asked: their configurations are there");
+        this.ports.log.warn({ missing }, "the API server does not call the webhooks: their configurations are missing");
+      else this.ports.log.info({}, "the API server calls the webhooks: their configurations exist");
     }
     this.missing = missing;
     return succeeded(undefined);

@@ -60,7 +60,7 @@ async function gang(waits = [{ clique: "s-0-first", minimum: 2 }]) {
   };
 }
 
-test("the wait is over when enough pods of the clique before are ready", async () => {
+test("the wait is over when enough pods of the preceding clique are ready", async () => {
   const waiting = await gang();
   await waiting.start();
   await waiting.pod("a", "s-0-first", true);

@@ -1,6 +1,6 @@
 /**
  * The program of the init container that holds a pod of a gang back until the cliques that it starts after are ready,
- * all at the same moment. What becomes unready later has no effect on a pod that has started.
+ * all at the same moment. A clique that becomes unready later has no effect on a pod that has started.
  */
 import { mayStart, type Waited } from "../../decide/gang/cliques/startOrder.ts";
 import { labels } from "../../model/gang/keys.ts";
@@ -59,7 +59,7 @@ async function watchOnce(
   let said = "";
   const isOver = (): boolean => {
     const now = waits.map(({ clique, minimum }) => `${clique} ${readyIn(pods, clique)}/${minimum}`).join(", ");
-    if (now !== said) log.info({ gang, cliques: now }, "ready pods of the cliques before this one");
+    if (now !== said) log.info({ gang, cliques: now }, "ready pods of the preceding cliques");
     said = now;
     return mayStart(waits, [...pods.values()]);
   };

@@ -72,7 +72,7 @@ test("the GPU of the container is written on the pod, with its index on the node
   expect(pod.end()).toBeUndefined();
 });
 
-test("a signal ends the program while it holds the GPU, while it looks for it and while the API is away", async () => {
+test("a signal ends the program while it holds the GPU, while it looks for the GPU and while the API is unavailable", async () => {
   for (const prepare of [
     () => undefined,
     (pod: Awaited<ReturnType<typeof reservationPod>>) => pod.show(none),
@@ -123,7 +123,7 @@ test("holders that the binder writes meanwhile stay: the device is written on th
   });
 });
 
-test("an API server that is away, busy or refuses is asked again until it takes the device", async () => {
+test("a write that an unavailable or busy API server refuses is retried until it succeeds", async () => {
   const pod = await reservationPod();
   const answers = [
     refused("Unavailable", "connection refused"),
@@ -165,7 +165,7 @@ test("a container that starts again keeps the device that its pod reports, and f
   expect(await other.annotations()).toMatchObject({ [annotationKeys.reservedGpu]: "GPU-7" });
 });
 
-test("a GPU that disappears for three looks is a failure; one look that fails is not", async () => {
+test("a GPU that is missing in three checks is a failure; one failed check is not", async () => {
   const pod = await reservationPod();
   await pod.start();
   pod.show(none);
@@ -175,12 +175,12 @@ test("a GPU that disappears for three looks is a failure; one look that fails is
   expect(pod.end()).toBeUndefined();
   pod.show(none);
   await pod.api.clock.advance(180_000);
-  expect(pod.end()).toMatchObject({ type: "failed", problem: `GPU GPU-1 is gone: ${none.problem}` });
+  expect(pod.end()).toMatchObject({ type: "failed", problem: `GPU GPU-1 is no longer visible: ${none.problem}` });
 });
 
-test("a pod that is gone is a failure: there is nothing to write on", async () => {
+test("a pod that does not exist is a failure", async () => {
   const pod = await reservationPod();
   pod.kube.faults.before = (verb) => (verb === "get" ? refused("NotFound", "not found") : undefined);
   await pod.start();
-  expect(pod.end()).toMatchObject({ type: "failed", problem: expect.stringContaining("is not there") });
+  expect(pod.end()).toMatchObject({ type: "failed", problem: expect.stringContaining("does not exist") });
 });

@@ -23,7 +23,7 @@ export type AgentEnd =
 
 export interface ReportGpuOptions {
   readonly pod: { readonly namespace: string; readonly name: string };
-  /** How long the GPU may take to appear: drivers and device plugins start, too. */
+  /** How long the GPU may take to appear: drivers and device plugins need time to start. */
   readonly findMs: number;
   /** How often the GPU is looked for again. */
   readonly checkMs: number;
@@ -33,7 +33,7 @@ export interface ReportGpuPorts {
   readonly kube: KubeApi;
   readonly clock: Clock;
   readonly log: Log;
-  /** What the container shows now. */
+  /** What the container sees now. */
   readonly look: () => Promise<GpuAnswer>;
   /** Resolves when the program has to end. */
   readonly stopped: Promise<true>;
@@ -41,7 +41,7 @@ export interface ReportGpuPorts {
 
 const findAgainMs = 1_000;
 const writeAgain: Backoff = { baseMs: 250, maxMs: 10_000 };
-/** One look may fail because the driver is busy. */
+/** A single check may fail because the driver is busy. */
 const looksMax = 3;
 
 export async function reportGpu(ports: ReportGpuPorts, options: ReportGpuOptions): Promise<AgentEnd> {
@@ -75,7 +75,7 @@ async function record(
   const target = { ...podsRef, namespace, name };
   for (let failures = 0; ; ) {
     const read = await kube.get<Pod>(target);
-    if (!read.ok && read.reason === "NotFound") return failed(`pod ${namespace}/${name} is not there`);
+    if (!read.ok && read.reason === "NotFound") return failed(`pod ${namespace}/${name} does not exist`);
     const outcome: Outcome<unknown> = read.ok ? await write(kube, read.value, gpu) : read;
     if (outcome.ok) {
       const written = read.ok ? deviceOf(read.value) : undefined;
@@ -93,7 +93,7 @@ async function record(
   }
 }
 
-/** On the state that was read: the device is written once, and never over another one. */
+/** On the version that was read: the device is written once, and never replaces another one. */
 async function write(kube: KubeApi, pod: Pod, { device, index }: OwnGpu): Promise<Outcome<unknown>> {
   if (deviceOf(pod) !== undefined) return { ok: true, value: undefined };
   const annotations = {
@@ -123,7 +123,7 @@ async function hold(ports: ReportGpuPorts, { checkMs }: ReportGpuOptions, gpu: O
     if ("gpu" in answer) return otherDevice(gpu.device, answer.gpu);
     missed++;
     log.warn({ device: gpu.device, why: answer.problem, missed }, "the GPU is not visible");
-    if (missed >= looksMax) return failed(`GPU ${gpu.device} is gone: ${answer.problem}`);
+    if (missed >= looksMax) return failed(`GPU ${gpu.device} is no longer visible: ${answer.problem}`);
   }
 }
 
@@ -131,7 +131,7 @@ function otherDevice(written: string, { device }: OwnGpu): AgentEnd {
   return {
     type: "failed",
     problem: `this pod reports device ${written}, and its container has ${device}`,
-    cure: "delete the pod: the binder makes another reservation for the group",
+    cure: "delete the pod: the binder creates another reservation for the group",
   };
 }
 
@@ -139,6 +139,6 @@ function failed(problem: string): AgentEnd {
   return {
     type: "failed",
     problem,
-    cure: "look at the driver and the device plugin of the node; where containers see GPUs only with a RuntimeClass, set --reservation-runtime-class",
+    cure: "check the driver and the device plugin of the node; where containers see GPUs only with a RuntimeClass, set --reservation-runtime-class",
   };
 }

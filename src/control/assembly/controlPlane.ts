@@ -13,10 +13,10 @@ import { schedulerComponent } from "../schedule/schedulerComponent.ts";
 import type { ShardOptions } from "../schedule/shard.ts";
 import { workloads } from "../workloads/workloads.ts";
 
-/** What can be chosen about a control plane. Every field has the default of its component. */
+/** Options of a control plane. Every field defaults to that of its component. */
 export interface ControlPlaneOptions {
   readonly scheduler?: Partial<Settings> & {
-    /** Whether writes of queues are held against the quotas of their parents and children. */
+    /** Whether writes of queues are validated against the quotas of their parents and children. */
     readonly checksQuotas?: boolean;
     readonly outside?: ShardOptions;
   };
@@ -36,7 +36,7 @@ export interface ControlPlane {
   readonly devices: Component;
   readonly binder: Component;
   readonly gang: Component;
-  /** Only where it is asked for: it needs a cluster autoscaler. */
+  /** Only on request: it needs a cluster autoscaler. */
   readonly scaleAdjuster: Component;
 }
 
@@ -67,7 +67,7 @@ function withFeatures(component: Component, features: DeviceFeatures): Component
   };
 }
 
-/** Those that every cluster of our own has, in the order in which they are listed. */
+/** The components that `muster up` starts, in the order in which they are listed. */
 export function usualComponents(plane: ControlPlane): Component[] {
   return [plane.workloads, plane.scheduler, plane.devices, plane.binder, plane.gang];
 }
@@ -77,11 +77,7 @@ export function componentsNamed(names: readonly string[], known: readonly Compon
   for (const name of names) {
     if (known.some((component) => component.name === name)) continue;
     const choice = known.map((component) => component.name).join(", ");
-    throw new UsageError(
-      "controller-unknown",
-      `there is no controller ${JSON.stringify(name)}`,
-      `choose from: ${choice}`,
-    );
+    throw new UsageError("controller-unknown", `unknown controller ${JSON.stringify(name)}`, `choose from: ${choice}`);
   }
   return known.filter(({ name }) => names.includes(name));
 }

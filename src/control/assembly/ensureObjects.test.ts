@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { TestApi } from "../../../testing/apiserver/testApi.ts";
 import { FaultyKube } from "../../../testing/control/faultyKube.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
+import type { CustomResourceDefinition } from "../../model/kubernetes.generated.ts";
 import { refused } from "../../model/outcome.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import { controlPlane, usualComponents } from "./controlPlane.ts";
@@ -19,11 +20,11 @@ async function newCluster() {
     return listed.ok ? listed.value.items.length : -1;
   };
   const writes = (): string[] => kube.calls.filter((call) => /^(create|update|patch) /.test(call));
-  return { kube, ports: { kube, clock: api.clock }, defined, writes };
+  return { api, kube, ports: { kube, clock: api.clock }, defined, writes };
 }
 
 describe("an installation", () => {
-  test("that is refused one definition leaves none, and says so", async () => {
+  test("that is refused one definition writes none, and reports it", async () => {
     const { kube, ports, defined } = await newCluster();
     kube.faults.before = (verb, what) =>
       verb === "create" && what.endsWith("topologies.kai.scheduler") ? refused("Invalid", "too dear") : undefined;
@@ -32,12 +33,12 @@ describe("an installation", () => {
     expect(await defined()).toBe(0);
   });
 
-  test("that breaks off in the middle names what it made", async () => {
+  test("that fails in the middle names what it has written", async () => {
     const { kube, ports } = await newCluster();
     let creates = 0;
     kube.faults.before = (verb, what) => {
       creates += verb === "create" && what.endsWith("queues.scheduling.run.ai") ? 1 : 0;
-      // The first is the trial.
+      // The first call is the dry run.
       return creates > 1 ? refused("Unavailable", "away") : undefined;
     };
     const outcome = await ensureDefinitions(ports, components);
@@ -46,7 +47,7 @@ describe("an installation", () => {
     );
   });
 
-  test("of what is there already writes nothing", async () => {
+  test("of definitions that exist already writes nothing", async () => {
     const { kube, ports, writes } = await newCluster();
     expect(await ensureDefinitions(ports, components)).toMatchObject({ ok: true });
     expect(await ensureStartObjects(kube, components)).toMatchObject({ ok: true });
@@ -55,4 +56,29 @@ describe("an installation", () => {
     expect(await ensureStartObjects(kube, components)).toMatchObject({ ok: true });
     expect(writes()).toEqual([]);
   });
+
+  test("leaves definitions of another program as they are, names them, and updates older ones of its own", async () => {
+    const { api, kube, ports, writes } = await newCluster();
+    const create = async (by: string, name: string): Promise<void> => {
+      const all = components.flatMap((each) => each.definitions ?? []);
+      const wanted = all.find(({ metadata }) => metadata.name === name);
+      if (wanted === undefined) throw new Error(`no component defines ${name}`);
+      const spec = { ...wanted.spec, versions: [emptyVersion(wanted.spec.versions[0]?.name ?? "")] };
+      const others = inProcessKube(api.core, { ...admin, fieldManager: by });
+      expect(await others.create(definitions, { ...wanted, spec })).toMatchObject({ ok: true });
+    };
+    await create("helm", "queues.scheduling.run.ai");
+    await create("muster", "podgroups.scheduling.run.ai");
+    kube.calls.length = 0;
+    const outcome = await ensureDefinitions(ports, components);
+    expect(outcome).toMatchObject({ ok: true, value: { left: ["queues.scheduling.run.ai"] } });
+    const update = "update customresourcedefinitions podgroups.scheduling.run.ai";
+    expect(writes().filter((call) => call.startsWith("update "))).toEqual([update, update]);
+  });
 });
+
+/** Serves everything and checks nothing, as an older definition might. */
+function emptyVersion(name: string): CustomResourceDefinition["spec"]["versions"][number] {
+  const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
+  return { name, served: true, storage: true, schema };
+}

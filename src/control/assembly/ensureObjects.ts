@@ -9,12 +9,13 @@ import type { Clock } from "../../ports/clock.ts";
 import type { KubeApi, ObjectRef } from "../../ports/kubeApi.ts";
 import type { Component } from "../runtime/component.ts";
 import { Writer } from "../runtime/writer.ts";
+import { isOthers } from "./isOthers.ts";
 
 type NewDefinition = NewObject<CustomResourceDefinition>;
 
 const definitionsRef = builtin.CustomResourceDefinition;
 
-/** Of the kinds that components start with and no component defines. */
+/** Resources of the start objects whose kinds no component defines. */
 const pluralsOfEveryCluster: Readonly<Record<string, string>> = {
   Namespace: "namespaces",
   PriorityClass: "priorityclasses",
@@ -28,7 +29,7 @@ const servedWithinMs = 30_000;
 const lookEveryMs = 20;
 const attemptsMax = 5;
 
-/** The definitions of these components that the cluster lacks or has otherwise, by name. */
+/** The definitions of these components that the cluster lacks or that differ, by name. */
 export async function missingDefinitions(kube: KubeApi, components: readonly Component[]): Promise<Outcome<string[]>> {
   const missing: string[] = [];
   for (const definition of definitionsOf(components)) {
@@ -39,22 +40,28 @@ export async function missingDefinitions(kube: KubeApi, components: readonly Com
   return { ok: true, value: missing };
 }
 
+export interface EnsuredDefinitions {
+  /** Definitions that differ and belong to another program: they are used as they are. */
+  readonly left: readonly string[];
+}
+
 /**
- * Makes the cluster know the kinds of these components: defines what is missing, updates what is older, and waits until
- * all of it is served. The server tries every write first: what it refuses ends the installation before anything was
- * made.
+ * Installs the CustomResourceDefinitions of these components: creates missing ones, updates older ones, and waits until
+ * all are served. Every write is first sent as a dry run: a refusal ends the installation before anything was written.
  */
 export async function ensureDefinitions(
   ports: { readonly kube: KubeApi; readonly clock: Clock },
   components: readonly Component[],
-): Promise<Outcome<undefined>> {
+): Promise<Outcome<EnsuredDefinitions>> {
   const { kube } = ports;
   const definitions = definitionsOf(components);
   const lacking: NewDefinition[] = [];
+  const left: string[] = [];
   for (const definition of definitions) {
     const outcome = await ensureDefinition(kube, definition, { dryRun: true });
     if (!outcome.ok) return about(outcome, "no definition was written");
-    if (outcome.value.isWritten) lacking.push(definition);
+    if (outcome.value === "written") lacking.push(definition);
+    if (outcome.value === "left") left.push(definition.metadata.name);
   }
   const written: string[] = [];
   for (const definition of lacking) {
@@ -66,7 +73,7 @@ export async function ensureDefinitions(
     const outcome = await untilServed(ports, definition);
     if (!outcome.ok) return outcome;
   }
-  return { ok: true, value: undefined };
+  return succeeded({ left });
 }
 
 function about(refusal: Refusal, state: string): Refusal {
@@ -81,12 +88,12 @@ export async function ensureStartObjects(kube: KubeApi, components: readonly Com
     if (plural === undefined) throw new Error(`a component starts with a ${object.kind}, which no component defines`);
     const kind = { ...splitApiVersion(object.apiVersion), plural };
     const { namespace = "", name } = object.metadata;
-    // A create asks the webhooks before it finds that the object exists, and they may be ours and not answer.
+    // A create calls the webhooks before it finds that the object exists, and those of Muster may not answer yet.
     const target = { ...kind, namespace, name };
     const found = await kube.get(target);
     if (found.ok) continue;
     if (found.reason !== "NotFound") return found;
-    const why = "a component starts with it";
+    const why = "a component needs it at its start";
     const outcome = await new Writer(kube).apply({ type: "create", target, absentAt: firstRevision, object, why });
     if (!outcome.ok && outcome.reason !== "AlreadyExists") return outcome;
   }
@@ -108,21 +115,22 @@ async function ensureDefinition(
   kube: KubeApi,
   definition: NewDefinition,
   options: { readonly dryRun?: boolean } = {},
-): Promise<Outcome<{ readonly isWritten: boolean }>> {
+): Promise<Outcome<"written" | "equal" | "left">> {
   const ref = definitionNamed(definition);
   for (let attempt = 1; ; attempt++) {
     const found = await kube.get(ref);
     if (!found.ok && found.reason !== "NotFound") return found;
     const spec = { ...(found.ok ? found.value.spec : {}), ...(definition.spec as CustomResourceDefinition["spec"]) };
-    if (found.ok && equalFields(found.value.spec, spec)) return succeeded({ isWritten: false });
-    const why = "a component works on objects of this kind";
+    if (found.ok && equalFields(found.value.spec, spec)) return succeeded("equal");
+    if (found.ok && isOthers(found.value)) return succeeded("left");
+    const why = "a component uses this kind";
     const written = await new Writer(kube).apply(
       found.ok
         ? { type: "update", target: ref, expected: expectedOf(found.value), object: { ...found.value, spec }, why }
         : { type: "create", target: ref, absentAt: firstRevision, object: definition, why },
       options,
     );
-    if (written.ok) return succeeded({ isWritten: true });
+    if (written.ok) return succeeded("written");
     // Another process of this installation may have been first.
     const isRace = written.reason === "Conflict" || written.reason === "AlreadyExists";
     if (!isRace || attempt === attemptsMax) return written;

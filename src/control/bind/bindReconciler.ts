@@ -7,7 +7,7 @@ import {
   intendedClaims,
   isOfAnother,
   mayClaimAtMs,
-  rivalPatience,
+  rivalDelays,
   rivalWhy,
 } from "../../decide/bind/rivalClaims.ts";
 import { type BindingVerdict, defaultBindingTimeoutMs } from "../../decide/devices/placeClaims.ts";
@@ -37,9 +37,9 @@ import { type PodBound, writePodBound } from "./podBound.ts";
 import { takeBack } from "./takeBack.ts";
 
 export interface BinderOptions extends BindOptions {
-  /** How long volumes may take. */
+  /** The timeout for the volumes of a pod to be bound. */
   readonly volumeTimeoutMs: number;
-  /** Binds that run at once, and groups. */
+  /** The number of binds, and of GPU groups, that are reconciled at once. */
   readonly workers: number;
   /**
    * The schedulers whose pods get devices from this control plane, where another one allocates devices for its own;
@@ -48,7 +48,7 @@ export interface BinderOptions extends BindOptions {
   readonly servedSchedulers?: ReadonlySet<string>;
 }
 
-/** A bind of a gang of devices takes a handful of steps a group; more than this is a circle. */
+/** A bind takes a few steps for each GPU group; more than this is an endless loop. */
 const stepsMax = 400;
 const volumesEveryMs = 1_000;
 const devicesEveryMs = 5_000;
@@ -60,15 +60,15 @@ interface RetryTimers {
   readonly uid: string;
   deviceSinceMs?: number;
   volumesSinceMs?: number;
-  /** Since when its claims could get their devices, and since when they have them. */
+  /** Since when its claims may get their devices, and since when they have them. */
   claimsSinceMs?: number;
   claimsWrittenMs?: number;
   retryAtMs?: number;
-  /** Its pod is bound to this node, and the status is not written yet. */
+  /** The node that its pod is bound to while the status is not written yet. */
   boundTo?: string;
 }
 
-/** One object that an attempt needs as it is now. */
+/** An object that an attempt needs to read from the API. */
 interface Look<T extends KubeObject> {
   readonly attempt: Attempt;
   readonly what: "pod" | "node";
@@ -77,7 +77,7 @@ interface Look<T extends KubeObject> {
   readonly kind: NewestOf<T>;
 }
 
-/** Carries out BindRequests, one step after the other, each decided from what is observed. */
+/** Carries out BindRequests step by step. Each step is decided from the observed objects. */
 export class BindReconciler {
   private readonly controllers: Controllers;
   private readonly caches: BinderCaches;
@@ -85,7 +85,7 @@ export class BindReconciler {
   private readonly options: BinderOptions;
   private readonly timers = new Map<string, RetryTimers>();
   private readonly freshClaims: FreshClaims;
-  /** Pods of other schedulers that have claims: when one of them was last seen, and those that have no node. */
+  /** Pods of other schedulers that have claims: the time of the last event, and those without a node. */
   private readonly others: { readonly lastMs: number; readonly waiting: ObjectIndex<Pod> } | undefined;
 
   constructor(controllers: Controllers, caches: BinderCaches, recorder: EventRecorder, options: BinderOptions) {
@@ -99,7 +99,7 @@ export class BindReconciler {
     const others = { lastMs: 0 };
     const waiting = caches.pods.cache.index((pod) => {
       if (!isOfAnother(pod, servedSchedulers)) return [];
-      // Every event about such a pod comes by here.
+      // Called for every event of such a pod.
       others.lastMs = this.nowMs;
       return isBound(pod) ? [] : [waitingKey];
     });
@@ -122,7 +122,7 @@ export class BindReconciler {
     try {
       return await this.attempt(attempt, cancel);
     } catch (error) {
-      // A bug of the binder, but the BindRequest must not hang: it ends as failed, and the scheduler decides again.
+      // A bug of the binder. The BindRequest must not hang: it fails, and the scheduler decides again.
       this.controllers.ports.log.error({ bindRequest: key, error }, "the bind threw an exception");
       return this.fail(attempt, `internal error: ${error instanceof Error ? error.message : String(error)}`, cancel);
     }
@@ -139,7 +139,7 @@ export class BindReconciler {
         target: { ...bindRequestRef, namespace, name },
         expected: expectedOf(request),
         patch: { metadata: { finalizers: others.length > 0 ? others : null } },
-        why: "nothing more is done for it",
+        why: "it is complete",
       },
       { cancel },
     );
@@ -156,10 +156,10 @@ export class BindReconciler {
       const result = await this.take(attempt, step, cancel);
       if (result !== "next") return result;
     }
-    return this.fail(attempt, `no end after ${stepsMax} steps`, cancel);
+    return this.fail(attempt, `internal error: the bind did not end after ${stepsMax} steps`, cancel);
   }
 
-  /** Takes one step; "next" when there is another one. */
+  /** Takes one step; returns "next" when another one follows. */
   private async take(attempt: Attempt, step: BindStep, cancel: Cancel): Promise<ReconcileResult | "next"> {
     const { request, timers } = attempt;
     switch (step.type) {
@@ -206,7 +206,7 @@ export class BindReconciler {
     }
   }
 
-  /** Counts what is left of the node, from what the API has now. */
+  /** Counts the free GPUs of the node by a consistent read. */
   private async count(attempt: Attempt, cancel: Cancel): Promise<ReconcileResult | "next"> {
     const { request, node } = { request: attempt.request, node: this.view(attempt).node };
     const selection = { fieldSelector: `spec.nodeName=${request.spec?.selectedNode ?? ""}` };
@@ -219,7 +219,7 @@ export class BindReconciler {
     return "next";
   }
 
-  /** Whether what is asked for is still asked for, by a look that is not older than what rests on it. */
+  /** Whether request and pod are unchanged, by a read that is not older than the reservation. */
   private async confirm(attempt: Attempt, since: Revision, cancel: Cancel): Promise<ReconcileResult | "next"> {
     const { request } = attempt;
     const atLeast = laterOf(this.caches.requests.cache.revision, since);
@@ -289,15 +289,14 @@ export class BindReconciler {
     const outcome = await this.caches.writer.apply(intent, { cancel });
     if (outcome.ok) {
       if (intent.type === "bind") {
-        // A gang runs when the last of its pods is bound: the other pods are bound before this one's status is written.
+        // A gang runs when its last pod is bound, so all binds of the gang are sent before the first status is written.
         attempt.timers.boundTo = intent.node;
         return { requeueAfterMs: 0 };
       }
       if (outcome.value.object !== undefined) attempt.wrote(outcome.value.object);
       return "next";
     }
-    // A reservation of that name exists and will be observed: another write came first, or an earlier try of ours
-    // landed.
+    // A reservation of that name exists and will be observed: another client created it, or an earlier attempt landed.
     if (intent.type === "create" && outcome.reason === "AlreadyExists") return { again: outcome.message };
     return this.refused(attempt, outcome, cancel);
   }
@@ -315,7 +314,7 @@ export class BindReconciler {
     timers.volumesSinceMs ??= this.nowMs;
     const { volumeTimeoutMs } = this.options;
     if (this.nowMs >= timers.volumesSinceMs + volumeTimeoutMs) {
-      return this.fail(attempt, `${waiting} after ${volumeTimeoutMs / 1000} s`, cancel);
+      return this.fail(attempt, `timed out after ${volumeTimeoutMs / 1000} s: ${waiting}`, cancel);
     }
     return { requeueAfterMs: volumesEveryMs };
   }
@@ -332,7 +331,7 @@ export class BindReconciler {
       if (!found.ok && found.reason !== "NotFound") return found;
       const now = found.ok ? found.value : undefined;
       const isOurs = now !== undefined && now.status?.phase !== "Succeeded" && attemptOf(now) === attemptOf(request);
-      return isOurs ? { ok: true, value: undefined } : refused("Conflict", "a later attempt is under way");
+      return isOurs ? { ok: true, value: undefined } : refused("Conflict", "a later attempt has started");
     };
     const written = await writeConfigMaps(this.callOf(cancel), maps, stillCounts);
     if (!written.ok) return this.refused(attempt, written, cancel);
@@ -340,7 +339,7 @@ export class BindReconciler {
     return "next";
   }
 
-  /** Where another scheduler allocates devices, it goes first. */
+  /** Another scheduler that allocates devices has precedence. */
   private beforeClaims({ timers }: Attempt): ReconcileResult | "next" {
     if (this.others === undefined || timers.claimsWrittenMs !== undefined) return "next";
     const { nowMs } = this;
@@ -350,10 +349,10 @@ export class BindReconciler {
     return nowMs < atMs ? { requeueAfterMs: Math.min(othersEveryMs, atMs - nowMs) } : "next";
   }
 
-  /** What they got meanwhile is not taken. */
+  /** Devices that its claims got meanwhile are not used. */
   private async mayAllocate({ request }: Attempt, pod: Pod): Promise<Outcome<undefined>> {
     if (this.others === undefined) return { ok: true, value: undefined };
-    const fresh = await this.freshClaims.look();
+    const fresh = await this.freshClaims.list();
     if (!fresh.ok) return fresh;
     const rival = findRival(intendedClaims(request, pod, fresh.value.items), fresh.value.items);
     if (rival === undefined) return { ok: true, value: undefined };
@@ -361,7 +360,10 @@ export class BindReconciler {
     return refused("Invalid", rivalWhy(rival));
   }
 
-  /** What the other scheduler had decided before it could see our write has landed by now: it keeps its devices. */
+  /**
+   * Decisions that the other scheduler took before it could observe this write have landed by now: its claims keep
+   * their devices.
+   */
   private async afterClaims(
     attempt: Attempt,
     claims: readonly ResourceClaim[],
@@ -369,9 +371,9 @@ export class BindReconciler {
   ): Promise<ReconcileResult | "next"> {
     if (this.others === undefined || claims.length === 0) return "next";
     attempt.timers.claimsWrittenMs ??= this.nowMs;
-    const untilMs = attempt.timers.claimsWrittenMs + rivalPatience.quietMs;
+    const untilMs = attempt.timers.claimsWrittenMs + rivalDelays.quietMs;
     if (this.nowMs < untilMs) return { requeueAfterMs: untilMs - this.nowMs };
-    const fresh = await this.freshClaims.look();
+    const fresh = await this.freshClaims.list();
     if (!fresh.ok) return reconcileResultOf(fresh);
     const rival = findRival(claims, fresh.value.items);
     if (rival === undefined) return "next";
@@ -397,7 +399,7 @@ export class BindReconciler {
         this.recorder.record(pod, { type: "Normal", reason: "BindingConditionsPending", action: "Binding", note });
         return { requeueAfterMs: Math.max(1, Math.min(devicesEveryMs, binding.untilMs - this.nowMs)) };
       }
-      // The scheduler finds the claim of no use and gives it back.
+      // The scheduler finds that the claim is unusable and deallocates it.
       case "failed":
         return this.fail(attempt, `a device could not be made ready: ${binding.why}`, cancel);
       case "timedOut":
@@ -434,7 +436,7 @@ export class BindReconciler {
     const pod = this.podOf(request, attempt);
     const isShare = request.spec?.receivedResourceType === "Fraction" && pod !== undefined;
     const note = `Pod ${attempt.key} was ${why}${isShare ? `; ${enforcedText(pod)}` : ""}`;
-    await this.tell(attempt, { status: "True", reason: "Bound", message: note }, cancel);
+    await this.reportOutcome(attempt, { status: "True", reason: "Bound", message: note }, cancel);
     return undefined;
   }
 
@@ -450,7 +452,7 @@ export class BindReconciler {
   ): Promise<ReconcileResult> {
     const { request, timers } = attempt;
     const before = request.status?.failedAttempts ?? 0;
-    // Without a limit there is nothing to count against, and KAI counts nothing.
+    // Without a limit attempts are not counted, as in KAI.
     const failedAttempts = (request.spec?.backoffLimit ?? null) === null ? before : before + 1;
     const status = { ...request.status, phase: "Failed" as const, reason: why, failedAttempts };
     const outcome = await this.writeStatus(attempt, status, cancel);
@@ -459,15 +461,16 @@ export class BindReconciler {
     log.warn({ bindRequest: attempt.key, node: request.spec?.selectedNode, failedAttempts, why }, "a bind failed");
     metrics.count("muster_binds_total", { result: "failed" });
     const message = `Failed to bind pod ${attempt.key} to node ${request.spec?.selectedNode ?? ""}: ${why}`;
-    await this.tell(attempt, { status: "False", reason: "BindingError", message }, cancel);
+    await this.reportOutcome(attempt, { status: "False", reason: "BindingError", message }, cancel);
     const pod = this.podOf(request, attempt);
     if (pod !== undefined && isFor(request, pod) && pod.spec?.nodeName === undefined) {
       const call = this.callOf(cancel);
       const problems = await takeBack(call, { request, pod, why }, this.caches);
-      // The pod carries the failure by now, so that a bind that is still in flight conflicts.
+      // The pod has been written since, so that a bind that is still in flight conflicts.
       const released = await releaseClaims(call, pod, { claims: contested, why });
       if (!released.ok) problems.push(released.message);
-      if (problems.length > 0) log.warn({ bindRequest: attempt.key, problems }, "not all could be taken back");
+      if (problems.length > 0)
+        log.warn({ bindRequest: attempt.key, problems }, "a failed bind could not be undone completely");
     }
     delete timers.deviceSinceMs;
     delete timers.volumesSinceMs;
@@ -487,14 +490,14 @@ export class BindReconciler {
     return this.caches.writer.apply({ type: "status", target, expected, object, why }, { cancel });
   }
 
-  /** The same sentence as condition and as event. Whether it arrives changes nothing about the bind. */
-  private async tell(attempt: Attempt, said: PodBound, cancel: Cancel): Promise<void> {
+  /** Reports the outcome as a condition and as an Event. A failure to report does not affect the bind. */
+  private async reportOutcome(attempt: Attempt, condition: PodBound, cancel: Cancel): Promise<void> {
     const pod = this.podOf(attempt.request, attempt);
     if (pod === undefined || !isFor(attempt.request, pod)) return;
-    const type = said.status === "True" ? "Normal" : "Warning";
+    const type = condition.status === "True" ? "Normal" : "Warning";
     const regarding = pod;
-    this.recorder.record(regarding, { type, reason: said.reason, action: "Binding", note: said.message });
-    await writePodBound(this.callOf(cancel), pod, said, this.nowMs);
+    this.recorder.record(regarding, { type, reason: condition.reason, action: "Binding", note: condition.message });
+    await writePodBound(this.callOf(cancel), pod, condition, this.nowMs);
   }
 
   private callOf(cancel: Cancel): BindCall {
@@ -527,7 +530,7 @@ export class BindReconciler {
     };
   }
 
-  /** The pod as the cache or our own writes have it; where neither does, as we last looked. */
+  /** The pod from the cache or from the answers to own writes, else from the last read. */
   private podOf({ metadata, spec }: BindRequest, attempt?: Attempt): Pod | undefined {
     const found = this.caches.pods.get(keyOf(metadata.namespace, spec?.podName ?? ""));
     return found === undefined ? attempt?.pod : found;
@@ -561,7 +564,7 @@ class Attempt {
   /** Read from the API because the cache did not have it. */
   pod: Pod | undefined;
   node: Node | undefined;
-  /** When request and pod were last seen as they are here. */
+  /** The revision at which request and pod were last confirmed. */
   confirmedAt: Revision | undefined;
   /** The free GPUs of the node by a consistent read. */
   freeGpus: number | undefined;

@@ -1,4 +1,6 @@
-/** The parts of a bind that are more than one write: ConfigMaps, claims, volumes, and taking back what was written. */
+/**
+ * The steps of a bind that need more than one write: ConfigMaps, claims, volumes, and the clean-up of a failed attempt.
+ */
 import { attemptAnnotation, attemptOf } from "../../decide/bind/attemptMark.ts";
 import {
   claimNameOf,
@@ -37,7 +39,7 @@ import type { Cancel } from "../../ports/cancel.ts";
 import type { KubeReads } from "../../ports/kubeApi.ts";
 import type { Writer } from "../runtime/writer.ts";
 
-/** Every pod that shares a claim writes to it once or twice. */
+/** Attempts to write to a claim: every pod that shares it writes once or twice. */
 const claimTriesMax = 8;
 const done = succeeded(undefined);
 const storageClasses = builtin.StorageClass;
@@ -69,19 +71,23 @@ export async function writeConfigMaps(
     if (created.ok) continue;
     if (created.reason !== "AlreadyExists") return created;
     const found = await kube.get(ref, { cancel });
-    if (!found.ok) return found.reason === "NotFound" ? refused("Conflict", `${ref.name} came and went`) : found;
+    if (!found.ok)
+      return found.reason === "NotFound"
+        ? refused("Conflict", `ConfigMap ${ref.name} is created and deleted at the same time`)
+        : found;
     const merged = mergedConfigMap(found.value, wanted);
     if (merged === undefined) continue;
     const counts = await stillCounts();
     if (!counts.ok) return counts;
     const expected = expectedOf(found.value);
     const written = await writer.apply({ type: "update", target: ref, expected, object: merged, why }, { cancel });
-    if (!written.ok) return written.reason === "NotFound" ? refused("Conflict", `${ref.name} is gone`) : written;
+    if (!written.ok)
+      return written.reason === "NotFound" ? refused("Conflict", `ConfigMap ${ref.name} was deleted`) : written;
   }
   return done;
 }
 
-/** The ConfigMaps of this very pod, as the API has them. Those of another owner are skipped. */
+/** The ConfigMaps of this pod (by UID), as the API has them. Those of another owner are skipped. */
 export async function findConfigMaps({ kube, cancel }: BindCall, pod: Pod): Promise<Outcome<readonly KubeObject[]>> {
   const names = configMapNames(pod);
   const maps: KubeObject[] = [];
@@ -94,7 +100,7 @@ export async function findConfigMaps({ kube, cancel }: BindCall, pod: Pod): Prom
   return succeeded(maps);
 }
 
-/** Deletes each as it was found. */
+/** Deletes each ConfigMap on the version that was found. */
 export async function deleteConfigMaps(
   { writer, cancel }: BindCall,
   maps: readonly KubeObject[],
@@ -110,9 +116,9 @@ export async function deleteConfigMaps(
   return problem;
 }
 
-/** What a bind brings to the claims of its pod. */
+/** What a bind writes to the claims of its pod. */
 export interface ClaimsAbout {
-  /** Asked right before devices are written into a claim: whether they may still be taken. */
+  /** Called right before devices are written into a claim: whether they are still free. */
   readonly mayAllocate: () => Promise<Outcome<undefined>>;
   readonly request: BindRequest;
   readonly pod: Pod;
@@ -121,16 +127,17 @@ export interface ClaimsAbout {
 }
 
 /**
- * The pod as it is then, and whether its devices are ready: some have to be attached before a pod may be bound to them.
+ * The pod after the writes, and whether its devices are ready: some have to be attached before a pod may be bound to
+ * them.
  */
 export interface WrittenClaims {
   readonly pod: Pod;
-  /** As the API answered. */
+  /** The claims as the API returned them. */
   readonly claims: readonly ResourceClaim[];
   readonly binding: BindingVerdict;
 }
 
-/** Writes the chosen devices into the pod's claims, and the pod among their users. */
+/** Writes the chosen devices into the pod's claims and reserves the claims for the pod. */
 export async function writeClaims(call: BindCall, about: ClaimsAbout): Promise<Outcome<WrittenClaims>> {
   const { request, pod } = about;
   let binding: BindingVerdict = { kind: "ready" };
@@ -160,15 +167,15 @@ export async function writeClaims(call: BindCall, about: ClaimsAbout): Promise<O
   return succeeded({ pod: taken.value.pod, claims, binding: laterVerdict(binding, own) });
 }
 
-/** What comes of all claims together: a failure before a wait, a wait before readiness. */
+/** The result of all claims: a failure comes before a wait, a wait before readiness. */
 function laterVerdict(a: BindingVerdict, b: BindingVerdict): BindingVerdict {
   const rank = { failed: 3, timedOut: 2, waiting: 1, ready: 0 } as const;
   return rank[b.kind] > rank[a.kind] ? b : a;
 }
 
 /**
- * Write after write until the pod has the claim. Others write to a claim that is shared, so a conflict means: look
- * again.
+ * Writes until the claim is allocated and reserved for the pod. Other pods write to a shared claim, so after a conflict
+ * the claim is read again.
  */
 async function takeClaim(
   { kube, writer, cancel }: BindCall,
@@ -195,7 +202,7 @@ async function takeClaim(
     if (!fresh.ok) return fresh;
     claim = fresh.value as ResourceClaim;
   }
-  return refused("Conflict", `claim ${first.metadata.name} changes too fast`);
+  return refused("Conflict", `claim ${first.metadata.name} was changed by other clients in every attempt`);
 }
 
 async function takeExtendedClaim(
@@ -236,7 +243,7 @@ async function stillRequested(
   if (!fresh.ok) return fresh;
   const request = fresh.value.object;
   const isOver = request?.metadata.uid !== uid || request.metadata.deletionTimestamp !== undefined;
-  if (isOver || isFinallyFailed(request)) return refused("Conflict", `BindRequest ${name} is over`);
+  if (isOver || isFinallyFailed(request)) return refused("Conflict", `BindRequest ${name} has ended`);
   return done;
 }
 
@@ -246,19 +253,19 @@ async function createClaim(
 ): Promise<Outcome<ResourceClaim>> {
   const { namespace = "", name } = object.metadata;
   const target = { ...claimsRef, namespace, name };
-  const why = "it stands for the extended resources of its pod";
+  const why = "it provides the extended resources of its pod";
   return objectOf(await writer.apply({ type: "create", target, absentAt: firstRevision, object, why }, { cancel }));
 }
 
-/** The object that a write answered with; every write but a bind and a deletion has one. */
+/** The object in the answer to a write; every write but a bind and a delete returns one. */
 function objectOf<T extends KubeObject>(outcome: Outcome<Written<T>>): Outcome<T> {
   if (!outcome.ok) return outcome;
   const { object } = outcome.value;
-  assert(object !== undefined, () => "the API answered a write without its object");
+  assert(object !== undefined, () => "the API returned no object for a write");
   return succeeded(object);
 }
 
-/** An earlier attempt made it, and may be about to take it back. */
+/** An earlier attempt created it, and may be about to delete it. */
 async function markClaim(
   { writer, cancel }: BindCall,
   claim: ResourceClaim,
@@ -269,7 +276,7 @@ async function markClaim(
   const { namespace = "", name } = claim.metadata;
   const target = { ...claimsRef, namespace, name };
   const object = { ...claim, metadata: { ...claim.metadata, annotations } };
-  const why = "a later attempt goes on with it";
+  const why = "a later attempt uses it";
   return objectOf(await writer.apply({ type: "update", target, expected: expectedOf(claim), object, why }, { cancel }));
 }
 
@@ -293,17 +300,17 @@ async function writeExtendedStatus(
 }
 
 /**
- * Takes back the claim that stands for extended resources of this very pod. First the pod is written, so that a bind in
- * flight conflicts; then the devices are released, and only a claim that holds nothing is deleted.
+ * Deletes the claim for the extended resources of this pod (by UID). First the pod is written, so that a bind in flight
+ * conflicts; then the devices are released, and only a claim without devices is deleted.
  */
 export async function deleteExtendedClaim(call: BindCall, pod: Pod): Promise<Outcome<Pod>> {
   const { writer, cancel } = call;
   const found = await findExtendedClaim(call, pod);
   if (!found.ok) return found;
-  const isTold = pod.status?.extendedResourceClaimStatus !== undefined;
-  if (found.value === undefined && !isTold) return succeeded(pod);
-  const untold = isTold ? await writeExtendedStatus(call, pod, null) : succeeded(pod);
-  if (!untold.ok || found.value === undefined) return untold;
+  const hasStatus = pod.status?.extendedResourceClaimStatus !== undefined;
+  if (found.value === undefined && !hasStatus) return succeeded(pod);
+  const cleared = hasStatus ? await writeExtendedStatus(call, pod, null) : succeeded(pod);
+  if (!cleared.ok || found.value === undefined) return cleared;
   let claim = found.value;
   const target = { ...claimsRef, namespace: claim.metadata.namespace ?? "", name: claim.metadata.name };
   const why = `the bind of pod ${pod.metadata.name} failed`;
@@ -323,10 +330,10 @@ export async function deleteExtendedClaim(call: BindCall, pod: Pod): Promise<Out
     claim = freed.value;
   }
   const deleted = await writer.apply({ type: "delete", target, expected: expectedOf(claim), why }, { cancel });
-  return deleted.ok || deleted.reason === "NotFound" ? untold : deleted;
+  return deleted.ok || deleted.reason === "NotFound" ? cleared : deleted;
 }
 
-/** Gives the devices of these claims back, where no other pod uses them, and ends the pod's use of the others. */
+/** Deallocates these claims where no other pod uses them, and removes the pod's reservation from the others. */
 export async function releaseClaims(
   { writer, cancel }: BindCall,
   pod: Pod,
@@ -368,15 +375,17 @@ async function askForVolume(
   const ref = { ...volumeClaims, ...place };
   const found = await kube.get(ref, { cancel });
   if (!found.ok)
-    return found.reason === "NotFound" ? refused("Invalid", `there is no volume claim ${place.name}`) : found;
+    return found.reason === "NotFound"
+      ? refused("Invalid", `PersistentVolumeClaim ${place.name} does not exist`)
+      : found;
   const { spec = {}, status } = found.value;
   if (status?.phase === "Bound") return succeeded({ waiting: undefined });
-  const waiting = `volume claim ${place.name} is not bound yet`;
+  const waiting = `PersistentVolumeClaim ${place.name} is not bound yet`;
   const storageClass = await storageClassOf({ kube, writer, cancel }, spec.storageClassName);
   if (storageClass?.volumeBindingMode !== "WaitForFirstConsumer") return succeeded({ waiting });
   if (found.value.metadata.annotations?.[selectedNodeAnnotation] === node) return succeeded({ waiting });
   const patch = { metadata: { annotations: { [selectedNodeAnnotation]: node } } };
-  const why = `its pod belongs on node ${node}`;
+  const why = `its pod is placed on node ${node}`;
   const written = await writer.apply(
     { type: "patch", target: ref, expected: expectedOf(found.value), patch, why },
     { cancel },

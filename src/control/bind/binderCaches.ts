@@ -1,9 +1,10 @@
 import type { GroupView } from "../../decide/bind/judgeGroup.ts";
-import { deviceOf, hasEnded, holdersOf, isBound, isGoing, podsRef } from "../../decide/bind/reservation.ts";
+import { deviceOf, hasEnded, holdersOf, isBound, podsRef } from "../../decide/bind/reservation.ts";
 import { NodeGpus, usesPlugin } from "../../decide/devices/physicalGpus.ts";
 import { keyOf } from "../../model/intent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import { isLeaving } from "../../model/objects/podFacts.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import {
   type BindRequest,
@@ -29,10 +30,10 @@ import type { Writer } from "../runtime/writer.ts";
 export const nodesRef = builtin.Node;
 const gpu = "nvidia.com/gpu";
 
-/** What the binder sees: pods, nodes and BindRequests, found by group, node, gang and UID. */
+/** What the binder reads: pods, nodes and BindRequests, indexed by group, node, gang and UID. */
 export class BinderCaches {
   private readonly controllers: Controllers;
-  /** What its answers show counts before the watch shows it. */
+  /** Includes the answers to own writes before the watch delivers them. */
   readonly writer: Writer;
   readonly pods: NewestOf<Pod>;
   readonly nodes: NewestOf<Node>;
@@ -51,7 +52,7 @@ export class BinderCaches {
       if (plural === podsRef.plural) this.pods.learn(object as Pod);
       if (plural === bindRequestRef.plural && group === bindRequestRef.group)
         this.requests.learn(object as BindRequest);
-      // Where devices are counted in this process.
+      // Present where this process counts devices.
       controllers.known(DeviceCaches)?.tracker.assumeClaimAfterApiCall(object);
     });
     this.pods = new NewestOf(controllers.cache(podsRef));
@@ -74,8 +75,8 @@ export class BinderCaches {
   }
 
   /**
-   * How many of a gang's requests exist. A set that has started was complete once: requests deleted since then delay
-   * none of the others.
+   * How many BindRequests of a gang exist. A gang whose binds have started was complete: requests that were deleted
+   * since then do not block the others.
    */
   commitSize({ metadata }: Pick<BindRequest, "metadata">): number {
     const commit = commitOf({ metadata });
@@ -86,8 +87,8 @@ export class BinderCaches {
   }
 
   /**
-   * The requests of a gang that an event lets start: its last one was created, or one of an incomplete set has started
-   * all the same.
+   * The BindRequests of a gang that may start after an event: the last one was created, or one of them has started
+   * before.
    */
   released(event: KindChange<BindRequest>): readonly BindRequest[] {
     const commit = commitOf(event.object);
@@ -101,7 +102,7 @@ export class BinderCaches {
     return (isWhole && isNew) || (!isWhole && startsNow) ? this.requestsByCommit.get(commit) : [];
   }
 
-  /** Every group that anything in the cluster names. */
+  /** Every GPU group that a pod or BindRequest names. */
   groups(): string[] {
     const all = [this.reservationsByGroup, this.usersByGroup, this.requestsByGroup].flatMap((index) => index.values());
     return [...new Set(all)].sort();
@@ -120,7 +121,7 @@ export class BinderCaches {
     return this.pods.among(this.reservationsByGroup.get(group), (pod) => isReservationPod(pod) && isOf(pod, group));
   }
 
-  /** Pods of a group that run on a node, but for the one that a request is about. */
+  /** Pods of a group that run on a node, without the pod of the BindRequest. */
   sharers(group: string, node: string, request: BindRequest): Pod[] {
     return this.users(group).filter((pod) => pod.spec?.nodeName === node && !hasEnded(pod) && !isFor(request, pod));
   }
@@ -139,7 +140,7 @@ export class BinderCaches {
     };
   }
 
-  /** Whether our own writes to the group are newer than the caches. */
+  /** Whether own writes to the group are newer than the caches. */
   isAhead(group: string): boolean {
     return (
       this.pods.isAhead((pod) => isOf(pod, group)) ||
@@ -164,7 +165,7 @@ export class BinderCaches {
     return gpus.unitsOf(taken).get(gpu) ?? 0;
   }
 
-  /** Reservations for a node that have not reached it. */
+  /** Reservation pods for a node that are not bound yet. */
   onTheirWay(node: string): Pod[] {
     return this.onNode(node).filter((pod) => !isBound(pod));
   }
@@ -173,7 +174,7 @@ export class BinderCaches {
   devices(node: string): Map<string, string> {
     const devices = new Map<string, string>();
     for (const pod of this.onNode(node)) {
-      if (!isReservationPod(pod) || hasEnded(pod) || isGoing(pod)) continue;
+      if (!isReservationPod(pod) || hasEnded(pod) || isLeaving(pod)) continue;
       const device = deviceOf(pod);
       const [group] = gpuGroupsOfLabels(pod.metadata.labels);
       if (device !== undefined && group !== undefined && !devices.has(device)) devices.set(device, group);
@@ -183,8 +184,8 @@ export class BinderCaches {
 
   get isScalingUp(): boolean {
     return this.scalingPods.get("").some((pod) => {
-      // One that is stuck terminating brings no machine any more.
-      return !isGoing(pod) && pod.spec?.nodeName === undefined;
+      // A pod that is stuck terminating no longer triggers a scale-up.
+      return !isLeaving(pod) && pod.spec?.nodeName === undefined;
     });
   }
 
@@ -224,7 +225,7 @@ function nodeOf(pod: Pod): string[] {
 }
 
 /**
- * Whole GPUs that its containers hold; those that run one after the other share. GPUs that a claim serves count with
+ * Whole GPUs that its containers hold; containers that run one after the other share them. GPUs from a claim count with
  * the claim.
  */
 function gpusOf(pod: Pod): number {

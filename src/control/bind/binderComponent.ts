@@ -1,4 +1,5 @@
 import { fractionHooks, fractionRules } from "../../decide/bind/admitFraction.ts";
+import { groupHook } from "../../decide/bind/admitGroups.ts";
 import { type BinderSettings, configHook } from "../../decide/bind/binderSettings.ts";
 import { reservationDefaults } from "../../decide/bind/reservation.ts";
 import { keyOf, type NewObject } from "../../model/intent.ts";
@@ -17,22 +18,20 @@ export const binderDefaults: BinderOptions = {
   reservation: reservationDefaults,
   cdi: false,
   volumeTimeoutMs: 120_000,
-  // Each bind is a handful of writes one after the other, which wait for the disk of the API server, together. KAI has
-  // ten.
+  // Each bind is a sequence of writes that wait for the disk of the API server; parallel binds share that wait. KAI's
+  // default is ten.
   workers: 64,
 };
 
-/**
- * Whatever has failed before: a bind that can go on now must not wait for minutes because the API was away for some.
- */
+/** A short maximum: after an outage of the API a bind must not wait for minutes. */
 const backoff = { baseMs: 5, maxMs: 5_000 };
 /** Events drive the binder; the sweep is a safety net. */
 const sweepMs = 60_000;
 
 export interface BinderPartOptions extends Partial<BinderOptions> {
-  /** What the installation says, on top of the defaults. */
+  /** Settings of the installation, over the defaults. */
   readonly settings?: BinderSettings;
-  /** Whether pods may ask for shares of GPUs at all. */
+  /** Whether pods may request GPU shares. */
   readonly gpuSharing?: boolean;
 }
 
@@ -41,7 +40,7 @@ export function binderComponent({ gpuSharing = true, settings = {}, ...given }: 
   const options = binderOptions({ ...binderDefaults, ...given }, settings);
   return {
     name: "binder",
-    about: "carries out BindRequests: shares of GPUs, claims, volumes",
+    about: "carries out BindRequests: GPU shares, claims, volumes",
     definitions: [bindRequestDefinition],
     startObjects: [
       { apiVersion: "v1", kind: "Namespace", metadata: { name: reservationNamespace } },
@@ -52,12 +51,12 @@ export function binderComponent({ gpuSharing = true, settings = {}, ...given }: 
       },
       ...agentRole(options.reservation.serviceAccountName),
     ],
-    hooks: [...fractionHooks({ ...fractionRules, gpuSharing }), configHook],
+    hooks: [...fractionHooks({ ...fractionRules, gpuSharing }), groupHook, configHook],
     add: (controllers) => addBinder(controllers, options),
   };
 }
 
-/** The rights of the program in a reservation pod: its own namespace, and nothing but pods in it. */
+/** The permissions of the program in a reservation pod: pods of its own namespace. */
 function agentRole(account: string): NewObject[] {
   const group = "rbac.authorization.k8s.io";
   const metadata = { name: reservationNamespace, namespace: reservationNamespace };
@@ -125,7 +124,7 @@ function addBinder(controllers: Controllers, options: BinderOptions): void {
         requests,
         forMapped((object) => groupsOf(object)),
       ),
-      // A pod that holds a reservation may go before it was labelled.
+      // A holder of a reservation may be deleted before it was labelled.
       kindSource(
         pods,
         forMapped((pod) => caches.requestsByPod.get(keyOfObject(pod)).flatMap((object) => groupsOf(object))),

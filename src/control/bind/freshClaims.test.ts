@@ -3,7 +3,7 @@ import { succeeded } from "../../model/outcome.ts";
 import type { KubeReads } from "../../ports/kubeApi.ts";
 import { FreshClaims } from "./freshClaims.ts";
 
-test("questions that come while a list is under way share the next one, and never have one that began before", async () => {
+test("calls that arrive while a list is in flight share the next list, and never get one that began before them", async () => {
   const begun: (() => void)[] = [];
   const list: KubeReads["list"] = () =>
     new Promise((resolve) => {
@@ -11,13 +11,13 @@ test("questions that come while a list is under way share the next one, and neve
       begun.push(() => resolve(succeeded({ revision, items: [] })));
     });
   const claims = new FreshClaims({ list } as KubeReads);
-  const revisionOf = async (look: ReturnType<FreshClaims["look"]>): Promise<string> => {
-    const outcome = await look;
+  const revisionOf = async (outcomes: ReturnType<FreshClaims["list"]>): Promise<string> => {
+    const outcome = await outcomes;
     return outcome.ok ? outcome.value.revision : outcome.message;
   };
-  const first = revisionOf(claims.look());
+  const first = revisionOf(claims.list());
   await new Promise(setImmediate);
-  const later = Array.from({ length: 20 }, () => revisionOf(claims.look()));
+  const later = Array.from({ length: 20 }, () => revisionOf(claims.list()));
   await new Promise(setImmediate);
   expect(begun).toHaveLength(1);
   begun[0]?.();

@@ -4,8 +4,8 @@ import type { Outcome } from "../../model/outcome.ts";
 import type { KubeList, KubeReads } from "../../ports/kubeApi.ts";
 
 /**
- * All claims, as the API has them after the moment of the question. Binds that ask while a list is under way share the
- * next one: a hundred binds at once cost two lists, not a hundred.
+ * All claims, by a list that begins after the call. Calls that arrive while a list is in flight share the next one: a
+ * hundred binds at once cost two lists, not a hundred.
  */
 export class FreshClaims {
   private readonly kube: KubeReads;
@@ -16,7 +16,7 @@ export class FreshClaims {
     this.kube = kube;
   }
 
-  look(): Promise<Outcome<KubeList<ResourceClaim>>> {
+  list(): Promise<Outcome<KubeList<ResourceClaim>>> {
     this.next ??= this.afterCurrent();
     return this.next;
   }

@@ -4,7 +4,7 @@ import type { Pod } from "../../model/kubernetes.generated.ts";
 import { formatTime } from "../../model/values/time.ts";
 import type { BindCall } from "./bindWrites.ts";
 
-/** The condition `PodBound`: what became of the bind. */
+/** The condition `PodBound`: the outcome of the bind. */
 export interface PodBound {
   readonly status: "True" | "False";
   readonly reason: string;
@@ -13,22 +13,22 @@ export interface PodBound {
 
 const triesMax = 4;
 
-/** Writes the condition where it is missing. A failure changes nothing about the bind. */
+/** Writes the condition if it differs. A failure does not affect the bind. */
 export async function writePodBound(
   { kube, writer, cancel }: BindCall,
   regarded: Pod,
-  said: PodBound,
+  podBound: PodBound,
   nowMs: number,
 ): Promise<void> {
   const ref = { ...podsRef, namespace: regarded.metadata.namespace ?? "", name: regarded.metadata.name };
   let pod: Pod = regarded;
   for (let tries = 0; tries < triesMax; tries++) {
     const before = pod.status?.conditions?.find((condition) => condition.type === "PodBound");
-    if (before?.status === said.status && before.message === said.message) return;
-    const lastTransitionTime = before?.status === said.status ? before.lastTransitionTime : formatTime(nowMs);
+    if (before?.status === podBound.status && before.message === podBound.message) return;
+    const lastTransitionTime = before?.status === podBound.status ? before.lastTransitionTime : formatTime(nowMs);
     const condition = {
       type: "PodBound",
-      ...said,
+      ...podBound,
       ...(lastTransitionTime === undefined ? {} : { lastTransitionTime }),
     };
     const { uid } = pod.metadata;
@@ -41,11 +41,11 @@ export async function writePodBound(
         // Merged by type: the conditions that the node has written stay.
         strategy: "strategic",
         patch: { status: { conditions: [condition] } },
-        why: said.message,
+        why: podBound.message,
       },
       { cancel },
     );
-    // The node writes to the pod at the same moment, again and again.
+    // The kubelet writes to the pod at the same time, so conflicts are frequent.
     if (outcome.ok || outcome.reason !== "Conflict") return;
     const fresh = await kube.get(ref, { cancel });
     if (!fresh.ok || fresh.value.metadata.uid !== uid) return;

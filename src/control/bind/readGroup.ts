@@ -14,7 +14,7 @@ import { groupsOf, nodesRef } from "./binderCaches.ts";
 
 /**
  * A group as the API has it now, everything at one revision: its pods, its BindRequests, and the pods that hold its
- * reservation. Only on this something may be destroyed.
+ * reservation. Deletes and evictions are decided only on such a read.
  */
 export async function readGroup(
   kube: KubeReads,
@@ -26,7 +26,7 @@ export async function readGroup(
   if (!labelled.ok) return labelled;
   const { revision } = labelled.value;
   if (!isAtLeast(revision, atLeast)) {
-    return refused("Unavailable", `the answer is of revision ${revision}, and ${atLeast} is needed`);
+    return refused("Unavailable", `the list is of revision ${revision}, and at least ${atLeast} is needed`);
   }
   const then = { resourceVersion: revision, resourceVersionMatch: "Exact", cancel } as const;
   const list = async <T extends KubeObject>(

@@ -26,15 +26,18 @@ import type { BinderCaches } from "./binderCaches.ts";
 import { readGroup } from "./readGroup.ts";
 
 /**
- * Keeps a group's reservation as long as a pod or BindRequest needs it. The cache only says where to look: every write
- * rests on a consistent read at one revision, and carries the state that was read.
+ * Keeps a group's reservation as long as a pod or BindRequest needs it. The cache only shows which groups to read:
+ * every write is decided on a consistent read at one revision, and carries the versions that were read.
  */
 export class GroupReconciler {
   private readonly controllers: Controllers;
   private readonly caches: BinderCaches;
   private readonly recorder: EventRecorder;
   private readonly options: ReservationOptions;
-  /** By group, how a node refuses the device of a lost reservation. May be lost: it only makes us patient. */
+  /**
+   * By group, how a node refused the device of a lost reservation. Losing it on a restart only delays the eviction of
+   * the pods.
+   */
   private readonly refusals = new Map<
     string,
     { readonly sinceMs: number; readonly uid: string; readonly seenMs: number }
@@ -66,8 +69,8 @@ export class GroupReconciler {
       const result = await this.lookAgain(group, node, context);
       if (result !== undefined) return result;
     }
-    // An object known only from our own writes may be gone before a cache has ever seen it, and then no event names the
-    // group.
+    // An object that is known only from the answer to an own write may be deleted before the cache observes it, and
+    // then no event enqueues the group.
     return this.caches.isAhead(group) ? { requeueAfterMs: lagMs } : undefined;
   }
 
@@ -79,8 +82,8 @@ export class GroupReconciler {
     const verdict = judgeGroup({ ...fresh.value, refusal: this.refusalOf(fresh.value) });
     this.logKeeper(verdict, { group, node });
     if (verdict.type === "keep") {
-      ports.log.debug({ group, node, why: verdict.why }, "a reservation stays");
-      // The cache disagrees and will catch up; if no event comes, the requeue reads again.
+      ports.log.debug({ group, node, why: verdict.why }, "a reservation is kept");
+      // The cache differs and will catch up; if no event comes, the requeue reads again.
       return { requeueAfterMs: lagMs };
     }
     for (const intent of this.intentsOf(verdict, { group, node, atLeast })) {
@@ -91,11 +94,11 @@ export class GroupReconciler {
       if (verdict.type === "restore") this.tellRestore(verdict, group, outcome);
       if (!outcome.ok) return outcome.reason === "NotFound" ? { again: "it is gone" } : reconcileResultOf(outcome);
     }
-    // One step may be followed by another: a holder that was dropped was perhaps the last one.
+    // Another step may follow: the holder that was removed may have been the last one.
     return { requeueAfterMs: 0 };
   }
 
-  /** Why a reservation without users stays: once for each group and request, until that changes. */
+  /** Logs why a reservation without users is kept: once for each group and request, until that changes. */
   private logKeeper(verdict: GroupVerdict, { group, node }: { readonly group: string; readonly node: string }): void {
     const request = verdict.type === "keep" ? verdict.request : undefined;
     const known = this.keepers.get(group) ?? new Map<string, string>();
@@ -153,7 +156,7 @@ export class GroupReconciler {
       case "place":
         return [{ type: "bind", ...on(verdict.reservation), node, why: verdict.why }];
       case "evict":
-        this.controllers.ports.log.warn({ group, node, why: verdict.why }, "pods lost their reservation");
+        this.controllers.ports.log.warn({ group, node, why: verdict.why }, "pods have lost their reservation");
         this.warn(verdict.users, "ReservationLost", verdict.why);
         return verdict.users.map((pod) => ({ type: "evict", ...on(pod), why: verdict.why }));
     }
@@ -172,11 +175,11 @@ export class GroupReconciler {
     const cure =
       outcome.reason === "NotFound"
         ? `create namespace ${reservationNamespace} with its ServiceAccount again, by \`muster install\` or \`helm upgrade\``
-        : `let Muster's binder create pods in namespace ${reservationNamespace}`;
+        : `allow Muster's binder to create pods in namespace ${reservationNamespace}`;
     this.warn(
       users,
       "ReservationRefused",
-      `the reservation of GPU group ${group} cannot be made: ${outcome.message}. To repair: ${cure}`,
+      `the reservation of GPU group ${group} cannot be created: ${outcome.message}. To repair: ${cure}`,
     );
   }
 
@@ -196,8 +199,8 @@ function on(pod: Pod): { target: Intent["target"]; expected: ReturnType<typeof e
 }
 
 /**
- * A device is free when its node has released it. KAI deletes reservations by force, and the next pod on the GPU is
- * refused by a node that still holds it. Where no node runs the reservation the API server deletes it at once, as every
- * such pod.
+ * A device is free when its node has released it, so reservations are deleted with a grace period. KAI deletes them by
+ * force, and a node that still holds the GPU refuses the next pod. A reservation without a node is deleted by the API
+ * server at once.
  */
 const graceSeconds = 1;

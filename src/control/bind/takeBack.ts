@@ -17,8 +17,8 @@ export interface FailedAttempt {
 }
 
 /**
- * Takes back what an attempt has written, and returns what could not be. Each write is tried, whatever becomes of the
- * others: the groups' own reconciles find the rest.
+ * Reverts the writes of a failed attempt, and returns what could not be reverted. Each write is attempted even if
+ * others fail: the reconciles of the groups find the rest.
  */
 export async function takeBack(call: BindCall, failed: FailedAttempt, caches: BinderCaches): Promise<string[]> {
   const { request, pod, why } = failed;
@@ -36,7 +36,7 @@ export async function takeBack(call: BindCall, failed: FailedAttempt, caches: Bi
     note(maps);
     const found = maps.ok ? maps.value : [];
     if (carried.length > 0 || held.length > 0 || found.length > 0) {
-      // A bind of this attempt may still be in flight. After the pod was written it conflicts.
+      // A bind of this attempt may still be in flight. It conflicts after this write of the pod.
       const released = await call.writer.apply(releasePod(pod, groups, why), { cancel: call.cancel });
       note(released);
       if (released.ok) {

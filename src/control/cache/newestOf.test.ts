@@ -7,18 +7,18 @@ import { KeptLog } from "../../../testing/control/keptLog.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { builtin } from "../../model/resources.generated.ts";
-import { MetricsBook } from "../runtime/metricsBook.ts";
+import { MemoryMetrics } from "../runtime/memoryMetrics.ts";
 import { NewestOf } from "./newestOf.ts";
 import { ObjectCache } from "./objectCache.ts";
 
-/** A kind whose watch can be made to bring nothing. */
+/** A kind whose watch the test can silence. */
 async function started() {
   const api = await TestApi.start({ controllers: false });
   const user = { username: "tester", groups: ["system:masters"] };
   const kube = new FaultyKube(inProcessKube(api.core, { user, fieldManager: "test" }));
   const resource = builtin.ConfigMap;
   await api.create("/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: "a" } });
-  const ports = { kube, clock: api.clock, random: seededRandom(7), log: new KeptLog(), metrics: new MetricsBook() };
+  const ports = { kube, clock: api.clock, random: seededRandom(7), log: new KeptLog(), metrics: new MemoryMetrics() };
   const cache = new ObjectCache({ ...ports, resource, selection: { namespace: "a" }, freeze: true });
   cache.start();
   await settle();
@@ -34,7 +34,7 @@ async function started() {
 
 const dataOf = (object: KubeObject | undefined) => (object?.["data"] as { data?: string } | undefined)?.data;
 
-test("an answered write counts until the watch has passed it, and then what the watch shows", async () => {
+test("the answer to a write counts until the watch has passed its revision", async () => {
   const { api, kube, newest, edit } = await started();
   kube.faults = { isMute: true };
   const made = (await api.create("/configmaps", { ...configMapNamed("a/m"), data: { data: "1" } })) as KubeObject;
@@ -50,7 +50,7 @@ test("an answered write counts until the watch has passed it, and then what the 
   expect([dataOf(newest.get("a/m")), newest.isAhead(() => true)]).toEqual(["2", false]);
 });
 
-test("an answer that was overtaken by a later one, or by the watch, is no news", async () => {
+test("an answer that is older than another one, or than the watch, is ignored", async () => {
   const { api, kube, newest, edit } = await started();
   const made = (await api.create("/configmaps", { ...configMapNamed("a/m"), data: { data: "1" } })) as KubeObject;
   await settle();

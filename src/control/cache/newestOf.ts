@@ -4,9 +4,9 @@ import { isAtLeast } from "../../model/revision.ts";
 import type { ObjectCache } from "./objectCache.ts";
 
 /**
- * A kind as its cache shows it, or newer where the answers to our own writes are: the answer to a write is the object
- * after it, long before the watch delivers it. What the cache has passed is dropped. Without it a node renews a lease
- * twice, and a GPU is allocated twice, because a watch is late.
+ * The objects of a cache, or newer versions from the answers to own writes: the answer to a write contains the object
+ * before the watch delivers it. Answers that the cache has passed are dropped. Without them a late watch would make a
+ * node renew a lease twice, and a GPU be allocated twice.
  */
 export class NewestOf<T extends KubeObject = KubeObject> {
   readonly cache: ObjectCache<T>;
@@ -16,13 +16,13 @@ export class NewestOf<T extends KubeObject = KubeObject> {
     this.cache = cache;
   }
 
-  /** The API answered with this. */
+  /** Adds the object of an answer. */
   learn(object: T): void {
     const { resourceVersion } = object.metadata;
     if (isAtLeast(this.cache.revision, resourceVersion)) return;
     const key = keyOfObject(object);
     const known = this.ours.get(key);
-    // Answers may overtake each other.
+    // Answers may arrive out of order.
     if (known !== undefined && isAtLeast(known.metadata.resourceVersion, resourceVersion)) return;
     this.ours.set(key, object);
   }
@@ -36,7 +36,7 @@ export class NewestOf<T extends KubeObject = KubeObject> {
     return this.ourOwn(keyOfObject(seen), seen) ?? seen;
   }
 
-  /** These as they are now, plus our own writes that the cache does not show yet, as far as they belong. */
+  /** The newest versions of these objects, and own writes that the cache does not have yet, if they match. */
   among(seen: readonly T[], belongs: (object: T) => boolean): T[] {
     if (this.ours.size === 0) return [...seen];
     const found = new Map(seen.map((object) => [keyOfObject(object), this.newest(object)]));
@@ -46,7 +46,7 @@ export class NewestOf<T extends KubeObject = KubeObject> {
     return [...found.values()].filter(belongs);
   }
 
-  /** Whether something that belongs is known only from our own writes. */
+  /** Whether a matching object is known only from an own write. */
   isAhead(belongs: (object: T) => boolean): boolean {
     for (const [key, object] of this.ours)
       if (belongs(object) && this.ourOwn(key, this.cache.get(key)) !== undefined) return true;

@@ -12,7 +12,7 @@ import { refused } from "../../model/outcome.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import { CancelSource } from "../../ports/cancelSource.ts";
 import type { KubeApi, KubeList, WatchSink } from "../../ports/kubeApi.ts";
-import { MetricsBook } from "../runtime/metricsBook.ts";
+import { MemoryMetrics } from "../runtime/memoryMetrics.ts";
 import { ObjectCache, type ObjectCacheOptions } from "./objectCache.ts";
 
 const configMaps = builtin.ConfigMap;
@@ -22,7 +22,7 @@ async function started(options: Partial<ObjectCacheOptions<KubeObject>> = {}) {
   const api = await TestApi.start({ controllers: false });
   const kube = new FaultyKube(inProcessKube(api.core, { user, fieldManager: "test" }));
   const log = new KeptLog();
-  const metrics = new MetricsBook();
+  const metrics = new MemoryMetrics();
   const { clock } = api;
   const random = seededRandom(7);
   const cache = new ObjectCache({
@@ -64,7 +64,7 @@ function inCache(cache: ObjectCache): Record<string, string> {
 }
 
 describe("a cache", () => {
-  test("tells what exists as old and what happens as news", async () => {
+  test("delivers existing objects as old and changes as new", async () => {
     const { cache, told, put, change, drop } = await started();
     await put("x", "1");
     await put("y", "1");
@@ -87,7 +87,7 @@ describe("a cache", () => {
         return { stop: () => {} };
       },
     } as KubeApi;
-    const ports = { kube, clock: api.clock, random: seededRandom(1), log: new KeptLog(), metrics: new MetricsBook() };
+    const ports = { kube, clock: api.clock, random: seededRandom(1), log: new KeptLog(), metrics: new MemoryMetrics() };
     const cache = new ObjectCache({ ...ports, resource: configMaps });
     const map = (name: string, resourceVersion: string): KubeObject => ({
       ...(configMapNamed(`a/${name}`) as KubeObject),
@@ -133,7 +133,7 @@ describe("a cache", () => {
     expect(kube.calls.filter((call) => call.includes("from the start"))).toHaveLength(1);
   });
 
-  test("after a compaction it lists again, and tells what vanished with its last known state", async () => {
+  test("after a compaction it lists again, and delivers vanished objects as deleted with their last known state", async () => {
     const { cache, told, put, drop, kube, clock, api } = await started();
     await put("x", "1");
     cache.start();
@@ -188,7 +188,7 @@ describe("a cache", () => {
     expect(log.errors).toEqual([]);
   });
 
-  test("a connection that died in silence is given up when its time is long over, and nothing is missed", async () => {
+  test("a dead connection is closed after its watch timeout, and no change is missed", async () => {
     const { cache, put, kube, clock, told } = await started();
     cache.start();
     await settle();
@@ -249,12 +249,12 @@ describe("a cache", () => {
     void cache.waitForRevision(metadata.resourceVersion).then((reached) => heard.push(`in time ${reached}`));
     void cache.waitForRevision("999999", { timeoutMs: 100 }).then((reached) => heard.push(`too late ${reached}`));
     const cancel = new CancelSource();
-    void cache.waitForRevision("999999", { cancel }).then((reached) => heard.push(`given up ${reached}`));
+    void cache.waitForRevision("999999", { cancel }).then((reached) => heard.push(`cancelled ${reached}`));
     await settle();
     expect(heard).toEqual([]);
     cancel.cancel();
     await clock.advance(2000);
-    expect(heard).toEqual(["given up false", "too late false", "in time true"]);
+    expect(heard).toEqual(["cancelled false", "too late false", "in time true"]);
     expect(await cache.waitForRevision(metadata.resourceVersion)).toBe(true);
   });
 
@@ -276,7 +276,7 @@ describe("a cache", () => {
     expect(late.first("z")?.metadata.name).toBe("z");
   });
 
-  test("a resync tells everything again, as old", async () => {
+  test("a resync delivers every object again, as old", async () => {
     const { cache, put, told, clock } = await started({ resyncMs: 60_000 });
     await put("x", "1");
     cache.start();
@@ -299,7 +299,7 @@ describe("a cache", () => {
     expect(await wait).toBe(false);
   });
 
-  test("whatever breaks, the cache ends with the server's state, and its handlers received exactly that", async () => {
+  test("whatever fails, the cache ends with the server's state, and its handlers received exactly that", async () => {
     const step = fc.record({
       do: fc.constantFrom("put", "change", "drop", "recreate", "cut", "expire", "compact", "wait", "noStream", "calm"),
       name: fc.constantFrom("x", "y", "z"),

@@ -12,34 +12,37 @@ export interface ObjectCacheOptions<T extends KubeObject> extends ReflectorOptio
   transform?(object: T): T;
   /** For tests: a write to a shared object throws. */
   readonly freeze?: boolean;
-  /** Called when what is here can no longer be believed, and when it can again; see `lostTrust`. */
-  readonly onTrust?: () => void;
+  /** Called when the server is found to be behind the cache, and when it has caught up; see `serverRollback`. */
+  readonly onConsistency?: () => void;
   /** Delivers every object again after this time, with jitter. Off by default. */
   readonly resyncMs?: number;
 }
 
 /** A change of an object, as handlers receive it. */
 export type CacheEvent<T extends KubeObject = KubeObject> = KindChange<T> & {
-  /** It existed before the first list, or is a resync: the object has not just changed. */
+  /** True for objects of the first list and of a resync: the object has not just changed. */
   readonly isOld: boolean;
 };
 
 export type CacheHandler<T extends KubeObject = KubeObject> = (event: CacheEvent<T>) => void;
 
-/** Receives all changes of one step, before any handler: the picture is complete before a decision is taken from it. */
+/**
+ * Receives all changes of one watch event before any handler, so that the assume cache is complete before a decision is
+ * taken from it.
+ */
 export type CacheFollower<T extends KubeObject = KubeObject> = (
   changes: readonly KindChange<T>[],
   isNewList: boolean,
 ) => void;
 
-/** So many older lists in a row are no replica that lags: with their back-off they take minutes. */
+/** This many older lists in a row are not explained by a lagging replica: with their back-off they take minutes. */
 const refusalsMax = 5;
-/** A share of the time between two resyncs by which chance puts the next one off. */
+/** Jitter of the resync interval, as a fraction of it. */
 const resyncSpread = 0.1;
 
 /**
- * The objects of one kind, kept current by a watch and shared by all readers. They are handed out as they are and must
- * never be changed.
+ * The objects of one kind, kept current by a watch and shared by all readers. Objects are returned without a copy and
+ * must never be changed.
  *
  * Events are delivered one after the other: an event that a handler causes is delivered after the current one, to all
  * handlers.
@@ -64,16 +67,16 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
       ...(options.transform && { transform: (object: T) => this.transformed(object) }),
       ...(options.freeze !== undefined && { freeze: options.freeze }),
     });
-    let isTrusted = true;
+    let isConsistent = true;
     this.reflector = new Reflector(
       options,
       (event) => this.receive(event as KindEvent<T>),
       () => {
-        if (isTrusted === (this.lostTrust === undefined)) return;
-        isTrusted = !isTrusted;
-        if (!isTrusted)
-          options.log.error({ kind: this.kind, why: this.lostTrust }, "the server is behind what is known");
-        options.onTrust?.();
+        if (isConsistent === (this.serverRollback === undefined)) return;
+        isConsistent = !isConsistent;
+        if (!isConsistent)
+          options.log.error({ kind: this.kind, why: this.serverRollback }, "the server is behind this cache");
+        options.onConsistency?.();
       },
     );
   }
@@ -91,7 +94,7 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
     this.waiters = [];
   }
 
-  /** What of the kind is followed. */
+  /** Which objects of the kind are watched. */
   get selection(): Selection {
     return this.options.selection ?? {};
   }
@@ -102,14 +105,14 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
   }
 
   /**
-   * Why what is here cannot be believed any more, if so: every list is older than what is known. The server was
-   * restored from a backup; its revisions mean something else now, and with them everything that was decided. Only a
-   * restart forgets.
+   * The reason, if the server is behind this cache: every list is older than the known revision. The server was
+   * restored from a backup, so its revisions have other meanings now, and every decision on them is invalid. Only a
+   * restart of this process resets the cache.
    */
-  get lostTrust(): string | undefined {
+  get serverRollback(): string | undefined {
     if (this.reflector.refusals < refusalsMax) return undefined;
     const { refusals } = this.reflector;
-    return `${this.kind}: ${refusals} lists in a row are older than revision ${this.revision}, which is known: was the server restored?`;
+    return `${this.kind}: ${refusals} lists in a row are older than the observed revision ${this.revision}: was the server restored from a backup?`;
   }
 
   /** Whether the first list has been delivered completely. */
@@ -118,29 +121,29 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
     return this.reflector.isFollowing;
   }
 
-  /** For how long the watch has said nothing; undefined before the first one. */
+  /** The time since the last event or bookmark; undefined before the first watch. */
   get silentForMs(): number | undefined {
     return this.reflector.silentForMs;
   }
 
-  /** For how long it could not be followed, and why; undefined while it is. */
+  /** How long the kind could not be watched, and why; undefined while it is watched. */
   get outage(): { readonly forMs: number; readonly why: string } | undefined {
     return this.reflector.outage;
   }
 
-  /** How often it was not. */
+  /** How often the watch was interrupted. */
   get breaks(): number {
     return this.reflector.breaks;
   }
 
-  /** The server answers again. */
-  hurry(): void {
-    this.reflector.hurry();
+  /** Ends a back-off, because the server answers again. */
+  retrySoon(): void {
+    this.reflector.retrySoon();
   }
 
-  /** Whether it asks now whether the server answers again. */
-  scout(): boolean {
-    return this.reflector.scout();
+  /** Retries before the end of the back-off. Returns whether a back-off was ended. */
+  probe(): boolean {
+    return this.reflector.probe();
   }
 
   get hasSynced(): boolean {
@@ -159,7 +162,7 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
     return this.table.view();
   }
 
-  /** Existing objects are delivered first, in order of key, as old. The returned function ends it. */
+  /** Existing objects are delivered first, in order of key, as old. The returned function removes the handler. */
   onEvent(handler: CacheHandler<T>): () => void {
     this.handlers.push(handler);
     for (const [key, object] of this.table.view().objects) {
@@ -178,7 +181,7 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
     };
   }
 
-  /** Objects by something else than their key. An object may be under several values or none. */
+  /** An index of the objects by another value. An object may have several values or none. */
   index(keysOf: IndexKeys<T>): ObjectIndex<T> {
     const index = new ObjectIndex<T>(keysOf);
     for (const [key, object] of this.table.view().objects) index.apply({ type: "added", key, object });
@@ -187,8 +190,8 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
   }
 
   /**
-   * Resolves true when everything up to the revision is in the cache, false when the wait was given up. After a write
-   * of this kind, its revision is what to wait for.
+   * Resolves true when the cache has reached the revision, false when the wait was cancelled. To observe an own write,
+   * wait for its revision.
    */
   waitForRevision(revision: Revision, options: { timeoutMs?: number; cancel?: Cancel } = {}): Promise<boolean> {
     return this.waitFor(() => this.hasSynced && isAtLeast(this.table.revision, revision), options);
@@ -223,7 +226,8 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
     this.pending.push(event);
     if (this.isTelling) return;
     this.isTelling = true;
-    // A sink must not throw into the reflector: exceptions of transforms, indexes, followers and handlers end here.
+    // A sink must not throw into the reflector: exceptions of transforms, indexes, followers and handlers are caught
+    // here.
     try {
       for (let next = this.pending.shift(); next !== undefined; next = this.pending.shift()) this.apply(next);
     } finally {
@@ -231,7 +235,7 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
     }
   }
 
-  /** An object that the transform cannot understand is kept as it came: better too much of it than nothing at all. */
+  /** An object on which the transform fails is kept unchanged. */
   private transformed(object: T): T {
     let result = object;
     this.guard(() => {
@@ -291,7 +295,7 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
   }
 }
 
-/** All that one event of the watch changed. */
+/** All changes of one watch event. */
 interface Step<T extends KubeObject> {
   readonly changes: readonly KindChange<T>[];
   readonly isNewList: boolean;

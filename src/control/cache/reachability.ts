@@ -2,26 +2,26 @@ import type { Outcome, Refusal } from "../../model/outcome.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 
-/** While the server does not answer, one watch tries again this often; the others keep to their own patience. */
+/** While the server does not answer, one watch retries this often; the others keep their own back-off. */
 const scoutMs = 1_000;
 
 /**
- * Whether the API server answers. Every kind that is followed waits on its own after a failure, up to a minute; what
- * one call learns about the server holds for all of them, so the first answer after a silence ends every wait.
+ * Whether the API server answers. Every watched kind has its own back-off after a failure, up to a minute. The first
+ * answer after an outage ends the back-offs of all kinds.
  */
 export class Reachability {
   private readonly clock: Clock;
-  /** Ends waits: of all, or of the first that waits. */
-  private readonly hurry: (how: "all" | "one") => void;
-  private isAway = false;
-  private stopScout = (): void => {};
+  /** Ends the back-off of all kinds, or of the first one. */
+  private readonly retrySoon: (how: "all" | "one") => void;
+  private isUnreachable = false;
+  private stopProbe = (): void => {};
 
-  constructor(clock: Clock, hurry: (how: "all" | "one") => void) {
+  constructor(clock: Clock, retrySoon: (how: "all" | "one") => void) {
     this.clock = clock;
-    this.hurry = hurry;
+    this.retrySoon = retrySoon;
   }
 
-  /** The same API, overheard. */
+  /** The same API; the outcome of every call updates this state. */
   overhear(kube: KubeApi): KubeApi {
     const heard = async <T>(call: Promise<Outcome<T>>): Promise<Outcome<T>> => {
       const outcome = await call;
@@ -52,39 +52,39 @@ export class Reachability {
   }
 
   stop(): void {
-    this.stopScout();
+    this.stopProbe();
   }
 
   private answered(outcome: Outcome<unknown>): void {
     if (outcome.ok) this.isBack();
     else if (isNoAnswer(outcome)) this.isSilent();
-    // The server has answered, though not as it was hoped.
+    // A refusal is an answer: the server is reachable.
     else if (outcome.reason !== "Fenced") this.isBack();
   }
 
   private isSilent(): void {
-    if (this.isAway) return;
-    this.isAway = true;
-    this.scout();
+    if (this.isUnreachable) return;
+    this.isUnreachable = true;
+    this.probe();
   }
 
-  private scout(): void {
-    this.stopScout = this.clock.after(scoutMs, () => {
-      if (!this.isAway) return;
-      this.hurry("one");
-      this.scout();
+  private probe(): void {
+    this.stopProbe = this.clock.after(scoutMs, () => {
+      if (!this.isUnreachable) return;
+      this.retrySoon("one");
+      this.probe();
     });
   }
 
   private isBack(): void {
-    if (!this.isAway) return;
-    this.isAway = false;
-    this.stopScout();
-    this.hurry("all");
+    if (!this.isUnreachable) return;
+    this.isUnreachable = false;
+    this.stopProbe();
+    this.retrySoon("all");
   }
 }
 
-/** A server that has just started is too busy for custom kinds: their storage is being made. */
+/** A server that has just started answers 429 for custom resources while it creates their storage. */
 function isNoAnswer({ reason }: Refusal): boolean {
   return reason === "Unavailable" || reason === "Unknown" || reason === "TooManyRequests";
 }

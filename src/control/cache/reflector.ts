@@ -18,7 +18,7 @@ import {
   stepReflector,
 } from "./reflectorMachine.ts";
 
-/** What of a kind is followed. */
+/** Which objects of a kind are watched. */
 export interface Selection {
   readonly namespace?: string;
   readonly labelSelector?: string;
@@ -37,23 +37,22 @@ export interface ReflectorOptions<T extends KubeObject = KubeObject> {
 
 const pageSize = 500;
 const relistBackoff = { baseMs: 800, maxMs: 30_000 };
-/** The longest wait of a watch that failed again and again: the back-off, and as much again by chance. */
+/** The longest delay of a watch that keeps failing: the back-off with its jitter. */
 export const relistWaitMsMax = 2 * relistBackoff.maxMs;
-/** A wait lasts this long at least, however well the server answers others: one kind alone may be what fails. */
+/** The shortest back-off, even if the server answers for other kinds: the failure may concern one kind only. */
 const hastyMs = 500;
-/** A server ends a watch after this time, drawn for each watch, so that many do not reconnect at once. */
+/** The timeout of a watch, drawn for each watch, so that many do not reconnect at once. */
 const watchSecondsMin = 300;
 /**
- * A server sends a bookmark about every minute: a watch without any for this long is of a server that is behind this
- * cache, or hangs.
+ * A server sends a bookmark about every minute: without one for this long the server is behind this cache, or hangs.
  */
 const silentMs = 150_000;
-/** No connection takes longer to be made, or to fail. */
+/** The time in which a connection is established or fails. */
 const quietMs = 70_000;
-/** How long after that we believe that a silent connection is still one. */
+/** How long after its timeout a silent watch is still kept open. */
 const overdueMs = 30_000;
 
-/** Follows one kind for ever: the state machine of reflectorMachine.ts with a network and a clock. */
+/** Lists and watches one kind: the state machine of reflectorMachine.ts with a network and a clock. */
 export class Reflector {
   private readonly options: ReflectorOptions;
   private readonly emit: (event: KindEvent) => void;
@@ -65,15 +64,17 @@ export class Reflector {
   private stopTimer: (() => void) | undefined;
   private stopSilence: (() => void) | undefined;
   private openedMs = 0;
-  /** When the watch last said something, be it a bookmark; when it was opened, if it has not yet. */
-  private heardAtMs: number | undefined;
-  /** Since when, and why, the kind is not followed; undefined while it is. */
+  /** The time of the last event or bookmark, or of the opening of the watch. */
+  private lastEventAtMs: number | undefined;
+  /** Since when, and why, the kind is not watched; undefined while it is. */
   private broken: { readonly sinceMs: number; why: string } | undefined;
-  /** Since when a wait may be cut short; undefined while there is none. */
+  /** The start of the current back-off; undefined while there is none. */
   private hastyFromMs: number | undefined;
   private failedWaits = 0;
-  /** Back-offs that were cut short since the last event of the kind: each one makes the next longer. */
-  private hurried = 0;
+  /**
+   * The number of back-offs that were cut short since the last event of the kind: each one makes the next one longer.
+   */
+  private cutShort = 0;
 
   constructor(options: ReflectorOptions, emit: (event: KindEvent) => void, onRefusals: () => void = () => {}) {
     this.options = options;
@@ -86,51 +87,51 @@ export class Reflector {
     return this.state.phase;
   }
 
-  /** Whether events of the kind come in, for all that is known. */
+  /** Whether the watch is open. */
   get isFollowing(): boolean {
     return this.state.phase === "live";
   }
 
-  /** For how long nothing was heard; undefined before the first watch. */
+  /** The time since the last event or bookmark; undefined before the first watch. */
   get silentForMs(): number | undefined {
-    return this.heardAtMs === undefined ? undefined : this.options.clock.monotonicMs() - this.heardAtMs;
+    return this.lastEventAtMs === undefined ? undefined : this.options.clock.monotonicMs() - this.lastEventAtMs;
   }
 
-  /** For how long the kind could not be followed, and why; undefined while it is. */
+  /** How long the kind could not be watched, and why; undefined while it is watched. */
   get outage(): { readonly forMs: number; readonly why: string } | undefined {
     if (this.isFollowing || this.broken === undefined) return undefined;
     return { forMs: this.options.clock.monotonicMs() - this.broken.sinceMs, why: this.broken.why };
   }
 
-  /** How often following broke off. */
+  /** How often the watch was interrupted. */
   get breaks(): number {
     return this.failedWaits;
   }
 
-  /**
-   * The server answers other kinds: a back-off that was meant for an unavailable server ends, or soon if it has just
-   * begun.
-   */
-  hurry(): void {
+  /** The server answers for other kinds: ends the back-off, or soon if it has just begun. */
+  retrySoon(): void {
     if (this.hastyFromMs === undefined) return;
     const { clock } = this.options;
     const leftMs = this.hastyFromMs - clock.monotonicMs();
     this.hastyFromMs = undefined;
-    this.hurried++;
+    this.cutShort++;
     this.stopTimer?.();
     if (leftMs <= 0) this.due();
     else this.stopTimer = clock.after(leftMs, () => this.due());
   }
 
-  /** Whether a wait is tried before its time, on behalf of all kinds that wait. */
-  scout(): boolean {
+  /**
+   * Retries before the end of the back-off, to find out for all kinds whether the server answers. Returns whether there
+   * was a back-off.
+   */
+  probe(): boolean {
     if (this.hastyFromMs === undefined || this.options.clock.monotonicMs() < this.hastyFromMs) return false;
     this.stopTimer?.();
     this.due();
     return true;
   }
 
-  /** Lists in a row that were older than what is known. */
+  /** The number of lists in a row that were older than the known revision. */
   get refusals(): number {
     return this.state.refusals;
   }
@@ -143,7 +144,7 @@ export class Reflector {
     this.input({ type: "stop" });
   }
 
-  /** The list contradicts what is known already. */
+  /** The list contradicts the objects of the cache. */
   refuse(why: string): void {
     this.options.log.warn({ kind: this.kind, why }, "list refused");
     this.input({ type: "refused" });
@@ -199,18 +200,18 @@ export class Reflector {
     const timeoutSeconds = watchSecondsMin + (random.uint32() % watchSecondsMin);
     const sink: WatchSink = {
       event: (event) => {
-        this.hurried = 0;
-        this.heardAtMs = clock.monotonicMs();
+        this.cutShort = 0;
+        this.lastEventAtMs = clock.monotonicMs();
         this.broken = undefined;
         this.input({ type: "event", event });
       },
       ended: (why) => this.ended(why),
     };
     this.openedMs = clock.monotonicMs();
-    this.heardAtMs ??= this.openedMs;
+    this.lastEventAtMs ??= this.openedMs;
     this.watch = kube.watch(resource, { ...selection, ...how, allowBookmarks: true, timeoutSeconds }, sink);
     this.stopSilence = clock.after(silentMs, () => this.input({ type: "silent" }));
-    // The server should have ended the watch long ago: the connection is dead without a reset.
+    // The timeout of the watch is long over: the connection is dead.
     this.stopTimer = clock.after(timeoutSeconds * 1000 + overdueMs, () => {
       this.watch?.stop();
       this.ended(undefined);
@@ -220,7 +221,7 @@ export class Reflector {
   private ended(why: Outcome<never> | undefined): void {
     const livedMs = this.options.clock.monotonicMs() - this.openedMs;
     this.forget();
-    // It was a watch, though the kind had nothing to say; a connection that is never made ends earlier.
+    // The watch was open without events; a connection that cannot be established fails earlier.
     if (why === undefined || livedMs > quietMs) this.broken = undefined;
     if (why !== undefined && !why.ok) {
       this.options.metrics.count("muster_watch_failures_total", { kind: this.kind, reason: why.reason });
@@ -247,14 +248,14 @@ export class Reflector {
   private wait(failures: number, why: string, atLeastMs: number): void {
     const { clock, random, log } = this.options;
     const delayMs = Math.max(atLeastMs, backoffMs(relistBackoff, failures, random));
-    // A server that is away is reported once for all kinds, by the connection.
+    // An unavailable server is logged once for all kinds, by the connection.
     const tell = why.includes("Unavailable") ? log.debug.bind(log) : log.info.bind(log);
     tell({ kind: this.kind, why, failures, delayMs }, "watch waits");
     this.broken = { sinceMs: this.broken?.sinceMs ?? clock.monotonicMs(), why };
     this.stopTimer?.();
     this.failedWaits++;
     this.hastyFromMs =
-      clock.monotonicMs() + Math.max(atLeastMs, exponentialMs({ ...relistBackoff, baseMs: hastyMs }, this.hurried));
+      clock.monotonicMs() + Math.max(atLeastMs, exponentialMs({ ...relistBackoff, baseMs: hastyMs }, this.cutShort));
     this.stopTimer = clock.after(delayMs, () => this.due());
   }
 

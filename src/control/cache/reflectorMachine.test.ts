@@ -44,8 +44,8 @@ function page(revision: string, names: string[], continueToken?: string): Reflec
   return { type: "page", outcome: succeeded({ revision, items, ...(continueToken && { continueToken }) }) };
 }
 
-/** Actions in few words. */
-function said(actions: readonly ReflectorAction[]): string {
+/** Actions as a short text. */
+function textOf(actions: readonly ReflectorAction[]): string {
   return actions
     .map((action) => {
       if (action.type === "watch") return `watch from ${action.from}`;
@@ -73,35 +73,35 @@ const rows: {
     does: "begins, stream",
   },
   {
-    name: "a streamed object is told",
+    name: "a streamed object is delivered",
     from: streaming,
     input: put("p", "3"),
     to: { phase: "streaming" },
     does: "put p",
   },
   {
-    name: "a deletion within the stream is told",
+    name: "a deletion within the stream is delivered",
     from: streaming,
     input: gone("p", "3"),
     to: { phase: "streaming" },
     does: "removed p",
   },
   {
-    name: "a bookmark within the stream says nothing",
+    name: "a bookmark within the stream has no effect",
     from: streaming,
     input: bookmark("5"),
     to: { phase: "streaming", known: undefined },
     does: "",
   },
   {
-    name: "the end of the stream makes the list whole, and the same watch goes on",
+    name: "the end of the stream completes the list, and the same watch continues",
     from: streaming,
     input: bookmark("9", true),
     to: { phase: "live", known: "9" },
     does: "relistDone 9",
   },
   {
-    name: "a stream that ends before what is known is refused, and counted",
+    name: "a stream that is older than the known revision is refused, and counted",
     from: { ...streaming, known: "12" },
     input: bookmark("9", true),
     to: { phase: "waiting", next: "list", failures: 1, known: "12", refusals: 1 },
@@ -129,14 +129,14 @@ const rows: {
     does: "wait",
   },
   {
-    name: "a page is told and the next one fetched",
+    name: "a page is delivered and the next one fetched",
     from: listing,
     input: page("7", ["a", "b"], "more"),
     to: { phase: "listing", listRevision: "7" },
     does: "put a, put b, list more",
   },
   {
-    name: "the last page makes the list whole, and a watch goes on from it",
+    name: "the last page completes the list, and a watch continues from it",
     from: { ...listing, listRevision: "7" },
     input: page("7", ["c"]),
     to: { phase: "live", known: "7" },
@@ -150,7 +150,7 @@ const rows: {
     does: "wait",
   },
   {
-    name: "an older list than what is known is refused, and counted",
+    name: "a list older than the known revision is refused, and counted",
     from: { ...listing, known: "12", refusals: 2 },
     input: page("7", ["a"]),
     to: { phase: "waiting", next: "list", known: "12", refusals: 3 },
@@ -164,7 +164,7 @@ const rows: {
     does: "begins, list all first",
   },
   {
-    name: "a list that fails waits",
+    name: "a list that fails backs off",
     from: listing,
     input: { type: "page", outcome: refused("Unavailable", "busy") },
     to: { phase: "waiting", next: "list", failures: 1 },
@@ -177,48 +177,54 @@ const rows: {
     to: { phase: "waiting", next: "stream" },
     does: "wait",
   },
-  { name: "a change is told", from: live, input: put("p", "11"), to: { known: "11", hasSpoken: true }, does: "put p" },
-  { name: "a deletion is told", from: live, input: gone("p", "11"), to: { known: "11" }, does: "removed p" },
-  { name: "a repeated change is not told", from: live, input: put("p", "10"), to: { known: "10" }, does: "" },
-  { name: "an older change is not told", from: live, input: put("p", "9"), to: { known: "10" }, does: "" },
   {
-    name: "a deletion without a number of its own is told, and time does not go back",
+    name: "a change is delivered",
+    from: live,
+    input: put("p", "11"),
+    to: { known: "11", hasSpoken: true },
+    does: "put p",
+  },
+  { name: "a deletion is delivered", from: live, input: gone("p", "11"), to: { known: "11" }, does: "removed p" },
+  { name: "a repeated change is not delivered", from: live, input: put("p", "10"), to: { known: "10" }, does: "" },
+  { name: "an older change is not delivered", from: live, input: put("p", "9"), to: { known: "10" }, does: "" },
+  {
+    name: "a deletion without a revision of its own is delivered, and the known revision does not go back",
     from: live,
     input: gone("p", "9"),
     to: { known: "10" },
     does: "removed p",
   },
   {
-    name: "a bookmark moves what is known",
+    name: "a bookmark advances the known revision",
     from: live,
     input: bookmark("20"),
     to: { known: "20" },
     does: "bookmark 20",
   },
-  { name: "a repeated bookmark says nothing", from: live, input: bookmark("10"), to: { known: "10" }, does: "" },
+  { name: "a repeated bookmark has no effect", from: live, input: bookmark("10"), to: { known: "10" }, does: "" },
   {
-    name: "a bookmark that is older than what is known makes it list, to see which of the two is wrong",
+    name: "a bookmark older than the known revision leads to a list",
     from: live,
     input: bookmark("5"),
     to: { phase: "listing", known: "10" },
     does: "close, begins, list first",
   },
   {
-    name: "a watch that has not said a word makes it list, too",
+    name: "a watch without any event or bookmark leads to a list",
     from: live,
     input: { type: "silent" },
     to: { phase: "listing", known: "10" },
     does: "close, begins, list first",
   },
   {
-    name: "a stream whose first part has no end is given up for lists, for good",
+    name: "a stream whose initial events never end is replaced by lists, for good",
     from: streaming,
     input: { type: "silent" },
     to: { phase: "listing", canStream: false },
     does: "close, begins, list first",
   },
   {
-    name: "a watch that has spoken may be silent",
+    name: "a watch that has delivered an event may be silent",
     from: heard,
     input: { type: "silent" },
     to: { phase: "live" },
@@ -232,84 +238,91 @@ const rows: {
     does: "wait",
   },
   {
-    name: "what works forgives earlier failures",
+    name: "a success resets the count of failures",
     from: { ...live, failures: 5 },
     input: put("p", "11"),
     to: { failures: 0 },
     does: "put p",
   },
   {
-    name: "a watch whose time is up goes on at once from what is known",
+    name: "a watch that times out is opened again at once from the known revision",
     from: heard,
     input: ended(),
     to: { phase: "live", hasSpoken: false },
     does: "watch from 10",
   },
   {
-    name: "a quiet watch whose time is up goes on at once",
+    name: "a quiet watch that times out is opened again at once",
     from: live,
     input: ended(undefined, 300_000),
     to: { phase: "live" },
     does: "watch from 10",
   },
   {
-    name: "a watch that ended at once without a word waits",
+    name: "a watch that ended at once without an event backs off",
     from: live,
     input: ended(undefined, 5),
     to: { phase: "waiting", next: "watch", failures: 1 },
     does: "wait",
   },
   {
-    name: "a watch that broke waits and goes on from what is known",
+    name: "a watch that failed backs off and continues from the known revision",
     from: heard,
     input: ended("Unknown"),
     to: { phase: "waiting", next: "watch", failures: 1, known: "10" },
     does: "wait",
   },
   {
-    name: "a watch that can no longer go on lists again at once",
+    name: "a watch whose revision has expired lists again at once",
     from: heard,
     input: ended("Expired"),
     to: { phase: "streaming", known: "10" },
     does: "begins, stream",
   },
   {
-    name: "a watch that expires as soon as it is opened waits before it lists again",
-    from: { ...live, failures: 2 },
+    name: "a watch that resumes after an outage and has expired lists at once, whatever failed before",
+    from: { ...live, failures: 7 },
+    input: ended("Expired", 3),
+    to: { phase: "streaming", known: "10", failures: 0 },
+    does: "begins, stream",
+  },
+  {
+    name: "a watch that expires as soon as it is opened at the revision of a list backs off before it lists again",
+    from: { ...live, isAfterList: true, failures: 2 },
     input: ended("Expired", 3),
     to: { phase: "waiting", next: "stream", failures: 3 },
     does: "wait",
   },
   {
-    name: "a list that was refused by who keeps the objects is made again after a wait",
+    name: "a list that the cache refused is repeated after a back-off",
     from: live,
     input: { type: "refused" },
     to: { phase: "waiting", next: "stream", failures: 1, refusals: 1 },
     does: "close, wait",
   },
   {
-    name: "a list that was taken ends the count",
+    name: "a list that was accepted resets the count",
     from: { ...live, refusals: 4 },
     input: { type: "accepted" },
     to: { phase: "live", refusals: 0 },
     does: "",
   },
   {
-    name: "after the wait a watch goes on",
+    name: "after the back-off a watch continues",
     from: waiting("watch"),
     input: { type: "due" },
     to: { phase: "live" },
     does: "watch from 10",
   },
   {
-    name: "after the wait a stream begins",
+    name: "after the back-off a stream begins",
     from: waiting("stream"),
     input: { type: "due" },
     to: { phase: "streaming" },
     does: "begins, stream",
   },
   {
-    name: "after the wait a list begins",
+    name: "after the back-off a list begins",
     from: waiting("list"),
     input: { type: "due" },
     to: { phase: "listing" },
@@ -317,7 +330,7 @@ const rows: {
   },
   { name: "it stops from anywhere", from: heard, input: { type: "stop" }, to: { phase: "stopped" }, does: "close" },
   {
-    name: "what arrives after the stop is not told",
+    name: "what arrives after the stop is not delivered",
     from: { ...heard, phase: "stopped" },
     input: put("p", "11"),
     to: { phase: "stopped" },
@@ -325,14 +338,14 @@ const rows: {
   },
 ];
 
-describe("following a kind", () => {
+describe("a reflector", () => {
   test.each(rows)("$name", ({ from, input, to, does }) => {
     const { state, actions } = stepReflector(from, input);
-    expect(said(actions)).toBe(does);
+    expect(textOf(actions)).toBe(does);
     expect(state).toMatchObject(to);
   });
 
-  test("a retry-after of a refused watch or list is obeyed", () => {
+  test("the Retry-After of a refused watch or list is obeyed", () => {
     const busy = refused("TooManyRequests", "busy", { retryAfterMs: 7_000 });
     const waits = [
       stepReflector(live, { type: "ended", why: busy, livedMs: 1 }),
@@ -342,7 +355,7 @@ describe("following a kind", () => {
     expect(waits).toMatchObject([{ atLeastMs: 7_000 }, { atLeastMs: 7_000 }, { atLeastMs: 7_000 }]);
   });
 
-  test("every input in every phase leads somewhere, and what is known never goes back", () => {
+  test("every input in every phase has a next state, and the known revision never goes back", () => {
     const phases = ["idle", "streaming", "listing", "live", "waiting", "stopped"] as const;
     const inputs: ReflectorInput[] = [
       ...rows.map(({ input }) => input),

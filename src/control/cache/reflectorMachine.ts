@@ -5,39 +5,43 @@ import type { KubeList, WatchEvent } from "../../ports/kubeApi.ts";
 import type { KindEvent } from "../../snapshot/kindTable.ts";
 
 /**
- * How a kind is followed, as a state machine without time or network: input in, next state and actions out.
+ * How a kind is listed and watched, as a state machine without time or network: input in, next state and actions out.
  *
- *   idle ──► streaming ──initial events end──► live ──ended──► live again from what is known
+ *   idle ──► streaming ──initial events end──► live ──ended──► live again from the known revision
  *              │   ▲                            │
  *        fails │   │ fails                      │ Expired, or a list that was refused
  *              ▼   │                            ▼
  *             listing ──last page──► live     streaming
  *
- * Every failure backs off first. A list is always of one revision: a page of another revision, or a list older than
- * what is known, begins it again.
+ * Every failure backs off first. A list is always of one revision: a page of another revision, or a list older than the
+ * known revision, starts it again.
  *
- * A server that was restored from a backup is behind what is known, and stays so. It shows by a watch without events
- * and bookmarks, by a bookmark that is older than what is known, or by watches that fail again and again; all of them
- * end in lists, which are older and refused, and `refusals` counts those in a row. A cache never goes back in time, so
- * its process reports this as unhealthy and wants a restart.
+ * A server that was restored from a backup is behind the known revision, and stays so. The signs are a watch without
+ * events and bookmarks, a bookmark older than the known revision, or watches that keep failing; all of them lead to
+ * lists, which are older and refused, and `refusals` counts those in a row. A cache never goes back to an older
+ * revision, so its process becomes unhealthy and has to be restarted.
  */
 export interface ReflectorState {
   readonly phase: "idle" | "streaming" | "listing" | "live" | "waiting" | "stopped";
-  /** Everything up to here has been delivered. A watch resumes from here, and nothing older is accepted. */
+  /**
+   * The known revision: everything up to it has been delivered. A watch resumes from it, and nothing older is accepted.
+   */
   readonly known: Revision | undefined;
-  /** In a row, since something was last seen to work. */
+  /** Failures in a row since the last success. */
   readonly failures: number;
   /** False once the server has shown that it does not support streaming lists. */
   readonly canStream: boolean;
-  /** A server that forgets a list between two of its pages is asked for all of it at once. */
+  /** A server whose continue tokens expire between two pages is asked for the whole list at once. */
   readonly isPaged: boolean;
   /** The revision of the list whose pages are being read. */
   readonly listRevision: Revision | undefined;
-  /** Lists in a row that were older than what is known. */
+  /** Lists in a row that were older than the known revision. */
   readonly refusals: number;
   /** Whether this watch has delivered anything. */
   readonly hasSpoken: boolean;
-  /** What follows the wait. */
+  /** Whether this watch began at the revision of a list, and not where an earlier watch ended. */
+  readonly isAfterList: boolean;
+  /** What follows the back-off. */
   readonly next: "stream" | "list" | "watch";
 }
 
@@ -48,9 +52,9 @@ export type ReflectorInput =
   | { readonly type: "page"; readonly outcome: Outcome<KubeList> }
   /** The cache found that the new list contradicts its objects. */
   | { readonly type: "refused" }
-  /** The new list was taken. */
+  /** The cache accepted the new list. */
   | { readonly type: "accepted" }
-  /** The watch has been open for so long that an event, a bookmark or the end of the initial list is overdue. */
+  /** An event, a bookmark or the end of the initial list of the open watch is overdue. */
   | { readonly type: "silent" }
   /** The back-off has ended. */
   | { readonly type: "due" }
@@ -79,12 +83,13 @@ export const idleReflector: ReflectorState = {
   listRevision: undefined,
   refusals: 0,
   hasSpoken: false,
+  isAfterList: false,
   next: "stream",
 };
 
 /** A watch that delivered nothing and ended sooner than this counts as failed. */
 const healthyMs = 10_000;
-/** After so many failures in a row a watch is not tried again without a new list. */
+/** After this many failures in a row the kind is listed before it is watched again. */
 const watchFailuresMax = 3;
 
 export function stepReflector(state: ReflectorState, input: ReflectorInput): ReflectorStep {
@@ -116,14 +121,14 @@ function stepStreaming(state: ReflectorState, input: ReflectorInput): ReflectorS
     if (!event.initialEventsEnd) return stay(state);
     if (isOlder(state, event.revision)) return fail(refusing(state), olderThanKnown, "list", true);
     const { revision } = event;
-    const live: ReflectorState = { ...state, phase: "live", known: revision, hasSpoken: false };
+    const live: ReflectorState = { ...state, phase: "live", known: revision, hasSpoken: false, isAfterList: true };
     return { state: live, actions: [{ type: "emit", event: { type: "relistDone", revision } }] };
   }
   // An older server, or a proxy, ignores the request for a streaming list: it sends what exists and never its end.
   if (input.type === "silent") return compareByList({ ...state, canStream: false });
   if (input.type !== "ended") return stay(state);
   if (reasonOf(input.why) === "Invalid") return begin({ ...state, canStream: false }, "list");
-  // A stream that does not come to its end is tried the other way.
+  // After a stream that fails before its end, a list is tried.
   return fail(state, `the stream ended: ${textOf(input.why)}`, "list", false, input.why);
 }
 
@@ -135,7 +140,7 @@ function stepListing(state: ReflectorState, outcome: Outcome<KubeList>): Reflect
   const { revision, items, continueToken } = outcome.value;
   if (isOlder(state, revision)) return fail(refusing(state), olderThanKnown, "list", false);
   if (state.listRevision !== undefined && state.listRevision !== revision) {
-    // The pages are of two moments: together they never were true.
+    // The pages are of two revisions: together they were never the state of the server.
     return fail({ ...state, isPaged: false }, "the pages of the list are of two revisions", "list", false);
   }
   const actions: ReflectorAction[] = items.map((object) => emitted("ADDED", object));
@@ -144,7 +149,8 @@ function stepListing(state: ReflectorState, outcome: Outcome<KubeList>): Reflect
     return { state: { ...state, listRevision: revision }, actions };
   }
   actions.push({ type: "emit", event: { type: "relistDone", revision } }, { type: "watch", from: revision });
-  const live: ReflectorState = { ...state, phase: "live", known: revision, hasSpoken: false, isPaged: true };
+  const spoken = { hasSpoken: false, isAfterList: true };
+  const live: ReflectorState = { ...state, phase: "live", known: revision, ...spoken, isPaged: true };
   return { state: live, actions };
 }
 
@@ -156,7 +162,8 @@ function stepLive(state: ReflectorState, input: ReflectorInput): ReflectorStep {
   const isHealthy = state.hasSpoken || livedMs >= healthyMs;
   const calm = isHealthy ? { ...state, failures: 0 } : state;
   const isExpired = reasonOf(why) === "Expired";
-  if (isHealthy && isExpired) return begin(calm, relistBy(calm));
+  // A restarted server answers so to every watch that resumes: a back-off from the outage before would be for nothing.
+  if (isExpired && (isHealthy || !state.isAfterList)) return begin({ ...calm, failures: 0 }, relistBy(calm));
   if (isHealthy && (why === undefined || why.ok)) return resume(calm);
   const next = isExpired || calm.failures >= watchFailuresMax ? relistBy(calm) : "watch";
   return fail(calm, `the watch ended: ${textOf(why)}`, next, false, why);
@@ -190,7 +197,7 @@ function begin(state: ReflectorState, how: "stream" | "list"): ReflectorStep {
   return { state: { ...fresh, phase: "listing" }, actions: [begins, list] };
 }
 
-/** Perhaps the server does not have what we know: a list shows which of us is wrong. */
+/** The server may be behind the cache: a list shows whether it is. */
 function compareByList(state: ReflectorState): ReflectorStep {
   const { state: listing, actions } = begin(state, "list");
   return { state: listing, actions: [{ type: "close" }, ...actions] };
@@ -198,7 +205,8 @@ function compareByList(state: ReflectorState): ReflectorStep {
 
 function resume(state: ReflectorState): ReflectorStep {
   if (state.known === undefined) return begin(state, relistBy(state));
-  return { state: { ...state, phase: "live", hasSpoken: false }, actions: [{ type: "watch", from: state.known }] };
+  const live: ReflectorState = { ...state, phase: "live", hasSpoken: false, isAfterList: false };
+  return { state: live, actions: [{ type: "watch", from: state.known }] };
 }
 
 function fail(
@@ -216,7 +224,7 @@ function fail(
   return { state: waiting, actions: isOpen ? [{ type: "close" }, wait] : [wait] };
 }
 
-const olderThanKnown = "the list is older than what is known";
+const olderThanKnown = "the list is older than the known revision";
 
 function refusing(state: ReflectorState): ReflectorState {
   return { ...state, refusals: state.refusals + 1 };
@@ -247,5 +255,5 @@ function reasonOf(why: Outcome<never> | undefined): Refusal["reason"] | undefine
 }
 
 function textOf(why: Outcome<unknown> | undefined): string {
-  return why === undefined || why.ok ? "it said nothing" : `${why.reason}: ${why.message}`;
+  return why === undefined || why.ok ? "no reason given" : `${why.reason}: ${why.message}`;
 }

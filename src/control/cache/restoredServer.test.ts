@@ -9,7 +9,7 @@ import { refused } from "../../model/outcome.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import { Controllers } from "../runtime/controllers.ts";
-import { MetricsBook } from "../runtime/metricsBook.ts";
+import { MemoryMetrics } from "../runtime/memoryMetrics.ts";
 import { forObject, kindSource } from "../runtime/sources.ts";
 
 const configMaps = builtin.ConfigMap;
@@ -35,7 +35,7 @@ test("a server restored to lower revisions makes the process unhealthy and stops
   const log = new KeptLog();
   const { clock } = lost;
   const controllers = new Controllers(
-    { kube, clock, random: seededRandom(3), log, metrics: new MetricsBook() },
+    { kube, clock, random: seededRandom(3), log, metrics: new MemoryMetrics() },
     { fieldManager: "test" },
   );
   const cache = controllers.cache(configMaps);
@@ -64,8 +64,8 @@ test("a server restored to lower revisions makes the process unhealthy and stops
   await minutes(15);
   const { isWell, checks } = controllers.health.report();
   expect(isWell).toBe(false);
-  expect(checks.find(({ name }) => name === "caches")?.problem).toMatch(/older than revision \d+, which is known/);
-  // The cache holds a future that never came: no controller acts on it.
+  expect(checks.find(({ name }) => name === "caches")?.problem).toMatch(/older than the observed revision \d+/);
+  // The cache has objects that the restored server lacks: no controller acts on them.
   turns.length = 0;
   controller.queue.add("a/start-0");
   await settle();
@@ -81,7 +81,7 @@ test("a server restored to lower revisions makes the process unhealthy and stops
   await controllers.stop();
 });
 
-test("a process that starts on a restored server takes it as it is", async () => {
+test("a process that starts on a restored server accepts its state", async () => {
   const restored = await serverWith(2);
   const user = { username: "test", groups: ["system:masters"] };
   const kube = inProcessKube(restored.core, { user, fieldManager: "test" });
@@ -90,7 +90,7 @@ test("a process that starts on a restored server takes it as it is", async () =>
     clock: restored.clock,
     random: seededRandom(3),
     log: new KeptLog(),
-    metrics: new MetricsBook(),
+    metrics: new MemoryMetrics(),
   };
   const controllers = new Controllers(ports, { fieldManager: "test" });
   const cache = controllers.cache(configMaps);

@@ -23,12 +23,14 @@ import { kindSource, type Source } from "../runtime/sources.ts";
 import { asKube, type DeviceCaches, deviceKinds, podKeyOf } from "./deviceCaches.ts";
 
 /**
- * Server-side apply wants the name that Kubernetes' own controller has, so that the two never fight over a pod's
- * status.
+ * The field manager of Kubernetes' own controller: with server-side apply the two then never overwrite each other in a
+ * pod's status.
  */
 const fieldManager = "ResourceClaimController";
 
-/** Makes claims from templates, takes reservations of pods that are over off their claims, and gives devices back. */
+/**
+ * Creates claims from templates, removes the reservations of finished pods from their claims, and deallocates devices.
+ */
 export function addClaimController(world: DeviceCaches, recorder: EventRecorder): void {
   const controller = new ClaimController(world, recorder);
   world.controllers.add({
@@ -50,7 +52,7 @@ class ClaimController {
 
   constructor(world: DeviceCaches, recorder: EventRecorder) {
     this.world = world;
-    this.inFlight = new InFlightWrites(world.controllers, world.tracker.picture);
+    this.inFlight = new InFlightWrites(world.controllers, world.tracker.assumeCache);
     this.recorder = recorder;
   }
 
@@ -101,7 +103,7 @@ class ClaimController {
           if (usesTemplate(group, key)) keys.push(groupPrefix + name);
         return keys;
       }),
-      // A node that goes, or is fenced, no longer holds anything.
+      // A node that is deleted or fenced no longer holds devices.
       kindSource(nodes, (event) => {
         const isNews =
           event.type === "deleted" ||
@@ -157,10 +159,10 @@ class ClaimController {
           note,
         });
       }
-      // Forbidden may end: a namespace gets its label, a quota is raised.
+      // Forbidden is retried: a namespace may get its label, a quota may be raised.
       return reconcileResultOf(outcome);
     }
-    // What was just made is written down at once; the claims' own events would lead back here a moment later.
+    // New claims are recorded in the status at once, without waiting for their events.
     if (made.length > 0) generated = generate();
     for (const intent of [...(generated.status === undefined ? [] : [generated.status]), ...generated.reserves]) {
       const outcome = await this.send(intent, cancel);
@@ -190,7 +192,7 @@ class ClaimController {
       const outcome = await this.send(intent, cancel);
       if (!outcome.ok) return reconcileResultOf(outcome);
     }
-    // The claims' own events lead back here, and then the status is written.
+    // The events of the claims enqueue the pod again, and then the status is written.
     if (status === undefined) return undefined;
     const outcome = await this.world.controllers.writer.apply(status, { cancel, fieldManager });
     return outcome.ok ? undefined : reconcileResultOf(outcome);
@@ -206,7 +208,8 @@ class ClaimController {
     for (let round = 0; round < 8; round++) {
       const claim = tracker.get(namespace, name);
       if (claim === undefined) return undefined;
-      // A pod that was gone when we looked may be back by now, under its name, and be among the claim's new users.
+      // A pod that did not exist at the last read may have been created again under its name, and may be a new consumer
+      // of the claim.
       if (claim.metadata.resourceVersion !== lookedFor) for (const looked of [pods, nodes, groups]) looked.clear();
       lookedFor = claim.metadata.resourceVersion;
       const verdict = releaseClaim({
@@ -219,7 +222,7 @@ class ClaimController {
         case "none":
           return undefined;
         case "wait":
-          // What the node writes about it wakes us.
+          // The node's write to the claim enqueues it again.
           return undefined;
         case "look":
           for (const pod of verdict.pods) {
@@ -256,12 +259,12 @@ class ClaimController {
         }
       }
     }
-    return { again: "the claim changes faster than it can be looked at" };
+    return { again: "the claim was changed by other clients in every attempt" };
   }
 
   /**
-   * A claim that was just given back needs its protection no longer. If this is lost, its next use or its deletion sees
-   * to it.
+   * A deallocated claim no longer needs its finalizer. If this write is lost, the next allocation or deletion handles
+   * it.
    */
   private async dropProtection(written: { object?: KubeObject }, cancel: Cancel): Promise<void> {
     const claim = written.object as ResourceClaim | undefined;
@@ -286,7 +289,7 @@ class ClaimController {
     return verdict.kind === "delete" ? { still: verdict.intent } : { notAnyMore: "it is in use" };
   }
 
-  /** A pod that the cache does not show, or shows with another identity than the claim's, is looked for in the API. */
+  /** A pod that the cache lacks, or has with another UID than the claim, is read from the API. */
   private cachedPod(namespace: string, name: string, claim: ResourceClaim): Known<Pod> {
     const pod = this.world.pods.get(`${namespace}/${name}`);
     if (pod === undefined) return "unseen";
@@ -300,7 +303,7 @@ class ClaimController {
     return node === undefined ? "unseen" : { object: node };
   }
 
-  /** Nothing where groups have no claims. */
+  /** Empty where groups have no claims. */
   private groupsFrom(looked: ReadonlyMap<string, Known<PodGroup>>, namespace: string): Pick<ReleaseInput, "groupOf"> {
     const { groups } = this.world;
     if (groups === undefined) return {};

@@ -2,49 +2,40 @@ import { deleteProtection } from "../../decide/devices/claims/podClaims.ts";
 import { withoutProtection } from "../../decide/devices/claims/releaseClaim.ts";
 import { claimKind } from "../../decide/devices/claimTracker.ts";
 import { lookAgainAtAll } from "../../intents/lookAgain.ts";
-import type { Outcome } from "../../model/outcome.ts";
-import { firstRevision, laterOf } from "../../model/revision.ts";
+import { type Outcome, refused, succeeded } from "../../model/outcome.ts";
+import { firstRevision, laterOf, type Revision } from "../../model/revision.ts";
 import type { Cancel } from "../../ports/cancel.ts";
+import { OncePerEpoch } from "../runtime/oncePerEpoch.ts";
 import type { DeviceCaches } from "./deviceCaches.ts";
 
-/** How long it waits for the watch before it begins again. */
+/** How long it waits for the watch before it starts again. */
 const waitMs = 10_000;
 
-/** What a process does once in every epoch that it leads in, before it gives any device away. */
+/** What a process does once in every epoch in which it leads, before it allocates any device. */
 export class ClaimTakeOver {
   private readonly world: DeviceCaches;
-  /** The epoch in which claims of earlier ones were made safe, or undefined. */
-  private doneIn: string | undefined;
-  private running: Promise<Outcome<unknown>> | undefined;
-  /** Claims that a late write can no longer reach, of the last epoch. */
+  private readonly epochs: OncePerEpoch;
+  /** The claims that the last take-over fenced against late writes. */
   voided = 0;
 
   constructor(world: DeviceCaches) {
     this.world = world;
+    this.epochs = new OncePerEpoch(world.controllers, (since, cancel) => this.run(since, cancel));
   }
 
   /**
-   * A predecessor may have sent an allocation that has not landed. It can only land on a claim that got its finalizer
-   * first and has not changed since; taking the finalizer off changes it, and the late write meets a conflict. Before
-   * that nothing is given away.
+   * An earlier leader may have sent an allocation that has not landed. It can land only on a claim that has the
+   * finalizer and has not changed since; removing the finalizer changes the claim, so the late write conflicts. No
+   * device is allocated before that.
    */
-  async done(cancel: Cancel): Promise<Outcome<unknown>> {
-    const { lease } = this.world.controllers;
-    const epoch = lease === undefined ? "alone" : lease.epoch === undefined ? undefined : JSON.stringify(lease.epoch);
-    if (epoch === undefined) return { ok: false, reason: "Fenced", message: "this process does not lead" };
-    if (this.doneIn === epoch) return { ok: true, value: undefined };
-    this.running ??= this.run(epoch, cancel).finally(() => {
-      this.running = undefined;
-    });
-    return this.running;
+  done(cancel: Cancel): Promise<Outcome<unknown>> {
+    return this.epochs.done(cancel);
   }
 
-  private async run(epoch: string, cancel: Cancel): Promise<Outcome<unknown>> {
+  private async run(since: Revision, cancel: Cancel): Promise<Outcome<unknown>> {
     const { controllers, claims } = this.world;
-    // A replica that lags behind may not have what our predecessor wrote; what took us the lease is later than all of
-    // that.
-    const atLeast = controllers.lease?.takenAt ?? firstRevision;
-    const listed = await lookAgainAtAll(controllers.kube, claimKind, {}, { atLeast, cancel });
+    // A lagging replica may lack the writes of the earlier leader.
+    const listed = await lookAgainAtAll(controllers.kube, claimKind, {}, { atLeast: since, cancel });
     if (!listed.ok) return listed;
     let newest = firstRevision;
     this.voided = 0;
@@ -53,16 +44,16 @@ export class ClaimTakeOver {
       newest = laterOf(newest, claim.metadata.resourceVersion);
       if (claim.status?.allocation !== undefined) continue;
       if (claim.metadata.finalizers?.includes(deleteProtection) !== true) continue;
-      // Not by way of the ledger: the claim is as the list has it, whatever the watch shows yet.
+      // Not through the ledger: the precondition is the version of the list, which the watch may not have delivered
+      // yet.
       this.voided++;
       const outcome = await controllers.writer.apply(withoutProtection(claim), { cancel });
       if (!outcome.ok && outcome.reason !== "NotFound") return outcome;
     }
-    // What landed before must be known before anything is decided.
+    // Writes that landed before must be observed before anything is decided.
     if (!(await claims.waitForRevision(newest, { cancel, timeoutMs: waitMs }))) {
-      return { ok: false, reason: "Unavailable", message: "the claims' cache lags behind" };
+      return refused("Unavailable", "the claims' cache lags behind");
     }
-    this.doneIn = epoch;
-    return { ok: true, value: undefined };
+    return succeeded(undefined);
   }
 }

@@ -45,10 +45,10 @@ export class DeviceCaches {
   readonly rules: ObjectCache<DeviceTaintRule>;
   readonly model: DeviceModel;
   readonly report: DeviceReport;
-  readonly takeOver = new ClaimTakeOver(this);
+  readonly takeOver: ClaimTakeOver;
   readonly podsByNode: ObjectIndex<Pod>;
   readonly claimsByOwner: ObjectIndex<ResourceClaim>;
-  /** By the UIDs that they are reserved for: a pod that we know badly may not say what it uses. */
+  /** Claims by the UIDs that they are reserved for: a pod may not name all claims that it uses. */
   readonly claimsByUser: ObjectIndex<ResourceClaim>;
   readonly podsByTemplate: ObjectIndex<Pod>;
   /** `namespace/group` to its pods. */
@@ -58,6 +58,7 @@ export class DeviceCaches {
 
   constructor(controllers: Controllers, makeTracker: MakeTracker = (options) => new ClaimTracker(options)) {
     this.controllers = controllers;
+    this.takeOver = new ClaimTakeOver(this);
     this.pods = controllers.cache<Pod>(deviceKinds.pods);
     this.nodes = controllers.cache<Node>(deviceKinds.nodes);
     this.claims = controllers.cache<ResourceClaim>(deviceKinds.claims);
@@ -106,7 +107,7 @@ export class DeviceCaches {
     return this.groupCache;
   }
 
-  /** From now on PodGroups have claims. To be called before anything starts. */
+  /** Enables claims of PodGroups. Has to be called before the start. */
   useGroups(): void {
     if (this.groupCache !== undefined) return;
     this.groupCache = this.controllers.cache<PodGroup>(deviceKinds.groups);
@@ -116,7 +117,7 @@ export class DeviceCaches {
     });
   }
 
-  /** To be called before anything starts. */
+  /** Has to be called before the start. */
   useFeatures(features: DeviceFeatures): void {
     this.model.useFeatures(features);
   }
@@ -126,7 +127,7 @@ export class DeviceCaches {
   }
 }
 
-/** One for all components of a process, so that what one of them has decided counts for the others. */
+/** One instance for all components of a process, so that a decision of one component counts for the others. */
 export function deviceCachesOf(controllers: Controllers, makeTracker?: MakeTracker): DeviceCaches {
   return controllers.share(DeviceCaches, () => new DeviceCaches(controllers, makeTracker));
 }

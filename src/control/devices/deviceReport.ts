@@ -12,7 +12,7 @@ const messages: Readonly<Record<DeviceChangeType, string>> = {
   doubled: "one device is allocated to two claims",
 };
 
-/** Log lines and metrics of what happens to devices, whichever component decides. */
+/** Log lines and metrics about allocations and releases of devices, whichever component decides. */
 export class DeviceReport {
   private readonly log: Log;
   private readonly metrics: Metrics;
@@ -22,7 +22,7 @@ export class DeviceReport {
     this.metrics = metrics;
   }
 
-  /** `revision` is the tracker's: the order in which this process has counted. */
+  /** `revision` is the tracker's counter of changes in this process. */
   changed({ type, shareId, other, ...change }: DeviceChange, { revision }: ClaimTracker): void {
     const { source } = change;
     const fields = {
@@ -52,8 +52,8 @@ export class DeviceReport {
   }
 
   /**
-   * What a component found when it began to give devices away. `inFlight`: decisions of a predecessor that still count.
-   * `voided`: claims that a late write of a predecessor can no longer reach.
+   * The state at the take-over, before the first allocation. `inFlight`: decisions of the earlier leader that still
+   * count. `voided`: claims that are fenced against late writes of the earlier leader.
    */
   tookOver(component: string, tracker: ClaimTracker, more: { readonly voided?: number } = {}): void {
     let claims = 0;

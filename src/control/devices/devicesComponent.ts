@@ -15,19 +15,20 @@ export interface DevicesOptions {
 }
 
 /**
- * Dynamic Resource Allocation as a component of the control plane: the life of claims. The scheduler chooses their
- * devices.
+ * Dynamic Resource Allocation as a component of the control plane: creation, release and eviction of claims. The
+ * scheduler chooses their devices.
  */
 export function devicesComponent(options: DevicesOptions = {}): Component {
   return {
     name: "devices",
     isProvidedByCluster: true,
-    about: "claims of devices: from templates, given back, evicted by taints; the scheduler and the binder allocate",
+    about:
+      "ResourceClaims: created from templates, released, evicted by device taints; the scheduler and the binder allocate",
     add: (controllers) => void addDevices(controllers, options),
   };
 }
 
-/** The same, with the caches that it reads: for invariants that compare what is counted. */
+/** The same, and returns the caches, for invariants that compare the counts. */
 export function addDevices(controllers: Controllers, options: DevicesOptions = {}): DeviceCaches {
   const { groupClaims = false, features, makeTracker } = options;
   const world = deviceCachesOf(controllers, makeTracker);

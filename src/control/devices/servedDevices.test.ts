@@ -9,7 +9,7 @@ import { inProcessKube } from "../../apiserver/kubeApi.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import { Controllers } from "../runtime/controllers.ts";
-import { MetricsBook } from "../runtime/metricsBook.ts";
+import { MemoryMetrics } from "../runtime/memoryMetrics.ts";
 import { servedDevices } from "./servedDevices.ts";
 
 const group = "resource.k8s.io";
@@ -40,8 +40,8 @@ async function server(versions: string[]): Promise<{ api: TestApi; kube: KubeApi
 
 const requestsOf = (object: KubeObject) => (object["spec"] as { devices: { requests: object[] } }).devices.requests;
 
-describe.each(["v1", "v1beta2", "v1beta1"])("a server that knows devices as %s only", (version) => {
-  test("takes, shows, changes and deletes claims as v1", async () => {
+describe.each(["v1", "v1beta2", "v1beta1"])("a server that serves devices only as %s", (version) => {
+  test("accepts, returns, updates and deletes claims as v1", async () => {
     const { kube, api } = await server([version]);
     const created = await kube.create(claims, claim);
     expect(created).toMatchObject({ ok: true, value: { apiVersion: "resource.k8s.io/v1" } });
@@ -73,10 +73,10 @@ describe.each(["v1", "v1beta2", "v1beta1"])("a server that knows devices as %s o
     expect(await kube.get(ref)).toMatchObject({ ok: false, reason: "NotFound" });
   });
 
-  test("is followed as v1, from what exists and from what changes", async () => {
+  test("is listed and watched as v1", async () => {
     const { kube, api } = await server([version]);
     await kube.create(claims, claim);
-    const ports = { kube, clock: api.clock, random: seededRandom(1), log: new KeptLog(), metrics: new MetricsBook() };
+    const ports = { kube, clock: api.clock, random: seededRandom(1), log: new KeptLog(), metrics: new MemoryMetrics() };
     const controllers = new Controllers(ports, { fieldManager: "u" });
     const followed = controllers.cache(claims);
     const devices = controllers.cache(slices);
@@ -109,12 +109,12 @@ describe.each(["v1", "v1beta2", "v1beta1"])("a server that knows devices as %s o
   });
 });
 
-test("a server that knows no devices has none, and everything else goes on", async () => {
+test("a server that does not serve devices has none, and other kinds work", async () => {
   const { kube, api } = await server([]);
   expect(await kube.list(claims)).toMatchObject({ ok: true, value: { items: [] } });
   expect(await kube.get(ref)).toMatchObject({ ok: false, reason: "NotFound" });
   expect(await kube.create(claims, claim)).toMatchObject({ ok: false, reason: "NotFound" });
-  const ports = { kube, clock: api.clock, random: seededRandom(1), log: new KeptLog(), metrics: new MetricsBook() };
+  const ports = { kube, clock: api.clock, random: seededRandom(1), log: new KeptLog(), metrics: new MemoryMetrics() };
   const controllers = new Controllers(ports, { fieldManager: "u" });
   const followed = controllers.cache(claims);
   const namespaces = controllers.cache({ group: "", version: "v1", plural: "namespaces" });
@@ -129,7 +129,7 @@ test("a server that knows no devices has none, and everything else goes on", asy
   await controllers.stop();
 });
 
-test("a server that is brought up to date is asked in its new version", async () => {
+test("a server that is upgraded is called in its new version", async () => {
   const { kube, served } = await server(["v1beta1"]);
   await kube.create(claims, claim);
   expect(await kube.list(claims)).toMatchObject({ ok: true, value: { items: [{ metadata: { name: "c" } }] } });

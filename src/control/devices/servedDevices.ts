@@ -5,7 +5,7 @@ import {
   beta1Class,
   beta1Slice,
   type DeviceConversion,
-  sameWords,
+  sameFields,
 } from "../../model/deviceConversion.ts";
 import type { KubeObject, MergePatch, Unstored } from "../../model/objects/object.ts";
 import type { Resource } from "../../model/objects/resource.ts";
@@ -23,9 +23,10 @@ import type {
 } from "../../ports/kubeApi.ts";
 
 /**
- * Devices are spoken of as `resource.k8s.io/v1`. Kubernetes 1.32 and 1.33 serve them in beta versions, older ones not
- * at all: behind this API the former speak v1, and the latter have no devices. Which it is shows when a kind is first
- * asked for, and again when the server stops knowing it, as it does when it is brought up to date.
+ * Converts between `resource.k8s.io/v1` and the version that the server has. Kubernetes 1.32 and 1.33 serve devices in
+ * beta versions, older releases not at all: through this API the former look like v1, and the latter have no devices.
+ * The version is discovered at the first call of a kind, and again when the server stops serving it, as after an
+ * upgrade.
  */
 export function servedDevices(kube: KubeApi): KubeApi {
   const known = new Map<string, Served>();
@@ -101,8 +102,8 @@ export function servedDevices(kube: KubeApi): KubeApi {
         if (isOver) return;
         if (!found.ok) end(found);
         else if (found.value !== undefined) open(found.value);
-        // A kind that is not served never changes: a watch that wants initial events fails, so that the client lists;
-        // any other watch stays silent.
+        // A kind that is not served never changes: a watch with initial events fails, so that the client lists; any
+        // other watch has no events.
         else if (options.sendInitialEvents === true) end(refused("Invalid", notServed(kind).message));
       });
     }
@@ -157,10 +158,10 @@ const group = "resource.k8s.io";
 const version = "v1";
 
 const asIs: Served = { version, conversion: { toStorage: (object) => object, fromStorage: (object) => object } };
-const beta2: Served = { version: "v1beta2", conversion: sameWords };
+const beta2: Served = { version: "v1beta2", conversion: sameFields };
 const beta1 = (conversion: DeviceConversion): Served => ({ version: "v1beta1", conversion });
 
-/** By plural, the best first. */
+/** Versions by plural, the preferred one first. */
 const servedAs: Readonly<Record<string, readonly Served[]>> = {
   deviceclasses: [asIs, beta2, beta1(beta1Class)],
   devicetaintrules: [asIs, beta2, { version: "v1alpha3", conversion: alpha3Rule }],
@@ -169,10 +170,7 @@ const servedAs: Readonly<Record<string, readonly Served[]>> = {
   resourceslices: [asIs, beta2, beta1(beta1Slice)],
 };
 
-/**
- * A part of an object is said in the words of its version like the whole; a list of single operations names paths that
- * all versions have.
- */
+/** A merge patch is converted like an object; the paths of a JSON patch are the same in all versions. */
 function patchFor<T extends KubeObject>(patch: Patch<T>, { conversion }: Served): Patch<T> {
   if (patch.type === "json") return patch;
   const { body } = patch;
@@ -180,7 +178,7 @@ function patchFor<T extends KubeObject>(patch: Patch<T>, { conversion }: Served)
   return { ...patch, body: (body.apiVersion === undefined ? rest : { apiVersion, ...rest }) as MergePatch<T> };
 }
 
-/** There is nothing of the kind, at the revision that the server is at. */
+/** An empty list, at the current revision of the server. */
 async function nothing(kube: KubeApi, { cancel }: ListOptions): Promise<Outcome<KubeList<never>>> {
   const namespaces = { group: "", version: "v1", plural: "namespaces" };
   const outcome = await kube.list(namespaces, { limit: 1, ...(cancel !== undefined && { cancel }) });
@@ -188,5 +186,5 @@ async function nothing(kube: KubeApi, { cancel }: ListOptions): Promise<Outcome<
 }
 
 function notServed({ plural }: Resource): Refusal {
-  return refused("NotFound", `the server does not know ${plural} of ${group}`);
+  return refused("NotFound", `the server does not serve ${plural}.${group}`);
 }

@@ -24,7 +24,7 @@ import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "
 import { kindSource, type Source } from "../runtime/sources.ts";
 import { asKube, type DeviceCaches, deviceKinds, podKeyOf } from "./deviceCaches.ts";
 
-/** Evicts pods from devices that were tainted with NoExecute, and tells in each rule's status how far that is. */
+/** Evicts pods from devices with a NoExecute taint, and reports the progress in the status of each rule. */
 export function addTaintController(world: DeviceCaches, recorder: EventRecorder): void {
   const controller = new TaintController(world, recorder);
   world.controllers.add({
@@ -46,7 +46,7 @@ class TaintController {
   private readonly recorder: EventRecorder;
   private readonly slicesByPool: ObjectIndex<ResourceSlice>;
   private readonly claimsByPool: ObjectIndex<ResourceClaim>;
-  /** Pods that were evicted, by UID, with the rule. The oldest are forgotten. */
+  /** Evicted pods by UID, with the rule. The oldest entries are dropped. */
   private readonly evicted = new Map<string, string | undefined>();
   private readonly announced = new Set<string>();
   private readonly statusAtMs = new Map<string, number>();
@@ -140,7 +140,7 @@ class TaintController {
       };
       const outcome = await controllers.writer.apply(marked, { cancel });
       if (!outcome.ok) return reconcileResultOf(outcome);
-      // Its event leads back here; then the pod goes.
+      // The event of this write enqueues the pod again; then it is deleted.
       return undefined;
     }
     const atLeast = laterOf(pods.revision, claims.revision);
@@ -184,9 +184,9 @@ class TaintController {
     const nowMs = controllers.ports.clock.nowMs();
     const waitMs = (this.statusAtMs.get(name) ?? Number.NEGATIVE_INFINITY) + statusEveryMs - nowMs;
     if (waitMs > 0) return { requeueAfterMs: waitMs };
-    // Every pod's event leads here, and each look goes through all claims.
+    // Enqueued by every event of a pod, and each reconcile reads all claims.
     this.statusAtMs.set(name, nowMs);
-    // What a rule without effect would do if it had one.
+    // The pods that a rule with effect None would evict.
     const isTrial = rule.spec.taint.effect === "None";
     const asked = isTrial
       ? { ...rule, spec: { ...rule.spec, taint: { ...rule.spec.taint, effect: "NoExecute" } } }

@@ -1,6 +1,6 @@
 /**
- * A reconciler of the gang operator is its sources and a decision. This carries the decision out: first the Events that
- * must precede it, then the writes, then the deletes after a second read.
+ * A reconciler of the gang operator consists of its sources and a decision function. This file carries decisions out:
+ * first the Events that must precede it, then the writes, then the deletes after a second read.
  */
 import type {
   Announcement,
@@ -15,7 +15,7 @@ import {
   reconcileFailures,
 } from "../../decide/gang/reconcileEvents.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
-import { type GangKind, places } from "../../model/gang/keys.ts";
+import { type GangKind, gangResources } from "../../model/gang/keys.ts";
 import { expectedOf, type Intent, kindOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
@@ -43,7 +43,7 @@ export interface GangReconcile {
 }
 
 interface GangReconciler extends Omit<ControllerOptions, "reconcile"> {
-  /** Where other reconcilers enqueue its keys. */
+  /** The channel by which other reconcilers enqueue keys of this one. */
   readonly again?: Channel;
   reconcile(key: string, context: GangReconcile): Promise<ReconcileResult> | ReconcileResult;
 }
@@ -52,9 +52,9 @@ interface GangReconciler extends Omit<ControllerOptions, "reconcile"> {
 const pace: Pace = { atOnce: 16, ramp: "all", stop: "all" };
 
 /**
- * Before each reconcile intents of unknown outcome of an earlier one are resolved. Names are derived and deletes carry
- * their precondition, so what is decided again instead can happen once at most; if the old write lands after all, the
- * watch shows it.
+ * Before each reconcile, intents of an earlier one whose outcome is unknown are looked up. Names are derived and
+ * deletes carry a precondition, so a write that is decided again takes effect at most once; if the earlier write lands
+ * late, the watch shows it.
  */
 export function addGangReconciler(caches: GangCaches, options: GangReconciler): void {
   const { again = new Channel(), reconcile, ...rest } = options;
@@ -62,9 +62,11 @@ export function addGangReconciler(caches: GangCaches, options: GangReconciler): 
     ...rest,
     sources: [again, ...rest.sources],
     reconcile: async (key, { cancel }) => {
+      const takenOver = await caches.takeOver.done(cancel);
+      if (!takenOver.ok) return reconcileResultOf(takenOver) ?? { again: takenOver.message };
       const author: Author = { name: `${rest.name} ${key}`, wake: () => again.push(key) };
       const settled = await caches.inFlight.settle(author, { cancel });
-      if (typeof settled !== "string") return { again: "what was sent before is in doubt" };
+      if (typeof settled !== "string") return { again: "the outcome of an earlier write is unknown" };
       return reconcile(key, { author, cancel });
     },
   });
@@ -76,7 +78,7 @@ export async function carryOut(
   context: GangReconcile,
 ): Promise<ReconcileResult> {
   const { author, cancel } = context;
-  const unsaid = await announceAll(caches, decision.announcements, context);
+  const unannounced = await announceAll(caches, decision.announcements, context);
   const write = (isStatus: boolean): Promise<Committed[]> => {
     const intents = decision.intents.filter(({ type }) => (type === "status") === isStatus);
     const due = intents.filter((intent) => !caches.inFlight.isUnderWay(intent));
@@ -86,7 +88,7 @@ export async function carryOut(
   const written = await write(false);
   // The status is written also where creates are refused: a clique whose new pods are refused is below its minimum all
   // the same. But not before the Event that the status records as written.
-  const unsaved = unsaid ?? worstOf(await write(true));
+  const unsaved = unannounced ?? worstOf(await write(true));
   // Deletes may be recorded in the status: they follow that write, or wait for the next reconcile.
   const removals = unsaved === undefined ? await grounded(caches, decision.removals, context) : [];
   const removed = await caches.inFlight.remove(removals.map(removalOf), { author, pace, cancel });
@@ -94,7 +96,7 @@ export async function carryOut(
   for (const { regarding, ...note } of [...decision.notes, ...told(caches, context, done)]) {
     caches.recorder.record(regarding as KubeObject, note);
   }
-  // What is to be tried again is, also beside something that is not.
+  // A retry that one failure needs is not cancelled by another failure that needs none.
   const refusals = [worstOf(written), unsaved ?? worstOf(removed)];
   const results = refusals.flatMap((refusal) => (refusal && reconcileResultOf(refusal)) ?? []);
   const result = results.find((each) => !("giveUp" in each)) ?? results[0];
@@ -114,11 +116,11 @@ function deedOf({ intent: { type, target }, outcome }: Committed, { about }: Gan
   const kind = kindByPlace.get(kindOf(target));
   if (kind === undefined || kind === about?.object.kind) return [];
   if (type !== "create" && type !== "patch" && type !== "delete") return [];
-  return [{ kind, deed: type, name: target.name, ...(!outcome.ok && { refusal: outcome }) }];
+  return [{ kind, verb: type, name: target.name, ...(!outcome.ok && { refusal: outcome }) }];
 }
 
 const kindByPlace: ReadonlyMap<string, GangKind> = new Map(
-  Object.entries(places).map(([kind, place]) => [kindOf(place), kind as GangKind]),
+  Object.entries(gangResources).map(([kind, place]) => [kindOf(place), kind as GangKind]),
 );
 
 /** The deletion of an object enqueues the key; other refusals have to be retried. */
@@ -128,24 +130,24 @@ function worstOf(committed: readonly Committed[]): Refusal | undefined {
 }
 
 function effectsOf(intent: Intent): readonly Effect<Presence>[] {
-  if (kindOf(intent.target) !== kindOf(places.Pod) || intent.type !== "create") return [];
+  if (kindOf(intent.target) !== kindOf(gangResources.Pod) || intent.type !== "create") return [];
   return presenceOf(intent.object);
 }
 
 /** Deletes exactly the version that was read again. */
 function removalOf({ intent, stillRight }: GangRemoval): Removal<Presence> {
-  const isPod = kindOf(intent.target) === kindOf(places.Pod);
+  const isPod = kindOf(intent.target) === kindOf(gangResources.Pod);
   return {
     intent,
     recheck: ({ object }) =>
       object === undefined || object.metadata.deletionTimestamp !== undefined || !stillRight(object)
-        ? { notAnyMore: "it stays, or goes already" }
+        ? { notAnyMore: "the object is kept, or is terminating already" }
         : { still: { ...intent, expected: expectedOf(object) } },
     effects: (victim) => (isPod ? presenceOf(victim as Pod).map(({ key }) => ({ key, value: "gone" })) : []),
   };
 }
 
-/** Leaves out what rests on something that no longer holds. */
+/** Drops the removals whose ground no longer holds. */
 async function grounded(
   caches: GangCaches,
   removals: readonly GangRemoval[],
@@ -162,10 +164,10 @@ async function grounded(
     let isStill = holds.get(ground);
     if (isStill === undefined) {
       const fresh = await lookAgain(caches.controllers.kube, ground.target, {
-        atLeast: caches.picture.snapshot().kind(kindOf(ground.target)).revision,
+        atLeast: caches.assumeCache.snapshot().kind(kindOf(ground.target)).revision,
         cancel: context.cancel,
       });
-      // An error is no answer; the next reconcile reads again.
+      // An error proves nothing: the next reconcile reads again.
       if (!fresh.ok) context.author.wake();
       isStill = fresh.ok && ground.holds(fresh.value.object);
       holds.set(ground, isStill);
@@ -195,7 +197,7 @@ async function announceAll(
   return undefined;
 }
 
-/** Writes an Event whose name is derived from its content: AlreadyExists means that it is written. */
+/** Writes an Event whose name is derived from its content: AlreadyExists means that it was written before. */
 async function announce(
   caches: GangCaches,
   { name, regarding, type, reason, action, note }: NamedAnnouncement,
@@ -216,7 +218,7 @@ async function announce(
     note,
     regarding: { apiVersion, kind, namespace, name: metadata.name, uid: metadata.uid },
   };
-  const target = { ...places.Event, namespace, name };
+  const target = { ...gangResources.Event, namespace, name };
   const outcome = await caches.controllers.writer.apply(
     { type: "create", target, absentAt: firstRevision, object: event, why: note },
     { cancel: context.cancel },

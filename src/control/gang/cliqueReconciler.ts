@@ -13,7 +13,7 @@ import { controllerRef, type GangCaches, lossOfNode, presenceKey, setKeyOf } fro
 import { setSources } from "./setSources.ts";
 
 export function addCliqueReconciler(caches: GangCaches): void {
-  const { picture, settings } = caches;
+  const { assumeCache, settings } = caches;
   const cliquesOfGang = (gang: PodGang): string[] =>
     gang.spec.podgroups.map(({ name }) => keyOf(gang.metadata.namespace, name));
   /** Gangs beyond the minimum wait for the base gang to be scheduled. */
@@ -68,14 +68,22 @@ export function addCliqueReconciler(caches: GangCaches): void {
       ),
     ],
     reconcile: async (key, context) => {
+      const ownerUid = caches.cliques.get(key)?.metadata.uid;
+      if (ownerUid === undefined) return undefined;
+      const found = await caches.findNodes(ownerUid, context.cancel);
+      if (!found.ok) return reconcileResultOf(found) ?? { again: found.message };
+      // The caches are read only now: events that arrived during the reads of nodes are part of the decision.
+      //
+      //   reconcile                          caches
+      //   list the pods: a, b
+      //   read node n2 (await)               a is deleted, its name is free
+      //   decide: delete a, create a         two writes of one name; or a third pod beside one that has arrived
       const clique = caches.cliques.get(key);
-      if (clique === undefined) return undefined;
+      if (clique === undefined || clique.metadata.uid !== ownerUid) return undefined;
       const { namespace, uid } = clique.metadata;
       const set = caches.setOf(clique);
       const pods = caches.podsByOwner.get(uid);
-      const found = await caches.findNodes(pods, context.cancel);
-      if (!found.ok) return reconcileResultOf(found) ?? { again: found.message };
-      const valuesOf = (pod: string) => picture.values(presenceKey(uid, pod));
+      const valuesOf = (pod: string) => assumeCache.values(presenceKey(uid, pod));
       const decision = decideClique(
         {
           absentAt: caches.absentAt(),

@@ -1,13 +1,13 @@
 /**
- * What the gang operator reads: the caches, their indexes, and the picture with what it decided and has not observed
- * yet.
+ * What the gang operator reads: the caches, their indexes, and the assume cache, which includes decided writes that are
+ * not observed yet.
  */
 
 import type { NodeOf } from "../../decide/gang/cliques/lostPods.ts";
 import type { AbsentAt } from "../../decide/gang/gangDraft.ts";
 import type { ReconcileFailure } from "../../decide/gang/reconcileEvents.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
-import { labels, managedByValue, places } from "../../model/gang/keys.ts";
+import { gangResources, labels, managedByValue } from "../../model/gang/keys.ts";
 import { setReplicaOf } from "../../model/gang/setFacts.ts";
 import type { GangSettings } from "../../model/gang/settings.ts";
 import type {
@@ -35,18 +35,20 @@ import { builtin } from "../../model/resources.generated.ts";
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import type { Topology } from "../../model/scheduling/topology.ts";
 import type { Cancel } from "../../ports/cancel.ts";
+import type { AssumeCache } from "../../snapshot/assumeCache.ts";
 import type { Effect } from "../../snapshot/ledger.ts";
 import type { ObjectIndex } from "../../snapshot/objectIndex.ts";
-import type { Picture } from "../../snapshot/picture.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
 import type { Selection } from "../cache/reflector.ts";
+import { assumeCacheOf } from "../runtime/assumeCacheOf.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import { EventRecorder } from "../runtime/eventRecorder.ts";
 import { InFlightWrites } from "../runtime/inFlightWrites.ts";
-import { pictureOf } from "../runtime/pictureOf.ts";
+import type { OncePerEpoch } from "../runtime/oncePerEpoch.ts";
 import { Channel } from "../runtime/sources.ts";
+import { gangTakeOver } from "./gangTakeOver.ts";
 
-/** Whether a pod counts for its clique: shown by the watch, or decided and not yet shown. */
+/** A pod that counts for its clique: observed by the watch, or created by a write that is not observed yet. */
 export type Presence = "live" | "gone";
 
 export const nodePlace = builtin.Node;
@@ -98,14 +100,15 @@ export class GangCaches {
   readonly claims: ObjectCache<ResourceClaim>;
   readonly claimTemplates: ObjectCache<ResourceClaimTemplate>;
   readonly accounts: Readonly<Record<string, ObjectCache>>;
-  /** Only where this project's scheduler is switched on. */
+  /** Only where Muster's scheduler is enabled. */
   readonly podGroups: ObjectCache<PodGroup> | undefined;
   readonly topologies: ObjectCache<Topology> | undefined;
   /** Enqueues sets in their own reconciler. */
   readonly setsAgain = new Channel();
-  readonly picture: Picture<Presence>;
+  readonly assumeCache: AssumeCache<Presence>;
   readonly inFlight: InFlightWrites<Presence>;
   readonly recorder: EventRecorder;
+  readonly takeOver: OncePerEpoch;
 
   readonly podsByOwner: ObjectIndex<Pod>;
   readonly podsByReplica: ObjectIndex<Pod>;
@@ -123,11 +126,11 @@ export class GangCaches {
   readonly autoscalersBySet: ObjectIndex<HorizontalPodAutoscaler>;
   readonly claimsByOwner: ObjectIndex<ResourceClaim>;
 
-  /** By the UID of an object, then by reconcile key: what could not be done for it. */
+  /** Failures of reconciles, by the UID of the object and then by reconcile key. */
   private readonly failures = new Map<string, Map<string, readonly ReconcileFailure[]>>();
   /**
-   * Names of nodes that pods are bound to and that are known not to exist: deleted before our eyes, or absent by a
-   * fresh read.
+   * Names of nodes that pods are bound to and that do not exist: the watch delivered their deletion, or a consistent
+   * read did not find them.
    */
   private readonly goneNodes = new Set<string>();
 
@@ -143,28 +146,28 @@ export class GangCaches {
       return cache;
     };
     const own = <T extends KubeObject>(place: Resource<T>): ObjectCache<T> => all(place, ours);
-    this.sets = all(places.PodCliqueSet);
-    this.cliques = all(places.PodClique);
-    this.groups = all(places.PodCliqueScalingGroup);
-    this.podGangs = all(places.PodGang);
-    this.bindings = all(places.ClusterTopologyBinding);
-    this.pods = all(places.Pod);
+    this.sets = all(gangResources.PodCliqueSet);
+    this.cliques = all(gangResources.PodClique);
+    this.groups = all(gangResources.PodCliqueScalingGroup);
+    this.podGangs = all(gangResources.PodGang);
+    this.bindings = all(gangResources.ClusterTopologyBinding);
+    this.pods = all(gangResources.Pod);
     this.nodes = controllers.cache(nodePlace);
-    this.services = own(places.Service);
-    this.autoscalers = own(places.HorizontalPodAutoscaler);
-    this.claims = all(places.ResourceClaim);
-    this.claimTemplates = all(places.ResourceClaimTemplate);
+    this.services = own(gangResources.Service);
+    this.autoscalers = own(gangResources.HorizontalPodAutoscaler);
+    this.claims = all(gangResources.ResourceClaim);
+    this.claimTemplates = all(gangResources.ResourceClaimTemplate);
     this.accounts = {
-      ServiceAccount: own(places.ServiceAccount),
-      Role: own(places.Role),
-      RoleBinding: own(places.RoleBinding),
-      Secret: own(places.Secret),
+      ServiceAccount: own(gangResources.ServiceAccount),
+      Role: own(gangResources.Role),
+      RoleBinding: own(gangResources.RoleBinding),
+      Secret: own(gangResources.Secret),
     };
     const hasKai = settings.profiles.includes("kai-scheduler");
-    this.podGroups = hasKai ? all(places.PodGroup) : undefined;
-    this.topologies = hasKai ? all(places.Topology) : undefined;
-    this.picture = pictureOf<Presence>(written, { [this.pods.kind]: (pod) => presenceOf(pod as Pod) });
-    this.inFlight = new InFlightWrites(controllers, this.picture);
+    this.podGroups = hasKai ? all(gangResources.PodGroup) : undefined;
+    this.topologies = hasKai ? all(gangResources.Topology) : undefined;
+    this.assumeCache = assumeCacheOf<Presence>(written, { [this.pods.kind]: (pod) => presenceOf(pod as Pod) });
+    this.inFlight = new InFlightWrites(controllers, this.assumeCache);
     for (const cache of [this.sets, this.groups, this.cliques]) {
       cache.onEvent(({ type, object }) => {
         if (type === "deleted") this.failures.delete(object.metadata.uid);
@@ -198,19 +201,20 @@ export class GangCaches {
     this.autoscalersBySet = this.autoscalers.index(bySet);
     this.claimsByOwner = this.claims.index(byAnyOwner);
     this.recorder = new EventRecorder({ ...controllers.ports, controller: "muster.dev/gang", instance: "muster" });
+    this.takeOver = gangTakeOver(this);
   }
 
   get nowMs(): number {
     return this.controllers.ports.clock.nowMs();
   }
 
-  /** The observed revision of each kind: a name that is missing there had not been created. */
+  /** The observed revision of each kind: an object that the cache lacks did not exist at that revision. */
   absentAt(): AbsentAt {
-    const snapshot = this.picture.snapshot();
-    return (kind) => snapshot.kind(kindOf(places[kind])).revision;
+    const snapshot = this.assumeCache.snapshot();
+    return (kind) => snapshot.kind(kindOf(gangResources[kind])).revision;
   }
 
-  /** The set that an object says it is part of, if that is the very one which owns it. */
+  /** The set that the labels of an object name, if its UID is that of the owner. */
   setOf(object: { metadata: ObjectMeta }): PodCliqueSet | undefined {
     const key = setKeyOf(object);
     const set = key === undefined ? undefined : this.sets.get(key);
@@ -223,12 +227,12 @@ export class GangCaches {
     return controllerRef(group)?.uid === set.metadata.uid ? set : undefined;
   }
 
-  /** Those of a replica of this very set: what a namesake has left behind is not counted. */
+  /** The objects of a replica of this set, by UID: those of an earlier set with the same name are not counted. */
   ownCliques(set: PodCliqueSet, found: readonly PodClique[]): PodClique[] {
     return found.filter((clique) => this.setOf(clique)?.metadata.uid === set.metadata.uid);
   }
 
-  /** What the replica of a set has that an object is part of. */
+  /** The objects of the set replica that an object belongs to. */
   replicaOf(
     object: { metadata: ObjectMeta },
     set: PodCliqueSet | undefined,
@@ -241,20 +245,27 @@ export class GangCaches {
     return { cliques: this.ownCliques(set, this.cliquesByReplica.get(key)), groups };
   }
 
-  /**
-   * The node of a pod, as far as it is known. That the cache lacks it proves nothing: it may be newer than the cache.
-   */
+  /** The node of a pod, if it is known. A node that the cache lacks may still exist: it may be newer than the cache. */
   nodeOf: NodeOf = ({ spec }) => {
     const name = spec?.nodeName ?? "";
     if (name === "") return undefined;
     return this.nodes.get(name) ?? (this.goneNodes.has(name) ? "gone" : undefined);
   };
 
-  /** Looks for the nodes of these pods that the cache lacks. */
-  async findNodes(pods: readonly Pod[], cancel: Cancel): Promise<Outcome<undefined>> {
-    for (const pod of pods) {
-      const name = pod.spec?.nodeName ?? "";
-      if (name === "" || this.nodeOf(pod) !== undefined) continue;
+  /**
+   * Reads the nodes that the cache lacks of the pods of an owner. The pods are listed again after each read: the caller
+   * decides from the caches as they are when this returns.
+   */
+  async findNodes(ownerUid: string, cancel: Cancel): Promise<Outcome<undefined>> {
+    const read = new Set<string>();
+    const nodeToRead = (): string | undefined =>
+      this.podsByOwner
+        .get(ownerUid)
+        .filter((pod) => this.nodeOf(pod) === undefined)
+        .map(({ spec }) => spec?.nodeName ?? "")
+        .find((name) => name !== "" && !read.has(name));
+    for (let name = nodeToRead(); name !== undefined; name = nodeToRead()) {
+      read.add(name);
       const target = { ...nodePlace, namespace: "", name };
       const fresh = await lookAgain(this.controllers.kube, target, { atLeast: this.nodes.revision, cancel });
       if (!fresh.ok) return fresh;
@@ -275,7 +286,7 @@ export class GangCaches {
     return this.accounts["Secret"]?.get(keyOf(set.metadata.namespace, name)) as Secret | undefined;
   }
 
-  /** Records what a reconcile could not do for an object. True if that has changed. */
+  /** Records the failures of a reconcile of an object. Returns true if they have changed. */
   noteFailures(uid: string, reconcileKey: string, failures: readonly ReconcileFailure[]): boolean {
     const ofObject = this.failures.get(uid) ?? new Map<string, readonly ReconcileFailure[]>();
     if (equalFields(ofObject.get(reconcileKey) ?? [], failures)) return false;
@@ -286,7 +297,7 @@ export class GangCaches {
     return true;
   }
 
-  /** One for each code, whichever reconcile met it. */
+  /** One failure for each code, whichever reconcile had it. */
   failuresOf(uid: string): readonly ReconcileFailure[] {
     const byTurn = [...(this.failures.get(uid) ?? [])].sort(([a], [b]) => (a < b ? -1 : 1));
     const byCode = new Map<string, ReconcileFailure>();
@@ -297,7 +308,7 @@ export class GangCaches {
   }
 }
 
-/** What of a node decides whether its pods are lost. Heartbeats are not. */
+/** The fields of a node that decide whether its pods are lost. Heartbeats are not among them. */
 export function lossOfNode({ status, spec }: Node): unknown {
   const ready = status?.conditions?.find(({ type }) => type === "Ready");
   const taints = (spec?.taints ?? []).filter(({ effect }) => effect === "NoExecute");

@@ -1,4 +1,4 @@
-/** The gang operator as a part of the control plane. */
+/** The gang operator as a component of the control plane. */
 import { gangDefinitions } from "../../model/gang/definitions.ts";
 import { gangHooks } from "../../model/gang/hooks.ts";
 import { defaultGangSettings, type GangSettings } from "../../model/gang/settings.ts";
@@ -16,7 +16,7 @@ export function gangComponent(settings: GangSettings = defaultGangSettings): Com
   const hasKai = settings.profiles.includes("kai-scheduler");
   return {
     name: "gang",
-    about: "PodCliqueSets: pods that start together, stay together and end together",
+    about: "PodCliqueSets: gangs of pods that are scheduled, updated and terminated together",
     definitions: [...gangDefinitions, ...(hasKai ? [podGroupDefinition, topologyDefinition] : [])],
     hooks: gangHooks(settings),
     add: (controllers) => addGangReconcilers(controllers, settings),

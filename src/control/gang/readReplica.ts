@@ -1,14 +1,14 @@
 /**
- * Before a gang is terminated: everything about its replica is read again, by consistent reads at or beyond what was
- * decided on, and the cliques to delete are recorded on the object that owns the decision. Both carry the state that
- * was read: a change in between makes the record conflict.
+ * Before a gang is terminated, all objects of its replica are read again, by consistent reads at or beyond the revision
+ * of the decision, and the cliques to delete are recorded in the status of the set or group. That write carries the
+ * version that was read, so a change in between is a conflict.
  */
 
 import { isLostWithNode, type NodeOf } from "../../decide/gang/cliques/lostPods.ts";
 import { targetOf } from "../../decide/gang/gangDraft.ts";
 import type { FreshReplica } from "../../decide/gang/termination.ts";
 import { lookAgain, lookAgainAtAll } from "../../intents/lookAgain.ts";
-import { labels, managedByValue, places } from "../../model/gang/keys.ts";
+import { gangResources, labels, managedByValue } from "../../model/gang/keys.ts";
 import type { GangTermination, PodCliqueSet } from "../../model/gang/types.ts";
 import { expectedOf, type Intent, kindOf } from "../../model/intent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
@@ -30,22 +30,22 @@ export async function readReplica(
   const { name, namespace = "default", uid } = set.metadata;
   const labelSelector = `${labels.managedBy}=${managedByValue},${labels.partOf}=${name},${labels.setReplica}=${setReplica}`;
   const atLeastOf = (place: { group: string; plural: string }) =>
-    caches.picture.snapshot().kind(kindOf(place)).revision;
+    caches.assumeCache.snapshot().kind(kindOf(place)).revision;
   const freshSet = await lookAgain(kube, targetOf("PodCliqueSet", set.metadata), {
-    atLeast: atLeastOf(places.PodCliqueSet),
+    atLeast: atLeastOf(gangResources.PodCliqueSet),
     cancel,
   });
   if (!freshSet.ok) return freshSet;
   const owner = freshSet.value.object;
-  if (owner?.metadata.uid !== uid) return refused("NotFound", `set ${name} is gone`);
+  if (owner?.metadata.uid !== uid) return refused("NotFound", `PodCliqueSet ${name} does not exist`);
   // Children first: a pod that is read later than its clique was bound no earlier than the clique says.
   const read = <T extends KubeObject>(place: Resource<T>, after: Revision) =>
     lookAgainAtAll(kube, place, { namespace, labelSelector }, { atLeast: laterOf(atLeastOf(place), after), cancel });
-  const groups = await read(places.PodCliqueScalingGroup, freshSet.value.revision);
+  const groups = await read(gangResources.PodCliqueScalingGroup, freshSet.value.revision);
   if (!groups.ok) return groups;
-  const cliques = await read(places.PodClique, groups.value.revision);
+  const cliques = await read(gangResources.PodClique, groups.value.revision);
   if (!cliques.ok) return cliques;
-  const pods = await read(places.Pod, cliques.value.revision);
+  const pods = await read(gangResources.Pod, cliques.value.revision);
   if (!pods.ok) return pods;
   const nodeOf = await readLostNodes(caches, pods.value.items, cancel);
   if (!nodeOf.ok) return nodeOf;
@@ -65,8 +65,8 @@ export async function readReplica(
 }
 
 /**
- * Nodes that look lost are read again, after their pods. One that only looks well makes the gang look better than it
- * is, and nothing ends.
+ * Nodes that look lost are read again, after their pods. A node that only looks healthy makes the gang look healthier
+ * than it is, so nothing is terminated by mistake.
  */
 async function readLostNodes(caches: GangCaches, pods: readonly Pod[], cancel: Cancel): Promise<Outcome<NodeOf>> {
   const fresh = new Map<string, Node | "gone">();
@@ -81,7 +81,7 @@ async function readLostNodes(caches: GangCaches, pods: readonly Pod[], cancel: C
   return succeeded((pod: Pod) => fresh.get(pod.spec?.nodeName ?? "") ?? caches.nodeOf(pod));
 }
 
-/** Puts a termination on record, on the set or the group as it was just read. */
+/** Records a termination in the status of the set or group, on the version that was just read. */
 export async function recordTermination(
   caches: GangCaches,
   object: KubeObject,

@@ -59,7 +59,7 @@ export function addGroupReconciler(caches: GangCaches): void {
   });
 }
 
-/** Reads everything again, and records what has to be deleted. The next reconcile acts on the record. */
+/** Reads the replica again and records the cliques to delete. The next reconcile acts on the record. */
 async function endReplica(
   caches: GangCaches,
   { set, group, index }: { set: PodCliqueSet; group: PodCliqueScalingGroup; index: number },
@@ -72,7 +72,7 @@ async function endReplica(
     { groupName: group.metadata.name, index, policy: caches.settings.fullLossPolicy },
     caches.nowMs,
   );
-  // It has recovered, and its conditions will show it: their event enqueues the group.
+  // The replica has recovered. When its conditions are written, their event enqueues the group.
   if ("notAnyMore" in verdict) return { again: verdict.notAnyMore };
   const object = fresh.value.groups.find(({ metadata }) => metadata.uid === group.metadata.uid);
   if (object === undefined) return undefined;

@@ -1,4 +1,4 @@
-/** Reconciles PodCliqueSets as a whole: account, excess, update, status. */
+/** Reconciles PodCliqueSets: service account, surplus objects, update, status. */
 import { decideSet } from "../../decide/gang/sets/decideSet.ts";
 import { labels } from "../../model/gang/keys.ts";
 import type { PodClique, PodCliqueScalingGroup } from "../../model/gang/types.ts";
@@ -105,13 +105,13 @@ function whatSetsReadOfCliques({ metadata, spec, status }: PodClique): unknown {
 }
 
 function whatSetsReadOfGroups({ metadata, status }: PodCliqueScalingGroup): unknown {
-  const said = (wanted: string) => status?.conditions?.find(({ type }) => type === wanted)?.status;
+  const statusOf = (wanted: string) => status?.conditions?.find(({ type }) => type === wanted)?.status;
   return [
     metadata.deletionTimestamp !== undefined,
     status?.availableReplicas,
     status?.currentPodCliqueSetGenerationHash,
     status?.updateProgress?.updateEndedAt,
-    said("MinAvailableBreached"),
-    said("GangTerminationInProgress"),
+    statusOf("MinAvailableBreached"),
+    statusOf("GangTerminationInProgress"),
   ];
 }

@@ -1,6 +1,7 @@
 /**
- * Which changes of a set enqueue its cliques and groups. Most concern all of them; the replica that is being updated or
- * terminated concerns one: an update of many replicas would otherwise enqueue all of them for each.
+ * Which changes of a set enqueue its cliques and groups. Most changes concern all replicas. The progress of an update
+ * or a termination concerns one replica and enqueues only its objects; otherwise an update of many replicas would
+ * enqueue all of them for each step.
  */
 import type { PodCliqueSet } from "../../model/gang/types.ts";
 import { keyOfObject } from "../../model/intent.ts";

@@ -1,4 +1,4 @@
-/** Reconcilers beside the tree: PodGroups for kai-scheduler, topologies, and the start-up order on simulated nodes. */
+/** Reconcilers of other kinds: PodGroups for kai-scheduler, topologies, and the start-up order on simulated nodes. */
 
 import { decideStart } from "../../decide/gang/cliques/startStep.ts";
 import { decideBinding } from "../../decide/gang/gangs/decideBinding.ts";
@@ -65,7 +65,10 @@ export function addBindingReconciler(caches: GangCaches): void {
   });
 }
 
-/** On simulated nodes the operator ends the wait of a start-up order; elsewhere the init container checks itself. */
+/**
+ * On simulated nodes the operator ends the wait of a start-up order; on real nodes the init container watches the pods
+ * itself.
+ */
 export function addStartReconciler(caches: GangCaches): void {
   if (!marksSimulated(caches.settings)) return;
   const gangOf = ({ metadata }: KubeObject): string | undefined => {

@@ -1,7 +1,7 @@
 /**
- * A database that may never answer: a server that hangs, a lock that is not released. Once the run gives up, open calls
- * count as unanswered, and no more are made. A statement that was running may take effect later; the fence and the
- * versions of rows are there for that.
+ * Bounds a database that may never answer, because a server hangs or a lock is not released. When the run gives up,
+ * pending calls fail and no more are sent. A statement that was running may still take effect; the fence and the row
+ * versions make that safe.
  */
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Answer, InventoryDatabase, InventoryReads, InventoryRun } from "../../ports/database.ts";
@@ -12,10 +12,10 @@ export function boundedDatabase(database: InventoryDatabase, giveUp: Cancel): In
   return {
     look: (timeLeftMs) => boundedReads(database.look(timeLeftMs), giveUp),
     begin: (start) => {
-      const asked = database.begin(start);
-      const answer = inTime(() => asked, giveUp);
-      // A lock that comes after the run has left is given back.
-      void asked.then((late) => {
+      const pending = database.begin(start);
+      const answer = inTime(() => pending, giveUp);
+      // A lock that is granted after the run has ended is released.
+      void pending.then((late) => {
         if (giveUp.cancelled && late.ok && late.value.status === "begun") void late.value.run.release();
       });
       return answer;
@@ -23,7 +23,7 @@ export function boundedDatabase(database: InventoryDatabase, giveUp: Cancel): In
   };
 }
 
-/** Finishing and releasing come after giving up: the run bounds them by its clock. */
+/** `finish` and `release` are called after giving up; the run bounds them by its clock. */
 export function boundedRun(run: InventoryRun, giveUp: Cancel): InventoryRun {
   return {
     ...boundedReads(run, giveUp),

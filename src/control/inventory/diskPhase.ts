@@ -1,23 +1,23 @@
 /**
- * Phase 2. The order of the reads is the heart of it: the database first, with the versions of its rows, then the
- * cloud. What the application does in between is simply not in our view, and the versions refuse what we decided
- * without it:
+ * Phase 2: disks. The database is read first, with the versions of its rows, then the cloud. A change that the
+ * application makes in between is not read, and its new row version rejects a write that was decided without it:
  *
  *   reconciler                 application               cloud
  *   t0  read rows, versions
  *                              claim disk d (version+1)
  *                              create volume        -->  v exists
  *   t1  read volumes: v is there, or is not yet
- *   t2  write d if its version is still the one of t0: refused, looked at again by the next run
+ *   t2 write d if its version is still the one of t0: rejected, decided again by the next run
  *
- * The other way round a volume made between the two reads looks deleted, and the claim that made it is dropped.
+ * In the opposite order a volume that is created between the two reads would look deleted, and its claim would be
+ * cleared.
  */
 import { brokenSums, settleCounters } from "../../decide/inventory/diskCounters.ts";
 import { type DiskMatches, matchDisks, snapshotOwners, suspectsOf } from "../../decide/inventory/matchDisks.ts";
 import { type DiskPlan, type DiskRules, planDisks } from "../../decide/inventory/planDisks.ts";
 import { isGone } from "../../decide/inventory/readVolume.ts";
 import type { SnapshotRules } from "../../decide/inventory/snapshotSets.ts";
-import { type TrustRules, whyNotTrusted } from "../../decide/inventory/trustVolumes.ts";
+import { type TrustRules, whyVolumesNotTrusted } from "../../decide/inventory/trustVolumes.ts";
 import { assert } from "../../model/assert.ts";
 import type { CloudIdentity, CloudVolume, VolumeModification } from "../../model/inventory/cloud.ts";
 import type { WriteOutcome } from "../../model/inventory/writes.ts";
@@ -43,14 +43,14 @@ export interface DiskPhaseRules {
   readonly disks: DiskRules;
   readonly snapshots: SnapshotRules;
   readonly trust: TrustRules;
-  /** A person has looked: the listing is believed however short it is. */
+  /** An operator has confirmed the list: it is trusted however short it is. */
   readonly acceptDrop: boolean;
   readonly nameFallback: boolean;
   readonly snapshotsFullEveryMs: number;
   readonly batchRows: number;
 }
 
-/** Ids and names in one line: enough to begin with, not enough to drown in. */
+/** The number of ids that a message names. */
 const namedMax = 20;
 
 export async function diskPhase(input: DiskPhaseInput): Promise<PhaseResult<DiskPlan>> {
@@ -72,10 +72,10 @@ export async function diskPhase(input: DiskPhaseInput): Promise<PhaseResult<Disk
     liveLinkedRows: rows.filter(({ isDeleted, volumeId }) => !isDeleted && volumeId !== null).length,
     identity,
   };
-  const doubt = whyNotTrusted(seen, lastReading, rules.trust);
-  if (doubt !== undefined && !rules.acceptDrop) {
-    log.error({ doubt, ...seen }, "the cloud's answer is not believed");
-    return endedEarly("refused", `${doubt}; run with --accept-drop if that is so`);
+  const notTrusted = whyVolumesNotTrusted(seen, lastReading, rules.trust);
+  if (notTrusted !== undefined && !rules.acceptDrop) {
+    log.error({ reason: notTrusted, ...seen }, "the list of volumes is not trusted");
+    return endedEarly("refused", `${notTrusted}; run with --accept-drop if this is correct`);
   }
   const recorded = await run?.recordReading({ volumes: seen.volumes, identity });
   if (recorded?.ok === false) return endedEarly("failed", `database: ${recorded.why}`, { counters: { errors: 1 } });
@@ -98,7 +98,7 @@ export async function diskPhase(input: DiskPhaseInput): Promise<PhaseResult<Disk
     cancel,
   });
   problems.push(...snapshots.problems);
-  if (cancel.cancelled) return endedEarly("deadline", "the time was up before anything was written");
+  if (cancel.cancelled) return endedEarly("deadline", "the deadline passed before anything was written");
   const plan = planDisks({
     rows,
     matches,
@@ -167,13 +167,13 @@ export async function diskPhase(input: DiskPhaseInput): Promise<PhaseResult<Disk
   };
 }
 
-/** Of a phase that broke off: a write that was not tried counts as one whose row has changed. */
+/** The counters of a phase that stopped early: a write that was not tried counts as `changed`. */
 function settleRest(plan: DiskPlan, outcomes: readonly WriteOutcome[]): Readonly<Record<string, number>> {
   const rest = plan.writes.slice(outcomes.length).map(({ volumeId }) => ({ volumeId, result: "changed" as const }));
   return settleCounters(plan.tally, [...outcomes, ...rest]);
 }
 
-/** Reads exactly the volumes that seem to be gone again. A read that fails confirms nothing. */
+/** Reads the missing volumes a second time. A failed read confirms nothing. */
 async function confirmAbsence(
   cloud: Cloud,
   matches: DiskMatches,
@@ -190,11 +190,11 @@ async function confirmAbsence(
     const read = await cloud.volumes({ type: "ids", ids: suspects.volumeIds }, found, { cancel });
     if (!read.ok) {
       volumeIds.clear();
-      problems.push(`cloud: what seems to be gone could not be confirmed: ${read.why}`);
+      problems.push(`cloud: missing volumes could not be confirmed: ${read.why}`);
     }
   }
   if (users.size > 0) {
-    // A volume of the disk's user that was not there a moment ago may be the disk's.
+    // A volume of this user that was not in the first list may belong to the disk.
     const known = new Set(matches.volumes.map(({ volume }) => volume.id));
     const found = (page: readonly CloudVolume[]): void => {
       for (const { id, tags } of page) if (!known.has(id)) users.delete(tags["gpu-dev-user"] ?? "");
@@ -202,15 +202,15 @@ async function confirmAbsence(
     const read = await cloud.volumes({ type: "users", users: suspects.users }, found, { cancel });
     if (!read.ok) {
       users.clear();
-      problems.push(`cloud: what seems to be gone could not be confirmed: ${read.why}`);
+      problems.push(`cloud: missing volumes could not be confirmed: ${read.why}`);
     }
   }
   return { volumeIds, users };
 }
 
 /**
- * Only volumes whose size is news are asked about. Not knowing, no new size is written; not being allowed to know, it
- * is.
+ * Reads the modifications of volumes whose size has changed. If the read fails, the new size is not written; if the
+ * read is denied, it is.
  */
 async function readModifications(
   cloud: Cloud,
@@ -221,7 +221,7 @@ async function readModifications(
   const grown = matches.volumes.flatMap((match) => {
     if (match.is !== "linked" && match.is !== "ofName") return [];
     const { sizeGb } = match.row;
-    // A size that is not recorded yet is no resize.
+    // A size that was not recorded before is not a resize.
     return sizeGb !== null && sizeGb !== match.volume.sizeGb ? [match.volume] : [];
   });
   if (grown.length === 0) return new Map();
@@ -235,14 +235,14 @@ async function readModifications(
   return new Map(grown.map(({ id, sizeGb }) => [id, { volumeId: id, state: "modifying", targetSizeGb: sizeGb }]));
 }
 
-/** One line for all of them, however many there are. */
+/** Logs one line for all skipped volumes. */
 function warnOfSkipped(matches: DiskMatches, log: Log): void {
   for (const is of ["missingTags", "invalid"] as const) {
     const skipped = matches.volumes.filter((match) => match.is === is).map(({ volume }) => volume.id);
     if (skipped.length === 0) continue;
     const message =
       is === "missingTags"
-        ? "volumes without their tags are skipped"
+        ? "volumes without the tags gpu-dev-user and disk-name are skipped"
         : "volumes with names outside the allowed characters are skipped";
     log.warn({ count: skipped.length, volumes: skipped.slice(0, namedMax) }, message);
   }

@@ -1,4 +1,7 @@
-/** Phase 1: one read of the types, one of the cloud's groups, one of the cluster; all types in one transaction. */
+/**
+ * Phase 1: reads the GPU types, the Auto Scaling groups and the cluster once each, and writes all types in one
+ * transaction.
+ */
 import type { GroupNames } from "../../decide/inventory/assignGroups.ts";
 import { groupsOfNodes } from "../../decide/inventory/groupsOfNodes.ts";
 import type { InventorySnapshot } from "../../decide/inventory/inventorySnapshot.ts";
@@ -17,7 +20,7 @@ export interface GpuPhaseInput {
   readonly reads: InventoryReads;
   /** Undefined for a dry run: nothing is written. */
   readonly run: InventoryRun | undefined;
-  /** Undefined where there is no cloud: then the nodes are the machines. */
+  /** Undefined without a cloud: each node then counts as an instance. */
   readonly cloud: Cloud | undefined;
   readonly cluster: (cancel: Cancel) => Promise<Read<InventorySnapshot>>;
   readonly names: GroupNames;
@@ -27,7 +30,7 @@ export interface GpuPhaseInput {
 }
 
 export interface GpuPhaseResult extends PhaseResult<AvailabilityPlan> {
-  /** How old each type's last good look is after this run. */
+  /** The age of each type's last fresh numbers after this run. */
   readonly agesMs: Readonly<Record<string, number>>;
   readonly clusterRevision: string | undefined;
 }
@@ -38,7 +41,8 @@ export async function gpuPhase(input: GpuPhaseInput): Promise<GpuPhaseResult> {
   const types = await reads.types();
   if (!types.ok) return { ...endedEarly("failed", `database: ${types.why}`), ...none };
   const [groupsRead, clusterRead] = await Promise.all([readGroups(input.cloud, cancel), input.cluster(cancel)]);
-  if (cancel.cancelled) return { ...endedEarly("deadline", "the time was up before anything was written"), ...none };
+  if (cancel.cancelled)
+    return { ...endedEarly("deadline", "the deadline passed before anything was written"), ...none };
   const { cluster, groups, untyped } =
     input.cloud === undefined && clusterRead.ok
       ? withoutCloud(clusterRead.value, types.value.types, input.names.prefix)
@@ -56,9 +60,9 @@ export async function gpuPhase(input: GpuPhaseInput): Promise<GpuPhaseResult> {
   const problems: string[] = [];
   if (!groups.ok) problems.push(`cloud: ${groups.why}`);
   if (!cluster.ok) problems.push(`cluster: ${cluster.why}`);
-  if (plan.doubt !== undefined) {
-    problems.push(`cluster: ${plan.doubt}`);
-    log.error({ doubt: plan.doubt }, "the cluster's answer is not believed");
+  if (plan.notTrusted !== undefined) {
+    problems.push(`cluster: ${plan.notTrusted}`);
+    log.error({ reason: plan.notTrusted }, "the list of nodes is not trusted");
   }
   for (const { reason } of plan.drift.filter(({ reason: text }) => text.startsWith("No ASGs found"))) {
     log.warn({ reason }, "No ASGs found matching pattern");
@@ -87,15 +91,15 @@ export async function gpuPhase(input: GpuPhaseInput): Promise<GpuPhaseResult> {
     );
     if (!reported.ok) problems.push(`database: ${reported.why}`);
   }
-  const bothFailed = !groups.ok && (!cluster.ok || plan.doubt !== undefined);
-  const whole = problems.length === 0 && plan.counters.types_stale === 0 && plan.counters.types_skipped === 0;
+  const bothFailed = !groups.ok && (!cluster.ok || plan.notTrusted !== undefined);
+  const complete = problems.length === 0 && plan.counters.types_stale === 0 && plan.counters.types_skipped === 0;
   const stale = plan.types.filter(({ numbers }) => numbers.state !== "fresh" && numbers.error !== "");
   if (problems.length === 0)
     problems.push(...new Set(stale.map(({ gpuType, numbers }) => `${gpuType}: ${numbers.error}`)));
-  const looked = new Map(types.value.types.map(({ gpuType, lastUpdateMs }) => [gpuType, lastUpdateMs]));
+  const updatedMs = new Map(types.value.types.map(({ gpuType, lastUpdateMs }) => [gpuType, lastUpdateMs]));
   const agesMs: Record<string, number> = {};
   for (const { gpuType, numbers } of plan.types) {
-    const lastMs = numbers.state === "fresh" ? types.value.nowMs : looked.get(gpuType);
+    const lastMs = numbers.state === "fresh" ? types.value.nowMs : updatedMs.get(gpuType);
     if (lastMs !== null && lastMs !== undefined) agesMs[gpuType] = types.value.nowMs - lastMs;
   }
   return {
@@ -104,7 +108,7 @@ export async function gpuPhase(input: GpuPhaseInput): Promise<GpuPhaseResult> {
     agesMs,
     clusterRevision: cluster.ok ? cluster.value.revision : undefined,
     report: {
-      status: bothFailed ? "failed" : whole ? "ok" : "partial",
+      status: bothFailed ? "failed" : complete ? "ok" : "partial",
       counters: { ...plan.counters },
       problems,
       rowsRead: types.value.types.length,
@@ -116,21 +120,21 @@ export async function gpuPhase(input: GpuPhaseInput): Promise<GpuPhaseResult> {
 
 const namedMax = 5;
 
-/** The nodes are the machines. Nodes that could be of any type make every number unknown. */
+/** Counts each node as an instance. If a node with GPUs has no type, every number is unknown. */
 function withoutCloud(
-  picture: InventorySnapshot,
+  snapshot: InventorySnapshot,
   types: readonly GpuTypeRow[],
   prefix: string,
 ): { cluster: Read<InventorySnapshot>; groups: Read<readonly ScalingGroup[]>; untyped: number } {
-  const { nodes, untyped } = typeNodes(picture.nodes, types);
-  const cluster = { ok: true as const, value: { ...picture, nodes } };
+  const { nodes, untyped } = typeNodes(snapshot.nodes, types);
+  const cluster = { ok: true as const, value: { ...snapshot, nodes } };
   if (untyped.length === 0) return { cluster, groups: { ok: true, value: groupsOfNodes(nodes, prefix) }, untyped: 0 };
   const named = `${untyped.slice(0, namedMax).join(", ")}${untyped.length > namedMax ? ", ..." : ""}`;
-  const why = `none is asked, and ${untyped.length} nodes with GPUs have no label GpuType (${named}): label them with their type`;
+  const why = `no cloud is configured, and ${untyped.length} nodes with GPUs have no label GpuType (${named}): label them with their type`;
   return { cluster, groups: { ok: false, why }, untyped: untyped.length };
 }
 
-/** Where there are no groups, the report names nodes instead. */
+/** Without groups the report names nodes instead. */
 function ofNodesAlone(plan: AvailabilityPlan, untyped: number): AvailabilityPlan {
   const reason = "the cluster has no node of this type";
   return {
@@ -141,7 +145,7 @@ function ofNodesAlone(plan: AvailabilityPlan, untyped: number): AvailabilityPlan
 }
 
 async function readGroups(cloud: Cloud | undefined, cancel: Cancel): Promise<Read<readonly ScalingGroup[]>> {
-  if (cloud === undefined) return { ok: false, why: "there is no cloud, and the cluster could not be read" };
+  if (cloud === undefined) return { ok: false, why: "no cloud is configured, and the cluster could not be read" };
   const groups: ScalingGroup[] = [];
   const read = await cloud.scalingGroups((page) => groups.push(...page), { cancel });
   return read.ok ? { ok: true, value: groups } : { ok: false, why: read.why };

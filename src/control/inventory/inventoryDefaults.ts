@@ -8,7 +8,7 @@ export const inventoryDefaults: InventoryOptions = {
   kind: "all",
   dryRun: false,
   updatedBy: "muster",
-  // The one pool that Terraform calls by another name than Kubernetes does.
+  // The Terraform name of this pool differs from its Kubernetes name.
   names: { prefix: "pytorch-gpu-dev", aliases: { "t4-az2": "t4" } },
   disks: {
     disks: diskRulesDefault,

@@ -52,7 +52,7 @@ test("many changes at once wake one run, after a short wait", () => {
   expect(woken()).toBe(2);
 });
 
-test("a bookmark is no change, and a stream that ends is followed again and counts as one", () => {
+test("a bookmark is not a change, and a watch that ends is restarted and counts as one", () => {
   const { sinks, pass, woken } = world();
   sinks[0]?.event({ type: "BOOKMARK", revision: "1", initialEventsEnd: false });
   pass(5_000);

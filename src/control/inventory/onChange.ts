@@ -1,6 +1,4 @@
-/**
- * Wakes a run soon after something changed in the cluster: the first change starts a short wait, the others join it.
- */
+/** Starts a run shortly after nodes or pods have changed. Changes within the debounce time start one run. */
 
 import type { Resource } from "../../model/objects/resource.ts";
 import { builtin } from "../../model/resources.generated.ts";
@@ -8,8 +6,8 @@ import type { Clock } from "../../ports/clock.ts";
 import type { KubeApi, Watch } from "../../ports/kubeApi.ts";
 
 const kinds: readonly Resource[] = [builtin.Node, builtin.Pod];
-/** A watch that ends is begun again, but not in a tight circle. */
-const againMs = 1_000;
+/** The delay before a watch that ended is restarted. */
+const restartMs = 1_000;
 
 export function wakeOnChange(
   ports: { readonly kube: KubeApi; readonly clock: Clock },
@@ -21,7 +19,7 @@ export function wakeOnChange(
   const timers = new Set<() => void>();
   let isOver = false;
   let isWaiting = false;
-  const later = (ms: number, run: () => void): void => {
+  const afterDelay = (ms: number, run: () => void): void => {
     const stop = clock.after(ms, () => {
       timers.delete(stop);
       if (!isOver) run();
@@ -31,19 +29,20 @@ export function wakeOnChange(
   const changed = (): void => {
     if (isWaiting) return;
     isWaiting = true;
-    later(debounceMs, () => {
+    afterDelay(debounceMs, () => {
       isWaiting = false;
       wake();
     });
   };
   const follow = (kind: Resource): void => {
-    // From now on: existing objects are read by the first run. A stream that broke may have lost something.
+    // Watches from now on: existing objects are read by the first run. A watch that ended may have missed events, so a
+    // run starts.
     const sink = {
       event: ({ type }: { readonly type: string }) => {
         if (type !== "BOOKMARK") changed();
       },
       ended: () =>
-        later(againMs, () => {
+        afterDelay(restartMs, () => {
           changed();
           follow(kind);
         }),

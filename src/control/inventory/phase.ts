@@ -1,4 +1,4 @@
-/** What both phases of a run have in common: how one can end, and what it reports. */
+/** The status and the report of a phase of a run. */
 import type { DriftEvent } from "../../model/inventory/rows.ts";
 import type { RunStatus } from "../../ports/database.ts";
 
@@ -6,7 +6,7 @@ export type PhaseStatus = Exclude<RunStatus, "skipped">;
 
 export interface PhaseReport {
   readonly status: PhaseStatus;
-  /** By the names of the founding document. */
+  /** Counters by name; docs/inventory.md lists them. */
   readonly counters: Readonly<Record<string, number>>;
   readonly problems: readonly string[];
   readonly rowsRead: number;
@@ -14,7 +14,7 @@ export interface PhaseReport {
   readonly durationMs: number;
 }
 
-/** A plan and its phase's report: a dry run has the one, a run both. */
+/** A plan and the report of its phase. */
 export interface PhaseResult<Plan> {
   readonly plan: Plan | undefined;
   readonly report: PhaseReport;

@@ -1,6 +1,6 @@
 /**
- * Nodes, pods and claims at one revision: pods first, whose list takes longest, then the others as they were at that
- * very revision. A list that is refused, or breaks off between two pages, makes the cluster unknown.
+ * Reads nodes, pods and claims at one revision: pods first, because their list takes longest, then the others at the
+ * revision of that list. If a list is refused or fails between two pages, the whole read fails.
  */
 import { type InventorySnapshot, inventorySnapshot } from "../../decide/inventory/inventorySnapshot.ts";
 import type { Read } from "../../decide/inventory/planAvailability.ts";
@@ -16,7 +16,7 @@ const nodes = builtin.Node;
 const claims = builtin.ResourceClaim;
 const slices = builtin.ResourceSlice;
 const pageSize = 500;
-/** Pods that have ended hold nothing, and there can be many. */
+/** Succeeded and Failed pods hold no resources, and there can be many. */
 const livePods = "status.phase!=Succeeded,status.phase!=Failed";
 
 interface Listed<T extends KubeObject> {
@@ -24,7 +24,7 @@ interface Listed<T extends KubeObject> {
   readonly revision: string;
 }
 
-/** `denied`: we may not see claims, or slices. */
+/** `denied`: listing claims or slices is forbidden. */
 type ListRead<T extends KubeObject> =
   | { readonly ok: true; readonly value: Listed<T> }
   | { readonly ok: false; readonly why: string; readonly denied: boolean };
@@ -39,7 +39,7 @@ export async function readCluster(kube: KubeApi, cancel?: Cancel): Promise<Read<
     listAt(kube, claims, revision, stop),
     listAt(kube, slices, revision, stop),
   ]);
-  // Without the right to see claims nothing is known of them. Where no pod has one, there is nothing to know.
+  // If listing claims is forbidden, the read fails only when a pod has a claim.
   const isClaimed = podList.value.items.some(hasClaims);
   for (const list of [nodeList, claimList, sliceList]) {
     if (list.ok || (list.denied === true && !isClaimed)) continue;
@@ -47,21 +47,21 @@ export async function readCluster(kube: KubeApi, cancel?: Cancel): Promise<Read<
       list.denied === true ? " (pods of this cluster use claims: grant the role of deploy/inventory.yaml)" : "";
     return { ok: false, why: `${list.why}${cure}` };
   }
-  const picture = inventorySnapshot({
+  const snapshot = inventorySnapshot({
     nodes: nodeList.ok ? nodeList.value.items : [],
     pods: podList.value.items,
     claims: claimList.ok ? claimList.value.items : [],
     slices: sliceList.ok ? sliceList.value.items : [],
     revision,
   });
-  return { ok: true, value: picture };
+  return { ok: true, value: snapshot };
 }
 
 function hasClaims({ spec, status }: Pod): boolean {
   return (spec?.resourceClaims?.length ?? 0) > 0 || status?.extendedResourceClaimStatus !== undefined;
 }
 
-/** As it was at a revision; where the past is already forgotten, as it is now. */
+/** Lists at an exact revision; if that is compacted, at the newest. */
 async function listAt<T extends KubeObject>(
   kube: KubeApi,
   kind: Resource<T>,
@@ -69,8 +69,8 @@ async function listAt<T extends KubeObject>(
   options: ListOptions,
 ): Promise<ListRead<T>> {
   const exact: ListOptions = { ...options, resourceVersion: revision, resourceVersionMatch: "Exact" };
-  const then = await listAll(kube, kind, exact);
-  return then.ok ? then : listAll(kube, kind, options);
+  const exactList = await listAll(kube, kind, exact);
+  return exactList.ok ? exactList : listAll(kube, kind, options);
 }
 
 async function listAll<T extends KubeObject>(
@@ -83,7 +83,7 @@ async function listAll<T extends KubeObject>(
   for (;;) {
     const outcome = await kube.list(kind, page);
     if (!outcome.ok) {
-      // A cluster that does not know claims has none.
+      // A cluster that does not serve resource.k8s.io has no claims.
       if (outcome.reason === "NotFound" && kind.group !== "") return { ok: true, value: { items: [], revision: "" } };
       const denied = outcome.reason === "Forbidden" && kind.group === claims.group;
       return { ok: false, why: `list of ${kind.plural}: ${outcome.reason}: ${outcome.message}`, denied };

@@ -1,8 +1,8 @@
 /**
- * The snapshots of all disks in a few hundred calls at most. A full pass lists everything that the account has, tagged
- * or not. Between two full passes only what was begun since yesterday is read, and everything of disks that no full
- * pass has counted. A full pass also tries the filter that the next passes rely on: a cloud that does not understand it
- * answers with an empty list and no error.
+ * Reads the snapshots of all disks in a few hundred calls at most. A full pass lists all snapshots of the account,
+ * tagged or not. Between two full passes only snapshots started since yesterday are read, and all snapshots of disks
+ * that no full pass has counted. A full pass also tests the filter by start time that the next passes need: a cloud
+ * that does not support it returns an empty list and no error.
  */
 import type { Read } from "../../decide/inventory/planAvailability.ts";
 import {
@@ -19,40 +19,40 @@ import type { Cancel } from "../../ports/cancel.ts";
 import type { Cloud, SnapshotFilter } from "../../ports/cloud.ts";
 import type { SnapshotMemory } from "../../ports/database.ts";
 
-export interface SnapshotsQuestion {
+export interface SnapshotReadInput {
   readonly cloud: Cloud;
   readonly owners: readonly SnapshotOwner[];
   readonly rules: SnapshotRules;
   readonly wantedIds: Iterable<string>;
   readonly memory: SnapshotMemory | undefined;
-  /** When the newest snapshot that the rows know of was begun. */
+  /** When the newest snapshot in the database was started. */
   readonly newestKnownMs: number;
-  /** How old the last full pass may be; 0 makes every pass a full one. */
+  /** The maximum age of the last full pass; 0 makes every pass a full one. */
   readonly fullEveryMs: number;
   readonly nowMs: number;
   readonly cancel: Cancel;
 }
 
-export interface SnapshotsAnswer {
+export interface SnapshotReadResult {
   readonly sets: Read<SnapshotSets>;
-  /** Volumes whose own read failed, while the rest is known. */
+  /** Volumes whose snapshots could not be read, while those of others could. */
   readonly unknown: ReadonlySet<string>;
   readonly problems: readonly string[];
-  /** What the next windows build on, as far as this pass has counted it. */
+  /** The bases that this pass has counted, for the next incremental passes. */
   readonly memory: SnapshotMemory | undefined;
   readonly pass: "all" | "window";
 }
 
-export async function readSnapshots(question: SnapshotsQuestion): Promise<SnapshotsAnswer> {
-  const { rules, memory, nowMs, fullEveryMs } = question;
-  // A full pass in the future was timed by a clock that has been set back since.
+export async function readSnapshots(input: SnapshotReadInput): Promise<SnapshotReadResult> {
+  const { rules, memory, nowMs, fullEveryMs } = input;
+  // The last full pass is in the future if the clock has been set back since.
   const ageMs = nowMs - (memory?.fullAtMs ?? 0);
   const isRecent = memory !== undefined && ageMs >= 0 && ageMs < fullEveryMs;
   if (isRecent && rules.scope === "disk") {
-    const answer = await readWindow(question, memory);
+    const answer = await readWindow(input, memory);
     if (answer !== "filterNotHonoured") return answer;
   }
-  return readAll(question);
+  return readAll(input);
 }
 
 async function readAll({
@@ -62,8 +62,8 @@ async function readAll({
   wantedIds,
   nowMs,
   cancel,
-}: SnapshotsQuestion): Promise<SnapshotsAnswer> {
-  // Those that are pending now may be whole in the next pass: the window has to begin before them.
+}: SnapshotReadInput): Promise<SnapshotReadResult> {
+  // Snapshots that are pending now may be completed in the next pass, so the window must begin before them.
   let oldestPendingMs = nowMs;
   const pending = await cloud.snapshots(
     { type: "pending" },
@@ -77,7 +77,7 @@ async function readAll({
   const sets = new SnapshotSets(owners, rules, { reads: "all", baseBeforeMs, wantedIds });
   const listed = await cloud.snapshots({ type: "all" }, addTo(sets), { cancel });
   if (!listed.ok) return failed("all", listed.why);
-  const canFilter = await understandsDays(cloud, sets, cancel);
+  const canFilter = await supportsStartTimeFilter(cloud, sets, cancel);
   return {
     sets: { ok: true, value: sets },
     unknown: new Set(),
@@ -88,27 +88,27 @@ async function readAll({
 }
 
 async function readWindow(
-  question: SnapshotsQuestion,
+  input: SnapshotReadInput,
   memory: SnapshotMemory,
-): Promise<SnapshotsAnswer | "filterNotHonoured"> {
-  const { cloud, owners, rules, wantedIds, nowMs, cancel } = question;
+): Promise<SnapshotReadResult | "filterNotHonoured"> {
+  const { cloud, owners, rules, wantedIds, nowMs, cancel } = input;
   const { baseBeforeMs } = memory;
   const sets = new SnapshotSets(owners, rules, { reads: "window", baseBeforeMs, wantedIds });
   const list = (which: SnapshotFilter) => cloud.snapshots(which, addTo(sets), { cancel });
-  // Without a base: disks that came since the last full pass or got another volume, and volumes that are no disk.
+  // Owners without a base: disks that are new or got another volume since the last full pass, and duplicate volumes.
   const uncounted = owners.filter(({ base }) => base === undefined);
   const users = [...new Set(uncounted.flatMap(({ name }) => (name === undefined ? [] : [name.user])))].sort();
   const wide: SnapshotFilter[] = [
-    // Up to the newest that is known of: the database's clock may be behind the cloud's.
-    { type: "startedOn", prefixes: windowDays(baseBeforeMs, Math.max(nowMs, question.newestKnownMs)) },
+    // Up to the newest snapshot in the database: its clock may be behind the cloud's.
+    { type: "startedOn", prefixes: windowDays(baseBeforeMs, Math.max(nowMs, input.newestKnownMs)) },
     { type: "pending" },
     ...(users.length === 0 ? [] : [{ type: "users" as const, users }]),
   ];
   for (const which of wide) {
     const read = await list(which);
     if (!read.ok) return failed("window", read.why);
-    // The rows know of a snapshot inside the window, and the window is empty.
-    if (which.type === "startedOn" && sets.newest === undefined && question.newestKnownMs >= baseBeforeMs) {
+    // The database has a snapshot inside the window, and the filter found none.
+    if (which.type === "startedOn" && sets.newest === undefined && input.newestKnownMs >= baseBeforeMs) {
       return "filterNotHonoured";
     }
   }
@@ -119,7 +119,7 @@ async function readWindow(
     const ids = volumes.slice(at, at + batch);
     const read = await list({ type: "volumes", ids });
     if (read.ok) continue;
-    // Only these are unknown: what the wide listings gave about the others holds.
+    // Only these volumes are unknown; the snapshots of the others are complete.
     for (const id of ids) unknown.add(id);
     problems.push(`snapshots of ${ids.length} volumes: ${read.why}`);
   }
@@ -135,10 +135,10 @@ async function readWindow(
 }
 
 /**
- * Whether a filter by day finds the newest snapshot that the listing gave. With no snapshot at all there is nothing to
- * try it on, and nothing to save either: the next pass is a full one.
+ * Whether a filter by day finds the newest snapshot of the full list. Without any snapshot the filter cannot be tested,
+ * and the next pass is a full one.
  */
-async function understandsDays(cloud: Cloud, { newest }: SnapshotSets, cancel: Cancel): Promise<boolean> {
+async function supportsStartTimeFilter(cloud: Cloud, { newest }: SnapshotSets, cancel: Cancel): Promise<boolean> {
   if (newest === undefined) return false;
   let isFound = false;
   const which: SnapshotFilter = { type: "startedOn", prefixes: [dayPrefix(newest.startedMs)] };
@@ -158,7 +158,7 @@ function addTo(sets: SnapshotSets): (page: readonly CloudSnapshot[]) => void {
   };
 }
 
-function failed(pass: SnapshotsAnswer["pass"], why: string): SnapshotsAnswer {
+function failed(pass: SnapshotReadResult["pass"], why: string): SnapshotReadResult {
   return { sets: { ok: false, why }, unknown: new Set(), problems: [`snapshots: ${why}`], memory: undefined, pass };
 }
 

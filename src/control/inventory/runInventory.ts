@@ -1,6 +1,6 @@
 /**
- * One run of the inventory: take the lock, reconcile both halves, report what was done, and stop in time. The halves do
- * not wait for each other, and one that fails does not take the other with it.
+ * One run of the inventory: takes the lock, runs both phases concurrently, records the result, and stops before its
+ * deadline. A phase that fails does not affect the other.
  */
 import type { GroupNames } from "../../decide/inventory/assignGroups.ts";
 import type { InventorySnapshot } from "../../decide/inventory/inventorySnapshot.ts";
@@ -26,7 +26,7 @@ export interface InventoryPorts {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly database: InventoryDatabase;
-  /** Undefined where there is no cloud: availability from the cluster alone, and no disks. */
+  /** Undefined without a cloud: availability is then read from the cluster alone, and no disks. */
   readonly cloud: Cloud | undefined;
   readonly cluster: (cancel: Cancel) => Promise<Read<InventorySnapshot>>;
 }
@@ -38,7 +38,7 @@ export interface InventoryOptions {
   readonly names: GroupNames;
   readonly nodeRules?: NodeRules;
   readonly disks: DiskPhaseRules;
-  /** When the run has to be over; it stops by itself some time before. 0: never. */
+  /** The maximum duration of the run; it stops by itself some time before. 0: no limit. */
   readonly deadlineMs: number;
   readonly margins?: DeadlineMargins;
   readonly evenIfPaused?: boolean;
@@ -46,18 +46,18 @@ export interface InventoryOptions {
   readonly cancel?: Cancel;
 }
 
-/** How long before its deadline a run does what. */
+/** How long before its deadline a run stops, and gives up. */
 export interface DeadlineMargins {
-  /** Begins nothing new: time to finish a batch. */
+  /** Starts no new work: the time left to finish a batch. */
   readonly stopMs: number;
-  /** Waits for no answer any more, of whatever it has asked: time to write the record and leave. */
+  /** Waits for no pending call any more: the time left to record the run. */
   readonly giveUpMs: number;
 }
 
-/** The record is worth a moment beyond a very short deadline. */
-const leaveMsMin = 2_000;
+/** The minimum time to record the run, even after a very short deadline. */
+const finishMsMin = 2_000;
 
-/** Half a minute and ten seconds; of a short deadline a quarter and a third of that. */
+/** 30 s and 10 s; for a short deadline a quarter of it, and a third of that quarter. */
 function marginsOf(deadlineMs: number): DeadlineMargins {
   const stopMs = deadlineMs > 0 ? Math.min(30_000, deadlineMs / 4) : 30_000;
   return { stopMs, giveUpMs: stopMs / 3 };
@@ -79,14 +79,14 @@ export interface RunReport {
   readonly durationMs: number;
   readonly phases: { readonly gpu?: PhaseReport; readonly disks?: PhaseReport };
   readonly identity: CloudIdentity | null;
-  /** What the cluster was read at. */
+  /** The revision that the cluster was read at. */
   readonly clusterRevision: string | null;
   readonly cloud: CloudUsage;
   readonly error: string;
   readonly plan: InventoryPlan;
 }
 
-/** What this run alone asked of the cloud: a long-lived process counts on from run to run. */
+/** The usage of this run only: the adapter's counters continue from run to run. */
 interface RunPorts extends InventoryPorts {
   used(): CloudUsage;
 }
@@ -104,8 +104,8 @@ export async function runInventory(given: InventoryPorts, options: InventoryOpti
     forgetGiveUp = clock.after(stopMs - giveUpMs, () => giveUp.cancel());
   });
   const forgetStop = deadlineMs > 0 ? clock.after(Math.max(0, deadlineMs - stopMs), () => stop.cancel()) : () => {};
-  const forgetAsked = options.cancel?.onCancel(() => stop.cancel()) ?? (() => {});
-  const limits = { stop, giveUp, leaveMs: Math.max(leaveMsMin, giveUpMs / 3) };
+  const forgetCancel = options.cancel?.onCancel(() => stop.cancel()) ?? (() => {});
+  const limits = { stop, giveUp, finishMs: Math.max(finishMsMin, giveUpMs / 3) };
   const statementsUntilMs = startedMs + deadlineMs - giveUpMs;
   const timeLeftMs = (): number | undefined => (deadlineMs > 0 ? statementsUntilMs - clock.nowMs() : undefined);
   const ports: RunPorts = {
@@ -117,22 +117,22 @@ export async function runInventory(given: InventoryPorts, options: InventoryOpti
     const report = options.dryRun
       ? await reconcile(ports, options, ports.database.look(timeLeftMs), undefined, limits, startedMs)
       : await locked(ports, options, limits, startedMs, timeLeftMs);
-    tell(report, metrics, log);
+    reportRun(report, metrics, log);
     return report;
   } finally {
     forgetStop();
     forgetGiveUp();
-    forgetAsked();
+    forgetCancel();
   }
 }
 
 interface Limits {
-  /** Begin nothing new. */
+  /** Start no new work. */
   readonly stop: Cancel;
-  /** Wait for nothing any more. */
+  /** Do not wait for pending calls any more. */
   readonly giveUp: Cancel;
-  /** How long the record, and then the lock, may take. */
-  readonly leaveMs: number;
+  /** How long writing the record, and then releasing the lock, may take. */
+  readonly finishMs: number;
 }
 
 async function locked(
@@ -185,14 +185,14 @@ async function locked(
   }
 }
 
-/** Undefined when the run was to leave and this took too long. A run that is not late waits. */
-function within<T>(clock: Clock, { giveUp, leaveMs }: Limits, asked: Promise<T>): Promise<T | undefined> {
+/** Undefined when the run has given up and the call takes longer than `finishMs`. Otherwise it is awaited. */
+function within<T>(clock: Clock, { giveUp, finishMs }: Limits, call: Promise<T>): Promise<T | undefined> {
   return new Promise((done, fail) => {
     let forgetTimer = (): void => {};
     const forget = giveUp.onCancel(() => {
-      forgetTimer = clock.after(leaveMs, () => done(undefined));
+      forgetTimer = clock.after(finishMs, () => done(undefined));
     });
-    asked.then(done, fail).finally(() => {
+    call.then(done, fail).finally(() => {
       forget();
       forgetTimer();
     });
@@ -216,24 +216,24 @@ async function reconcile(
     return { ...result, report: { ...result.report, durationMs: clock.nowMs() - beganMs } };
   };
   let identity: CloudIdentity | null = null;
-  const wantsGpu = kind !== "disks";
-  const wantsDisks = kind !== "gpu" && cloud !== undefined;
+  const runsGpu = kind !== "disks";
+  const runsDisks = kind !== "gpu" && cloud !== undefined;
   const gpuInput = { reads, run, cloud, cluster: ports.cluster, names, cancel, log };
-  const gpu = wantsGpu ? timed(gpuPhase(nodeRules === undefined ? gpuInput : { ...gpuInput, nodeRules })) : undefined;
-  const disks = wantsDisks
+  const gpu = runsGpu ? timed(gpuPhase(nodeRules === undefined ? gpuInput : { ...gpuInput, nodeRules })) : undefined;
+  const disks = runsDisks
     ? timed(
         (async (): Promise<PhaseResult<DiskPlan>> => {
-          const who = await cloud.identity({ cancel });
-          if (!who.ok) {
-            const isLate = who.reason === "Cancelled";
-            return endedEarly(isLate ? "deadline" : "failed", `cloud: ${who.why}`, { counters: { errors: 1 } });
+          const caller = await cloud.identity({ cancel });
+          if (!caller.ok) {
+            const isLate = caller.reason === "Cancelled";
+            return endedEarly(isLate ? "deadline" : "failed", `cloud: ${caller.why}`, { counters: { errors: 1 } });
           }
-          identity = who.value;
-          return diskPhase({ reads, run, cloud, identity: who.value, rules: options.disks, cancel, log });
+          identity = caller.value;
+          return diskPhase({ reads, run, cloud, identity: caller.value, rules: options.disks, cancel, log });
         })(),
       )
     : undefined;
-  // A phase that is given up continues in the background, and finds its database closed.
+  // A phase that was given up continues in the background; its database calls fail.
   const inTime = async <Result>(phase: Promise<Result> | undefined): Promise<Result | undefined> =>
     phase === undefined ? undefined : Promise.race([phase, afterGivingUp(clock, limits)]);
   const [gpuResult, diskResult] = await Promise.all([inTime(gpu), inTime(disks)]);
@@ -244,12 +244,12 @@ async function reconcile(
     }
   }
   const worstStatus = worst(found.map((report) => report.status));
-  // What fails after the run was asked to stop fails for want of time.
+  // A failure after `stop` counts as missing the deadline.
   const isLate = limits.stop.cancelled && worstStatus !== "ok" && worstStatus !== "refused";
   const status = limits.giveUp.cancelled || isLate ? "deadline" : worstStatus;
   const problems = found.flatMap((report) => report.problems);
-  if (wantsGpu && gpuResult === undefined) problems.push("gpu: no answer before the deadline");
-  if (wantsDisks && diskResult === undefined) problems.push("disks: no answer before the deadline");
+  if (runsGpu && gpuResult === undefined) problems.push("gpu: no answer before the deadline");
+  if (runsDisks && diskResult === undefined) problems.push("disks: no answer before the deadline");
   return {
     runId: run?.runId ?? null,
     kind,
@@ -274,9 +274,9 @@ async function reconcile(
   };
 }
 
-/** A moment after giving up: phases that only waited for the database have ended by then, with their reports. */
-function afterGivingUp(clock: Clock, { giveUp, leaveMs }: Limits): Promise<undefined> {
-  return new Promise((done) => giveUp.onCancel(() => clock.after(leaveMs / 10, () => done(undefined))));
+/** Resolves shortly after giving up: phases that only waited for the database have ended with a report by then. */
+function afterGivingUp(clock: Clock, { giveUp, finishMs }: Limits): Promise<undefined> {
+  return new Promise((done) => giveUp.onCancel(() => clock.after(finishMs / 10, () => done(undefined))));
 }
 
 const noUsage: CloudUsage = { calls: {}, retries: 0, throttles: 0 };
@@ -331,11 +331,11 @@ function ended(
   };
 }
 
-/** The others are in the summary. */
+/** Further problems are only in the summary. */
 const loggedProblemsMax = 20;
 
-/** The summary in the log, and the numbers for alerts. */
-function tell(report: RunReport, metrics: Metrics, log: Log): void {
+/** Logs the summary and records the metrics of the run. */
+function reportRun(report: RunReport, metrics: Metrics, log: Log): void {
   const { status, phases, plan, durationMs, startedMs } = report;
   const { gpu, disks } = phases;
   for (const [phase, found] of Object.entries({ gpu, disks })) {
@@ -369,7 +369,7 @@ function tell(report: RunReport, metrics: Metrics, log: Log): void {
     for (const { field, action } of drift) metrics.count("muster_inventory_drift_total", { field, action });
   }
   const fields = { ...report, plan: undefined };
-  // Whatever makes the Job fail is an error: `grep ERROR` finds it.
+  // Every status that fails the Job is logged as an error.
   if (status === "partial") log.error(fields, "inventory run PARTIAL");
   else if (status === "ok" || status === "skipped")
     log.info(fields, status === "ok" ? "inventory run SUCCESS" : "inventory run SKIPPED");

@@ -8,15 +8,16 @@ export interface Component {
   readonly name: string;
   /** One line for `--help`. */
   readonly about: string;
-  /** Every real cluster brings its own: `muster run` starts it only when it is named, as two of them would fight. */
-  readonly isProvidedByCluster?: boolean;
-  /** The CustomResourceDefinitions that it works on. */
-  readonly definitions?: readonly NewObject<CustomResourceDefinition>[];
   /**
-   * Objects that a cluster with this component has from its first moment; created when they are missing, never changed.
+   * A real cluster has this component already: `muster run` starts it only when it is named, because two of them would
+   * overwrite each other's writes.
    */
+  readonly isProvidedByCluster?: boolean;
+  /** The CustomResourceDefinitions of the kinds that it reads and writes. */
+  readonly definitions?: readonly NewObject<CustomResourceDefinition>[];
+  /** Objects that the component needs before it starts. They are created when they are missing, and never changed. */
   readonly startObjects?: readonly NewObject[];
-  /** Rules about writes. The embedded server calls them in process, a real one by webhook. */
+  /** Admission hooks. The embedded server calls them in process, a real API server by webhook. */
   readonly hooks?: readonly AdmissionHook[];
   /** Adds caches and controllers. Nothing runs before `controllers.start()`. */
   add(controllers: Controllers): void;

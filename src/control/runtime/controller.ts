@@ -38,7 +38,7 @@ export class Controller {
     return this.sources.flatMap(({ cache }) => (cache === undefined ? [] : [cache]));
   }
 
-  /** Keys are collected from here on, by followers too. */
+  /** From here on events enqueue keys, also in a process that does not lead. */
   startSources(): void {
     this.stopSources = this.sources.map((source) => source.start(this.queue));
   }
@@ -51,7 +51,7 @@ export class Controller {
     return this.loop.pause(graceMs);
   }
 
-  /** Ends for good. */
+  /** Stops the controller. It cannot be started again. */
   async stop(graceMs?: number): Promise<void> {
     for (const stop of this.stopSources) stop();
     this.stopSources = [];
@@ -59,7 +59,7 @@ export class Controller {
     this.queue.close();
   }
 
-  /** Whether nothing is left to do. */
+  /** Whether no key is queued or being reconciled. */
   get isIdle(): boolean {
     return this.queue.isIdle && !this.loop.isBusy;
   }

@@ -10,11 +10,11 @@ import { type DeleteIntent, expectedOf, type Intent, type IntentTarget, keyOfObj
 import type { KubeObject } from "../../model/objects/object.ts";
 import { refused } from "../../model/outcome.ts";
 import { builtin } from "../../model/resources.generated.ts";
+import { assumeCacheOf } from "./assumeCacheOf.ts";
 import { Controllers } from "./controllers.ts";
 import { InFlightWrites } from "./inFlightWrites.ts";
 import { type ReconcileResult, reconcileResultOf } from "./loop.ts";
-import { MetricsBook } from "./metricsBook.ts";
-import { pictureOf } from "./pictureOf.ts";
+import { MemoryMetrics } from "./memoryMetrics.ts";
 import { forMapped, forObject, kindSource } from "./sources.ts";
 
 const configMaps = builtin.ConfigMap;
@@ -34,7 +34,7 @@ function targetOf(name: string): IntentTarget {
   return { ...configMaps, namespace: "a", name };
 }
 
-/** The state that a parent and its child should have, from what there is: the one write that brings it nearer. */
+/** The next write that brings a parent and its child to the desired state. */
 function decideCopy(
   parent: KubeObject | undefined,
   child: KubeObject | undefined,
@@ -69,22 +69,22 @@ function newProcess(api: TestApi, identity: string, seed: number, onWrite: (fiel
   const kube = new FaultyKube(inProcessKube(api.core, { user, fieldManager: identity }));
   kube.onWrite = onWrite;
   const log = new KeptLog();
-  const ports = { kube, clock: api.clock, random: seededRandom(seed), log, metrics: new MetricsBook() };
+  const ports = { kube, clock: api.clock, random: seededRandom(seed), log, metrics: new MemoryMetrics() };
   const lease = { namespace: "kube-system", name: "copies", identity };
   const controllers = new Controllers(ports, { fieldManager: "copies", lease, freeze: true });
   const cache = controllers.cache(configMaps, selection);
-  const picture = pictureOf([cache]);
-  const inFlight = new InFlightWrites(controllers, picture);
+  const assumeCache = assumeCacheOf([cache]);
+  const inFlight = new InFlightWrites(controllers, assumeCache);
   const open = new Map<string, Intent>();
 
   async function copy(key: string): Promise<ReconcileResult> {
     const name = key.slice("a/".length);
     const before = open.get(key);
-    if (before !== undefined && picture.stateOf(before) === "unknown") {
+    if (before !== undefined && assumeCache.stateOf(before) === "unknown") {
       const resolved = await inFlight.resolve(before);
       if (!resolved.ok) return reconcileResultOf(resolved);
     }
-    const snapshot = picture.snapshot();
+    const snapshot = assumeCache.snapshot();
     const { objects, revision } = snapshot.kind(kind);
     const intent = decideCopy(objects.get(key), objects.get(`${key}${childSuffix}`), name, revision);
     if (intent === undefined) return undefined;
@@ -94,10 +94,10 @@ function newProcess(api: TestApi, identity: string, seed: number, onWrite: (fiel
     return outcome.ok ? undefined : reconcileResultOf(outcome);
   }
 
-  /** A parent that the cache has not seen yet may exist: it is read before its child goes. */
+  /** A parent that the cache lacks may exist: it is read before its child is deleted. */
   async function destroy(intent: DeleteIntent, name: string): Promise<ReconcileResult> {
     const parent = await controllers.kube.get(targetOf(name));
-    if (parent.ok) return { again: "the parent is there" };
+    if (parent.ok) return { again: "the parent exists" };
     if (parent.reason !== "NotFound") return reconcileResultOf(parent);
     const atLeast = intent.expected.resourceVersion;
     const outcome = await controllers.writer.remove(intent, () => ({ still: intent }), { atLeast });
@@ -105,7 +105,7 @@ function newProcess(api: TestApi, identity: string, seed: number, onWrite: (fiel
   }
 
   async function summarise(): Promise<ReconcileResult> {
-    const { objects, revision } = picture.snapshot().kind(kind);
+    const { objects, revision } = assumeCache.snapshot().kind(kind);
     const text = String([...objects.values()].filter(isChild).length);
     const summary = objects.get("a/summary");
     if (summary !== undefined && textOf(summary) === text) return undefined;
@@ -133,10 +133,10 @@ function newProcess(api: TestApi, identity: string, seed: number, onWrite: (fiel
     forMapped(() => ["all"]),
   );
   controllers.add({ name: "counter", sources: [counter], reconcile: summarise });
-  return { identity, kube, log, controllers, cache, picture };
+  return { identity, kube, log, controllers, cache, assumeCache };
 }
 
-async function newWorld(identities: string[], seed = 1) {
+async function newCluster(identities: string[], seed = 1) {
   const api = await TestApi.start({ controllers: false });
   await api.create("/namespaces", namespaceNamed("a"));
   const writes: string[] = [];
@@ -156,7 +156,7 @@ async function newWorld(identities: string[], seed = 1) {
     });
   const drop = (name: string) => api.delete(kind, `a/${name}`);
   const exists = (name: string) => api.get(kind, `a/${name}`) !== undefined;
-  /** Names and texts of what is there. */
+  /** Names and texts of the objects that exist. */
   const there = (): Record<string, string> => {
     const objects = [...api.core.store.collection(kind).at(api.core.store.revision, "a")].map((each) => each.object());
     return Object.fromEntries(objects.map((object) => [object.metadata.name, textOf(object)]));
@@ -178,8 +178,8 @@ function isSettled(there: Record<string, string>): boolean {
 }
 
 describe("two controllers in two processes", () => {
-  test("start when their caches are whole, lead one at a time, and stop cleanly", async () => {
-    const { processes, pass, wish, there, writes, api } = await newWorld(["one", "two"]);
+  test("start when their caches have synced, lead one at a time, and stop cleanly", async () => {
+    const { processes, pass, wish, there, writes, api } = await newCluster(["one", "two"]);
     await wish("x", "1");
     const [one, two] = processes;
     expect(one?.controllers.readiness.report().isWell).toBe(false);
@@ -202,7 +202,7 @@ describe("two controllers in two processes", () => {
   });
 
   test("share one cache, with one watch, for the same selection", async () => {
-    const { processes, pass } = await newWorld(["one"]);
+    const { processes, pass } = await newCluster(["one"]);
     const [one] = processes;
     expect(one?.controllers.cache(configMaps, selection)).toBe(one?.cache);
     expect(one?.controllers.cache(configMaps)).not.toBe(one?.cache);
@@ -217,7 +217,7 @@ describe("two controllers in two processes", () => {
     await api.create(kind, configMapNamed("a/x"));
     const user = { username: "u", groups: ["system:masters"] };
     const kube = inProcessKube(api.core, { user, fieldManager: "u" });
-    const ports = { kube, clock: api.clock, random: seededRandom(1), log: new KeptLog(), metrics: new MetricsBook() };
+    const ports = { kube, clock: api.clock, random: seededRandom(1), log: new KeptLog(), metrics: new MemoryMetrics() };
     const transforms = { [kind]: ({ metadata, apiVersion }: KubeObject) => ({ metadata, apiVersion }) as KubeObject };
     const controllers = new Controllers(ports, { fieldManager: "u", transforms });
     const lean = controllers.cache(configMaps);
@@ -233,23 +233,23 @@ describe("two controllers in two processes", () => {
   });
 
   test("an unchanged cluster costs no reconcile and no write", async () => {
-    const { processes, pass, wish, writes } = await newWorld(["one"]);
+    const { processes, pass, wish, writes } = await newCluster(["one"]);
     const [one] = processes;
     for (let n = 0; n < 5; n++) await wish(`x${n}`, "1");
     void one?.controllers.start();
     await pass(2000);
-    const snapshot = one?.picture.snapshot();
+    const snapshot = one?.assumeCache.snapshot();
     const before = writes.length;
     const turns = one?.log.lines.length;
     await pass(20_000);
     expect(writes.length).toBe(before);
     expect(one?.log.lines.length).toBe(turns);
-    expect(one?.picture.snapshot().kind(kind).objects).toBe(snapshot?.kind(kind).objects);
+    expect(one?.assumeCache.snapshot().kind(kind).objects).toBe(snapshot?.kind(kind).objects);
     expect(one?.controllers.isIdle).toBe(true);
   });
 
-  test("a leader that is cut off stops writing before the next one writes, and what it left is finished", async () => {
-    const { processes, pass, wish, there, epochs } = await newWorld(["one", "two"]);
+  test("a leader that is cut off stops writing before the next one writes, and the next one finishes its work", async () => {
+    const { processes, pass, wish, there, epochs } = await newCluster(["one", "two"]);
     for (const { controllers } of processes) void controllers.start();
     await pass(3000);
     await wish("x", "1");
@@ -271,7 +271,7 @@ describe("two controllers in two processes", () => {
     expect(new Set(order)).toEqual(new Set([0, 1]));
   });
 
-  test("whatever breaks, nothing is missed, no epoch writes after a later one, and it falls silent", async () => {
+  test("whatever fails, no event is missed, no epoch writes after a later one, and the writes come to an end", async () => {
     const step = fc.record({
       do: fc.constantFrom(
         ...["wish", "wish", "change", "drop", "recreate", "cut", "compact", "expire"],
@@ -282,8 +282,8 @@ describe("two controllers in two processes", () => {
     });
     await fc.assert(
       fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 50, size: "max" }), fc.nat(), async (steps, seed) => {
-        const world = await newWorld(["one", "two"], seed);
-        const { api, processes, pass, wish, change, drop, exists, there, writes, epochs } = world;
+        const cluster = await newCluster(["one", "two"], seed);
+        const { api, processes, pass, wish, change, drop, exists, there, writes, epochs } = cluster;
         let stops = 0;
         for (const { controllers } of processes) void controllers.start();
         for (const { do: what, name, who } of steps) {
@@ -327,7 +327,7 @@ describe("two controllers in two processes", () => {
 
   test("the same seed gives the same history", async () => {
     const play = async (): Promise<string[]> => {
-      const { api, processes, pass, wish, change, drop } = await newWorld(["one", "two"], 42);
+      const { api, processes, pass, wish, change, drop } = await newCluster(["one", "two"], 42);
       for (const { controllers } of processes) void controllers.start();
       await pass(1000);
       for (let n = 0; n < 6; n++) await wish(`x${n}`, "1");
@@ -350,7 +350,7 @@ describe("one controller without a lease", () => {
     const api = await TestApi.start({ controllers: false });
     const user = { username: "solo", groups: ["system:masters"] };
     const kube = inProcessKube(api.core, { user, fieldManager: "solo" });
-    const ports = { kube, clock: api.clock, random: seededRandom(1), log: new KeptLog(), metrics: new MetricsBook() };
+    const ports = { kube, clock: api.clock, random: seededRandom(1), log: new KeptLog(), metrics: new MemoryMetrics() };
     const controllers = new Controllers(ports, { fieldManager: "solo" });
     const seen: string[] = [];
     const source = kindSource(controllers.cache({ ...configMaps, plural: "namespaces" }), forObject());
@@ -374,7 +374,7 @@ describe("a person on call", () => {
     const api = await TestApi.start({ controllers: false });
     const user = { username: "a", groups: ["system:masters"] };
     const kube = new FaultyKube(inProcessKube(api.core, { user, fieldManager: "a" }));
-    const metrics = new MetricsBook();
+    const metrics = new MemoryMetrics();
     const ports = { kube, clock: api.clock, random: seededRandom(1), log: new KeptLog(), metrics };
     const controllers = new Controllers(ports, { fieldManager: "a" });
     controllers.cache(configMaps);
@@ -389,7 +389,7 @@ describe("a person on call", () => {
     return { api, kube, controllers, problem, ageS, ready };
   }
 
-  test("sees how long a watch has been silent, and an event makes it young again", async () => {
+  test("sees how long a watch has been silent, and an event resets that time", async () => {
     const { api, controllers, ageS } = await watched();
     await api.clock.advance(40_000);
     expect(ageS()).toBe(40);
@@ -404,7 +404,7 @@ describe("a person on call", () => {
     const { api, kube, controllers, problem, ageS, ready } = await watched();
     const refusal = refused("Forbidden", 'User "a" cannot watch resource "configmaps"');
     kube.faults = { watch: () => refusal, before: (verb) => (verb === "list" ? refusal : undefined) };
-    // How long a quiet kind had nothing to say before does not count.
+    // The time that a quiet kind had no events before does not count.
     await api.clock.advance(40_000);
     kube.cut();
     await api.clock.advance(59_000);

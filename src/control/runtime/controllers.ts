@@ -15,7 +15,7 @@ import { Health } from "./health.ts";
 import { Lease, type LeaseOptions } from "./lease.ts";
 import { Writer } from "./writer.ts";
 
-/** Everything that the outside is for the controllers. */
+/** The ports of the controllers: API, clock, randomness, log, metrics. */
 export interface ControlPorts {
   readonly kube: KubeApi;
   readonly clock: Clock;
@@ -24,18 +24,18 @@ export interface ControlPorts {
   readonly metrics: Metrics;
 }
 
-/** What a component may use of the outside. It changes the cluster by the writer alone. */
+/** The ports that a component may use. It changes the cluster only through the writer. */
 export interface ComponentPorts extends Omit<ControlPorts, "kube"> {
   readonly kube: KubeReads;
   readonly writer: Writer;
 }
 
 export interface ControllersOptions {
-  /** The manager of the written fields. */
+  /** The field manager of the writes. */
   readonly fieldManager: string;
-  /** Only one of many processes acts; without it this one always does. */
+  /** Elects one leader among the processes; without it this process always leads. */
   readonly lease?: Pick<LeaseOptions, "namespace" | "name" | "identity" | "times"> & {
-    /** A connection of its own: renewals must not wait behind the writes that they allow. */
+    /** A separate connection: renewals must not queue behind the writes that depend on them. */
     readonly kube?: KubeApi;
   };
   /** How long running reconciles may take to end at a stop. */
@@ -49,7 +49,7 @@ export interface ControllersOptions {
 export type CacheOptions<T extends KubeObject> = Pick<ObjectCacheOptions<T>, "transform" | "resyncMs">;
 
 const defaultGraceMs = 30_000;
-/** After this long a kind that cannot be listed is reported. */
+/** A kind whose first list takes longer than this is logged. */
 const slowSyncMs = 120_000;
 /** A watch that is being opened again for longer than this makes the process unready. */
 const brokenWatchMs = 60_000;
@@ -60,16 +60,16 @@ const brokenWatchMs = 60_000;
  * once.
  */
 export class Controllers {
-  /** For decisions. */
+  /** Reads, for decisions. */
   readonly kube: KubeReads;
-  /** How decisions are carried out: every write is refused unless this process leads. */
+  /** Carries decisions out: every write is refused unless this process leads. */
   readonly writer: Writer;
   readonly lease: Lease | undefined;
-  /** Whether we should be restarted. */
+  /** Whether the process should be restarted. */
   readonly health = new Health();
   /** Whether the caches have synced. */
   readonly readiness = new Health();
-  /** What controllers may use of the outside; its API is the one of a leader. */
+  /** The ports of the controllers. Their API refuses writes unless this process leads. */
   readonly ports: ComponentPorts;
   /** The fenced API with every verb, for simulated kubelets and the mistakes of races. No controller uses it. */
   readonly outside: KubeApi;
@@ -79,14 +79,14 @@ export class Controllers {
   private readonly shared = new Map<object, unknown>();
   private readonly controllers: Controller[] = [];
   private phase: "new" | "syncing" | "synced" | "stopping" | "stopped" = "new";
-  /** Since when we lead, while reconciles of an earlier epoch may still be ending. */
+  /** Since when this process leads, while reconciles of an earlier epoch may still be running. */
   private pausing: Promise<void> = Promise.resolve();
   private isLeading = false;
   private readonly measuring = new Set<(isLeading: boolean) => void>();
 
   constructor(ports: ControlPorts, options: ControllersOptions) {
     this.options = options;
-    this.reachability = new Reachability(ports.clock, (how) => this.hurry(how));
+    this.reachability = new Reachability(ports.clock, (how) => this.retrySoon(how));
     const kube = this.reachability.overhear(ports.kube);
     const { lease } = options;
     const leaseKube = lease?.kube === undefined ? kube : this.reachability.overhear(lease.kube);
@@ -96,7 +96,7 @@ export class Controllers {
     this.writer = new Writer(this.outside);
     this.ports = { ...ports, kube: this.kube, writer: this.writer };
     this.health.add("ping", () => undefined);
-    this.health.add("caches", () => this.lostTrust());
+    this.health.add("caches", () => this.serverRollback());
     this.readiness.add("caches", () => {
       const missing = this.unsynced();
       return missing.length === 0 ? undefined : `no list yet of ${missing.join(", ")}`;
@@ -104,13 +104,16 @@ export class Controllers {
     this.readiness.add("watches", () => this.brokenWatches());
   }
 
-  /** Runs when metrics are read, with whether this process leads; returns what ends it. */
+  /**
+   * Adds a callback that runs when metrics are read and gets whether this process leads; returns a function that
+   * removes it.
+   */
   onMeasure(run: (isLeading: boolean) => void): () => void {
     this.measuring.add(run);
     return () => this.measuring.delete(run);
   }
 
-  /** Sets the gauges that grow by time alone; called when metrics are read. */
+  /** Sets the gauges that grow with time; called when metrics are read. */
   measure(): void {
     for (const run of this.measuring) run(this.isLeading);
     for (const { name: check, problem } of this.readiness.report().checks) {
@@ -148,7 +151,7 @@ export class Controllers {
       cache = new ObjectCache<T>({
         ...this.ports,
         ...(transform !== undefined && { transform }),
-        onTrust: () => this.reconcileOrPause(),
+        onConsistency: () => this.reconcileOrPause(),
         resource,
         selection,
         ...options,
@@ -161,16 +164,16 @@ export class Controllers {
     return cache as ObjectCache<T>;
   }
 
-  /** What components of this process share by its class: made by the first that asks for it. */
+  /** An object that the components of this process share, by its class. The first caller creates it. */
   share<T>(by: new (...given: never[]) => T, make: () => T): T {
     const known = this.known(by) ?? make();
     this.shared.set(by, known);
     return known;
   }
 
-  /** The same, where a component has asked for it. */
+  /** The shared object of this class, if a component has created it. */
   known<T>(by: new (...given: never[]) => T): T | undefined {
-    // What is kept by a class is of that class.
+    // The map holds under each class an instance of that class.
     return this.shared.get(by) as T | undefined;
   }
 
@@ -179,7 +182,7 @@ export class Controllers {
     return this.sortedCaches();
   }
 
-  /** One that is added later joins the others as they are now; the caches that it needs must be there already. */
+  /** A controller that is added after the start is started at once; the caches that it needs must exist already. */
   add(options: ControllerOptions): Controller {
     const controller = new Controller(this.ports, options);
     this.controllers.push(controller);
@@ -188,7 +191,7 @@ export class Controllers {
     return controller;
   }
 
-  /** Ends one for good, while the others go on. */
+  /** Stops one controller for good; the others keep running. */
   async remove(controller: Controller): Promise<void> {
     const at = this.controllers.indexOf(controller);
     if (at >= 0) this.controllers.splice(at, 1);
@@ -206,7 +209,7 @@ export class Controllers {
     for (const cache of caches) cache.start();
     // Not Promise.all: the order in which they finish must not decide what runs first.
     const stopTimer = this.ports.clock.after(slowSyncMs, () => {
-      this.ports.log.warn({ kinds: this.unsynced() }, "caches take long to become whole");
+      this.ports.log.warn({ kinds: this.unsynced() }, "caches have not synced yet");
     });
     for (const cache of caches) {
       if (await cache.waitForSync()) continue;
@@ -216,7 +219,7 @@ export class Controllers {
     stopTimer();
     if (this.phase !== "syncing") return false;
     this.phase = "synced";
-    this.ports.log.info({ kinds: caches.map(({ kind }) => kind) }, "caches are whole");
+    this.ports.log.info({ kinds: caches.map(({ kind }) => kind) }, "caches have synced");
     await prepare();
     if (this.phase !== "synced") return false;
     if (this.lease === undefined) this.lead();
@@ -269,19 +272,19 @@ export class Controllers {
   }
 
   private mayReconcile(): boolean {
-    return this.isLeading && this.phase === "synced" && this.lostTrust() === undefined;
+    return this.isLeading && this.phase === "synced" && this.serverRollback() === undefined;
   }
 
-  private lostTrust(): string | undefined {
-    for (const cache of this.sortedCaches()) if (cache.lostTrust !== undefined) return cache.lostTrust;
+  private serverRollback(): string | undefined {
+    for (const cache of this.sortedCaches()) if (cache.serverRollback !== undefined) return cache.serverRollback;
     return undefined;
   }
 
-  /** Ends waits of caches for a server that did not answer. */
-  private hurry(how: "all" | "one"): void {
+  /** Ends the back-offs of caches that wait for a server that did not answer. */
+  private retrySoon(how: "all" | "one"): void {
     const waiting = this.sortedCaches().filter(({ isFollowed }) => !isFollowed);
-    if (how === "one") waiting.some((cache) => cache.scout());
-    else for (const cache of waiting) cache.hurry();
+    if (how === "one") waiting.some((cache) => cache.probe());
+    else for (const cache of waiting) cache.retrySoon();
   }
 
   private brokenWatches(): string | undefined {

@@ -7,7 +7,7 @@ import { inProcessKube } from "../../apiserver/kubeApi.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import { EventRecorder } from "./eventRecorder.ts";
-import { MetricsBook } from "./metricsBook.ts";
+import { MemoryMetrics } from "./memoryMetrics.ts";
 import { Writer } from "./writer.ts";
 
 const failed = { type: "Warning", reason: "FailedScheduling", action: "Scheduling", note: "no node fits" } as const;
@@ -17,7 +17,7 @@ async function started() {
   const user = { username: "tester", groups: ["system:masters"] };
   const kube = new FaultyKube(inProcessKube(api.core, { user, fieldManager: "test" }));
   const log = new KeptLog();
-  const metrics = new MetricsBook();
+  const metrics = new MemoryMetrics();
   const names = { controller: "muster.dev/scheduler", instance: "scheduler-0" };
   const recorder = new EventRecorder({ writer: new Writer(kube), clock: api.clock, log, metrics, ...names });
   const pod = await api.create("/pods", podNamed("default/p"));
@@ -26,7 +26,7 @@ async function started() {
 }
 
 describe("events", () => {
-  test("say what happened to an object, in the words of events.k8s.io/v1", async () => {
+  test("are written as events.k8s.io/v1 objects", async () => {
     const { recorder, pod, events, log, api } = await started();
     recorder.record(pod, failed);
     await settle();
@@ -44,7 +44,7 @@ describe("events", () => {
     expect(log.lines).toEqual([]);
   });
 
-  test("the same thing again becomes a series with a count, written at once and then now and then", async () => {
+  test("a repeated event becomes a series with a count, written at once and later at intervals", async () => {
     const { recorder, pod, events, clock, kube } = await started();
     for (let n = 0; n < 50; n++) {
       recorder.record(pod, failed);
@@ -60,7 +60,7 @@ describe("events", () => {
     expect(events()).toHaveLength(2);
   });
 
-  test("an object with too many events is silent until its allowance returns", async () => {
+  test("an object with too many events gets no more until its rate limit allows it", async () => {
     const { recorder, pod, events, clock, metrics } = await started();
     for (let n = 0; n < 40; n++) recorder.record(pod, { ...failed, note: `no node fits ${n}` });
     await settle(60);
@@ -72,7 +72,7 @@ describe("events", () => {
     expect(events()).toHaveLength(26);
   });
 
-  test("an object that has used up its allowance stays silent, however many others come along", async () => {
+  test("an object beyond its rate limit gets no events, however many other objects do", async () => {
     const { recorder, pod, kube, metrics } = await started();
     kube.faults = { before: () => ({ ok: false, reason: "Forbidden", message: "no" }) };
     const others = (from: number, to: number): void => {
@@ -105,7 +105,7 @@ describe("events", () => {
     const say = (n: number): void =>
       recorder.record({ ...pod, metadata: { ...pod.metadata, name: `p${n}`, uid: `other-${n}` } }, failed);
     for (let n = 0; n < 16 + 4096 + 3; n++) say(n);
-    // Again, while it waits: one Event that says twice.
+    // Recorded again while it is queued: one Event with a count of two.
     say(100);
     await settle();
     expect(kube.calls).toHaveLength(16);
@@ -123,7 +123,7 @@ describe("events", () => {
     expect(events().find(({ metadata }) => metadata.name.startsWith("p100."))?.["series"]).toMatchObject({ count: 2 });
   });
 
-  test("an Event that was cleaned up is made again by the next of its series", async () => {
+  test("an Event that was deleted is created again by the next one of its series", async () => {
     const { recorder, pod, events, api, clock } = await started();
     recorder.record(pod, failed);
     await settle();
@@ -143,7 +143,7 @@ describe("events", () => {
     expect(events()[0]?.["message"] ?? events()[0]?.["note"]).toBe("é".repeat(512));
   });
 
-  test("a refused Event is forgotten without noise, and nothing is written after a stop", async () => {
+  test("a refused Event is dropped, and nothing is written after a stop", async () => {
     const { recorder, pod, events, kube, log, clock } = await started();
     kube.faults = { before: () => ({ ok: false, reason: "Forbidden", message: "no" }) };
     recorder.record(pod, failed);

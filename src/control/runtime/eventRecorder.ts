@@ -12,17 +12,17 @@ import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
 import type { Writer } from "./writer.ts";
 
-/** What happened to an object, for `kubectl describe`. */
+/** An Event about an object, as `kubectl describe` shows it. */
 export interface EventNote {
   readonly type: "Normal" | "Warning";
-  /** One word in CamelCase: why. */
+  /** Why, in CamelCase: the Event's `reason`. */
   readonly reason: string;
-  /** One word in CamelCase: what was done. */
+  /** What was done, in CamelCase: the Event's `action`. */
   readonly action: string;
-  /** The whole sentence. */
+  /** The message for people. */
   readonly note: string;
   readonly related?: KubeObject;
-  /** For programs that read events. */
+  /** Annotations, for programs that read events. */
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
@@ -33,7 +33,7 @@ export interface EventRecorderOptions {
   readonly metrics: Metrics;
   /** `muster.dev/scheduler`. */
   readonly controller: string;
-  /** Which of its processes. */
+  /** The process that reports. */
   readonly instance: string;
 }
 
@@ -41,13 +41,13 @@ const events = builtin.EventsEvent;
 const noteBytesMax = 1024;
 /** A series ends when nothing was added to it for this long. */
 const seriesMs = 6 * 60_000;
-/** After the second time, which is written at once, a series is written this often. */
+/** The second occurrence is written at once; after that a series is written this often. */
 const refreshMs = 60_000;
 /** An object may have this many events at once, and one more after each interval. */
 const burst = 25;
 const refillMs = 300_000;
 const seriesMax = 4096;
-/** Events must not crowd out the writes that they report. */
+/** Events must not delay the writes that they report. */
 const writesAtOnce = 16;
 /** Where the API is slower than the events, the oldest are dropped. */
 const waitingMax = 4096;
@@ -73,13 +73,13 @@ interface Allowance {
 
 /**
  * Writes Events. The same event on the same object again becomes one Event with a count, and an object with too many
- * Events is silent for a while. Best effort: no reconcile waits for it, and a lost Event stays lost.
+ * Events gets no more for a while. Best effort: no reconcile waits for an Event, and a lost one is not retried.
  */
 export class EventRecorder {
   private readonly options: EventRecorderOptions;
   private readonly series = new Map<string, Series>();
   private readonly allowances = new Map<string, Allowance>();
-  /** Those that are written when others have been, the first first. */
+  /** Series that wait for a free slot, in the order of their arrival. */
   private readonly waiting = new Map<Series, string>();
   private writes = 0;
   private isStopped = false;
@@ -126,7 +126,7 @@ export class EventRecorder {
     this.makeRoom();
     this.series.set(key, series);
     this.expireLater(key, series);
-    this.writeInTurn(key, series);
+    this.enqueueWrite(key, series);
   }
 
   stop(): void {
@@ -142,7 +142,7 @@ export class EventRecorder {
     const refilled = Math.max(0, Math.floor((nowMs - before.sinceMs) / refillMs));
     const tokens = Math.min(burst, before.tokens + refilled);
     const sinceMs = before.sinceMs + refilled * refillMs;
-    // Inserted again, so that the first in the map is the one that was quiet for longest.
+    // Inserted again, so that the map is ordered by the last use.
     this.allowances.delete(uid);
     this.allowances.set(uid, { tokens: Math.max(0, tokens - 1), sinceMs });
     if (this.allowances.size > seriesMax) this.forgetQuietest();
@@ -150,7 +150,8 @@ export class EventRecorder {
   }
 
   /**
-   * An object whose budget is full again need not be remembered: a cluster has more objects in a day than in a minute.
+   * An object whose budget is full again is dropped from the map, so that the map does not grow with every object of a
+   * day.
    */
   private forgetRested(nowMs: number): void {
     for (const [uid, { tokens, sinceMs }] of this.allowances) {
@@ -159,7 +160,10 @@ export class EventRecorder {
     }
   }
 
-  /** Forgetting one lets that object write Events again at once; forgetting all would let every object. */
+  /**
+   * Only the oldest object is dropped: a dropped object gets a full budget, and dropping all would lift the limit for
+   * every object.
+   */
   private forgetQuietest(): void {
     const [quietest] = this.allowances.keys();
     if (quietest !== undefined) this.allowances.delete(quietest);
@@ -177,10 +181,10 @@ export class EventRecorder {
   private writeSoon(key: string, series: Series): void {
     if (series.isWriting) return;
     const isDue = series.writtenCount < 2 || this.options.clock.nowMs() - series.writtenMs >= refreshMs;
-    if (isDue) this.writeInTurn(key, series);
+    if (isDue) this.enqueueWrite(key, series);
   }
 
-  private writeInTurn(key: string, series: Series): void {
+  private enqueueWrite(key: string, series: Series): void {
     series.isWriting = true;
     if (this.writes < writesAtOnce) {
       void this.write(key, series);
@@ -195,18 +199,18 @@ export class EventRecorder {
     this.options.metrics.count("muster_events_dropped_total", { reason: oldest.note.reason });
   }
 
-  /** A series that has gone quiet writes its last count and is forgotten. */
+  /** A series without new events writes its last count and is dropped. */
   private expireLater(key: string, series: Series, delayMs = seriesMs): void {
     series.stopTimer = this.options.clock.after(delayMs, () => {
       if (this.series.get(key) !== series) return;
       const quietMs = this.options.clock.nowMs() - series.lastMs;
-      // A clock that stepped back must not make it wait for ever.
+      // A wall clock that stepped back must not keep a series for ever.
       if (quietMs < seriesMs && quietMs >= 0) {
         this.expireLater(key, series, seriesMs - quietMs);
         return;
       }
       this.series.delete(key);
-      if (series.count > series.writtenCount && !series.isWriting) this.writeInTurn(key, series);
+      if (series.count > series.writtenCount && !series.isWriting) this.enqueueWrite(key, series);
     });
   }
 
@@ -252,7 +256,9 @@ export class EventRecorder {
     });
   }
 
-  /** Only this process writes to its Events, so a conflict means that the Event is not what it was any more. */
+  /**
+   * Only this process writes to its Events, so a conflict means that another client has changed or replaced the Event.
+   */
   private refresh(series: Series, written: EventsEvent): Promise<Outcome<Written<EventsEvent>>> {
     const patch = { series: { count: series.count, lastObservedTime: formatMicroTime(series.lastMs) } };
     const expected = expectedOf(written);
@@ -288,7 +294,7 @@ export class EventRecorder {
   }
 }
 
-/** Derived from what the Event says, so that the same Event written twice is one. */
+/** The name is derived from the content, so that an Event that is sent twice is created once. */
 function eventName({ regarding, note, firstMs }: Series): string {
   const { name, uid } = regarding.metadata;
   const digest = digestOf(`${uid} ${note.type} ${note.reason} ${note.action} ${note.note} ${firstMs}`);
@@ -308,7 +314,7 @@ function digestOf(text: string): string {
   return [high, low].map((half) => (half >>> 0).toString(16).padStart(8, "0")).join("");
 }
 
-/** The API counts bytes; a character has at most four of them, and no half of one may stay behind. */
+/** The API limits bytes. A character has up to four, and none may be cut in half. */
 function shortened(note: string): string {
   if (note.length * 4 <= noteBytesMax) return note;
   let bytes = 0;

@@ -10,25 +10,25 @@ export const epochAnnotation = "muster.dev/epoch";
 const fieldManagerLengthMax = 128;
 
 /**
- * The API as a leader may use it. From the moment that the lease can no longer be proven no write leaves; one that left
- * before has the preconditions of its intent. Reads are free. The proof is asked for twice: here, and by the client
- * when the bytes are about to leave, because a write may wait in between for a free connection or for new credentials,
- * longer than a proof lasts.
+ * The API of a leader. Once this process can no longer prove that it holds the lease, no write is sent; a write that
+ * was sent before carries the preconditions of its intent. Reads are always allowed. The lease is checked twice: here,
+ * and by the client just before the request is sent, because a write may wait in between for a free connection or for
+ * new credentials, longer than the lease lasts.
  *
- * Every write says in which epoch it was decided: in the name of the field manager (`muster-scheduler/7.host-a`), which
- * ends up in the object's managedFields; in the annotation `muster.dev/epoch` for an apply, where the manager's name is
- * an identity and must not change with the leader. Deletes and evictions leave nothing to write it on.
+ * Every write names the epoch in which it was decided: in the name of the field manager (`muster-scheduler/7.host-a`),
+ * which ends up in the object's managedFields; in the annotation `muster.dev/epoch` for an apply, where the manager's
+ * name is an identity and must not change with the leader. Deletes and evictions cannot carry it.
  */
 export function fencedKube(kube: KubeApi, lease: Pick<Lease, "isProven" | "epoch">, fieldManager: string): KubeApi {
   const guarded = <T>(send: (epoch: Epoch) => Promise<Outcome<T>>): Promise<Outcome<T>> => {
     const { epoch } = lease;
     return lease.isProven && epoch !== undefined ? send(epoch) : Promise.resolve(fenced());
   };
-  // A later epoch of our own does not count: what is sent was decided in this one.
-  const leaving = <O extends CallOptions>(options: O | undefined, epoch: Epoch): O =>
-    ({ ...options, mayLeave: () => lease.isProven && lease.epoch === epoch }) as O;
+  // The epoch is that of the decision: a later epoch of the same process does not permit the write.
+  const withFence = <O extends CallOptions>(options: O | undefined, epoch: Epoch): O =>
+    ({ ...options, maySend: () => lease.isProven && lease.epoch === epoch }) as O;
   const stamped = (options: WriteOptions | undefined, epoch: Epoch): WriteOptions => ({
-    ...leaving(options, epoch),
+    ...withFence(options, epoch),
     fieldManager: `${options?.fieldManager ?? fieldManager}/${epochText(epoch)}`.slice(0, fieldManagerLengthMax),
   });
   return {
@@ -42,11 +42,11 @@ export function fencedKube(kube: KubeApi, lease: Pick<Lease, "isProven" | "epoch
         if (patch.type !== "apply") return kube.patch(ref, patch, stamped(options, epoch));
         const body = annotated(patch.body, epochText(epoch));
         const named = { ...options, fieldManager: options?.fieldManager ?? fieldManager };
-        return kube.patch(ref, { ...patch, body }, leaving(named, epoch));
+        return kube.patch(ref, { ...patch, body }, withFence(named, epoch));
       }),
-    delete: (ref, options) => guarded((epoch) => kube.delete(ref, leaving(options, epoch))),
+    delete: (ref, options) => guarded((epoch) => kube.delete(ref, withFence(options, epoch))),
     bind: (pod, binding, options) => guarded((epoch) => kube.bind(pod, binding, stamped(options, epoch))),
-    evict: (pod, options) => guarded((epoch) => kube.evict(pod, leaving(options, epoch))),
+    evict: (pod, options) => guarded((epoch) => kube.evict(pod, withFence(options, epoch))),
   };
 }
 

@@ -1,16 +1,16 @@
 import { describe, expect, test } from "vitest";
 import { Health, renderHealth } from "./health.ts";
-import { MetricsBook } from "./metricsBook.ts";
+import { MemoryMetrics } from "./memoryMetrics.ts";
 
 describe("health", () => {
-  test("is one word while all is well", () => {
+  test("is `ok` while every check passes", () => {
     const health = new Health();
     health.add("ping", () => undefined);
     expect(renderHealth(health.report())).toEqual({ code: 200, text: "ok" });
     expect(renderHealth(health.report(), true).text).toBe("[+]ping ok\ncheck passed\n");
   });
 
-  test("names what is not well", () => {
+  test("names the checks that fail", () => {
     const health = new Health();
     health.add("ping", () => undefined);
     health.add("caches", () => "no list yet of /pods");
@@ -22,7 +22,7 @@ describe("health", () => {
 
 describe("metrics in memory", () => {
   test("are rendered as text, in order, with labels escaped", () => {
-    const book = new MetricsBook();
+    const book = new MemoryMetrics();
     book.count("muster_reconciles_total", { controller: "b", result: "done" });
     book.count("muster_reconciles_total", { result: "done", controller: "b" }, 2);
     book.count("muster_reconciles_total", { controller: 'a"\n', result: "done" });

@@ -1,4 +1,4 @@
-/** Undefined when all is well, otherwise why not. */
+/** Undefined when the check passes, otherwise why it fails. */
 export type HealthCheck = () => string | undefined;
 
 export interface HealthReport {
@@ -7,8 +7,8 @@ export interface HealthReport {
 }
 
 /**
- * Whether the process should be restarted (health), and whether it can do its work (readiness). State only; the command
- * serves it.
+ * Whether the process should be restarted (health), and whether it can do its work (readiness). The HTTP endpoints are
+ * in the command.
  */
 export class Health {
   private readonly checks = new Map<string, HealthCheck>();
@@ -25,7 +25,7 @@ export class Health {
   }
 }
 
-/** As `/healthz` and `/readyz` answer everywhere: one word, or a line a check. */
+/** The answer of `/healthz` and `/readyz`, as in Kubernetes: `ok`, or one line for each check. */
 export function renderHealth(
   report: HealthReport,
   isVerbose = false,

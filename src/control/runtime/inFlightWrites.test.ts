@@ -1,13 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { partly } from "../../../testing/partly.ts";
-import type { CreateIntent } from "../../model/intent.ts";
+import type { CreateIntent, DeleteIntent } from "../../model/intent.ts";
 import type { KubeObject, Unstored } from "../../model/objects/object.ts";
 import type { Resource } from "../../model/objects/resource.ts";
 import { type Outcome, refused, succeeded } from "../../model/outcome.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
+import { AssumeCache } from "../../snapshot/assumeCache.ts";
 import { KindTable } from "../../snapshot/kindTable.ts";
-import { Picture } from "../../snapshot/picture.ts";
 import { InFlightWrites, type Pace } from "./inFlightWrites.ts";
 import { Writer } from "./writer.ts";
 
@@ -23,11 +23,11 @@ const create = (name: string): CreateIntent => ({
 const decided = (...names: string[]) =>
   names.map((name) => ({ intent: create(name), effects: [{ key: name, value: "live" }] }));
 
-/** A component whose API answers as the test says, with one author. */
+/** In-flight writes with one author, over an API whose answers the test sets. */
 function component(answer: (name: string) => Outcome<KubeObject>) {
-  const picture = new Picture<string>({ "/pods": { table: new KindTable() } });
-  picture.applyEvent("/pods", { type: "relistBegins" });
-  picture.applyEvent("/pods", { type: "relistDone", revision: "5" });
+  const assumeCache = new AssumeCache<string>({ "/pods": { table: new KindTable() } });
+  assumeCache.applyEvent("/pods", { type: "relistBegins" });
+  assumeCache.applyEvent("/pods", { type: "relistDone", revision: "5" });
   const found: KubeObject[] = [];
   let revision = 5;
   const stored = (name: string): KubeObject => ({
@@ -50,17 +50,17 @@ function component(answer: (name: string) => Outcome<KubeObject>) {
       wakes++;
     },
   };
-  const inFlight = new InFlightWrites({ kube, writer: new Writer(kube) }, picture);
-  const show = (object: KubeObject): void => void picture.applyEvent("/pods", { type: "put", object });
-  const counts = (name: string): boolean => picture.snapshot().values(name).length > 0;
-  return { picture, inFlight, author, sent, found, stored, show, counts, wakes: () => wakes };
+  const inFlight = new InFlightWrites({ kube, writer: new Writer(kube) }, assumeCache);
+  const show = (object: KubeObject): void => void assumeCache.applyEvent("/pods", { type: "put", object });
+  const counts = (name: string): boolean => assumeCache.snapshot().values(name).length > 0;
+  return { assumeCache, inFlight, author, sent, found, stored, show, counts, wakes: () => wakes };
 }
 
 const ramp: Pace = { atOnce: 16, ramp: "all", stop: "all" };
 const lost = refused("Unknown", "timed out");
 
 describe("writes of a decision", () => {
-  test("all count before the first one leaves, and what a refusal stopped counts no more", async () => {
+  test("all count before the first one is sent, and those that a refusal stopped no longer count", async () => {
     const seen: boolean[] = [];
     const { inFlight, author, sent, counts, stored } = component((name) => {
       seen.push(counts("c"));
@@ -68,7 +68,7 @@ describe("writes of a decision", () => {
     });
     const committed = await inFlight.commit(decided("a", "b", "c", "d"), { author, pace: ramp });
     expect(seen[0]).toBe(true);
-    // One, then two: the fourth is not sent.
+    // Batches of one, then two: the fourth is not sent.
     expect(sent).toEqual(["a", "b", "c"]);
     expect(committed.map(({ intent, outcome }) => [intent.target.name, outcome.ok])).toEqual([
       ["a", true],
@@ -79,19 +79,19 @@ describe("writes of a decision", () => {
   });
 
   test("one whose call threw an exception may have been sent, and those after it are not sent", async () => {
-    const { inFlight, author, picture, counts, sent, stored, show } = component((name) => {
+    const { inFlight, author, assumeCache, counts, sent, stored, show } = component((name) => {
       if (name === "b") throw new Error("a client that throws");
       return succeeded(stored(name));
     });
     await expect(inFlight.commit(decided("a", "b", "c"), { author })).rejects.toThrow("a client that throws");
     expect(sent).toEqual(["a", "b"]);
-    expect(picture.stateOf(create("b"))).toBe("unknown");
+    expect(assumeCache.stateOf(create("b"))).toBe("unknown");
     expect([counts("b"), counts("c")]).toEqual([true, false]);
     show(stored("b"));
     expect(counts("b")).toBe(false);
   });
 
-  test("wake their author when the watch has shown the last of them", async () => {
+  test("enqueue their author when the watch has delivered the last of them", async () => {
     const made = new Map<string, KubeObject>();
     const { inFlight, author, stored, show, wakes } = component((name) => {
       const object = stored(name);
@@ -109,7 +109,7 @@ describe("writes of a decision", () => {
 });
 
 describe("writes without an answer", () => {
-  test("are looked up together: what has not happened is decided again, what has happened is waited for", async () => {
+  test("are looked up together: a write that did not happen is decided again, one that did is waited for", async () => {
     const { inFlight, author, found, stored, counts, show, wakes } = component(() => lost);
     await inFlight.commit(decided("a", "b"), { author });
     expect(inFlight.isInDoubt(author)).toBe(true);
@@ -122,7 +122,7 @@ describe("writes without an answer", () => {
     expect(wakes()).toBe(1);
   });
 
-  test("are sent again where their author wants that, and count all the while", async () => {
+  test("are sent again where their author chooses that, and count all the time", async () => {
     let isBack = false;
     const { inFlight, author, sent, counts, stored, show } = component((name) =>
       isBack ? succeeded(stored(name)) : lost,
@@ -144,5 +144,73 @@ describe("writes without an answer", () => {
     const other = { name: "other", wake: () => {} };
     const [second] = await inFlight.commit(decided("a"), { author: other });
     expect([second?.outcome.ok, sent]).toEqual([false, ["a"]]);
+  });
+});
+
+describe("removals", () => {
+  const maps = builtin.ConfigMap;
+  const stored = (name: string): KubeObject => ({
+    apiVersion: "v1",
+    kind: "",
+    metadata: { name, namespace: "a", uid: `u-${name}`, resourceVersion: "5", creationTimestamp: "" },
+  });
+  const removal = (name: string, kind: Resource = pods) => {
+    const expected = { uid: `u-${name}`, resourceVersion: "5" };
+    const intent: DeleteIntent = { type: "delete", target: { ...kind, namespace: "a", name }, expected, why: "test" };
+    return { intent, recheck: () => ({ still: intent }) };
+  };
+  /** Deletes objects of the API; `answer` is the outcome of each delete. */
+  function api(names: readonly string[], answer: (name: string) => Outcome<KubeObject | undefined>) {
+    const sent: string[] = [];
+    const kube = partly<KubeApi>({
+      list: async <T extends KubeObject>() => succeeded({ items: names.map(stored) as T[], revision: "5" }),
+      delete: async ({ name }: { readonly name: string }) => {
+        sent.push(name);
+        return answer(name) as never;
+      },
+    });
+    const tables = { "/pods": new KindTable(), "/configmaps": new KindTable() };
+    const assumeCache = new AssumeCache<string>(
+      Object.fromEntries(Object.entries(tables).map(([kind, table]) => [kind, { table }])),
+    );
+    for (const [kind, table] of Object.entries(tables)) {
+      assumeCache.applyEvent(kind, { type: "relistBegins" });
+      for (const name of names) assumeCache.applyEvent(kind, { type: "put", object: stored(name) });
+      assumeCache.applyEvent(kind, { type: "relistDone", revision: "5" });
+      expect(table.view().isComplete).toBe(true);
+    }
+    return { sent, inFlight: new InFlightWrites({ kube, writer: new Writer(kube) }, assumeCache) };
+  }
+
+  test("are reported with the index of the removal, and one that was not read is reported as well", async () => {
+    const told: [string, number, boolean][] = [];
+    const { inFlight } = api(["b", "c"], () => succeeded(undefined));
+    const failing = { ...removal("c"), recheck: () => ({ notAnyMore: "kept" }) };
+    await inFlight.remove([removal("a"), removal("b"), failing, removal("c")], {
+      tell: ({ intent, outcome }, at) => told.push([intent.target.name, at, outcome.ok]),
+    });
+    expect(told).toEqual([
+      ["b", 1, true],
+      ["c", 3, true],
+    ]);
+    const unread = api([], () => succeeded(undefined));
+    const refusals: number[] = [];
+    const kube = partly<KubeApi>({ list: async () => refused("Unavailable", "no answer") });
+    const inFlightOfNone = new InFlightWrites({ kube, writer: new Writer(kube) }, unread.inFlight.assumeCache);
+    await inFlightOfNone.remove([removal("a"), removal("b")], { tell: (_, at) => refusals.push(at) });
+    expect(refusals).toEqual([0, 1]);
+  });
+
+  test("of one verb and kind are stopped by a refusal, and those of another kind are sent", async () => {
+    const pace: Pace = { atOnce: 1, ramp: "none", stop: "sort" };
+    const { inFlight, sent } = api(["a", "b", "m"], (name) =>
+      name === "m" ? succeeded(undefined) : refused("Forbidden", "no right to delete pods"),
+    );
+    const committed = await inFlight.remove([removal("a"), removal("b"), removal("m", maps)], { pace });
+    expect(sent).toEqual(["a", "m"]);
+    expect(committed.map(({ intent, outcome }) => [intent.target.name, outcome.ok])).toEqual([
+      ["a", false],
+      ["m", true],
+    ]);
   });
 });

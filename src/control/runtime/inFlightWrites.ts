@@ -7,12 +7,12 @@ import { type Outcome, type Refusal, refused, succeeded } from "../../model/outc
 import type { Revision } from "../../model/revision.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { KubeReads } from "../../ports/kubeApi.ts";
+import type { AssumeCache } from "../../snapshot/assumeCache.ts";
 import type { Effect } from "../../snapshot/ledger.ts";
-import type { Picture } from "../../snapshot/picture.ts";
 import { inParallel } from "./inParallel.ts";
 import type { Writer } from "./writer.ts";
 
-/** An intent and what it makes true. */
+/** An intent and its effects. */
 export interface Decision<V = never> {
   readonly intent: Intent;
   readonly effects?: readonly Effect<V>[];
@@ -21,7 +21,7 @@ export interface Decision<V = never> {
 /** A delete or an eviction that a second, consistent read has to confirm. */
 export interface Removal<V = never> {
   readonly intent: DestructiveIntent;
-  /** Pure. Sees the victim as it is then, and names it as its precondition. */
+  /** Pure. Gets the victim as the second read shows it, and uses that version as the precondition. */
   recheck(fresh: FreshObject): Recheck;
   effects?(victim: KubeObject): readonly Effect<V>[];
 }
@@ -41,35 +41,44 @@ export interface Author {
 
 /** How the writes of one decision follow each other. */
 export interface Pace {
-  /** So many are in flight at once at most. */
+  /** The largest number of writes in flight at once. */
   readonly atOnce: number;
-  /** These begin with one and then twice as many each time: a quota that refuses all is asked once. */
+  /**
+   * Writes that start slowly: one, then twice as many in each batch, so that a quota that refuses all of them is asked
+   * once.
+   */
   readonly ramp: "creates" | "all" | "none";
   /**
-   * What is not sent any more after a refusal. `sort`: the rest of the same verb and kind, unless the refusal is about
-   * one object alone; the sorts go one after the other.
+   * Which writes a refusal stops. `sort`: the rest of the same verb and kind, unless the refusal concerns one object
+   * only; verbs and kinds are sent one after the other.
    */
   readonly stop: "sort" | "all" | "never";
 }
 
 export interface CommitOptions extends ApplyOptions {
-  /** Remembers the writes until the watch has shown them; see settle. Without one the next reconcile decides again. */
+  /**
+   * Tracks the writes until the watch has delivered them; see settle. Without an author the next reconcile decides
+   * again.
+   */
   readonly author?: Author;
   readonly pace?: Pace;
-  /** Called when all of them count, before the first one leaves. */
+  /** Called when all of them count, before the first one is sent. */
   readonly counted?: () => void;
-  /** Called with each outcome when it arrives, and the place of its decision. */
+  /** Called with each outcome when it arrives, and the index of its decision. */
   readonly tell?: (committed: Committed, at: number) => void;
 }
 
+/** A removal counts after its read, so there is no moment at which all of them count. */
+export type RemoveOptions = Omit<CommitOptions, "counted">;
+
 export interface SettleOptions {
   readonly cancel?: Cancel;
-  /** What becomes of a write that a read shows not to have happened: it is decided again, or sent again. */
+  /** What to do with a write that did not happen, as a read shows: decide again, or send it again. */
   readonly unproven?: "drop" | "send";
 }
 
 const oneByOne: Pace = { atOnce: 1, ramp: "none", stop: "never" };
-/** So many writes without an answer are looked up at once. */
+/** The number of writes without an answer that are looked up at once. */
 const readsAtOnce = 64;
 
 interface Open<V> extends Decision<V> {
@@ -77,13 +86,13 @@ interface Open<V> extends Decision<V> {
 }
 
 type Sender = Pick<Writer, "apply">;
-type Numbered<V> = [at: number, decision: Decision<V>];
+type Numbered<T> = [at: number, each: T];
 type Stop = "sort" | "all";
 
 /**
- * The writes of a component's controllers that the watch has not shown yet, and the one way to send them. All writes of
- * a decision count before the first one leaves, so that a decision that is taken meanwhile knows them. A key may wait
- * until it has none in flight:
+ * The writes of a component's controllers that the watch has not delivered yet, and the only way to send them. All
+ * writes of a decision count before the first one is sent, so that a decision that is taken meanwhile includes them. A
+ * key can wait until it has none in flight:
  *
  *   replica set controller       API                        our watch
  *   t0  3 wanted, 0 seen  -->    3 pods, revision 7 to 9    revision 6
@@ -96,26 +105,27 @@ type Stop = "sort" | "all";
  * from identity, so a late first attempt and the second one meet under one name.
  */
 export class InFlightWrites<V = never> {
-  readonly picture: Picture<V>;
+  readonly assumeCache: AssumeCache<V>;
   private readonly kube: KubeReads;
   private readonly writer: Sender;
   private readonly open = new Map<string, Open<V>>();
   private readonly byAuthor = new Map<string, Set<Open<V>>>();
-  /** Those whose outcome is unknown, and may have become known since. */
+  /** Intents whose outcome was unknown and may be known by now. */
   private readonly unknown = new Set<Open<V>>();
-  /** The author whose own call ends writes now: it goes on anyway, and is not enqueued for it. */
+  /** The author whose own call completes writes now: it is running, and is not enqueued for them. */
   private acting: string | undefined;
 
-  constructor({ kube, writer }: { readonly kube: KubeReads; readonly writer: Sender }, picture: Picture<V>) {
+  constructor({ kube, writer }: { readonly kube: KubeReads; readonly writer: Sender }, assumeCache: AssumeCache<V>) {
     this.kube = kube;
     this.writer = writer;
-    this.picture = picture;
-    picture.onEnd((id) => this.release(id));
+    this.assumeCache = assumeCache;
+    assumeCache.onEnd((id) => this.release(id));
   }
 
   /**
-   * Sends what was decided and returns the outcomes, in order. What a refusal stopped is not among them. A decision on
-   * a state that is no longer there, or that is in flight already, is not sent: its outcome is a conflict.
+   * Sends what was decided and returns the outcomes, in order. Writes that a refusal stopped are not among them. A
+   * decision on a version that has changed, or on an object with a write in flight, is not sent: its outcome is a
+   * conflict.
    */
   async commit(decisions: readonly Decision<V>[], options: CommitOptions = {}): Promise<Committed[]> {
     const { author, pace = oneByOne, counted, tell, ...sending } = options;
@@ -127,7 +137,7 @@ export class InFlightWrites<V = never> {
       tell?.({ intent, outcome }, at);
       return outcome.ok ? undefined : stoppedBy(outcome, pace, sending.cancel);
     };
-    const run = async ([at, { intent }]: Numbered<V>): Promise<Stop | undefined> =>
+    const run = async ([at, { intent }]: Numbered<Decision<V>>): Promise<Stop | undefined> =>
       answered(at, intent, await this.send(intent, sending, author));
     let stopped: Stop | undefined;
     const all = [...decisions.entries()].filter(([at, { intent }]) => {
@@ -136,15 +146,11 @@ export class InFlightWrites<V = never> {
       return false;
     });
     try {
-      for (const sort of pace.stop === "sort" ? sorts(all) : [all]) {
-        if (stopped === "all") break;
-        const isRamp = pace.ramp === "all" || (pace.ramp === "creates" && sort[0]?.[1].intent.type === "create");
-        stopped = await paced(sort, { atOnce: pace.atOnce, isRamp }, run);
-      }
+      if (stopped !== "all") await inOrder(all, pace, run);
     } finally {
       for (const [at, { intent }] of all) {
-        if (verdicts[at] !== "decided" || this.picture.stateOf(intent) !== "decided") continue;
-        this.as(author, () => this.picture.abandon(intent));
+        if (verdicts[at] !== "decided" || this.assumeCache.stateOf(intent) !== "decided") continue;
+        this.as(author, () => this.assumeCache.abandon(intent));
       }
     }
     return decisions.flatMap(({ intent }, at) => {
@@ -160,24 +166,24 @@ export class InFlightWrites<V = never> {
     return committed.outcome;
   }
 
-  /** Looks at each victim again, and takes away those that still are victims. What is gone or stays has no outcome. */
-  async remove(removals: readonly Removal<V>[], options: CommitOptions = {}): Promise<Committed[]> {
-    const { pace = oneByOne, cancel } = options;
+  /**
+   * Reads each victim again, and deletes or evicts those that still are victims. A victim that is gone or kept has no
+   * outcome. Outcomes are reported, paced and stopped as those of `commit`; each removal counts after its read.
+   */
+  async remove(removals: readonly Removal<V>[], options: RemoveOptions = {}): Promise<Committed[]> {
+    const { pace = oneByOne, tell, ...sending } = options;
     const outcomes: Committed[][] = [];
-    await paced(
-      [...removals.entries()],
-      { atOnce: pace.atOnce, isRamp: pace.ramp === "all" },
-      async ([at, removal]) => {
-        const removed = await this.removeOne(removal, options);
-        if (removed === undefined) return undefined;
-        outcomes[at] = [removed];
-        return removed.outcome.ok ? undefined : stoppedBy(removed.outcome, pace, cancel);
-      },
-    );
+    await inOrder([...removals.entries()], pace, async ([at, removal]) => {
+      const removed = await this.removeOne(removal, sending);
+      if (removed === undefined) return undefined;
+      outcomes[at] = [removed];
+      tell?.(removed, at);
+      return removed.outcome.ok ? undefined : stoppedBy(removed.outcome, pace, sending.cancel);
+    });
     return outcomes.flat();
   }
 
-  private async removeOne(removal: Removal<V>, options: CommitOptions): Promise<Committed | undefined> {
+  private async removeOne(removal: Removal<V>, options: RemoveOptions): Promise<Committed | undefined> {
     const { intent } = removal;
     const look = { atLeast: this.revisionOf(intent), ...(options.cancel && { cancel: options.cancel }) };
     const looked = await lookAtVictim(this.kube, intent, (fresh) => removal.recheck(fresh), look);
@@ -189,8 +195,8 @@ export class InFlightWrites<V = never> {
   }
 
   /**
-   * Whether the author may decide on what the watch shows. `waiting`: it has writes in flight, and is woken when the
-   * last of them was shown. A refusal: the outcome of a write could not be resolved.
+   * Whether the author may decide on what the watch shows. `waiting`: it has writes in flight, and is enqueued when the
+   * last of them is observed. A refusal: the outcome of a write could not be resolved.
    */
   async settle(author: Author, { cancel, unproven = "drop" }: SettleOptions): Promise<"clear" | "waiting" | Refusal> {
     const options = cancel === undefined ? {} : { cancel };
@@ -198,33 +204,33 @@ export class InFlightWrites<V = never> {
     await inParallel(this.unknownOf(author), readsAtOnce, async ({ intent }) => {
       const resolved = await this.resolve(intent, options, author);
       if (!resolved.ok) refusal ??= resolved;
-      else if (!resolved.value && unproven === "drop") this.as(author, () => this.picture.abandon(intent));
-      // A refusal of the second try says nothing about the first one, which may still land.
+      else if (!resolved.value && unproven === "drop") this.as(author, () => this.assumeCache.abandon(intent));
+      // A refusal of the second attempt proves nothing about the first one, which may still land.
       else if (!resolved.value) await this.send(intent, options, author);
     });
     return refusal ?? (this.byAuthor.has(author.name) ? "waiting" : "clear");
   }
 
   /**
-   * Looks for an intent of unknown outcome, by a consistent read of its object. False when that proves nothing: the
-   * object is as it was, and the write may still land.
+   * Looks up an intent of unknown outcome by a consistent read of its object. False when the read proves nothing: the
+   * object has not changed, and the write may still land.
    */
   async resolve(intent: Intent, options: ApplyOptions = {}, author?: Author): Promise<Outcome<boolean>> {
     const fresh = await lookAgain(this.kube, intent.target, { atLeast: this.revisionOf(intent), ...options });
     if (!fresh.ok) return fresh;
-    this.as(author, () => this.picture.read(intent, fresh.value));
-    return succeeded(this.picture.stateOf(intent) !== "unknown");
+    this.as(author, () => this.assumeCache.read(intent, fresh.value));
+    return succeeded(this.assumeCache.stateOf(intent) !== "unknown");
   }
 
-  /** On its way, or done and not observed yet: the watch will enqueue the keys concerned. */
+  /** In flight, or done and not observed yet: the watch will enqueue the keys concerned. */
   isUnderWay(intent: Intent): boolean {
-    const state = this.picture.stateOf(intent);
+    const state = this.assumeCache.stateOf(intent);
     return state !== undefined && state !== "decided" && state !== "unknown";
   }
 
   /** Nothing that the author has sent so far can take effect any more, if it has not already. */
   forget(author: Author): void {
-    for (const { intent } of this.unknownOf(author)) this.as(author, () => this.picture.abandon(intent));
+    for (const { intent } of this.unknownOf(author)) this.as(author, () => this.assumeCache.abandon(intent));
   }
 
   /** Whether the outcome of one of its writes is unknown. */
@@ -233,20 +239,20 @@ export class InFlightWrites<V = never> {
   }
 
   private revisionOf({ target }: Intent): Revision {
-    return this.picture.snapshot().kind(kindOf(target)).revision;
+    return this.assumeCache.snapshot().kind(kindOf(target)).revision;
   }
 
   private unknownOf({ name }: Author): Open<V>[] {
     return [...this.unknown].filter(
-      ({ intent, author }) => author.name === name && this.picture.stateOf(intent) === "unknown",
+      ({ intent, author }) => author.name === name && this.assumeCache.stateOf(intent) === "unknown",
     );
   }
 
-  /** From now on it counts, unless its object is no longer what it was decided on. */
-  private count(decision: Decision<V>, author: Author | undefined): ReturnType<Picture<V>["decide"]> {
-    const verdict = this.picture.decide(decision.intent, decision.effects);
+  /** From now on the intent counts, unless its object has changed since the decision. */
+  private count(decision: Decision<V>, author: Author | undefined): ReturnType<AssumeCache<V>["decide"]> {
+    const verdict = this.assumeCache.decide(decision.intent, decision.effects);
     if (author === undefined || verdict === "stale") return verdict;
-    // Another author's: that one finds out what becomes of it.
+    // A write of another author: that author resolves its outcome.
     if (verdict === "counted") return "stale";
     const open: Open<V> = { ...decision, author };
     this.open.set(intentId(decision.intent), open);
@@ -257,18 +263,17 @@ export class InFlightWrites<V = never> {
   }
 
   private async send(intent: Intent, options: ApplyOptions, author: Author | undefined): Promise<Outcome<Written>> {
-    const attempt = this.picture.send(intent);
+    const attempt = this.assumeCache.send(intent);
     if (attempt === undefined) return movedOn(intent);
     let outcome: Outcome<Written> = refused("Unknown", "the call threw an exception");
     try {
       outcome = await this.writer.apply(intent, options);
     } finally {
-      // The end of a write by its answer is for the reconcile that waits for it: enqueuing that one as well would
-      // repeat a write that changes nothing for ever. Other keys may have waited for a write that this one has ruled
-      // out.
-      this.as(author, () => this.picture.answer(intent, outcome, attempt));
+      // The answer to a write returns to the reconcile that sent it; enqueuing that key as well would repeat a write
+      // without effect for ever. Other keys may have waited for this write.
+      this.as(author, () => this.assumeCache.answer(intent, outcome, attempt));
       const open = this.open.get(intentId(intent));
-      if (open !== undefined && this.picture.stateOf(intent) === "unknown") this.unknown.add(open);
+      if (open !== undefined && this.assumeCache.stateOf(intent) === "unknown") this.unknown.add(open);
     }
     return outcome;
   }
@@ -297,10 +302,13 @@ export class InFlightWrites<V = never> {
 }
 
 function movedOn(intent: Intent): Refusal {
-  return refused("Conflict", `not sent: ${intentId(intent)} is no longer what it was decided on, or is on its way`);
+  return refused(
+    "Conflict",
+    `not sent: the object of ${intentId(intent)} has changed since the decision, or has a write in flight`,
+  );
 }
 
-/** Runs all, so many at a time, until one of them stops the rest. */
+/** Runs all tasks with bounded parallelism, until one of them stops the rest. */
 async function paced<T>(
   all: readonly T[],
   { atOnce, isRamp }: { readonly atOnce: number; readonly isRamp: boolean },
@@ -329,14 +337,26 @@ function stoppedBy(refusal: Refusal, { stop }: Pace, cancel: Cancel | undefined)
   return refusal.reason === "Fenced" || cancel?.cancelled === true ? "all" : "sort";
 }
 
-/** The refusal is about this object and says nothing about the next one. */
+/** The refusal concerns this object and not the next one. */
 function isOfOneObject({ reason }: Refusal): boolean {
   return reason === "Conflict" || reason === "AlreadyExists" || reason === "NotFound" || reason === "Unknown";
 }
 
+/** Runs all writes as the pace says. */
+async function inOrder<T extends { readonly intent: Intent }>(
+  all: readonly Numbered<T>[],
+  pace: Pace,
+  run: (each: Numbered<T>) => Promise<Stop | undefined>,
+): Promise<void> {
+  for (const sort of pace.stop === "sort" ? sorts(all) : [all]) {
+    const isRamp = pace.ramp === "all" || (pace.ramp === "creates" && sort[0]?.[1].intent.type === "create");
+    if ((await paced(sort, { atOnce: pace.atOnce, isRamp }, run)) === "all") return;
+  }
+}
+
 /** Neighbours of the same verb and kind. */
-function sorts<V>(decisions: readonly Numbered<V>[]): Numbered<V>[][] {
-  const all: Numbered<V>[][] = [];
+function sorts<T extends { readonly intent: Intent }>(decisions: readonly Numbered<T>[]): Numbered<T>[][] {
+  const all: Numbered<T>[][] = [];
   let last = "";
   for (const each of decisions) {
     const { type, target } = each[1].intent;

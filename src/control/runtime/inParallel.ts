@@ -1,4 +1,4 @@
-/** Runs all, so many at a time, in order. */
+/** Runs all tasks in order, with bounded parallelism. */
 export async function inParallel<T>(all: readonly T[], atOnce: number, run: (each: T) => Promise<void>): Promise<void> {
   let next = 0;
   const worker = async (): Promise<void> => {

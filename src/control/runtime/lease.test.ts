@@ -14,7 +14,7 @@ import { builtin } from "../../model/resources.generated.ts";
 import type { CallOptions, KubeApi } from "../../ports/kubeApi.ts";
 import { fencedKube } from "./fencedKube.ts";
 import { Lease } from "./lease.ts";
-import { MetricsBook } from "./metricsBook.ts";
+import { MemoryMetrics } from "./memoryMetrics.ts";
 
 const place = { namespace: "kube-system", name: "muster" };
 const leases = "coordination.k8s.io/leases";
@@ -27,7 +27,7 @@ async function started(identities: string[], wrap: (kube: KubeApi) => KubeApi = 
     const clock = new SteppedClock(api.clock);
     const kube = new FaultyKube(wrap(inProcessKube(api.core, { user, fieldManager: identity })));
     const log = new KeptLog();
-    const metrics = new MetricsBook();
+    const metrics = new MemoryMetrics();
     const lease = new Lease({ kube, clock, random: seededRandom(index), log, metrics, ...place, identity });
     const start = () =>
       lease.start({
@@ -62,7 +62,7 @@ describe("a lease", () => {
     expect(named).toEqual(["another process leads: a"]);
   });
 
-  test("is given back on a stop, and the next one leads within two tries", async () => {
+  test("is released on a stop, and the next one leads within two tries", async () => {
     const { candidates, pass, proven, history } = await started(["a", "b"]);
     for (const { start } of candidates) start();
     await pass(5000);
@@ -90,7 +90,7 @@ describe("a lease", () => {
     expect(history).toEqual(["a leads in 0", "a lost it", "b leads in 1"]);
   });
 
-  test("a renewal that landed without an answer is no reason to stop leading", async () => {
+  test("a renewal that took effect without a response does not end the leadership", async () => {
     const { candidates, pass, proven, history } = await started(["a"]);
     candidates[0]?.start();
     await pass(3000);
@@ -114,13 +114,13 @@ describe("a lease", () => {
     expect(history).toEqual(["a leads in 1"]);
   });
 
-  test("a process that slept with its machine knows when it wakes that it proved too little", async () => {
+  test("a process that was suspended with its machine knows when it resumes that its lease may have expired", async () => {
     const { candidates, pass } = await started(["a"]);
     const [a] = candidates;
     a?.start();
     await pass(5000);
     expect(a?.lease.isProven).toBe(true);
-    // Timers and the monotonic clock slept too: the first thing that the process does is to write.
+    // Timers and the monotonic clock were suspended too: the process writes before any of its timers runs.
     a?.clock.step(20_000);
     expect(a?.lease.isProven).toBe(false);
     await pass(2500);
@@ -129,23 +129,23 @@ describe("a lease", () => {
 
   test.each([
     { name: "stood still", stepMs: 0 },
-    { name: "stood still while its clock was set back", stepMs: -18_000 },
+    { name: "was paused while its clock was set back", stepMs: -18_000 },
   ])("a process that $name knows before it writes that others may lead", async ({ stepMs }) => {
     const { candidates, pass, proven } = await started(["a", "b"]);
     for (const { start } of candidates) start();
     const [a] = candidates;
     await pass(5000);
-    a?.clock.standStill();
+    a?.clock.pauseTimers();
     await pass(20_000);
     a?.clock.step(stepMs);
-    // No timer of it has run yet.
+    // None of its timers has run yet.
     expect(proven()).toEqual(["b"]);
     a?.clock.goOn();
     await pass(5000);
     expect(proven()).toEqual(["b"]);
   });
 
-  test("a clock that steps back neither stretches nor cuts what was proven", async () => {
+  test("a clock that steps back neither extends nor shortens a lease", async () => {
     const { candidates, pass, proven, history } = await started(["a", "b"]);
     for (const { start } of candidates) start();
     const [a] = candidates;
@@ -198,7 +198,7 @@ describe("a lease", () => {
     expect(history).toEqual(["a leads in 0", "a lost it", "a leads in 7", "a lost it", "a leads in 8"]);
   });
 
-  test("what a renewal proves counts from before it was asked for, however late the answer", async () => {
+  test("a renewal counts from before its request was sent, however late the answer", async () => {
     let isSlow = false;
     const { candidates, pass, api, proven } = await started(["a", "b"], (kube) => ({
       ...bound(kube),
@@ -212,7 +212,7 @@ describe("a lease", () => {
     const [a] = candidates;
     await pass(3000);
     isSlow = true;
-    // The next renewal lands at once and is heard of after 7 s; then nothing leaves any more.
+    // The next renewal lands at once and its answer arrives after 7 s; by then no write is sent.
     await pass(5000);
     if (a !== undefined) a.kube.faults = lostRequests;
     const led: string[] = [];
@@ -240,16 +240,16 @@ describe("a lease", () => {
   test("with times that do not grow is refused", async () => {
     const { candidates } = await started(["a"]);
     const options = { kube: candidates[0]?.kube as KubeApi, clock: candidates[0]?.clock as SteppedClock };
-    const ports = { random: seededRandom(1), log: new KeptLog(), metrics: new MetricsBook() };
+    const ports = { random: seededRandom(1), log: new KeptLog(), metrics: new MemoryMetrics() };
     expect(
       () => new Lease({ ...options, ...ports, ...place, identity: "a", times: { renewDeadlineMs: 15_000 } }),
-    ).toThrow("must grow");
+    ).toThrow("must be below");
   });
 
   test("never has two proven holders, whatever the network and the clocks do", async () => {
     const fault = fc.record({
       who: fc.nat(2),
-      do: fc.constantFrom("lose", "unheard", "heal", "stepBack", "stepAhead", "standStill", "goOn", "wait"),
+      do: fc.constantFrom("lose", "unheard", "heal", "stepBack", "stepAhead", "pauseTimers", "goOn", "wait"),
       ms: fc.integer({ min: 100, max: 12_000 }),
     });
     await fc.assert(
@@ -269,7 +269,7 @@ describe("a lease", () => {
           else if (what === "heal") kube.faults = {};
           else if (what === "stepBack") candidate.clock.step(-ms * 3);
           else if (what === "stepAhead") candidate.clock.step(ms * 3);
-          else if (what === "standStill") candidate.clock.standStill();
+          else if (what === "pauseTimers") candidate.clock.pauseTimers();
           else if (what === "goOn") candidate.clock.goOn();
           for (let elapsed = 0; elapsed < ms; elapsed += 500) {
             await pass(500);
@@ -294,7 +294,7 @@ describe("a fence", () => {
   const configMaps = builtin.ConfigMap;
   const ref = { ...configMaps, namespace: "default", name: "x" };
 
-  test("lets nothing through that writes, unless the lease is proven, and lets reads through", async () => {
+  test("sends no write unless the lease is proven, and always sends reads", async () => {
     const { candidates, pass } = await started(["a"]);
     const [a] = candidates;
     if (a === undefined) return;
@@ -322,12 +322,12 @@ describe("a fence", () => {
     expect(a.kube.calls.length).toBe(before);
   });
 
-  test("takes back what waits in its client when the lease is lost, also if it is ours again by then", async () => {
+  test("cancels what is queued in its client when the lease is lost, also if the process leads again by then", async () => {
     const waiting: (() => boolean)[] = [];
     const { candidates, pass, history } = await started(["a"], (kube) => ({
       ...bound(kube),
       delete: async (_, options) => {
-        waiting.push(options?.mayLeave ?? (() => true));
+        waiting.push(options?.maySend ?? (() => true));
         return refused("Unavailable", "no connection is free");
       },
     }));
@@ -336,16 +336,16 @@ describe("a fence", () => {
     a.start();
     await pass(1000);
     await a.fenced.delete(ref);
-    const [mayLeave] = waiting;
-    expect(mayLeave?.()).toBe(true);
+    const [maySend] = waiting;
+    expect(maySend?.()).toBe(true);
     a.kube.faults = lostRequests;
     await pass(15_000);
-    expect(mayLeave?.()).toBe(false);
+    expect(maySend?.()).toBe(false);
     a.kube.faults = {};
     await pass(5000);
     expect(history.at(-1)).toBe("a leads in 1");
     expect(a.lease.isProven).toBe(true);
-    expect(mayLeave?.()).toBe(false);
+    expect(maySend?.()).toBe(false);
   });
 
   test("writes the epoch into the name of the field manager, and into an annotation of what is applied", async () => {
@@ -370,7 +370,7 @@ describe("a fence", () => {
   });
 });
 
-/** Requests and answers take their time, which a cancelled caller does not wait for: a write may land after that. */
+/** Requests and answers are delayed. A cancelled caller does not wait for them, so a write may land later. */
 function slow(kube: KubeApi, clock: () => TestApi["clock"] | undefined, random: { uint32(): number }): KubeApi {
   const later = <T>(options: CallOptions | undefined, send: () => Promise<Outcome<T>>): Promise<Outcome<T>> => {
     const time = clock();

@@ -14,16 +14,19 @@ import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
 import type { Random } from "../../ports/random.ts";
 
-/** Whose writes are these: a number that grows with every change of leader, and the leader's name. */
+/** Identifies the leader of a write: a number that grows with every change of leader, and the leader's name. */
 export interface Epoch {
   readonly number: number;
   readonly holder: string;
 }
 
 export interface LeaseTimes {
-  /** How long others wait, from when they last saw us renew, before they take over. */
+  /** How long a follower waits after the last observed renewal before it takes over. */
   readonly durationMs: number;
-  /** How long we believe in ourselves, from before we asked to renew. Shorter, so that we stop before others begin. */
+  /**
+   * How long a leader may write after the request of its last successful renewal was sent. Shorter, so that it stops
+   * before a follower takes over.
+   */
   readonly renewDeadlineMs: number;
   readonly retryMs: number;
 }
@@ -36,7 +39,7 @@ export interface LeaseOptions {
   readonly metrics: Metrics;
   readonly namespace: string;
   readonly name: string;
-  /** Our identity. Unique among all running processes; a restarted process may keep it. */
+  /** The identity of this process. Unique among all running processes; a restarted process may keep it. */
   readonly identity: string;
   readonly times?: Partial<LeaseTimes>;
 }
@@ -68,8 +71,8 @@ interface LeaseSpec {
  *
  * t0 comes before t2, so a leader without an answer has stopped five seconds before a follower may take over. Both
  * spans are timers, which a step of the wall clock does not move. A paused process runs its timers late, so before each
- * write the leader reads two clocks as well and believes the one that has advanced further: the monotonic one, which
- * cannot be set back, and the wall clock, which alone advances while the machine sleeps.
+ * write the leader also reads two clocks and uses the one that has advanced further: the monotonic one, which cannot be
+ * set back, and the wall clock, which alone advances while the machine sleeps.
  *
  * One case is not covered: a candidate that has never seen the Lease creates it and leads at once. So the Lease must
  * not be deleted while a process leads.
@@ -82,13 +85,13 @@ export class Lease {
   private state: "stopped" | "following" | "leading" = "stopped";
   private current: Epoch | undefined;
   private takenRevision: Revision | undefined;
-  /** The Lease as we last saw or wrote it; undefined when a request left that unclear. */
+  /** The Lease as this process last read or wrote it; undefined after a write of unknown outcome. */
   private seen: KubeObject | undefined;
-  /** The last leader that the log has named. */
+  /** The last leader that was logged. */
   private leader = "";
-  /** The last state of another holder's Lease that we saw change, and whether it has expired since. */
+  /** The Lease of another holder as it last changed, and whether it has expired since. */
   private watched = { resourceVersion: "", isExpired: false, stopTimer: (): void => {} };
-  /** Of all epochs that we have seen: a Lease that was deleted and created again does not begin at zero. */
+  /** The highest epoch that was ever observed: a Lease that was deleted and created again does not start at zero. */
   private highestNumber = -1;
   private proof: Proof | undefined;
   private request: CancelSource | undefined;
@@ -100,19 +103,18 @@ export class Lease {
     const { durationMs, renewDeadlineMs, retryMs } = this.times;
     assert(
       retryMs < renewDeadlineMs && renewDeadlineMs < durationMs,
-      () => `lease times ${retryMs} < ${renewDeadlineMs} < ${durationMs} ms must grow`,
+      () =>
+        `lease times: retry (${retryMs} ms) must be below renew deadline (${renewDeadlineMs} ms), and that below duration (${durationMs} ms)`,
     );
     this.ref = { ...leases, namespace: options.namespace, name: options.name };
   }
 
-  /** The epoch we lead in, or undefined. */
+  /** The epoch in which this process leads, or undefined. */
   get epoch(): Epoch | undefined {
     return this.current;
   }
 
-  /**
-   * The revision of the write by which we took it. What was written before is in every list that is at least as new.
-   */
+  /** The revision of the write that acquired the lease. A list at or beyond it contains all earlier writes. */
   get takenAt(): Revision | undefined {
     return this.current === undefined ? undefined : this.takenRevision;
   }
@@ -126,7 +128,7 @@ export class Lease {
     if (this.state !== "leading" || proof === undefined || proof.isOver) return false;
     const { clock } = this.options;
     const spentMs = Math.max(clock.monotonicMs() - proof.sinceMonotonicMs, clock.nowMs() - proof.sinceMs);
-    // Not lost: the next renewal proves it again, if it succeeds. Until then nothing leaves.
+    // The lease is not lost: the next successful renewal proves it again. Until then no write is sent.
     proof.isOver = spentMs >= this.times.renewDeadlineMs;
     return !proof.isOver;
   }
@@ -134,12 +136,12 @@ export class Lease {
   start(events: LeaseEvents): void {
     this.events = events;
     this.state = "following";
-    // A process that has never led is counted too: an alert asks whether any leads.
+    // The gauge is set also in a process that has never led, so that an alert can ask whether any process leads.
     this.options.metrics.gauge("muster_lease_held", { lease: this.options.name }, 0);
     void this.tick();
   }
 
-  /** Gives the lease back, so that the next leader need not wait for it to run out. Nothing may be written after. */
+  /** Releases the lease, so that the next leader need not wait until it expires. No write may follow. */
   async stop(): Promise<void> {
     const wasLeading = this.state === "leading" && this.isProven;
     const { seen } = this;
@@ -151,10 +153,13 @@ export class Lease {
     this.request?.cancel();
     if (!wasLeading || seen === undefined) return;
     const spec = { ...specOf(seen), holderIdentity: "", leaseDurationSeconds: 1, renewTime: this.now() };
-    await applyIntent(this.options.kube, this.written(seen, spec, "the lease is given back"));
+    await applyIntent(this.options.kube, this.written(seen, spec, "the lease is released"));
   }
 
-  /** One try to take or renew. One at a time; the next one is a fixed time after this one ended. */
+  /**
+   * One attempt to acquire or renew. Attempts do not overlap; the next one starts a fixed time after this one has
+   * ended.
+   */
   private async tick(): Promise<void> {
     try {
       if (this.state === "leading") await this.renew();
@@ -172,7 +177,7 @@ export class Lease {
     const found = await this.call((cancel) => this.options.kube.get(this.ref, { cancel }));
     if (this.state !== "following") return;
     if (!found.ok) {
-      // Deleted under a leader, which may believe in it for a while yet: it counts as not renewed.
+      // The Lease was deleted while a process led, which may write until its deadline: it counts as not renewed.
       const isFree = this.watched.resourceVersion === "" || this.watched.isExpired;
       if (found.reason === "NotFound" && isFree) await this.take(undefined);
       return;
@@ -181,8 +186,8 @@ export class Lease {
     const { holderIdentity = "", leaseDurationSeconds, leaseTransitions } = specOf(lease);
     this.observe(lease.metadata.resourceVersion, (leaseDurationSeconds ?? 0) * 1000);
     this.highestNumber = Math.max(this.highestNumber, leaseTransitions ?? -1);
-    // A Lease that names us while we do not lead is free: a request of ours landed without an answer, or an earlier
-    // process with our identity held it.
+    // A Lease that names this process while it does not lead is free: its own request landed without an answer, or an
+    // earlier process with the same identity held it.
     const isFree = holderIdentity === "" || holderIdentity === this.options.identity;
     if (!isFree && holderIdentity !== this.leader) {
       this.leader = holderIdentity;
@@ -196,7 +201,7 @@ export class Lease {
     if (this.watched.resourceVersion === resourceVersion) return;
     this.watched.stopTimer();
     const watched = { resourceVersion, isExpired: false, stopTimer: (): void => {} };
-    // Our own clock, and a timer: a step of either machine's wall clock makes no leader.
+    // Measured by a local timer: a step of either machine's wall clock makes no leader.
     watched.stopTimer = this.options.clock.after(durationMs, () => {
       watched.isExpired = true;
     });
@@ -227,7 +232,7 @@ export class Lease {
     });
     if (!outcome.ok || this.state !== "following" || proof.isOver) {
       proof.stopTimer();
-      // Another candidate was first. If the Lease is gone at the next read, it was deleted while held.
+      // Another candidate was first. If the Lease does not exist at the next read, it was deleted while held.
       if (!outcome.ok && outcome.reason === "AlreadyExists") this.observe("taken", this.times.durationMs);
       return;
     }
@@ -258,7 +263,7 @@ export class Lease {
     const outcome = await this.call((cancel) => applyIntent(kube, renewed, { cancel }));
     if (!outcome.ok || this.state !== "leading" || proof.isOver) {
       proof.stopTimer();
-      // Another candidate wrote to it, or our own write may have landed: read it before the next try.
+      // Another client wrote to it, or the write of this process may have landed: it is read before the next attempt.
       this.seen = undefined;
       return;
     }
@@ -274,19 +279,21 @@ export class Lease {
     return undefined;
   }
 
-  /** A write of the lease is refused on any other state of it: of two processes that read the same one wins. */
+  /**
+   * A write of the lease carries the version that was read: of two processes that read the same version, one succeeds.
+   */
   private written(lease: KubeObject, spec: object, why: string): UpdateIntent {
     return { type: "update", target: this.ref, expected: expectedOf(lease), object: { ...lease, spec }, why };
   }
 
-  /** What a successful answer will prove counts from now, before the request leaves. */
+  /** A successful answer counts from now, before the request is sent. */
   private beginProof(): Proof {
     const { clock } = this.options;
     const since = { sinceMonotonicMs: clock.monotonicMs(), sinceMs: clock.nowMs() };
     const proof: Proof = { ...since, isOver: false, stopTimer: () => {} };
     proof.stopTimer = clock.after(this.times.renewDeadlineMs, () => {
       proof.isOver = true;
-      if (this.proof === proof && this.state === "leading") this.lose("it could not be renewed in time");
+      if (this.proof === proof && this.state === "leading") this.lose("the lease could not be renewed in time");
     });
     return proof;
   }
@@ -303,7 +310,7 @@ export class Lease {
     this.events.lost(why);
   }
 
-  /** No request outlives what it could prove. */
+  /** A request is cancelled when its answer would come too late to prove the lease. */
   private async call<T>(send: (cancel: CancelSource) => Promise<Outcome<T>>): Promise<Outcome<T>> {
     const cancel = new CancelSource();
     this.request = cancel;

@@ -4,19 +4,19 @@ import { KeptLog } from "../../../testing/control/keptLog.ts";
 import { assert } from "../../model/assert.ts";
 import { type RefusalReason, refused } from "../../model/outcome.ts";
 import { Loop, type LoopOptions, type Reconcile, reconcileResultOf } from "./loop.ts";
-import { MetricsBook } from "./metricsBook.ts";
+import { MemoryMetrics } from "./memoryMetrics.ts";
 import { WorkQueue } from "./workQueue.ts";
 
 function newLoop(reconcile: Reconcile, options: Partial<LoopOptions> = {}) {
   const clock = new ManualClock();
   const log = new KeptLog();
-  const metrics = new MetricsBook();
+  const metrics = new MemoryMetrics();
   const queue = new WorkQueue({ name: "test", clock, metrics });
   const loop = new Loop({ name: "test", queue, reconcile, clock, log, metrics, ...options });
   return { clock, log, metrics, queue, loop };
 }
 
-/** Turns that end when the test says so. */
+/** Reconciles that the test completes. */
 function heldReconciles() {
   const open: { key: string; end: () => void }[] = [];
   const begun: string[] = [];
@@ -64,7 +64,7 @@ describe("a loop", () => {
     expect(queue.isIdle).toBe(true);
   });
 
-  test("tries again later and later, and starts anew after a success", async () => {
+  test("retries with growing back-off, which a success resets", async () => {
     const seen: number[] = [];
     const { clock, queue, loop } = newLoop((_key, { failures }) => {
       seen.push(failures);
@@ -95,7 +95,7 @@ describe("a loop", () => {
     expect(turns).toBe(2);
   });
 
-  test("a failed assertion ends that reconcile alone, is reported, and the key is reconciled again", async () => {
+  test("an exception ends that reconcile only, is logged, and the key is reconciled again", async () => {
     let turns = 0;
     const { clock, queue, loop, log, metrics } = newLoop((key) => {
       turns++;
@@ -113,7 +113,7 @@ describe("a loop", () => {
     expect(queue.failures("bad")).toBe(0);
   });
 
-  test("gives up on what trying again cannot cure, until the object changes", async () => {
+  test("does not retry a permanent failure until the object changes", async () => {
     let turns = 0;
     const { clock, queue, loop, log } = newLoop(() => {
       turns++;
@@ -159,7 +159,7 @@ describe("a loop", () => {
     expect(clock.pending).toBe(0);
   });
 
-  test("a pause begins nothing, waits for what runs, and tells it to give up after the grace", async () => {
+  test("a pause starts no reconcile, waits for running ones, and cancels them after the grace", async () => {
     const { reconcile, begun, end } = heldReconciles();
     const { clock, queue, loop } = newLoop(reconcile);
     loop.resume();
@@ -180,7 +180,7 @@ describe("a loop", () => {
     expect(begun).toEqual(["a", "b"]);
   });
 
-  test("a stop leaves a reconcile behind that does not end, and names it", async () => {
+  test("a stop abandons a reconcile that does not end, and names it", async () => {
     const { reconcile } = heldReconciles();
     const { clock, queue, loop, log } = newLoop(reconcile);
     loop.resume();
@@ -194,7 +194,7 @@ describe("a loop", () => {
     expect(isStopped).toBe(false);
     await clock.advance(5_000);
     expect(isStopped).toBe(true);
-    expect(JSON.stringify(log.lines)).toContain("left behind");
+    expect(JSON.stringify(log.lines)).toContain("abandoned");
   });
 
   test.each<[RefusalReason, "done" | "again" | "giveUp" | "requeueAfterMs"]>([

@@ -13,18 +13,18 @@ export type Reconcile = (key: string, context: ReconcileContext) => Promise<Reco
 export interface ReconcileContext {
   /** Cancelled when the reconcile has taken too long, or at a stop. Pass it to every call. */
   readonly cancel: Cancel;
-  /** How often this key has failed in a row. */
+  /** The number of failures of this key in a row. */
   readonly failures: number;
 }
 
-/** Undefined: done, until something happens. */
+/** Undefined: done until the next event. */
 export type ReconcileResult =
   | undefined
-  /** Done, and requeued after a time. */
+  /** Done; requeue after a time. */
   | { readonly requeueAfterMs: number }
-  /** Not done: again, later with every failure. */
+  /** Failed: requeue with back-off. */
   | { readonly again: string; readonly atLeastMs?: number }
-  /** A retry changes nothing until the object changes. */
+  /** Failed for good: a retry is of no use until the object changes. */
   | { readonly giveUp: string };
 
 export interface LoopOptions {
@@ -44,7 +44,7 @@ const defaultDeadlineMs = 120_000;
 /** How long a cancelled reconcile may take to end, at a stop. */
 const cancelGraceMs = 5_000;
 
-/** Reconciles the keys of a queue. It can be paused, as in a follower, and resumes where it was. */
+/** Reconciles the keys of a queue. It can be paused, as in a process that does not lead, and resumed. */
 export class Loop {
   private readonly options: LoopOptions;
   private readonly concurrency: number;
@@ -79,8 +79,8 @@ export class Loop {
   }
 
   /**
-   * The same for good: a reconcile that does not end after it was cancelled is left behind. The lease is checked before
-   * each of its writes.
+   * Stops for good: a reconcile that does not end after it was cancelled is abandoned. Its writes are refused once the
+   * lease is released.
    */
   async stop(graceMs = 0): Promise<void> {
     const { clock, log, name } = this.options;
@@ -90,7 +90,7 @@ export class Loop {
       const stopTimer = clock.after(graceMs + cancelGraceMs, () => {
         log.warn(
           { controller: name, keys: [...this.running.keys()].sort() },
-          "reconciles did not end and are left behind",
+          "reconciles did not end in time and are abandoned",
         );
         resolve();
       });
@@ -110,7 +110,8 @@ export class Loop {
   }
 
   /**
-   * A key becomes ready while a watch event is delivered; its reconcile begins when all handlers have had the event.
+   * A key becomes ready while a watch event is delivered; its reconcile starts after all handlers have received the
+   * event.
    */
   private pumpSoon(): void {
     if (!this.isOpen || this.isPumping) return;
@@ -162,7 +163,7 @@ export class Loop {
     this.pump();
   }
 
-  /** A bug: this reconcile is over, and the next one begins with a fresh read. */
+  /** A bug. This reconcile is over, and the next one starts from the current state. */
   private mistake(key: string, error: unknown): ReconcileResult {
     const { name, log, metrics } = this.options;
     const kind = error instanceof AssertionFailure ? "assertion" : "exception";
@@ -191,17 +192,17 @@ export class Loop {
 
 const fencedMs = 500;
 
-/** What a refused write usually means for its reconcile. */
+/** The usual result of a reconcile whose write was refused. */
 export function reconcileResultOf(refusal: Refusal): ReconcileResult {
   switch (refusal.reason) {
     case "NotFound":
-      // It was deleted while we were deciding. If another object is missing, its creation enqueues the key.
+      // The object was deleted during the reconcile. If another object is missing, its creation enqueues the key.
       return undefined;
     case "Invalid":
       return { giveUp: refusal.message };
     case "Fenced":
       // Not a failure: the lease is renewed or lost within seconds. Counted as one, a key that met it a dozen times
-      // would back off for minutes after we lead again.
+      // would back off for minutes after this process leads again.
       return { requeueAfterMs: fencedMs };
     case "Conflict":
     case "AlreadyExists":

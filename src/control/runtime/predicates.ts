@@ -3,12 +3,12 @@ import type { KubeObject } from "../../model/objects/object.ts";
 import type { CacheEvent } from "../cache/objectCache.ts";
 
 /**
- * Whether an event is worth a reconcile. Additions and deletions always are; an update only if what the controller
- * reads has changed.
+ * Whether an event enqueues a reconcile. Additions and deletions always do; an update only if a field that the
+ * controller reads has changed.
  */
 export type Predicate<T extends KubeObject = KubeObject> = (event: CacheEvent<T>) => boolean;
 
-/** The wish has changed: spec, or a deletion has begun. */
+/** The desired state has changed: the spec, or a deletion has begun. */
 export const generationChanged: Predicate = onUpdate(
   (before, object) =>
     before.metadata.generation !== object.metadata.generation ||
@@ -28,7 +28,7 @@ export const annotationsChanged: Predicate = onUpdate(
   (before, object) => !equalFields(before.metadata.annotations ?? {}, object.metadata.annotations ?? {}),
 );
 
-/** The condition's status or reason is another one; that its time or message moved is no news. */
+/** The status or reason of the condition has changed. Changes of its time or message do not count. */
 export function conditionChanged(type: string): Predicate {
   return onUpdate((before, object) => {
     const [was, is] = [conditionOf(before, type), conditionOf(object, type)];
@@ -36,7 +36,7 @@ export function conditionChanged(type: string): Predicate {
   });
 }
 
-/** For what a single field says. */
+/** The value of one field has changed. */
 export function fieldChanged<T extends KubeObject>(read: (object: T) => unknown): Predicate<T> {
   return onUpdate<T>((before, object) => !equalFields(read(before), read(object)));
 }

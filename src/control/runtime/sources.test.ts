@@ -67,7 +67,7 @@ describe("an event is worth a reconcile", () => {
       no: same,
     },
     {
-      name: "a condition that turns, and not one that only speaks differently",
+      name: "a condition whose status changes, and not one of which only the message changes",
       is: conditionChanged("Ready"),
       yes: update(ready("False"), ready("True")),
       no: update(ready("True", "Because", "one"), ready("True", "Because", "two")),
@@ -131,7 +131,7 @@ describe("the keys of an event", () => {
     expect([...forOwner(replicaSet)(update(before, after))]).toEqual(["a/old", "a/new"]);
   });
 
-  test("not that of an owner that does not control, unless any owner will do", () => {
+  test("not that of an owner that is not the controller, unless any owner is accepted", () => {
     const event: CacheEvent = { type: "added", key: "a/p", object: ownerOf("r"), isOld: false };
     expect([...forOwner(replicaSet)(event)]).toEqual([]);
     expect([...forOwner(replicaSet, { isAnyOwner: true })(event)]).toEqual(["a/r"]);
@@ -155,7 +155,7 @@ describe("the keys of an event", () => {
     expect(keys).toEqual(["a", "b", "c"]);
   });
 
-  test("of the timer's keys, every so often", async () => {
+  test("of the timer's keys, at each interval", async () => {
     const clock = new ManualClock();
     const keys: string[] = [];
     const source = timerSource({ clock, random: seededRandom(1) }, 1000, () => ["x"]);

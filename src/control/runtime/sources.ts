@@ -7,7 +7,7 @@ import type { CacheEvent, ObjectCache } from "../cache/objectCache.ts";
 import type { Predicate } from "./predicates.ts";
 import { lowPriority, type WorkQueue } from "./workQueue.ts";
 
-/** Where the keys of a controller come from. */
+/** What enqueues the keys of a controller. */
 export interface Source {
   /** Begins to add keys; the returned function ends it. */
   start(queue: Pick<WorkQueue, "add" | "addAfter">): () => void;
@@ -55,7 +55,7 @@ export class Channel implements Source {
   }
 }
 
-/** The same keys again and again, a little later each time by chance. */
+/** The same keys at an interval, with jitter. */
 export function timerSource(
   { clock, random }: { clock: Clock; random: Random },
   everyMs: number,
@@ -97,7 +97,7 @@ export function forOwner(owner: { group: string; kind: string }, options: { isAn
   };
 }
 
-/** Any other objects that this one matters to, by its state now and, on an update, by its state before. */
+/** Keys of other objects that depend on this one, by its current state and, on an update, by its state before. */
 export function forMapped<T extends KubeObject>(map: (object: T) => Iterable<string>): KeysOf<T> {
   return (event) =>
     event.type === "updated" ? new Set([...map(event.before), ...map(event.object)]) : new Set(map(event.object));

@@ -2,14 +2,14 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { ManualClock } from "../../../testing/apiserver/manualClock.ts";
 import { SteppedClock } from "../../../testing/control/steppedClock.ts";
-import { MetricsBook } from "./metricsBook.ts";
+import { MemoryMetrics } from "./memoryMetrics.ts";
 import { lowPriority, WorkQueue, type WorkQueueOptions } from "./workQueue.ts";
 
 function newQueue(options: Partial<Pick<WorkQueueOptions, "fairEvery" | "retries" | "clock">> = {}) {
   const clock = new ManualClock();
-  const metrics = new MetricsBook();
+  const metrics = new MemoryMetrics();
   const queue = new WorkQueue({ name: "test", clock, metrics, ...options });
-  /** Gives every ready key its turn. */
+  /** Takes and completes every ready key. */
   const drain = (): string[] => {
     const keys: string[] = [];
     for (let key = queue.next(); key !== undefined; key = queue.next()) {
@@ -22,13 +22,13 @@ function newQueue(options: Partial<Pick<WorkQueueOptions, "fairEvery" | "retries
 }
 
 describe("a work queue", () => {
-  test("gives a key out once, however often it was added", () => {
+  test("returns a key once, however often it was added", () => {
     const { queue, drain } = newQueue();
     for (const key of ["a", "b", "a", "a"]) queue.add(key);
     expect(drain()).toEqual(["a", "b"]);
   });
 
-  test("does not give out a key that is being reconciled, and gives it out again if it was added meanwhile", () => {
+  test("does not return a key that is being reconciled, and returns it again if it was added meanwhile", () => {
     const { queue } = newQueue();
     queue.add("a");
     expect(queue.next()).toBe("a");
@@ -41,7 +41,7 @@ describe("a work queue", () => {
     expect(queue.isIdle).toBe(true);
   });
 
-  test("gives out the more urgent first, and first come first among equals", () => {
+  test("returns keys by priority, and in the order of arrival among equals", () => {
     const { queue, drain } = newQueue();
     queue.add("old-1", { priority: lowPriority });
     queue.add("old-2", { priority: lowPriority });
@@ -51,7 +51,7 @@ describe("a work queue", () => {
     expect(drain()).toEqual(["old-2", "new-1", "new-2", "old-1"]);
   });
 
-  test("a lower priority does not push a key back", () => {
+  test("adding a key with a lower priority does not lower its priority", () => {
     const { queue, drain } = newQueue();
     queue.add("a", { priority: 5 });
     queue.add("b", { priority: 1 });
@@ -73,7 +73,7 @@ describe("a work queue", () => {
     expect(order.indexOf("patient")).toBe(9);
   });
 
-  test("a delayed key comes when its time has come, and the earlier of two delays counts", async () => {
+  test("a delayed key becomes ready after its delay, and the earlier of two delays counts", async () => {
     const { queue, clock, drain } = newQueue();
     queue.addAfter("a", 1000);
     queue.addAfter("a", 500);
@@ -86,7 +86,7 @@ describe("a work queue", () => {
     expect(drain()).toEqual([]);
   });
 
-  test("adding a delayed key makes it ready at once, and it does not come twice", async () => {
+  test("adding a delayed key makes it ready at once, and it is returned once", async () => {
     const { queue, clock, drain } = newQueue();
     queue.addAfter("a", 1000);
     queue.add("a");
@@ -95,7 +95,7 @@ describe("a work queue", () => {
     expect(drain()).toEqual([]);
   });
 
-  test("failures double the wait from 5 ms up to 1000 s, and success forgets them", async () => {
+  test("failures double the back-off from 5 ms up to 1000 s, and a success resets it", async () => {
     const { queue, clock, drain } = newQueue();
     const waits: number[] = [];
     for (let failure = 0; failure < 22; failure++) {
@@ -149,7 +149,7 @@ describe("a work queue", () => {
     expect(drain()).toEqual(["f", "g", "h"]);
   });
 
-  test("a closed queue gives nothing out and leaves no timer behind", () => {
+  test("a closed queue returns nothing and leaves no timer behind", () => {
     const { queue, clock } = newQueue();
     queue.add("a");
     queue.addAfter("b", 1000);

@@ -10,24 +10,24 @@ export interface WorkQueueOptions {
   readonly metrics: Metrics;
   /** How long a key waits after each failure in a row. */
   readonly backoff?: Backoff;
-  /** Of all keys together; no bound unless given. */
+  /** A rate limit for the retries of all keys together; unlimited when left out. */
   readonly retries?: RetryBudget;
-  /** Every so many slots the oldest key is first, whatever its priority. */
+  /** Each time that this many keys were returned, the oldest key is next, whatever its priority. */
   readonly fairEvery?: number;
 }
 
-/** So many retries at once, and then so many a second. */
+/** A token bucket for retries: a burst, and then a rate per second. */
 export interface RetryBudget {
   readonly perSecond: number;
   readonly burst: number;
 }
 
 export interface AddOptions {
-  /** Higher is first. */
+  /** Keys of higher priority are returned first. */
   readonly priority?: number;
 }
 
-/** For objects of the first list: changes are first. */
+/** The priority of objects of the first list: changes are reconciled before them. */
 export const lowPriority = -100;
 
 const defaultBackoff: Backoff = { baseMs: 5, maxMs: 1_000_000 };
@@ -36,7 +36,7 @@ const defaultFairEvery = 10;
 interface Ready {
   readonly key: string;
   readonly priority: number;
-  /** When it became ready, as a count: the same order on every run. */
+  /** A sequence number, given when the key became ready: the order is the same on every run. */
   readonly order: number;
   readonly sinceMs: number;
 }
@@ -48,9 +48,10 @@ interface Delayed {
 }
 
 /**
- * Keys to reconcile. A key is in it once, however often it was added; while it is being reconciled it is not given out
- * again, and a key added meanwhile is given out after. Higher priority first, then first come, and every tenth slot
- * goes to the key that has waited longest, so that a flood of urgent keys starves no other.
+ * Keys to reconcile. A key is in it once, however often it was added; while it is being reconciled it is not returned
+ * again, and a key that is added meanwhile is returned afterwards. Higher priority comes first, then the order of
+ * arrival, and every tenth slot goes to the key that has waited longest, so that a flood of urgent keys starves no
+ * other.
  */
 export class WorkQueue {
   private readonly clock: Clock;
@@ -66,7 +67,7 @@ export class WorkQueue {
   private readonly active = new Map<string, { again: number | undefined }>();
   private readonly failureCounts = new Map<string, number>();
   private readonly retries: RetryBudget | undefined;
-  private wholeAtMs = 0;
+  private refilledAtMs = 0;
   private readyCount = 0;
   private turns = 0;
   private isClosed = false;
@@ -138,16 +139,16 @@ export class WorkQueue {
     this.addAfter(key, delayMs, options);
   }
 
-  /** How long the budget makes this retry wait. It is kept as the time at which it will be whole again. */
+  /** How long the rate limit delays this retry. The bucket is kept as the time at which it will be full again. */
   private spendRetry(): number {
     if (this.retries === undefined) return 0;
     const { perSecond, burst } = this.retries;
     const nowMs = this.clock.monotonicMs();
-    this.wholeAtMs = Math.max(this.wholeAtMs, nowMs) + 1000 / perSecond;
-    return Math.max(0, Math.ceil(this.wholeAtMs - nowMs - (burst * 1000) / perSecond));
+    this.refilledAtMs = Math.max(this.refilledAtMs, nowMs) + 1000 / perSecond;
+    return Math.max(0, Math.ceil(this.refilledAtMs - nowMs - (burst * 1000) / perSecond));
   }
 
-  /** It worked: the next failure is the first one again. */
+  /** A success: the next failure counts as the first one. */
   forget(key: string): void {
     this.failureCounts.delete(key);
   }
@@ -156,7 +157,7 @@ export class WorkQueue {
     return this.failureCounts.get(key) ?? 0;
   }
 
-  /** The next key. It must be given back with `done`. */
+  /** Returns the next key. The caller has to call `done` for it. */
   next(): string | undefined {
     if (this.isClosed) return undefined;
     const isFair = this.turns % this.fairEvery === this.fairEvery - 1;
@@ -184,7 +185,7 @@ export class WorkQueue {
     this.wake();
   }
 
-  /** Nothing is added or given out any more. */
+  /** Closes the queue: no key is added or returned any more. */
   close(): void {
     this.isClosed = true;
     for (const { cancel } of this.delayed.values()) cancel();
@@ -203,7 +204,7 @@ export class WorkQueue {
     this.metrics.gauge("workqueue_depth", this.labels, this.ready.size);
   }
 
-  /** What lies in a heap and is no longer what the key stands for is passed over. */
+  /** Entries of the heap that no longer match the state of their key are skipped. */
   private take(heap: Heap<Ready>): Ready | undefined {
     for (let item = heap.pop(); item !== undefined; item = heap.pop()) {
       if (this.ready.get(item.key) === item) return item;

@@ -5,25 +5,25 @@ import type { KubeObject } from "../../model/objects/object.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 
-/** Gets the object that a write left, as the API answered. */
+/** Gets the object after a write, as the API returned it. */
 export type OnAnswer = (target: IntentTarget, object: KubeObject) => void;
 
 /**
  * The one way in which controllers change the cluster. What is written is an intent, so it carries its precondition;
- * the API behind it is fenced, so nothing leaves once the lease cannot be proven. Controllers read by `KubeReads`,
+ * the API behind it is fenced, so no write is sent once the lease cannot be proven. Controllers read by `KubeReads`,
  * which has no verb that writes.
  */
 export class Writer {
   private readonly kube: KubeApi;
   private readonly onAnswer: OnAnswer | undefined;
 
-  /** `kube` is the API as a leader may use it: see fencedKube. */
+  /** `kube` is the fenced API: see fencedKube. */
   constructor(kube: KubeApi, onAnswer?: OnAnswer) {
     this.kube = kube;
     this.onAnswer = onAnswer;
   }
 
-  /** The same for a component that reads what its writes left before the watch shows it. */
+  /** The same for a component that reads the results of its writes before the watch delivers them. */
   answering(onAnswer: OnAnswer): Writer {
     return new Writer(this.kube, onAnswer);
   }
@@ -49,7 +49,7 @@ export class Writer {
     onAnswer: OnAnswer,
   ): Promise<Outcome<Written<T>>> {
     const outcome = await sent;
-    // What a deletion answers with may be the state before it.
+    // The answer to a delete may be the object before it.
     if (outcome.ok && outcome.value.object !== undefined && !isDestructive(intent)) {
       onAnswer(intent.target, outcome.value.object);
     }

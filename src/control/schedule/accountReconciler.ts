@@ -15,10 +15,12 @@ import type { Controllers } from "../runtime/controllers.ts";
 import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 
-/** The status of one object is written at most this often: a burst of pods is one write, not one for each. */
+/** The shortest time between two writes of one status: a burst of pods causes one write. */
 const statusEveryMs = 1_000;
 
-/** Writes what groups and queues have and ask for on their status, and the same numbers as metrics. */
+/**
+ * Writes the allocated and requested resources of PodGroups and queues to their status, and exports them as metrics.
+ */
 export class AccountReconciler {
   private readonly controllers: Controllers;
   private readonly caches: SchedulerCaches;
@@ -33,18 +35,18 @@ export class AccountReconciler {
     this.configs = configs;
   }
 
-  /** As the Config says when the first queue is measured: a metric keeps the labels that it began with. */
+  /** Read from the Config when the first queue is measured: a metric keeps its labels. */
   private get chosenLabels(): readonly ChosenLabel[] {
     this.chosen ??= chosenLabels((this.configs?.get(kaiConfigName) as KaiConfig | undefined)?.spec);
     return this.chosen;
   }
 
-  /** How many bursts have begun whose last amounts are not written yet. */
+  /** The number of objects with a status write that is still to come. */
   get waits(): number {
     return this.dueMs.size;
   }
 
-  /** Whether the write that ends the wait of a burst is still to come, and will tell this change too. */
+  /** Whether a status write of the object is still to come, which will include this change. */
   isAwaited(key: string): boolean {
     const dueMs = this.dueMs.get(key);
     return dueMs !== undefined && this.controllers.ports.clock.nowMs() < dueMs;
@@ -68,8 +70,8 @@ export class AccountReconciler {
   }
 
   /**
-   * All queues at once, from one moment. An event does not say which queues it changes: with the last pod of a group
-   * its group goes, and with that the name of the queue.
+   * All queues at once, from one snapshot. An event does not say which queues it changes: when a group is deleted with
+   * its last pod, the name of its queue is no longer known.
    */
   async reconcileQueues(cancel: Cancel): Promise<ReconcileResult> {
     const { cluster, queues } = this.caches;
@@ -95,7 +97,7 @@ export class AccountReconciler {
     return result;
   }
 
-  /** The first change of a burst starts the wait, the write at its end tells all of it. */
+  /** The first change of a burst starts the wait; the write at its end includes all changes. */
   private waitMs(key: string): number {
     const nowMs = this.controllers.ports.clock.nowMs();
     const dueMs = this.dueMs.get(key);
@@ -117,7 +119,7 @@ export class AccountReconciler {
         subresource: "status",
         expected: expectedOf(object),
         patch: { status },
-        why: "what it has and asks for",
+        why: "its allocated and requested resources have changed",
       },
       { cancel },
     );
@@ -152,7 +154,7 @@ function unitsOf(text: string | undefined): number {
   return text.endsWith("m") ? Number(text.slice(0, -1)) / 1000 : Number(text);
 }
 
-/** A merge patch adds; what is no longer there has to be taken away by name. */
+/** A merge patch only adds: keys that are no longer wanted are set to null. */
 function replaced(known: object | undefined, wanted: object): Record<string, unknown> {
   const patch: Record<string, unknown> = {};
   const before = (known ?? {}) as Record<string, unknown>;

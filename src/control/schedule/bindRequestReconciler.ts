@@ -13,20 +13,20 @@ import type { Controllers } from "../runtime/controllers.ts";
 import { inParallel } from "../runtime/inParallel.ts";
 import type { ReconcileResult } from "../runtime/loop.ts";
 import { reconcileResultOf } from "../runtime/loop.ts";
-import { holdBack } from "./holdBack.ts";
 import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
+import { startBackOff } from "./startBackOff.ts";
 
-/** How long a gang's set may be incomplete before a leader that did not write it treats it as abandoned. */
+/** How long a gang's set of BindRequests may be incomplete before another leader treats it as abandoned. */
 const abandonedMs = 5_000;
 
 const deletesAtOnce = 16;
 
-/** The longest wait after a bind failed: a node may have been in trouble that is over. */
+/** The longest back-off after a failed bind: the problem of the node may be over. */
 const longestMs = 30_000;
 
 /**
- * Takes away BindRequests that are over: failed for good, for a node that is gone, done and seen done, or part of a
- * gang's set that was never completed. Each is read again first; what is still wanted stays.
+ * Deletes BindRequests that have ended: finally failed, for a deleted node, succeeded with the pod observed as bound,
+ * or of a gang's set that was never completed. Each is read again first, and kept if it is still needed.
  */
 export class BindRequestReconciler {
   private readonly controllers: Controllers;
@@ -35,15 +35,16 @@ export class BindRequestReconciler {
   private readonly byCommit;
   private readonly incompleteSince = new Map<string, number>();
   /**
-   * Sets that lost a pod before they began. With its request goes what shows that, so the others need it remembered.
+   * Sets of which a pod was deleted before binding began. The pod's request is deleted too, so this has to be kept for
+   * the other requests of the set.
    */
   private readonly voided = new Set<string>();
   /**
-   * Pod UID to the UID of the last of its requests that failed: each counts once, however often we try to take it away.
+   * Pod UID to the UID of its last failed request: each failure counts once, however often its deletion is tried.
    */
   private readonly failed = new Map<string, string>();
 
-  /** `allCaches` are those of all pools: requests are looked at by one of them, and pods wait in each. */
+  /** `allCaches`: the caches of all node pools. One of them reconciles the requests; pods are pending in each. */
   constructor(controllers: Controllers, caches: SchedulerCaches, allCaches: () => Iterable<SchedulerCaches>) {
     this.controllers = controllers;
     this.caches = caches;
@@ -55,8 +56,7 @@ export class BindRequestReconciler {
   }
 
   /**
-   * One key for all requests of a gang's set, so that what happens to one of them is looked at once and not by each of
-   * them.
+   * One key for all requests of a gang's set, so that a change of one of them is reconciled once.
    */
   setOf(object: KubeObject): string {
     const id = commitOf(object);
@@ -64,21 +64,21 @@ export class BindRequestReconciler {
   }
 
   async reconcile(key: string, cancel: Cancel): Promise<ReconcileResult> {
-    const doomed: Doomed[] = [];
+    const doomed: DeletableRequest[] = [];
     let againMs = Number.POSITIVE_INFINITY;
     const set = this.requestsOf(key);
     if (set.length === 0) this.voided.delete(key.slice("set ".length));
-    const standing = this.standingOf(set);
+    const standing = this.stateOfSet(set);
     for (const object of set) {
-      // A terminating request waits for the binder.
+      // A terminating request waits for the binder's finalizer.
       if (object.metadata.deletionTimestamp !== undefined) continue;
-      const verdict = this.whyOver(object, standing);
+      const verdict = this.whyDeletable(object, standing);
       if (typeof verdict === "string") doomed.push({ object, why: verdict });
       else if (verdict !== undefined) againMs = Math.min(againMs, verdict);
     }
     let failed: ReconcileResult;
     await inParallel(doomed, deletesAtOnce, async (each) => {
-      failed = (await this.takeAway(each, cancel)) ?? failed;
+      failed = (await this.deleteRequest(each, cancel)) ?? failed;
     });
     return failed ?? (Number.isFinite(againMs) ? { requeueAfterMs: againMs } : undefined);
   }
@@ -91,8 +91,8 @@ export class BindRequestReconciler {
     return object === undefined ? [] : [object];
   }
 
-  private async takeAway({ object, why: verdict }: Doomed, cancel: Cancel): Promise<ReconcileResult> {
-    this.holdBack(object as BindRequest);
+  private async deleteRequest({ object, why: verdict }: DeletableRequest, cancel: Cancel): Promise<ReconcileResult> {
+    this.startBackOff(object as BindRequest);
     const { namespace = "", name } = object.metadata;
     const intent: DeleteIntent = {
       type: "delete",
@@ -104,19 +104,21 @@ export class BindRequestReconciler {
       intent,
       ({ object: fresh }) => {
         const why =
-          fresh === undefined ? undefined : this.whyOver(fresh, this.standingOf(this.requestsOf(this.setOf(fresh))));
+          fresh === undefined
+            ? undefined
+            : this.whyDeletable(fresh, this.stateOfSet(this.requestsOf(this.setOf(fresh))));
         if (fresh === undefined || fresh.metadata.deletionTimestamp !== undefined || typeof why !== "string")
-          return { notAnyMore: "it is wanted again" };
+          return { notAnyMore: "the BindRequest is needed again" };
         return { still: { ...intent, expected: expectedOf(fresh), why } };
       },
       { atLeast: laterOf(this.caches.requests.revision, this.caches.pods.revision), cancel },
     );
     if (!outcome.ok) return reconcileResultOf(outcome);
-    this.controllers.ports.log.debug({ request: keyOfObject(object), why: verdict }, "took a BindRequest away");
+    this.controllers.ports.log.debug({ request: keyOfObject(object), why: verdict }, "deleted a BindRequest");
     return undefined;
   }
 
-  private holdBack(request: BindRequest): void {
+  private startBackOff(request: BindRequest): void {
     const uid = podUidOf(request) ?? "";
     const { tasks } = this.caches.cluster;
     if (!isFinallyFailed(request) || !tasks.has(uid) || this.failed.get(uid) === request.metadata.uid) return;
@@ -124,10 +126,10 @@ export class BindRequestReconciler {
     this.failed.set(uid, request.metadata.uid);
     const nowMs = this.controllers.ports.clock.nowMs();
     const why = `the bind to ${request.spec?.selectedNode} failed: ${request.status?.reason ?? "no reason given"}`;
-    for (const { cluster } of this.allCaches()) holdBack(cluster, uid, { why, nowMs, longestMs });
+    for (const { cluster } of this.allCaches()) startBackOff(cluster, uid, { why, nowMs, longestMs });
   }
 
-  private standingOf(set: readonly KubeObject[]): Standing {
+  private stateOfSet(set: readonly KubeObject[]): RequestSetState {
     const [first] = set;
     const id = first === undefined ? undefined : commitOf(first);
     return {
@@ -136,8 +138,8 @@ export class BindRequestReconciler {
     };
   }
 
-  /** Why it can go; a number when that may change with time alone; undefined when it stays. */
-  private whyOver(object: KubeObject, { hasEnded, whyAbandoned }: Standing): string | number | undefined {
+  /** Why the request can be deleted; a number of milliseconds after which to check again; undefined if it is kept. */
+  private whyDeletable(object: KubeObject, { hasEnded, whyAbandoned }: RequestSetState): string | number | undefined {
     const request = object as BindRequest;
     if (isFinallyFailed(request)) {
       return hasEnded || commitOf(object) === undefined ? "its bind failed for good" : undefined;
@@ -146,8 +148,8 @@ export class BindRequestReconciler {
       return hasEnded && this.isSeenBound(request) ? "its pod is bound" : undefined;
     const node = request.spec?.selectedNode ?? "";
     if (this.caches.nodes.get(node) === undefined && this.caches.nodes.hasSynced) {
-      // The node may only not have come to us yet.
-      if (!isLater(object.metadata.resourceVersion, this.caches.nodes.revision)) return `node ${node} is gone`;
+      // The node may not be observed yet.
+      if (!isLater(object.metadata.resourceVersion, this.caches.nodes.revision)) return `node ${node} was deleted`;
     }
     return whyAbandoned;
   }
@@ -169,14 +171,14 @@ export class BindRequestReconciler {
     const nowMs = this.controllers.ports.clock.nowMs();
     const sinceMs = this.incompleteSince.get(id) ?? nowMs;
     this.incompleteSince.set(id, sinceMs);
-    // Time may delay: whether the rest has come meanwhile is read again before anything goes.
+    // The rest of the set may exist by now: it is read again before anything is deleted.
     if (nowMs - sinceMs < abandonedMs) return abandonedMs - (nowMs - sinceMs);
     return `its gang's set has ${set.length} of ${size} requests`;
   }
 
   /**
-   * A pod has its groups before it has its node, so what is seen bound is seen with them. They need not be those of the
-   * request: one that an earlier leader sent may land when the pod is bound elsewhere already.
+   * A pod gets its GPU groups before its node, so a pod that is observed as bound has its groups. They may differ from
+   * those of the request: a request of an earlier leader may land when the pod is bound elsewhere already.
    */
   private isSeenBound(request: BindRequest): boolean {
     const pod = this.caches.cluster.tasks.get(podUidOf(request) ?? "")?.pod;
@@ -184,14 +186,14 @@ export class BindRequestReconciler {
   }
 }
 
-/** How a gang's set of requests stands, or a request that is alone. */
-interface Standing {
+/** The state of a gang's set of requests, or of a single request. */
+interface RequestSetState {
   readonly hasEnded: boolean;
-  /** A number: it may be abandoned after so many milliseconds. */
+  /** A number: milliseconds after which the set may be abandoned. */
   readonly whyAbandoned: string | number | undefined;
 }
 
-interface Doomed {
+interface DeletableRequest {
   readonly object: KubeObject;
   readonly why: string;
 }

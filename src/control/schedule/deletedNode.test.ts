@@ -11,7 +11,7 @@ import { refused } from "../../model/outcome.ts";
 import { kaiSchedulerName } from "../../model/scheduling/keys.ts";
 import { ensureDefinitions, ensureStartObjects } from "../assembly/ensureObjects.ts";
 import { Controllers } from "../runtime/controllers.ts";
-import { MetricsBook } from "../runtime/metricsBook.ts";
+import { MemoryMetrics } from "../runtime/memoryMetrics.ts";
 import { addScheduler, schedulerComponent } from "./schedulerComponent.ts";
 
 const pods = { group: "", version: "v1", plural: "pods" };
@@ -28,7 +28,7 @@ async function cluster() {
   await ensureDefinitions({ kube: direct, clock }, [part]);
   await ensureStartObjects(direct, [part]);
   const kube = new FaultyKube(inProcessKube(api.core, admin));
-  const ports = { kube, clock, random: seededRandom(2), log: new KeptLog(), metrics: new MetricsBook() };
+  const ports = { kube, clock, random: seededRandom(2), log: new KeptLog(), metrics: new MemoryMetrics() };
   const controllers = new Controllers(ports, { fieldManager: "scheduler" });
   addScheduler(controllers, defaultSettings);
   const run = async (ms: number): Promise<void> => {
@@ -81,7 +81,7 @@ describe("while the watch of nodes is broken and that of pods is not", () => {
   });
 });
 
-test("after a silence of the server the first answer ends the waits of all kinds", async () => {
+test("after an outage of the server the first response ends the waits of all kinds", async () => {
   const { controllers, kube, run, addNode, addPod, nodeOf } = await cluster();
   await addNode("n");
   const started = controllers.start();

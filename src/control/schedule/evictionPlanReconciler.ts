@@ -7,7 +7,9 @@ import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { patchObject } from "./patchObject.ts";
 import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 
-/** Takes the plan off a pod that others went for, once it has its node: a plan stands only while that pod waits. */
+/**
+ * Removes the eviction plan from a preemptor that is bound: a plan is in effect only while its preemptor is pending.
+ */
 export class EvictionPlanReconciler {
   private readonly controllers: Controllers;
   private readonly caches: SchedulerCaches;
@@ -27,7 +29,7 @@ export class EvictionPlanReconciler {
     const pod = this.caches.pods.get(key);
     if (pod === undefined || !this.isOver(pod)) return undefined;
     const patch = { metadata: { annotations: { [annotationKeys.plan]: null } } };
-    const why = "it has its node: no victim has to go for it any more";
+    const why = "the preemptor is bound: no further victim is evicted for it";
     const outcome = await patchObject(this.controllers.writer, refs.pods, pod, { patch, why }, cancel);
     return outcome.ok || outcome.reason === "NotFound" ? undefined : reconcileResultOf(outcome);
   }

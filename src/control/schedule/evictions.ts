@@ -2,14 +2,14 @@ import { type Job, staleSubGroupsOf } from "../../decide/schedule/cluster/job.ts
 import type { Task } from "../../decide/schedule/cluster/task.ts";
 import type { Plan, PlannedEviction } from "../../decide/schedule/cycle.ts";
 import { whyEvicted } from "../../decide/schedule/explain/explain.ts";
-import { evictionKey, type Mark } from "../../decide/schedule/model/marks.ts";
+import { evictionKey, type PodEffect } from "../../decide/schedule/model/podEffects.ts";
 import type { EvictionReason } from "../../decide/schedule/statement.ts";
 import type { Written } from "../../intents/applyIntent.ts";
 import { type FreshObject, lookAgain } from "../../intents/lookAgain.ts";
 import { type DeleteIntent, expectedOf, keyOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
-import { isForGood, type Outcome, succeeded } from "../../model/outcome.ts";
+import { isPermanent, type Outcome, succeeded } from "../../model/outcome.ts";
 import { laterOf, type Revision } from "../../model/revision.ts";
 import { annotationKeys, defaultSchedulerName } from "../../model/scheduling/keys.ts";
 import { poolName } from "../../model/scheduling/podGroup.ts";
@@ -22,32 +22,32 @@ import type { EventRecorder } from "../runtime/eventRecorder.ts";
 import type { Author, InFlightWrites } from "../runtime/inFlightWrites.ts";
 import { inParallel } from "../runtime/inParallel.ts";
 import type { GroupMarks } from "./groupMarks.ts";
-import { holdBack } from "./holdBack.ts";
 import { ownerChain } from "./ownerChain.ts";
 import { type Change, patchObject } from "./patchObject.ts";
 import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
+import { startBackOff } from "./startBackOff.ts";
 
-/** All cycles are one: every write is theirs. What is observed of them wakes the next cycle by itself. */
+/** The author of all writes of scheduling cycles. Watch events of these writes start the next cycle. */
 export const cycleAuthor: Author = { name: "cycle", wake: () => {} };
 const disruptionTarget = "DisruptionTarget";
-/** Plans that are carried out at once, and calls of each: enough that one sync of the disk carries many of them. */
+/** Plans that are carried out concurrently, and calls of each: enough that one fsync of the API server covers many. */
 const plansAtOnce = 32;
 const callsAtOnce = 64;
-/** How long everything waits for a victim of a plan that stands. */
+/** How long scheduling waits for the victims of a recorded plan. */
 const stuckMsMax = 10_000;
-/** How long a pod that the API does not let go is left alone, at most. */
+/** The longest back-off of a pod whose eviction the API refuses. */
 const leftAloneMsMax = 300_000;
 
-/** A pod that others are evicted for, and where it will go. */
-interface Winner {
+/** A pod that victims are evicted for, and its nominated node. */
+interface Preemptor {
   readonly pod: KubeObject;
   readonly node: string;
 }
 
-/** What a victim says about the plan that it is part of. */
+/** The annotation of a victim about its plan. */
 interface VictimMark {
   readonly plan: string;
-  /** The pod that says whether the plan stands. */
+  /** The preemptor that records the plan. */
   readonly holder: { readonly namespace: string; readonly name: string; readonly uid: string };
   readonly action: EvictionReason["action"];
 }
@@ -57,11 +57,11 @@ interface VictimMark {
  * eviction:
  *
  *   1  every victim is marked with the plan
- *   2  every preemptor is nominated to its node, the last one with the plan and after all others: now the plan stands
+ *   2  every preemptor is nominated to its node, the last one with the plan and after all others: the plan is recorded
  *   3  the victims are evicted
  *
- * The next leader finds the marks: it finishes a plan that stands, and removes the marks of any other. Every pod is
- * read again first; if one differs from what was decided on, no pod is evicted and the job is decided again.
+ * The next leader finds the annotations: it finishes a recorded plan, and removes the annotations of any other. Every
+ * pod is read again first; if one differs from what was decided on, no pod is evicted and the job is decided again.
  */
 export class Evictions {
   private readonly controllers: Controllers;
@@ -69,16 +69,16 @@ export class Evictions {
   private readonly recorder: EventRecorder;
   private readonly marks: GroupMarks;
   private readonly marked;
-  /** Since when victims of plans that stand cannot be evicted, by UID. */
+  /** Since when victims of recorded plans cannot be evicted, by UID. */
   private readonly stuckSinceMs = new Map<string, number>();
-  private readonly inFlight: InFlightWrites<Mark>;
+  private readonly inFlight: InFlightWrites<PodEffect>;
 
   constructor(
     controllers: Controllers,
     caches: SchedulerCaches,
     recorder: EventRecorder,
     marks: GroupMarks,
-    inFlight: InFlightWrites<Mark>,
+    inFlight: InFlightWrites<PodEffect>,
   ) {
     this.controllers = controllers;
     this.caches = caches;
@@ -90,7 +90,7 @@ export class Evictions {
     );
   }
 
-  /** True when something has to be looked at again. */
+  /** True if the cycle has to run again. */
   async carryOut(plan: Plan, revision: Revision, cancel: Cancel): Promise<boolean> {
     const byEvictor = new Map<Job | undefined, PlannedEviction[]>();
     for (const eviction of plan.evictions) {
@@ -122,7 +122,7 @@ export class Evictions {
     if (evictor !== undefined && (await this.mustWait(winners, [], evictor, cancel))) return false;
     const going = evictor === undefined ? victims : await this.writeDown(action, victims, winners, cancel);
     if (going === undefined) return false;
-    // Once more, as near to the eviction as can be: writing it all down took its time.
+    // Read once more just before the eviction: recording the plan took time.
     if (evictor !== undefined && (await this.mustWait(winners, going, evictor, cancel))) return false;
     const gone = await allOf([...evictions.entries()], async ([at, eviction]) => {
       const { task, reason } = eviction;
@@ -130,7 +130,7 @@ export class Evictions {
       const victim = await this.markVictim(going[at] as KubeObject, reason.why, cancel);
       const outcome = await this.evict(victim, reason.why, evictor === undefined, cancel);
       if (!outcome.ok) {
-        if (isForGood(outcome)) this.leaveAlone(task.uid, task.key, outcome.message);
+        if (isPermanent(outcome)) this.leaveAlone(task.uid, task.key, outcome.message);
         return undefined;
       }
       tell();
@@ -140,8 +140,8 @@ export class Evictions {
   }
 
   /**
-   * Deals with marks that a plan left behind; says why when that could not be done, and nothing may be decided before
-   * it is.
+   * Finishes recorded plans and removes the annotations of others. Returns why that could not be done; nothing may be
+   * decided before it is.
    */
   async finish(cancel: Cancel): Promise<string | undefined> {
     let problem: string | undefined;
@@ -156,13 +156,13 @@ export class Evictions {
     const { namespace = "", name, uid } = pod.metadata;
     const { cluster } = this.caches;
     if (pod.metadata.deletionTimestamp !== undefined) return undefined;
-    if ((cluster.heldBack.get(uid)?.untilMs ?? 0) > this.nowMs) return undefined;
+    if ((cluster.backOffs.get(uid)?.untilMs ?? 0) > this.nowMs) return undefined;
     const fresh = await this.look(namespace, name, cancel);
     if (!fresh.ok) return fresh.message;
     const { object } = fresh.value;
     if (object === undefined || object.metadata.uid !== uid || object.metadata.deletionTimestamp !== undefined)
       return undefined;
-    // The mark that we have seen may have been taken off since: only what the pod says now counts.
+    // The annotation may have been removed since it was observed: the pod is read again.
     const mark = markOf(object);
     if (mark === undefined) return undefined;
     const holder = await this.look(mark.holder.namespace, mark.holder.name, cancel);
@@ -171,13 +171,18 @@ export class Evictions {
     const leaving = await this.whyLeaving(winner === undefined ? [] : [winner], undefined, cancel);
     if (!leaving.ok) return leaving.message;
     const isStanding = leaving.value === undefined && stands(winner, mark);
-    const why = `it goes for ${mark.holder.name}`;
+    const why = `it is evicted for pod ${mark.holder.name}`;
     const [task, evictor] = [cluster.tasks.get(uid), cluster.tasks.get(mark.holder.uid)?.job];
     const reason = { action: mark.action, evictor, why };
     const tell = task === undefined ? () => {} : this.evictionOf({ task, reason });
     const outcome = isStanding
       ? await this.evict(object, why, false, cancel)
-      : await this.annotate(object, { [annotationKeys.evictedFor]: null }, "the plan does not stand", cancel);
+      : await this.annotate(
+          object,
+          { [annotationKeys.evictedFor]: null },
+          "its eviction plan is not in effect",
+          cancel,
+        );
     if (outcome.ok || outcome.reason === "NotFound") {
       if (isStanding) this.stuckSinceMs.delete(uid);
       if (outcome.ok && isStanding) tell();
@@ -186,14 +191,14 @@ export class Evictions {
     // One victim that cannot be evicted must not block all other pods.
     const sinceMs = this.stuckSinceMs.get(uid) ?? this.nowMs;
     this.stuckSinceMs.set(uid, sinceMs);
-    if (!isForGood(outcome) && this.nowMs < sinceMs + stuckMsMax) return outcome.message;
+    if (!isPermanent(outcome) && this.nowMs < sinceMs + stuckMsMax) return outcome.message;
     this.leaveAlone(uid, keyOf(namespace, name), outcome.message);
     return undefined;
   }
 
   /**
-   * What happens when the victim is evicted: its group is notified, and keeps the time. Read before: the watch may show
-   * that the victim is gone, and its job no longer has it, before the answer arrives.
+   * Records the eviction on the victim's group, with its time, and as an Event. The job is read before the call: the
+   * watch may show the deletion of the victim before the response arrives.
    */
   private evictionOf(eviction: PlannedEviction): () => void {
     const { task } = eviction;
@@ -201,19 +206,16 @@ export class Evictions {
     if (job === undefined) return () => {};
     const why = whyEvicted(eviction);
     return () => {
-      this.tell(eviction, job, why);
+      this.recordEviction(eviction, job, why);
       this.marks.evicted(job, this.nowMs);
     };
   }
 
-  /** The pod is exempt from eviction for a back-off that grows each time. */
+  /** The pod is no victim for a back-off that doubles each time. */
   private leaveAlone(uid: string, key: string, message: string): void {
     const why = `the eviction was refused: ${message}`;
-    holdBack(this.caches.cluster, uid, { why, nowMs: this.nowMs, longestMs: leftAloneMsMax });
-    this.controllers.ports.log.warn(
-      { pod: key, why: message },
-      "a pod that others need the place of cannot be evicted",
-    );
+    startBackOff(this.caches.cluster, uid, { why, nowMs: this.nowMs, longestMs: leftAloneMsMax });
+    this.controllers.ports.log.warn({ pod: key, why: message }, "the eviction of a victim was refused");
   }
 
   private get nowMs(): number {
@@ -221,30 +223,30 @@ export class Evictions {
   }
 
   /**
-   * Marks and nominations, in this order. The victims as they are after it; undefined when not all could be written.
+   * Writes annotations and nominations, in this order. Returns the victims as written; undefined if a write failed.
    */
   private async writeDown(
     action: EvictionReason["action"],
     victims: readonly KubeObject[],
-    winners: readonly Winner[],
+    winners: readonly Preemptor[],
     cancel: Cancel,
   ): Promise<KubeObject[] | undefined> {
     const last = winners.at(-1);
     if (last === undefined) return undefined;
     const holder = last.pod;
     const { namespace = "", name, uid, resourceVersion } = holder.metadata;
-    // Another plan for the same pod is another plan, also when nothing has happened to the pod since.
+    // Each plan has an id of its own, also a second plan for an unchanged pod.
     const plan = uuid5(uid, [resourceVersion, ...victims.map((each) => each.metadata.uid).sort()].join(" "));
     const mark = { [annotationKeys.evictedFor]: `${plan} ${keyOf(namespace, name)} ${uid} ${action}` };
     const marked = await allOf(victims, async (victim) => {
-      const outcome = await this.annotate(victim, mark, `it goes for ${name}`, cancel);
+      const outcome = await this.annotate(victim, mark, `it is evicted for pod ${name}`, cancel);
       return outcome.ok ? outcome.value : undefined;
     });
     if (marked === undefined) return undefined;
-    const isNominated = async ({ pod, node }: Winner): Promise<true | undefined> =>
+    const isNominated = async ({ pod, node }: Preemptor): Promise<true | undefined> =>
       (await this.nominate(pod, node, cancel)) ? true : undefined;
     if ((await allOf(winners.slice(0, -1), isNominated)) === undefined) return undefined;
-    const written = await this.annotate(holder, { [annotationKeys.plan]: plan }, "others go for it", cancel);
+    const written = await this.annotate(holder, { [annotationKeys.plan]: plan }, "pods are evicted for it", cancel);
     const stands = written.ok && written.value !== undefined && (await this.nominate(written.value, last.node, cancel));
     return stands ? marked : undefined;
   }
@@ -253,15 +255,15 @@ export class Evictions {
   private async nominate(pod: KubeObject, node: string, cancel: Cancel): Promise<boolean> {
     if ((pod as Pod).status?.nominatedNodeName === node) return true;
     const status = { nominatedNodeName: node };
-    const why = `others are evicted from ${node} for it`;
+    const why = `pods are evicted from node ${node} for it`;
     const outcome = await this.patch(pod, { subresource: "status", patch: { status }, why }, cancel);
     if (outcome.ok && outcome.value.object !== undefined) this.caches.model.wrote(outcome.value.object);
     return outcome.ok;
   }
 
   /**
-   * Records on the pod which job it is evicted for: where a shard wants that, and always on pods of the default
-   * scheduler, whose owners and budgets expect it. A failed write does not stop the eviction.
+   * Sets the condition `DisruptionTarget` on the pod, unless the shard disables that; always on pods of
+   * `default-scheduler`. A failed write does not stop the eviction.
    */
   private async markVictim(pod: KubeObject, why: string, cancel: Cancel): Promise<KubeObject> {
     const isPlain = (pod as Pod).spec?.schedulerName === defaultSchedulerName;
@@ -275,7 +277,7 @@ export class Evictions {
       lastTransitionTime: formatTime(this.controllers.ports.clock.nowMs()),
     };
     const status = { conditions: [...others, condition] };
-    const change = { subresource: "status", patch: { status }, why: "it goes for another" } as const;
+    const change = { subresource: "status", patch: { status }, why: "it is evicted for another pod" } as const;
     const outcome = await this.patch(pod, change, cancel);
     return (outcome.ok ? outcome.value.object : undefined) ?? pod;
   }
@@ -294,7 +296,7 @@ export class Evictions {
     return patchObject(this.controllers.writer, refs.pods, pod, change, cancel);
   }
 
-  /** An eviction of unknown outcome is found again by the mark of its plan; one without a plan is looked up. */
+  /** An eviction of unknown outcome is found again by the annotation of its plan; one without a plan is read again. */
   private evict(pod: KubeObject, why: string, isAlone: boolean, cancel: Cancel): Promise<Outcome<unknown>> {
     const { namespace = "", name, uid } = pod.metadata;
     const intent: DeleteIntent = {
@@ -307,13 +309,13 @@ export class Evictions {
     return this.inFlight.commitOne({ intent, effects }, { cancel, ...(isAlone && { author: cycleAuthor }) });
   }
 
-  /** The pods that others go for, as the API has them now; undefined when the plan no longer stands. */
+  /** The preemptors as the API has them now; undefined if the plan is no longer in effect. */
   private async winnersOf(
     plan: Plan,
     evictor: Job | undefined,
     revision: Revision,
     cancel: Cancel,
-  ): Promise<Winner[] | undefined> {
+  ): Promise<Preemptor[] | undefined> {
     const promised = plan.jobs.flatMap(({ job, pipelined }) => (job === evictor ? pipelined : []));
     return allOf(promised, async ({ task, node }) => {
       const { ok, pod } = await this.still(task, revision, cancel);
@@ -333,12 +335,12 @@ export class Evictions {
   }
 
   /**
-   * Whether no pod may be evicted for these now. A workload that is being deleted never runs, though its pods wait
-   * until the garbage collector has come to them: the marks are taken off again, and the pods are held back. What
-   * cannot be read is looked at again before the plan is finished.
+   * Whether no pod may be evicted for these preemptors now. A workload that is being deleted never runs, though its
+   * pods are pending until the garbage collector deletes them: the annotations are removed, and the pods back off.
+   * Owners that cannot be read are read again before the plan is finished.
    */
   private async mustWait(
-    winners: readonly Winner[],
+    winners: readonly Preemptor[],
     marked: readonly KubeObject[],
     evictor: Job,
     cancel: Cancel,
@@ -352,13 +354,13 @@ export class Evictions {
       await this.annotate(victim, { [annotationKeys.evictedFor]: null }, why, cancel);
     });
     for (const { metadata } of pods) {
-      holdBack(this.caches.cluster, metadata.uid, { why, nowMs: this.nowMs, longestMs: leftAloneMsMax });
+      startBackOff(this.caches.cluster, metadata.uid, { why, nowMs: this.nowMs, longestMs: leftAloneMsMax });
     }
     return true;
   }
 
   /**
-   * Why these pods are about to go: their group or an owner of theirs is gone or being deleted, as the API has it now.
+   * Why these pods are about to be deleted: their group or an owner is deleted or being deleted, as the API has it now.
    */
   private async whyLeaving(
     pods: readonly KubeObject[],
@@ -378,9 +380,10 @@ export class Evictions {
       const found = await kube.get(ref, { cancel });
       if (!found.ok && found.reason !== "NotFound") return found;
       const now = found.ok ? found.value.metadata : undefined;
-      if (now === undefined) return succeeded(`PodGroup ${ref.name} is gone`);
+      if (now === undefined) return succeeded(`PodGroup ${ref.name} was deleted`);
       if (now.deletionTimestamp !== undefined) return succeeded(`PodGroup ${ref.name} is being deleted`);
-      if (groupUid !== undefined && now.uid !== groupUid) return succeeded(`PodGroup ${ref.name} is another one now`);
+      if (groupUid !== undefined && now.uid !== groupUid)
+        return succeeded(`PodGroup ${ref.name} was deleted and created again`);
     }
     for (const pod of owned.values()) {
       const chain = await ownerChain(kube, pod, cancel);
@@ -432,7 +435,7 @@ export class Evictions {
     return lookAgain(this.controllers.kube, { ...refs.pods, namespace, name }, { atLeast: floor, cancel });
   }
 
-  private tell({ task, reason }: PlannedEviction, job: Job, why: string): void {
+  private recordEviction({ task, reason }: PlannedEviction, job: Job, why: string): void {
     this.controllers.ports.metrics.count("kai_pod_group_evicted_pods_total", {
       podgroup: job.name,
       namespace: task.namespace,
@@ -461,7 +464,7 @@ export class Evictions {
   }
 }
 
-/** What becomes of each, in order; undefined when it is undefined for one. */
+/** Maps each item in order; undefined if the result of one is undefined. */
 async function allOf<T, R extends object | true>(
   all: readonly T[],
   run: (each: T) => Promise<R | undefined>,
@@ -483,7 +486,7 @@ function markOf({ metadata }: KubeObject): VictimMark | undefined {
     : { plan, holder: { namespace, name, uid }, action: action as EvictionReason["action"] };
 }
 
-/** Whether the pod that others go for still waits, and for this plan. */
+/** Whether the preemptor is still pending, and with this plan. */
 function stands(holder: KubeObject | undefined, { plan, holder: { uid } }: VictimMark): boolean {
   if (holder === undefined || holder.metadata.uid !== uid || holder.metadata.deletionTimestamp !== undefined)
     return false;

@@ -12,8 +12,8 @@ import { patchObject } from "./patchObject.ts";
 import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 
 /**
- * Moments in the life of a group that decisions need later, kept on the group itself so that a restart knows them: when
- * it last started, when it last lost a pod, and since when it runs below its minimum.
+ * Timestamps of a PodGroup that later decisions read, in annotations of the group so that they survive a restart: when
+ * it last started, when a pod of it was last evicted, and since when it runs below its minimum.
  */
 export class GroupMarks {
   private readonly controllers: Controllers;
@@ -44,8 +44,8 @@ export class GroupMarks {
     this.push(job.id);
   }
 
-  /** After each cycle: groups that have fallen below their minimum since, and groups that have recovered. */
-  noteUnwell(): void {
+  /** After each cycle: enqueues groups that have fallen below their minimum, and groups that have recovered. */
+  noteStale(): void {
     const now = new Map<string, string>();
     for (const { id, root } of this.caches.cluster.unwell) {
       now.set(id, JSON.stringify(fragmentsOf(root).map((each) => (each === root ? null : each.name))));
@@ -97,19 +97,20 @@ export class GroupMarks {
     const noted = spare.map(({ name }) => `${name}=${formatTime(since.get(name) ?? nowMs)}`).sort();
     const wanted = noted.length === 0 ? null : noted.join(",");
     if (wanted !== (known[staleSubGroups] ?? null)) patch[staleSubGroups] = wanted;
-    if ((patch[staleSince] ?? null) !== null || spare.some(({ name }) => !since.has(name))) this.tellStale(job, group);
+    if ((patch[staleSince] ?? null) !== null || spare.some(({ name }) => !since.has(name)))
+      this.recordStale(job, group);
     if (Object.keys(patch).length > 0) {
-      const change = { patch: { metadata: { annotations: patch } }, why: "moments that decisions need later" };
+      const change = { patch: { metadata: { annotations: patch } }, why: "timestamps that later decisions read" };
       const outcome = await patchObject(this.controllers.writer, refs.groups, group, change, cancel);
       if (!outcome.ok) return reconcileResultOf(outcome);
     }
-    // What was noted meanwhile is reconciled on its own.
+    // A change during the write enqueues the group again.
     if (this.startedMs.get(id) === startedMs) this.startedMs.delete(id);
     if (this.evictedMs.get(id) === evictedMs) this.evictedMs.delete(id);
     return undefined;
   }
 
-  private tellStale(job: Job, group: KubeObject): void {
+  private recordStale(job: Job, group: KubeObject): void {
     const components = fragmentsOf(job.root)
       .flatMap(podSetsOf)
       .filter(({ used, min }) => used < min)
@@ -126,8 +127,8 @@ export class GroupMarks {
 }
 
 /**
- * Groups that are marked stale, or have just lost the mark. The event may be late, so the mark is compared with the
- * current state of the group; otherwise it would never be removed or written again.
+ * Groups with the annotation of a stale gang, or from which it was just removed. The event may be late, so the
+ * annotation is compared with the current state of the group.
  */
 export const forStaleGroups = forMapped(({ metadata: { namespace, name, annotations = {} } }) =>
   [annotationKeys.staleSince, annotationKeys.staleSubGroups].some((key) => annotations[key] !== undefined)
@@ -135,7 +136,7 @@ export const forStaleGroups = forMapped(({ metadata: { namespace, name, annotati
     : [],
 );
 
-/** When the last of the running pods was bound, as the API has it. */
+/** When the last of the running pods was bound, by its condition `PodScheduled`. */
 function lastBoundMs(job: Job): number | undefined {
   let lastMs: number | undefined;
   for (const { pod } of job.tasks) {

@@ -10,7 +10,7 @@ import type { ActionName } from "../../decide/schedule/settings.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Metrics } from "../../ports/metrics.ts";
 
-/** How long the parts of one cycle take, under the names that dashboards of KAI know. */
+/** The durations of the stages of a cycle, under the names of KAI's metrics. */
 export class Stages implements CycleWatch {
   private readonly clock: Clock;
   private readonly metrics: Metrics;
@@ -41,7 +41,7 @@ export class Stages implements CycleWatch {
     else this.metrics.gauge("kai_action_scheduling_latency_milliseconds", { action: stage }, tookMs);
   };
 
-  /** Reasons are found and everything tried is taken back: that is the end of it. */
+  /** The end of the cycle: reasons are found, and the statement is rolled back. */
   close(): void {
     this.metrics.gauge("kai_close_session_latency_milliseconds", {}, this.lap());
     this.metrics.gauge("kai_e2e_scheduling_latency_milliseconds", {}, this.lastMs - this.startedMs);
@@ -73,7 +73,7 @@ export function measureSearch(metrics: Metrics, action: ActionName, counts: Sear
   }
 }
 
-/** The budgets as they were asked for, in seconds. */
+/** The configured budgets, in seconds. */
 export function measureBudgets(metrics: Metrics, { actionMs, jobMs, generatorMs }: SearchBudgets): void {
   const name = (of: string): string => `kai_scenario_search_${of}_budget_configured_seconds`;
   for (const action of evictingActions) metrics.gauge(name("action"), { action }, actionMs[action] / 1000);

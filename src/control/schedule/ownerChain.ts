@@ -13,16 +13,15 @@ const plurals: Readonly<Record<string, string>> = { NetworkPolicy: "networkpolic
 export interface OwnerChain {
   /** From the pod's own owner to the top one. */
   readonly owners: readonly Workload[];
-  /** Why the pod is about to go with an owner of it: the garbage collector takes seconds for a large workload. */
+  /** Why the garbage collector will delete the pod with an owner; that takes seconds for a large workload. */
   readonly going?: string;
-  /** Another object has the owner's name: by a deletion and a re-creation, or because the reference is wrong. */
+  /** Another object has the owner's name: the owner was created again, or the reference is wrong. */
   readonly isReplaced?: boolean;
 }
 
 /**
- * The owners of a pod as the API has them now. What may not be read, or is of a kind that is not served, ends the chain
- * with what is known of it: it exists for all we know. An owner that is gone, or that another one has taken the name
- * of, is no such thing.
+ * The owners of a pod as the API has them now. An owner that may not be read, or whose kind is not served, ends the
+ * chain with its owner reference, and counts as existing. An owner that was deleted or replaced does not.
  */
 export async function ownerChain(kube: KubeReads, pod: KubeObject, cancel: Cancel): Promise<Outcome<OwnerChain>> {
   const chain: Workload[] = [];
@@ -35,7 +34,7 @@ export async function ownerChain(kube: KubeReads, pod: KubeObject, cancel: Cance
     const found = await kube.get(ref, { cancel });
     const what = `${owner.kind} ${owner.name}`;
     if (!found.ok) {
-      if (isGone(found, owner.name)) return succeeded({ owners: chain, going: `${what} is gone` });
+      if (isGone(found, owner.name)) return succeeded({ owners: chain, going: `${what} was deleted` });
       if (found.reason !== "NotFound" && found.reason !== "Forbidden") return found;
       const { apiVersion, kind, name, uid } = owner;
       return succeeded({ owners: [...chain, { apiVersion, kind, metadata: { name, uid, namespace } }] });
@@ -53,7 +52,7 @@ export async function ownerChain(kube: KubeReads, pod: KubeObject, cancel: Cance
   return succeeded({ owners: chain });
 }
 
-/** The object is not there. A path that the server does not know is answered by the same reason, without a name. */
+/** The object does not exist. For a path that the server does not serve the reason is the same, without a name. */
 function isGone({ reason, status }: Refusal, name: string): boolean {
   return reason === "NotFound" && status?.details?.name === name;
 }

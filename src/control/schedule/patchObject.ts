@@ -7,7 +7,7 @@ import type { Outcome } from "../../model/outcome.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Writer } from "../runtime/writer.ts";
 
-/** What changes in an object, and why. */
+/** A patch and its reason. */
 export interface Change {
   readonly patch: object;
   readonly subresource?: "status";

@@ -7,21 +7,27 @@ import type { Cancel } from "../../ports/cancel.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import type { ReconcileResult } from "../runtime/loop.ts";
-import type { ReasonBook } from "./reasonBook.ts";
+import type { PendingReasons } from "./pendingReasons.ts";
 import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 
 const initiallyScheduled = "PodGroupInitiallyScheduled";
 
 /**
- * Writes to PodGroups of Kubernetes' own kind whether enough of their pods got a node. That they did once stays true.
+ * Writes the condition of PodGroups of `scheduling.k8s.io`: whether enough of their pods are bound. Once True, it
+ * stays.
  */
 export class PlainGroupReconciler {
   private readonly controllers: Controllers;
   private readonly caches: SchedulerCaches;
   private readonly groups: ObjectCache<PlainGroup>;
-  private readonly book: ReasonBook;
+  private readonly book: PendingReasons;
 
-  constructor(controllers: Controllers, caches: SchedulerCaches, groups: ObjectCache<PlainGroup>, book: ReasonBook) {
+  constructor(
+    controllers: Controllers,
+    caches: SchedulerCaches,
+    groups: ObjectCache<PlainGroup>,
+    book: PendingReasons,
+  ) {
     this.controllers = controllers;
     this.caches = caches;
     this.groups = groups;

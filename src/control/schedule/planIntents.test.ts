@@ -1,20 +1,28 @@
 import { describe, expect, test } from "vitest";
-import { gang, group, node, pod, startMs, type WorldWords, world } from "../../../testing/decide/scheduleCluster.ts";
+import {
+  type ClusterFields,
+  clusterWith,
+  gang,
+  group,
+  node,
+  pod,
+  startMs,
+} from "../../../testing/decide/scheduleCluster.ts";
 import { cycle } from "../../decide/schedule/cycle.ts";
 import type { BindRequest } from "../../model/scheduling/bindRequest.ts";
 import { commitsOf } from "./planIntents.ts";
 
 /** What is written for what was decided. */
 
-function written(words: WorldWords, nodePool = "") {
-  const cluster = world(words);
+function written(words: ClusterFields, nodePool = "") {
+  const cluster = clusterWith(words);
   const plan = cycle(cluster, startMs + 60_000);
   return plan.jobs
     .flatMap((planned) => commitsOf(planned, { cluster, requestsRevision: "7", nodePool }))
     .flatMap(({ writes, commitId }) => writes.map(({ decision }) => ({ ...decision, commitId })));
 }
 
-function requests(words: WorldWords, nodePool = ""): BindRequest[] {
+function requests(words: ClusterFields, nodePool = ""): BindRequest[] {
   return written(words, nodePool).map(({ intent }) =>
     intent.type === "create" ? (intent.object as unknown as BindRequest) : expect.fail(`a ${intent.type}`),
   );
@@ -59,7 +67,7 @@ describe("a BindRequest", () => {
       pod("a-000", { fraction: "0.5", group: "a" }),
     ],
   };
-  test.each<[string, WorldWords, object]>([
+  test.each<[string, ClusterFields, object]>([
     ["half a GPU", sharing, { receivedResourceType: "Fraction", receivedGPU: { count: 1, portion: "0.50" } }],
     ["half a GPU that is shared already", sharing, { selectedGPUGroups: ["g"] }],
     [
@@ -88,7 +96,7 @@ describe("a BindRequest", () => {
 });
 
 describe("a gang", () => {
-  const commits = (words: WorldWords) => requests(words).map(({ metadata }) => metadata.annotations ?? {});
+  const commits = (words: ClusterFields) => requests(words).map(({ metadata }) => metadata.annotations ?? {});
 
   test("is one set: every request has its id and how many there are", () => {
     const all = commits(gang("a", 3, { gpus: 1 }));
@@ -123,7 +131,7 @@ describe("a gang", () => {
 
 describe("a job that runs and grows", () => {
   /** How many binds are in which set of how many; what is in none stands alone. */
-  const sets = (words: WorldWords): string[] => {
+  const sets = (words: ClusterFields): string[] => {
     const sizes = new Map<string, string[]>();
     const alone: string[] = [];
     for (const { intent, commitId } of written(words)) {
@@ -193,7 +201,7 @@ describe("a job that runs and grows", () => {
 });
 
 describe("a pod alone with whole GPUs", () => {
-  test("is bound in one write, which says what it was decided on", () => {
+  test("is bound in one write with its precondition", () => {
     expect(written(gang("a", 1, { gpus: 1 }))[0]?.intent).toMatchObject({
       type: "bind",
       node: "n1",

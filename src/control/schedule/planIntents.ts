@@ -4,8 +4,8 @@ import type { Cluster } from "../../decide/schedule/cluster/cluster.ts";
 import { type GroupNode, type Job, podSetsOf } from "../../decide/schedule/cluster/job.ts";
 import { bindsInOneWrite } from "../../decide/schedule/cluster/podShape.ts";
 import type { PlannedBind, PlannedJob } from "../../decide/schedule/cycle.ts";
-import type { Mark } from "../../decide/schedule/model/marks.ts";
 import type { ChosenDevices } from "../../decide/schedule/model/pendingClaims.ts";
+import type { PodEffect } from "../../decide/schedule/model/podEffects.ts";
 import { isSatisfied } from "../../decide/schedule/placement/gang.ts";
 import type { BindIntent, CreateIntent } from "../../model/intent.ts";
 import { expectedOf } from "../../model/intent.ts";
@@ -16,7 +16,7 @@ import { annotationKeys, epochOf, labelKeys } from "../../model/scheduling/keys.
 import { uuid5 } from "../../model/values/uuid5.ts";
 import type { Decision } from "../runtime/inFlightWrites.ts";
 
-/** What is written for a job, or for a part of it that stands by itself: all of it, or none. */
+/** The writes for a job, or for pods of it that can start by themselves: all of them, or none. */
 export interface JobCommit {
   readonly job: Job;
   readonly writes: readonly PlannedWrite[];
@@ -26,19 +26,19 @@ export interface JobCommit {
 
 export interface PlannedWrite {
   readonly bind: PlannedBind;
-  readonly decision: Decision<Mark>;
+  readonly decision: Decision<PodEffect>;
 }
 
 export interface PlanFacts {
   readonly cluster: Cluster;
-  /** Up to here nothing has the names of the requests that are made. */
+  /** Up to this revision no object has the names of the requests that are created. */
   readonly requestsRevision: Revision;
   readonly nodePool: string;
 }
 
 /**
- * A pod whose binding is one write is bound by that write, which carries the pod's UID and revision. Everything else,
- * and every gang, becomes BindRequests: durable, so that a restart finds them, and for a gang marked as one set.
+ * A pod that one write can bind is bound by that write, which carries the pod's UID and revision. Every other pod, and
+ * every pod of a gang, gets a BindRequest: a restart finds it, and the requests of a gang are marked as one set.
  */
 export function commitsOf({ job, binds }: PlannedJob, facts: PlanFacts): JobCommit[] {
   const commits: JobCommit[] = [];
@@ -50,8 +50,8 @@ export function commitsOf({ job, binds }: PlannedJob, facts: PlanFacts): JobComm
 }
 
 /**
- * Binds that make sense together only: a subgroup that does not have its minimum gets all of it at once, whether the
- * job could do without that subgroup or not. What has its minimum grows pod by pod.
+ * Groups binds that belong together: a subgroup below its minimum gets all of it at once, whether the job requires the
+ * subgroup or not. A subgroup at its minimum grows pod by pod.
  */
 function unitsOf(node: GroupNode, binds: readonly PlannedBind[]): (readonly PlannedBind[])[] {
   if (binds.length === 0) return [];
@@ -67,7 +67,7 @@ function unitsOf(node: GroupNode, binds: readonly PlannedBind[]): (readonly Plan
 }
 
 function commitIdOf({ uid }: Job, binds: readonly PlannedBind[]): string {
-  // Another try is another set: what is left of an earlier one must not complete it.
+  // Each attempt is a set of its own: remaining requests of an earlier attempt must not complete it.
   const tries = binds.map(({ task, node }) => `${task.uid} ${node} ${epochOf(task.pod)}`);
   return uuid5(uid, tries.sort().join());
 }
@@ -79,11 +79,11 @@ function writeOf(bind: PlannedBind, facts: PlanFacts, commitId: string | undefin
     isOneWrite && commitId === undefined ? directBind(bind, facts.nodePool) : bindRequest(bind, facts, commitId, size);
   const claims: ChosenDevices[] = bind.allocations.map((each) => ({ ...each }));
   if (bind.extended !== undefined) claims.push({ name: extendedEntry, allocation: bind.extended.allocation });
-  const value: Mark = { node: bind.node, groups: [...bind.groups].sort(), ...(claims.length > 0 && { claims }) };
+  const value: PodEffect = { node: bind.node, groups: [...bind.groups].sort(), ...(claims.length > 0 && { claims }) };
   return { bind, decision: { intent, effects: [{ key: task.uid, value }] } };
 }
 
-/** Its claims have their volumes, so the pod is all that is written. */
+/** All its PersistentVolumeClaims are bound, so only the pod is written. */
 function onlyBoundVolumes(cluster: Cluster, { task }: PlannedBind): boolean {
   const { shape } = task;
   if (shape.volumeClaims.length === 0 || isShared(shape.gpu) || shape.hasDeviceClaims) return false;
@@ -109,7 +109,7 @@ function bindRequest(bind: PlannedBind, facts: PlanFacts, commitId: string | und
   const { gpu } = task.shape;
   const isFraction = isShared(gpu);
   const labels: Record<string, string> = {};
-  // A longer name is no legal label.
+  // A longer name is not a valid label value.
   if (node.length <= labelValueMax) labels[labelKeys.selectedNode] = node;
   if (facts.nodePool !== "") labels[labelKeys.nodePool] = facts.nodePool;
   return {

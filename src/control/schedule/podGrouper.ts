@@ -30,11 +30,11 @@ import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { ownerChain } from "./ownerChain.ts";
 import { refs } from "./schedulerCaches.ts";
 
-/** When a pod is looked at again whose workload is being deleted: it goes with it, or is left without an owner. */
+/** When a pod of a workload that is being deleted is reconciled again: it is deleted too, or orphaned. */
 const goingMs = 10_000;
 
 /**
- * Gives every pod of ours its group: finds the workload that it belongs to, makes the group, and names it on the pod.
+ * Groups every pod of `kai-scheduler`: finds its workload, creates the PodGroup, and annotates the pod with its name.
  */
 export class GroupReconciler {
   private readonly controllers: Controllers;
@@ -65,13 +65,13 @@ export class GroupReconciler {
     this.configs = readsConfig ? controllers.cache(kaiConfigRef) : undefined;
   }
 
-  /** As the Config says now; it is read again when it has changed. */
+  /** The settings of the Config, read again when it has changed. */
   private get settings(): GrouperSettings {
     const object = this.configs?.get(kaiConfigName);
     if (this.config !== undefined && this.config.object === object) return this.config.settings;
     const { settings, problems } = readGrouperSettings((object as KaiConfig | undefined)?.spec);
     for (const problem of problems) {
-      this.controllers.ports.log.warn({ config: kaiConfigName, problem }, "the Config asks for what cannot be");
+      this.controllers.ports.log.warn({ config: kaiConfigName, problem }, "a setting of the Config is not supported");
     }
     this.config = { object, settings };
     return settings;
@@ -97,7 +97,7 @@ export class GroupReconciler {
       return reconcileResultOf(found);
     }
     const { owners, going, isReplaced } = found.value;
-    // Grouped anew it would be a smaller workload that fits, and others would be evicted for what is being deleted.
+    // Grouped again, it would be a smaller workload, and pods would be evicted for a workload that is being deleted.
     if (going !== undefined) {
       if (isReplaced === true) this.warn(object, going);
       return { requeueAfterMs: goingMs };
@@ -118,7 +118,7 @@ export class GroupReconciler {
     return reconcileResultOf(refusal);
   }
 
-  /** A pod that has its group and runs has nothing to gain. */
+  /** A pod that is grouped and bound needs no reconcile. */
   isOurs({ metadata, spec, status }: Pod): boolean {
     if (spec?.schedulerName !== kaiSchedulerName || metadata.namespace === scalingNamespace) return false;
     if (metadata.deletionTimestamp !== undefined) return false;

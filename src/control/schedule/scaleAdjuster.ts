@@ -13,14 +13,20 @@ import { kindSource } from "../runtime/sources.ts";
 import { refs } from "./schedulerCaches.ts";
 
 const adjustKey = "adjust";
-/** Reasons that no machine cures. */
-const notOfMachines = new Set(["OverLimit", "NonPreemptibleOverQuota", "QueueDoesNotExist", "NoScheduler"]);
+/** Reasons that a new node does not resolve. */
+const notOfMachines = new Set([
+  "OverLimit",
+  "NonPreemptibleOverQuota",
+  "QueueDoesNotExist",
+  "QueueTakesNoPods",
+  "NoScheduler",
+]);
 
-/** For clusters with an autoscaler: pods that stand in for shares of GPUs that wait for a machine. */
+/** For clusters with an autoscaler: creates placeholder pods for GPU shares that need a new node. */
 export function scaleAdjusterComponent(): Component {
   return {
     name: "scale-adjuster",
-    about: "makes a cluster autoscaler bring machines for shares of GPUs",
+    about: "lets a cluster autoscaler add nodes for GPU shares",
     startObjects: [{ apiVersion: "v1", kind: "Namespace", metadata: { name: scalingNamespace } }],
     add: (controllers) => {
       const adjuster = new ScaleAdjuster(controllers);
@@ -70,14 +76,14 @@ class ScaleAdjuster {
 
   private async create(object: NewObject, nowMs: number, cancel: Cancel): Promise<string | undefined> {
     const target = { ...refs.pods, namespace: scalingNamespace, name: object.metadata.name };
-    const why = "a share of a GPU waits for a machine";
+    const why = "a pending GPU share needs a new node";
     const intent: CreateIntent = { type: "create", target, absentAt: this.pods.revision, object, why };
     const outcome = await this.controllers.writer.apply(intent, { cancel });
     if (!outcome.ok) return outcome.reason === "AlreadyExists" ? undefined : outcome.message;
     this.lastMs = nowMs;
     const made = outcome.value.object;
     if (made === undefined) return undefined;
-    // Autoscalers read only this condition; the scheduler of the pod would write the same one, later.
+    // Autoscalers read this condition; the scheduler of the pod would write the same one later.
     const condition = {
       type: "PodScheduled",
       status: "False",
@@ -112,7 +118,7 @@ class ScaleAdjuster {
       ({ object: fresh }) =>
         fresh?.metadata.uid === object.metadata.uid
           ? { still: { ...intent, expected: expectedOf(fresh) } }
-          : { notAnyMore: "it is another one" },
+          : { notAnyMore: "the pod was deleted and created again" },
       { atLeast: this.pods.revision, cancel },
     );
     if (!outcome.ok) return outcome.reason === "NotFound" ? undefined : outcome.message;

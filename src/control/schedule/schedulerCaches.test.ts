@@ -13,7 +13,7 @@ import { schedulingDefinitions } from "../../model/scheduling/definitions.ts";
 import { reservationNamespace } from "../../model/scheduling/keys.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import { Controllers } from "../runtime/controllers.ts";
-import { MetricsBook } from "../runtime/metricsBook.ts";
+import { MemoryMetrics } from "../runtime/memoryMetrics.ts";
 import { refs, SchedulerCaches } from "./schedulerCaches.ts";
 
 const ref = { ...refs.pods, namespace: "a", name: "p" };
@@ -51,7 +51,7 @@ async function lateWorld() {
     evict: (...given) => kube.evict(...given),
   };
   const controllers = new Controllers(
-    { kube: behind, clock: api.clock, random: seededRandom(1), log: new KeptLog(), metrics: new MetricsBook() },
+    { kube: behind, clock: api.clock, random: seededRandom(1), log: new KeptLog(), metrics: new MemoryMetrics() },
     { fieldManager: "u" },
   );
   const world = new SchedulerCaches(controllers, defaultSettings);

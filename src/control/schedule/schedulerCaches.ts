@@ -1,6 +1,6 @@
 import type { Cluster } from "../../decide/schedule/cluster/cluster.ts";
 import { type ClusterKind, ClusterModel, type ClusterTables } from "../../decide/schedule/model/clusterModel.ts";
-import type { Mark } from "../../decide/schedule/model/marks.ts";
+import type { PodEffect } from "../../decide/schedule/model/podEffects.ts";
 import type { Settings } from "../../decide/schedule/settings.ts";
 import type { Node, PodGroup as PlainGroup, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
@@ -10,7 +10,7 @@ import { type BindRequest, bindRequestRef } from "../../model/scheduling/bindReq
 import { type PodGroup, podGroupRef } from "../../model/scheduling/podGroup.ts";
 import { type Queue, queueRef } from "../../model/scheduling/queue.ts";
 import { topologyRef } from "../../model/scheduling/topology.ts";
-import type { Picture } from "../../snapshot/picture.ts";
+import type { AssumeCache } from "../../snapshot/assumeCache.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
 import { type DeviceCaches, deviceCachesOf } from "../devices/deviceCaches.ts";
 import type { Controllers } from "../runtime/controllers.ts";
@@ -34,7 +34,7 @@ export const refs = {
   plainGroups: builtin.PodGroup,
 } as const satisfies Record<string, Resource>;
 
-/** What the scheduler reads: a cache of every kind that decides, and the one model that they are folded into. */
+/** The caches of every kind that the scheduler reads, and the cluster model that they are folded into. */
 export class SchedulerCaches {
   readonly model: ClusterModel;
   readonly pods: ObjectCache<Pod>;
@@ -46,7 +46,7 @@ export class SchedulerCaches {
   readonly plainGroups: ObjectCache<PlainGroup> | undefined;
   /** Every kind that a decision reads. */
   readonly all: readonly ObjectCache[];
-  /** What is placed, and where: nothing is decided while one of these is not followed. */
+  /** Pods, nodes and BindRequests: nothing is decided while the watch of one of these is broken. */
   readonly placed: readonly ObjectCache[];
 
   constructor(controllers: Controllers, settings: Settings) {
@@ -104,8 +104,8 @@ export class SchedulerCaches {
     return this.model.cluster;
   }
 
-  get picture(): Picture<Mark> {
-    return this.model.picture;
+  get assumeCache(): AssumeCache<PodEffect> {
+    return this.model.assumeCache;
   }
 }
 

@@ -13,7 +13,7 @@ import type { SchedulerCaches } from "./schedulerCaches.ts";
 import { addShard, type ShardOptions } from "./shard.ts";
 import { addShardReconciler } from "./shardReconciler.ts";
 
-/** Reconciles that write for each pod: enough at once that one sync of the disk carries many of them. */
+/** The concurrency of reconciles that write for each pod: enough that one fsync of the API server covers many. */
 const writesAtOnce = 256;
 
 /**
@@ -23,7 +23,7 @@ export function schedulerComponent(given: Partial<Settings> = {}, options: Shard
   const settings: Settings = { ...defaultSettings, ...given };
   return {
     name: "scheduler",
-    about: "places pods: queues, gangs, shares of GPUs, and plain pods",
+    about: "schedules pods: queues, gangs, GPU shares, and plain pods",
     definitions: schedulingDefinitions,
     startObjects: [
       ...shippedPriorityClasses.map(({ name, value }) => ({

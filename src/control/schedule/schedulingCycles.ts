@@ -2,13 +2,13 @@ import type { Job } from "../../decide/schedule/cluster/job.ts";
 import type { Task } from "../../decide/schedule/cluster/task.ts";
 import { cycle, type Plan, type PlannedBind } from "../../decide/schedule/cycle.ts";
 import { explain, explainMissingGroup, explainUnserved } from "../../decide/schedule/explain/explain.ts";
-import type { Mark } from "../../decide/schedule/model/marks.ts";
+import type { PodEffect } from "../../decide/schedule/model/podEffects.ts";
 import type { QueueState } from "../../decide/schedule/queues/queueTree.ts";
 import type { Session } from "../../decide/schedule/session.ts";
 import type { ApplyOptions, Written } from "../../intents/applyIntent.ts";
 import { type Intent, keyOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
-import { isForGood, type Outcome, type Refusal } from "../../model/outcome.ts";
+import { isPermanent, type Outcome, type Refusal } from "../../model/outcome.ts";
 import { firstRevision, type Revision } from "../../model/revision.ts";
 import { nodePoolOf } from "../../model/scheduling/keys.ts";
 import { poolName } from "../../model/scheduling/podGroup.ts";
@@ -19,39 +19,39 @@ import { type Committed, InFlightWrites, type Pace } from "../runtime/inFlightWr
 import type { ReconcileResult } from "../runtime/loop.ts";
 import { cycleAuthor, Evictions } from "./evictions.ts";
 import type { GroupMarks } from "./groupMarks.ts";
-import { holdBack } from "./holdBack.ts";
 import { measureBudgets, measureSearch, Stages } from "./measures.ts";
+import type { Found } from "./pendingReasons.ts";
 import { commitsOf, type JobCommit } from "./planIntents.ts";
-import type { Found } from "./reasonBook.ts";
 import type { SchedulerCaches } from "./schedulerCaches.ts";
+import { startBackOff } from "./startBackOff.ts";
 import { lookAtNodes, takeOver, voidSet } from "./takeOver.ts";
 
-/** Enough writes at once that one sync of the disk carries many of them. */
+/** Enough concurrent writes that one fsync of the API server covers many. */
 const pace: Pace = { atOnce: 256, ramp: "none", stop: "never" };
-/** The longest back-off after a refused bind: only a change of what refuses it helps. */
+/** The longest back-off after a refused bind: a policy or webhook that refuses it has to change. */
 const longestMs = 300_000;
-/** The first back-off after a failed cycle; it doubles up to the last. */
+/** The first and the longest back-off after a failed cycle. */
 const soonMs = 10;
 const soonMsMax = 1_000;
 
 export interface CycleOutcome {
   readonly revision: Revision;
   readonly found: readonly Found[];
-  /** UIDs of pods with claims that fit nowhere. */
+  /** UIDs of pods with claims that fit no node. */
   readonly stuck: readonly string[];
 }
 
-/** Gets what a cycle decided. */
+/** Callbacks of a cycle. */
 export interface CycleListener {
-  /** Before the first write: UIDs of pods that were nominated to a node and got no place, and the ids of their jobs. */
+  /** Before the first write: UIDs of pods whose nomination cannot be met, and the ids of their jobs. */
   onBroken(broken: ReadonlyMap<string, string>): void;
   /** After the last. */
   onOutcome(outcome: CycleOutcome): void;
 }
 
 /**
- * Scheduling cycles: the cluster as the caches have it, one cycle on it, and its plan written out. Everything that
- * was decided counts before the first write leaves.
+ * Runs scheduling cycles: brings the model up to date with the caches, decides, and writes the plan. Every intent
+ * counts in the ledger before the first write is sent.
  */
 export class SchedulingCycles {
   private readonly controllers: Controllers;
@@ -62,16 +62,16 @@ export class SchedulingCycles {
   private readonly listener: CycleListener;
   /** Jobs that had pods running before the plan that is being carried out. */
   private running: ReadonlySet<Job> = new Set();
-  /** The epoch in which everything of earlier ones was made harmless. */
+  /** The epoch in which the writes of earlier leaders were fenced. */
   private tookOverIn: string | undefined;
-  /** Pods that could not be made to refuse what was decided before the epoch. */
+  /** Pods that could not be fenced against writes of earlier leaders. */
   private unmarked: { readonly epoch: string; readonly sinceMs: Map<string, number> } = {
     epoch: "",
     sinceMs: new Map(),
   };
   /** The epoch in which missing starts were recorded; "" before the first. */
   private startsKnownIn: string | undefined = "";
-  /** The breaks of watches, and the epoch, after which our nodes were compared with those of the API. */
+  /** The number of broken watches, and the epoch, at which nodes were last compared with those of the API. */
   private caughtUp = "0 ";
   private decidedVersion = -1;
   /** Failed cycles in a row. */
@@ -79,7 +79,7 @@ export class SchedulingCycles {
   private wakeMs: number | undefined;
   /** What was measured last, by queue. */
   private readonly measured = new Map<string, { readonly displayName: string; readonly amounts: readonly number[] }>();
-  private readonly inFlight: InFlightWrites<Mark>;
+  private readonly inFlight: InFlightWrites<PodEffect>;
 
   constructor(
     controllers: Controllers,
@@ -94,7 +94,7 @@ export class SchedulingCycles {
     this.recorder = recorder;
     this.listener = listener;
     const writer = { apply: this.apply.bind(this) };
-    this.inFlight = new InFlightWrites({ kube: controllers.kube, writer }, caches.picture);
+    this.inFlight = new InFlightWrites({ kube: controllers.kube, writer }, caches.assumeCache);
     this.evictions = new Evictions(controllers, caches, recorder, marks, this.inFlight);
   }
 
@@ -104,12 +104,12 @@ export class SchedulingCycles {
     const refusal =
       (await this.takeOver(cancel)) ?? (await this.takeOverClaims(cancel)) ?? (await this.catchUp(cancel));
     if (refusal !== undefined) return this.soon(refusal);
-    // A write that a read shows not to have happened is sent again: its pods count as placed until it is over.
+    // An intent of unknown outcome is resolved by a read, or sent again: its pods count as placed until then.
     await this.inFlight.settle(cycleAuthor, { cancel, unproven: "send" });
     const unfinished = await this.evictions.finish(cancel);
     if (unfinished !== undefined) return this.soon(unfinished);
     const revision = caches.model.settle();
-    if (!caches.picture.snapshot().isComplete) return { again: "the caches have not synced" };
+    if (!caches.assumeCache.snapshot().isComplete) return { again: "the caches have not synced" };
     if (this.startsKnownIn !== this.tookOverIn) {
       this.marks.noteForgottenStarts();
       this.startsKnownIn = this.tookOverIn;
@@ -141,8 +141,7 @@ export class SchedulingCycles {
       log.debug({ revision, jobs: plan.jobs.length, evictions: plan.evictions.length }, "decided");
     }
     if (hasFailed) {
-      // What was refused has to be decided again, also when nothing that decides has changed: a bind may meet our own
-      // note on its pod.
+      // A refused write is decided again, also if no fact has changed.
       this.decidedVersion = -1;
       return this.soon("a write was refused");
     }
@@ -150,19 +149,19 @@ export class SchedulingCycles {
     return this.sleep(clock.nowMs());
   }
 
-  /** Later with every failure, but never much later: all pods wait for this one cycle, and nothing else may wake it. */
+  /** Requeues with back-off. The longest one is short, because all pods wait for the next cycle. */
   private soon(why: string): ReconcileResult {
     const requeueAfterMs = Math.min(soonMsMax, soonMs * 2 ** this.failures++);
     this.controllers.ports.log.debug({ why, requeueAfterMs }, "again soon");
     return { requeueAfterMs };
   }
 
-  /** Once in each epoch. Returns why it could not be done, or why nothing may be written now: then no cycle runs. */
+  /** Takes over once in each epoch. Returns why that failed, or why nothing may be written now: then no cycle runs. */
   private async takeOver(cancel: Cancel): Promise<string | undefined> {
     const { lease } = this.controllers;
     if (lease === undefined) return undefined;
-    if (lease.epoch === undefined) return "this process does not lead";
-    // No write would leave, and the devices that it chose would requeue the cycle when they are free again.
+    if (lease.epoch === undefined) return "this process does not hold the lease";
+    // No write would be sent, and releasing the chosen devices again would requeue the cycle.
     if (!lease.isProven) return "the lease has to be renewed before anything is written";
     const epoch = JSON.stringify(lease.epoch);
     if (this.tookOverIn === epoch) return undefined;
@@ -176,19 +175,19 @@ export class SchedulingCycles {
       cancel,
     );
     if (refusal !== undefined) return refusal;
-    // Nothing that was sent before can take effect any more.
+    // No write of an earlier leader can take effect any more.
     this.inFlight.forget(cycleAuthor);
     this.tookOverIn = epoch;
     return undefined;
   }
 
-  /** An allocation that an earlier leader has sent must not land after its device was given to another claim. */
+  /** An allocation by an earlier leader must not land after its device was allocated to another claim. */
   private async takeOverClaims(cancel: Cancel): Promise<string | undefined> {
     const outcome = await this.caches.devices?.takeOver.done(cancel);
     return outcome === undefined || outcome.ok ? undefined : outcome.message;
   }
 
-  /** The picture is complete: what counts as in flight now was decided by an earlier leader. */
+  /** The caches have synced: what counts as in flight now was decided by an earlier leader. */
   private beginWithDevices(): void {
     const { devices } = this.caches;
     const { pendingClaims } = this.caches.model;
@@ -198,13 +197,13 @@ export class SchedulingCycles {
   }
 
   /**
-   * Nothing is decided while a watch is broken: pods may be fresh, and the nodes that they would go to long gone. After
-   * a break the nodes are compared with what the API has, until ours have caught up; says why when they have not.
+   * Nothing is decided while a watch is broken: pods may be current while their nodes were deleted long ago. After that
+   * the cached nodes are compared with those of the API until they have caught up; returns why they have not.
    */
   private async catchUp(cancel: Cancel): Promise<string | undefined> {
     const { caches } = this;
     const unfollowed = caches.placed.find(({ isFollowed }) => !isFollowed);
-    if (unfollowed !== undefined) return `${unfollowed.kind} are not watched now: the watch is being opened again`;
+    if (unfollowed !== undefined) return `the watch of ${unfollowed.kind} is broken and is being opened again`;
     const breaks = caches.placed.reduce((sum, each) => sum + each.breaks, 0);
     const seen = `${breaks} ${this.tookOverIn ?? ""}`;
     if (this.caughtUp === seen) return undefined;
@@ -225,7 +224,7 @@ export class SchedulingCycles {
     for (const queue of this.caches.cluster.queues.byName.values()) this.measureQueue(queue);
   }
 
-  /** Tells what has changed: there may be hundreds of queues, and a cycle touches a few. */
+  /** Exports only changed values: there may be hundreds of queues, and a cycle changes a few. */
   private measureQueue({ displayName, name, fairShare, allocated }: QueueState): void {
     const { metrics } = this.controllers.ports;
     const now = [...fairShare, ...allocated];
@@ -242,7 +241,8 @@ export class SchedulingCycles {
   }
 
   /**
-   * Pods whose group does not exist, or is in a pool that no scheduler serves. One of several schedulers reports them.
+   * Explains pods whose group does not exist, or is in a node pool that no scheduler serves. The scheduler of the
+   * default pool reports them.
    */
   private explainStrays(found: Found[]): void {
     const { cluster, groups } = this.caches;
@@ -265,13 +265,13 @@ export class SchedulingCycles {
   }
 
   private sleep(nowMs: number): ReconcileResult {
-    // No event tells what became of a write that may never have arrived.
+    // A write of unknown outcome may never have arrived: there may be no event for it.
     if (this.inFlight.isInDoubt(cycleAuthor)) return this.soon("the outcome of a write is unknown");
     if (this.wakeMs === undefined) return undefined;
     return { requeueAfterMs: Math.max(1, this.wakeMs - nowMs) };
   }
 
-  /** Sends what was decided. True when something was refused, so that it has to be looked at again. */
+  /** Sends the writes of a plan. True if one was refused, so that the cycle has to run again. */
   private async carryOut(plan: Plan, revision: Revision, cancel: Cancel): Promise<boolean> {
     const { caches } = this;
     const requestsRevision = caches.requests.revision;
@@ -280,8 +280,8 @@ export class SchedulingCycles {
     this.running = new Set(plan.jobs.filter(({ job }) => job.allocatedCount > 0).map(({ job }) => job));
     for (const planned of plan.jobs) {
       for (const commit of commitsOf(planned, { cluster: caches.cluster, requestsRevision, nodePool })) {
-        // A request of that name is still there, for an earlier pod or an earlier try: it goes first. Its going changes
-        // nothing else that decides, and is what wakes us.
+        // A BindRequest of that name still exists, of an earlier pod or attempt. It is deleted first; its deletion
+        // event starts the next cycle.
         if (commit.writes.some(({ decision: { intent } }) => intent.type === "create" && this.isTaken(intent)))
           this.decidedVersion = -1;
         else commits.push(commit);
@@ -311,7 +311,7 @@ export class SchedulingCycles {
     if (plan.evictions.length > 0) {
       hasFailed = (await this.evictions.carryOut(plan, revision, cancel)) || hasFailed;
     }
-    this.tellPipelined(plan);
+    this.recordPipelined(plan);
     return hasFailed;
   }
 
@@ -344,13 +344,12 @@ export class SchedulingCycles {
   }
 
   private refused(bind: PlannedBind, refusal: Refusal): void {
-    // Anything else says nothing about the bind: the cache was stale, this process does not lead any more, or the
-    // server is busy.
-    if (!isForGood(refusal)) return;
+    // Other reasons do not concern the bind itself: the cache was stale, the lease was lost, or the server is busy.
+    if (!isPermanent(refusal)) return;
     const { message } = refusal;
     const { uid, pod } = bind.task;
     const why = `the bind to ${bind.node} was refused: ${message}`;
-    holdBack(this.caches.cluster, uid, { why, nowMs: this.controllers.ports.clock.nowMs(), longestMs });
+    startBackOff(this.caches.cluster, uid, { why, nowMs: this.controllers.ports.clock.nowMs(), longestMs });
     this.recorder.record(pod, {
       type: "Warning",
       reason: "FailedBinding",
@@ -359,7 +358,7 @@ export class SchedulingCycles {
     });
   }
 
-  private tellPipelined(plan: Plan): void {
+  private recordPipelined(plan: Plan): void {
     for (const { pipelined } of plan.jobs) {
       for (const { task, node } of pipelined) {
         this.recorder.record(task.pod, {
@@ -379,7 +378,7 @@ function explainWaiting(session: Session, found: Found[]): void {
   }
 }
 
-/** Identifies the pods that wait: each of them gets the reason, also a replacement under the same name. */
+/** Identifies the pending pods: each of them gets the reason, also one that was created again under the same name. */
 function waitingOf(tasks: ReadonlySet<Task>): string {
   if (tasks.size === 1) for (const { uid } of tasks) return uid;
   let count = 0;

@@ -9,27 +9,28 @@ import type { Controllers } from "../runtime/controllers.ts";
 import { EventRecorder } from "../runtime/eventRecorder.ts";
 import { Channel, forMapped, forObject, type KeysOf, kindSource } from "../runtime/sources.ts";
 import { AccountReconciler } from "./accountReconciler.ts";
-import { GiveBackReconciler } from "./giveBackReconciler.ts";
+import { ClaimReleaseReconciler } from "./claimReleaseReconciler.ts";
+import { confirmClaims } from "./confirmClaims.ts";
 import { forStaleGroups, GroupMarks } from "./groupMarks.ts";
-import { settleLingeringClaims } from "./lingeringClaims.ts";
-import { LingeringReconciler } from "./lingeringReconciler.ts";
+import { PendingReasons } from "./pendingReasons.ts";
 import { PlainGroupReconciler } from "./plainGroupReconciler.ts";
-import { ReasonBook } from "./reasonBook.ts";
 import { SchedulerCaches } from "./schedulerCaches.ts";
+import { SchedulerPools } from "./schedulerPools.ts";
 import { SchedulingCycles } from "./schedulingCycles.ts";
 import { StatusReconciler } from "./statusReconciler.ts";
+import { UnconfirmedShareReconciler } from "./unconfirmedShareReconciler.ts";
 import { type FindUsageDatabase, UsageReconciler } from "./usageReconciler.ts";
 import { WaitingPods } from "./waitingPods.ts";
 
-/** One cycle decides on all pods, so there is one key; the status of all queues is written together. */
+/** One cycle decides on all pods, so it has one key; so does the status of all queues. */
 const cycleKey = "cycle";
 const queuesKey = "queues";
 const pastKey = "past";
 
-/** What a shard needs from outside of the cluster. */
+/** Inputs of a shard from outside of the cluster. */
 export interface ShardOptions {
   readonly usageDatabase?: FindUsageDatabase;
-  /** Variables of the process, for settings that name one. */
+  /** Environment variables of the process, for settings that name one. */
   readonly environment?: (name: string) => string | undefined;
 }
 
@@ -37,13 +38,13 @@ export interface ShardOptions {
 export interface Shard {
   readonly caches: SchedulerCaches;
   readonly recorder: EventRecorder;
-  /** Something that no watch shows has changed. */
+  /** Starts a cycle after a change that no watch shows. */
   wake(): void;
   /** Stops deciding. Its caches stay up to date, for a shard of the same pool that comes back. */
   remove(): Promise<void>;
 }
 
-/** Adds what decides for one pool and reports it. `known` is the caches of a shard that was there before. */
+/** Adds the controllers of one node pool. `known`: the caches of an earlier shard of the pool. */
 export function addShard(
   controllers: Controllers,
   settings: Settings,
@@ -63,21 +64,24 @@ export function addShard(
     controller: "muster.dev/scheduler",
     instance: nodePool === "" ? "scheduler" : `scheduler-${nodePool}`,
   });
-  const told = new Channel();
-  const plainTold = new Channel();
+  const changedReasons = new Channel();
+  const plainReasons = new Channel();
   const stuckWithClaims = new Channel();
-  const book = new ReasonBook((key) => {
-    told.push(key);
-    plainTold.push(key.split(" ", 1)[0] as string);
+  const reasons = new PendingReasons((key) => {
+    changedReasons.push(key);
+    plainReasons.push(key.split(" ", 1)[0] as string);
   });
+  const pools = controllers.share(SchedulerPools, () => new SchedulerPools());
+  const pool = { caches, reasons };
+  pools.add(pool);
   const marked = new Channel();
   const marks = new GroupMarks(controllers, caches, recorder, (key) => marked.push(key));
   const cycles = new SchedulingCycles(controllers, caches, recorder, marks, {
-    onBroken: (broken) => book.noteBroken(broken),
+    onBroken: (broken) => reasons.noteBroken(broken),
     onOutcome: ({ revision, found, stuck }) => {
-      book.note(revision, found);
+      reasons.note(revision, found);
       for (const uid of stuck) stuckWithClaims.push(uid);
-      marks.noteUnwell();
+      marks.noteStale();
     },
   });
   const again = new Channel();
@@ -95,32 +99,32 @@ export function addShard(
     });
     past.push(pastKey);
   }
-  const lingers = new Channel();
-  const lingering = new LingeringReconciler(controllers, caches, () => again.push(cycleKey));
+  const unconfirmedShares = new Channel();
+  const shareReconciler = new UnconfirmedShareReconciler(controllers, caches, () => again.push(cycleKey));
   const { pendingClaims } = caches.model;
   const { devices } = caches;
-  const lingeringClaims = new Channel();
+  const unconfirmedClaims = new Channel();
   if (pendingClaims !== undefined && devices !== undefined) {
-    const giveBack = new GiveBackReconciler(controllers, caches, devices);
+    const claimRelease = new ClaimReleaseReconciler(controllers, caches, devices);
     add({
       name: "give-back-claims",
       concurrency: 4,
       sources: [stuckWithClaims],
-      reconcile: (uid, { cancel }) => giveBack.reconcile(uid, cancel),
+      reconcile: (uid, { cancel }) => claimRelease.reconcile(uid, cancel),
     });
     add({
-      name: "lingering-claims",
+      name: "unconfirmed-claims",
       concurrency: 16,
-      sources: [lingeringClaims],
+      sources: [unconfirmedClaims],
       reconcile: (uid, { cancel }) =>
-        settleLingeringClaims(devices, pendingClaims, uid, { requestsRevision: caches.requests.revision, cancel }),
+        confirmClaims(devices, pendingClaims, uid, { requestsRevision: caches.requests.revision, cancel }),
     });
   }
   add({
-    name: "lingering-shares",
+    name: "unconfirmed-shares",
     concurrency: 4,
-    sources: [lingers],
-    reconcile: (uid, { cancel }) => lingering.reconcile(uid, cancel),
+    sources: [unconfirmedShares],
+    reconcile: (uid, { cancel }) => shareReconciler.reconcile(uid, cancel),
   });
   add({
     name: "scheduler",
@@ -134,11 +138,11 @@ export function addShard(
       return untilMs === undefined ? cycles.reconcile(cancel) : { requeueAfterMs: untilMs - ports.clock.nowMs() };
     },
   });
-  const status = new StatusReconciler(controllers, caches, recorder, book);
+  const status = new StatusReconciler(controllers, caches, recorder, reasons);
   add({
     name: "scheduler-status",
     concurrency: 16,
-    sources: [told],
+    sources: [changedReasons],
     reconcile: (key, { cancel }) => status.reconcile(key, cancel),
   });
   add({
@@ -150,21 +154,21 @@ export function addShard(
   const onMoved = addAccounts(controllers, caches, add);
   caches.model.listener = {
     onMoved,
-    onLingering: (uid) => lingers.push(uid),
-    onLingeringClaims: (uid) => lingeringClaims.push(uid),
+    onUnconfirmedShare: (uid) => unconfirmedShares.push(uid),
+    onUnconfirmedClaims: (uid) => unconfirmedClaims.push(uid),
     onClaimsEnded: (uid, endedAt) => {
-      void devices?.claims.waitForRevision(endedAt).then(() => pendingClaims?.letGoOfShown(uid));
+      void devices?.claims.waitForRevision(endedAt).then(() => pendingClaims?.releaseObserved(uid));
     },
     onFreed: () => again.push(cycleKey),
   };
   const { plainGroups } = caches;
   if (plainGroups !== undefined && settings.placesPlainPods) {
-    const plain = new PlainGroupReconciler(controllers, caches, plainGroups, book);
+    const plain = new PlainGroupReconciler(controllers, caches, plainGroups, reasons);
     add({
       name: "plain-groups",
       concurrency: 16,
       sources: [
-        plainTold,
+        plainReasons,
         kindSource(plainGroups, forObject()),
         kindSource(
           caches.pods,
@@ -179,7 +183,7 @@ export function addShard(
   }
   const waiting = new WaitingPods(ports.metrics, poolName(nodePool));
   const stopMeasuring = controllers.onMeasure((isLeading) => {
-    if (isLeading) waiting.measure(caches.cluster, book, ports.clock.nowMs());
+    if (isLeading) waiting.measure(caches.cluster, reasons, ports.clock.nowMs());
     else waiting.clear();
   });
   return {
@@ -190,6 +194,7 @@ export function addShard(
       again.push(cycleKey);
     },
     remove: async () => {
+      pools.remove(pool);
       stopMeasuring();
       waiting.clear();
       for (const controller of added.reverse()) await controllers.remove(controller);
@@ -197,7 +202,7 @@ export function addShard(
   };
 }
 
-/** What groups and queues have, on their status. Answers with what to call when a pod counts somewhere else. */
+/** Adds the status of groups and queues. Returns a callback for pods that count on another node from now on. */
 function addAccounts(
   controllers: Controllers,
   caches: SchedulerCaches,
@@ -209,12 +214,12 @@ function addAccounts(
     const name = metadata.annotations?.[annotationKeys.podGroup];
     return name === undefined ? [] : [`${metadata.namespace}/${name}`];
   };
-  // A request that comes or is taken back changes what its pod's group has, and touches neither of them.
+  // A BindRequest that is created or deleted changes the usage of its pod's group without an event of either.
   const groupOfRequest = ({ metadata }: KubeObject): string[] => {
     const pod = caches.pods.get(`${metadata.namespace}/${metadata.name}`);
     return pod === undefined ? [] : groupOf(pod);
   };
-  // Of a burst the first change sets the time of the write; the others need no write of their own.
+  // The first change of a burst schedules the write; the others need no write of their own.
   const groupKeys =
     (keysOf: KeysOf): KeysOf =>
     (event) =>

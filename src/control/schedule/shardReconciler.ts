@@ -8,12 +8,12 @@ import { Channel, kindSource } from "../runtime/sources.ts";
 import type { SchedulerCaches } from "./schedulerCaches.ts";
 import { addShard, type Shard, type ShardOptions } from "./shard.ts";
 
-/** There are few of them, and they are looked at together. */
+/** There are few shards, so they are reconciled together. */
 const shardsKey = "shards";
 
 /**
- * Keeps one scheduler for each pool that a SchedulingShard names, and lets it behave as the shard says. The pool
- * without a name has one always, also without a shard. Answers with what to ask for the caches of all pools.
+ * Runs one scheduler for each node pool that a SchedulingShard names, with the settings of the shard. The default pool,
+ * which has no label, always has a scheduler, also without a shard. Returns a function for the caches of all pools.
  */
 export function addShardReconciler(
   controllers: Controllers,
@@ -32,7 +32,7 @@ export function addShardReconciler(
     wake();
   };
 
-  /** A pod of an unserved pool has no scheduler to wait for; the scheduler of the pool without a name reports that. */
+  /** The scheduler of the default pool reports pods of pools that no scheduler serves. */
   const serve = (pools: ReadonlySet<string>): void => {
     const { caches, wake } = first;
     const { servedPools } = caches.cluster;
@@ -46,10 +46,13 @@ export function addShardReconciler(
     for (const { metadata, spec = {} } of byAge(cache.table.view().objects.values())) {
       const { settings, problems } = settingsOfShard(spec, base, options.environment);
       for (const problem of problems) {
-        controllers.ports.log.warn({ shard: metadata.name, problem }, "a shard asks for what cannot be");
+        controllers.ports.log.warn(
+          { shard: metadata.name, problem },
+          "a setting of a SchedulingShard is invalid and was ignored",
+        );
       }
       const { nodePool } = settings;
-      // The older of two for one pool counts.
+      // Of two shards for one pool the older one counts.
       if (!wanted.has(nodePool) || wanted.get(nodePool) === base) wanted.set(nodePool, settings);
     }
     for (const [pool, settings] of wanted) {
@@ -62,7 +65,7 @@ export function addShardReconciler(
       retired.delete(pool);
       before?.cluster.configure(settings);
       shards.set(pool, addShard(controllers, settings, options, before));
-      controllers.ports.log.info({ pool }, "a pool has a scheduler");
+      controllers.ports.log.info({ pool }, "scheduler of a node pool started");
     }
     serve(new Set(wanted.keys()));
     for (const [pool, shard] of shards) {
@@ -70,7 +73,7 @@ export function addShardReconciler(
       shards.delete(pool);
       retired.set(pool, shard.caches);
       await shard.remove();
-      controllers.ports.log.info({ pool }, "a pool has no scheduler any more");
+      controllers.ports.log.info({ pool }, "scheduler of a node pool stopped");
     }
     return undefined;
   };

@@ -16,29 +16,29 @@ import type { Controllers } from "../runtime/controllers.ts";
 import type { EventRecorder } from "../runtime/eventRecorder.ts";
 import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { patchObject } from "./patchObject.ts";
-import type { Reason, ReasonBook } from "./reasonBook.ts";
+import type { PendingReasons, Reason } from "./pendingReasons.ts";
 import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 
 /**
- * Numbers in a sentence change with every pod that comes and goes; the same kind of reason is written again this often
- * at most.
+ * The shortest time between two writes of the same kind of reason: numbers in a message change with every pod that is
+ * created or deleted.
  */
 const refreshMs = 15_000;
-/** For so long a new pod may wait for its claims without a condition that says so: a burst of pods takes its time. */
+/** How long a new pod may wait for its claims to be created without a condition that reports it. */
 const claimsMs = 10_000;
 
 /**
- * Writes to pods and groups why they wait. What is written is what the last cycle found, about the object as it is now:
- * a pod that has got a place in the meantime is left alone, and a reason that is gone is removed.
+ * Writes the conditions of pending pods and groups, and removes them when their reason has gone. The reasons are those
+ * of the last cycle; a pod that was bound in the meantime is not written.
  */
 export class StatusReconciler {
   private readonly controllers: Controllers;
   private readonly caches: SchedulerCaches;
   private readonly recorder: EventRecorder;
-  private readonly book: ReasonBook;
+  private readonly book: PendingReasons;
   private readonly writtenMs = new Map<string, number>();
 
-  constructor(controllers: Controllers, caches: SchedulerCaches, recorder: EventRecorder, book: ReasonBook) {
+  constructor(controllers: Controllers, caches: SchedulerCaches, recorder: EventRecorder, book: PendingReasons) {
     this.controllers = controllers;
     this.caches = caches;
     this.recorder = recorder;
@@ -50,14 +50,14 @@ export class StatusReconciler {
     const reason = this.book.get(jobId);
     if (job === undefined) {
       this.writtenMs.delete(jobId);
-      return reason === undefined ? this.clearUnserved(jobId, cancel) : this.tellUnserved(jobId, reason, cancel);
+      return reason === undefined ? this.clearUnserved(jobId, cancel) : this.reportUnserved(jobId, reason, cancel);
     }
     if (reason === undefined) return this.clear(job, cancel);
     const nowMs = this.controllers.ports.clock.nowMs();
     const earlyMs = reason.verdict.awaitsClaims === true ? untilClaimsAreLate(job, nowMs) : 0;
     if (earlyMs > 0) return { requeueAfterMs: earlyMs };
     const sinceMs = nowMs - (this.writtenMs.get(jobId) ?? Number.NEGATIVE_INFINITY);
-    const isRecent = this.isToldAs(job, reason) && sinceMs < refreshMs;
+    const isRecent = this.isReportedAs(job, reason) && sinceMs < refreshMs;
     if (!isRecent) this.writtenMs.set(jobId, nowMs);
     // A group that runs is not unschedulable because it could not grow.
     const isUnschedulable = reason.verdict.reason !== "NotReady" && job.allocatedCount === 0;
@@ -69,7 +69,7 @@ export class StatusReconciler {
     const isTold = job.spec.markUnschedulable !== false && reason.verdict.reason !== "NotReady";
     for (const task of job.tasks) {
       if (task.status !== "pending") continue;
-      // A pod without a condition gets one at once, whenever the rest of its group got theirs.
+      // A pod without a condition gets one at once, also if the rest of its group has theirs already.
       const isDue = isTold && !(isRecent && conditionOf(task.pod)?.status === "False");
       if (isDue) podResult = (await this.tellPod(task, reason, nowMs, cancel)) ?? podResult;
       else podResult = (await this.withdrawNomination(task, cancel)) ?? podResult;
@@ -78,7 +78,7 @@ export class StatusReconciler {
   }
 
   /** Pods whose group does not exist or is in a pool that no scheduler serves, and that group. */
-  private async tellUnserved(id: string, reason: Reason, cancel: Cancel): Promise<ReconcileResult> {
+  private async reportUnserved(id: string, reason: Reason, cancel: Cancel): Promise<ReconcileResult> {
     const nowMs = this.controllers.ports.clock.nowMs();
     const group = this.caches.groups.get(id);
     const isSaid = group !== undefined && this.conditionOf(group)?.message === reason.sentence;
@@ -98,8 +98,8 @@ export class StatusReconciler {
     return this.patchGroup(group, others, "its node pool has a scheduler", cancel);
   }
 
-  /** Whether the object already says this kind of reason. */
-  private isToldAs(job: Job, { verdict }: Reason): boolean {
+  /** Whether the conditions of the job have this kind of reason already. */
+  private isReportedAs(job: Job, { verdict }: Reason): boolean {
     if (!job.isGroup) {
       for (const { pod, status } of job.tasks) {
         if (status === "pending" && conditionOf(pod)?.status !== "False") return false;
@@ -107,7 +107,7 @@ export class StatusReconciler {
       return true;
     }
     const condition = this.conditionOf(job.owner as PodGroup);
-    // A refused bind says when it is tried again, each time.
+    // The message of a refused bind has the time of the next attempt, so it is written each time.
     return verdict.reason !== "BindingRefused" && condition?.reasons?.[0]?.reason === conditionWord(verdict);
   }
 
@@ -154,7 +154,7 @@ export class StatusReconciler {
     nowMs: number,
     cancel: Cancel,
   ): Promise<ReconcileResult> {
-    // The newest state that we know: a pod that has got its node since must not be called unschedulable.
+    // The newest observed state: a pod that was bound since must not be reported as unschedulable.
     const pod = this.caches.pods.get(task.key);
     if (pod === undefined || pod.metadata.uid !== task.uid || (pod.spec?.nodeName ?? "") !== "") return undefined;
     const known = conditionOf(pod);
@@ -172,7 +172,7 @@ export class StatusReconciler {
     const condition = {
       type: "PodScheduled",
       status: "False",
-      // A place was found, and the bind was refused: no autoscaler could help.
+      // A node was found, and the bind was refused: an autoscaler must not add nodes for it.
       reason: verdict.reason === "BindingRefused" ? "BindingError" : "Unschedulable",
       message: sentence,
       lastTransitionTime:
@@ -182,15 +182,14 @@ export class StatusReconciler {
   }
 
   /**
-   * Others were evicted for the pod, and now it has no place all the same: a node went, or a pod of its own group was
-   * first.
+   * Removes a nomination that cannot be met: the node was deleted, or another pod of the group took its resources.
    */
   private async withdrawNomination(task: Task, cancel: Cancel): Promise<ReconcileResult> {
     const pod = this.caches.pods.get(task.key);
     if (pod === undefined || pod.metadata.uid !== task.uid || (pod.spec?.nodeName ?? "") !== "") return undefined;
     const broken = this.unmetNomination(pod);
     if (Object.keys(broken).length === 0) return undefined;
-    return this.patchPod(pod, broken, "no place is kept for it any more", cancel);
+    return this.patchPod(pod, broken, "its nomination cannot be met", cancel);
   }
 
   private unmetNomination({ metadata, status }: Pod): { nominatedNodeName?: null } {
@@ -202,11 +201,11 @@ export class StatusReconciler {
     const object = pod;
     const change = { subresource: "status", patch: { status }, why } as const;
     const outcome = await patchObject(this.controllers.writer, refs.pods, object, change, cancel);
-    // The watch delivers the concurrent change soon, and then this is reconciled again.
+    // The watch event of the concurrent change enqueues this key again.
     return outcome.ok ? undefined : reconcileResultOf(outcome);
   }
 
-  /** Nothing waits and no bind is on its way: the condition is history. */
+  /** No pod is pending and no bind is in flight: removes the condition. */
   private async clear(job: Job, cancel: Cancel): Promise<ReconcileResult> {
     this.writtenMs.delete(job.id);
     if (!job.isGroup) return undefined;
@@ -215,7 +214,7 @@ export class StatusReconciler {
     for (const set of job.podSets) {
       if (set.pending > 0 || set.countOf("binding") > 0) return { requeueAfterMs: 1_000 };
     }
-    return this.patchGroup(group, othersOf(group), "nothing of it waits any more", cancel);
+    return this.patchGroup(group, othersOf(group), "no pod of it is pending any more", cancel);
   }
 
   private async patchGroup(
@@ -236,7 +235,7 @@ export class StatusReconciler {
   }
 }
 
-/** A claim from a template is made in the same moment as its pod: two writes about its absence would be for nothing. */
+/** A claim of a template is created shortly after its pod: a condition about its absence would be outdated at once. */
 function untilClaimsAreLate({ tasks }: Job, nowMs: number): number {
   let earlyMs = Number.POSITIVE_INFINITY;
   for (const { status, createdMs } of tasks) {
@@ -254,7 +253,7 @@ function othersOf(group: PodGroup): SchedulingCondition[] {
   return (group.status?.schedulingConditions ?? []).filter(({ nodePool }) => nodePool !== poolNameOf(group));
 }
 
-/** Readers of conditions know KAI's words. */
+/** Conditions have KAI's reasons. */
 function conditionWord({ reason }: Verdict): UnschedulableReason {
   switch (reason) {
     case "BindingRefused":

@@ -1,4 +1,4 @@
-import { lookAgainAtAll } from "../../intents/lookAgain.ts";
+import { lookAgain, lookAgainAtAll } from "../../intents/lookAgain.ts";
 import { expectedOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
@@ -11,25 +11,30 @@ import type { Cancel } from "../../ports/cancel.ts";
 import type { KubeReads } from "../../ports/kubeApi.ts";
 import { deviceKinds } from "../devices/deviceCaches.ts";
 import type { Controllers } from "../runtime/controllers.ts";
+import { inParallel } from "../runtime/inParallel.ts";
 import type { Writer } from "../runtime/writer.ts";
 import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
 
-/** How long our caches may take to show what was there when we took the lease. */
+/** How long the caches may take to reach the revision at which the lease was acquired. */
 const takeOverMs = 5_000;
 /** How long a call of a former leader may still be in flight. */
 const lateCallMsMax = 60_000;
+/** Pods that are annotated concurrently: hundreds may be pending when a leader dies. */
+const marksAtOnce = 32;
+/** How often a pod may change between two attempts to annotate it. */
+const markAttemptsMax = 5;
 
 export interface TakeOver {
   readonly epoch: string;
   readonly since: Revision;
-  /** Pods that could not be marked in this epoch, and since when that is known, by UID. */
+  /** Pods that could not be annotated in this epoch, by UID, with the time of the first refusal. */
   readonly unmarkedMs: Map<string, number>;
 }
 
 /**
- * What an earlier leader has sent may still land. A bind that it decided carries the pod's revision, so writing to
- * every pod that waits makes each such bind fail; a request that it decided names the mark that the pod had, and is not
- * carried out once the pod has another one. Takeover waits until the caches have what had landed before:
+ * Writes of an earlier leader may still land. Its binds carry the pod's revision, so annotating every pending pod with
+ * the new epoch makes them conflict; its BindRequests carry the epoch that the pod had, and the binder refuses them
+ * once the pod has another one. Takeover waits until the caches contain the writes that had landed before:
  *
  *   old leader                 API                           new leader
  *   bind a to n1 -----\\
@@ -39,10 +44,10 @@ export interface TakeOver {
  *                        -->  b to n1, in another epoch:     n1 is really free
  *                             the binder refuses it
  *
- * A pod that the API does not let us write to, because of a policy or a webhook that is down, cannot be fenced so. The
- * scheduler waits until a call for it could no longer be in flight, and goes on without the mark then.
+ * A pod that cannot be written, because of a policy or a webhook that is down, cannot be fenced this way. The scheduler
+ * waits until no call of the earlier leader can be in flight, and continues without the annotation.
  *
- * Says why when it could not be done.
+ * Returns why it failed, if it did.
  */
 export async function takeOver(
   { kube, writer, ports }: Controllers,
@@ -60,35 +65,59 @@ export async function takeOver(
     items.reduce((newest, { metadata }) => laterOf(newest, metadata.resourceVersion), firstRevision);
   let newest = newestOf(pods.value.items);
   const mark = uuid5(epoch, "epoch");
-  // What is on its way stays on its way; a gang's set that was never completed does not.
+  // BindRequests of an earlier leader are kept, except sets of gangs that were never completed.
   const isVoid = unfinishedSets(requests.value.items);
   const onTheirWay = new Set<string>();
   let problem: string | undefined;
   for (const request of requests.value.items) {
     if (!isVoid(request)) onTheirWay.add(podUidOf(request) ?? "");
   }
-  for (const pod of pods.value.items) {
-    if (!isWaitingForUs(pod, caches.cluster.settings.placesPlainPods) || onTheirWay.has(pod.metadata.uid)) continue;
-    const { namespace = "", name } = pod.metadata;
-    const patch = { metadata: { annotations: { [annotationKeys.schedulerEpoch]: mark } } };
+  const isOurs = (pod: KubeObject): boolean => isWaitingForUs(pod, caches.cluster.settings.placesPlainPods);
+  const isMarked = ({ metadata }: KubeObject): boolean =>
+    metadata.annotations?.[annotationKeys.schedulerEpoch] === mark;
+  const why = "the scheduler's lease has a new holder: earlier binds must conflict";
+  const patch = { metadata: { annotations: { [annotationKeys.schedulerEpoch]: mark } } };
+  /** The last refusal, if the pod still waits without our mark. */
+  const annotate = async (listed: KubeObject): Promise<Refusal | undefined> => {
+    const { namespace = "", name, uid } = listed.metadata;
     const target = { ...refs.pods, namespace, name };
-    const why = "another leads now: what was decided before must not land";
-    const outcome = await writer.apply({ type: "patch", target, expected: expectedOf(pod), patch, why }, { cancel });
-    if (outcome.ok) newest = laterOf(newest, outcome.value.revision ?? firstRevision);
-    else if (outcome.reason !== "NotFound") {
-      if (!isRefused(outcome)) return outcome.message;
-      const { uid } = pod.metadata;
-      if (!unmarkedMs.has(uid)) {
-        log.warn(
-          { pod: `${namespace}/${name}`, why: outcome.message, forMs: lateCallMsMax },
-          "a pod that waits cannot be written to: nothing is placed until no late bind of it can land",
-        );
-      }
-      const sinceMs = unmarkedMs.get(uid) ?? clock.nowMs();
-      unmarkedMs.set(uid, sinceMs);
-      if (clock.nowMs() < sinceMs + lateCallMsMax) problem = outcome.message;
+    for (let pod = listed, attempt = 1; ; attempt++) {
+      const outcome = await writer.apply({ type: "patch", target, expected: expectedOf(pod), patch, why }, { cancel });
+      if (outcome.ok) newest = laterOf(newest, outcome.value.revision ?? firstRevision);
+      if (outcome.ok || outcome.reason === "NotFound") return undefined;
+      if (outcome.reason !== "Conflict" || attempt === markAttemptsMax) return outcome;
+      // The pod grouper, a user or a bind that has landed was first.
+      const again = await lookAgain(kube, target, look);
+      if (!again.ok) return again;
+      const { object } = again.value;
+      if (object === undefined) return undefined;
+      newest = laterOf(newest, object.metadata.resourceVersion);
+      if (object.metadata.uid !== uid || !isOurs(object) || isMarked(object)) return undefined;
+      pod = object;
     }
-  }
+  };
+  let failed: Refusal | undefined;
+  const waiting = pods.value.items.filter((pod) => isOurs(pod) && !isMarked(pod) && !onTheirWay.has(pod.metadata.uid));
+  await inParallel(waiting, marksAtOnce, async (pod) => {
+    if (failed !== undefined) return;
+    const refusal = await annotate(pod);
+    if (refusal === undefined) return;
+    if (!isRefused(refusal) || cancel.cancelled) {
+      failed = refusal;
+      return;
+    }
+    const { namespace = "", name, uid } = pod.metadata;
+    if (!unmarkedMs.has(uid)) {
+      log.warn(
+        { pod: `${namespace}/${name}`, why: refusal.message, forMs: lateCallMsMax },
+        "a pending pod cannot be written: no pod is scheduled until no late bind of it can land",
+      );
+    }
+    const sinceMs = unmarkedMs.get(uid) ?? clock.nowMs();
+    unmarkedMs.set(uid, sinceMs);
+    if (clock.nowMs() < sinceMs + lateCallMsMax) problem = refusal.message;
+  });
+  if (failed !== undefined) return failed.message;
   if (problem !== undefined) return problem;
   const wait = { cancel, timeoutMs: takeOverMs };
   if (!(await caches.pods.waitForRevision(newest, wait))) return "the cache of pods is older than the lease";
@@ -106,8 +135,8 @@ export async function takeOver(
 }
 
 /**
- * Whether our nodes are still there, as the API has them now; says why they are not all, and no pod may be placed until
- * they are.
+ * Compares the cached nodes with those of the API. Returns which one was deleted; no pod may be placed until the cache
+ * has caught up.
  */
 export async function lookAtNodes(
   kube: KubeReads,
@@ -118,14 +147,14 @@ export async function lookAtNodes(
   if (!fresh.ok) return fresh.message;
   const there = new Set(fresh.value.items.map(({ metadata }) => metadata.uid));
   for (const { metadata } of nodes.view().objects.values()) {
-    if (!there.has(metadata.uid)) return `node ${metadata.name} is gone, and the cache of nodes still has it`;
+    if (!there.has(metadata.uid)) return `node ${metadata.name} was deleted, and the cache of nodes still has it`;
   }
   return undefined;
 }
 
 /**
- * One of a gang could not be written: the others go, and the gang is decided again. Only what we were shown is meant:
- * whatever else has the name may be another's. What is left after that is an incomplete set, and goes as one.
+ * Deletes the BindRequests of a gang of which one could not be created; the gang is decided again. Only requests with
+ * these UIDs are deleted. Requests that are left are an incomplete set, which the BindRequestReconciler deletes.
  */
 export async function voidSet(writer: Writer, requests: readonly KubeObject[], cancel: Cancel): Promise<void> {
   for (const request of requests) {
@@ -137,8 +166,8 @@ export async function voidSet(writer: Writer, requests: readonly KubeObject[], c
 }
 
 /**
- * Requests of gangs' sets that are neither complete nor begun: their writer does not lead any more, and will not write
- * the rest.
+ * Requests of gangs' sets that are neither complete nor started: the leader that wrote them has lost the lease and will
+ * not write the rest.
  */
 function unfinishedSets(requests: readonly KubeObject[]): (request: KubeObject) => boolean {
   const sets = new Map<string, KubeObject[]>();
@@ -154,7 +183,7 @@ function unfinishedSets(requests: readonly KubeObject[]): (request: KubeObject) 
   };
 }
 
-/** It is about this pod, and may be so again. Where the pod has changed, or we do not lead, that is not so. */
+/** Whether the API refused this write for good, and not because the pod has changed or the lease was lost. */
 function isRefused({ reason }: Refusal): boolean {
   return reason !== "Conflict" && reason !== "Fenced";
 }

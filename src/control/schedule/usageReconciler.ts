@@ -10,10 +10,10 @@ import type { SchedulerCaches } from "./schedulerCaches.ts";
 /** Finds the database of an address. */
 export type FindUsageDatabase = (url: string) => UsageDatabase;
 
-/** A window is read in at most so many steps. */
+/** The largest number of steps in which a window is read. */
 const stepsMax = 1_000;
 const capacity = (resource: string): string => `sum(kube_node_status_capacity{resource=~"${resource}"})`;
-/** GPU, CPU, memory: what queues had, and what there was. */
+/** GPU, CPU, memory: queries of the usage of queues, and of the capacity. */
 const allocatedQueries = [
   "sum by (queue_name) (kai_queue_allocated_gpus)",
   "sum by (queue_name) (kai_queue_allocated_cpu_cores)",
@@ -22,8 +22,8 @@ const allocatedQueries = [
 const totalQueries = [capacity("nvidia_com_gpu|amd_com_gpu"), capacity("cpu"), capacity("memory")] as const;
 
 /**
- * Brings use in the past into the fair shares, again and again. Where it cannot be read, what was read last counts: the
- * past does not change quickly.
+ * Reads the historical usage of queues periodically, for their fair shares. If it cannot be read, the last values
+ * count.
  */
 export class UsageReconciler {
   private readonly controllers: Controllers;
@@ -41,7 +41,7 @@ export class UsageReconciler {
     this.startedMs = controllers.ports.clock.nowMs();
   }
 
-  /** Until when the first decision waits for the past; undefined when it need not. */
+  /** Until when the first decision waits for historical usage; undefined if it does not. */
   get waitsUntilMs(): number | undefined {
     const { usage } = this.caches.cluster.settings;
     if (usage === undefined || this.readMs !== undefined) return undefined;
@@ -69,7 +69,8 @@ export class UsageReconciler {
       return { requeueAfterMs: usage.fetchMs };
     }
     const ageMs = nowMs - (this.readMs ?? this.startedMs);
-    if (ageMs > usage.staleMs) log.warn({ ageMs, why: samples.message }, "use in the past cannot be read");
+    if (ageMs > usage.staleMs)
+      log.warn({ ageMs, why: samples.message }, "the historical usage of queues cannot be read");
     return { requeueAfterMs: usage.fetchMs };
   }
 
@@ -78,14 +79,14 @@ export class UsageReconciler {
     if (usage.source.type === "own") return succeeded(this.ownSamples(usage, nowMs));
     const database = this.find?.(usage.source.url);
     if (database === undefined) {
-      return { ok: false, reason: "Unavailable", message: "nothing here can ask a usage database" };
+      return { ok: false, reason: "Unavailable", message: "this command has no client for a usage database" };
     }
     const fromMs = windowStartMs(usage, nowMs);
     const stepMs = Math.max(usage.fetchMs, Math.ceil((nowMs - fromMs) / stepsMax));
     return readSamples(database, { fromMs, toMs: nowMs, stepMs }, cancel);
   }
 
-  /** What this process has seen: it begins with its start. */
+  /** The usage that this process has observed since its start. */
   private ownSamples(usage: UsageSettings, nowMs: number): readonly UsageSample[] {
     const { cluster } = this.caches;
     this.caches.model.settle();

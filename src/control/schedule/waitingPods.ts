@@ -1,22 +1,22 @@
 import type { Job } from "../../decide/schedule/cluster/job.ts";
 import type { Task } from "../../decide/schedule/cluster/task.ts";
 import type { Metrics } from "../../ports/metrics.ts";
-import type { ReasonBook } from "./reasonBook.ts";
+import type { PendingReasons } from "./pendingReasons.ts";
 
 interface Waiting {
   count: number;
   oldestMs: number;
 }
 
-/** What waits is in one of these: the groups that are known, and pods of groups that are not. */
+/** Pending pods by job, and those whose group does not exist. */
 export interface WaitingSource {
   readonly jobs: ReadonlyMap<string, Job>;
   readonly withoutGroup: ReadonlyMap<string, ReadonlySet<Task>>;
 }
 
 /**
- * How many pods wait, for which reason, and for how long the oldest of them: numbers for alerts. A reason that has gone
- * stays at zero, because a series that ends looks like a process that ends.
+ * Exports the number of pending pods by reason, and the age of the oldest, for alerts. A reason without pods stays at
+ * zero, because a series that ends looks like a process that has ended.
  */
 export class WaitingPods {
   private readonly metrics: Metrics;
@@ -28,7 +28,7 @@ export class WaitingPods {
     this.pool = pool;
   }
 
-  measure(source: WaitingSource, reasons: ReasonBook, nowMs: number): void {
+  measure(source: WaitingSource, reasons: PendingReasons, nowMs: number): void {
     const byReason = new Map<string, Waiting>();
     const note = (tasks: ReadonlySet<Task>, reason: string): void => {
       for (const { status, createdMs } of tasks) {
@@ -44,7 +44,7 @@ export class WaitingPods {
     this.write(byReason, nowMs);
   }
 
-  /** Another process leads and says it. */
+  /** Removes the series when another process holds the lease. */
   clear(): void {
     this.write(new Map(), 0);
   }
@@ -60,6 +60,6 @@ export class WaitingPods {
   }
 }
 
-function reasonOf(reasons: ReasonBook, id: string, otherwise: string): string {
+function reasonOf(reasons: PendingReasons, id: string, otherwise: string): string {
   return reasons.get(id)?.verdict.reason ?? otherwise;
 }

@@ -1,6 +1,6 @@
 /**
- * May verify write to this cluster? A proof creates nodes and pods and deletes them again; on a production cluster that
- * would be an accident. Two things must be true: the target was named, and it has simulated nodes.
+ * Whether verify may write to this cluster. A proof creates nodes and pods and deletes them again, which must not
+ * happen on a production cluster. The target must be named explicitly and must have simulated nodes.
  */
 
 import { builtin } from "../../model/resources.generated.ts";
@@ -8,20 +8,20 @@ import type { Clock } from "../../ports/clock.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 
 export interface Target {
-  /** The cluster that `muster up` or `muster apiserver` runs on our data folder. */
+  /** The cluster that `muster up` or `muster apiserver` runs from this data directory. */
   readonly isEmbedded: boolean;
-  /** The context that was asked for by name; undefined when none was. */
+  /** The context that `--context` names; undefined without it. */
   readonly context: string | undefined;
   readonly allowedContexts: readonly string[];
 }
 
 const nodes = builtin.Node;
 
-/** An index by label may lag behind the nodes that have just been made. */
+/** A label index may lag behind nodes that have just been created. */
 const tries = 10;
 const pauseMs = 500;
 
-/** Undefined when we may; else why we refuse. */
+/** Why writing is refused; undefined when it is allowed. */
 export async function guardTarget(
   ports: { readonly kube: KubeApi; readonly clock: Clock },
   { isEmbedded, context, allowedContexts }: Target,
@@ -34,11 +34,11 @@ export async function guardTarget(
     const found = await ports.kube.list(nodes, { labelSelector: "type=kwok", limit: 1 });
     if (found.ok && found.value.items.length > 0) return undefined;
     if (!found.ok && (found.reason === "Unauthorized" || found.reason === "Forbidden")) {
-      return `refusing to run: simulated nodes cannot be looked for: ${found.message}`;
+      return `refusing to run: nodes cannot be listed: ${found.message}`;
     }
     if (attempt === tries) {
       const why = found.ok ? "no node has the label type=kwok" : found.message;
-      return `refusing to run: this is no simulated cluster (${why})`;
+      return `refusing to run: the cluster has no simulated nodes (${why})`;
     }
     await new Promise<void>((resolve) => void ports.clock.after(pauseMs, resolve));
   }

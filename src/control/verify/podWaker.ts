@@ -1,6 +1,6 @@
 /**
- * Ends a wait for pods when a pod has changed and not when an interval is over. It only signals that a snapshot is
- * worth while: the verdict comes from the snapshot that follows.
+ * Watches pods and ends the wait between two attempts early when a pod that matters has changed. The verdict comes from
+ * the snapshot that follows.
  */
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { builtin } from "../../model/resources.generated.ts";
@@ -9,13 +9,13 @@ import type { KubeApi, Watch } from "../../ports/kubeApi.ts";
 
 const pods = builtin.Pod;
 
-/** Between a change and the look that it causes, so that a burst of changes costs one look. */
+/** The delay from a change to the next snapshot, so that a burst of changes causes one snapshot. */
 const burstMs = 250;
-/** When the wait is not about these pods any change may matter and few do. */
+/** The delay when the wait is not for unscheduled pods: any change may matter, and few do. */
 const anythingMs = 1_000;
 
 export interface WakerOptions {
-  /** Watch from here: nothing that happened since is missed. */
+  /** The revision of the last snapshot: the watch starts there and misses no event. */
   readonly revision: string;
   readonly isInScope: (pod: Pod) => boolean;
   /** UIDs of the pods without a node. */
@@ -27,7 +27,7 @@ export class PodWaker {
   private readonly clock: Clock;
   private readonly options: WakerOptions;
   private readonly waiting: Set<string>;
-  private readonly isAboutPods: boolean;
+  private readonly waitsForPods: boolean;
   private readonly watch: Watch;
   private cancelTimer: (() => void) | undefined;
 
@@ -35,15 +35,15 @@ export class PodWaker {
     this.clock = ports.clock;
     this.options = options;
     this.waiting = new Set(options.unscheduled);
-    this.isAboutPods = this.waiting.size > 0;
+    this.waitsForPods = this.waiting.size > 0;
     this.watch = ports.kube.watch(
       pods,
       { resourceVersion: options.revision },
       {
         event: (event) => {
-          if (event.type !== "BOOKMARK") this.see(event.type, event.object);
+          if (event.type !== "BOOKMARK") this.observe(event.type, event.object);
         },
-        // Without a watch the interval is all there is, and it is enough.
+        // Without a watch the next snapshot is taken after the interval.
         ended: () => {},
       },
     );
@@ -54,7 +54,7 @@ export class PodWaker {
     this.cancelTimer?.();
   }
 
-  private see(type: "ADDED" | "MODIFIED" | "DELETED", pod: Pod): void {
+  private observe(type: "ADDED" | "MODIFIED" | "DELETED", pod: Pod): void {
     if (!this.options.isInScope(pod)) return;
     const { uid } = pod.metadata;
     const isUnscheduled =
@@ -62,7 +62,7 @@ export class PodWaker {
     if (isUnscheduled) this.waiting.add(uid);
     else this.waiting.delete(uid);
     if (pod.status?.phase === "Failed") this.soon(burstMs);
-    else if (!this.isAboutPods) this.soon(anythingMs);
+    else if (!this.waitsForPods) this.soon(anythingMs);
     else if (this.waiting.size === 0) this.soon(burstMs);
   }
 

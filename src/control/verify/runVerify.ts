@@ -1,14 +1,14 @@
 /**
- * The driver of `muster verify`: takes a snapshot, judges it, and repeats while that may help. All rules are in
- * decide/verify.
+ * Runs `muster verify`: takes a snapshot, runs the checks on it, and repeats within the settle window while a finding
+ * may pass. All rules are in decide/verify.
  */
 import { kindsFor } from "../../decide/verify/checks.ts";
 import { classify } from "../../decide/verify/classify.ts";
 import { type ClusterSnapshot, isServed, objectsOf } from "../../decide/verify/clusterSnapshot.ts";
-import { type Judgement, judge, type Looked, resultOf, resultWithout } from "../../decide/verify/judge.ts";
+import { type Judgement, judge, type RunProgress, resultOf, resultWithout } from "../../decide/verify/judge.ts";
 import { podKey } from "../../decide/verify/placement.ts";
 import type { KindName } from "../../decide/verify/readKinds.ts";
-import { isOpen, Newcomers, nextLookMs } from "../../decide/verify/settling.ts";
+import { FirstSeenPods, isOpen, nextAttemptMs } from "../../decide/verify/settling.ts";
 import type { VerifyConfig } from "../../decide/verify/verifyConfig.ts";
 import { type AttemptLine, exitCodes, type VerifyError, type VerifyResult } from "../../decide/verify/verifyResult.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
@@ -23,7 +23,7 @@ import { type Taken, type TakeOptions, takeSnapshot, withKind } from "./takeSnap
 export interface VerifyPorts {
   readonly kube: KubeApi;
   readonly clock: Clock;
-  /** Monotonic, whatever happens to the wall clock. */
+  /** A monotonic clock, independent of the wall clock. */
   readonly monotonicMs: () => number;
 }
 
@@ -32,24 +32,24 @@ export interface RunOptions {
   /** May be cancelled by a signal; `interrupted` then names it. */
   readonly cancel?: Cancel;
   readonly interrupted?: () => { readonly message: string; readonly exitCode: number };
-  /** When the window began, by the monotonic clock: what was spent on finding the cluster is part of it. */
+  /** When the window began, by the monotonic clock; the time spent on connecting to the cluster is included. */
   readonly startedMs?: number;
   /**
-   * All looks together, the one at events included, may end this much after the window; one that never ends must not
-   * take the report with it. A single call has its own limit, which is the client's.
+   * How long after the window the attempts may end, reading events included. An attempt that hangs must not prevent the
+   * report. Single calls have the client's own time-out.
    */
   readonly overrunMs?: number;
   /** Called for every attempt that was not the last. */
   readonly attempt?: (line: AttemptLine) => void;
 }
 
-/** As long as the lists of a very large cluster take on a busy machine. */
+/** Enough for the lists of a very large cluster on a busy machine. */
 const overrunMsDefault = 60_000;
-/** How long an API may take for an answer, whatever is left of the window: in the first look, and later. */
+/** The minimum time-out of an API call, whatever is left of the window: in the first attempt, and later. */
 export const firstAnswerMs = 10_000;
 const answerMs = 2_000;
 
-/** How many pods a line about a wait names. */
+/** The number of pods that a progress line names. */
 const namedMax = 5;
 
 export async function runVerify(ports: VerifyPorts, config: VerifyConfig, options: RunOptions): Promise<VerifyResult> {
@@ -62,11 +62,11 @@ class Run {
   private readonly config: VerifyConfig;
   private readonly options: RunOptions;
   private readonly startMs: number;
-  private readonly newcomers: Newcomers;
+  private readonly firstSeen: FirstSeenPods;
   private readonly history: AttemptLine[] = [];
   private attempts = 0;
-  private lookedAtMs = 0;
-  /** The longest time that passed before an answer. */
+  private attemptAtMs = 0;
+  /** The longest time between two answers. */
   private slowestMs = 0;
 
   constructor(ports: VerifyPorts, config: VerifyConfig, options: RunOptions) {
@@ -74,28 +74,28 @@ class Run {
     this.config = config;
     this.options = options;
     this.startMs = options.startedMs ?? ports.monotonicMs();
-    this.newcomers = new Newcomers(config.graceMs);
+    this.firstSeen = new FirstSeenPods(config.graceMs);
   }
 
   async run(): Promise<VerifyResult> {
     const kinds = kindsFor(this.config.checks);
     for (;;) {
       this.attempts++;
-      this.lookedAtMs = this.attempts === 1 ? 0 : this.elapsedMs();
+      this.attemptAtMs = this.attempts === 1 ? 0 : this.elapsedMs();
       const taken = await this.inTime((options) => takeSnapshot(this.ports.kube, kinds, options));
       if (this.isCancelled()) return this.interrupted();
-      // No look begins behind the deadline, also when this one took until then.
-      const isLast = !isOpen(this.config, this.lookedAtMs) || !isOpen(this.config, this.elapsedMs());
+      // No attempt begins after the deadline, even when this one ended after it.
+      const isLast = !isOpen(this.config, this.attemptAtMs) || !isOpen(this.config, this.elapsedMs());
       if (!taken.ok) {
         const error = errorOf(taken.kind, taken.refusal);
-        if (isLast || this.config.compat === "aicr" || !passes(taken.refusal.reason)) return this.without(error);
+        if (isLast || this.config.compat === "aicr" || !isTransient(taken.refusal.reason)) return this.without(error);
         this.note({ why: error.message });
         await this.wait(undefined, undefined);
       } else {
         const { snapshot } = taken;
-        this.newcomers.look(objectsOf<Pod>(snapshot, "pods"), this.lookedAtMs);
+        this.firstSeen.record(objectsOf<Pod>(snapshot, "pods"), this.attemptAtMs);
         const judgement = this.judge(snapshot);
-        if (isLast || judgement.waitingFor.length === 0) return this.tell(snapshot, judgement);
+        if (isLast || judgement.waitingFor.length === 0) return this.report(snapshot, judgement);
         const unscheduled = [...judgement.tally.unscheduled, ...judgement.tally.settling];
         this.note({
           counts: judgement.tally.counts,
@@ -110,32 +110,29 @@ class Run {
   }
 
   private judge(snapshot: ClusterSnapshot): Judgement {
-    return judge(snapshot, this.config, (pod) => this.newcomers.isYoung(pod, this.lookedAtMs));
+    return judge(snapshot, this.config, (pod) => this.firstSeen.isNew(pod, this.attemptAtMs));
   }
 
-  /**
-   * The last word. Events are read only now, and only when there is a pod to explain; at the revision of everything
-   * else.
-   */
-  private async tell(snapshot: ClusterSnapshot, judgement: Judgement): Promise<VerifyResult> {
+  /** The result. Events are read only now, at the revision of the snapshot, and only when a pod is unscheduled. */
+  private async report(snapshot: ClusterSnapshot, judgement: Judgement): Promise<VerifyResult> {
     const { unscheduled, settling } = judgement.tally;
     if (unscheduled.length + settling.length === 0 || isServed(snapshot, "events")) {
-      return resultOf(snapshot, judgement, this.config, this.looked());
+      return resultOf(snapshot, judgement, this.config, this.progress());
     }
     const taken = await this.inTime((options) => withKind(this.ports.kube, snapshot, "events", options));
-    if (taken.ok) return resultOf(taken.snapshot, this.judge(taken.snapshot), this.config, this.looked());
+    if (taken.ok) return resultOf(taken.snapshot, this.judge(taken.snapshot), this.config, this.progress());
     if (this.isCancelled()) return this.interrupted();
-    // Events explain. What they would have excused is not: a new pod may have been refused.
-    const unexcused = judge(snapshot, this.config);
+    // Without events a new pod may have been tried and refused, so no pod counts as settling.
+    const withoutSettling = judge(snapshot, this.config);
     const warning = `events could not be read: ${taken.refusal.message}`;
-    const warned = { ...unexcused, warnings: [...unexcused.warnings, warning] };
-    return resultOf(snapshot, warned, this.config, this.looked());
+    const warned = { ...withoutSettling, warnings: [...withoutSettling.warnings, warning] };
+    return resultOf(snapshot, warned, this.config, this.progress());
   }
 
   private async wait(snapshot: ClusterSnapshot | undefined, unscheduled: readonly Pod[] | undefined): Promise<void> {
     const { clock, kube } = this.ports;
     const nowMs = this.elapsedMs();
-    const untilMs = nextLookMs(this.config, this.lookedAtMs, nowMs);
+    const untilMs = nextAttemptMs(this.config, this.attemptAtMs, nowMs);
     if (untilMs <= nowMs) return;
     const excluded = new Set(this.config.excluded);
     await new Promise<void>((resolve) => {
@@ -164,14 +161,14 @@ class Run {
 
   /**
    * Gives up an attempt when the window is over and the API hangs, when it takes far longer than the window, and on a
-   * signal. An API hangs when an answer takes three times as long as its slowest one so far. The attempt is left behind
-   * then, whatever its client does: a credential plug-in, say, cannot be cancelled.
+   * signal. An API hangs when an answer takes three times as long as its slowest one so far. The attempt is then
+   * abandoned even if its client cannot be cancelled, for example in a credential plug-in.
    */
-  private async inTime(look: (options: TakeOptions) => Promise<Taken>): Promise<Taken> {
+  private async inTime(attempt: (options: TakeOptions) => Promise<Taken>): Promise<Taken> {
     const { clock } = this.ports;
     const source = new CancelSource();
     const begunMs = this.elapsedMs();
-    let heardMs = begunMs;
+    let answeredMs = begunMs;
     const pending = new Set<KindName>();
     let leave = (_: Taken): void => {};
     const left = new Promise<Taken>((resolve) => {
@@ -182,58 +179,58 @@ class Run {
       source.cancel();
       leave({ ok: false, kind, refusal: refused("Unavailable", message) });
     };
-    const isMute = (): void => giveUp(`no answer within ${Math.round((this.elapsedMs() - heardMs) / 1000)} s`);
+    const timeOut = (): void => giveUp(`no answer within ${Math.round((this.elapsedMs() - answeredMs) / 1000)} s`);
     const leftMs = (): number => Math.max(0, this.config.settleMs - this.elapsedMs());
-    const patienceMs = (): number => Math.max(this.attempts === 1 ? firstAnswerMs : answerMs, 3 * this.slowestMs);
-    const listen = (): (() => void) => clock.after(Math.max(leftMs(), patienceMs()), isMute);
-    let stopListening = listen();
+    const timeoutMs = (): number => Math.max(this.attempts === 1 ? firstAnswerMs : answerMs, 3 * this.slowestMs);
+    const startTimer = (): (() => void) => clock.after(Math.max(leftMs(), timeoutMs()), timeOut);
+    let stopAnswerTimer = startTimer();
     const endMs = this.config.settleMs + (this.options.overrunMs ?? overrunMsDefault);
-    const stopTimer = clock.after(endMs - this.elapsedMs(), isMute);
+    const stopTimer = clock.after(endMs - this.elapsedMs(), timeOut);
     const forget = this.options.cancel?.onCancel(() => giveUp("interrupted"));
     const answered = (): void => {
       const nowMs = this.elapsedMs();
-      this.slowestMs = Math.max(this.slowestMs, nowMs - heardMs);
-      heardMs = nowMs;
-      stopListening();
-      stopListening = listen();
+      this.slowestMs = Math.max(this.slowestMs, nowMs - answeredMs);
+      answeredMs = nowMs;
+      stopAnswerTimer();
+      stopAnswerTimer = startTimer();
     };
     try {
-      return await Promise.race([left, look({ nowMs: () => clock.nowMs(), cancel: source, pending, answered })]);
+      return await Promise.race([left, attempt({ nowMs: () => clock.nowMs(), cancel: source, pending, answered })]);
     } finally {
-      stopListening();
+      stopAnswerTimer();
       stopTimer();
       forget?.();
     }
   }
 
   private note(line: Omit<AttemptLine, "attempt" | "waitedMs">): void {
-    const whole: AttemptLine = { attempt: this.attempts, waitedMs: this.lookedAtMs, ...line };
-    this.history.push(whole);
-    this.options.attempt?.(whole);
+    const complete: AttemptLine = { attempt: this.attempts, waitedMs: this.attemptAtMs, ...line };
+    this.history.push(complete);
+    this.options.attempt?.(complete);
   }
 
-  private looked(): Looked {
+  private progress(): RunProgress {
     return {
       cluster: this.options.cluster,
       attempts: this.attempts,
-      waitedMs: this.lookedAtMs,
+      waitedMs: this.attemptAtMs,
       wallMs: this.elapsedMs(),
       history: this.history,
     };
   }
 
   private without(error: VerifyError): VerifyResult {
-    // The last look began earlier, and waited in vain.
-    const looked = { ...this.looked(), waitedMs: this.elapsedMs() };
-    return resultWithout(error, exitCodes.noSnapshot, this.config, looked);
+    // The last attempt began earlier and ended without a snapshot.
+    const progress = { ...this.progress(), waitedMs: this.elapsedMs() };
+    return resultWithout(error, exitCodes.noSnapshot, this.config, progress);
   }
 
   private interrupted(): VerifyResult {
     const { message, exitCode } = this.options.interrupted?.() ?? { message: "interrupted", exitCode: 130 };
-    return resultWithout({ class: "interrupted", message }, exitCode, this.config, this.looked());
+    return resultWithout({ class: "interrupted", message }, exitCode, this.config, this.progress());
   }
 
-  /** Asked after every wait: a signal may have come meanwhile. */
+  /** Checked after every wait: a signal may have arrived. */
   private isCancelled(): boolean {
     return this.options.cancel?.cancelled === true;
   }
@@ -243,8 +240,8 @@ class Run {
   }
 }
 
-/** Worth another try: the API may be back in a moment. What it refuses on purpose it will refuse again. */
-function passes(reason: RefusalReason): boolean {
+/** Whether a retry may help: the API may be temporarily unavailable. Other refusals are permanent. */
+function isTransient(reason: RefusalReason): boolean {
   return reason === "TooManyRequests" || reason === "Unavailable" || reason === "Unknown" || reason === "Expired";
 }
 

@@ -2,13 +2,12 @@
  * Reads a cluster at one revision: pods as they are now, then every other kind exactly as it was at the revision of
  * that list.
  *
- *   us                       API                            a controller
+ *   verify                   API server                     a controller
  *   list pods         -->    revision 70, p has no node
  *                            revision 71, p is on n1   <--  bind p
- *   list nodes at 70  -->    as of revision 70              (a plain list would be of revision 71: n1 full, p nowhere)
+ *   list nodes at 70  -->    as of revision 70              (a plain list would be at revision 71: n1 full, p unbound)
  *
- * One list a kind; a list that comes in pages is read to its end at its own revision or begun again, never patched
- * together.
+ * Each kind is listed once. A list in pages is read to its end at one revision, or restarted.
  */
 import { type ClusterSnapshot, clusterSnapshot, type SnapshotKind } from "../../decide/verify/clusterSnapshot.ts";
 import { type KindName, readKind } from "../../decide/verify/readKinds.ts";
@@ -21,9 +20,9 @@ import type { KubeApi, KubeList, ListOptions } from "../../ports/kubeApi.ts";
 export interface TakeOptions {
   readonly nowMs: () => number;
   readonly cancel?: Cancel;
-  /** The kinds whose lists have not come yet, kept up to date. */
+  /** Kinds whose lists are still pending; updated during the read. */
   readonly pending?: Set<KindName>;
-  /** Called for every list that came: an API that answers is slow at worst, and does not hang. */
+  /** Called for every answered list: an API that answers does not hang. */
   readonly answered?: () => void;
 }
 
@@ -32,11 +31,12 @@ export type Taken =
   | { readonly ok: false; readonly kind: KindName; readonly refusal: Refusal };
 
 /**
- * History may be compacted while we read. After this many restarts kinds are read as they are, and the result says so.
+ * The API server may compact its history during the read. After this many restarts the other kinds are read at the
+ * newest revision, and the snapshot is marked incoherent.
  */
 const roundsMax = 3;
 
-/** Large enough for one page in most clusters, small enough for an API server to build in one piece. */
+/** Large enough for one page in most clusters, small enough for the memory of an API server. */
 const pageMax = 5_000;
 
 export async function takeSnapshot(kube: KubeApi, kinds: readonly KindName[], options: TakeOptions): Promise<Taken> {
@@ -55,23 +55,25 @@ export async function takeSnapshot(kube: KubeApi, kinds: readonly KindName[], op
     const read = await Promise.all(
       others.map(async (name) => {
         const exact = await readAt(kube, name, revision, options);
-        if (exact.ok || !isOfAnotherTime(exact)) return { name, outcome: exact };
+        if (exact.ok || !isRevisionUnavailable(exact)) return { name, outcome: exact };
         if (exact.reason === "Expired" && round < roundsMax) return { name, outcome: exact };
         why.set(name, exact.message);
         return { name, outcome: await readAt(kube, name, undefined, options) };
       }),
     );
-    const hurt = read.find(({ outcome }) => !outcome.ok);
-    if (hurt !== undefined && !hurt.outcome.ok) {
-      expired = { ok: false, kind: hurt.name, refusal: hurt.outcome };
-      if (hurt.outcome.reason === "Expired") continue;
+    const failed = read.find(({ outcome }) => !outcome.ok);
+    if (failed !== undefined && !failed.outcome.ok) {
+      expired = { ok: false, kind: failed.name, refusal: failed.outcome };
+      if (failed.outcome.reason === "Expired") continue;
       return expired;
     }
     const found = new Map<KindName, SnapshotKind>([["pods", pods.value]]);
     for (const { name, outcome } of read) if (outcome.ok) found.set(name, outcome.value);
     return { ok: true, snapshot: clusterSnapshot(revision, takenAtMs, found, why) };
   }
-  return expired ?? { ok: false, kind: "pods", refusal: refused("Expired", "the past was forgotten while reading") };
+  return (
+    expired ?? { ok: false, kind: "pods", refusal: refused("Expired", "the revision was compacted during the read") }
+  );
 }
 
 /** The same snapshot with one more kind, as of the same revision. */
@@ -83,19 +85,22 @@ export async function withKind(
 ): Promise<Taken> {
   const why = new Map<KindName, string>();
   let outcome = await readAt(kube, name, snapshot.revision, options);
-  if (!outcome.ok && isOfAnotherTime(outcome)) {
+  if (!outcome.ok && isRevisionUnavailable(outcome)) {
     why.set(name, outcome.message);
     outcome = await readAt(kube, name, undefined, options);
   }
   if (!outcome.ok) return { ok: false, kind: name, refusal: outcome };
   const kinds = new Map(snapshot.kinds).set(name, outcome.value);
-  const whole = clusterSnapshot(snapshot.revision, snapshot.takenAtMs, kinds, why);
-  const incoherent = [...snapshot.incoherent, ...whole.incoherent.filter((text) => text.startsWith(`${name} `))];
-  return { ok: true, snapshot: { ...whole, coherent: incoherent.length === 0, incoherent } };
+  const complete = clusterSnapshot(snapshot.revision, snapshot.takenAtMs, kinds, why);
+  const incoherent = [...snapshot.incoherent, ...complete.incoherent.filter((text) => text.startsWith(`${name} `))];
+  return { ok: true, snapshot: { ...complete, coherent: incoherent.length === 0, incoherent } };
 }
 
-/** The revision is forgotten, or of another store: some clusters keep events, and aggregated kinds, elsewhere. */
-function isOfAnotherTime({ reason, status }: Refusal): boolean {
+/**
+ * The revision is compacted, or unknown to the store of this kind: some clusters keep events, and aggregated APIs, in
+ * another etcd.
+ */
+function isRevisionUnavailable({ reason, status }: Refusal): boolean {
   if (reason === "Expired") return true;
   return status?.details?.causes?.some((cause) => cause.reason === "ResourceVersionTooLarge") === true;
 }
@@ -110,7 +115,7 @@ async function readAt(
   pending?.add(name);
   for (const version of versions) {
     const ref = { group, version, plural };
-    const list = await listWhole(kube, ref, revision, { cancel, answered });
+    const list = await listAllPages(kube, ref, revision, { cancel, answered });
     if (!list.ok && list.reason === "NotFound" && builtin !== true) continue;
     pending?.delete(name);
     return list.ok ? succeeded({ ...ref, ...list.value, served: true }) : list;
@@ -119,7 +124,7 @@ async function readAt(
   return succeeded({ group, version: versions[0], plural, revision: revision ?? "", served: false, objects: [] });
 }
 
-async function listWhole(
+async function listAllPages(
   kube: KubeApi,
   ref: Resource,
   revision: string | undefined,
@@ -138,8 +143,9 @@ async function listWhole(
     const page: Outcome<KubeList> = await kube.list(ref, { ...limits, continueToken: token });
     if (!page.ok) return page;
     answered?.();
-    // A server that continues with another revision has lost the list; two halves of two moments are no list.
-    if (page.value.revision !== at) return refused("Expired", `the list went on at revision ${page.value.revision}`);
+    // A page at another revision does not belong to the same list.
+    if (page.value.revision !== at)
+      return refused("Expired", `a page of the list is at revision ${page.value.revision}, the first at ${at}`);
     for (const item of page.value.items) objects.push(item);
     token = page.value.continueToken;
   }

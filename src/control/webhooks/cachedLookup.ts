@@ -4,7 +4,7 @@ import type { KubeObject } from "../../model/objects/object.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 
-/** What hooks look up, from caches of the kinds that they declare. They may lag behind the server. */
+/** Lookups of admission hooks, from caches of the kinds that they declare. The caches may lag behind the server. */
 export function cachedLookup(controllers: Controllers, hooks: readonly AdmissionHook[]): AdmissionLookup {
   const caches = new Map<string, ObjectCache>();
   for (const resource of hooks.flatMap(({ reads = [] }) => reads)) {
@@ -12,8 +12,7 @@ export function cachedLookup(controllers: Controllers, hooks: readonly Admission
   }
   const cacheOf = <T extends KubeObject>(resource: HookResource<T>): ObjectCache<T> => {
     const cache = caches.get(wordFor(resource));
-    if (cache === undefined)
-      throw new Error(`a hook looks up ${wordFor(resource)}, which it does not say that it reads`);
+    if (cache === undefined) throw new Error(`a hook looks up ${wordFor(resource)}, which it does not declare to read`);
     return cache as ObjectCache<T>;
   };
   return {

@@ -10,8 +10,8 @@ import { Writer } from "../runtime/writer.ts";
 const attemptsMax = 5;
 
 /**
- * Makes the webhook configurations of the cluster those that are wanted. Several processes of one installation may do
- * it at once: they want the same, and what is as wanted is not written.
+ * Creates or updates the webhook configurations of the cluster. Several processes of one installation may do so at
+ * once: their desired objects are equal, and an up-to-date object is not written.
  */
 export async function ensureWebhooks(kube: KubeApi, wanted: readonly NewObject[]): Promise<Outcome<undefined>> {
   for (const each of wanted) {
@@ -28,7 +28,7 @@ async function ensure(kube: KubeApi, wanted: NewObject): Promise<Outcome<unknown
     const found = await kube.get(ref);
     if (!found.ok && found.reason !== "NotFound") return found;
     if (found.ok && equalFields(found.value["webhooks"], wanted["webhooks"])) return found;
-    const why = "this process answers the webhooks";
+    const why = "this process serves the webhooks";
     const written = found.ok
       ? await replaceWebhooks(kube, ref, found.value, wanted["webhooks"])
       : await new Writer(kube).apply({ type: "create", target: ref, absentAt: firstRevision, object: wanted, why });
@@ -39,7 +39,8 @@ async function ensure(kube: KubeApi, wanted: NewObject): Promise<Outcome<unknown
 
 /**
  * Writes the address and the CA of this process into the webhook configurations of the installation, and changes
- * nothing else in them. Returns the missing ones: they are created after the processes, and deleted before them.
+ * nothing else in them. Returns the missing ones: an installation creates them after its processes, and deletes them
+ * before.
  */
 export async function ensureWebhookClients(
   kube: KubeApi,
@@ -81,7 +82,7 @@ function replaceWebhooks(
   webhooks: unknown,
 ): Promise<Outcome<unknown>> {
   const object: KubeObject = { ...found, webhooks };
-  const why = "the webhooks name how this process is reached";
+  const why = "the webhooks need the address and CA of this process";
   return new Writer(kube).apply({ type: "update", target, expected: expectedOf(found), object, why });
 }
 

@@ -2,7 +2,7 @@ import type { NewObject } from "../../model/intent.ts";
 import type { AdmissionHook } from "../../model/objects/admissionHook.ts";
 import type { Component } from "../runtime/component.ts";
 
-/** How the API server reaches the process that answers. */
+/** How the API server reaches the process that serves the webhooks. */
 export type WebhookClient =
   | { readonly service: { readonly namespace: string; readonly name: string; readonly port: number } }
   /** `https://host:port`, for a process outside the cluster. */
@@ -10,15 +10,15 @@ export type WebhookClient =
 
 export interface WebhookPlace {
   readonly client: WebhookClient;
-  /** The authority that signed the answering process's certificate, as PEM in base64. */
+  /** The CA of the serving certificate, as PEM in base64. */
   readonly authority: string;
-  /** Where the process itself lives: its own pods are never asked about, or it could not start again. */
+  /** The namespace of the process itself: its own pods are exempt, otherwise it could not start again. */
   readonly ownNamespace: string;
 }
 
 const timeoutSeconds = 10;
 
-/** Where a hook is asked. Names of hooks are names of webhooks, so they need no escaping. */
+/** The path of a hook. Names of hooks are names of webhooks, so they need no escaping. */
 export function pathOf(hook: AdmissionHook): string {
   return `/admission/${hook.name}`;
 }
@@ -46,7 +46,8 @@ function webhookOf(hook: AdmissionHook, { client, authority, ownNamespace }: Web
   const path = pathOf(hook);
   const address = "url" in client ? { url: `${client.url}${path}` } : { service: { ...client.service, path } };
   const notAsked = { key: "kubernetes.io/metadata.name", operator: "NotIn", values: ["kube-system", ownNamespace] };
-  // A rule about our own kinds applies in every namespace; pods are created by every component of a cluster.
+  // Rules for Muster's own kinds apply in every namespace. Rules for pods exempt some namespaces, because every
+  // component of a cluster creates pods.
   const namespaceSelector = group === "" && plural === "pods" ? { matchExpressions: [notAsked] } : {};
   return {
     name: hook.name,
@@ -61,7 +62,7 @@ function webhookOf(hook: AdmissionHook, { client, authority, ownNamespace }: Web
       },
     ],
     failurePolicy: "Fail",
-    // With other versions of a kind the server converts, and a rule still sees the one it was written for.
+    // The server converts objects of other versions to the version that the rule names.
     matchPolicy: "Equivalent",
     namespaceSelector,
     objectSelector: labels === undefined ? {} : { matchLabels: labels },

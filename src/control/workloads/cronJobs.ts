@@ -5,30 +5,30 @@ import type { Controllers } from "../runtime/controllers.ts";
 import type { Committed } from "../runtime/inFlightWrites.ts";
 import { forObject, forOwner, kindSource } from "../runtime/sources.ts";
 import { cronJobKind, jobKind } from "./kinds.ts";
-import { addOwnerController, type Told } from "./ownerReconciler.ts";
-import { isTelling, normal, warning } from "./podOwner.ts";
+import { addOwnerController, type ReportedDecision } from "./ownerReconciler.ts";
+import { isWorthAnEvent, normal, warning } from "./podOwner.ts";
 import type { WorkloadCaches } from "./workloadCaches.ts";
 
-/** Makes the Jobs of CronJobs when they are due. */
+/** Creates the Jobs of CronJobs when they are due. */
 export function addCronJobs(controllers: Controllers, caches: WorkloadCaches): void {
   const { inFlight, jobs, cronJobs } = caches;
   const recorder = caches.recorder("cronjob-controller");
   const byNamespace = jobs.cache.index(({ metadata }) => [metadata.namespace ?? ""]);
 
-  const decide = (cronJob: CronJob, nowMs: number): Told => {
+  const decide = (cronJob: CronJob, nowMs: number): ReportedDecision => {
     const inNamespace = byNamespace.get(cronJob.metadata.namespace ?? "");
     const decision = decideCronJob({ revision: caches.revisionOf([jobKind]), cronJob, jobs: inNamespace }, nowMs);
-    return { ...decision, tell: (committed) => tell(cronJob, committed) };
+    return { ...decision, onCommitted: (committed) => recordJobEvents(cronJob, committed) };
   };
 
-  const tell = (regarding: CronJob, committed: readonly Committed[]): void => {
+  const recordJobEvents = (regarding: CronJob, committed: readonly Committed[]): void => {
     for (const { intent, outcome } of committed) {
       const { plural, name } = intent.target;
       if (intent.type === "status" && outcome.ok) tellCompleted(regarding, intent.object as CronJob);
       if (plural !== jobKind.plural) continue;
       if (intent.type === "create" && outcome.ok) {
         recorder.record(regarding, normal("SuccessfulCreate", "Create", `Created job ${name}`));
-      } else if (intent.type === "create" && isTelling(outcome)) {
+      } else if (intent.type === "create" && isWorthAnEvent(outcome)) {
         recorder.record(regarding, warning("FailedCreate", "Create", `Error creating job: ${outcome.message}`));
       } else if (intent.type === "delete" && outcome.ok) {
         recorder.record(regarding, normal("SuccessfulDelete", "Delete", `Deleted job ${name}`));

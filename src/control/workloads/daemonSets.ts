@@ -6,19 +6,19 @@ import type { CacheEvent } from "../cache/objectCache.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import { forObject, forOwner, kindSource } from "../runtime/sources.ts";
 import { controllerRevisionKind, daemonSetKind, podKind } from "./kinds.ts";
-import { addOwnerController, type Told } from "./ownerReconciler.ts";
-import { dependentSource, tellPods } from "./podOwner.ts";
+import { addOwnerController, type ReportedDecision } from "./ownerReconciler.ts";
+import { dependentSource, recordPodEvents } from "./podOwner.ts";
 import { revisionsFor } from "./statefulSets.ts";
 import type { WorkloadCaches } from "./workloadCaches.ts";
 
 const owner = { group: "apps", kind: "DaemonSet" };
 
-/** Keeps one pod of each DaemonSet on every node that it is meant for. */
+/** Keeps one pod of each DaemonSet on every node that it selects. */
 export function addDaemonSets(controllers: Controllers, caches: WorkloadCaches): void {
   const { inFlight, pods, nodes, daemonSets, revisions } = caches;
   const recorder = caches.recorder("daemonset-controller");
 
-  const decide = (daemonSet: DaemonSet, nowMs: number): Told => {
+  const decide = (daemonSet: DaemonSet, nowMs: number): ReportedDecision => {
     const hash = templateHash(daemonSet.spec?.template, daemonSet.status?.collisionCount);
     const decision = decideDaemonSet(
       {
@@ -31,7 +31,7 @@ export function addDaemonSets(controllers: Controllers, caches: WorkloadCaches):
       },
       nowMs,
     );
-    return { ...decision, tell: (committed) => tellPods(recorder, daemonSet, committed) };
+    return { ...decision, onCommitted: (committed) => recordPodEvents(recorder, daemonSet, committed) };
   };
 
   const everySet = (): string[] => [...daemonSets.cache.view().objects].map(([key]) => key);
@@ -48,7 +48,7 @@ export function addDaemonSets(controllers: Controllers, caches: WorkloadCaches):
   });
 }
 
-/** A heartbeat says nothing about where pods belong. */
+/** Heartbeats do not affect the placement of daemon pods. */
 function isAboutPlacement(event: CacheEvent<Node>): boolean {
   if (event.type !== "updated") return true;
   const [before, after] = [event.before, event.object];

@@ -11,8 +11,8 @@ import type { EventRecorder } from "../runtime/eventRecorder.ts";
 import type { Committed } from "../runtime/inFlightWrites.ts";
 import { forObject, kindSource } from "../runtime/sources.ts";
 import { deploymentKind, replicaSetKind } from "./kinds.ts";
-import { addOwnerController, type Told } from "./ownerReconciler.ts";
-import { dependentSource, isTelling, normal, warning } from "./podOwner.ts";
+import { addOwnerController, type ReportedDecision } from "./ownerReconciler.ts";
+import { dependentSource, isWorthAnEvent, normal, warning } from "./podOwner.ts";
 import type { WorkloadCaches } from "./workloadCaches.ts";
 
 /** Reconciles Deployments into ReplicaSets. */
@@ -20,7 +20,7 @@ export function addDeployments(controllers: Controllers, caches: WorkloadCaches)
   const { inFlight, pods, deployments, replicaSets } = caches;
   const recorder = caches.recorder("deployment-controller");
 
-  const decide = (deployment: Deployment, nowMs: number): Told => {
+  const decide = (deployment: Deployment, nowMs: number): ReportedDecision => {
     const sets = replicaSets.candidatesOf(deployment);
     const namesake = namesakeOf(deployment);
     if (namesake !== undefined && !sets.includes(namesake)) sets.push(namesake);
@@ -35,10 +35,10 @@ export function addDeployments(controllers: Controllers, caches: WorkloadCaches)
       nowMs,
     );
     const sizes = new Map(sets.map((set) => [set.metadata.name, sizeOf(set)]));
-    return { ...decision, tell: (committed) => tellSizes(recorder, deployment, sizes, committed) };
+    return { ...decision, onCommitted: (committed) => tellSizes(recorder, deployment, sizes, committed) };
   };
 
-  /** The ReplicaSet that has the name that the next one would get. */
+  /** The ReplicaSet with the name of the next one to create. */
   const namesakeOf = ({ metadata, spec, status }: Deployment): ReplicaSet | undefined =>
     replicaSets.get(metadata.namespace, `${metadata.name}-${templateHash(spec?.template, status?.collisionCount)}`);
 
@@ -79,7 +79,7 @@ function tellSizes(
   for (const { intent, outcome } of committed) {
     if (intent.target.plural !== replicaSetKind.plural) continue;
     const { name } = intent.target;
-    if (intent.type === "create" && isTelling(outcome)) {
+    if (intent.type === "create" && isWorthAnEvent(outcome)) {
       const note = `Failed to create new replica set "${name}": ${outcome.message}`;
       recorder.record(regarding, warning("ReplicaSetCreateError", "Create", note));
     }

@@ -13,11 +13,11 @@ import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "
 import { forObject, kindSource } from "../runtime/sources.ts";
 import { jobKind, podKind } from "./kinds.ts";
 import { LimitEvents } from "./limitEvents.ts";
-import { addOwnerController, pace, resultOf, type Told } from "./ownerReconciler.ts";
-import { dependentSource, normal, tellPods, warning } from "./podOwner.ts";
+import { addOwnerController, pace, type ReportedDecision, resultOf } from "./ownerReconciler.ts";
+import { dependentSource, normal, recordPodEvents, warning } from "./podOwner.ts";
 import type { WorkloadCaches } from "./workloadCaches.ts";
 
-/** Pods as a consistent read shows them, for a Job whose status is newer than what the watch has shown. */
+/** Pods of a consistent read, for a Job whose status is newer than the observed pods. */
 interface FreshPods {
   readonly revision: Revision;
   readonly pods: readonly Pod[];
@@ -31,7 +31,7 @@ export function addJobs(controllers: Controllers, caches: WorkloadCaches): void 
   const { kube, ports } = controllers;
   const recorder = caches.recorder("job-controller");
   const limits = new LimitEvents(recorder, jobs.cache);
-  /** Pods that hold the tracking finalizer, by the key of their Job, also when that is gone. */
+  /** Pods with the tracking finalizer, by the key of their Job, also when the Job is deleted. */
   const tracked = pods.cache.index((object) => {
     const owner = controllerOf(object.metadata);
     if (owner?.kind !== "Job" || !isTracked(object)) return [];
@@ -39,7 +39,7 @@ export function addJobs(controllers: Controllers, caches: WorkloadCaches): void 
   });
   const fresh = new Map<string, FreshPods>();
 
-  const decide = (job: Job, nowMs: number): Told => {
+  const decide = (job: Job, nowMs: number): ReportedDecision => {
     const { uid } = job.metadata;
     const read = fresh.get(uid);
     const isNewer = read !== undefined && !isAtLeast(pods.cache.revision, read.revision);
@@ -55,12 +55,12 @@ export function addJobs(controllers: Controllers, caches: WorkloadCaches): void 
       },
       nowMs,
     );
-    const tell = (committed: readonly Committed[]): void => {
-      tellPods(recorder, job, committed);
+    const onCommitted = (committed: readonly Committed[]): void => {
+      recordPodEvents(recorder, job, committed);
       tellConditions(recorder, job, committed);
-      limits.tell(job, decision);
+      limits.update(job, decision);
     };
-    return { ...decision, tell };
+    return { ...decision, onCommitted };
   };
 
   const before = async (key: string, context: JobReconcile): Promise<ReconcileResult> => {
@@ -71,7 +71,7 @@ export function addJobs(controllers: Controllers, caches: WorkloadCaches): void 
     return readPods(job, context);
   };
 
-  /** Pods that wait to be counted by a Job that is gone. That our cache lacks the Job proves nothing. */
+  /** Pods with the finalizer of a deleted Job. A Job that the cache lacks may still exist. */
   const releaseOrphans = async (key: string, { cancel, author }: JobReconcile): Promise<ReconcileResult> => {
     const known = jobs.cache.get(key);
     const strays = tracked.get(key).filter(({ metadata }) => controllerOf(metadata)?.uid !== known?.metadata.uid);
@@ -89,11 +89,11 @@ export function addJobs(controllers: Controllers, caches: WorkloadCaches): void 
       intents.map((intent) => ({ intent })),
       { author, pace, cancel },
     );
-    // The watch will show the writes, and then the key is enqueued.
+    // The watch delivers the writes, and then the key is enqueued.
     return resultOf({ intents, wakeAtMs: undefined }, committed, ports.clock.nowMs()) ?? { requeueAfterMs: 1000 };
   };
 
-  /** Whether the status names pods that the watch does not show, and the watch may just be behind. */
+  /** Whether the status names pods that the watch has not delivered yet. */
   const hasMissing = (job: Job): boolean => {
     const { uid, resourceVersion } = job.metadata;
     if (isAtLeast(pods.cache.revision, resourceVersion)) return false;
@@ -125,7 +125,7 @@ export function addJobs(controllers: Controllers, caches: WorkloadCaches): void 
   });
 }
 
-/** The end of a Job, and its pauses, when they are stored. */
+/** Events for the end of a Job, and for its suspension, when they are stored. */
 function tellConditions(recorder: EventRecorder, regarding: Job, committed: readonly Committed[]): void {
   const before = regarding.status?.conditions;
   for (const { intent, outcome } of committed) {

@@ -1,6 +1,6 @@
 import { builtin } from "../../model/resources.generated.ts";
 
-/** The kinds that the cluster's own controllers follow. */
+/** The kinds that the workload controllers watch. */
 export const podKind = builtin.Pod;
 export const nodeKind = builtin.Node;
 export const serviceKind = builtin.Service;

@@ -5,7 +5,7 @@ import type { ObjectCache } from "../cache/objectCache.ts";
 import type { EventRecorder } from "../runtime/eventRecorder.ts";
 import { warning } from "./podOwner.ts";
 
-/** Says on an owner, once each time it begins, that less is made than it asks for. */
+/** Records an Event on an owner when the limit of pending pods begins to apply. */
 export class LimitEvents {
   private readonly recorder: EventRecorder;
   private readonly limited = new Set<string>();
@@ -17,7 +17,7 @@ export class LimitEvents {
     });
   }
 
-  tell(owner: KubeObject, { limit }: Decision): void {
+  update(owner: KubeObject, { limit }: Decision): void {
     const { uid } = owner.metadata;
     if (limit === undefined) this.limited.delete(uid);
     else if (!this.limited.has(uid)) {

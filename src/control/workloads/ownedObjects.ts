@@ -7,7 +7,9 @@ import type { ObjectIndex } from "../../snapshot/objectIndex.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 
-/** A kind as the controllers read it: by name, by controller, and the objects without a controller. Never all of it. */
+/**
+ * Indexes of a kind: by name, by controller, and the objects without a controller. Controllers never list all objects.
+ */
 export class OwnedObjects<T extends KubeObject> {
   readonly kind: Resource<T>;
   readonly cache: ObjectCache<T>;
@@ -38,12 +40,12 @@ export class OwnedObjects<T extends KubeObject> {
     return this.owned.get(metadata.uid);
   }
 
-  /** How many the owner has. */
+  /** The number of objects of the owner. */
   countOf({ metadata }: { metadata: { uid: string } }): number {
     return this.owned.count(metadata.uid);
   }
 
-  /** Those that the owner has, and those that it may take: what a claim is decided on. */
+  /** The objects of the owner, and orphans that it may adopt. */
   candidatesOf({ metadata }: KubeObject): T[] {
     const orphans = this.orphans.get(metadata.namespace ?? "");
     return orphans.length === 0 ? [...this.ownedBy({ metadata })] : [...this.ownedBy({ metadata }), ...orphans];

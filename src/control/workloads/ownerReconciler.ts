@@ -15,25 +15,25 @@ import { Channel, type Source } from "../runtime/sources.ts";
 
 /** What a controller does for one object that owns others. */
 export interface OwnerController<T extends KubeObject> {
-  /** As upstream calls it: `replicaset-controller`. Shows in events, logs and metrics. */
+  /** The upstream name, such as `replicaset-controller`, in events, logs and metrics. */
   readonly name: string;
   readonly kind: Resource<T>;
   readonly sources: readonly Source[];
-  /** Reads the caches and decides, all in one go: nothing else happens in between. */
-  decide(owner: T, nowMs: number): Told;
-  /** Runs first in every reconcile: what the key needs beyond its owner, which may be gone. */
+  /** Reads the caches and decides synchronously. */
+  decide(owner: T, nowMs: number): ReportedDecision;
+  /** Runs first in every reconcile, also when the owner is deleted. */
   before?(key: string, context: ReconcileContext & { readonly author: Author }): Promise<ReconcileResult>;
 }
 
 /** A decision, and a callback for its outcome. */
-export interface Told extends Decision {
-  readonly tell?: (committed: readonly Committed[]) => void;
+export interface ReportedDecision extends Decision {
+  readonly onCommitted?: (committed: readonly Committed[]) => void;
 }
 
-/** No wake-up is planned further ahead than this: the time zone or the clock may change. */
+/** The latest requeue: the time zone or the clock may change. */
 const wakeMsMax = 3_600_000;
-const turnsAtOnce = 16;
-/** So many writes of one reconcile are in flight at once. */
+const reconcilesAtOnce = 16;
+/** How the writes of one reconcile are sent. */
 export const pace: Pace = { atOnce: 64, ramp: "creates", stop: "sort" };
 /** A full quota or a refusing webhook is retried at least this often. */
 const backoff = { baseMs: 5, maxMs: 30_000 };
@@ -67,18 +67,18 @@ export function addOwnerController<T extends KubeObject>(
       const fresh = await freshOwner(owner, cancel);
       if (!fresh.ok) return reconcileResultOf(fresh) ?? { again: fresh.message };
       if (fresh.value === undefined) return undefined;
-      // The caches have moved on as well: what is done is what is right now.
+      // The caches have changed as well, so the decision is taken again.
       decision = options.decide(fresh.value, ports.clock.nowMs());
     }
     const committed = await inFlight.commit(
       decision.intents.map((intent) => ({ intent })),
       { author, pace, cancel },
     );
-    decision.tell?.(committed);
+    decision.onCommitted?.(committed);
     return resultOf(decision, committed, ports.clock.nowMs());
   };
 
-  /** Without a value: it is gone, and the watch will show it. */
+  /** Without an object: it is deleted, and the watch will deliver that. */
   const freshOwner = async (owner: T, cancel: Cancel): Promise<Outcome<T | undefined>> => {
     const { namespace = "", name: ownerName, uid } = owner.metadata;
     const target = { ...kind, namespace, name: ownerName };
@@ -91,15 +91,15 @@ export function addOwnerController<T extends KubeObject>(
   return controllers.add({
     name,
     sources: [...options.sources, shown],
-    concurrency: turnsAtOnce,
+    concurrency: reconcilesAtOnce,
     backoff,
     reconcile,
   });
 }
 
 /**
- * What cannot be taken back is not decided on a cache alone: the owner may want more by now, or be another object of
- * the same name, which must neither lose its pods nor adopt those of the one before.
+ * Deletes and adoptions are not decided on a cache alone: the owner may have been scaled up, or may be another object
+ * of the same name, which must neither lose its pods nor adopt those of the earlier one.
  */
 function needsFreshOwner(intent: Intent, owner: KubeObject): boolean {
   if (isDestructive(intent)) return true;

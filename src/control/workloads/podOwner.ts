@@ -1,4 +1,4 @@
-/** What controllers that own pods have in common: their sources, and the Events about their pods. */
+/** Shared by the controllers that own pods: their sources, and the Events about their pods. */
 
 import { keyOf } from "../../model/intent.ts";
 import { type LabelRequirements, type LabelSelector, selectorRequirements } from "../../model/objects/labelSelector.ts";
@@ -13,7 +13,7 @@ import { lowPriority } from "../runtime/workQueue.ts";
 import type { OwnedObjects } from "./ownedObjects.ts";
 import { isOrphan, SelectorIndex } from "./selectorIndex.ts";
 
-/** An owner with so many dependents is enqueued one millisecond after one of them has changed. */
+/** The number of dependents that adds one millisecond of delay. */
 const dependentsPerMs = 20;
 const calmMsMax = 100;
 
@@ -85,24 +85,24 @@ export function warning(reason: string, action: string, note: string): EventNote
 }
 
 /** A permanent refusal of the API: worth an Event, unlike a conflict. */
-export function isTelling(outcome: Committed["outcome"]): outcome is Refusal {
+export function isWorthAnEvent(outcome: Committed["outcome"]): outcome is Refusal {
   if (outcome.ok || (outcome.reason !== "Forbidden" && outcome.reason !== "Invalid")) return false;
   // In a terminating namespace nothing can be created, and no Event is needed.
   return outcome.status?.details?.causes?.some(({ reason }) => reason === "NamespaceTerminating") !== true;
 }
 
-/** Creates and deletes of pods, in upstream's words. */
-export function tellPods(recorder: EventRecorder, regarding: KubeObject, committed: readonly Committed[]): void {
+/** Events for creates and deletes of pods, with upstream's texts. */
+export function recordPodEvents(recorder: EventRecorder, regarding: KubeObject, committed: readonly Committed[]): void {
   for (const { intent, outcome } of committed) {
     if (intent.target.plural !== "pods") continue;
     const { name } = intent.target;
     if (intent.type === "create") {
       if (outcome.ok) recorder.record(regarding, normal("SuccessfulCreate", "Create", `Created pod: ${name}`));
-      else if (isTelling(outcome))
+      else if (isWorthAnEvent(outcome))
         recorder.record(regarding, warning("FailedCreate", "Create", `Error creating: ${outcome.message}`));
     } else if (intent.type === "delete") {
       if (outcome.ok) recorder.record(regarding, normal("SuccessfulDelete", "Delete", `Deleted pod: ${name}`));
-      else if (isTelling(outcome))
+      else if (isWorthAnEvent(outcome))
         recorder.record(regarding, warning("FailedDelete", "Delete", `Error deleting: ${outcome.message}`));
     }
   }

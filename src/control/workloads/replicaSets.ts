@@ -10,14 +10,16 @@ import { forObject, kindSource } from "../runtime/sources.ts";
 import { podKind } from "./kinds.ts";
 import { LimitEvents } from "./limitEvents.ts";
 import type { OwnedObjects } from "./ownedObjects.ts";
-import { addOwnerController, type Told } from "./ownerReconciler.ts";
-import { dependentSource, isTelling, tellPods } from "./podOwner.ts";
+import { addOwnerController, type ReportedDecision } from "./ownerReconciler.ts";
+import { dependentSource, isWorthAnEvent, recordPodEvents } from "./podOwner.ts";
 import type { WorkloadCaches } from "./workloadCaches.ts";
 
-/** Keeps as many pods as each ReplicaSet wants. */
+/** Keeps `spec.replicas` pods for each ReplicaSet. */
 export function addReplicaSets(controllers: Controllers, caches: WorkloadCaches): void {
   const { pods, replicaSets } = caches;
-  /** Sets of the same Deployment; their pods count when a node is relieved. Only asked for when pods may go. */
+  /**
+   * ReplicaSets of the same Deployment; their pods count in the order of deletion. Read only when pods may be deleted.
+   */
   const siblings = (replicaSet: ReplicaSet): ReplicaSet[] => {
     const owner = replicaSet.metadata.ownerReferences?.find(({ controller }) => controller === true);
     if (owner === undefined || pods.ownedBy(replicaSet).length <= (replicaSet.spec?.replicas ?? 1)) return [];
@@ -62,10 +64,10 @@ function addReplicated<T extends KubeObject>(
   const { inFlight, pods, podNames } = caches;
   const recorder = caches.recorder(controllerName);
   const limits = new LimitEvents(recorder, owners.cache);
-  /** Why the last creates or deletes of an owner were refused, until they are not. */
+  /** Why the last creates or deletes of an owner were refused, until they succeed. */
   const failures = new Map<string, NonNullable<ReplicaSetSnapshot["failure"]>>();
 
-  const decide = (owner: T, nowMs: number): Told => {
+  const decide = (owner: T, nowMs: number): ReportedDecision => {
     const { namespace, name, uid } = owner.metadata;
     const failure = failures.get(uid);
     const snapshot = {
@@ -75,15 +77,15 @@ function addReplicated<T extends KubeObject>(
       ...(failure && { failure }),
     };
     const decision = decideOwner(owner, snapshot, nowMs);
-    const tell = (committed: readonly Committed[]): void => {
-      tellPods(recorder, owner, committed);
-      limits.tell(owner, decision);
+    const onCommitted = (committed: readonly Committed[]): void => {
+      recordPodEvents(recorder, owner, committed);
+      limits.update(owner, decision);
       const failed = failureIn(committed);
       if (failed !== undefined) failures.set(uid, failed);
-      // The condition is removed by the next reconcile, which nothing else would start.
+      // The next reconcile removes the condition, and no other event would enqueue it.
       else if (failures.delete(uid)) controller.queue.addAfter(keyOf(namespace, name), 5);
     };
-    return { ...decision, tell };
+    return { ...decision, onCommitted };
   };
 
   owners.cache.onEvent((event) => {
@@ -97,10 +99,10 @@ function addReplicated<T extends KubeObject>(
   });
 }
 
-/** The pods themselves: what else a set writes fails for other reasons. */
+/** Only refusals of pods count: other writes fail for other reasons. */
 function failureIn(committed: readonly Committed[]): ReplicaSetSnapshot["failure"] {
   for (const { intent, outcome } of committed) {
-    if (intent.target.plural !== podKind.plural || !isTelling(outcome)) continue;
+    if (intent.target.plural !== podKind.plural || !isWorthAnEvent(outcome)) continue;
     if (intent.type === "create") return { reason: "FailedCreate", message: outcome.message };
     if (intent.type === "delete") return { reason: "FailedDelete", message: outcome.message };
   }

@@ -12,10 +12,10 @@ export interface SelectorIndexOptions<S extends KubeObject, O extends KubeObject
   readonly requirementsOf: (selector: S) => LabelRequirements | undefined;
   /** What is selected: pods. */
   readonly objects: ObjectCache<O>;
-  /** Leaves out objects that need no index. Pure. */
+  /** Excludes objects that need no index. Pure. */
   readonly isEligible?: (object: O) => boolean;
   /**
-   * Whether `selectedBy` is used; without it only the selectors of an object are kept, and a new selector costs
+   * Whether `selectedBy` is used; without it only the selectors of an object are indexed, and a new selector costs
    * nothing.
    */
   readonly keepsMembers?: boolean;
@@ -48,7 +48,7 @@ export class SelectorIndex<S extends KubeObject, O extends KubeObject> {
     });
   }
 
-  /** Keys of those that select the object. */
+  /** Keys of the objects whose selectors match the object. */
   selectorsOf(object: O): string[] {
     if (this.options.isEligible?.(object) === false) return [];
     const here = this.entries.get(object.metadata.namespace ?? "");
@@ -60,7 +60,7 @@ export class SelectorIndex<S extends KubeObject, O extends KubeObject> {
     return keys;
   }
 
-  /** What the selector of this key selects, in order of key. */
+  /** The objects that the selector of this key matches, in order of key. */
   selectedBy(selector: S): O[] {
     const entry = this.entries.get(selector.metadata.namespace ?? "")?.get(keyOfObject(selector));
     if (entry === undefined) return [];

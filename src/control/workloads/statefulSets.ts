@@ -10,8 +10,8 @@ import type { Committed } from "../runtime/inFlightWrites.ts";
 import { forMapped, forObject, forOwner, kindSource } from "../runtime/sources.ts";
 import { controllerRevisionKind, podKind, statefulSetKind, volumeClaimKind } from "./kinds.ts";
 import { LimitEvents } from "./limitEvents.ts";
-import { addOwnerController, type Told } from "./ownerReconciler.ts";
-import { dependentSource, isTelling, normal, warning } from "./podOwner.ts";
+import { addOwnerController, type ReportedDecision } from "./ownerReconciler.ts";
+import { dependentSource, isWorthAnEvent, normal, warning } from "./podOwner.ts";
 import type { WorkloadCaches } from "./workloadCaches.ts";
 
 const owner = { group: "apps", kind: "StatefulSet" };
@@ -22,7 +22,7 @@ export function addStatefulSets(controllers: Controllers, caches: WorkloadCaches
   const recorder = caches.recorder("statefulset-controller");
   const limits = new LimitEvents(recorder, statefulSets.cache);
 
-  const decide = (statefulSet: StatefulSet, nowMs: number): Told => {
+  const decide = (statefulSet: StatefulSet, nowMs: number): ReportedDecision => {
     const decision = decideStatefulSet(
       {
         revision: caches.revisionOf([podKind, volumeClaimKind, controllerRevisionKind]),
@@ -34,11 +34,11 @@ export function addStatefulSets(controllers: Controllers, caches: WorkloadCaches
       },
       nowMs,
     );
-    const tellAll = (committed: readonly Committed[]): void => {
-      tell(recorder, statefulSet, committed);
-      limits.tell(statefulSet, decision);
+    const onCommitted = (committed: readonly Committed[]): void => {
+      recordEvents(recorder, statefulSet, committed);
+      limits.update(statefulSet, decision);
     };
-    return { ...decision, tell: tellAll };
+    return { ...decision, onCommitted };
   };
 
   /** A claim carries the set's selector as labels and its name in its own; a wrong guess costs one idle reconcile. */
@@ -77,7 +77,7 @@ function collisions({ status }: { status?: { collisionCount?: number } }): numbe
   return status?.collisionCount;
 }
 
-/** Its own, orphans, and the revision that has the name that the template's revision would get. */
+/** Its own revisions, orphans, and the one with the name of the template's revision. */
 export function revisionsFor(
   { revisions }: WorkloadCaches,
   owning: { apiVersion: string; kind: string; metadata: StatefulSet["metadata"] },
@@ -89,7 +89,7 @@ export function revisionsFor(
   return found;
 }
 
-function tell(recorder: EventRecorder, regarding: StatefulSet, committed: readonly Committed[]): void {
+function recordEvents(recorder: EventRecorder, regarding: StatefulSet, committed: readonly Committed[]): void {
   for (const { intent, outcome } of committed) {
     const { plural, name } = intent.target;
     const what = plural === "pods" ? "Pod" : plural === volumeClaimKind.plural ? "Claim" : undefined;
@@ -97,7 +97,7 @@ function tell(recorder: EventRecorder, regarding: StatefulSet, committed: readon
     const [verb, action] = intent.type === "create" ? (["create", "Create"] as const) : (["delete", "Delete"] as const);
     const about = `${verb} ${what} ${name} in StatefulSet ${regarding.metadata.name}`;
     if (outcome.ok) recorder.record(regarding, normal(`Successful${action}`, action, `${about} successful`));
-    else if (isTelling(outcome))
+    else if (isWorthAnEvent(outcome))
       recorder.record(regarding, warning(`Failed${action}`, action, `${about} failed error: ${outcome.message}`));
   }
 }

@@ -3,17 +3,17 @@ import type { KubeObject } from "../../model/objects/object.ts";
 import { controllerOf } from "../../model/objects/ownership.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
 
-/** Names that are remembered of one owner, and owners of which any are; older ones may be used again. */
+/** The number of names for each owner, and of owners; older names may be used again. */
 const namesMax = 200;
 const ownersMax = 2000;
 
 /**
- * Names that objects of an owner had and have no longer. Names follow from the owner and a slot, so that a create that
- * is sent twice meets itself; a new object must not have the name of one that was seen to go, or a client that waits
- * for the name to go waits for ever. A restart forgets them: such a wait is shorter than that.
+ * Names of deleted objects of an owner. Names are derived from the owner and a slot, so that a create that is sent
+ * twice creates one object; but a new object must not get the name of a deleted one, otherwise a client that waits for
+ * the deletion waits for ever. The names are lost in a restart, which is acceptable because such waits are short.
  */
 export class UsedNames<T extends KubeObject> {
-  /** By UID of the owner. Owners and names that were added first come first. */
+  /** By UID of the owner, in the order of insertion. */
   private readonly gone = new Map<string, Set<string>>();
   private readonly cache: ObjectCache<T>;
 
@@ -24,7 +24,7 @@ export class UsedNames<T extends KubeObject> {
     });
   }
 
-  /** Whether an object has the name, or had it as one of the owner's. */
+  /** Whether an object has the name, or a deleted object of the owner had it. */
   has({ metadata: { namespace, uid } }: KubeObject, name: string): boolean {
     return this.cache.get(keyOf(namespace, name)) !== undefined || this.gone.get(uid)?.has(name) === true;
   }

@@ -17,10 +17,10 @@ import type {
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Resource } from "../../model/objects/resource.ts";
 import { firstRevision, isLater, type Revision } from "../../model/revision.ts";
+import { assumeCacheOf } from "../runtime/assumeCacheOf.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import { EventRecorder } from "../runtime/eventRecorder.ts";
 import { InFlightWrites } from "../runtime/inFlightWrites.ts";
-import { pictureOf } from "../runtime/pictureOf.ts";
 import type { Source } from "../runtime/sources.ts";
 import {
   controllerRevisionKind,
@@ -41,7 +41,7 @@ import {
 import { OwnedObjects } from "./ownedObjects.ts";
 import { UsedNames } from "./usedNames.ts";
 
-/** What the cluster's own controllers share: in-flight writes, and one cache per kind. */
+/** Shared by the workload controllers: in-flight writes, and one cache per kind. */
 export class WorkloadCaches {
   readonly inFlight: InFlightWrites;
   readonly pods: OwnedObjects<Pod>;
@@ -81,7 +81,7 @@ export class WorkloadCaches {
       endpointsKind,
     ];
     const caches = kinds.map((kind) => controllers.cache<KubeObject>(kind));
-    this.inFlight = new InFlightWrites(controllers, pictureOf(caches));
+    this.inFlight = new InFlightWrites(controllers, assumeCacheOf(caches));
     this.pods = new OwnedObjects(controllers, podKind);
     this.podNames = new UsedNames(this.pods.cache);
     this.nodes = new OwnedObjects(controllers, nodeKind);
@@ -99,7 +99,7 @@ export class WorkloadCaches {
     this.endpoints = new OwnedObjects(controllers, endpointsKind);
   }
 
-  /** Everything that happened to these kinds up to here is known. */
+  /** The revision up to which these kinds are observed. */
   revisionOf(kinds: readonly Resource[]): Revision {
     let oldest: Revision | undefined;
     for (const kind of kinds) {
@@ -109,14 +109,14 @@ export class WorkloadCaches {
     return oldest ?? firstRevision;
   }
 
-  /** Events in the name of a controller. */
+  /** The recorder of a controller's Events. */
   recorder(controller: string): EventRecorder {
     const recorder = new EventRecorder({ ...this.controllers.ports, controller, instance: controller });
     this.recorders.push(recorder);
     return recorder;
   }
 
-  /** Brings no keys; ends the recorders when everything stops. */
+  /** A source without keys; it stops the recorders. */
   readonly recordersEnd: Source = {
     start: () => () => {
       for (const recorder of this.recorders) recorder.stop();

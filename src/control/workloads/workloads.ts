@@ -3,20 +3,20 @@ import { addCronJobs } from "./cronJobs.ts";
 import { addDaemonSets } from "./daemonSets.ts";
 import { addDeployments } from "./deployments.ts";
 import { addJobs } from "./jobs.ts";
-import { addNodeLives } from "./nodeLives.ts";
-import { addPodClearing } from "./podClearing.ts";
+import { addNodeLifecycle } from "./nodeLifecycle.ts";
+import { addPodGc } from "./podGc.ts";
 import { addReplicaSets, addReplicationControllers } from "./replicaSets.ts";
 import { addServiceEndpoints } from "./serviceEndpoints.ts";
 import { addStatefulSets } from "./statefulSets.ts";
 import { WorkloadCaches } from "./workloadCaches.ts";
 
 /**
- * The controllers that a cluster has anyway. Those that the API server runs itself (budgets, clean-up, accounts) are
- * not here.
+ * The controllers of kube-controller-manager that workloads need. Those that the API server runs itself (disruption
+ * budgets, garbage collection, service accounts) are not here.
  */
 export const workloads: Component = {
   name: "workloads",
-  about: "Deployments, StatefulSets, DaemonSets, Jobs, CronJobs, endpoints, and what becomes of silent nodes",
+  about: "Deployments, StatefulSets, DaemonSets, Jobs, CronJobs, endpoints, node lifecycle and pod garbage collection",
   isProvidedByCluster: true,
   add(controllers) {
     const caches = new WorkloadCaches(controllers);
@@ -32,7 +32,7 @@ export const workloads: Component = {
     addJobs(controllers, caches);
     addCronJobs(controllers, caches);
     addServiceEndpoints(controllers, caches, podsByNode);
-    addNodeLives(controllers, caches, podsByNode);
-    addPodClearing(controllers, caches, podsByNode);
+    addNodeLifecycle(controllers, caches, podsByNode);
+    addPodGc(controllers, caches, podsByNode);
   },
 };

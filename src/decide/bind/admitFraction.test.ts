@@ -21,7 +21,7 @@ const withInit = {
 };
 
 describe("a share of a GPU", () => {
-  test.each(["0", "1", "1.5", "-0.5", "NaN", "0x1p-1", "abc", ""])("%s is refused", (fraction) => {
+  test.each(["0", "1", "1.5", "-0.5", "0.0099", "1e-10", "NaN", "0x1p-1", "abc", ""])("%s is refused", (fraction) => {
     expect(fractionErrors(asking({ "gpu-fraction": fraction }), fractionRules)).toMatchObject([
       { field: "metadata.annotations[gpu-fraction]" },
     ]);
@@ -31,8 +31,8 @@ describe("a share of a GPU", () => {
     expect(fractionErrors(asking({ "gpu-fraction": fraction }), fractionRules)).toEqual([]);
   });
 
-  test.each(["0.5", ".5", "+.5", "+0.5", "5.e-1", "5e-1", "0.999999", "1e-9"])(
-    "whatever way of writing is accepted the scheduler understands as well: %s",
+  test.each(["0.5", ".5", "+.5", "+0.5", "5.e-1", "5e-1", "0.999999", "1e-2"])(
+    "every accepted notation is understood by the scheduler as well: %s",
     (fraction) => {
       const pod = asking({ "gpu-fraction": fraction });
       expect(fractionErrors(pod, fractionRules)).toEqual([]);
@@ -46,6 +46,8 @@ describe("a share of a GPU", () => {
     ["1.5", 1],
     ["10Gi", 1],
     ["99999999999999999999", 1],
+    ["99", 1],
+    ["100", 0],
     ["1024", 0],
   ])("a memory of %s has %i errors", (memory, errors) => {
     expect(fractionErrors(asking({ "gpu-memory": memory }), fractionRules)).toHaveLength(errors);
@@ -54,17 +56,17 @@ describe("a share of a GPU", () => {
   test.each([
     ["devices without a share", { "gpu-fraction-num-devices": "2" }, {}],
     ["no devices", { "gpu-fraction": "0.5", "gpu-fraction-num-devices": "0" }, {}],
-    ["devices that are no number", { "gpu-fraction": "0.5", "gpu-fraction-num-devices": "x" }, {}],
-    ["a part and an amount of memory", { "gpu-fraction": "0.5", "gpu-memory": "1024" }, {}],
+    ["a number of devices that is not a number", { "gpu-fraction": "0.5", "gpu-fraction-num-devices": "x" }, {}],
+    ["a fraction and an amount of memory", { "gpu-fraction": "0.5", "gpu-memory": "1024" }, {}],
     ["MPS without a share", { mps: "true" }, {}],
     ["a share beside a whole GPU of another container", { "gpu-fraction": "0.5" }, withGpu],
     ["memory beside a whole GPU of an init container", { "gpu-memory": "1024" }, withInit],
-    ["a container that is not there", { "gpu-fraction": "0.5", "gpu-fraction-container-name": "x" }, {}],
+    ["a container that does not exist", { "gpu-fraction": "0.5", "gpu-fraction-container-name": "x" }, {}],
   ])("%s is refused", (_, annotations, spec) => {
     expect(fractionErrors(asking(annotations as Record<string, string>, spec), fractionRules)).toHaveLength(1);
   });
 
-  test("where sharing is off a share is refused, and a whole GPU is not", () => {
+  test("where GPU sharing is disabled a share is refused, and a whole GPU is not", () => {
     const rules = { ...fractionRules, gpuSharing: false };
     expect(fractionErrors(asking({ "gpu-fraction": "0.5" }), rules)).toHaveLength(1);
     expect(fractionErrors(asking({}, withGpu), rules)).toEqual([]);
@@ -72,7 +74,7 @@ describe("a share of a GPU", () => {
 });
 
 describe("a pod that shares", () => {
-  test("gets its variables, its volume and its source once, however often it is looked at", () => {
+  test("gets its variables and its volume once, however often it is admitted", () => {
     const once = sharedPod(asking({ "gpu-fraction": "0.5" }), fractionRules, "request-1") as Pod;
     const prefix = once.metadata.annotations?.["runai/shared-gpu-configmap"];
     expect(prefix).toMatch(/^f-[0-9a-z]{7}-shared-gpu$/);
@@ -94,7 +96,7 @@ describe("a pod that shares", () => {
     expect(new Set(prefixes).size).toBe(2);
   });
 
-  test("has names that are allowed, whatever its own is", () => {
+  test("has valid names, whatever its own is", () => {
     const dotted = sharedPod(asking({ "gpu-fraction": "0.5" }, {}, "a.b.c"), fractionRules, "request-1") as Pod;
     expect(dotted.spec?.volumes?.[0]?.name).toMatch(/^[a-z0-9-]+$/);
     const long = sharedPod(

@@ -1,6 +1,7 @@
 /**
- * What pods that ask for a share of a GPU may say, and what is added to them: the container learns its devices from
- * ConfigMaps that the binder writes later, and the kubelet waits for those. Adding twice changes nothing.
+ * Admission of pods that request a GPU share: validation, and the fields that are added to them. The container reads
+ * its devices from ConfigMaps that the binder writes later, and the kubelet waits for those. Adding the fields twice
+ * changes nothing.
  */
 
 import type { Container, EnvVar, Pod } from "../../model/kubernetes.generated.ts";
@@ -14,11 +15,11 @@ import { podsRef } from "./reservation.ts";
 import { type FractionContainer, fractionContainer, variables } from "./sharedGpuConfig.ts";
 
 export interface FractionRules {
-  /** Whether GPUs may be shared at all. */
+  /** Whether GPU sharing is enabled. */
   readonly gpuSharing: boolean;
   /** The runtime class of pods that share, unless they name one. */
   readonly runtimeClassName: string | undefined;
-  /** The schedulers whose pods are meant. */
+  /** The schedulers whose pods are admitted by these rules. */
   readonly schedulerNames: readonly string[];
 }
 
@@ -28,8 +29,13 @@ export const fractionRules: FractionRules = {
   schedulerNames: [kaiSchedulerName],
 };
 
-/** Why a share is refused where there are none; events carry the sentence, and it is known again by it. */
-export const sharingOff = "sharing of GPUs is switched off; ask for whole ones";
+/** The refusal where GPU sharing is disabled. `muster why` finds it again in Events. */
+export const sharingOff = "GPU sharing is disabled; request whole GPUs";
+
+/** Smaller shares are refused: a GPU has a hundred sharers at most, about as many as a node has pods. */
+export const fractionMin = 0.01;
+/** Less than the context of a CUDA program takes. */
+export const gpuMemoryMinMiB = 100;
 
 const wholeGpu = "nvidia.com/gpu";
 const wholeNumber = /^[0-9]+$/;
@@ -57,8 +63,8 @@ export function fractionHooks(rules: FractionRules = fractionRules): AdmissionHo
       type: "validating",
       resource: podsRef,
       operations: ["CREATE", "UPDATE"],
-      // Finalizers, labels and the like of pods that exist are none of our business, and must be writable while we are
-      // away.
+      // Other updates of existing pods, such as finalizers and labels, do not call the webhook: they must be possible
+      // while the binder is down.
       sieve: { expression: `${isOurs} && (oldObject == null || ${shareChanges})` },
       review(request) {
         const pod = concerns(request);
@@ -69,7 +75,7 @@ export function fractionHooks(rules: FractionRules = fractionRules): AdmissionHo
   ];
 }
 
-/** The annotations by which a pod asks for a share. Its limits and its containers' names cannot change. */
+/** The annotations by which a pod requests a GPU share. Its limits and the names of its containers are immutable. */
 const shareKeys = [
   annotationKeys.gpuFraction,
   annotationKeys.gpuMemory,
@@ -87,7 +93,7 @@ function asksAnew({ object, oldObject }: AdmissionRequest): boolean {
   return shareKeys.some((key) => now[key] !== before[key]);
 }
 
-/** What is wrong with how the pod asks for GPUs; the first thing alone, as one cure changes the others. */
+/** The first error in how the pod requests GPUs. Only one is returned, because fixing it may change the others. */
 export function fractionErrors(pod: Pod, rules: FractionRules): FieldError[] {
   const annotations = pod.metadata.annotations ?? {};
   const at = (key: string): string => `metadata.annotations[${key}]`;
@@ -119,6 +125,9 @@ export function fractionErrors(pod: Pod, rules: FractionRules): FieldError[] {
   if (memory !== undefined && !isPositiveWhole(memory)) {
     return [invalid(at(gpuMemory), memory, "must be a whole number of MiB above 0")];
   }
+  if (memory !== undefined && Number(memory) < gpuMemoryMinMiB) {
+    return [invalid(at(gpuMemory), memory, `must be at least ${gpuMemoryMinMiB} MiB`)];
+  }
   if (fraction !== undefined) {
     const share = decimalNumber.test(fraction) ? Number(fraction) : Number.NaN;
     if (!(share > 0 && share < 1)) {
@@ -133,6 +142,7 @@ export function fractionErrors(pod: Pod, rules: FractionRules): FieldError[] {
     if (quantityError(fraction) !== undefined) {
       return [invalid(at(gpuFraction), fraction, "must be written as a decimal number, or in scientific notation")];
     }
+    if (share < fractionMin) return [invalid(at(gpuFraction), fraction, `must be at least ${fractionMin}`)];
   }
   if (devices !== undefined && !isPositiveWhole(devices)) {
     return [invalid(at(gpuFractionDevices), devices, "must be a whole number above 0")];
@@ -205,7 +215,7 @@ function configMapPrefix(pod: Pod, place: string, requestUid: string): string {
   return `${cut}-${hash.toString(36).padStart(7, "0").slice(-7)}-shared-gpu`;
 }
 
-/** Names of volumes know no dots. */
+/** Names of volumes must not contain dots. */
 function volumeName(configMap: string): string {
   return `${configMap}-vol`
     .toLowerCase()

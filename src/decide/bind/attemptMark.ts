@@ -1,6 +1,6 @@
 /**
- * Everything that a failed attempt takes back is marked with the attempt that uses it. The next attempt writes its own
- * mark first, also where the content is right already, so that a late clean-up of the attempt before conflicts.
+ * Every object that a failed attempt reverts is marked with the attempt that uses it. The next attempt writes its own
+ * mark first, even if the content is up to date already, so that a late clean-up of the earlier attempt conflicts.
  *
  *   attempt 1                                      attempt 2
  *   t0  fails; deletes its ConfigMap at revision 7

@@ -66,7 +66,7 @@ test("every field of spec.binder is read", () => {
   });
 });
 
-test("what is not given is not set, and an empty runtime class is none", () => {
+test("a setting that is left out is not set, and an empty runtime class is none", () => {
   expect(settingsOfConfig(undefined).settings).toEqual({});
   const binder = { resourceReservation: { runtimeClassName: "", image: {} } };
   expect(settingsOfConfig(binder)).toMatchObject({ settings: {}, problems: [] });
@@ -90,7 +90,7 @@ test.each([
   [{ reservationRuntimeClass: "X_Y" }, "--reservation-runtime-class"],
   [{ reservationResources: '{"cpu":"1"}' }, "--reservation-resources"],
   [{ reservationPodSecurityContext: "[]" }, "--reservation-pod-security-context"],
-])("a flag that makes no sense is refused by its name: %j", (flags, named) => {
+])("an invalid flag is refused by its name: %j", (flags, named) => {
   const { problems, settings } = settingsOfFlags(flags);
   expect(problems).toHaveLength(1);
   expect(problems[0] && describeFieldError(problems[0])).toContain(named);
@@ -107,7 +107,7 @@ test.each([
   [{ resourceReservation: { namespace: "x" } }, "spec.binder.resourceReservation.namespace"],
   [{ resourceReservation: { appLabel: "x" } }, "spec.binder.resourceReservation.appLabel"],
   [{ resourceReservation: { podResources: { cpu: "1" } } }, "spec.binder.resourceReservation.podResources"],
-])("a field that makes no sense is refused by its path: %j", (binder, named) => {
+])("an invalid field is refused by its path: %j", (binder, named) => {
   const { problems } = settingsOfConfig(binder);
   expect(problems).toHaveLength(1);
   expect(problems[0]?.field).toBe(named);

@@ -1,6 +1,6 @@
 /**
- * What an installation can set about the binder: flags of `muster run` and `muster up`, and `spec.binder` of KAI's
- * Config `kai-config`. A value that makes no sense is refused by the name under which it was given; nothing is guessed.
+ * The settings of the binder: flags of `muster run` and `muster up`, and `spec.binder` of KAI's Config `kai-config`. An
+ * invalid value is refused by the name of its flag or field.
  */
 import type { AdmissionHook } from "../../model/objects/admissionHook.ts";
 import { type FieldError, invalid } from "../../model/objects/fieldError.ts";
@@ -37,7 +37,7 @@ export interface BinderFlags {
 
 export interface ReadSettings {
   readonly settings: BinderSettings;
-  /** Each names the field or flag, and what it may be. */
+  /** Each error names the field or flag, and its valid values. */
   readonly problems: readonly FieldError[];
 }
 
@@ -75,7 +75,7 @@ export function settingsOfConfig(binder: KaiConfigSpec["binder"] | undefined): R
   to.fixed(`${of}.namespace`, reservation.namespace, reservationNamespace);
   to.fixed(`${of}.appLabel`, reservation.appLabel, reservationAppLabel);
   to.name("serviceAccountName", `${of}.serviceAccountName`, reservation.serviceAccountName);
-  // KAI takes an empty name for none.
+  // In KAI an empty name means none.
   if (reservation.runtimeClassName !== "") {
     to.name("runtimeClassName", `${of}.runtimeClassName`, reservation.runtimeClassName);
   }
@@ -87,7 +87,7 @@ export function settingsOfConfig(binder: KaiConfigSpec["binder"] | undefined): R
   return to;
 }
 
-/** Refuses a Config that the next start would refuse. */
+/** Refuses a Config with which the binder would not start. */
 export const configHook: AdmissionHook<KaiConfig> = {
   name: "configs.validate.bind.muster.dev",
   type: "validating",
@@ -145,7 +145,7 @@ class Reader implements ReadSettings {
     else this.refuse(field, value, problems.join("; "));
   }
 
-  /** KAI writes an image in parts. */
+  /** KAI's Config has an image as repository, name and tag. */
   image(field: string, value: unknown): void {
     if (isAbsent(value)) return;
     if (!isObject(value)) {
@@ -193,7 +193,7 @@ class Reader implements ReadSettings {
     else this.refuse(field, value, "must be an object");
   }
 
-  /** What is recognised by its name everywhere cannot have another one. */
+  /** Names that are fixed in the code cannot be changed. */
   fixed(field: string, value: unknown, only: string): void {
     if (!isAbsent(value) && value !== only) this.refuse(field, value, `can only be ${only} here`);
   }
@@ -212,12 +212,12 @@ function isAmount(value: unknown): boolean {
   return typeof value === "string" && quantityError(value) === undefined && !value.startsWith("-");
 }
 
-/** A whole number as one; anything else as it was written, to be refused. */
+/** Converts an integer; any other text is returned as it is and refused later. */
 function numberIn(text: string | undefined): unknown {
   return text !== undefined && /^[0-9]{1,9}$/.test(text) ? Number(text) : text;
 }
 
-/** JSON as what it says; anything else as it was written, to be refused. */
+/** Parses JSON; any other text is returned as it is and refused later. */
 function objectIn(text: string | undefined): unknown {
   if (text === undefined) return undefined;
   try {

@@ -1,4 +1,4 @@
-/** What a bind writes into the claims of its pod: the devices that were chosen, and that the pod uses them. */
+/** What a bind writes into the claims of its pod: the chosen devices, and the reservation for the pod. */
 import type { NewObject } from "../../model/intent.ts";
 import type { AllocationResult, DeviceRequest, Node, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import type { Json } from "../../model/objects/json.ts";
@@ -13,7 +13,7 @@ import { attemptAnnotation } from "./attemptMark.ts";
 
 export const claimsRef = builtin.ResourceClaim;
 
-/** On a claim that stands for extended resources of a pod. */
+/** On a claim for the extended resources of a pod. */
 const extendedAnnotation = "resource.kubernetes.io/extended-resource-claim";
 
 /** On a BindRequest: the PodGroup that claims of the pod are reserved for, and the entries of those claims. */
@@ -44,9 +44,9 @@ export function claimNameOf(pod: Pod, entry: string): string | undefined {
 }
 
 /**
- * The next write that brings a claim to the pod. Devices that the claim has already are kept, whatever was chosen:
- * others may use them. But they must be of use on the node: a claim that an earlier bind took for another node is not
- * taken along.
+ * The next write that allocates and reserves a claim for the pod. Devices that the claim has already are kept, whatever
+ * was chosen: other pods may use them. But the node must be able to reach them: a claim that an earlier bind allocated
+ * on another node blocks the bind.
  */
 export function nextClaimStep(about: {
   readonly claim: ResourceClaim;
@@ -72,14 +72,14 @@ export function nextClaimStep(about: {
   return nextBindStep({ claim, uid, allocation, pod, nowMs, ...(group !== undefined && { group }) });
 }
 
-/** Whether the claim stands for the extended resources of this very pod, whatever created it. */
+/** Whether the claim is for the extended resources of this pod (by UID), whatever created it. */
 export function isExtendedClaimOf(claim: ResourceClaim, pod: Pod): boolean {
   return claim.metadata.annotations?.[extendedAnnotation] === "true" && isOwnedBy(claim, pod);
 }
 
 /**
- * The claim that stands for the extended resources that a pod gets from devices. Its name is derived: two tries make
- * one claim.
+ * The claim for the extended resources that a pod gets from devices. Its name is derived from the pod, so that two
+ * attempts create one claim.
  */
 export function extendedClaim(
   pod: Pod,

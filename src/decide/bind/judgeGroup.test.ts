@@ -27,22 +27,22 @@ const cases: { name: string; view: Partial<GroupView>; verdict: string }[] = [
     verdict: "delete",
   },
   {
-    name: "one that has no node yet stays for the bind that makes it",
+    name: "a reservation without a node is kept for the bind that created it",
     view: { reservations: [reserved({ node: undefined, phase: "Pending", device: "" })], requests: [request()] },
     verdict: "keep",
   },
   {
-    name: "one without a node, users and requests is deleted",
+    name: "a reservation without a node, users and requests is deleted",
     view: { reservations: [reserved({ node: undefined, phase: "Pending", device: "" })] },
     verdict: "delete",
   },
   {
-    name: "one that has no node gets it when pods run that need it, and it asks for their device",
+    name: "a reservation without a node is bound when running pods need it and it requests their device",
     view: { reservations: [asking], users: [f] },
     verdict: "place",
   },
   {
-    name: "one that has no node and does not ask for the device of pods that run makes room for one that does",
+    name: "a reservation without a node that does not request the device of running pods is replaced",
     view: { reservations: [reserved({ node: undefined, phase: "Pending", device: "" })], users: [f], canPin: true },
     verdict: "delete",
   },
@@ -52,7 +52,7 @@ const cases: { name: string; view: Partial<GroupView>; verdict: string }[] = [
     verdict: "evict",
   },
   {
-    name: "a pod that runs on another device than its group has goes",
+    name: "a pod that runs on another device than its group is evicted",
     view: { reservations: [reserved({ device: "GPU-2" })], users: [f] },
     verdict: "evict",
   },
@@ -144,7 +144,7 @@ const cases: { name: string; view: Partial<GroupView>; verdict: string }[] = [
     verdict: "delete",
   },
   {
-    name: "a pod whose BindRequest is being deleted is let go",
+    name: "a pod whose BindRequest is being deleted is released",
     view: { reservations: [reserved()], users: [unbound], requests: [going] },
     verdict: "release",
   },
@@ -173,12 +173,12 @@ const cases: { name: string; view: Partial<GroupView>; verdict: string }[] = [
     verdict: "keep",
   },
   {
-    name: "a holder without a BindRequest is written first",
+    name: "a holder without a BindRequest is released by a write first",
     view: { reservations: [reserved({ holders: { "uid-f": "team/f" } })], holders: [unlabelled] },
     verdict: "release",
   },
   {
-    name: "and only then dropped",
+    name: "and only then removed from the holders",
     view: {
       reservations: [reserved({ holders: { "uid-f": "team/f" } })],
       holders: [userPod({ node: undefined, phase: "Pending", groups: [], annotations: { [releasedAnnotation]: "X" } })],
@@ -186,7 +186,7 @@ const cases: { name: string; view: Partial<GroupView>; verdict: string }[] = [
     verdict: "drop",
   },
   {
-    name: "a holder that is gone is dropped before the reservation may be deleted",
+    name: "a holder that is deleted is removed before the reservation may be deleted",
     view: { reservations: [reserved({ holders: { "uid-f": "team/f" } })] },
     verdict: "drop",
   },
@@ -201,7 +201,7 @@ const cases: { name: string; view: Partial<GroupView>; verdict: string }[] = [
     verdict: "delete",
   },
   {
-    name: "a lost reservation is made again on the same device where the node can do that",
+    name: "a lost reservation is created again on the same device where the node can pin it",
     view: { users: [f], canPin: true },
     verdict: "restore",
   },
@@ -236,31 +236,31 @@ const cases: { name: string; view: Partial<GroupView>; verdict: string }[] = [
     verdict: "delete",
   },
   {
-    name: "two pods that were told different devices cannot both keep theirs",
+    name: "two pods that recorded different devices cannot both keep theirs",
     view: { users: [f, userPod({ name: "g", device: "GPU-2" })], canPin: true },
     verdict: "evict",
   },
   {
-    name: "a reservation that is going is waited for",
+    name: "a terminating reservation is waited for",
     view: { reservations: [reserved({ isGoing: true })], users: [f] },
     verdict: "keep",
   },
-  { name: "nothing at all is nothing to do", view: {}, verdict: "keep" },
+  { name: "without reservations and pods there is nothing to do", view: {}, verdict: "keep" },
 ];
 
 describe("a BindRequest that has succeeded protects its group", () => {
   const succeeded = request({ phase: "Succeeded" });
 
   test.each([
-    ["while its pod is there and was not seen with the label", { users: [], holders: [unlabelled] }, true],
-    ["no more once the label was seen: then the pod does", { users: [unbound], holders: [unbound] }, false],
-    ["no more when its pod is gone", { users: [], holders: [] }, false],
+    ["while its pod exists and is not observed with the label", { users: [], holders: [unlabelled] }, true],
+    ["no longer once the label is observed: then the pod does", { users: [unbound], holders: [unbound] }, false],
+    ["no longer when its pod is deleted", { users: [], holders: [] }, false],
     [
-      "not for a namesake of its pod",
+      "not for another pod of the same name",
       { users: [], holders: [{ ...unlabelled, metadata: { ...unlabelled.metadata, uid: "other" } }] },
       false,
     ],
-    ["no more when its pod has ended", { users: [], holders: [userPod({ phase: "Failed", groups: [] })] }, false],
+    ["no longer when its pod has finished", { users: [], holders: [userPod({ phase: "Failed", groups: [] })] }, false],
   ])("%s", (_, { users, holders }, expected) => {
     expect(protects(succeeded, { group: "X", users, holders })).toBe(expected);
   });
@@ -277,10 +277,10 @@ describe("a group's reservation", () => {
     expect(verdict).toMatchObject({ type: "delete", reservation: { metadata: { name: "r2" } } });
   });
 
-  describe("that is never empty", () => {
+  describe("that always has users", () => {
     const holders = Object.fromEntries(Array.from({ length: 33 }, (_, at) => [`uid-gone-${at}`, `team/gone-${at}`]));
 
-    test("forgets holders that are gone once they are many, and keeps those that use it", () => {
+    test("removes deleted holders once they are many, and keeps those that use it", () => {
       const reservation = reserved({ holders: { ...holders, "uid-f": "team/f" } });
       const verdict = judgeGroup(group({ reservations: [reservation], users: [f], holders: [f] }));
       expect(verdict).toMatchObject({ type: "drop", uids: Object.keys(holders).sort() });

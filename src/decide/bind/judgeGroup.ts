@@ -1,27 +1,28 @@
 /**
  * The verdict about a group's reservation, from one read of the group. The same function judges the cache, to find out
- * whether there may be something to do, and a consistent read at one revision, before anything is deleted.
+ * whether a write may be needed, and a consistent read at one revision, before anything is deleted.
  */
 import type { Pod } from "../../model/kubernetes.generated.ts";
+import { isLeaving } from "../../model/objects/podFacts.ts";
 import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
 import { gpuGroupsOfLabels } from "../../model/scheduling/keys.ts";
-import { deviceAskedBy, deviceOf, devicesOf, hasEnded, holdersOf, isBound, isGoing } from "./reservation.ts";
+import { deviceAskedBy, deviceOf, devicesOf, hasEnded, holdersOf, isBound } from "./reservation.ts";
 
 /** Everything that concerns one group on one node. */
 export interface GroupView {
   readonly group: string;
   readonly node: string;
-  /** Its reservation pods on this node, or for it; one, unless something went wrong. */
+  /** Its reservation pods on this node, or for it. Normally there is one. */
   readonly reservations: readonly Pod[];
   /** The pods that carry the group's label. */
   readonly users: readonly Pod[];
   /** The BindRequests that name the group. */
   readonly requests: readonly BindRequest[];
-  /** The pods whose UIDs the reservations name as holders, as far as they exist. */
+  /** The existing pods whose UIDs the reservations name as holders. */
   readonly holders: readonly Pod[];
   /** Whether the node can give a new reservation the device of a lost one. */
   readonly canPin: boolean;
-  /** How the node has refused to do so, as far as that is remembered. */
+  /** The node's refusals so far, if known. */
   readonly refusal?: Refusal | undefined;
 }
 
@@ -30,71 +31,71 @@ export interface GroupView {
  * ends there.
  */
 export interface Refusal {
-  /** Since the first one. */
+  /** The time since the first refusal. */
   readonly forMs: number;
-  /** Since the one that is there now. */
+  /** The time since the current refusal. */
   readonly ageMs: number;
 }
 
-/** How long a node may take to release a device. After that another pod must have it. */
-export const pinPatienceMs = 20_000;
+/** How long a node may take to release a device. After that, another pod is assumed to have it. */
+export const pinTimeoutMs = 20_000;
 const pinRetryMs = 1_000;
 
 export type GroupVerdict =
   /** `request`: nothing but this BindRequest keeps the reservation. */
   | { readonly type: "keep"; readonly why: string; readonly request?: BindRequest }
-  /** No BindRequest binds these pods any more: remove the group from them, so that writes of an old bind conflict. */
+  /** No BindRequest is active for these pods: remove the group from them, so that writes of an old bind conflict. */
   | { readonly type: "release"; readonly pods: readonly Pod[]; readonly why: string }
-  /** These UIDs rely on the reservation no more. */
+  /** These UIDs no longer rely on the reservation. */
   | { readonly type: "drop"; readonly reservation: Pod; readonly uids: readonly string[]; readonly why: string }
   | { readonly type: "delete"; readonly reservation: Pod; readonly why: string }
-  /** Pods run without a reservation: their device may be given to another pod. */
+  /** Pods run without a reservation: their device could be allocated to another pod. */
   | { readonly type: "restore"; readonly users: readonly Pod[]; readonly device: string; readonly why: string }
-  /** Pods run, and the reservation that stands for a lost one has no node yet. */
+  /** Pods run, and the reservation that replaces a lost one is not bound yet. */
   | { readonly type: "place"; readonly reservation: Pod; readonly why: string }
   | { readonly type: "evict"; readonly users: readonly Pod[]; readonly why: string };
 
-const nothing: GroupVerdict = { type: "keep", why: "there is no reservation and no pod needs one" };
+const nothing: GroupVerdict = { type: "keep", why: "the group has no reservation and no pod needs one" };
 
 /**
- * Pods may come and go for months on a GPU that is never empty. A holder that is gone costs a read in every reconcile,
- * and an annotation has room for some thousand; a write for each of them would conflict with new binds.
+ * Pods may come and go for months on a GPU that always has users. A deleted holder costs a read in every reconcile, and
+ * an annotation has room for some thousands; a write for each of them would conflict with new binds.
  */
 const goneHoldersMax = 32;
 
 export function judgeGroup(view: GroupView): GroupVerdict {
   const { group, node } = view;
   const live = view.users.filter((pod) => !hasEnded(pod) && isHere(pod, node));
-  const standing = view.reservations.filter((pod) => !hasEnded(pod) && !isGoing(pod));
+  const standing = view.reservations.filter((pod) => !hasEnded(pod) && !isLeaving(pod));
   const strays = strayPods(view);
   if (strays.length > 0) {
     const names = strays.map(nameOf).join(", ");
     return { type: "release", pods: strays, why: `no BindRequest of ${names} names group ${group} any more` };
   }
   const placed = live.filter((pod) => pod.spec?.nodeName !== undefined);
-  // Ended, and holds only its own name: the next reservation can be created when this one is deleted.
-  const over = view.reservations.find((pod) => hasEnded(pod) && !isGoing(pod));
+  // Finished. It only blocks its name: the next reservation can be created when this one is deleted.
+  const over = view.reservations.find((pod) => hasEnded(pod) && !isLeaving(pod));
   if (over !== undefined) {
     const asked = deviceAskedBy(over);
-    const { forMs, ageMs } = view.refusal ?? { forMs: pinPatienceMs, ageMs: pinRetryMs };
+    const { forMs, ageMs } = view.refusal ?? { forMs: pinTimeoutMs, ageMs: pinRetryMs };
     if (asked !== undefined && placed.length > 0 && ageMs < pinRetryMs) {
-      return { type: "keep", why: `node ${node} does not give device ${asked} of a lost reservation yet` };
+      return { type: "keep", why: `node ${node} does not allocate device ${asked} of a lost reservation yet` };
     }
-    const robbed = asked === undefined || forMs < pinPatienceMs ? [] : placed.filter((pod) => !isGoing(pod));
+    const robbed = asked === undefined || forMs < pinTimeoutMs ? [] : placed.filter((pod) => !isLeaving(pod));
     if (robbed.length > 0) {
       const names = robbed.map(nameOf).join(", ");
-      const why = `the reservation of group ${group} was lost and its device ${asked} cannot be had again: ${over.status?.reason ?? "no reason given"}; ${names} must go`;
+      const why = `the reservation of group ${group} was lost and its device ${asked} cannot be allocated again: ${over.status?.reason ?? "no reason given"}; ${names} must go`;
       return { type: "evict", users: robbed, why };
     }
     return {
       type: "delete",
       reservation: over,
-      why: `it ended as ${over.status?.phase}: ${over.status?.reason ?? "no reason given"}`,
+      why: `it is ${over.status?.phase}: ${over.status?.reason ?? "no reason given"}`,
     };
   }
   const [reservation] = standing;
   if (reservation === undefined) {
-    if (placed.length === 0 || view.reservations.some(isGoing)) return nothing;
+    if (placed.length === 0 || view.reservations.some(isLeaving)) return nothing;
     return lost(view, placed);
   }
   if (placed.length > 0 && standing.every((pod) => !isBound(pod))) {
@@ -103,7 +104,7 @@ export function judgeGroup(view: GroupView): GroupVerdict {
     const verdict = lost(view, placed);
     // The reservation was created without knowledge of these pods: it is replaced by one that requests their device.
     return verdict.type === "restore"
-      ? { type: "delete", reservation, why: `${why}, and it asks for no device` }
+      ? { type: "delete", reservation, why: `${why}, and it requests no device` }
       : verdict;
   }
   const spare = spareReservation(standing, live, view);
@@ -115,7 +116,7 @@ export function judgeGroup(view: GroupView): GroupVerdict {
     };
   }
   const misled =
-    standing.length === 1 ? placed.filter((pod) => !isGoing(pod) && isMisled(pod, reservation, group)) : [];
+    standing.length === 1 ? placed.filter((pod) => !isLeaving(pod) && isMisled(pod, reservation, group)) : [];
   if (misled.length > 0) {
     const names = misled.map(nameOf).join(", ");
     const why = `the reservation of group ${group} was lost, and the one that came after it has another device; ${names} must go`;
@@ -150,7 +151,7 @@ export function standsFor(reservation: Pod, placed: readonly Pod[], group: strin
 
 /** A reservation that asked for the device of a lost one and was refused. */
 export function refusedPin({ reservations }: Pick<GroupView, "reservations">): Pod | undefined {
-  return reservations.find((pod) => hasEnded(pod) && !isGoing(pod) && deviceAskedBy(pod) !== undefined);
+  return reservations.find((pod) => hasEnded(pod) && !isLeaving(pod) && deviceAskedBy(pod) !== undefined);
 }
 
 /**
@@ -237,7 +238,7 @@ function lost(view: GroupView, placed: readonly Pod[]): GroupVerdict {
     const why = `the reservation of group ${view.group} was lost; ${names} keeps device ${device}`;
     return { type: "restore", users: placed, device, why };
   }
-  const users = placed.filter((pod) => !isGoing(pod));
+  const users = placed.filter((pod) => !isLeaving(pod));
   if (users.length === 0) return { type: "keep", why: `the reservation was lost, and ${names} is going` };
   const why = `the reservation of group ${view.group} was lost and node ${view.node} cannot give its device again; ${names} must go`;
   return { type: "evict", users, why };

@@ -52,13 +52,13 @@ describe("limits of a share on a node with MPS", () => {
 
   test.each<[string, Record<string, string>]>([
     ["a node without the label", h200],
-    ["a node that says no", { ...h200, "muster.dev/mps": "false" }],
+    ["a node with the label set to false", { ...h200, "muster.dev/mps": "false" }],
   ])("do not exist on %s", (_, labels) => {
     expect(mpsLimits(share({ "gpu-fraction": "0.5" }), node(labels), 1)).toBeUndefined();
   });
 });
 
-test("whether a share is enforced is said either way", () => {
+test("the text says whether a share is enforced", () => {
   expect(enforcedText(share({ "muster.dev/share-enforced-by": "mps" }))).toBe("its share is enforced by MPS");
   expect(enforcedText(share({}))).toMatch(/^its share is not enforced/);
 });

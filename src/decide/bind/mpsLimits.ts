@@ -1,8 +1,7 @@
 /**
- * Whether anything keeps a pod within its share. Containers that see the same GPU take turns on it, and each can take
- * all of its memory. Where a node runs NVIDIA's Multi-Process Service, two variables bound what a client gets: its
- * memory on each device, and its part of the multiprocessors. A node says so by a label; without it nothing bounds a
- * share.
+ * Enforcement of GPU shares. Containers on the same GPU time-slice it, and each can use all of its memory. Where a node
+ * runs NVIDIA's Multi-Process Service, two variables limit a client: its memory on each device, and its percentage of
+ * the multiprocessors. Such a node has a label; without it shares are not enforced.
  */
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import { isShared, portionText, readGpuRequest, shareMemoryMiB } from "../../model/scheduling/gpuRequest.ts";
@@ -12,7 +11,7 @@ import { labelKeys } from "../../model/scheduling/keys.ts";
 export const mpsLabel = "muster.dev/mps";
 /** On a node: where the daemon's pipes are inside containers, where that is not the driver's default. */
 export const mpsPipesAnnotation = "muster.dev/mps-pipe-directory";
-/** On a pod with a share: what keeps it within it. */
+/** On a pod with a GPU share: what enforces it. */
 export const enforcedAnnotation = "muster.dev/share-enforced-by";
 
 export const mpsVariables = {
@@ -35,8 +34,8 @@ export function mpsLimits(pod: Pod, node: Node, deviceCount: number): Readonly<R
   const limits: Record<string, string> = {
     [mpsVariables.threads]: String(Math.max(1, Math.min(100, Math.round(portion * 100)))),
   };
-  // A node that does not say how much memory its GPUs have bounds the multiprocessors alone. Devices are counted as the
-  // container sees them.
+  // Where the memory of a node's GPUs is unknown, only the multiprocessors are limited. Device indexes are those of the
+  // container.
   if (memoryMiB > 0) {
     limits[mpsVariables.memory] = Array.from({ length: deviceCount }, (_, at) => `${at}=${memoryMiB}M`).join(",");
   }
@@ -45,9 +44,9 @@ export function mpsLimits(pod: Pod, node: Node, deviceCount: number): Readonly<R
   return limits;
 }
 
-/** What a person reads about the share of a pod that has its node. */
+/** The enforcement of the share of a bound pod, for people. */
 export function enforcedText({ metadata }: Pod): string {
   return metadata.annotations?.[enforcedAnnotation] === "mps"
     ? "its share is enforced by MPS"
-    : "its share is not enforced: nothing but its own care keeps it from using the whole GPU";
+    : "its share is not enforced: it can use the whole GPU";
 }

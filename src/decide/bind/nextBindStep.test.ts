@@ -36,7 +36,7 @@ function view(given: Partial<BindView> & { reserved?: readonly Pod[] } = {}): Bi
 const step = (given: Parameters<typeof view>[0] = {}) => nextBindStep(view(given), options);
 
 describe("a bind of a share", () => {
-  test("makes the reservation first, with its pod as holder, for its node and not on it yet", () => {
+  test("creates the reservation first, with its pod as holder and without a node", () => {
     expect(step({ reserved: [reserved({ group: "Z" })] })).toMatchObject({
       type: "write",
       intent: {
@@ -52,7 +52,7 @@ describe("a bind of a share", () => {
     });
   });
 
-  test("binds the reservation, on the state that it saw, after request and pod were seen when it was there", () => {
+  test("binds the reservation on the version that it read, after request and pod were read at a revision that has it", () => {
     const made = reserved({ node: undefined, phase: "Pending", device: "", holders: held });
     expect(step({ reserved: [made] })).toEqual({ type: "confirm", since: "5" });
     expect(step({ reserved: [made], confirmedAt: "4" })).toEqual({ type: "confirm", since: "5" });
@@ -60,7 +60,7 @@ describe("a bind of a share", () => {
       type: "place",
       intent: { type: "bind", target: { name: "r" }, expected: { uid: "uid-r", resourceVersion: "5" }, node: "n1" },
     });
-    // Of another binder: a pod that relies on it is recorded on it first.
+    // A reservation of another binder: a pod that relies on it is recorded on it first.
     const others = reserved({ node: undefined, phase: "Pending", device: "" });
     expect(step({ reserved: [others], confirmedAt: "5" })).toMatchObject({ type: "write", intent: { type: "patch" } });
     const elsewhere = request({ node: "n2" });
@@ -70,7 +70,7 @@ describe("a bind of a share", () => {
     });
   });
 
-  test("waits where pods use the device of a lost reservation, until there is one that asks for it", () => {
+  test("waits where pods use the device of a lost reservation, until a new one requests it", () => {
     const sharers = () => [userPod({ name: "a", device: "GPU-1" })];
     const lost = { type: "wait", why: "the reservation of group X was lost, and pods use its device" };
     expect(step({ sharers })).toEqual(lost);
@@ -81,7 +81,7 @@ describe("a bind of a share", () => {
     expect(step({ sharers, reserved: [asking], confirmedAt: "5" })).toMatchObject({ type: "place" });
   });
 
-  test("joins a reservation that is there by writing itself on it, on the state that it saw", () => {
+  test("joins an existing reservation by recording its pod on it, on the version that it read", () => {
     expect(step({ reserved: [reserved()] })).toMatchObject({
       type: "write",
       intent: { type: "patch", target: { name: "r" }, expected: { uid: "uid-r", resourceVersion: "5" } },
@@ -110,7 +110,7 @@ describe("a bind of a share", () => {
     });
   });
 
-  test("takes labels of an earlier attempt off", () => {
+  test("removes labels of an earlier attempt", () => {
     const before = userPod({ node: undefined, phase: "Pending", groups: ["old"] });
     expect(step({ pod: before, reserved: [reserved({ holders: held })] })).toMatchObject({
       intent: { patch: { metadata: { labels: { "runai-gpu-group": "X" } } } },
@@ -139,7 +139,7 @@ describe("a bind of a share", () => {
     });
   });
 
-  test("makes no new reservation while the cluster is scaled up, and joins those that are there", () => {
+  test("creates no reservation while the cluster is scaled up, and joins existing ones", () => {
     expect(step({ isScalingUp: true })).toMatchObject({ type: "failed" });
     expect(step({ isScalingUp: true, reserved: [reserved()] })).toMatchObject({ type: "write" });
   });
@@ -149,7 +149,7 @@ describe("a bind of a share", () => {
     expect(step({ freeGpus: 0, hasCounted: true })).toMatchObject({ type: "failed", why });
   });
 
-  test("that no GPU is free is never concluded from the cache alone, which may lag behind a deletion", () => {
+  test("the cache alone never proves that no GPU is free: it may lag behind a deletion", () => {
     expect(step({ freeGpus: 0 })).toEqual({ type: "look", what: "gpus" });
   });
 
@@ -165,9 +165,9 @@ describe("a bind of a share", () => {
     expect(step({ reserved: [reserved({ node: "n2" })] })).toMatchObject({ type: "failed" });
   });
 
-  test("a device that another group reports too is an alarm", () => {
+  test("a device that another group reports too fails the bind", () => {
     const next = step({ reserved: [reserved({ holders: held })], otherDevices: new Map([["GPU-1", "Z"]]) });
-    expect(next).toMatchObject({ type: "failed", why: "groups X and Z were both given device GPU-1" });
+    expect(next).toMatchObject({ type: "failed", why: "groups X and Z both have device GPU-1" });
   });
 
   test("of the old form without groups is discarded", () => {
@@ -195,7 +195,7 @@ describe("a bind", () => {
     expect(step({ pod: other, hasLooked: true })).toMatchObject({ type: "failed" });
   });
 
-  test("of a pod that is on a node has succeeded, and reports another node", () => {
+  test("of a bound pod has succeeded, and reports a node other than its own", () => {
     expect(step({ pod: userPod() })).toEqual({ type: "succeeded", why: "bound to n1" });
     expect(step({ pod: userPod({ node: "n2" }) })).toEqual({
       type: "succeeded",
@@ -209,7 +209,7 @@ describe("a bind", () => {
     expect(step({ request: gang, commitSize: 3 })).toMatchObject({ type: "write" });
   });
 
-  test("that was decided before another scheduler led is not carried out, once the pod was looked at", () => {
+  test("of an earlier scheduler leader is not carried out, once the pod was read", () => {
     const late = request({ annotations: { [annotationKeys.decidedIn]: "none" } });
     const { annotations, ...metadata } = waitingPod.metadata;
     const marked = {
@@ -253,7 +253,7 @@ describe("a bind", () => {
   test.each([
     ["claims", { spec: { resourceClaimAllocations: [{ name: "gpu" }] } }, {}],
     ["volumes", {}, { spec: { volumes: [{ name: "v", persistentVolumeClaim: { claimName: "c" } }] } }],
-  ])("with %s writes to the pod before those, and so ends where the pod is another by now", (_, more, ofPod) => {
+  ])("with %s writes to the pod first, and so fails if the pod was replaced", (_, more, ofPod) => {
     const pod = userPod({ node: undefined, groups: [], ...ofPod });
     expect(step({ request: request({ type: "Regular", groups: [], ...more } as never), pod })).toMatchObject({
       intent: {
@@ -289,11 +289,11 @@ describe("a reservation pod", () => {
       }),
     );
 
-  test("tolerates what its pod tolerates", () => {
+  test("has the tolerations of its pod", () => {
     expect(make().spec?.tolerations).toEqual(tolerations);
   });
 
-  test("asks for one GPU, whatever its options say, and for their processor and memory", () => {
+  test("requests one GPU, whatever its options, and their CPU and memory", () => {
     const podResources = { requests: { cpu: "10m", "nvidia.com/gpu": "4" }, limits: { "nvidia.com/gpu": "4" } };
     expect(make({ podResources }).spec?.containers[0]?.resources).toEqual({
       requests: { cpu: "10m", "nvidia.com/gpu": "1" },

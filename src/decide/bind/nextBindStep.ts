@@ -6,6 +6,7 @@
  */
 import { type BindIntent, expectedOf, type Intent, type NewObject } from "../../model/intent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
+import { isLeaving } from "../../model/objects/podFacts.ts";
 import { isAtLeast, type Revision } from "../../model/revision.ts";
 import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
 import { annotationKeys, epochOf, gpuGroupsOfLabels, labelKeys, nodeHeldBy } from "../../model/scheduling/keys.ts";
@@ -20,28 +21,27 @@ import {
   holdersOf,
   holdersPatch,
   isBound,
-  isGoing,
   newReservation,
   podsRef,
   type ReservationOptions,
 } from "./reservation.ts";
 import { sharedGpuConfig } from "./sharedGpuConfig.ts";
 
-/** What a bind is decided from. */
+/** The input of a decision about a bind. */
 export interface BindView {
   readonly request: BindRequest;
-  /** The pod of that name; undefined when there is none as far as we know. */
+  /** The pod of that name; undefined when the binder knows none. */
   readonly pod: Pod | undefined;
   readonly node: Node | undefined;
   /** BindRequests that belong to the same gang commit, this one included. */
   readonly commitSize: number;
-  /** Reservation pods that carry a group's label, wherever they are. */
+  /** Reservation pods with a group's label, on any node. */
   readonly reservations: (group: string) => readonly Pod[];
-  /** Pods of a group that run on a node, this one not. */
+  /** Other pods of a group that run on a node. */
   readonly sharers: (group: string, node: string) => readonly Pod[];
-  /** GPUs of the node that can still be reserved: what it has less what whole-GPU pods and reservations hold. */
+  /** GPUs of the node that can still be reserved: those that no claim, whole-GPU pod or reservation holds. */
   readonly freeGpus: number;
-  /** A cluster autoscaler is bringing machines for shares of GPUs. */
+  /** A cluster autoscaler is adding nodes for GPU shares. */
   readonly isScalingUp: boolean;
   /** Device ids that other groups of the node report. */
   readonly otherDevices: ReadonlyMap<string, string>;
@@ -53,21 +53,21 @@ export interface BindView {
   readonly confirmedAt: Revision | undefined;
   /** Whether the GPUs of the node were counted by a consistent read, in this reconcile. */
   readonly hasCounted: boolean;
-  /** Since when we wait for the node to say which device it gave. */
+  /** Since when the bind waits for the node to report the device. */
   readonly waitingSinceMs: number | undefined;
-  /** Of the pods: one that is missing did not exist at this revision. */
+  /** The revision of the pods: a missing pod did not exist at it. */
   readonly podsRevision: Revision;
   readonly nowMs: number;
 }
 
 export type BindStep =
-  /** Nothing to do, now or ever. */
+  /** The bind is complete. */
   | { readonly type: "done" }
   /** Another component has to act first. */
   | { readonly type: "wait"; readonly why: string; readonly untilMs?: number; readonly forDevice?: boolean }
-  /** What the cache does not show may be there all the same: ask the API. */
+  /** The cache lacks the object, which may exist: read it from the API. */
   | { readonly type: "look"; readonly what: "pod" | "node" | "gpus" }
-  /** Request and pod must still be what they were when this was there. */
+  /** Request and pod have to be confirmed at a revision at or beyond this one. */
   | { readonly type: "confirm"; readonly since: Revision }
   | { readonly type: "write"; readonly intent: Intent }
   /** Gives a reservation its node. */
@@ -78,7 +78,7 @@ export type BindStep =
   | { readonly type: "succeeded"; readonly why: string }
   /** This attempt has failed. */
   | { readonly type: "failed"; readonly why: string }
-  /** A request of an old form: its author makes a new one. */
+  /** A BindRequest of an old form: the scheduler creates a new one. */
   | { readonly type: "discard"; readonly why: string };
 
 export interface BindOptions {
@@ -87,8 +87,8 @@ export interface BindOptions {
 }
 
 /**
- * A request of an earlier leader may arrive late, when its node was given to another pod: the pod names the epoch since
- * when nothing else counts.
+ * A BindRequest of an earlier leader may arrive late, when its node was allocated to another pod: the pod records the
+ * epoch from which on requests are valid.
  */
 function isOfAnotherEpoch({ metadata }: BindRequest, pod: Pod): boolean {
   const decidedIn = metadata.annotations?.[annotationKeys.decidedIn];
@@ -107,23 +107,24 @@ export function nextBindStep(view: BindView, options: BindOptions): BindStep {
   if (pod === undefined) return { type: "look", what: "pod" };
   const uid = podUidOf(request);
   if (uid !== undefined && pod.metadata.uid !== uid) {
-    // The cache may still show the one before.
+    // The cache may still have the earlier pod.
     if (!view.hasLooked) return { type: "look", what: "pod" };
-    return { type: "failed", why: `pod ${pod.metadata.name} is another one by now: ${pod.metadata.uid}, not ${uid}` };
+    return { type: "failed", why: `pod ${pod.metadata.name} was replaced: its UID is ${pod.metadata.uid}, not ${uid}` };
   }
   const placed = pod.spec?.nodeName;
   if (placed === undefined && isOfAnotherEpoch(request, pod)) {
-    // The cache may show it as it was before the request was decided.
+    // The cached pod may be older than the decision.
     if (!view.hasLooked) return { type: "look", what: "pod" };
-    return { type: "failed", why: "another scheduler leads since it was decided" };
+    return { type: "failed", why: "another scheduler has become leader since the decision" };
   }
   if (placed !== undefined) return { type: "succeeded", why: boundWhy(placed, spec.selectedNode) };
-  if (hasEnded(pod) || isGoing(pod)) return { type: "failed", why: `pod ${pod.metadata.name} is ending` };
+  if (hasEnded(pod) || isLeaving(pod))
+    return { type: "failed", why: `pod ${pod.metadata.name} is terminating or has finished` };
   if (node === undefined) return { type: "look", what: "node" };
   const isShared = spec.receivedResourceType === "Fraction";
   const groups = isShared ? (spec.selectedGPUGroups ?? []) : [];
   if (isShared && groups.length === 0) {
-    return { type: "discard", why: "it asks for a share of a GPU and names no group" };
+    return { type: "discard", why: "the BindRequest is for a GPU share and names no GPU group" };
   }
   const devices: string[] = [];
   for (const group of groups) {
@@ -131,7 +132,7 @@ export function nextBindStep(view: BindView, options: BindOptions): BindStep {
     if (typeof step !== "string") return step;
     const other = view.otherDevices.get(step);
     if (other !== undefined && !groups.includes(other)) {
-      return { type: "failed", why: `groups ${group} and ${other} were both given device ${step}` };
+      return { type: "failed", why: `groups ${group} and ${other} both have device ${step}` };
     }
     devices.push(step);
   }
@@ -154,7 +155,7 @@ export function nextBindStep(view: BindView, options: BindOptions): BindStep {
   }
   if (hasClaims && !view.done.has("claimed")) return { type: "claim" };
   if (hasVolumes(pod) && !view.done.has("volumes")) return { type: "volumes" };
-  const why = `pod ${pod.metadata.name} belongs on node ${node.metadata.name}`;
+  const why = `pod ${pod.metadata.name} is placed on node ${node.metadata.name}`;
   const intent: Intent = {
     type: "bind",
     target: podTarget(pod),
@@ -166,24 +167,24 @@ export function nextBindStep(view: BindView, options: BindOptions): BindStep {
   return { type: "write", intent };
 }
 
-/** The sentence with which a bind is given up, and by which it is known again. */
-export const deviceNotSaid = {
+/** The message of a bind that timed out, and the pattern by which `muster why` recognises it. */
+export const deviceNotReported = {
   text: (node: string, seconds: number, group: string, problem: string | undefined): string =>
-    `node ${node} did not say within ${seconds} s which device group ${group} has${problem === undefined ? "" : `; its reservation does not run: ${problem}`}`,
+    `node ${node} did not report the device of group ${group} within ${seconds} s${problem === undefined ? "" : `; its reservation does not run: ${problem}`}`,
   pattern:
-    /node (\S+) did not say within (\S+) s which device group (\S+) has(?:; its reservation does not run: (.*))?/,
+    /node (\S+) did not report the device of group (\S+) within (\S+) s(?:; its reservation does not run: (.*))?/,
 } as const;
 
-/** The device of a group once it can be relied on, or the step that comes before. */
+/** The device of a group once its reservation can be relied on, or the step before that. */
 function reserve(view: BindView, pod: Pod, group: string, { reservation: options }: BindOptions): BindStep | string {
   const node = view.request.spec?.selectedNode ?? "";
   const all = view.reservations(group);
-  const elsewhere = all.find((each) => nodeHeldBy(each) !== node && !hasEnded(each) && !isGoing(each));
+  const elsewhere = all.find((each) => nodeHeldBy(each) !== node && !hasEnded(each) && !isLeaving(each));
   if (elsewhere !== undefined) {
     return { type: "failed", why: `group ${group} is reserved on node ${nodeHeldBy(elsewhere)}, not on ${node}` };
   }
   const here = all.filter((each) => nodeHeldBy(each) === node);
-  if (here.some(isGoing)) return { type: "wait", why: `the last reservation of group ${group} is going` };
+  if (here.some(isLeaving)) return { type: "wait", why: `the last reservation of group ${group} is terminating` };
   const over = here.find(hasEnded);
   if (over !== undefined) {
     const { phase, reason = "no reason given", message = "" } = over.status ?? {};
@@ -195,11 +196,11 @@ function reserve(view: BindView, pod: Pod, group: string, { reservation: options
   const [found] = here;
   const sharers = view.sharers(group, node);
   if (sharers.length > 0 && (found === undefined || (!isBound(found) && !standsFor(found, sharers, group)))) {
-    // The group's own reconcile creates one that requests the device that these pods use.
+    // The reconcile of the group creates a reservation that requests the device of these pods.
     return { type: "wait", why: `the reservation of group ${group} was lost, and pods use its device` };
   }
   if (found === undefined) {
-    if (view.isScalingUp) return { type: "failed", why: "the cluster is being scaled up for shares of GPUs" };
+    if (view.isScalingUp) return { type: "failed", why: "the cluster is being scaled up for GPU shares" };
     if (view.freeGpus <= 0) {
       // The scheduler may have observed a deletion that this cache has not.
       if (!view.hasCounted) return { type: "look", what: "gpus" };
@@ -225,7 +226,7 @@ function reserve(view: BindView, pod: Pod, group: string, { reservation: options
   if (!isBound(found)) {
     const since = found.metadata.resourceVersion ?? "";
     if (view.confirmedAt === undefined || !isAtLeast(view.confirmedAt, since)) return { type: "confirm", since };
-    const why = `group ${group} gets a GPU of node ${node}`;
+    const why = `group ${group} reserves a GPU of node ${node}`;
     return { type: "place", intent: { type: "bind", target: podTarget(found), expected: expected(found), node, why } };
   }
   const device = deviceOf(found);
@@ -233,20 +234,20 @@ function reserve(view: BindView, pod: Pod, group: string, { reservation: options
   const untilMs = (view.waitingSinceMs ?? view.nowMs) + options.allocationTimeoutMs;
   if (view.nowMs >= untilMs) {
     const seconds = options.allocationTimeoutMs / 1000;
-    return { type: "failed", why: deviceNotSaid.text(node, seconds, group, containerProblem(found)) };
+    return { type: "failed", why: deviceNotReported.text(node, seconds, group, containerProblem(found)) };
   }
   return {
     type: "wait",
-    why: `node ${node} has not said yet which device group ${group} has`,
+    why: `node ${node} has not reported the device of group ${group} yet`,
     untilMs,
     forDevice: true,
   };
 }
 
 /**
- * What is recorded on the pod about its allocation. It is written with the node, in one write, unless something else is
- * written before that: devices of a claim, say. Then the pod is written first, so that a request that was decided for
- * another state of the pod ends there:
+ * The allocation that is recorded on the pod. It is written together with the bind, unless something else is written
+ * before, such as devices of a claim. Then the pod is written first, so that a BindRequest that was decided on another
+ * version of the pod fails there:
  *
  *   new leader                      binder, its cache is late
  *   pod: another epoch
@@ -268,8 +269,8 @@ function shareAnnotations(groups: readonly string[], devices: readonly string[])
 }
 
 /**
- * What the pod must carry before anything else is written for it, and must not: labels of other groups. Undefined when
- * it is so.
+ * The patch that gives the pod its labels and removes labels of other groups, before anything else is written.
+ * Undefined when the pod has them.
  */
 function lackingMarks(
   pod: Pod,
@@ -280,7 +281,7 @@ function lackingMarks(
   const current = pod.metadata.labels ?? {};
   for (const group of gpuGroupsOfLabels(current)) {
     if (groups.includes(group)) continue;
-    // Of an earlier attempt on another GPU.
+    // A label of an earlier attempt on another GPU.
     if (current[labelKeys.gpuGroup] === group) labels[labelKeys.gpuGroup] = null;
     else labels[`${labelKeys.gpuGroupPrefix}${group}`] = null;
   }
@@ -294,7 +295,7 @@ function lackingMarks(
   }
   if (Object.keys(labels).length === 0 && Object.keys(annotations).length === 0) return undefined;
   const why =
-    groups.length === 0 ? "what it was given, and no share of an earlier attempt" : `it uses ${countedGroups(groups)}`;
+    groups.length === 0 ? "its allocation, without labels of an earlier attempt" : `it uses ${countedGroups(groups)}`;
   const patch = { metadata: { labels, annotations } };
   return { type: "patch", target: podTarget(pod), expected: expected(pod), patch, why };
 }
@@ -309,7 +310,7 @@ function boundWhy(placed: string, selected: string | undefined): string {
   return placed === selected ? `bound to ${placed}` : `bound to ${placed} by another scheduler, not to ${selected}`;
 }
 
-/** Only claims have to be waited for; everything else is there or is the kubelet's business. */
+/** Only PersistentVolumeClaims have to be waited for; other volumes are mounted by the kubelet. */
 function hasVolumes({ spec }: Pod): boolean {
   return (spec?.volumes ?? []).some(({ persistentVolumeClaim }) => persistentVolumeClaim !== undefined);
 }

@@ -90,7 +90,7 @@ describe("one GPU is found", () => {
   });
 });
 
-describe("no GPU is guessed", () => {
+describe("the GPU is not guessed where", () => {
   test.each<{ name: string; evidence: Partial<GpuEvidence>; problem: string }>([
     { name: "a container without a GPU", evidence: {}, problem: "no GPU is visible" },
     {

@@ -7,10 +7,10 @@
  *   nvidia-smi -L                    the GPUs that the container can open, and their MIG devices
  *   /proc/driver/nvidia/gpus/*       the same GPUs without MIG devices, with the minor number of /dev/nvidiaN
  *
- * Two sources that disagree are a problem and never a guess: a wrong device is used by pods of two groups.
+ * Sources that disagree are an error: with a wrong device, pods of two groups would use the same GPU.
  */
 
-/** What the container shows. A source that is not there is undefined, or an empty list. */
+/** What the container sees. A missing source is undefined, or an empty list. */
 export interface GpuEvidence {
   /** The value of NVIDIA_VISIBLE_DEVICES. */
   readonly visibleDevices: string | undefined;
@@ -61,7 +61,7 @@ function choose(
   if (uuids.length > 1) return { problem: `the device plugin gave ${uuids.length} GPUs (${uuids.join(", ")}), not 1` };
   const [named] = uuids;
   if (named !== undefined) {
-    // Without a driver to ask, the device plugin's own name is all there is, and it is exact.
+    // Without a driver, the UUID of the device plugin is used.
     if (seen.length === 0 || seen.includes(named)) return named;
     return { problem: `the device plugin gave ${named}, and the driver lists ${seen.join(", ")}` };
   }
@@ -76,10 +76,10 @@ function choose(
     const byIndex = hasPosition?.uuid ?? byMinor;
     if (byIndex !== undefined) return byIndex;
   }
-  return { problem: `${seen.length} GPUs are visible in this container, and none is named as its own` };
+  return { problem: `${seen.length} GPUs are visible in this container, and none is identified as its reserved GPU` };
 }
 
-/** A GPU that is split gives out its MIG devices, never itself. */
+/** A GPU in MIG mode is allocated only as MIG devices. */
 function candidatesOf(listed: readonly ListedGpu[]): string[] {
   return listed.flatMap(({ uuid, migDevices }) => (migDevices.length > 0 ? migDevices : [uuid]));
 }

@@ -6,7 +6,7 @@ import { releasedAnnotation } from "./judgeGroup.ts";
 import { devicesAnnotation, podsRef } from "./reservation.ts";
 
 /** On a pod: how often groups were removed from it. */
-const releasesAnnotation = "muster.dev/releases";
+export const releasesAnnotation = "muster.dev/releases";
 
 /**
  * Removes groups from a pod that is not bound. It is a write even where nothing is to be removed: labels and binds of

@@ -1,7 +1,7 @@
 /**
  * The reservation pod: a pod that holds one whole GPU of a node, so that several pods can share it. It is created
- * without a node and then bound: a create cannot carry a precondition, and one that lands late, when its GPU was given
- * to another pod, has to be harmless.
+ * without a node and then bound: a create cannot carry a precondition, and one that lands late, when its GPU was
+ * allocated to another pod, has to be harmless.
  *
  *   binder                                scheduler
  *   t0  creates R for node n, no answer
@@ -51,19 +51,19 @@ export interface ReservationOptions {
   readonly podResources?: Readonly<Record<string, Readonly<Record<string, string>>>>;
   readonly podSecurityContext?: JsonObject;
   readonly containerSecurityContext?: JsonObject;
-  /** How long a node may take to say which device it is. */
+  /** The timeout for the node to report the device. */
   readonly allocationTimeoutMs: number;
 }
 
 /** KAI's name for its image, where `kai-config` gives only a repository or a tag. */
 export const kaiReservationImage = "resource-reservation";
 
-/** The word with which Muster's image runs the program of a reservation pod. KAI's image takes no notice of it. */
+/** The argument with which Muster's image runs the program of a reservation pod. KAI's image ignores it. */
 const program = "reservation-agent";
 
 export const reservationDefaults: ReservationOptions = {
-  // No registry answers to this name, so that nothing foreign is pulled where no image was set. Simulated nodes pull
-  // none.
+  // A name that no registry serves, so that no foreign image is pulled where none was configured. Simulated nodes pull
+  // no images.
   image: "muster.invalid/muster:not-set",
   pullPolicy: "IfNotPresent",
   serviceAccountName: "kai-resource-reservation",
@@ -131,7 +131,7 @@ export function newReservation(about: {
   };
 }
 
-/** The pods that rely on it: UID to `namespace/name`. Text that is no such list means no holders. */
+/** The pods that rely on it: UID to `namespace/name`. An invalid annotation means no holders. */
 export function holdersOf(reservation: Pod): ReadonlyMap<string, string> {
   const text = reservation.metadata.annotations?.[holdersAnnotation];
   return new Map(Object.entries(textsIn(text)));
@@ -149,7 +149,7 @@ export function deviceOf(reservation: Pod): string | undefined {
   return device === "" ? undefined : device;
 }
 
-/** The device that it must get, because it stands for a reservation that was lost. */
+/** The device that it requests, because it replaces a lost reservation. */
 export function deviceAskedBy(reservation: Pod): string | undefined {
   return reservation.metadata.annotations?.[annotationKeys.pinDevice];
 }
@@ -163,17 +163,13 @@ export function isBound({ spec }: Pod): boolean {
   return spec?.nodeName !== undefined;
 }
 
-/** Over: it runs no more and will never run again. */
+/** Succeeded or Failed. */
 export function hasEnded(pod: Pod): boolean {
   const phase = pod.status?.phase;
   return phase === "Succeeded" || phase === "Failed";
 }
 
-export function isGoing(pod: Pod): boolean {
-  return pod.metadata.deletionTimestamp !== undefined;
-}
-
-/** What its kubelet reports about a container that does not run, or has ended before: a reason and a sentence. */
+/** The reason and message of a container that does not run, or has terminated before. */
 export function containerProblem(reservation: Pod): string | undefined {
   for (const { state, lastState } of reservation.status?.containerStatuses ?? []) {
     const ended = state?.terminated ?? lastState?.terminated;
@@ -187,7 +183,7 @@ export function containerProblem(reservation: Pod): string | undefined {
   return undefined;
 }
 
-/** Messages of conditions are read by people. */
+/** Messages of conditions are for people and are shortened. */
 const messageMax = 300;
 
 function textsIn(text: string | undefined): Record<string, string> {

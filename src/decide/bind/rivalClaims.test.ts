@@ -18,7 +18,7 @@ describe("a rival", () => {
   test.each<[string, ResourceClaim[], string | undefined]>([
     ["has the same device", [claim("other", { device: "gpu-0" })], "other"],
     ["has it among others", [claim("other", { device: "gpu-7" }, { device: "gpu-0" })], "other"],
-    ["is no claim with another device", [claim("other", { device: "gpu-1" })], undefined],
+    ["is not a claim with another device", [claim("other", { device: "gpu-1" })], undefined],
     [
       "is no claim with a device of that name in another pool",
       [claim("other", { device: "gpu-0", pool: "n2" })],
@@ -44,14 +44,14 @@ describe("a rival", () => {
 
 describe("a bind beside another scheduler may claim its devices", () => {
   test.each<[string, { lastMs: number; areWaiting: boolean }, number]>([
-    ["at once, almost, where the other one has nothing to do", { lastMs: 0, areWaiting: false }, 10_250],
-    ["when the other one was quiet for two seconds", { lastMs: 11_000, areWaiting: false }, 13_000],
+    ["almost at once, where the other scheduler has no pods with claims", { lastMs: 0, areWaiting: false }, 10_250],
+    ["when the other scheduler was quiet for two seconds", { lastMs: 11_000, areWaiting: false }, 13_000],
     [
-      "two seconds later while pods of the other one wait: a device that became free is theirs",
+      "two seconds later while pods of the other scheduler are pending: a device that became free is theirs",
       { lastMs: 0, areWaiting: true },
       12_000,
     ],
-    ["after fifteen seconds however busy the other one is", { lastMs: 24_900, areWaiting: true }, 25_000],
+    ["after fifteen seconds however busy the other scheduler is", { lastMs: 24_900, areWaiting: true }, 25_000],
   ])("%s", (_, others, atMs) => {
     expect(mayClaimAtMs(10_000, others)).toBe(atMs);
   });
@@ -60,7 +60,7 @@ describe("a bind beside another scheduler may claim its devices", () => {
   const pod = (spec: object): Pod => userPod({ name: "p", groups: [], spec });
   const resourceClaims = [{ name: "gpu", resourceClaimTemplateName: "one" }];
 
-  test("which has pods with claims that are not ours", () => {
+  test("which has pods with claims of other schedulers", () => {
     expect(isOfAnother(pod({ schedulerName: "default-scheduler", resourceClaims }), served)).toBe(true);
     expect(isOfAnother(pod({ schedulerName: "kai-scheduler", resourceClaims }), served)).toBe(false);
     expect(isOfAnother(pod({ schedulerName: "default-scheduler" }), served)).toBe(false);

@@ -1,26 +1,26 @@
 /**
- * Two allocators that do not know of each other can give one device to two claims: the API checks each claim alone.
+ * Two allocators that do not share state can allocate one device to two claims: the API validates each claim by itself.
  *
  *   kube-scheduler                    Muster
  *   t0  sees device d free            sees device d free
  *   t1  writes d to claim b
  *   t2                                writes d to claim a: given twice
  *
- * The other one never looks again, so Muster gives way. Before its own write it waits until the other one has been
- * quiet for a while, and does not take what was given out meanwhile. After its write and before the bind it looks once
- * more, and gives back what the other one had decided on before it could see our write. Waiting matters more than the
- * last look: kube-scheduler remembers devices as a set, without their claims, and takes a device that was given twice
- * for free when one of its two claims gives it back.
+ * kube-scheduler does not check again, so Muster yields. Before its own write it waits until the other scheduler has
+ * been quiet for a while, and does not use devices that were allocated meanwhile. After its write and before the bind
+ * it checks once more, and deallocates devices that the other scheduler had decided on before it could observe Muster's
+ * write. Waiting matters more than the last check: kube-scheduler keeps allocated devices as a set, without their
+ * claims, so a device that was allocated twice counts as free when one of its two claims is deallocated.
  */
 import type { AllocationResult, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import type { BindRequest } from "../../model/scheduling/bindRequest.ts";
 import { claimNameOf, type ExtendedAllocation, isExtendedClaimOf } from "./claimStatus.ts";
 import { hasEnded } from "./reservation.ts";
 
-export const rivalPatience = {
-  /** From the first look of a bind, where no other scheduler has anything to allocate. */
+export const rivalDelays = {
+  /** From the first check of a bind, where no pod of another scheduler has claims. */
   quietMs: 250,
-  /** Since the last sign of a pod of the other scheduler that has claims. */
+  /** Since the last event of another scheduler's pod with claims. */
   afterOthersMs: 2_000,
   /** The longest wait. */
   mostMs: 15_000,
@@ -31,7 +31,7 @@ export function mayClaimAtMs(
   sinceMs: number,
   others: { readonly lastMs: number; readonly areWaiting: boolean },
 ): number {
-  const { quietMs, afterOthersMs, mostMs } = rivalPatience;
+  const { quietMs, afterOthersMs, mostMs } = rivalDelays;
   const afterOthers = Math.max(others.lastMs, others.areWaiting ? sinceMs : 0) + afterOthersMs;
   return Math.min(Math.max(sinceMs + quietMs, afterOthers), sinceMs + mostMs);
 }
@@ -43,7 +43,7 @@ export interface Rival {
   readonly other: ResourceClaim;
 }
 
-/** A device of these claims that another claim has, too. */
+/** A device of these claims that another claim has as well. */
 export function findRival(own: readonly ResourceClaim[], all: readonly ResourceClaim[]): Rival | undefined {
   const ours = new Map<string, ResourceClaim>();
   for (const claim of own) for (const device of devicesHeldBy(claim)) ours.set(device, claim);
@@ -58,13 +58,13 @@ export function findRival(own: readonly ResourceClaim[], all: readonly ResourceC
   return undefined;
 }
 
-/** Whether another scheduler gives devices to this pod. */
+/** Whether another scheduler allocates devices for this pod. */
 export function isOfAnother(pod: Pod, served: ReadonlySet<string>): boolean {
   const { resourceClaims = [], schedulerName = "default-scheduler" } = pod.spec ?? {};
   return resourceClaims.length > 0 && !served.has(schedulerName) && !hasEnded(pod);
 }
 
-/** The claims of a bind as they are going to be: with the devices that were chosen, where they have none yet. */
+/** The claims of a bind after its writes: with the chosen devices, where they have none yet. */
 export function intendedClaims(request: BindRequest, pod: Pod, all: readonly ResourceClaim[]): ResourceClaim[] {
   const intended: ResourceClaim[] = [];
   for (const { name: entry = "", allocation } of request.spec?.resourceClaimAllocations ?? []) {
@@ -88,7 +88,7 @@ export function intendedClaims(request: BindRequest, pod: Pod, all: readonly Res
   return intended;
 }
 
-/** Those that no other claim may have: not what an administrator looks at, nor a part of a device that is shared. */
+/** Devices that no other claim may have: not those with admin access, nor shares of a device. */
 function devicesHeldBy({ status }: ResourceClaim): string[] {
   const results = status?.allocation?.devices?.results ?? [];
   return results
@@ -98,5 +98,5 @@ function devicesHeldBy({ status }: ResourceClaim): string[] {
 
 export function rivalWhy({ device, own, other }: Rival): string {
   const { namespace = "", name } = other.metadata;
-  return `device ${device} of claim ${own.metadata.name} was given to claim ${namespace}/${name} at the same time, by another scheduler`;
+  return `device ${device} of claim ${own.metadata.name} was allocated to claim ${namespace}/${name} at the same time, by another scheduler`;
 }

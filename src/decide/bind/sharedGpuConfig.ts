@@ -1,6 +1,6 @@
 /**
- * The two ConfigMaps through which the container of a pod that shares GPUs learns which ones. Their names stand in the
- * pod's annotation since it was admitted; the kubelet waits for them.
+ * The two ConfigMaps from which the container of a pod with GPU shares reads its devices. Admission writes their names
+ * into an annotation of the pod; the kubelet waits for them.
  */
 import type { NewObject } from "../../model/intent.ts";
 import type { Container, Pod } from "../../model/kubernetes.generated.ts";
@@ -17,7 +17,7 @@ export const variables = {
   portion: "GPU_PORTION",
   /** The older name of the portion. */
   gpus: "RUNAI_NUM_OF_GPUS",
-  /** Written only into a ConfigMap that another controller created: kept in step. */
+  /** Updated only in a ConfigMap that another controller created. */
   legacyDevices: "RUNAI-VISIBLE-DEVICES",
 } as const;
 
@@ -29,7 +29,7 @@ export interface FractionContainer {
   readonly place: string;
 }
 
-/** The container that gets the share: the one that the annotation names, else the first. */
+/** The container with the GPU share: the one that the annotation names, else the first. */
 export function fractionContainer(pod: Pod): FractionContainer | undefined {
   const name = pod.metadata.annotations?.[annotationKeys.gpuFractionContainer];
   const { initContainers = [], containers = [] } = pod.spec ?? { containers: [] };
@@ -43,7 +43,7 @@ export function fractionContainer(pod: Pod): FractionContainer | undefined {
   return at < 0 ? undefined : { container: containers[at] as Container, place: String(at) };
 }
 
-/** Names of both, or undefined for a pod that admission has not seen. */
+/** The names of both, or undefined for a pod that was not admitted by Muster. */
 export function configMapNames(pod: Pod): { capabilities: string; environment: string } | undefined {
   const prefix = pod.metadata.annotations?.[annotationKeys.sharedGpuConfigMap];
   const found = fractionContainer(pod);
@@ -52,7 +52,7 @@ export function configMapNames(pod: Pod): { capabilities: string; environment: s
   return { capabilities, environment: `${capabilities}-evar` };
 }
 
-/** Both ConfigMaps, whole: what a bind writes is not put together from parts that others may have changed. */
+/** Both ConfigMaps with their complete data, which does not depend on what other clients have written. */
 export function sharedGpuConfig(
   pod: Pod,
   share: {
@@ -60,7 +60,7 @@ export function sharedGpuConfig(
     readonly portion: string;
     readonly cdi: boolean;
     readonly attempt: string;
-    /** Variables that keep the container within its share. */
+    /** Variables that enforce the share of the container. */
     readonly limits?: Readonly<Record<string, string>> | undefined;
   },
 ): NewObject[] {
@@ -80,8 +80,8 @@ export function sharedGpuConfig(
 }
 
 /**
- * What becomes of one that exists: of the same pod, its values are brought up to date and other keys stay; of another
- * owner, it is replaced. Undefined when it is right already and of this attempt.
+ * The update of an existing ConfigMap: of the same pod, its values are updated and other keys stay; of another owner,
+ * it is replaced. Undefined when it is up to date and marked with this attempt.
  */
 export function mergedConfigMap(existing: KubeObject, wanted: NewObject): KubeObject | undefined {
   const data = (existing["data"] ?? {}) as Record<string, string>;
@@ -100,7 +100,7 @@ export function mergedConfigMap(existing: KubeObject, wanted: NewObject): KubeOb
   const legacy = data[variables.legacyDevices];
   const devices = values[variables.devices];
   const merged: Record<string, string> = { ...data, ...values };
-  // Limits of an earlier attempt on another node do not hold here.
+  // Removes limits of an earlier attempt on another node.
   for (const key of Object.values(mpsVariables)) if (!(key in values)) delete merged[key];
   if (legacy !== undefined && devices !== undefined) merged[variables.legacyDevices] = devices;
   const isMarked = existing.metadata.annotations?.[attemptAnnotation] === mark;

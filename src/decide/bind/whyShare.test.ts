@@ -11,7 +11,7 @@ const user = (name: string, share: string, group = "X"): Pod =>
 const causeOf = (pod: Pod, view: { pods?: Pod[]; requests?: ReturnType<typeof request>[] }) =>
   whyShare(pod, { pods: [pod, ...(view.pods ?? [])], requests: view.requests ?? [] });
 
-describe("why a share does not start where it was placed", () => {
+describe("why a pod with a GPU share does not start on its node", () => {
   const half = asking({ "gpu-fraction": "0.5" });
   const silent = reserved({ device: "" });
   const named = { ...silent, metadata: { ...silent.metadata, name: reservationName("n1", "X") } };
@@ -43,7 +43,7 @@ describe("why a share does not start where it was placed", () => {
     });
   });
 
-  test("what the program in the reservation said before it ended is the reason", () => {
+  test("the last message of the program in the reservation is the reason", () => {
     const message = "no GPU is visible in this container";
     const crashing = waiting("CrashLoopBackOff", "back-off 10s restarting failed container", { message });
     expect(causeOf(half, { pods: [crashing], requests: [request()] })).toMatchObject({
@@ -52,7 +52,7 @@ describe("why a share does not start where it was placed", () => {
     });
   });
 
-  test("a container that is being created is no problem of its own", () => {
+  test("a container that is being created is not reported as a problem", () => {
     const starting = waiting("ContainerCreating", "");
     expect(causeOf(half, { pods: [starting], requests: [request()] })).toMatchObject({
       cause: "DeviceNotReported",
@@ -62,7 +62,7 @@ describe("why a share does not start where it was placed", () => {
 
   test("between two reservations the condition of the pod has the reason", () => {
     const message =
-      "node n1 did not say within 40 s which device group X has; its reservation does not run: ErrImagePull: no such host";
+      "node n1 did not report the device of group X within 40 s; its reservation does not run: ErrImagePull: no such host";
     const failed = { ...half, status: { conditions: [{ type: "PodBound", status: "False", message }] } } as Pod;
     expect(causeOf(failed, {})).toMatchObject({
       cause: "ReservationNotRunning",
@@ -72,9 +72,9 @@ describe("why a share does not start where it was placed", () => {
 
   test.each([
     ["a reservation that has its device", half, { pods: [reserved()], requests: [request()] }],
-    ["a place that was not decided yet is the scheduler's to explain", half, { pods: [named] }],
-    ["who asks for no share is not meant", asking({}), { pods: [named], requests: [request()] }],
-    ["nor who has a node", user("f", "0.5"), { pods: [named], requests: [request()] }],
+    ["a pod without a decided node is explained by the scheduler", half, { pods: [named] }],
+    ["a pod without a GPU share is not explained here", asking({}), { pods: [named], requests: [request()] }],
+    ["nor is a bound pod", user("f", "0.5"), { pods: [named], requests: [request()] }],
   ])("%s", (_, pod, view) => {
     expect(causeOf(pod, view)).toBeUndefined();
   });

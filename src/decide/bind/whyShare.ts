@@ -1,13 +1,13 @@
 /**
- * Why a pod with a GPU share does not start, for causes that the scheduler does not know: sharing is off, or a node has
- * not reported the device. Each with its evidence and its cure.
+ * Why a pod with a GPU share does not start, for causes that the scheduler does not know: GPU sharing is disabled, or a
+ * node has not reported the device. Each has its evidence and its cure.
  */
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
 import { isShared, readGpuRequest } from "../../model/scheduling/gpuRequest.ts";
 import { annotationKeys, isReservationPod, reservationNamespace } from "../../model/scheduling/keys.ts";
 import { sharingOff } from "./admitFraction.ts";
-import { deviceNotSaid } from "./nextBindStep.ts";
+import { deviceNotReported } from "./nextBindStep.ts";
 import { containerProblem, deviceOf, hasEnded, reservationName } from "./reservation.ts";
 
 export type ShareCause = "SharingOff" | "DeviceNotReported" | "ReservationNotRunning";
@@ -18,7 +18,7 @@ export interface ShareAnswer {
   readonly cure: string;
 }
 
-/** The input, all of one revision. */
+/** The input, of one revision. */
 export interface ShareView {
   readonly pods: readonly Pod[];
   readonly requests: readonly BindRequest[];
@@ -26,20 +26,20 @@ export interface ShareView {
 
 const gpu = "nvidia.com/gpu";
 
-/** Undefined when the pod asks for no share, has its place, or waits for another reason. */
+/** Undefined when the pod requests no share, is bound, or waits for another reason. */
 export function whyShare(pod: Pod, view: ShareView): ShareAnswer | undefined {
   if (!asksForShare(pod) || pod.spec?.nodeName !== undefined || hasEnded(pod)) return undefined;
   return notReported(pod, view);
 }
 
-/** For what could not even be created: the words of admission are its event. */
+/** For pods that could not be created: the refusal of admission is in an Event. */
 export function whyRefused(events: readonly { readonly message: string }[]): ShareAnswer | undefined {
-  const said = events.find(({ message }) => message.includes(sharingOff));
-  if (said === undefined) return undefined;
+  const refusal = events.find(({ message }) => message.includes(sharingOff));
+  if (refusal === undefined) return undefined;
   return {
     cause: "SharingOff",
-    message: `its pods are refused: ${said.message}`,
-    cure: `ask for whole GPUs with a limit of ${gpu}, or start the binder without --no-gpu-sharing`,
+    message: `its pods are refused: ${refusal.message}`,
+    cure: `request whole GPUs with a limit of ${gpu}, or start the binder without --no-gpu-sharing`,
   };
 }
 
@@ -53,14 +53,14 @@ function notReported(pod: Pod, { pods, requests }: ShareView): ShareAnswer | und
     const problem = containerProblem(reservation);
     if (problem !== undefined) return notRunning({ node: selectedNode, group, problem });
     const does = reservation.status?.phase === "Running" ? "runs" : "starts";
-    return silentNode({ node: selectedNode, group, does, is: "and has not said yet" });
+    return silentNode({ node: selectedNode, group, does, is: "and has not reported yet" });
   }
   const condition = pod.status?.conditions?.find(({ type }) => type === "PodBound");
-  const [, node, seconds, group, problem] =
-    condition?.status === "False" ? (deviceNotSaid.pattern.exec(condition.message ?? "") ?? []) : [];
+  const [, node, group, seconds, problem] =
+    condition?.status === "False" ? (deviceNotReported.pattern.exec(condition.message ?? "") ?? []) : [];
   if (node === undefined || group === undefined) return undefined;
   if (problem !== undefined) return notRunning({ node, group, problem });
-  return silentNode({ node, group, is: `and did not say within ${seconds} s` });
+  return silentNode({ node, group, is: `and did not report within ${seconds} s` });
 }
 
 function silentNode(about: { node: string; group: string; does?: string; is: string }): ShareAnswer {
@@ -68,8 +68,8 @@ function silentNode(about: { node: string; group: string; does?: string; is: str
   const name = reservationName(node, group);
   return {
     cause: "DeviceNotReported",
-    message: `node ${node} ${does} the reservation ${name} of group ${group}, ${is} which device that is`,
-    cure: `look at the logs of pod ${name} in ${reservationNamespace} and at the device plugin of ${node}; its container has to write ${annotationKeys.reservedGpu} on its own pod`,
+    message: `node ${node} ${does} the reservation ${name} of group ${group}, ${is} which device it holds`,
+    cure: `check the logs of pod ${name} in namespace ${reservationNamespace} and the device plugin of ${node}; its container has to write ${annotationKeys.reservedGpu} on its own pod`,
   };
 }
 
@@ -81,7 +81,7 @@ function notRunning({ node, group, problem }: { node: string; group: string; pro
     message: `the reservation ${name} of group ${group} does not run on node ${node}: ${problem}`,
     cure: isImage
       ? "set --image or --reservation-image (reservations.image of the chart) to an image that the node can pull"
-      : `look at the logs of pod ${name} in ${reservationNamespace} and at the driver and device plugin of ${node}`,
+      : `check the logs of pod ${name} in namespace ${reservationNamespace} and the driver and device plugin of ${node}`,
   };
 }
 

@@ -53,7 +53,7 @@ function claim(name: string, given: Given = {}): ResourceClaim {
   };
 }
 
-/** A tracker whose watch a test plays by hand. */
+/** A tracker whose watch events the test sends. */
 class Watched {
   readonly table = new KindTable();
   readonly tracker: ClaimTracker;
@@ -81,7 +81,7 @@ function asObject(each: ResourceClaim): KubeObject {
 
 const d = (name: string) => `gpu/p/${name}`;
 
-describe("a decision that is not written down", () => {
+describe("a decision that is not written yet", () => {
   test("empty: it is kept, with one holder", () => {
     const { tracker } = new Watched(claim("c"));
     expect(tracker.signalClaimPendingAllocation(claim("c", { devices: ["d1"] }), "pod-1")).toEqual({
@@ -103,15 +103,15 @@ describe("a decision that is not written down", () => {
 
   test("extended-resource-claim-not-in-cache: it is kept though the claim is not in the cache", () => {
     const { tracker } = new Watched();
-    const unborn = claim("c", { devices: ["d1"] });
-    expect(tracker.signalClaimPendingAllocation(unborn, "pod-1", { isNotCreatedYet: true })).toEqual({
+    const toCreate = claim("c", { devices: ["d1"] });
+    expect(tracker.signalClaimPendingAllocation(toCreate, "pod-1", { isNotCreatedYet: true })).toEqual({
       ok: true,
       is: "new",
     });
     expect(tracker.isTaken(d("d1"))).toBe(true);
   });
 
-  test("a claim that is not there is refused", () => {
+  test("a claim that does not exist is refused", () => {
     const { tracker } = new Watched();
     expect(tracker.signalClaimPendingAllocation(claim("c", { devices: ["d1"] }), "pod-1").ok).toBe(false);
     expect(tracker.listAllAllocatedDevices()).toEqual([]);
@@ -156,7 +156,7 @@ describe("a decision that is not written down", () => {
     expect(tracker.isTaken(d("d1"))).toBe(left.length > 0);
   });
 
-  test("a pod that leaves twice takes no other pod's place", () => {
+  test("removing a pod twice does not remove another pod", () => {
     const { tracker } = new Watched(claim("c"));
     for (const pod of ["a", "b"]) tracker.signalClaimPendingAllocation(claim("c", { devices: ["d1"] }), pod);
     tracker.removeClaimPendingAllocation("uid-c", "a");
@@ -193,7 +193,7 @@ describe("an answer of the API", () => {
     expect(tracker.isTaken(d("d1"))).toBe(false);
   });
 
-  test("TestAssumeRace: a caller that assumes what the watch has just shown, and lets go of the decision, leaves no gap in which the device is free", () => {
+  test("TestAssumeRace: a caller that assumes what the watch has just delivered, and drops its decision, leaves no gap in which the device is free", () => {
     const watched = new Watched(claim("c"));
     const { tracker } = watched;
     const gaps: boolean[] = [];
@@ -208,7 +208,7 @@ describe("an answer of the API", () => {
     expect(gaps).toEqual([false, false, false]);
   });
 
-  test("TestEventHandlers, TestEventHandlerConcurrency: a listener that asks about a device sees the state that it was notified of", () => {
+  test("TestEventHandlers, TestEventHandlerConcurrency: a listener that reads a device sees the state that it was notified of", () => {
     const seen: string[] = [];
     const table = new KindTable();
     table.apply({ type: "relistBegins" });
@@ -262,7 +262,7 @@ describe("an answer of the API", () => {
   });
 });
 
-describe("what is given away", () => {
+describe("allocated devices", () => {
   test.each([
     { name: "no-claims", claims: [], counts: [0, 0, 0] },
     { name: "single-allocated-claim", claims: [claim("a", { devices: ["d1"] })], counts: [1, 0, 0] },
@@ -301,7 +301,7 @@ describe("what is given away", () => {
     const before = tracker.gatherAllocatedState();
     expect([before.devices.length, before.sharedIds.length]).toEqual([1, 2]);
     expect(before.capacity.get(d("d2"))?.get("m")).toBe(3_000_000_000n);
-    // The status write was acknowledged, then seen; the decision is dropped last. The sum never moves.
+    // The status write was acknowledged, then observed; the decision is dropped last. The sum never changes.
     for (const next of [
       () => tracker.assumeClaimAfterApiCall(asObject(claim("c", { version: "20", ...given }))),
       () => watched.put(claim("c", { version: "20", ...given })),
@@ -312,7 +312,7 @@ describe("what is given away", () => {
     }
   });
 
-  test("how much of a device is taken follows every share that comes and goes, however often it was asked", () => {
+  test("the consumed capacity follows every share that is added or removed, however often it is read", () => {
     const one = claim("a", { shares: { d1: share(1) }, consumed: { m: "1" } });
     const two = claim("b", { shares: { d1: share(2) }, consumed: { m: "2" } });
     const watched = new Watched(one, claim("b"));
@@ -335,7 +335,7 @@ describe("what is given away", () => {
     expect(watched.tracker.listAllAllocatedDevices()).toEqual([]);
   });
 
-  test("a namesake that took the claim's place holds what it holds, and its predecessor nothing", () => {
+  test("a claim that was created again under the same name has its own devices, and the earlier one none", () => {
     const watched = new Watched(claim("c", { devices: ["d1"] }));
     watched.put(claim("c", { version: "20", uid: "another", devices: ["d2"] }));
     expect(watched.tracker.listAllAllocatedDevices()).toEqual([d("d2")]);
@@ -361,9 +361,9 @@ describe("what is given away", () => {
       why: "test",
     };
     const value = { device: d("d1"), claimUid: "uid-c", shareId: undefined, consumed: undefined };
-    tracker.picture.decide(intent, [{ key: d("d1"), value }]);
-    const attempt = tracker.picture.send(intent);
-    tracker.picture.answer(intent, refused("Unknown", "time-out"), attempt);
+    tracker.assumeCache.decide(intent, [{ key: d("d1"), value }]);
+    const attempt = tracker.assumeCache.send(intent);
+    tracker.assumeCache.answer(intent, refused("Unknown", "time-out"), attempt);
     tracker.removeClaimPendingAllocation("uid-c", "pod-1");
     expect(tracker.isTaken(d("d1"))).toBe(true);
     watched.put(claim("c", { version: "20" }));
@@ -371,7 +371,7 @@ describe("what is given away", () => {
     expect(succeeded(1).ok).toBe(true);
   });
 
-  test("on the ledger gathering never conflicts: at every step of a claim's life exactly one device is given away", () => {
+  test("with the ledger, gathering never conflicts: at every step of a claim's life exactly one device is allocated", () => {
     const watched = new Watched(claim("c"));
     const { tracker } = watched;
     const seen: string[][] = [];

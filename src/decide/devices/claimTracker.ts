@@ -1,9 +1,9 @@
 /**
- * Which devices are given away, from everything that is known: the claims of the watch, writes that are on their way
- * (the ledger), answers that the watch has not caught up with, and decisions whose writes have not been sent yet.
+ * Which devices are allocated, from four sources: the claims of the watch, in-flight writes (the ledger), answers that
+ * the watch has not delivered yet, and decisions whose writes have not been sent yet.
  *
- * A device counts as long as any of them says so, under one key, so it is counted once. Nothing here waits: between a
- * claim's leaving one of the four and its being in the next no other reader runs.
+ * A device counts as long as it is in one of them, under one key, so it is counted once. Nothing here is asynchronous:
+ * while a claim moves from one source to the next, no other reader runs.
  *
  *   upstream                                    here
  *   t0  reader copies the cache (no D)
@@ -17,9 +17,9 @@ import type { AllocationResult, ResourceClaim } from "../../model/kubernetes.gen
 import type { KubeObject } from "../../model/objects/object.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import { compareRevisions, isRevision } from "../../model/revision.ts";
+import { AssumeCache, type AssumeCacheKind } from "../../snapshot/assumeCache.ts";
 import type { KindChange, KindTable } from "../../snapshot/kindTable.ts";
 import type { Ended } from "../../snapshot/ledger.ts";
-import { Picture, type PictureKind } from "../../snapshot/picture.ts";
 import { ConfirmedClaims, changeOf, type DecisionSource, type DeviceChange } from "./deviceChange.ts";
 import type { CountedState } from "./search/allocatedState.ts";
 import { type DeviceUse, deviceEffects, sumOf, useKey, usesOf } from "./search/deviceUse.ts";
@@ -36,7 +36,7 @@ interface Pending {
 
 export type Signalled =
   | { readonly ok: true; readonly is: "new" | "joined" }
-  /** The claim has an allocation already: there is nothing to decide any more. */
+  /** The claim has an allocation already. */
   | { readonly ok: true; readonly is: "allocated" }
   | { readonly ok: false; readonly why: string };
 
@@ -47,26 +47,26 @@ export type Assumed =
 export interface GatheredState {
   readonly devices: readonly string[];
   readonly sharedIds: readonly { readonly device: string; readonly shareId: string }[];
-  /** Device to capacity name to billionths. */
+  /** Consumed capacity in billionths, by device and capacity name. */
   readonly capacity: ReadonlyMap<string, ReadonlyMap<string, bigint>>;
 }
 
 export interface ClaimTrackerOptions {
   /** The claims; fed by the watch. */
   readonly claims: KindTable;
-  /** Further kinds that decisions want to see in the same picture. */
-  readonly kinds?: Readonly<Record<string, PictureKind<DeviceUse>>>;
-  /** Told of a device that may have become free or taken. */
+  /** Further kinds that decisions read from the same assume cache. */
+  readonly kinds?: Readonly<Record<string, AssumeCacheKind<DeviceUse>>>;
+  /** Called with each device that may have become free or allocated. */
   readonly onDevice?: (device: string) => void;
   /** Called with every change, after it counts. */
   readonly onChange?: (change: DeviceChange) => void;
-  /** For checks: claims are folded anew; what was decided or answered and is not observed yet is as here. */
+  /** For checks: claims are folded again; decisions and answers that are not observed yet are shared. */
   readonly like?: ClaimTracker;
 }
 
 export class ClaimTracker implements CountedState {
   /** The claims with what was decided about them. Commit decisions through it. */
-  readonly picture: Picture<DeviceUse>;
+  readonly assumeCache: AssumeCache<DeviceUse>;
   private readonly table: KindTable;
   private readonly onDevice: (device: string) => void;
   private readonly onChange: (change: DeviceChange) => void;
@@ -78,7 +78,7 @@ export class ClaimTracker implements CountedState {
   private readonly shares = new Map<string, Map<string, DeviceUse>>();
   private readonly sums = new Map<string, ReadonlyMap<string, bigint>>();
   private readonly confirmed = new ConfirmedClaims();
-  /** By claim: the component that is writing to it. */
+  /** By claim UID: the component that is writing to it. */
   private readonly writers = new Map<string, DecisionSource>();
   private revisionCount = 0;
 
@@ -86,26 +86,29 @@ export class ClaimTracker implements CountedState {
     this.table = claims;
     this.onDevice = onDevice;
     this.onChange = onChange;
-    // While it is being built the picture cannot be asked yet.
+    // The assume cache cannot be read while it is being constructed.
     let isReady = false;
-    this.picture = new Picture<DeviceUse>(
+    this.assumeCache = new AssumeCache<DeviceUse>(
       { ...kinds, [kindOf(claimKind)]: { table: claims, effects: deviceEffects } },
-      { onEffect: (key) => (isReady ? this.recount(key) : undefined), ...(like && { like: like.picture }) },
+      { onEffect: (key) => (isReady ? this.recount(key) : undefined), ...(like && { like: like.assumeCache }) },
     );
     isReady = true;
-    for (const [key] of this.picture.snapshot().counted()) this.recount(key);
+    for (const [key] of this.assumeCache.snapshot().counted()) this.recount(key);
     for (const [key, claim] of claims.view().objects) this.confirmed.set(key, claim as ResourceClaim);
     for (const answer of like?.answers.values() ?? []) this.assumeClaimAfterApiCall(answer);
   }
 
-  /** Grows with every change of what is given away. */
+  /** Grows with every change of the allocated devices. */
   get revision(): number {
     return this.revisionCount;
   }
 
-  /** The claims' table was changed like this. The picture is first, so that nothing is uncounted in between. */
+  /**
+   * Applies changes of the claims' table. The assume cache is updated first, so that a device is counted at every
+   * moment.
+   */
   observed(changes: readonly KindChange[], isNewList = false): readonly Ended[] {
-    const ended = this.picture.observed(kindOf(claimKind), changes, isNewList);
+    const ended = this.assumeCache.observed(kindOf(claimKind), changes, isNewList);
     for (const change of changes) {
       const answer = this.answers.get(change.key);
       if (answer === undefined) continue;
@@ -121,7 +124,7 @@ export class ClaimTracker implements CountedState {
 
   // Claims.
 
-  /** The newest that is known. */
+  /** The newest known version. */
   get(namespace: string, name: string): ResourceClaim | undefined {
     const key = keyOf(namespace, name);
     return this.answers.get(key) ?? (this.table.get(key) as ResourceClaim | undefined);
@@ -131,7 +134,7 @@ export class ClaimTracker implements CountedState {
     for (const [key, claim] of this.table.view().objects) yield this.answers.get(key) ?? (claim as ResourceClaim);
   }
 
-  // Decisions that are not written down yet.
+  // Decisions that are not written yet.
 
   claimHasPendingAllocation(uid: string): boolean {
     return this.pending.has(uid);
@@ -150,10 +153,10 @@ export class ClaimTracker implements CountedState {
     }
   }
 
-  /** Whether some claim of the API has it, by the watch or by an answer. */
+  /** Whether a claim in the API has the device, by the watch or by an answer. */
   private isWritten(use: DeviceUse): boolean {
     const key = useKey(use);
-    if (this.picture.values(key).length > 0) return true;
+    if (this.assumeCache.values(key).length > 0) return true;
     for (const answer of this.answers.values()) {
       if (usesOf(answer).some((each) => useKey(each) === key)) return true;
     }
@@ -165,7 +168,7 @@ export class ClaimTracker implements CountedState {
   }
 
   /**
-   * From now on the claim counts as allocated like this. A second pod joins the first and gets the first's allocation.
+   * From now on the claim counts as allocated. A second pod joins the first and gets the same allocation.
    * `isNotCreatedYet`: the claim is not in the API yet, so the tracker need not know it.
    */
   signalClaimPendingAllocation(
@@ -181,8 +184,8 @@ export class ClaimTracker implements CountedState {
     }
     if (!isNotCreatedYet) {
       const latest = this.get(namespace, name);
-      if (latest === undefined) return { ok: false, why: `ResourceClaim ${keyOf(namespace, name)} is not there` };
-      // A decision from an old look: the claim was allocated meanwhile, and counting ours would hide that.
+      if (latest === undefined) return { ok: false, why: `ResourceClaim ${keyOf(namespace, name)} does not exist` };
+      // A decision on an old version: the claim was allocated meanwhile, and counting the decision would hide that.
       if (latest.metadata.uid === uid && latest.status?.allocation !== undefined) return { ok: true, is: "allocated" };
     }
     this.pending.set(uid, { claim, holders: new Set([holder]), source });
@@ -193,7 +196,9 @@ export class ClaimTracker implements CountedState {
     return { ok: true, is: "new" };
   }
 
-  /** The holder lets go; with the last one, or with force, the decision is dropped. True when it was. */
+  /**
+   * Removes a pod from the decision; with the last one, or with force, the decision is dropped. Returns whether it was.
+   */
   removeClaimPendingAllocation(uid: string, holder: string, { force = false } = {}): boolean {
     const known = this.pending.get(uid);
     if (known === undefined) return false;
@@ -210,10 +215,7 @@ export class ClaimTracker implements CountedState {
     return true;
   }
 
-  /**
-   * A component writes to the claim from now on, until the function it gets is called: what changes meanwhile it
-   * decided.
-   */
+  /** A component writes to the claim until the returned function is called: changes in between are attributed to it. */
   writing(namespace: string, name: string, source: DecisionSource): () => void {
     const key = keyOf(namespace, name);
     this.writers.set(key, source);
@@ -224,7 +226,7 @@ export class ClaimTracker implements CountedState {
 
   // Answers.
 
-  /** The API has said that the claim is like this now. */
+  /** Adds the claim of an answer of the API. */
   assumeClaimAfterApiCall(claim: KubeObject): Assumed {
     if (claim.kind !== "ResourceClaim" || !isRevision(claim.metadata.resourceVersion))
       return { ok: false, reason: "Invalid" };
@@ -249,7 +251,7 @@ export class ClaimTracker implements CountedState {
     return { inFlight: this.pending.size, assumed: this.answers.size, allocated: this.confirmed.size };
   }
 
-  // What is given away.
+  // Allocated devices.
 
   isTaken(device: string): boolean {
     return this.taken.has(device);
@@ -263,7 +265,7 @@ export class ClaimTracker implements CountedState {
     return this.shares.get(device)?.size ?? 0;
   }
 
-  /** Summed up from the shares whenever they have changed. */
+  /** Recomputed from the shares whenever they have changed. */
   consumed(device: string): ReadonlyMap<string, bigint> | undefined {
     const known = this.sums.get(device);
     if (known !== undefined) return known.size === 0 ? undefined : known;
@@ -290,7 +292,7 @@ export class ClaimTracker implements CountedState {
     return { devices: [...this.taken].sort(), sharedIds, capacity };
   }
 
-  /** What the API has of the claim, by an answer or by the watch, may be news. */
+  /** The claim in the API may have changed, by an answer or by the watch. */
   private confirm(key: string): void {
     const latest = this.answers.get(key) ?? (this.table.get(key) as ResourceClaim | undefined);
     for (const change of this.confirmed.set(key, latest)) {
@@ -326,7 +328,7 @@ export class ClaimTracker implements CountedState {
     this.recount(key);
   }
 
-  /** What the claim held by a decision or an answer, unless another one of the two still says so. */
+  /** Removes what the claim held by a decision or an answer, unless the other one still holds it. */
   private dropExtra(claim: ResourceClaim): void {
     const { uid } = claim.metadata;
     const still = new Set<string>();
@@ -350,7 +352,7 @@ export class ClaimTracker implements CountedState {
   private recount(key: string): void {
     const space = key.indexOf(" ");
     const device = space < 0 ? key : key.slice(0, space);
-    const values = this.picture.values(key);
+    const values = this.assumeCache.values(key);
     const use = values[0] ?? this.extra.get(key)?.values().next().value;
     this.revisionCount++;
     if (space < 0) {

@@ -16,7 +16,7 @@ import type { AllocationResult, Pod, ResourceClaim } from "../../model/kubernete
 import { type ClaimsFit, ClaimTrial, type DeviceView, fitClaims } from "./claimTrial.ts";
 import { allocatedStateOf } from "./search/allocatedState.ts";
 import { allFeatures } from "./search/features.ts";
-import { SliceBook } from "./search/pools.ts";
+import { SliceIndex } from "./search/pools.ts";
 import { SelectorCache } from "./search/selectors.ts";
 
 const slices = [
@@ -48,7 +48,7 @@ function plain(name: string, spec: RequestSpec = {}): ResourceClaim {
 
 function viewOf(claims: readonly ResourceClaim[], pending: Record<string, AllocationResult> = {}): DeviceView {
   return {
-    book: new SliceBook(slices, allFeatures),
+    book: new SliceIndex(slices, allFeatures),
     state: allocatedStateOf(claims),
     claimOf: (namespace, name) =>
       claims.find(({ metadata }) => metadata.namespace === namespace && metadata.name === name),
@@ -104,7 +104,7 @@ describe("one pod on one node", () => {
 });
 
 describe("several in one trial", () => {
-  test("what was given to one pod is not given to the next", () => {
+  test("a device that was allocated to one pod is not allocated to the next", () => {
     const trial = new ClaimTrial(viewOf([plain("a"), plain("b"), plain("c")]));
     expect(assumed(trial, podWith("p", "a"))).toEqual(["req-0 pool-1/d1"]);
     expect(assumed(trial, podWith("q", "b"))).toEqual(["req-0 pool-1/d2"]);
@@ -137,13 +137,13 @@ describe("several in one trial", () => {
     expect(trial.isTaken("driver-a/pool-1/d1")).toBe(false);
   });
 
-  test("a claim that is about to be given back is no claim to place a pod with", () => {
+  test("a pod is not placed with a claim that is about to be deallocated", () => {
     const trial = new ClaimTrial(viewOf([held(plain("b"), "pool-1/d1", "one")]));
     trial.release(podWith("one", "b"));
-    expect(assumed(trial, podWith("two", "b"))).toBe("resourceclaim b is about to be given back");
+    expect(assumed(trial, podWith("two", "b"))).toBe("resourceclaim b is about to be deallocated");
   });
 
-  test("capacity of shares counts, and is free again when it is taken back", () => {
+  test("capacity of shares counts, and is free again after a rollback", () => {
     const share = { class: "shareable", capacity: { memory: "6" } };
     const trial = new ClaimTrial(viewOf([plain("a", share), plain("b", share)]));
     const before = trial.checkpoint();
@@ -153,7 +153,7 @@ describe("several in one trial", () => {
     expect(assumed(trial, podWith("q", "b"), node2)).toEqual(["req-0 pool-3/s1 share memory=6"]);
   });
 
-  test("a pod counts for the devices it has, or asks for", () => {
+  test("a pod counts for the devices that it has or requests", () => {
     const trial = new ClaimTrial(viewOf([plain("a", { count: 2 }), held(plain("b"), "pool-1/d1")]));
     const isCounted = (name: string) => name === "class-a";
     expect(trial.devicesOf(podWith("p", "a", "b"), isCounted)).toBe(3);
@@ -161,7 +161,7 @@ describe("several in one trial", () => {
   });
 });
 
-test("whatever is tried, taking it back leaves the state as it was", () => {
+test("a rollback restores the state, whatever was tried", () => {
   const names = ["a", "b", "c", "d", "e", "f"];
   const step = fc.oneof(
     fc.record({ do: fc.constant("place" as const), pod: fc.nat(5), node: fc.boolean() }),
@@ -212,7 +212,7 @@ describe("a claim that has as many consumers as the API allows", () => {
     expect(trial.problemOf(podWith("user-7", "a"))).toBeUndefined();
   });
 
-  test("counts pods that were tried, until they are taken back", () => {
+  test("counts pods that were tried, until they are rolled back", () => {
     const trial = new ClaimTrial(viewOf([held(plain("a"), "pool-1/d1", ...users(255))]));
     const before = trial.checkpoint();
     expect(assumed(trial, podWith("p", "a"))).toEqual(["req-0 pool-1/d1"]);

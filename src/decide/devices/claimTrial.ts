@@ -3,15 +3,15 @@
  * evictions.
  *
  *   const view: DeviceView = { book, state, claimOf, pendingAllocation, classOf, selectors, features, nowMs };
- *   fitClaims(view, pod, node): ClaimsFit                    one pod on one node, as things are
+ *   fitClaims(view, pod, node): ClaimsFit                    one pod on one node, in the current state
  *
- *   const trial = new ClaimTrial(view);                      the same with what was tried before on top
- *   trial.problemOf(pod): ClaimProblem | undefined           why no node will do
+ *   const trial = new ClaimTrial(view);                      the same, with earlier trials applied
+ *   trial.problemOf(pod): ClaimProblem | undefined           why no node can serve the pod
  *   trial.fit(pod, node): ClaimsFit                          allocations by entry of the pod, or why there are none
- *   trial.assume(pod, fit)                                   taken from now on; later pods may join the same claims
- *   trial.release(pod)                                       what only this pod uses is free from now on
- *   trial.checkpoint(): number, trial.rollback(checkpoint)   everything after it is taken back, last first
- *   trial.devicesOf(pod, isCounted): number                  devices of such classes that its claims have or ask for
+ *   trial.assume(pod, fit)                                   allocated from now on; later pods may join the same claims
+ *   trial.release(pod)                                       devices that only this pod uses are free from now on
+ *   trial.checkpoint(): number, trial.rollback(checkpoint)   undoes everything after the checkpoint, last first
+ *   trial.devicesOf(pod, isCounted): number                  devices of such classes that its claims have or request
  *
  * Nothing here writes, waits or changes what the view shows. Of a process that has a `DeviceCaches`
  * (`deviceCachesOf(controllers)`) the view is `caches.view(nowMs)`: its state is the claim tracker, which counts
@@ -28,7 +28,13 @@ import type {
   PodGroup,
   ResourceClaim,
 } from "../../model/kubernetes.generated.ts";
-import { bornClaimOf, claimsHeldBy, extendedClaimOn, type NodeSplit, splitOn } from "./claims/extendedClaim.ts";
+import {
+  claimsHeldBy,
+  createdExtendedClaim,
+  extendedClaimOn,
+  type NodeSplit,
+  splitOn,
+} from "./claims/extendedClaim.ts";
 import { claimsOfPod, type GetClaim, type PodClaim } from "./claims/podClaims.ts";
 import type { PodsGroup } from "./claims/podsGroup.ts";
 import { askNode, bestScoreOf, type Prepared, prepareClaims } from "./placeClaims.ts";
@@ -37,21 +43,21 @@ import type { AllocatedState, CountedState } from "./search/allocatedState.ts";
 import { type DeviceUse, sumOf, usesOf } from "./search/deviceUse.ts";
 import type { DeviceFeatures } from "./search/features.ts";
 import { FullNodes } from "./search/fullNodes.ts";
-import type { SliceBook } from "./search/pools.ts";
+import type { SliceIndex } from "./search/pools.ts";
 import type { SelectorCache } from "./search/selectors.ts";
 
 export interface DeviceView {
   /** The slices, with the taints of rules. */
-  readonly book: SliceBook;
-  /** What is given away, with what is on its way. */
+  readonly book: SliceIndex;
+  /** Allocated devices, in-flight writes included. */
   readonly state: CountedState;
   readonly claimOf: GetClaim;
-  /** What was decided about a claim and is not written yet, by its UID. */
+  /** The decision about a claim that is not written yet, by its UID. */
   readonly pendingAllocation: (claimUid: string) => AllocationResult | undefined;
   readonly classOf: (name: string) => DeviceClass | undefined;
   /** The pod's PodGroup; left out where groups have no claims. */
   readonly groupOf?: (pod: Pod) => PodsGroup;
-  /** Which class stands for an extended resource; left out where none does. */
+  /** The class of an extended resource; left out where extended resources are not served by claims. */
   readonly classFor?: (resource: string) => DeviceClass | undefined;
   readonly selectors: SelectorCache;
   readonly features: DeviceFeatures;
@@ -64,7 +70,7 @@ export type ClaimsFit =
   | {
       readonly ok: true;
       readonly claims: readonly FittedClaim[];
-      /** What the pod gets of its extended resources from devices of the node; its claim is among the others. */
+      /** The extended resources that the pod gets from devices of the node; their claim is among the others. */
       readonly split: NodeSplit | undefined;
       /** How far below the first alternatives of its requests the chosen ones are; 0 is the best there is. */
       readonly rank: number;
@@ -73,7 +79,7 @@ export type ClaimsFit =
       readonly ok: false;
       readonly why: string;
       readonly reason: RefusalReason;
-      /** No node can change it: a claim is missing or being deleted, a class does not exist, a selector is wrong. */
+      /** The same on every node: a claim is missing or terminating, a class does not exist, a selector is invalid. */
       readonly isEverywhere: boolean;
     };
 
@@ -82,13 +88,13 @@ export interface FittedClaim {
   readonly entry: string;
   readonly claim: ResourceClaim;
   readonly allocation: AllocationResult;
-  /** It was found just now; otherwise the claim has it already, or shares what was found for another pod. */
+  /** The allocation is new; otherwise the claim has it already, or shares the one of another pod. */
   readonly isNew: boolean;
   /** The group that the claim is for. */
   readonly group?: PodGroup;
 }
 
-/** The API's bound of a claim's reservations. */
+/** The API's limit of a claim's reservations. */
 const consumersMax = 256;
 
 export function fitClaims(view: DeviceView, pod: Pod, node: Node): ClaimsFit {
@@ -99,6 +105,8 @@ export function fitClaims(view: DeviceView, pod: Pod, node: Node): ClaimsFit {
 export interface ClaimProblem {
   readonly why: string;
   readonly reason: RefusalReason;
+  /** How to correct it, where the reason alone does not say that. */
+  readonly cure?: string;
 }
 
 interface PodPlan {
@@ -115,11 +123,11 @@ export class ClaimTrial implements CountedState {
   private readonly released = new Set<string>();
   /** Claims whose last user was released. */
   private readonly freed = new Set<string>();
-  /** Devices that the trial has given away or freed, against what the view says: +1, -1, by the key of the device. */
+  /** Devices that the trial has allocated (+1) or freed (-1) relative to the view, by the key of the device. */
   private readonly wholes = new Map<string, number>();
   private readonly shares = new Map<string, number>();
   private readonly amounts = new Map<string, Map<string, bigint>>();
-  /** Changes with everything that is tried, so that what was worked out for a pod is not used too long. */
+  /** Changes with every trial, so that results that were computed for a pod are not reused after it. */
   private version = 0;
   private readonly plans = new Map<string, PodPlan>();
 
@@ -137,7 +145,7 @@ export class ClaimTrial implements CountedState {
     return plan.kind === "ready" || plan.kind === "skip" ? undefined : { why: plan.why, reason: reasonOf(plan) };
   }
 
-  /** `isHeld`: devices that are held another way than by a claim. */
+  /** `isHeld`: devices that a pod holds without a claim. */
   fit(pod: Pod, node: Node, isHeld?: (device: string) => boolean): ClaimsFit {
     const split = this.splitOn(pod, node);
     const plan = this.planOf(pod, split);
@@ -182,7 +190,7 @@ export class ClaimTrial implements CountedState {
     );
   }
 
-  /** The same for a pod of which the claims alone are known. */
+  /** The same for a pod of which only the claims are known. */
   releaseClaims(podUid: string, claims: readonly ResourceClaim[]): void {
     if (this.released.has(podUid)) return;
     this.released.add(podUid);
@@ -208,9 +216,7 @@ export class ClaimTrial implements CountedState {
     while (this.undo.length > checkpoint) this.undo.pop()?.();
   }
 
-  /**
-   * Devices that its claims have, or ask for at least: a request for all of a kind counts for none before it has them.
-   */
+  /** Devices that its claims have, or request at least: mode All counts for none before the allocation. */
   devicesOf(pod: Pod, isCounted: (deviceClass: string) => boolean): number {
     let count = 0;
     for (const { claim } of this.claimsOf(pod)) {
@@ -283,14 +289,14 @@ export class ClaimTrial implements CountedState {
   private preparePlan(pod: Pod, split: NodeSplit | undefined): PodPlan["plan"] {
     const own = claimsOfPod(pod, this.view.claimOf, this.view.groupOf?.(pod));
     if (!own.ok) return { kind: "unready", why: own.why };
-    const special = split && extendedClaimOn(pod, split, bornClaimOf(pod, this.view.claimOf));
+    const special = split && extendedClaimOn(pod, split, createdExtendedClaim(pod, this.view.claimOf));
     if (special?.claim.metadata.deletionTimestamp !== undefined) {
       return { kind: "unready", why: `ResourceClaim ${special.claim.metadata.name} is being deleted` };
     }
     const claims = special === undefined ? own.claims : [...own.claims, special];
     const given = claims.find(({ claim }) => this.freed.has(claim.metadata.uid));
     if (given !== undefined) {
-      return { kind: "unready", why: `resourceclaim ${given.claim.metadata.name} is about to be given back` };
+      return { kind: "unready", why: `resourceclaim ${given.claim.metadata.name} is about to be deallocated` };
     }
     const crowded = claims.find((each) => this.isCrowded(each, pod));
     if (crowded !== undefined) {
@@ -310,8 +316,8 @@ export class ClaimTrial implements CountedState {
   }
 
   /**
-   * Whether the API would refuse to reserve the claim for one more pod. A pod that leaves counts until its reservation
-   * is gone.
+   * Whether the API would refuse to reserve the claim for one more pod. A pod that is released counts until its
+   * reservation is removed.
    */
   private isCrowded({ claim, group }: PodClaim, { metadata: { uid } }: Pod): boolean {
     // A group has one reservation for all of its pods.
@@ -321,7 +327,7 @@ export class ClaimTrial implements CountedState {
     return !consumers.has(uid) && consumers.size >= consumersMax;
   }
 
-  /** Also those that are being deleted: they hold their devices until they are gone. */
+  /** Terminating claims included: they hold their devices until they are deleted. */
   private claimsOf(pod: Pod): readonly PodClaim[] {
     return claimsHeldBy(pod, this.view.claimOf);
   }
@@ -331,7 +337,7 @@ export class ClaimTrial implements CountedState {
     return status?.allocation ?? this.found.get(uid)?.allocation ?? this.view.pendingAllocation(uid);
   }
 
-  /** Whether a pod that stays uses it. */
+  /** Whether a pod that is not released uses the claim. */
   private isUsed({ metadata, status }: ResourceClaim): boolean {
     const users = [...(status?.reservedFor ?? []).map(({ uid }) => uid), ...(this.found.get(metadata.uid)?.pods ?? [])];
     return users.some((uid) => !this.released.has(uid));

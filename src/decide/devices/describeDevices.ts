@@ -2,15 +2,15 @@ import { keyOfObject } from "../../model/intent.ts";
 import type { ClaimTracker } from "./claimTracker.ts";
 import { nodeOfAllocation, usesOf } from "./search/deviceUse.ts";
 
-/** What a process counts as given away, as one JSON object: for comparing it with the claims of the API. */
+/** The devices that a process counts as allocated, as one JSON object: to compare them with the claims of the API. */
 export interface DevicesDescription {
-  /** Of the tracker: the same number that the log lines have. */
+  /** The tracker's revision, as in the log lines. */
   readonly revision: number;
   readonly claims: readonly ClaimDescription[];
-  /** Whole devices that nothing else may use. */
+  /** Devices that are allocated exclusively. */
   readonly devices: readonly string[];
   readonly shares: readonly { readonly device: string; readonly shareId: string }[];
-  /** Device to capacity name to amount, in billionths. */
+  /** Consumed capacity in billionths, by device and capacity name. */
   readonly capacity: Readonly<Record<string, Readonly<Record<string, string>>>>;
 }
 

@@ -1,12 +1,12 @@
 /**
- * What happens to devices, one change for each device or share and claim. The tracker hands these out; control code
- * turns them into log lines and metrics. A device that two claims hold shows as two `allocated` without a `released`
- * between them, and as a `doubled`.
+ * Changes of allocations, one for each device or share and claim. The tracker reports them; control code turns them
+ * into log lines and metrics. A device that two claims hold appears as two `allocated` without a `released` between
+ * them, and as a `doubled`.
  */
 import type { ResourceClaim } from "../../model/kubernetes.generated.ts";
 import { type DeviceUse, nodeOfAllocation, useKey, usesOf } from "./search/deviceUse.ts";
 
-/** The component that decided. `watch`: none in this process, the claim was observed like this. */
+/** The component that decided. `watch`: another process, whose write was observed. */
 export type DecisionSource = "scheduler" | "claim-controller" | "take-over" | "watch";
 
 export type DeviceChangeType =
@@ -16,7 +16,7 @@ export type DeviceChangeType =
   | "not-in-flight"
   /** The claim in the API has the device. */
   | "allocated"
-  /** The claim in the API no longer has the device, or is gone. */
+  /** The claim in the API no longer has the device, or is deleted. */
   | "released"
   /** Allocated, though the API has the device in another claim as well. */
   | "doubled";
@@ -29,9 +29,9 @@ export interface DeviceChange {
   /** `driver/pool/device`. */
   readonly device: string;
   readonly shareId: string | undefined;
-  /** Undefined where the devices can be reached from several nodes. */
+  /** Undefined where several nodes can reach the devices. */
   readonly node: string | undefined;
-  /** Of the claim in the API. Empty for a claim that has not been created. */
+  /** The version of the claim in the API. Empty for a claim that has not been created. */
   readonly resourceVersion: string;
   readonly source: DecisionSource;
   /** The other claim, of `doubled`. */
@@ -40,7 +40,7 @@ export interface DeviceChange {
 
 type Found = Omit<DeviceChange, "source">;
 
-/** The claims with an allocation in the API, as far as is known. */
+/** The known claims with an allocation in the API. */
 export class ConfirmedClaims {
   private readonly byKey = new Map<string, ResourceClaim>();
   /** Key of a use to the keys of the claims that have it. */
@@ -50,7 +50,7 @@ export class ConfirmedClaims {
     return this.byKey.size;
   }
 
-  /** The newest that is known of a claim; what changed by it. Releases come first. */
+  /** Sets the newest version of a claim and returns the changes. Releases come first. */
   set(key: string, claim: ResourceClaim | undefined): Found[] {
     const before = this.byKey.get(key);
     const after = claim?.status?.allocation === undefined ? undefined : claim;

@@ -36,7 +36,7 @@ function modelOf(
   });
 }
 
-test("of a pool that is being published anew the newest generation counts", () => {
+test("while a pool is being published again, the newest generation counts", () => {
   const model = modelOf({ slices: [slice("old", 1), slice("new", 2)] });
   expect(model.slicesOn("n1").map(({ metadata }) => metadata.name)).toEqual(["new"]);
 });
@@ -57,7 +57,7 @@ test("a claim that is newer than the pods may be reserved for a pod that is not 
   expect(freed).toBe(1);
 });
 
-test("a pod that is there, and has not finished, keeps its claim", () => {
+test("a pod that exists and has not finished keeps its claim", () => {
   const pod = (phase: string) =>
     partly<Pod>({
       metadata: { name: "p", namespace: "default", uid: "p", resourceVersion: "2" },

@@ -1,7 +1,7 @@
 /**
- * The devices of one cluster, folded from its objects: which there are (slices with the taints of rules), what they are
- * asked for by (classes), and which are given away (claims, with what was decided and is not observed yet). Watch
- * events go in one by one, or a list at once: the result is the same.
+ * The devices of one cluster, folded from its objects: which exist (slices with the taints of rules), the classes that
+ * select them, and which are allocated (claims, with decisions that are not observed yet). Watch events are applied one
+ * by one, or a list at once: the result is the same.
  */
 import { kindOf } from "../../model/intent.ts";
 import type {
@@ -25,11 +25,11 @@ import type { DeviceView } from "./claimTrial.ts";
 import type { DeviceChange } from "./deviceChange.ts";
 import { usesOf } from "./search/deviceUse.ts";
 import { allFeatures, type DeviceFeatures } from "./search/features.ts";
-import { SliceBook } from "./search/pools.ts";
+import { SliceIndex } from "./search/pools.ts";
 import { SelectorCache } from "./search/selectors.ts";
 import { TaintedSlices } from "./taints/taintedSlices.ts";
 
-/** What is known of each kind that devices depend on. */
+/** The objects of each kind that devices depend on. */
 export interface DeviceTables {
   readonly pods: KindTable<Pod>;
   readonly claims: KindTable<ResourceClaim>;
@@ -40,12 +40,12 @@ export interface DeviceTables {
 
 type ObjectOf<K extends keyof DeviceTables> = DeviceTables[K] extends KindTable<infer T> ? T : never;
 
-/** For exhibits, which keep their mistakes to themselves. */
+/** For races, whose tracker contains a mistake. */
 export type MakeTracker = (options: ClaimTrackerOptions) => ClaimTracker;
 
 export interface DeviceModelOptions {
   readonly makeTracker?: MakeTracker;
-  /** Called with every change of what is given away, after it counts. */
+  /** Called with every change of the allocated devices, after it counts. */
   readonly onChange?: (change: DeviceChange) => void;
 }
 
@@ -56,14 +56,14 @@ export class DeviceModel {
   readonly tracker: ClaimTracker;
   private readonly selectors = new SelectorCache();
   private readonly tainted = new TaintedSlices();
-  /** `namespace/claim` to the pods that name it, also by what was generated for them. */
+  /** `namespace/claim` to the pods that use it, also by a claim that was generated for them. */
   readonly podsByClaim = new ObjectIndex<Pod>(claimKeysOf);
   private readonly slicesByNode = new ObjectIndex<ResourceSlice>(({ spec }) => (spec.nodeName ? [spec.nodeName] : []));
   /** By the UIDs that they are reserved for. */
   readonly claimsByUser = new ObjectIndex<ResourceClaim>(({ status }) =>
     (status?.reservedFor ?? []).map(({ uid }) => uid),
   );
-  /** UIDs that claims are reserved for and that are of no pod that runs or may run; whether that is certain. */
+  /** UIDs that claims are reserved for and that belong to no pod that runs or may run, and whether that is certain. */
   private readonly strangers = new Map<string, boolean>();
   /** PodGroups, where they have claims. */
   groups: KindTable<PodGroup> | undefined;
@@ -71,7 +71,7 @@ export class DeviceModel {
   private readonly freedListeners: (() => void)[] = [];
   private readonly deviceListeners: ((device: string) => void)[] = [];
   private readonly releasedListeners: ((claimKey: string) => void)[] = [];
-  private book: SliceBook | undefined;
+  private book: SliceIndex | undefined;
   private extended: ExtendedResources | undefined;
 
   constructor(tables: DeviceTables, { makeTracker, onChange }: DeviceModelOptions = {}) {
@@ -92,19 +92,19 @@ export class DeviceModel {
     this.fold("rules", addedIn(tables.rules));
   }
 
-  /** An event was applied to the table of the kind, and these are its changes. */
+  /** Applies the changes of an event of the kind. */
   observed<K extends keyof DeviceTables>(
     kind: K,
     changes: readonly KindChange<ObjectOf<K>>[],
     isNewList: boolean,
   ): void {
     if (kind === "claims") this.tracker.observed(changes, isNewList);
-    if (kind === "pods") this.tracker.picture.observed(pods, changes, isNewList);
+    if (kind === "pods") this.tracker.assumeCache.observed(pods, changes, isNewList);
     this.fold(kind, changes);
     if (kind === "pods" && this.strangers.size > 0) this.podsPassed();
   }
 
-  /** For checks: the same devices, folded anew from the tables. */
+  /** For checks: the same devices, folded again from the tables. */
   refolded(): DeviceModel {
     const makeTracker: MakeTracker = (options) => new ClaimTracker({ ...options, like: this.tracker });
     const model = new DeviceModel(this.tables, { makeTracker });
@@ -114,24 +114,24 @@ export class DeviceModel {
   }
 
   /**
-   * A device, or a share of one, may be free, also because a decision was dropped, of which no watch tells; or a claim
-   * may be used that could not be.
+   * Called when a device or share may have become free, also by a dropped decision, for which there is no watch event;
+   * or when a claim may have become usable.
    */
   onFreed(hear: () => void): void {
     this.freedListeners.push(hear);
   }
 
-  /** A PodGroup has come or changed: its pods may have their claims now. */
+  /** Called when a PodGroup was created or has changed: its pods may have their claims now. */
   groupsChanged(): void {
     for (const hear of this.freedListeners) hear();
   }
 
-  /** A claim has lost a device, by the watch or by the answer to a write. */
+  /** Called when a claim has lost a device, by the watch or by the answer to a write. */
   onReleased(hear: (claimKey: string) => void): void {
     this.releasedListeners.push(hear);
   }
 
-  /** A device was given away, or let go of. */
+  /** Called when a device was allocated or released. */
   onDevice(hear: (device: string) => void): void {
     this.deviceListeners.push(hear);
   }
@@ -140,7 +140,7 @@ export class DeviceModel {
     return this.chosenFeatures;
   }
 
-  /** To be called before anything is read. */
+  /** Has to be called before the first read. */
   useFeatures(features: DeviceFeatures): void {
     this.chosenFeatures = features;
     this.book = undefined;
@@ -178,15 +178,12 @@ export class DeviceModel {
     return groupOfPod(pod, groups === undefined ? undefined : (namespace, name) => groups.get(`${namespace}/${name}`));
   }
 
-  sliceBook(): SliceBook {
-    this.book ??= new SliceBook(this.tainted.list(), this.features);
+  sliceBook(): SliceIndex {
+    this.book ??= new SliceIndex(this.tainted.list(), this.features);
     return this.book;
   }
 
-  /**
-   * Allocated and available devices, for a caller that tries placements before one is written. Valid until the next
-   * event.
-   */
+  /** Allocated and available devices, for a caller that tries placements. Valid until the next event. */
   view(nowMs: number): DeviceView {
     const { tracker, selectors, features } = this;
     return {
@@ -205,13 +202,13 @@ export class DeviceModel {
   }
 
   extendedResources(): ExtendedResources {
-    // Switched off, no class stands for a resource.
+    // Where the feature is disabled, no resource has a class.
     const classes = this.features.extendedResource ? this.tables.classes.view().objects.values() : [];
     this.extended ??= new ExtendedResources(classes);
     return this.extended;
   }
 
-  /** Claims that are reserved for pods that are gone or have ended, by the pod's UID. */
+  /** Claims that are reserved for deleted or finished pods, by the pod's UID. */
   *departed(): Iterable<readonly [string, readonly ResourceClaim[]]> {
     for (const [uid, isCertain] of this.strangers) {
       if (!isCertain) continue;
@@ -223,7 +220,7 @@ export class DeviceModel {
     }
   }
 
-  /** Notes whether claims are reserved for a pod that is gone or has ended. */
+  /** Updates whether claims are reserved for a deleted or finished pod. */
   private noteUser(uid: string): void {
     const claim = this.claimsByUser.first(uid);
     const user = claim?.status?.reservedFor?.find((each) => each.uid === uid);
@@ -236,7 +233,7 @@ export class DeviceModel {
   /** A claim that is newer than the pods may be reserved for a pod that is not observed yet. */
   private isOlderThanPods(uid: string): boolean {
     const { revision } = this.tables.pods;
-    // A claim that is being deleted goes with the pod that it was made for.
+    // A terminating claim is deleted with the pod that it was created for.
     return this.claimsByUser
       .get(uid)
       .some(
@@ -244,7 +241,7 @@ export class DeviceModel {
       );
   }
 
-  /** The pods are known up to a later revision: it may be certain of pods that were not observed that they are gone. */
+  /** The revision of the pods has advanced: pods that were not observed may now be known to be deleted. */
   private podsPassed(): void {
     let isNews = false;
     for (const [uid, isCertain] of this.strangers) {
@@ -282,7 +279,7 @@ export class DeviceModel {
   }
 }
 
-/** The claims that a pod names, that were generated for it, and that its extended resources come from. */
+/** The claims that a pod references, that were generated for it, and that provide its extended resources. */
 export function claimKeysOf(pod: Pod): string[] {
   const { namespace = "" } = pod.metadata;
   const names = new Set<string>();

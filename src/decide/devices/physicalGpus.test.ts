@@ -43,7 +43,7 @@ describe("a device and what the plugin offers are one GPU", () => {
       wanted: { "nvidia.com/gpu": 1 },
     },
     {
-      name: "with all its turns, where pods take turns at it",
+      name: "with all its time slices, where pods share it by time slicing",
       gpus: new NodeGpus(node({ "nvidia.com/gpu": "8" }, { "nvidia.com/gpu.replicas": "4" }), [
         slice("gpu.nvidia.com", [gpu(0), gpu(1)]),
       ]),
@@ -75,7 +75,7 @@ describe("a device and what the plugin offers are one GPU", () => {
     expect(gpus.isBothWays).toBe(Object.keys(wanted).length > 0);
   });
 
-  test("a slice of another driver is not counted, and is known by the uuid that a pod reports", () => {
+  test("a slice of another driver is not counted, and is matched by the uuid that a pod reports", () => {
     const gpus = new NodeGpus(node({ "nvidia.com/gpu": "1" }), [
       slice("fabric.example.com", [gpu(0), { name: "nic" }]),
     ]);
@@ -116,7 +116,7 @@ describe("what a pod reports", () => {
     expect([...reportedGpus(pod({ "sim.muster.dev/devices": "{" }))]).toEqual([]);
   });
 
-  test("is awaited until the pod runs: a node that has named nothing by then never will", () => {
+  test("is expected until the pod runs: a node that has reported nothing by then never will", () => {
     expect(isUnreported(pod({}))).toBe(true);
     expect(isUnreported(pod({}, { phase: "Running" }))).toBe(false);
   });

@@ -1,17 +1,17 @@
 /**
- * One physical GPU, whichever way it is given out: by a device plugin as `nvidia.com/gpu` or `nvidia.com/mig-*`, by a
- * claim as a device of a ResourceSlice, or in shares that a reservation pod keeps. The scheduler, `muster verify` and
- * the views all ask here.
+ * One physical GPU, however it is allocated: by a device plugin as `nvidia.com/gpu` or `nvidia.com/mig-*`, by a claim
+ * as a device of a ResourceSlice, or in shares that a reservation pod holds. The scheduler, `muster verify` and the
+ * views all use this file.
  *
  * A device and what the plugin offers are the same GPU in two cases:
  *
  *   by name    the driver publishes the attribute `uuid` (or `parentUUID` of a partition), and a pod on that node
  *              reports that id as the one that it got from the plugin
  *   by count   the node offers `nvidia.com/gpu`, or a MIG resource, and slices of the driver `gpu.nvidia.com`: then
- *              the two ways offer the same GPUs, and each GPU that a claim has is one less for the plugin, whether or
+ *              both offer the same GPUs, and each GPU that a claim has is one less for the plugin, whether or
  *              not the plugin names its devices
  *
- * Anything else, a slice of another driver or a node with one way only, is left alone.
+ * Slices of other drivers, and nodes with only a plugin or only slices, are not matched.
  */
 import type { Device, DeviceAttribute, Node, Pod, ResourceSlice } from "../../model/kubernetes.generated.ts";
 import { isObject } from "../../model/objects/json.ts";
@@ -24,29 +24,29 @@ import { deviceKey } from "./search/poolDevice.ts";
 const gpuDriver = "gpu.nvidia.com";
 const gpuResource = "nvidia.com/gpu";
 const migPrefix = "nvidia.com/mig-";
-/** How many pods take turns at a GPU; GPU feature discovery writes it. */
+/** The number of time slices of a GPU; GPU feature discovery writes it. */
 const replicasLabel = "nvidia.com/gpu.replicas";
 
-/** What a device plugin serves from GPUs that a driver may publish as well. */
+/** Resources of a device plugin whose GPUs a DRA driver may publish as well. */
 export function isPluginGpu(resource: string): boolean {
   return resource === gpuResource || resource.startsWith(migPrefix);
 }
 
-/** A device of a node as a part of a GPU. */
+/** A device of a node, and the GPU that it belongs to. */
 interface GpuDevice {
   readonly key: string;
-  /** The GPU: its own id, or its parent's; the device's key where the driver publishes none. */
+  /** The UUID of the GPU, its own or its parent's; the device's key where the driver publishes none. */
   readonly gpu: string;
-  /** What a plugin would call this very device: the id of the partition, or of the GPU. */
+  /** The id of this device in the plugin: that of the partition, or of the GPU. */
   readonly id: string;
-  /** What it is one of, for the plugin; undefined where the plugin of the node offers nothing of the kind. */
+  /** The plugin's resource for this device; undefined where the plugin of the node does not offer it. */
   readonly resource: string | undefined;
 }
 
-/** The GPUs of one node that are published as devices, against what its plugin offers. */
+/** The GPUs of one node that are published as devices, matched with the resources of its plugin. */
 export class NodeGpus {
   private readonly devices = new Map<string, GpuDevice>();
-  /** Amounts of `nvidia.com/gpu` that one GPU is: more than one where pods take turns at it. */
+  /** The amount of `nvidia.com/gpu` of one GPU: more than one with time slicing. */
   private readonly unitsPerGpu: number;
 
   constructor(node: Node | undefined, slices: readonly ResourceSlice[]) {
@@ -62,7 +62,7 @@ export class NodeGpus {
         const mig = profile === undefined ? undefined : migResource(profile);
         const resource = mig !== undefined && amounts[mig] !== undefined && !isSingle ? mig : gpuResource;
         const isOffered = isCounted && Number(amounts[resource] ?? 0) > 0;
-        // Where partitions are what `nvidia.com/gpu` counts, each of them is one.
+        // Where `nvidia.com/gpu` counts partitions, each of them is one.
         const id = uuid !== undefined && (resource === mig || (isSingle && mig !== undefined)) ? uuid : gpu;
         this.devices.set(key, { key, gpu, id, resource: isOffered ? resource : undefined });
       }
@@ -71,7 +71,7 @@ export class NodeGpus {
     this.unitsPerGpu = Number.isInteger(turns) && turns > 1 ? turns : 1;
   }
 
-  /** Whether the node offers GPUs both ways. */
+  /** Whether the node offers GPUs by its plugin and as devices. */
   get isBothWays(): boolean {
     for (const { resource } of this.devices.values()) if (resource !== undefined) return true;
     return false;
@@ -81,7 +81,7 @@ export class NodeGpus {
     return this.devices.keys();
   }
 
-  /** Amounts of the plugin's resources that these devices are, each GPU once. */
+  /** The amounts of the plugin's resources that these devices use up, each GPU once. */
   unitsOf(keys: Iterable<string>): Map<string, number> {
     const ids = new Map<string, Set<string>>();
     for (const key of keys) {
@@ -95,14 +95,14 @@ export class NodeGpus {
     return units;
   }
 
-  /** Whether one of these ids, as pods report them, is the device, a part of it, or the GPU that it is a part of. */
+  /** Whether one of these ids, as pods report them, is the device, a partition of it, or its GPU. */
   isAmong(key: string, reported: ReadonlySet<string>): boolean {
     const device = this.devices.get(key);
     if (device === undefined || reported.size === 0) return false;
     return reported.has(device.id) || (reported.has(device.gpu) && device.gpu !== device.key);
   }
 
-  /** What a device is called in findings: its GPU. */
+  /** The name of a device in findings: its GPU. */
   gpuOf(key: string): string | undefined {
     return this.devices.get(key)?.gpu;
   }
@@ -164,7 +164,7 @@ function* idsOf({ metadata, status }: Pod): Iterable<string> {
   }
 }
 
-/** With time slicing the id of a turn is `<uuid>::<turn>`. */
+/** With time slicing the id of a slice is `<uuid>::<slice>`. */
 function bareId(id: string): string {
   return id.split("::")[0] ?? id;
 }
@@ -180,7 +180,7 @@ function parsed(text: string): unknown {
 /** Whether a pod has GPUs from the device plugin, or will have. */
 export function usesPlugin(pod: Pod): boolean {
   if (isReservationPod(pod)) return true;
-  // What a claim serves is not the plugin's.
+  // Resources that a claim provides do not come from the plugin.
   const { requestMappings = [] } = pod.status?.extendedResourceClaimStatus ?? {};
   for (const [name, amount] of podRequests(pod)) {
     if (amount > 0n && isPluginGpu(name) && !requestMappings.some(({ resourceName }) => resourceName === name))
@@ -190,8 +190,8 @@ export function usesPlugin(pod: Pod): boolean {
 }
 
 /**
- * Whether a pod has GPUs from the plugin, and it is not known which. A node that names its devices has done so when the
- * pod runs; one that has not by then never will.
+ * Whether a pod has GPUs from the plugin that are not known by id. A node that reports its devices has done so when the
+ * pod runs; otherwise it never will.
  */
 export function isUnreported(pod: Pod): boolean {
   return pod.status?.phase !== "Running" && reportedGpus(pod).size === 0 && usesPlugin(pod);

@@ -1,4 +1,6 @@
-/** From a pod's claims to a verdict on a node, by the names that Kubernetes' own table of its plug-in gives the cases. */
+/**
+ * From a pod's claims to the result on a node, by the names that Kubernetes' own table of its plug-in gives the cases.
+ */
 import { describe, expect, test } from "vitest";
 import {
   claim,
@@ -22,7 +24,7 @@ import { groupOfPod, type PodsGroup } from "./claims/podsGroup.ts";
 import { askNode, bindingOf, prepareClaims } from "./placeClaims.ts";
 import { AllocatedSets, allocatedStateOf } from "./search/allocatedState.ts";
 import { allFeatures, type DeviceFeatures } from "./search/features.ts";
-import { SliceBook } from "./search/pools.ts";
+import { SliceIndex } from "./search/pools.ts";
 import { SelectorCache } from "./search/selectors.ts";
 
 const nowMs = Date.parse("2026-01-01T01:00:00Z");
@@ -58,7 +60,7 @@ describe("PreEnqueue", () => {
     { name: "claim-template", pod: pod({ spec: template, status: made }), claims: [owned("uid-p")], why: undefined },
     { name: "missing-claim", pod: pod(), claims: [], why: "not created yet" },
     {
-      name: "a template whose claim is not written down yet",
+      name: "a template whose claim is not recorded yet",
       pod: pod({ spec: template }),
       claims: [],
       why: "not created yet",
@@ -129,7 +131,7 @@ const since = (time: string, status: object = {}): ResourceClaim => {
 const filters: FilterCase[] = [
   { name: "empty", claims: [], expect: "skip" },
   { name: "empty-with-extended-resources-enabled", claims: [], expect: "skip" },
-  { name: "DRA-disabled: no claims, nothing to do", claims: [], expect: "skip" },
+  { name: "DRA-disabled: without claims there is nothing to do", claims: [], expect: "skip" },
   { name: "DeferredResizeSkipped: a pod without claims is left alone", claims: [], expect: "skip" },
   { name: "no-resources", expect: "unschedulable", why: "cannot allocate all claims" },
   { name: "with-resources", slices: oneDevice, expect: "fits" },
@@ -148,7 +150,7 @@ const filters: FilterCase[] = [
     why: "in the process of being allocated",
   },
   {
-    name: "a pod of the same gang joins what is being written",
+    name: "a pod of the same gang joins an allocation that is being written",
     pending: allocationOn("node-1"),
     mayJoin: true,
     expect: "fits",
@@ -299,7 +301,7 @@ test.each(filters)("Filter: $name", (each) => {
     prepared.kind !== "ready"
       ? prepared
       : askNode(prepared.needs, node1, {
-          book: new SliceBook(each.slices ?? [], features),
+          book: new SliceIndex(each.slices ?? [], features),
           state,
           features,
           nowMs,
@@ -309,7 +311,7 @@ test.each(filters)("Filter: $name", (each) => {
   if (each.why !== undefined) expect("why" in verdict ? verdict.why : "").toContain(each.why);
 });
 
-test("more-claims-than-allocations cannot be: a node that fits has an answer for every claim, by its UID", () => {
+test("more-claims-than-allocations is impossible: a node that fits has an allocation for every claim, by its UID", () => {
   const claims = [plain, claim("d", [request("req-0")]), { ...allocated(), metadata: { ...plain.metadata, uid: "e" } }];
   const prepared = prepareClaims({
     pod: pod(),
@@ -320,7 +322,7 @@ test("more-claims-than-allocations cannot be: a node that fits has an answer for
     features: allFeatures,
   });
   if (prepared.kind !== "ready") throw new Error(prepared.kind);
-  const book = new SliceBook([slice("slice-1", { devices: ["d1", "d2", "d3"] })], allFeatures);
+  const book = new SliceIndex([slice("slice-1", { devices: ["d1", "d2", "d3"] })], allFeatures);
   const verdict = askNode(prepared.needs, node1, { book, state: new AllocatedSets(), features: allFeatures, nowMs });
   if (verdict.kind !== "fits") throw new Error(verdict.kind);
   expect([...verdict.allocations.keys()].sort()).toEqual(claims.map(({ metadata }) => metadata.uid).sort());
@@ -341,7 +343,7 @@ test("class-parameters-CEL-runtime-error: a class's selector fails like a claim'
     features: allFeatures,
   });
   if (prepared.kind !== "ready") throw new Error(prepared.kind);
-  const book = new SliceBook(oneDevice, allFeatures);
+  const book = new SliceIndex(oneDevice, allFeatures);
   expect(
     askNode(prepared.needs, node1, { book, state: new AllocatedSets(), features: allFeatures, nowMs }),
   ).toMatchObject({
@@ -350,7 +352,7 @@ test("class-parameters-CEL-runtime-error: a class's selector fails like a claim'
   });
 });
 
-test("CEL-runtime-error-for-one-of-two-nodes, CEL-runtime-error-for-one-of-three-nodes: the whole pod fails, because the mistake is the claim's", () => {
+test("CEL-runtime-error-for-one-of-two-nodes, CEL-runtime-error-for-one-of-three-nodes: the whole pod fails, because the error is in the claim", () => {
   const broken = claim("c", [request("req-0", { where: failing })]);
   const features = allFeatures;
   const prepared = prepareClaims({
@@ -362,13 +364,16 @@ test("CEL-runtime-error-for-one-of-two-nodes, CEL-runtime-error-for-one-of-three
     features,
   });
   if (prepared.kind !== "ready") throw new Error(prepared.kind);
-  const book = new SliceBook([slice("slice-1", { devices: ["d1"] })], features);
+  const book = new SliceIndex([slice("slice-1", { devices: ["d1"] })], features);
   const ask = (node: typeof node1) =>
     askNode(prepared.needs, node, { book, state: new AllocatedSets(), features, nowMs }).kind;
   expect([ask(node2), ask(node1)]).toEqual(["unschedulable", "error"]);
 });
 
-/** Which alternative each request of each claim got. Only their order counts, so that they are not stretched to 100 as upstream. */
+/**
+ * Which alternative each request of each claim got. Only their order matters, so scores are not normalized to 100 as
+ * upstream.
+ */
 describe("scores", () => {
   test.each([
     { name: "single-request, the first alternative", chosen: [[0]], score: 8 },
@@ -407,7 +412,7 @@ describe("scores", () => {
       features: allFeatures,
     });
     if (prepared.kind !== "ready") throw new Error(prepared.kind);
-    const input = { book: new SliceBook([], allFeatures), state: new AllocatedSets(), features: allFeatures, nowMs };
+    const input = { book: new SliceIndex([], allFeatures), state: new AllocatedSets(), features: allFeatures, nowMs };
     expect(askNode(prepared.needs, node1, input)).toMatchObject({ kind: "fits", score });
   });
 });
@@ -425,7 +430,7 @@ describe("PodGroups", () => {
   const groupRef = { apiGroup: "scheduling.k8s.io", resource: "podgroups", name: "g", uid: "uid-g" };
   const member = (more: { spec?: object; status?: object } = {}): Pod =>
     pod({ ...more, spec: { schedulingGroup: { podGroupName: "g" }, ...more.spec } });
-  /** Who the claim is reserved for after the write, or what happens instead. */
+  /** The consumers of the claim after the write, or the error. */
   const reservedFor = (one: Pod, has: ResourceClaim, of: PodsGroup, allocation?: AllocationResult): unknown => {
     const own = claimsOfPod(one, () => has, of);
     if (!own.ok) return own.why;
@@ -447,7 +452,7 @@ describe("PodGroups", () => {
     expect(reservedFor(member(), allocated(), group)).toEqual([groupRef]);
   });
 
-  test("podgroup-claim-template: so is one that was made for the group", () => {
+  test("podgroup-claim-template: so is one that was created for the group", () => {
     const grouped = { ...owned("uid-g"), status: { allocation: allocationOn("node-1") } };
     expect(reservedFor(member({ spec: template, status: made }), grouped, templated)).toEqual([groupRef]);
     const others = { ...owned("uid-p"), status: { allocation: allocationOn("node-1") } };
@@ -474,11 +479,11 @@ describe("PodGroups", () => {
     expect(reservedFor(member(), allocated("node-1", {}, { reservedFor: [groupRef] }), group)).toBe("done");
   });
 
-  test("bind-podgroup-failure: the pod that failed takes nothing off a claim of its group", () => {
+  test("bind-podgroup-failure: the pod that failed does not change a claim of its group", () => {
     expect(unreserve(allocated("node-1", {}, { reservedFor: [groupRef] }), member())).toBeUndefined();
   });
 
-  test("a pod whose group is not there yet waits for it", () => {
+  test("a pod whose group does not exist yet waits for it", () => {
     expect(
       reservedFor(
         member(),
@@ -565,7 +570,7 @@ describe("PreBind", () => {
     expect(step(each, allocation).kind).toBe(kind);
   });
 
-  test("bind-failure: the pod's name is taken off, the allocation stays", () => {
+  test("bind-failure: the pod's reservation is removed, the allocation stays", () => {
     const intent = unreserve(allocated("node-1", {}, { reservedFor: [ref] }), pod());
     expect(intent).toMatchObject({ type: "status", object: { status: { allocation: wanted } } });
     expect((intent as unknown as { object: { status: object } }).object.status).not.toHaveProperty("reservedFor");
@@ -594,7 +599,7 @@ describe("PreBind", () => {
     },
     { name: "prebind-fail-with-binding-timeout", claim: since("2026-01-01T00:00:00Z"), kind: "timedOut" },
     {
-      name: "what another share of the device says does not count",
+      name: "the status of another share of the device does not count",
       claim: since("2026-01-01T00:59:00Z", {
         devices: [{ ...reported("ready").devices[0], shareID: "00000000-0000-4000-8000-000000000000" }],
       }),

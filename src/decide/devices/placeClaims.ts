@@ -1,6 +1,6 @@
 /**
- * The claims of one pod against nodes: what is needed is worked out once, each node is asked, and what it answers is
- * kept by the claims' UIDs. Nothing here writes or waits.
+ * The claims of one pod on nodes: the requirements are computed once, each node is checked, and the result is kept by
+ * the claims' UIDs. Nothing here writes or waits.
  */
 import type {
   AllocatedDeviceStatus,
@@ -20,7 +20,7 @@ import type { AllocatedState } from "./search/allocatedState.ts";
 import { type ClaimPlan, planClaims } from "./search/claimPlan.ts";
 import type { DeviceFeatures } from "./search/features.ts";
 import { type FullNodes, isSkippable } from "./search/fullNodes.ts";
-import { BadSelector, type SliceBook } from "./search/pools.ts";
+import { BadSelector, type SliceIndex } from "./search/pools.ts";
 import type { SelectorCache } from "./search/selectors.ts";
 
 export interface ClaimNeeds {
@@ -30,23 +30,23 @@ export interface ClaimNeeds {
   readonly placed: ReadonlyMap<string, AllocationResult>;
   readonly toAllocate: readonly ResourceClaim[];
   readonly plan: ClaimPlan | undefined;
-  /** Whether a node without a free device need not be searched, and no other claim has to be distinguished there. */
+  /** Whether a node without free devices can be skipped without a search. */
   readonly isSkippable: boolean;
 }
 
 export type Prepared =
   | { readonly kind: "skip" }
   | { readonly kind: "ready"; readonly needs: ClaimNeeds }
-  /** Some event will change it. */
+  /** Unschedulable until an event changes it. */
   | { readonly kind: "unschedulable"; readonly why: string; readonly reason: RefusalReason }
-  /** A mistake; try again later. */
+  /** An error; retried later. */
   | { readonly kind: "error"; readonly why: string };
 
 export interface PrepareInput {
   readonly pod: Pod;
   readonly claims: readonly PodClaim[];
   readonly pendingAllocation: (uid: string) => AllocationResult | undefined;
-  /** Whether the pod may use what is being written for another one: pods of one gang may. */
+  /** Whether the pod may use an allocation that is being written for another pod: pods of one gang may. */
   readonly mayJoin?: (uid: string) => boolean;
   readonly classOf: (name: string) => DeviceClass | undefined;
   readonly selectors: SelectorCache;
@@ -110,9 +110,9 @@ function classProblem(claim: ResourceClaim, { classOf, features }: PrepareInput)
 }
 
 export type NodeVerdict =
-  /** By claim UID; `score` is the sum over alternatives that were chosen. */
+  /** Allocations by claim UID; `score` is the sum over the chosen alternatives. */
   | { readonly kind: "fits"; readonly allocations: ReadonlyMap<string, AllocationResult>; readonly score: number }
-  /** `unavailable`: claims whose allocation is what keeps the pod away. */
+  /** `unavailable`: claims whose allocation cannot be used on this node. */
   | {
       readonly kind: "unschedulable";
       readonly why: string;
@@ -122,14 +122,14 @@ export type NodeVerdict =
   | { readonly kind: "error"; readonly why: string };
 
 export interface AskInput {
-  /** Spares the search of nodes on which nothing is free. */
+  /** Skips the search of nodes without free devices. */
   readonly full?: FullNodes;
-  readonly book: SliceBook;
+  readonly book: SliceIndex;
   readonly state: AllocatedState;
   readonly features: DeviceFeatures;
   readonly nowMs: number;
   readonly bindingTimeoutMs?: number;
-  /** Asked at every step of the search; a text ends it. "timeout" means that nothing is known of this node. */
+  /** Called at every step of the search; a text ends it. "timeout" means that the result for this node is unknown. */
   readonly stop?: () => "timeout" | "canceled" | undefined;
 }
 
@@ -183,10 +183,7 @@ export function askNode(needs: ClaimNeeds, node: Node, input: AskInput): NodeVer
   return { kind: "fits", allocations, score: scoreOf(needs, allocations) };
 }
 
-/**
- * Whether the node need not be searched, because nothing is free on it. A slice that cannot be read is the search's to
- * report.
- */
+/** Whether the node can be skipped, because it has no free device. An invalid slice is reported by the search. */
 export function isSpared(needs: ClaimNeeds, node: Node, full: FullNodes): boolean {
   try {
     return needs.isSkippable && full.isFull(node);
@@ -198,7 +195,7 @@ export function isSpared(needs: ClaimNeeds, node: Node, full: FullNodes): boolea
 
 const alternativesMax = 8;
 
-/** The earlier the alternative, the better: 8 for the first, 7 for the second. */
+/** Scores of alternatives: 8 for the first, 7 for the second, and so on. */
 function scoreOf({ claims }: ClaimNeeds, allocations: ReadonlyMap<string, AllocationResult>): number {
   let score = 0;
   for (const { claim } of claims) {
@@ -238,7 +235,7 @@ export type BindingVerdict =
   | { readonly kind: "failed"; readonly why: string }
   | { readonly kind: "timedOut"; readonly why: string };
 
-/** What the drivers say about devices that have to be made ready before a pod may be bound to them. */
+/** The binding conditions of devices that have to be ready before a pod may be bound to them. */
 export function bindingOf(claim: ResourceClaim, nowMs: number, timeoutMs: number): BindingVerdict {
   let waiting: string | undefined;
   for (const result of claim.status?.allocation?.devices?.results ?? []) {

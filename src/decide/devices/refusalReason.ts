@@ -1,15 +1,12 @@
-/**
- * Why a pod's claims get no devices, in few words: a label of a metric. The sentence beside it says which claim and
- * which node.
- */
+/** Why a pod's claims get no devices, as a label of a metric. The message names the claim and the node. */
 export type RefusalReason =
-  /** A claim is missing, not made yet, being deleted or not the pod's. */
+  /** A claim is missing, not created yet, terminating, or belongs to another pod. */
   | "NotReady"
   /** Another pod's allocation of the same claim is being written. */
   | "BeingAllocated"
-  /** A request names a class that does not exist, or asks in a way that is not supported. */
+  /** A request names a class that does not exist, or has an unsupported type. */
   | "BadRequest"
-  /** What the claim has cannot be reached from the node, or can no longer be bound. */
+  /** The node cannot reach the devices of the claim, or they can no longer be bound. */
   | "NotOnNode"
   /** The node has no free devices that satisfy the claims. */
   | "NoDevices"

@@ -1,7 +1,7 @@
 /**
- * The founding document's test plan, row by row, for cliques and groups, under both policies. Every row says type,
- * status, reason and message. The rows of groups are filled with cliques in breach, so that a row which is asked in
- * another order gives another answer.
+ * The founding document's test plan, row by row, for cliques and groups, under both policies. Every row has type,
+ * status, reason and message. The rows of groups contain cliques in breach, so that evaluating the conditions in
+ * another order gives another result.
  */
 import { describe, expect, test } from "vitest";
 import { partly } from "../../../testing/partly.ts";
@@ -10,10 +10,10 @@ import { defaultGangSettings, type FullLossPolicy } from "../../model/gang/setti
 import type { PodClique, PodCliqueScalingGroup, PodCliqueSet } from "../../model/gang/types.ts";
 import type { StatusIntent } from "../../model/intent.ts";
 import { cliqueBreach, cliqueScheduled, type GroupReplicaFacts, groupBreach } from "./breach.ts";
-import type { Said } from "./gangs/gangConditions.ts";
+import type { ConditionContent } from "./gangs/gangConditions.ts";
 import { decideGroup } from "./groups/decideGroup.ts";
 
-type Answer = Omit<Said, "type">;
+type Answer = Omit<ConditionContent, "type">;
 
 const updating: Answer = { status: "Unknown", reason: "UpdateInProgress", message: "An update is in progress" };
 const below = (scheduled: number, minAvailable: number): Answer => ({
@@ -24,7 +24,7 @@ const below = (scheduled: number, minAvailable: number): Answer => ({
 const suppressed = (what: "clique" | "group", minAvailable: number): Answer => ({
   status: "False",
   reason: what === "clique" ? "InsufficientScheduledPods" : "InsufficientScheduledPodCliqueScalingGroupReplicas",
-  message: `No replica is scheduled (MinAvailable ${minAvailable}): the breach is suppressed, because a ${what} without any scheduled replica cannot be told from one that has not started`,
+  message: `No replica is scheduled (MinAvailable ${minAvailable}): the breach is suppressed, because a ${what} without any scheduled replica cannot be distinguished from one that has not started`,
 });
 const tooFewPods = (found: number, needed: number): Answer => ({
   status: "True",
@@ -62,14 +62,14 @@ const cliqueRows: readonly CliqueRow[] = [
   { fact: "partial regression: one of three is left", scheduled: 1, ...same(below(1, 3)), isScheduled: false },
   { fact: "partial regression: two of three are left", scheduled: 2, ...same(below(2, 3)), isScheduled: false },
   {
-    fact: "partial regression with pods that fail: the schedule is asked first",
+    fact: "partial regression with pods that fail: scheduled pods are counted first",
     scheduled: 2,
     bad: 2,
     ...same(below(2, 3)),
     isScheduled: false,
   },
   {
-    fact: "zero after a regression looks like fresh",
+    fact: "zero after a regression looks like a new clique",
     scheduled: 0,
     bad: 0,
     Suppress: suppressed("clique", 3),
@@ -124,7 +124,7 @@ describe.each<FullLossPolicy>(["Suppress", "Terminate"])("a clique under %s", (p
   });
 });
 
-test.each(cliqueRows)("PodCliqueScheduled knows no update: $fact", ({ min = 3, scheduled, isScheduled }) => {
+test.each(cliqueRows)("PodCliqueScheduled does not depend on updates: $fact", ({ min = 3, scheduled, isScheduled }) => {
   expect(cliqueScheduled(scheduled, min)).toEqual({
     type: "PodCliqueScheduled",
     status: isScheduled ? "True" : "False",
@@ -136,9 +136,9 @@ test.each(cliqueRows)("PodCliqueScheduled knows no update: $fact", ({ min = 3, s
 const healthy: GroupReplicaFacts = { isComplete: true, isScheduled: true, isBreached: false };
 /** Scheduled, and some clique of it fails. */
 const failing: GroupReplicaFacts = { isComplete: true, isScheduled: true, isBreached: true };
-/** Lost a part of its schedule: in breach, and not scheduled. */
+/** Lost some of its scheduled pods: in breach, and not scheduled. */
 const regressed: GroupReplicaFacts = { isComplete: true, isScheduled: false, isBreached: true };
-/** Lost all of its schedule: its cliques suppress their breach. */
+/** Lost all of its scheduled pods: its cliques suppress their breach. */
 const lost: GroupReplicaFacts = { isComplete: true, isScheduled: false, isBreached: false };
 const absent: GroupReplicaFacts = { isComplete: false, isScheduled: false, isBreached: false };
 /** Some clique is missing and the other one is in breach. */
@@ -198,7 +198,7 @@ const groupRows: readonly GroupRow[] = [
     ...same(tooFew(1, 2)),
   },
   {
-    fact: "a replica that lost its schedule is not counted twice",
+    fact: "a replica without scheduled pods is not counted twice",
     min: 2,
     replicas: [healthy, healthy, regressed],
     ...same(enough(2, 2)),
@@ -239,11 +239,11 @@ const groupRows: readonly GroupRow[] = [
     ...same(enough(1, 1)),
   },
   {
-    fact: "one fails and one is lost: what is not scheduled does not stand in for what fails",
+    fact: "one fails and one is lost: the lost replica is not counted in place of the failing one",
     min: 2,
     replicas: [healthy, failing, lost],
     Suppress: tooFew(1, 2),
-    // As below: under Terminate the cliques of the lost one would be in breach.
+    // Under Terminate the cliques of the lost replica would be in breach.
     Terminate: enough(2, 2),
   },
   {
@@ -251,7 +251,7 @@ const groupRows: readonly GroupRow[] = [
     min: 1,
     replicas: [lost, lost],
     Suppress: suppressed("group", 1),
-    // Under Terminate such cliques are in breach themselves; these are what another policy left behind.
+    // Under Terminate such cliques are in breach themselves; the conditions of these were written under Suppress.
     Terminate: enough(2, 1),
   },
 ];
@@ -273,7 +273,7 @@ const set = {
   status: { currentGenerationHash: "mu-new" },
 } as PodCliqueSet;
 
-/** A clique that says of itself what the facts of its replica ask for: also one that is in breach says so. */
+/** A clique with the conditions that the facts of its replica give, MinAvailableBreached included. */
 function member(replica: number, name: string, facts: GroupReplicaFacts): PodClique {
   const condition = (type: string, holds: boolean) => ({
     type,
@@ -307,11 +307,8 @@ function member(replica: number, name: string, facts: GroupReplicaFacts): PodCli
   });
 }
 
-/**
- * What a group writes about itself when its cliques are what the row says: two for each replica, one where it is
- * incomplete.
- */
-function saidByGroup(row: GroupRow, policy: FullLossPolicy): unknown {
+/** The condition of a group whose cliques match the row: two cliques for each replica, one where it is incomplete. */
+function conditionOfGroup(row: GroupRow, policy: FullLossPolicy): unknown {
   const cliques = row.replicas.flatMap((facts, replica) =>
     (facts.isComplete ? ["lead", "work"] : facts.isBreached ? ["work"] : []).map((name) =>
       member(replica, name, facts),
@@ -362,7 +359,7 @@ describe.each<FullLossPolicy>(["Suppress", "Terminate"])("a group under %s", (po
     const facts = { minAvailable: row.min, isUpdating: row.updating ?? false, replicas: row.replicas };
     expect(groupBreach(facts, policy)).toEqual({ type: "MinAvailableBreached", ...row[policy] });
   });
-  test.each(groupRows)("with PodCliques that say so: $fact", (row) => {
-    expect(saidByGroup(row, policy)).toEqual({ type: "MinAvailableBreached", ...row[policy] });
+  test.each(groupRows)("from the conditions of its PodCliques: $fact", (row) => {
+    expect(conditionOfGroup(row, policy)).toEqual({ type: "MinAvailableBreached", ...row[policy] });
   });
 });

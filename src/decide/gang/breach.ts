@@ -1,24 +1,24 @@
 /**
- * Whether a clique or a group is below its minimum: tables of conditions, first matching row wins. A clique of which
- * nothing is scheduled looks the same whether it has not started or has lost everything; the policy decides what
- * follows.
+ * Whether a clique or a group is below its minimum: the first matching row of a table decides. A clique without
+ * scheduled pods looks the same whether it has not started or has lost all of them; `fullLossPolicy` decides which it
+ * is.
  */
 import type { FullLossPolicy } from "../../model/gang/settings.ts";
 import type { PodCounts } from "./cliques/podClasses.ts";
-import type { Said } from "./gangs/gangConditions.ts";
+import type { ConditionContent } from "./gangs/gangConditions.ts";
 
 export const breachType = "MinAvailableBreached";
 export const scheduledType = "PodCliqueScheduled";
 export const terminationType = "GangTerminationInProgress";
 
-const updating: Said = {
+const updating: ConditionContent = {
   type: breachType,
   status: "Unknown",
   reason: "UpdateInProgress",
   message: "An update is in progress",
 };
 
-const below = (scheduled: number, minAvailable: number): Said => ({
+const below = (scheduled: number, minAvailable: number): ConditionContent => ({
   type: breachType,
   status: "True",
   reason: "ScheduledReplicasBelowMinAvailable",
@@ -31,12 +31,15 @@ export interface CliqueFacts {
   readonly counts: Pick<PodCounts, "scheduled" | "readyOrStarting">;
 }
 
-/** Nothing is scheduled, and under Suppress that is no breach. */
+/** No replica is scheduled, which is no breach under Suppress. */
 const noPodScheduled = "InsufficientScheduledPods";
 const noReplicaScheduled = "InsufficientScheduledPodCliqueScalingGroupReplicas";
 export const suppressedReasons: ReadonlySet<string> = new Set([noPodScheduled, noReplicaScheduled]);
 
-export function cliqueBreach({ minAvailable, isUpdating, counts }: CliqueFacts, policy: FullLossPolicy): Said {
+export function cliqueBreach(
+  { minAvailable, isUpdating, counts }: CliqueFacts,
+  policy: FullLossPolicy,
+): ConditionContent {
   const { scheduled, readyOrStarting } = counts;
   if (isUpdating) return updating;
   if (scheduled === 0 && policy === "Suppress") {
@@ -44,7 +47,7 @@ export function cliqueBreach({ minAvailable, isUpdating, counts }: CliqueFacts, 
       type: breachType,
       status: "False",
       reason: noPodScheduled,
-      message: `No replica is scheduled (MinAvailable ${minAvailable}): the breach is suppressed, because a clique without any scheduled replica cannot be told from one that has not started`,
+      message: `No replica is scheduled (MinAvailable ${minAvailable}): the breach is suppressed, because a clique without any scheduled replica cannot be distinguished from one that has not started`,
     };
   }
   if (scheduled < minAvailable) return below(scheduled, minAvailable);
@@ -54,7 +57,7 @@ export function cliqueBreach({ minAvailable, isUpdating, counts }: CliqueFacts, 
     : { type: breachType, status: "False", reason: "SufficientReadyPods", message: `Enough pods: ${numbers}` };
 }
 
-export function cliqueScheduled(scheduled: number, minAvailable: number): Said {
+export function cliqueScheduled(scheduled: number, minAvailable: number): ConditionContent {
   const isEnough = scheduled >= minAvailable;
   return {
     type: scheduledType,
@@ -64,9 +67,9 @@ export function cliqueScheduled(scheduled: number, minAvailable: number): Said {
   };
 }
 
-/** A replica of a group, by what its cliques say. */
+/** A replica of a group, by the conditions of its cliques. */
 export interface GroupReplicaFacts {
-  /** All its cliques exist and stay. */
+  /** All its cliques exist and none is terminating. */
   readonly isComplete: boolean;
   /** Complete, and every clique has its minimum scheduled. */
   readonly isScheduled: boolean;
@@ -77,11 +80,14 @@ export interface GroupReplicaFacts {
 export interface GroupFacts {
   readonly minAvailable: number;
   readonly isUpdating: boolean;
-  /** One for each replica that is asked for. */
+  /** One for each replica of the spec. */
   readonly replicas: readonly GroupReplicaFacts[];
 }
 
-export function groupBreach({ minAvailable, isUpdating, replicas }: GroupFacts, policy: FullLossPolicy): Said {
+export function groupBreach(
+  { minAvailable, isUpdating, replicas }: GroupFacts,
+  policy: FullLossPolicy,
+): ConditionContent {
   if (isUpdating) return updating;
   const scheduled = replicas.filter((replica) => replica.isScheduled).length;
   if (scheduled === 0 && policy === "Suppress") {
@@ -89,18 +95,17 @@ export function groupBreach({ minAvailable, isUpdating, replicas }: GroupFacts, 
       type: breachType,
       status: "False",
       reason: noReplicaScheduled,
-      message: `No replica is scheduled (MinAvailable ${minAvailable}): the breach is suppressed, because a group without any scheduled replica cannot be told from one that has not started`,
+      message: `No replica is scheduled (MinAvailable ${minAvailable}): the breach is suppressed, because a group without any scheduled replica cannot be distinguished from one that has not started`,
     };
   }
   if (scheduled > 0 && scheduled < minAvailable) return below(scheduled, minAvailable);
-  // Under Suppress only those that are scheduled can be missing by their health; the others are not counted in the
-  // first place.
+  // Under Suppress only scheduled replicas can be unhealthy; the others are not counted at all.
   const isCounted = (replica: GroupReplicaFacts): boolean =>
     policy === "Suppress" ? replica.isScheduled : replica.isComplete;
   return available(replicas.filter((replica) => isCounted(replica) && !replica.isBreached).length, minAvailable);
 }
 
-function available(healthy: number, minAvailable: number): Said {
+function available(healthy: number, minAvailable: number): ConditionContent {
   const numbers = `${healthy} not in breach, MinAvailable ${minAvailable}`;
   return healthy < minAvailable
     ? {

@@ -3,7 +3,7 @@
  * intent in a decision; a second change to it waits for the next reconcile.
  */
 import { assert } from "../../model/assert.ts";
-import { type GangKind, places } from "../../model/gang/keys.ts";
+import { type GangKind, gangResources } from "../../model/gang/keys.ts";
 import {
   type DeleteIntent,
   expectedOf,
@@ -18,15 +18,15 @@ import type { KubeObject, MergePatch } from "../../model/objects/object.ts";
 import type { ObjectOf } from "../../model/objects/resource.ts";
 import type { Revision } from "../../model/revision.ts";
 
-/** Up to where nothing is known to have the name of a new object. */
+/** The revision at which the name of a new object was free. */
 export type AbsentAt = (kind: GangKind) => Revision;
 
 /** A delete, and what must still hold when the object is read again. */
 export interface Removal<T extends KubeObject = KubeObject> {
   readonly intent: DeleteIntent<T>;
-  /** Pure. Asked with the victim as it is then. */
+  /** Pure. Gets the victim as the second read shows it. */
   stillRight(fresh: T): boolean;
-  /** What the removal rests on beside the victim: read first, once for all removals that name it. */
+  /** Another object that the removal depends on: read first, once for all removals that name it. */
   readonly ground?: Ground;
 }
 
@@ -44,7 +44,9 @@ export interface Announcement {
   readonly note: string;
 }
 
-/** An Event that must exist before anything of this decision is written: what is written says that it does. */
+/**
+ * An Event that must exist before anything of this decision is written, because the status will record that it does.
+ */
 export interface NamedAnnouncement extends Announcement {
   readonly name: string;
 }
@@ -53,19 +55,19 @@ export interface GangDecision {
   readonly announcements: readonly NamedAnnouncement[];
   readonly intents: readonly Intent[];
   readonly removals: readonly Removal[];
-  /** Best effort: what people read beside the object. */
+  /** Events for people, best effort. */
   readonly notes: readonly Announcement[];
   readonly wakeAtMs: number | undefined;
-  /** What is still missing, in words. Empty: everything is as it should be. */
+  /** What the reconcile waits for, as text. Empty: the object is in its desired state. */
   readonly waits: readonly string[];
 }
 
 type Place = { readonly namespace?: string; readonly name: string };
 
-export function targetOf<K extends GangKind>(kind: K, place: Place): IntentTarget<ObjectOf<(typeof places)[K]>>;
+export function targetOf<K extends GangKind>(kind: K, place: Place): IntentTarget<ObjectOf<(typeof gangResources)[K]>>;
 export function targetOf(kind: string, place: Place): IntentTarget;
 export function targetOf(kind: string, { namespace = "", name }: Place): IntentTarget {
-  const place = places[kind as GangKind];
+  const place = gangResources[kind as GangKind];
   assert(place !== undefined, () => `the gang operator writes no ${kind}`);
   return { group: place.group, version: place.version, plural: place.plural, namespace, name };
 }
@@ -97,11 +99,11 @@ export class GangDraft {
     this.intents.push(subresource === undefined ? intent : { ...intent, subresource });
   }
 
-  /** Replaces the status if it says something new. */
+  /** Replaces the status if it has changed. */
   status(object: KubeObject & { status?: unknown }, status: object, why: string): boolean {
     const before = object.status ?? {};
     if (equalFields(status, before) || this.has(object)) return false;
-    // A field that is left out and one that is undefined say the same.
+    // A field that is left out equals one that is undefined.
     const next = JSON.parse(JSON.stringify(status)) as JsonObject;
     if (equalFields(next, before)) return false;
     const target = targetOf(object.kind, object.metadata);
@@ -164,7 +166,7 @@ function placeOf(target: IntentTarget): string {
 export function keepFinalizer(draft: GangDraft, object: KubeObject, finalizer: string): boolean {
   const { finalizers = [] } = object.metadata;
   if (finalizers.includes(finalizer)) return true;
-  draft.patch(object, { metadata: { finalizers: [...finalizers, finalizer] } }, "it is not to vanish unseen");
+  draft.patch(object, { metadata: { finalizers: [...finalizers, finalizer] } }, "the operator has to see its deletion");
   return false;
 }
 
@@ -175,6 +177,6 @@ export function dropFinalizer(draft: GangDraft, object: KubeObject, finalizer: s
   draft.patch(
     object,
     { metadata: { finalizers: rest.length === 0 ? null : rest } },
-    "nothing is left to do for it: its owner's collector takes the rest",
+    "the operator has nothing left to delete; garbage collection removes the rest",
   );
 }

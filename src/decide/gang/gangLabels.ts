@@ -1,4 +1,4 @@
-/** Labels that say what an object belongs to. */
+/** Labels that name what an object belongs to. */
 import { labels, managedByValue } from "../../model/gang/keys.ts";
 import type { KubeObject, ObjectMeta, OwnerReference } from "../../model/objects/object.ts";
 
@@ -6,12 +6,12 @@ export function defaultLabels(set: string): Record<string, string> {
   return { [labels.managedBy]: managedByValue, [labels.partOf]: set };
 }
 
-/** Names with colons are no label values. */
+/** A name with a colon is not a valid label value. */
 export function childLabels(set: string, component: string, name: string): Record<string, string> {
   return { ...defaultLabels(set), [labels.component]: component, [labels.name]: name.replaceAll(":", "-") };
 }
 
-/** The selector that says the same, in the order of its keys. */
+/** The labels as a selector, in the order of their keys. */
 export function selectorText(selected: Readonly<Record<string, string>>): string {
   return Object.entries(selected)
     .sort(([a], [b]) => (a < b ? -1 : 1))

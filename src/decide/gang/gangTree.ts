@@ -1,6 +1,6 @@
 /**
- * The tree that `muster gangs` prints: each set, its replicas, groups and cliques, with what each needs and has, and
- * how long it still has.
+ * The tree that `muster gangs` prints: each set, its replicas, groups and cliques, with the minimum, the scheduled and
+ * ready pods, and the time until termination.
  */
 import { gangCliquesMax, groupReplicasInReach, replicasInReach } from "../../model/gang/reach.ts";
 import {
@@ -16,7 +16,7 @@ import type { GangCondition, PodClique, PodCliqueScalingGroup, PodCliqueSet } fr
 import { controllerOf } from "../../model/objects/ownership.ts";
 import { breachType, suppressedReasons, terminationType } from "./breach.ts";
 import { conditionOf } from "./gangs/gangConditions.ts";
-import { groupReplicasOf, homeOfGroup } from "./groups/groupFacts.ts";
+import { groupReplicasOf, positionOfGroup } from "./groups/groupFacts.ts";
 import { judgeGroupReplicas, judgeSetReplica, type Verdict } from "./termination.ts";
 
 export interface GangRow {
@@ -28,12 +28,12 @@ export interface GangRow {
   readonly minimum: number;
   readonly scheduled: number;
   readonly ready: number;
-  /** What is wrong, in one word; empty when nothing is. */
+  /** The reason of the breach; empty without one. */
   readonly breach: string;
   readonly message: string;
-  /** Until the gang ends, if the breach lasts that long. Undefined: it is not going to be ended. */
+  /** Time until the gang is terminated, if the breach lasts. Undefined: it is not going to be terminated. */
   readonly leftMs: number | undefined;
-  /** Why it is ending right now. */
+  /** Why it is being terminated. */
   readonly ending: string;
 }
 
@@ -84,7 +84,7 @@ export function gangTree({ sets, groups, cliques }: GangObjects, nowMs: number):
       for (const group of inReplica(ownGroups, index).sort(byName)) {
         rows.push(groupRow(2, group, leftMs));
         const members = ownCliques.filter(({ metadata }) => controllerOf(metadata)?.uid === group.metadata.uid);
-        const home = homeOfGroup(set, group);
+        const home = positionOfGroup(set, group);
         const replicas = home === undefined ? [] : groupReplicasOf(group, home, members);
         const judged = judgeGroupReplicas(group, replicas, { set, policy }, nowMs);
         for (let replica = 0; replica < replicasOfGroup(set, group); replica++) {
@@ -93,7 +93,7 @@ export function gangTree({ sets, groups, cliques }: GangObjects, nowMs: number):
           const where = empty(3, "GroupReplica", namespace, `${group.metadata.name}-${replica}`);
           rows.push({ ...where, ...sum(own), ending: ends?.because ?? "" });
           const verdict = judged.find((each) => each.index === replica)?.verdict;
-          // It ends by itself, or with the whole replica of the set.
+          // It is terminated by itself, or with the whole replica of the set.
           const ownLeftMs = verdict === undefined ? leftMs : leftOf(verdict, nowMs);
           for (const clique of own) rows.push(cliqueRow(4, clique, ownLeftMs));
         }
@@ -103,7 +103,7 @@ export function gangTree({ sets, groups, cliques }: GangObjects, nowMs: number):
   return rows;
 }
 
-/** What a replica of the set cannot be without. A group's replica beyond the group's minimum is a gang of its own. */
+/** The pods of the base gang of a set replica. A group replica beyond the group's minimum is a scaled gang. */
 function isInBase(clique: PodClique, groups: readonly PodCliqueScalingGroup[]): boolean {
   const group = groups.find(({ metadata }) => metadata.uid === controllerOf(clique.metadata)?.uid);
   return group === undefined || (groupReplicaOf(clique) ?? 0) < groupMinAvailable(group.spec);
@@ -114,8 +114,8 @@ function inReplica<T extends PodClique | PodCliqueScalingGroup>(objects: readonl
 }
 
 /**
- * What the operator says; where the API keeps no such field, only `Terminate` calls a clique without any scheduled
- * replica a breach.
+ * The policy from the status; where the API keeps no such field, a breach of a clique without scheduled replicas shows
+ * that it is `Terminate`.
  */
 function policyOf({ status }: PodCliqueSet, cliques: readonly PodClique[]): FullLossPolicy {
   if (status?.fullLossPolicy !== undefined) return status.fullLossPolicy;
@@ -197,12 +197,12 @@ function groupRow(depth: number, group: PodCliqueScalingGroup, leftMs: number | 
     scheduled: group.status?.scheduledReplicas ?? 0,
     ready: group.status?.availableReplicas ?? 0,
     ...breachOf(conditionOf(group, breachType), leftMs),
-    ...(isRestarting && { leftMs: undefined, ending: "it was ended and is starting again" }),
+    ...(isRestarting && { leftMs: undefined, ending: "it was terminated and is starting again" }),
   };
 }
 
 function replicasOfGroup(set: PodCliqueSet, group: PodCliqueScalingGroup): number {
-  const home = homeOfGroup(set, group);
+  const home = positionOfGroup(set, group);
   const kept = home === undefined ? gangCliquesMax : groupReplicasInReach(set, home.template, group.spec);
   return Math.min(groupReplicas(group.spec), kept);
 }

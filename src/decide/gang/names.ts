@@ -1,6 +1,6 @@
 /**
- * The names of what a set is made of. A name is always built from its parts and never taken apart: `a-b` may end in `b`
- * and be no `b`.
+ * The names of the objects of a set. A name is always built from its components and never parsed: `a-b` may end in `b`
+ * without being a `b`.
  */
 export const setReplicaName = (set: string, index: number): string => `${set}-${index}`;
 
@@ -8,10 +8,12 @@ export const cliqueName = (set: string, index: number, clique: string): string =
 
 export const groupName = (set: string, index: number, group: string): string => `${set}-${index}-${group}`;
 
-/** A clique in one replica of a scaling group, whose name is given whole. */
+/** A clique in one replica of a scaling group. `group` is the complete name of the group. */
 export const memberName = (group: string, replica: number, clique: string): string => `${group}-${replica}-${clique}`;
 
-/** The gang of a replica beyond the group's minimum. Its number counts from there: it is not the replica's number. */
+/**
+ * The gang of a replica beyond the group's minimum. Its index starts at 0 there: it is not the index of the replica.
+ */
 export const scaledGangName = (group: string, replica: number, minAvailable: number): string =>
   `${group}-${replica - minAvailable}`;
 

@@ -1,6 +1,6 @@
 /**
- * The Events about what a reconcile did to the children of its object, and the errors that stay in the object's status
- * while it cannot be done. Reasons and codes are Grove's; the same thing done to several children at once is one Event.
+ * The Events about the writes of a reconcile to the children of its object, and the errors in the object's status while
+ * a write fails. Reasons and codes are Grove's; the same write to several children at once is one Event.
  */
 import type { GangKind } from "../../model/gang/keys.ts";
 import type { LastError } from "../../model/gang/types.ts";
@@ -11,17 +11,17 @@ import type { Announcement } from "./gangDraft.ts";
 
 /** The reconciler: of a set as a whole, one replica of it, a group, a clique. */
 export type ReconcilerKind = "set" | "replica" | "group" | "clique";
-export type Deed = "create" | "patch" | "delete";
+export type WriteVerb = "create" | "patch" | "delete";
 
-/** A write that has ended: refused, or done. */
+/** A completed write: refused, or done. */
 export interface Done {
   readonly kind: GangKind;
-  readonly deed: Deed;
+  readonly verb: WriteVerb;
   readonly name: string;
   readonly refusal?: { readonly reason: RefusalReason; readonly message: string };
 }
 
-/** Why something is not done, until it is. */
+/** An error in the status, until the write succeeds. */
 export interface ReconcileFailure {
   readonly code: string;
   readonly description: string;
@@ -111,14 +111,14 @@ const words: Readonly<Record<ReconcilerKind, Readonly<Record<string, Words>>>> =
   },
 };
 
-/** Refusals that a retry does not change. The others (a conflict, a busy server) are no news. */
+/** Refusals that a retry does not change. The others (a conflict, a busy server) get no Event. */
 const lasting: ReadonlySet<RefusalReason> = new Set(["Forbidden", "Invalid", "Unauthorized"]);
 
-/** NotFound is no failure of a delete or a patch; only a create can miss something. */
-const isLasting = ({ deed, refusal }: Done): boolean =>
-  refusal !== undefined && (lasting.has(refusal.reason) || (deed === "create" && refusal.reason === "NotFound"));
+/** NotFound is a failure of a create only: a namespace or owner is missing. */
+const isLasting = ({ verb, refusal }: Done): boolean =>
+  refusal !== undefined && (lasting.has(refusal.reason) || (verb === "create" && refusal.reason === "NotFound"));
 
-const past: Readonly<Record<Deed, string>> = { create: "Created", patch: "Updated", delete: "Deleted" };
+const past: Readonly<Record<WriteVerb, string>> = { create: "Created", patch: "Updated", delete: "Deleted" };
 
 export function reconcileEvents(of: ReconcilerKind, regarding: KubeObject, all: readonly Done[]): Announcement[] {
   const told: Announcement[] = [];
@@ -126,14 +126,14 @@ export function reconcileEvents(of: ReconcilerKind, regarding: KubeObject, all: 
     const reason = words[of][text]?.done;
     const [first] = group;
     if (reason === undefined || first === undefined) continue;
-    const note = `${past[first.deed]} ${first.kind} ${group.map(({ name }) => name).join(", ")}`;
-    told.push({ regarding, type: "Normal", reason, action: past[first.deed], note });
+    const note = `${past[first.verb]} ${first.kind} ${group.map(({ name }) => name).join(", ")}`;
+    told.push({ regarding, type: "Normal", reason, action: past[first.verb], note });
   }
-  for (const { kind, deed, name, refusal } of all.filter(isLasting)) {
-    const reason = words[of][`${kind} ${deed}`]?.failed;
+  for (const { kind, verb, name, refusal } of all.filter(isLasting)) {
+    const reason = words[of][`${kind} ${verb}`]?.failed;
     if (reason === undefined) continue;
-    const note = `Could not ${deed} ${kind} ${name}: ${refusal?.message}`;
-    told.push({ regarding, type: "Warning", reason, action: past[deed], note });
+    const note = `Could not ${verb} ${kind} ${name}: ${refusal?.message}`;
+    told.push({ regarding, type: "Warning", reason, action: past[verb], note });
   }
   return told;
 }
@@ -141,15 +141,15 @@ export function reconcileEvents(of: ReconcilerKind, regarding: KubeObject, all: 
 /** The errors in the status: one for each code, the first of its kind, so that the same problem gives the same text. */
 export function reconcileFailures(of: ReconcilerKind, all: readonly Done[]): ReconcileFailure[] {
   const failures = new Map<string, ReconcileFailure>();
-  for (const { kind, deed, name, refusal } of all.filter(isLasting)) {
-    const code = words[of][`${kind} ${deed}`]?.code;
+  for (const { kind, verb, name, refusal } of all.filter(isLasting)) {
+    const code = words[of][`${kind} ${verb}`]?.code;
     if (code === undefined || failures.has(code)) continue;
-    failures.set(code, { code, description: `${deed} ${kind} ${name}: ${refusal?.message}` });
+    failures.set(code, { code, description: `${verb} ${kind} ${name}: ${refusal?.message}` });
   }
   return [...failures.values()];
 }
 
-/** The same error keeps its time, or the status would change for ever. */
+/** An unchanged error keeps its time, otherwise the status would change with every reconcile. */
 export function datedError(error: ReconcileFailure, known: readonly LastError[] | undefined, nowMs: number): LastError {
   const same = known?.find(({ code, description }) => code === error.code && description === error.description);
   return { ...error, observedAt: same?.observedAt ?? formatTime(nowMs) };
@@ -158,7 +158,7 @@ export function datedError(error: ReconcileFailure, known: readonly LastError[] 
 function grouped(all: readonly Done[]): Map<string, Done[]> {
   const groups = new Map<string, Done[]>();
   for (const each of all) {
-    const text = `${each.kind} ${each.deed}`;
+    const text = `${each.kind} ${each.verb}`;
     groups.set(text, [...(groups.get(text) ?? []), each]);
   }
   return groups;

@@ -1,4 +1,4 @@
-/** The second look before a gang ends: what pods say now, and since when that is on record. */
+/** The second read before a gang is terminated: the state of the pods now, and since when the breach is recorded. */
 import { expect, test } from "vitest";
 import { partly } from "../../../testing/partly.ts";
 import { labels } from "../../model/gang/keys.ts";
@@ -20,7 +20,7 @@ const nowMs = Date.UTC(2026, 0, 1, 12);
 const longAgo = "2026-01-01T02:00:00Z";
 const justNow = "2026-01-01T11:59:00Z";
 
-/** Two cliques of two pods of which both are needed; a gang ends after four hours. */
+/** Two cliques of two pods with a minimum of two; the termination delay is four hours. */
 const set = {
   metadata: { name: "s", namespace: "default", uid: "s" },
   spec: {
@@ -30,7 +30,7 @@ const set = {
 } as PodCliqueSet;
 
 interface Told {
-  /** What the condition says, and since when. */
+  /** The condition, and its age. */
   readonly breach: "True" | "False";
   readonly since: string;
   /** How many pods have a node now. */
@@ -86,24 +86,24 @@ test.each<{ fact: string; a: Told; b?: Told; ends: Record<FullLossPolicy, boolea
     ends: { Suppress: false, Terminate: false },
   },
   {
-    fact: "recovered, and its condition does not say so yet",
+    fact: "recovered, and its condition is not updated yet",
     a: { breach: "True", since: longAgo, scheduled: 2 },
     ends: { Suppress: false, Terminate: false },
   },
   {
-    fact: "lost the rest of it, and its condition does not say so yet",
+    fact: "lost the rest of its pods, and its condition is not updated yet",
     a: { breach: "True", since: longAgo, scheduled: 0 },
     ends: { Suppress: false, Terminate: true },
   },
   {
-    fact: "recovered while another one fell below this moment: that one's time has only begun",
+    fact: "recovered while another one fell below its minimum: the delay of that one has only begun",
     a: { breach: "True", since: longAgo, scheduled: 2 },
     b: { breach: "False", since: longAgo, scheduled: 1 },
     ends: { Suppress: false, Terminate: false },
   },
 ])("$fact", ({ a, b = well, ends }) => {
   for (const policy of ["Suppress", "Terminate"] as const) {
-    expect(look(a, b, policy), policy).toMatch(ends[policy] ? /^ends: s-0-a has had less/ : /^goes on$/);
+    expect(look(a, b, policy), policy).toMatch(ends[policy] ? /^ends: s-0-a has been below/ : /^goes on$/);
   }
 });
 
@@ -111,9 +111,9 @@ const below: Told = { breach: "True", since: longAgo, scheduled: 1 };
 const leaving = "2026-01-01T11:59:30Z";
 
 test.each<[string, PodCliqueSet]>([
-  ["its set is going", { ...set, metadata: { ...set.metadata, deletionTimestamp: leaving } }],
-  ["its set asks for fewer replicas", { ...set, spec: { ...set.spec, replicas: 0 } }],
-])("a replica goes on, and is taken away by others, when %s", (_why, changed) => {
+  ["its set is terminating", { ...set, metadata: { ...set.metadata, deletionTimestamp: leaving } }],
+  ["its set is scaled in", { ...set, spec: { ...set.spec, replicas: 0 } }],
+])("a replica is not terminated, but deleted by the set's reconcile, when %s", (_why, changed) => {
   const cliques = [clique("a", below), clique("b", well)];
   const all = [...pods("a", below), ...pods("b", well)];
   const fresh = { set: changed, setReplica: 0, groups: [], cliques, pods: all, nodeOf: () => undefined };
@@ -124,7 +124,7 @@ test.each<{ node: string; status: string | undefined; ends: boolean }>([
   { node: "is still unreachable", status: "Unknown", ends: true },
   { node: "is gone", status: undefined, ends: true },
   { node: "answers again", status: "True", ends: false },
-])("a gang whose node was lost, and $node at the second look", ({ status, ends }) => {
+])("a gang whose node was lost, and $node at the second read", ({ status, ends }) => {
   const conditions = [{ type: "Ready", status, lastTransitionTime: longAgo }];
   const lost = status === undefined ? "gone" : ({ metadata: { name: "n" }, status: { conditions } } as Node);
   const cliques = [clique("a", { ...below, scheduled: 2 }), clique("b", well)];
@@ -135,8 +135,8 @@ test.each<{ node: string; status: string | undefined; ends: boolean }>([
   expect("notAnyMore" in recheckSetReplica(fresh, "Suppress", nowMs)).toBe(!ends);
 });
 
-/** A group of two replicas of one clique of two pods; the first has had one pod for long. */
-const lookAtGroup = (changes: { group?: object; set?: object; scheduled?: number }): string => {
+/** A group of two replicas of one clique of two pods; the first replica has had one pod for a long time. */
+const recheckGroup = (changes: { group?: object; set?: object; scheduled?: number }): string => {
   const first = { ...below, ...(changes.scheduled !== undefined && { scheduled: changes.scheduled }) };
   const template = { name: "g", cliqueNames: ["m"], replicas: 2, minAvailable: 1 };
   const grouped = {
@@ -169,27 +169,27 @@ const lookAtGroup = (changes: { group?: object; set?: object; scheduled?: number
   return "notAnyMore" in verdict ? verdict.notAnyMore : `ends ${verdict.podCliques.map(({ name }) => name).join()}`;
 };
 
-test.each<[string, Parameters<typeof lookAtGroup>[0], string]>([
-  ["ends alone when the other is enough", {}, "ends s-0-g-0-m"],
+test.each<[string, Parameters<typeof recheckGroup>[0], string]>([
+  ["is terminated alone when the other one is enough", {}, "ends s-0-g-0-m"],
   [
-    "goes on when its pods are back, and its condition does not say so yet",
+    "is not terminated when its pods are back and its condition is not updated yet",
     { scheduled: 2 },
     "the replica has recovered, or too few others are left",
   ],
-  ["goes with its group", { group: { deletionTimestamp: leaving, generation: 3 } }, "the group is gone"],
-  ["goes with its set", { set: { deletionTimestamp: leaving } }, "the replica of the set is not asked for"],
+  ["is deleted with its group", { group: { deletionTimestamp: leaving, generation: 3 } }, "the group does not exist"],
+  ["is deleted with its set", { set: { deletionTimestamp: leaving } }, "the set has fewer replicas"],
   [
-    "waits until the group's status is of the group as it is",
+    "waits until the group's status is of its current generation",
     { group: { generation: 3 } },
-    "the group has changed, and is looked at first",
+    "the group has changed and is reconciled first",
   ],
 ])("a replica of a group %s", (_fact, changes, verdict) => {
-  expect(lookAtGroup(changes)).toBe(verdict);
+  expect(recheckGroup(changes)).toBe(verdict);
 });
 
 const within = "2026-01-01T09:00:00Z";
 
-/** What is said about a clique, or a group, that is in breach since a moment. */
+/** The condition of a clique or group that is in breach since a given time. */
 const inBreach = <T extends PodClique | PodCliqueScalingGroup>(object: T, since: string, status: object): T => {
   const breach = { type: "MinAvailableBreached", status: "True", reason: "r", message: "", lastTransitionTime: since };
   return { ...object, status: { ...object.status, conditions: [breach], ...status } };
@@ -231,24 +231,24 @@ test.each<{ fact: string; cliques: PodClique[]; groups?: PodCliqueScalingGroup[]
       is: { Suppress: "calm", Terminate: "calm" },
     },
     {
-      fact: "a clique that never had its minimum has not started, where nothing scheduled is a breach",
+      fact: "under Terminate a clique that never had its minimum has not started",
       cliques: [inBreach(cliqueA, longAgo, { everScheduled: false }), cliqueB],
       is: { Suppress: "end", Terminate: "calm" },
     },
     {
-      fact: "a group that was never healthy has not started, where nothing scheduled is a breach",
+      fact: "under Terminate a group that was never healthy has not started",
       cliques: [cliqueA, cliqueB],
       groups: [inBreach(aGroup, longAgo, {})],
       is: { Suppress: "end", Terminate: "calm" },
     },
     {
-      fact: "a group that was healthy ends",
+      fact: "a group that was healthy is terminated",
       cliques: [cliqueA, cliqueB],
       groups: [inBreach(aGroup, longAgo, { everHealthy: true })],
       is: { Suppress: "end", Terminate: "end" },
     },
     {
-      fact: "a group that was ended and has not recovered is not ended again",
+      fact: "a group that was terminated and has not recovered is not terminated again",
       cliques: [cliqueA, cliqueB],
       groups: [
         inBreach(aGroup, longAgo, {
@@ -274,7 +274,7 @@ test.each<{ fact: string; cliques: PodClique[]; groups?: PodCliqueScalingGroup[]
   }
 });
 
-/** Which of three replicas of a group with a minimum of two must end, or wait, by themselves. */
+/** Which of three replicas of a group with a minimum of two are terminated, or wait, by themselves. */
 const judged = (since: readonly (string | undefined)[], status: object = {}): string[] => {
   const group = { ...aGroup, spec: { ...aGroup.spec, replicas: 3, minAvailable: 2 }, status } as PodCliqueScalingGroup;
   const replicas = since.map((at, index) => {
@@ -287,9 +287,9 @@ const judged = (since: readonly (string | undefined)[], status: object = {}): st
 };
 
 test.each<[string, string[], string[]]>([
-  ["one of three ends alone", judged([undefined, longAgo, undefined]), ["1 end"]],
+  ["one of three is terminated alone", judged([undefined, longAgo, undefined]), ["1 end"]],
   ["one of three waits alone", judged([undefined, undefined, within]), ["2 wait"]],
-  ["two of three leave too few, which is the set's affair", judged([longAgo, undefined, within]), []],
+  ["two of three leave too few: the set replica is judged instead", judged([longAgo, undefined, within]), []],
   [
     "no replica is judged while the group is updated",
     judged([undefined, longAgo, undefined], { updateProgress: { updateStartedAt: within } }),

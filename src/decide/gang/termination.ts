@@ -1,9 +1,10 @@
 /**
- * Gang termination: the end of a gang that has been below its minimum for too long. Its steps survive a crash: the
- * cliques are read again and recorded by UID, then they are deleted, and the record is removed when the last of them is
- * gone. A clique that was created since has another UID and stays.
+ * Gang termination: a gang that has been below its minimum for longer than `terminationDelay` is deleted and created
+ * again. The steps survive a crash: the cliques are read again and recorded by UID, then they are deleted, and the
+ * record is removed when the last of them is deleted. A clique that was created since has another UID and is kept.
  *
- * How long a breach has lasted is the condition's own time, so a restart neither shortens nor extends it.
+ * The age of a breach is the condition's lastTransitionTime, so a restart of the operator neither shortens nor extends
+ * it.
  */
 import { labels } from "../../model/gang/keys.ts";
 import {
@@ -26,8 +27,8 @@ import { isRunning } from "./cliques/cliqueUpdate.ts";
 import type { NodeOf } from "./cliques/lostPods.ts";
 import { countPods } from "./cliques/podClasses.ts";
 import { isLeaving } from "./gangLabels.ts";
-import { conditionOf, type Said, withCondition } from "./gangs/gangConditions.ts";
-import { type GroupReplica, groupReplicasOf, homeOfGroup } from "./groups/groupFacts.ts";
+import { type ConditionContent, conditionOf, withCondition } from "./gangs/gangConditions.ts";
+import { type GroupReplica, groupReplicasOf, positionOfGroup } from "./groups/groupFacts.ts";
 import { cliqueName } from "./names.ts";
 
 export function terminationOf(
@@ -42,15 +43,15 @@ export function terminationOf(
   return { replicaIndex, startedAt: formatTime(nowMs), because, podCliques };
 }
 
-/** A breach that counts towards an end, and when that is. */
+/** A breach that leads to a termination, and its time. */
 export interface Breach {
   readonly name: string;
   readonly sinceMs: number;
 }
 
 /**
- * Whether a clique's breach may end anything. One that was never scheduled has not started, under the policy that calls
- * that a breach.
+ * Whether a clique's breach may lead to a termination. Under Terminate a clique that was never scheduled has not
+ * started.
  */
 export function cliqueCandidate(clique: PodClique, policy: FullLossPolicy): Breach | undefined {
   if (isLeaving(clique) || !isBreached(clique)) return undefined;
@@ -78,19 +79,19 @@ export function judge(breaches: readonly Breach[], delayMs: number, nowMs: numbe
   for (const breach of breaches) if (first === undefined || breach.sinceMs < first.sinceMs) first = breach;
   if (first === undefined) return { verdict: "calm" };
   const untilMs = first.sinceMs + delayMs;
-  const because = `${first.name} has had less than its minimum since ${formatTime(first.sinceMs)}`;
+  const because = `${first.name} has been below its minimum since ${formatTime(first.sinceMs)}`;
   return untilMs <= nowMs ? { verdict: "end", because } : { verdict: "wait", untilMs, because };
 }
 
 export interface ReplicaGangs {
   readonly set: PodCliqueSet;
   readonly setReplica: number;
-  /** Those of the replica. */
+  /** The cliques and groups of the replica. */
   readonly groups: readonly PodCliqueScalingGroup[];
   readonly cliques: readonly PodClique[];
 }
 
-/** Whether a whole replica of the set must end. */
+/** Whether a whole replica of the set is terminated. */
 export function judgeSetReplica(
   { set, setReplica, groups, cliques }: ReplicaGangs,
   policy: FullLossPolicy,
@@ -100,7 +101,7 @@ export function judgeSetReplica(
   for (const { name } of standaloneCliques(set)) {
     const whole = cliqueName(set.metadata.name, setReplica, name);
     const clique = cliques.find(({ metadata }) => metadata.name === whole);
-    // A missing clique cannot be judged, and the replica not without it.
+    // A replica with a missing clique is not judged.
     if (clique === undefined || isLeaving(clique)) return { verdict: "calm" };
     standalone.push(clique);
   }
@@ -111,7 +112,9 @@ export function judgeSetReplica(
   return judge(breaches, terminationDelayMs(set), nowMs);
 }
 
-/** Which replicas of a group must end by themselves; the others of the group must be enough for it. */
+/**
+ * Which replicas of a group are terminated by themselves; the remaining ones must be enough for the group's minimum.
+ */
 export function judgeGroupReplicas(
   group: PodCliqueScalingGroup,
   replicas: readonly GroupReplica[],
@@ -130,13 +133,13 @@ export function judgeGroupReplicas(
 /** The result of a second read: everything about one replica of a set. */
 export interface FreshReplica extends ReplicaGangs {
   readonly pods: readonly Pod[];
-  /** Nodes that looked lost were read again as well. */
+  /** By the second read of nodes that looked lost. */
   readonly nodeOf: NodeOf;
 }
 
 /**
- * The replica according to its pods: each clique's condition is computed again, so that a recovery that has not reached
- * the conditions counts as well. Times stay: a continuing breach keeps its age.
+ * The replica by the state of its pods: each clique's condition is computed again, so that a recovery counts that the
+ * stored conditions do not show yet. Times are kept: a continuing breach keeps its age.
  */
 export function withConditionsFromPods(fresh: FreshReplica, policy: FullLossPolicy, nowMs: number): FreshReplica {
   const cliques = fresh.cliques.map((clique): PodClique => {
@@ -144,25 +147,25 @@ export function withConditionsFromPods(fresh: FreshReplica, policy: FullLossPoli
     const minAvailable = clique.spec.minAvailable ?? clique.spec.replicas;
     const isUpdating = isRunning(clique.status?.updateProgress);
     const counts = countPods(pods, fresh.nodeOf, nowMs);
-    const said = cliqueBreach({ minAvailable, isUpdating, counts }, policy);
+    const breach = cliqueBreach({ minAvailable, isUpdating, counts }, policy);
     const scheduled = { type: "PodCliqueScheduled", status: counts.scheduled >= minAvailable ? "True" : "False" };
-    return withSaid(clique, [said, scheduled as typeof said]);
+    return withConditionStatus(clique, [breach, scheduled as typeof breach]);
   });
   const groups = fresh.groups.map((group) => {
-    const said = groupSaid(group, fresh.set, cliques, policy);
-    return said === undefined ? group : withSaid(group, [said]);
+    const condition = groupCondition(group, fresh.set, cliques, policy);
+    return condition === undefined ? group : withConditionStatus(group, [condition]);
   });
   return { ...fresh, cliques, groups };
 }
 
-/** The condition of a group as its cliques say it is. */
-function groupSaid(
+/** The condition of a group, from the conditions of its cliques. */
+function groupCondition(
   group: PodCliqueScalingGroup,
   set: PodCliqueSet,
   cliques: readonly PodClique[],
   policy: FullLossPolicy,
-): Said | undefined {
-  const home = homeOfGroup(set, group);
+): ConditionContent | undefined {
+  const home = positionOfGroup(set, group);
   if (home === undefined) return undefined;
   const own = cliques.filter(({ metadata }) => metadata.labels?.[labels.group] === group.metadata.name);
   const replicas = groupReplicasOf(group, home, own);
@@ -171,16 +174,19 @@ function groupSaid(
 }
 
 /**
- * Whether a replica of the set is on course to be ended, or is being ended. Groups are judged by their cliques: what a
- * clique has just lost may not have reached the condition of its group.
+ * Whether a replica of the set is going to be, or is being, terminated. Groups are judged by their cliques: a loss in a
+ * clique may not be in the condition of its group yet.
  */
 export function isReplicaEnding(replica: ReplicaGangs, policy: FullLossPolicy, nowMs: number): boolean {
   const { set, setReplica, cliques } = replica;
   if ((set.status?.gangTerminations ?? []).some(({ replicaIndex }) => replicaIndex === setReplica)) return true;
   const groups = replica.groups.map((group): PodCliqueScalingGroup => {
-    const said = groupSaid(group, set, cliques, policy);
-    if (said === undefined) return group;
-    return { ...group, status: { ...group.status, conditions: withCondition(group.status?.conditions, said, nowMs) } };
+    const condition = groupCondition(group, set, cliques, policy);
+    if (condition === undefined) return group;
+    return {
+      ...group,
+      status: { ...group.status, conditions: withCondition(group.status?.conditions, condition, nowMs) },
+    };
   });
   return judgeSetReplica({ ...replica, groups }, policy, nowMs).verdict !== "calm";
 }
@@ -194,7 +200,7 @@ export function isCliqueEnding(
 ): boolean {
   if (isReplicaEnding(replica, policy, nowMs)) return true;
   const group = replica.groups.find(({ metadata }) => metadata.name === clique.metadata.labels?.[labels.group]);
-  const home = group === undefined ? undefined : homeOfGroup(replica.set, group);
+  const home = group === undefined ? undefined : positionOfGroup(replica.set, group);
   if (group === undefined || home === undefined) return false;
   const index = groupReplicaOf(clique);
   if ((group.status?.gangTerminations ?? []).some(({ replicaIndex }) => replicaIndex === index)) return true;
@@ -204,34 +210,34 @@ export function isCliqueEnding(
 }
 
 /**
- * Only the status is taken over: what it says is new, when it began is old. So a breach that is not on record yet does
- * not count: its condition's time is that of the last recovery, and the gang would end at once for a breach of this
- * moment.
+ * Takes over only the status of a condition and keeps its time. A breach that is not recorded yet does not count: its
+ * condition's time is that of the last recovery, and the gang would be terminated at once for a breach that has just
+ * begun.
  */
-function withSaid<T extends PodClique | PodCliqueScalingGroup>(
+function withConditionStatus<T extends PodClique | PodCliqueScalingGroup>(
   object: T,
-  said: readonly { readonly type: string; readonly status: string }[],
+  current: readonly { readonly type: string; readonly status: string }[],
 ): T {
   const conditions = (object.status?.conditions ?? []).map((condition) => {
-    const now = said.find(({ type }) => type === condition.type);
+    const now = current.find(({ type }) => type === condition.type);
     const isNewBreach = condition.type === breachType && now?.status === "True" && condition.status !== "True";
     return now === undefined || isNewBreach ? condition : { ...condition, status: now.status };
   });
   return { ...object, status: { ...object.status, conditions } } as T;
 }
 
-/** Whether a group's status is of its current generation: it may have been changed or deleted since. */
+/** Whether a group's status is of its current generation. */
 export function isStatusCurrent({ metadata, status }: PodCliqueScalingGroup): boolean {
   return status?.observedGeneration === metadata.generation;
 }
 
-/** The second look before a replica of the set ends: everything of it that is there and stays, or why not. */
+/** The decision after the second read of a set replica: the cliques to terminate, or why not. */
 export function recheckSetReplica(
   fresh: FreshReplica,
   policy: FullLossPolicy,
   nowMs: number,
 ): GangTermination | { readonly notAnyMore: string } {
-  if (!isAskedFor(fresh)) return { notAnyMore: "the replica is not asked for" };
+  if (!isWanted(fresh)) return { notAnyMore: "the set has fewer replicas" };
   const now = withConditionsFromPods(fresh, policy, nowMs);
   const verdict = judgeSetReplica(now, policy, nowMs);
   if (verdict.verdict !== "end") return { notAnyMore: "the replica has recovered" };
@@ -240,7 +246,7 @@ export function recheckSetReplica(
 }
 
 /** A replica of a set that is deleted or scaled down is removed by the set's own reconcile. */
-const isAskedFor = ({ set, setReplica }: FreshReplica): boolean => !isLeaving(set) && setReplica < replicasOf(set);
+const isWanted = ({ set, setReplica }: FreshReplica): boolean => !isLeaving(set) && setReplica < replicasOf(set);
 
 /** The same for one replica of a group. */
 export function recheckGroupReplica(
@@ -248,12 +254,12 @@ export function recheckGroupReplica(
   { groupName, index, policy }: { readonly groupName: string; readonly index: number; readonly policy: FullLossPolicy },
   nowMs: number,
 ): GangTermination | { readonly notAnyMore: string } {
-  if (!isAskedFor(fresh)) return { notAnyMore: "the replica of the set is not asked for" };
+  if (!isWanted(fresh)) return { notAnyMore: "the set has fewer replicas" };
   const now = withConditionsFromPods(fresh, policy, nowMs);
   const group = now.groups.find(({ metadata }) => metadata.name === groupName);
-  const home = group === undefined ? undefined : homeOfGroup(now.set, group);
-  if (group === undefined || home === undefined || isLeaving(group)) return { notAnyMore: "the group is gone" };
-  if (!isStatusCurrent(group)) return { notAnyMore: "the group has changed, and is looked at first" };
+  const home = group === undefined ? undefined : positionOfGroup(now.set, group);
+  if (group === undefined || home === undefined || isLeaving(group)) return { notAnyMore: "the group does not exist" };
+  if (!isStatusCurrent(group)) return { notAnyMore: "the group has changed and is reconciled first" };
   const own = now.cliques.filter(({ metadata }) => metadata.labels?.[labels.group] === groupName);
   const judged = judgeGroupReplicas(group, groupReplicasOf(group, home, own), { set: now.set, policy }, nowMs);
   const mine = judged.find((each) => each.index === index)?.verdict;

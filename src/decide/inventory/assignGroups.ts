@@ -1,26 +1,26 @@
 /**
- * Which type of machine a scaling group belongs to. A prefix says too little: `t4-small` begins with `t4`, and a group
- * with no type in its name is the management group. So: the tag first, then the longest known key that ends where the
- * name has a dash; each group belongs to one type or to none.
+ * Assigns each Auto Scaling group to the GPU type of its machines, or to none. The prefix of a name is ambiguous:
+ * `t4-small` begins with `t4`, and a group with no type in its name is the management group. So the tag `GpuType`
+ * decides; without it, the longest known key that is followed by a dash or by the end of the name.
  */
 import type { ScalingGroup } from "../../model/inventory/cloud.ts";
 import type { DriftEvent, GpuTypeRow } from "../../model/inventory/rows.ts";
 
 export interface GroupNames {
-  /** What the names of our groups begin with: `pytorch-gpu-dev`. */
+  /** The prefix of the names of Muster's groups: `pytorch-gpu-dev`. */
   readonly prefix: string;
   /** Other names of a type: `t4-az2` is `t4`. */
   readonly aliases: Readonly<Record<string, string>>;
 }
 
 export interface AssignedGroups {
-  /** By type; every physical type has an entry. */
+  /** Groups by GPU type; every physical type has an entry. */
   readonly byType: ReadonlyMap<string, readonly ScalingGroup[]>;
-  /** Our own groups that no type claims. Groups of other teams are ignored. */
+  /** Groups with the prefix or the tag that match no type. Groups of other teams are ignored. */
   readonly unassigned: readonly ScalingGroup[];
 }
 
-/** A type that is a part of another's machines (a MIG slice) owns no group. */
+/** A virtual type (a MIG slice) is a partition of another type's GPUs and has no group of its own. */
 export function isVirtual(type: GpuTypeRow, types: readonly GpuTypeRow[]): boolean {
   const physical = labelValueOf(type);
   return physical !== type.gpuType && types.some(({ gpuType }) => gpuType === physical);
@@ -52,7 +52,7 @@ export function assignGroups(
   };
   const byType = new Map<string, ScalingGroup[]>(physical.map((gpuType) => [gpuType, []]));
   const unassigned: ScalingGroup[] = [];
-  // By name, and once: the cloud's order means nothing, and a page may repeat what another had.
+  // Sorted and deduplicated by name: the cloud returns groups in any order, and pages may overlap.
   const once = new Map(groups.map((group) => [group.name, group]));
   for (const group of [...once.values()].sort((a, b) => (a.name < b.name ? -1 : 1))) {
     const type = typeOf(group);
@@ -62,7 +62,7 @@ export function assignGroups(
   return { byType, unassigned };
 }
 
-/** What a person should know of groups that no type claims. */
+/** Drift events that report the groups without a type. */
 export function unassignedDrift(unassigned: readonly ScalingGroup[]): DriftEvent[] {
   return unassigned.map(({ name, tags, instances }) => ({
     entity: "group",
@@ -71,6 +71,6 @@ export function unassignedDrift(unassigned: readonly ScalingGroup[]): DriftEvent
     old: null,
     new: tags["GpuType"] ?? null,
     action: "reported",
-    reason: `asgs_unassigned: no type of this name; its ${instances.length} instances count for none`,
+    reason: `asgs_unassigned: no GPU type matches this group; its ${instances.length} instances are not counted`,
   }));
 }

@@ -1,11 +1,11 @@
 /**
- * What a run did with disks, by the names of the founding document. Every volume is in one bucket and every row in one
- * heap, so the sums close in every run, whatever became of the writes.
+ * The disk counters of a run. Every volume is in exactly one bucket and every row in exactly one group, so the counters
+ * add up in every run, whichever writes failed.
  */
 
 import type { WriteOutcome } from "../../model/inventory/writes.ts";
 
-/** Where a volume ends up. */
+/** The result for a volume. */
 export type Bucket =
   | "synced"
   | "updated"
@@ -20,8 +20,8 @@ export type Bucket =
   | "name_conflict"
   | "errors";
 
-/** Facts that are counted beside the buckets. */
-const alsoNames = [
+/** Further counters; a volume may be in several of them or in none. */
+const extraCounterNames = [
   "deleted_but_present",
   "owner_conflict",
   "tag_drift",
@@ -41,16 +41,16 @@ const alsoNames = [
   "skipped_in_flight_rows",
 ] as const;
 
-export type Also = (typeof alsoNames)[number];
+export type ExtraCounter = (typeof extraCounterNames)[number];
 
-export function noCounters(): Record<Also, number> {
-  return Object.fromEntries(alsoNames.map((name) => [name, 0])) as Record<Also, number>;
+export function noCounters(): Record<ExtraCounter, number> {
+  return Object.fromEntries(extraCounterNames.map((name) => [name, 0])) as Record<ExtraCounter, number>;
 }
 
-/** What was planned, to be settled with what became of it. */
+/** The planned counts, before the outcomes of the writes are known. */
 export interface DiskTally {
   readonly buckets: ReadonlyMap<string, Bucket>;
-  readonly also: Readonly<Record<Also, number>>;
+  readonly also: Readonly<Record<ExtraCounter, number>>;
   readonly rows: {
     readonly all: number;
     readonly orphanedActive: number;
@@ -59,7 +59,7 @@ export interface DiskTally {
   };
 }
 
-export type DiskCounters = Readonly<Record<Bucket | Also, number>> & {
+export type DiskCounters = Readonly<Record<Bucket | ExtraCounter, number>> & {
   readonly aws_volumes: number;
   readonly db_records: number;
   readonly matched: number;
@@ -122,7 +122,7 @@ export function settleCounters(tally: DiskTally, outcomes: readonly WriteOutcome
   };
 }
 
-/** What does not add up; empty when all is well. */
+/** The counters that do not add up; empty when all do. */
 export function brokenSums(counters: DiskCounters): string[] {
   const broken: string[] = [];
   const volumes =
@@ -138,10 +138,12 @@ export function brokenSums(counters: DiskCounters): string[] {
     counters.duplicates +
     counters.name_conflict +
     (counters.errors - counters.errors_rows);
-  if (volumes !== counters.aws_volumes) broken.push(`aws_volumes is ${counters.aws_volumes}, its parts are ${volumes}`);
+  if (volumes !== counters.aws_volumes)
+    broken.push(`aws_volumes is ${counters.aws_volumes}, the sum of its buckets is ${volumes}`);
   const { matched, orphaned_db_active, orphaned_db_deleted, unlinked } = counters;
   const rows = matched + orphaned_db_active + orphaned_db_deleted + unlinked;
-  if (rows !== counters.db_records) broken.push(`db_records is ${counters.db_records}, its parts are ${rows}`);
+  if (rows !== counters.db_records)
+    broken.push(`db_records is ${counters.db_records}, the sum of its groups is ${rows}`);
   for (const [name, value] of Object.entries(counters)) {
     if (!Number.isInteger(value) || value < 0) broken.push(`${name} is ${value}`);
   }

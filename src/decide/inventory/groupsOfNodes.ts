@@ -1,4 +1,4 @@
-/** Where no cloud keeps groups, the nodes are the machines: each type's ready nodes stand for a group of that size. */
+/** Without a cloud there are no Auto Scaling groups: the Ready nodes of each GPU type are counted as one group. */
 import type { GroupInstance, ScalingGroup } from "../../model/inventory/cloud.ts";
 import type { Node } from "../../model/kubernetes.generated.ts";
 import { instanceIdOf } from "./schedulableNode.ts";

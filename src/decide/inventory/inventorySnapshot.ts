@@ -1,17 +1,17 @@
 /**
- * Nodes, pods and claims of one cluster, read together: every number of a run is counted from this and from nothing
- * else.
+ * Nodes, pods and claims of one cluster, read together. All availability numbers of a run are counted from this
+ * snapshot.
  */
 import type { Node, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
 import { claimedDevices } from "./podUse.ts";
 
 export interface InventorySnapshot {
   readonly nodes: readonly Node[];
-  /** Those that the scheduler has placed and not yet bound may be among them, with their node filled in. */
+  /** May include pods that the scheduler has placed and not bound yet, with `nodeName` set. */
   readonly pods: readonly Pod[];
   readonly devicesByPod: ReadonlyMap<string, readonly string[]>;
   readonly devicesByNode: ReadonlyMap<string, number>;
-  /** What the lists were true at: `nodes=12 pods=15`. */
+  /** The resourceVersion of each list: `nodes=12 pods=15`. */
   readonly revision: string;
 }
 
@@ -27,13 +27,15 @@ export function inventorySnapshot(
   lists: ClusterLists,
   drivers: readonly string[] = ["gpu.nvidia.com"],
 ): InventorySnapshot {
-  // A claim that the scheduler made to answer a pod's plain request is in that request already.
-  const answered = new Set<string>();
+  // A claim that the scheduler created for an extended resource is counted by the pod's request already.
+  const forExtendedResource = new Set<string>();
   for (const { metadata, status } of lists.pods) {
     const claim = status?.extendedResourceClaimStatus?.resourceClaimName;
-    if (claim !== undefined) answered.add(`${metadata.namespace}/${claim}`);
+    if (claim !== undefined) forExtendedResource.add(`${metadata.namespace}/${claim}`);
   }
-  const claims = lists.claims.filter(({ metadata }) => !answered.has(`${metadata.namespace}/${metadata.name}`));
+  const claims = lists.claims.filter(
+    ({ metadata }) => !forExtendedResource.has(`${metadata.namespace}/${metadata.name}`),
+  );
   const devicesByNode = new Map<string, number>();
   const newest = new Map<string, number>();
   for (const { spec } of lists.slices) {

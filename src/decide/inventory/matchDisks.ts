@@ -1,6 +1,7 @@
 /**
- * Which volume belongs to which row. By id first: a disk that was renamed keeps its volume, whatever the tags say.
- * Volumes that no row names are matched by user and name, and of several only one can be the disk.
+ * Matches EBS volumes with the rows of the disks table. A row that has the volume's id matches first, so a renamed disk
+ * keeps its volume. Other volumes are matched by the user and disk name in their tags; of several with the same name
+ * one is chosen.
  */
 import type { CloudVolume } from "../../model/inventory/cloud.ts";
 import type { DiskRow } from "../../model/inventory/rows.ts";
@@ -15,7 +16,7 @@ export interface MatchRules {
   readonly knownUsers: ReadonlySet<string> | undefined;
 }
 
-/** What a volume is to the database. Every volume is exactly one of these. */
+/** How a volume matches the database. Every volume has exactly one match. */
 export type VolumeMatch =
   | {
       readonly is: "linked";
@@ -33,15 +34,15 @@ export type VolumeMatch =
 export interface DiskMatches {
   /** By volume id, in order. */
   readonly volumes: readonly VolumeMatch[];
-  /** Rows whose volume the cloud did not list, and rows that have none: with what is about to take its place. */
-  readonly loose: readonly LooseRow[];
-  /** Rows that name a volume which another row has the better right to. */
-  readonly shadowed: readonly DiskRow[];
-  /** Disks of which some other volume is held: their claim must not be cleared. */
+  /** Rows whose volume the cloud did not list, and rows without a volume, each with the volume that may replace it. */
+  readonly unmatched: readonly UnmatchedRow[];
+  /** Rows with the id of a volume that is matched with another row. */
+  readonly duplicateRows: readonly DiskRow[];
+  /** Disks of which another volume is attached: their claim must not be cleared. */
   readonly heldElsewhere: ReadonlySet<string>;
 }
 
-export interface LooseRow {
+export interface UnmatchedRow {
   readonly row: DiskRow;
   readonly successor: CloudVolume | undefined;
 }
@@ -59,8 +60,8 @@ export function matchDisks(rows: readonly DiskRow[], listed: readonly CloudVolum
   }
   const matches = new Map<string, VolumeMatch>();
   const linkedRows = new Set<string>();
-  const shadowed: DiskRow[] = [];
-  const contenders = new Map<string, { volume: CloudVolume; tags: VolumeTags }[]>();
+  const duplicateRows: DiskRow[] = [];
+  const candidates = new Map<string, { volume: CloudVolume; tags: VolumeTags }[]>();
   for (const volume of volumes) {
     const tags = tagsOf(volume, rules.nameFallback);
     const owners = byVolume.get(volume.id) ?? [];
@@ -68,7 +69,7 @@ export function matchDisks(rows: readonly DiskRow[], listed: readonly CloudVolum
       const row = bestOwner(owners, tags);
       for (const other of owners) {
         if (other === row) continue;
-        shadowed.push(other);
+        duplicateRows.push(other);
         linkedRows.add(other.diskId);
       }
       linkedRows.add(row.diskId);
@@ -77,27 +78,29 @@ export function matchDisks(rows: readonly DiskRow[], listed: readonly CloudVolum
     else if (tags === undefined) matches.set(volume.id, { is: "missingTags", volume });
     else {
       const key = nameKey(tags.user, tags.disk);
-      const same = contenders.get(key);
-      if (same === undefined) contenders.set(key, [{ volume, tags }]);
+      const same = candidates.get(key);
+      if (same === undefined) candidates.set(key, [{ volume, tags }]);
       else same.push({ volume, tags });
     }
   }
   const successors = new Map<string, CloudVolume>();
   const heldElsewhere = new Set<string>();
-  for (const [key, group] of contenders) {
+  for (const [key, group] of candidates) {
     const row = byName.get(key);
-    const lose = (volume: CloudVolume, tags: VolumeTags, why: string): void => {
+    const markDuplicate = (volume: CloudVolume, tags: VolumeTags, why: string): void => {
       matches.set(volume.id, { is: "duplicate", volume, tags, why });
       if (row !== undefined && holdOf(volume) === "held") heldElsewhere.add(row.diskId);
     };
     if (row !== undefined && !row.isDeleted && linkedRows.has(row.diskId)) {
-      for (const { volume, tags } of group) lose(volume, tags, `the disk has its live volume ${row.volumeId}`);
+      for (const { volume, tags } of group)
+        markDuplicate(volume, tags, `the disk already has the volume ${row.volumeId}`);
       continue;
     }
     const winner = pickVolume(group.map(({ volume }) => volume));
     for (const { volume, tags } of group) {
-      if (winner === undefined) lose(volume, tags, "two volumes of this disk are attached: nothing is chosen");
-      else if (volume !== winner) lose(volume, tags, `${winner.id} is taken for the disk`);
+      if (winner === undefined)
+        markDuplicate(volume, tags, "two volumes of this disk are attached, so neither is chosen: detach one");
+      else if (volume !== winner) markDuplicate(volume, tags, `${winner.id} was chosen for the disk`);
       else if (row === undefined) matches.set(volume.id, asNew(volume, tags, rules));
       else if (row.isDeleted) matches.set(volume.id, { is: "nameHeldByDeleted", volume, row, tags });
       else {
@@ -106,26 +109,27 @@ export function matchDisks(rows: readonly DiskRow[], listed: readonly CloudVolum
       }
     }
   }
-  const loose = sortedRows
+  const unmatched = sortedRows
     .filter(({ diskId }) => !linkedRows.has(diskId))
     .map((row) => ({ row, successor: successors.get(row.diskId) }));
   return {
     volumes: volumes.map(({ id }) => matches.get(id) as VolumeMatch),
-    loose,
-    shadowed,
+    unmatched,
+    duplicateRows,
     heldElsewhere,
   };
 }
 
 function asNew(volume: CloudVolume, tags: VolumeTags, rules: MatchRules): VolumeMatch {
-  if (!isAddressable(tags.disk)) return { is: "invalid", volume, why: `no API can name the disk ${tags.disk}` };
+  if (!isAddressable(tags.disk))
+    return { is: "invalid", volume, why: `the disk name ${tags.disk} is not valid: use letters, digits, _ and -` };
   if (rules.knownUsers !== undefined && !rules.knownUsers.has(tags.user)) {
-    return { is: "invalid", volume, why: `there is no user ${tags.user}` };
+    return { is: "invalid", volume, why: `user ${tags.user} does not exist` };
   }
   return { is: "new", volume, tags };
 }
 
-/** The cloud repeats items across pages. Of two answers about one volume the one that says it is held is believed. */
+/** Pages of the cloud's list may overlap. If two entries of a volume differ, the attached one is used. */
 function uniqueById(listed: readonly CloudVolume[]): CloudVolume[] {
   const byId = new Map<string, CloudVolume>();
   for (const volume of listed) {
@@ -150,17 +154,17 @@ export function nameKey(user: string, disk: string): string {
   return `${user}\n${disk}`;
 }
 
-/** What must be asked for again before anything is concluded from its absence. */
+/** Volumes and users to look up again before a missing volume is acted on. */
 export interface Suspects {
   readonly volumeIds: readonly string[];
-  /** Users of disks that have no volume at all, though a reservation claims them. */
+  /** Users of disks that a reservation claims and that have no volume. */
   readonly users: readonly string[];
 }
 
-export function suspectsOf({ loose }: DiskMatches): Suspects {
+export function suspectsOf({ unmatched }: DiskMatches): Suspects {
   const volumeIds = new Set<string>();
   const users = new Set<string>();
-  for (const { row, successor } of loose) {
+  for (const { row, successor } of unmatched) {
     if (row.isDeleted) continue;
     const claimed = row.inUse || row.reservationId !== null;
     if (row.volumeId !== null && (claimed || successor !== undefined)) volumeIds.add(row.volumeId);
@@ -169,13 +173,13 @@ export function suspectsOf({ loose }: DiskMatches): Suspects {
   return { volumeIds: [...volumeIds].sort(), users: [...users].sort() };
 }
 
-/** Owners whose snapshots have to be counted: rows, disks that are about to get one, and volumes without an owner. */
+/** Owners whose snapshots are counted: rows, disks that will be imported, and duplicate volumes. */
 export function snapshotOwners(matches: DiskMatches, bases: ReadonlyMap<string, SnapshotBase>): SnapshotOwner[] {
   const owners: SnapshotOwner[] = [];
   const ofRow = (row: DiskRow, volumeId: string | undefined): void => {
     const base = bases.get(row.diskId);
     const owner = { key: row.diskId, name: { user: row.userId, disk: row.diskName }, volumeId };
-    // A base was counted with the volume that the row names; with another one everything is counted again.
+    // A base was counted with the volume of the row; with another volume all snapshots are counted again.
     const isSame = volumeId === undefined || volumeId === row.volumeId;
     owners.push(base === undefined || !isSame ? owner : { ...owner, base });
   };
@@ -185,8 +189,8 @@ export function snapshotOwners(matches: DiskMatches, bases: ReadonlyMap<string, 
     else if (match.is === "new") owners.push({ key: `new:${volumeId}`, name: match.tags, volumeId });
     else if (match.is === "duplicate") owners.push({ key: `other:${volumeId}`, name: undefined, volumeId });
   }
-  for (const { row, successor } of matches.loose) {
-    // Until its old volume is known to be gone, that is the disk's volume.
+  for (const { row, successor } of matches.unmatched) {
+    // The old volume remains the disk's volume until it is known to be deleted.
     const isReplaced = row.volumeId === null || row.missingSinceMs !== null;
     ofRow(row, (isReplaced ? successor?.id : undefined) ?? row.volumeId ?? undefined);
   }

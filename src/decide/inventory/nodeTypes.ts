@@ -1,14 +1,14 @@
 /**
- * Which type a node belongs to where there is no cloud: its label `GpuType`, else the one type that has its machine
- * type. A node with GPUs and neither could be of any type: what is free is then unknown, not zero.
+ * The GPU type of a node without a cloud: its label `GpuType`, else the only GPU type that has the node's instance
+ * type. A node with GPUs and neither could be of any type, so availability is unknown, not zero.
  */
 import type { GpuTypeRow } from "../../model/inventory/rows.ts";
 import type { Node } from "../../model/kubernetes.generated.ts";
 
 export interface TypedNodes {
-  /** All nodes; those whose machine type determines their GPU type have its label. */
+  /** All nodes; the label is added where the instance type determines the GPU type. */
   readonly nodes: readonly Node[];
-  /** Names of nodes that have GPUs and no type. */
+  /** Names of nodes that have GPUs and no GPU type. */
   readonly untyped: readonly string[];
 }
 
@@ -19,7 +19,7 @@ export function typeNodes(nodes: readonly Node[], types: readonly GpuTypeRow[]):
   const byMachine = new Map<string, string | undefined>();
   for (const { gpuType, instanceType, nodeLabelValue } of types) {
     if (instanceType === "" || nodeLabelValue !== null) continue;
-    // Two GPU types with one machine type: the machine type is ambiguous.
+    // Two GPU types have this instance type, so it is ambiguous.
     byMachine.set(instanceType, byMachine.has(instanceType) ? undefined : gpuType);
   }
   const resources = new Set(types.filter(({ maxGpus }) => maxGpus > 0).map(({ resourceName }) => resourceName));

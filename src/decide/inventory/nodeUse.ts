@@ -1,11 +1,9 @@
-/**
- * One node as capacity: what it has of a resource, what is taken, what is free, and whether anything may start there.
- */
+/** The capacity of one node: allocatable, used and free amounts of a resource, and whether new pods can start there. */
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import { parseQuantity, QuantityError, unitsOf } from "../../model/values/quantity.ts";
 import type { InventorySnapshot } from "./inventorySnapshot.ts";
 import { holdsItsNode, isReservationPod, isWarm, unitsRequested } from "./podUse.ts";
-import { type ClosedReason, instanceIdOf, type NodeRules, whyNotSchedulable } from "./schedulableNode.ts";
+import { instanceIdOf, type NodeRules, type UnschedulableReason, whyNotSchedulable } from "./schedulableNode.ts";
 
 export interface NodeUse {
   readonly name: string;
@@ -14,17 +12,17 @@ export interface NodeUse {
   readonly capacity: number;
   readonly used: number;
   readonly free: number;
-  /** Pods that hold something here, with how much. */
+  /** Pods that use the resource on this node, with the amount. */
   readonly holders: readonly { readonly pod: Pod; readonly units: number }[];
-  /** Reservations without GPUs that live here. */
+  /** Reservation pods on this node, with and without GPUs. */
   readonly reservations: readonly Pod[];
-  /** Why nothing new can start here, or undefined. */
-  readonly closed: ClosedReason | undefined;
-  /** An amount could not be read: nothing is known about this node. */
+  /** Why no new pod can start on this node; undefined when one can. */
+  readonly unschedulable: UnschedulableReason | undefined;
+  /** Why the amounts are unknown: a quantity could not be parsed. */
   readonly unknown: string | undefined;
 }
 
-/** Everything about the cluster that counting needs, sorted once. */
+/** Nodes, pods and devices, indexed for counting. */
 export class ClusterIndex {
   readonly nodes: readonly Node[];
   private readonly pods = new Map<string, Pod[]>();
@@ -32,9 +30,9 @@ export class ClusterIndex {
   private readonly published = new Map<string, number>();
   private readonly byLabel = new Map<string, Node[]>();
 
-  constructor(picture: InventorySnapshot, nodeLabel: string) {
-    this.nodes = [...picture.nodes].sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
-    for (const pod of picture.pods) {
+  constructor(snapshot: InventorySnapshot, nodeLabel: string) {
+    this.nodes = [...snapshot.nodes].sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
+    for (const pod of snapshot.pods) {
       if (!holdsItsNode(pod)) continue;
       const node = pod.spec?.nodeName ?? "";
       const here = this.pods.get(node);
@@ -49,8 +47,8 @@ export class ClusterIndex {
       if (same === undefined) this.byLabel.set(value, [node]);
       else same.push(node);
     }
-    this.devices = picture.devicesByPod;
-    for (const [node, count] of picture.devicesByNode) this.published.set(node, count);
+    this.devices = snapshot.devicesByPod;
+    for (const [node, count] of snapshot.devicesByNode) this.published.set(node, count);
   }
 
   labelled(value: string): readonly Node[] {
@@ -59,10 +57,10 @@ export class ClusterIndex {
 
   use(node: Node, resource: string, rules: NodeRules, nowMs: number): NodeUse {
     const { name } = node.metadata;
-    const closed = whyNotSchedulable(node, rules, nowMs);
-    // Where no cloud made the node, its name is all that identifies the machine.
+    const unschedulable = whyNotSchedulable(node, rules, nowMs);
+    // A node without a cloud instance is identified by its name.
     const instanceId = instanceIdOf(node) ?? name;
-    const nothing = { name, instanceId, closed, allocatable: 0, capacity: 0, used: 0, free: 0, holders: [] };
+    const nothing = { name, instanceId, unschedulable, allocatable: 0, capacity: 0, used: 0, free: 0, holders: [] };
     try {
       const allocatable = this.amount(node, node.status?.allocatable, resource);
       const capacity = Math.max(allocatable, this.amount(node, node.status?.capacity, resource));
@@ -88,11 +86,11 @@ export class ClusterIndex {
   private amount(node: Node, list: Readonly<Record<string, string>> | undefined, resource: string): number {
     const text = list?.[resource];
     if (text !== undefined) return Number(unitsOf(parseQuantity(text)));
-    // A node whose GPUs are allocated by claims alone lists none of them.
+    // A node whose GPUs are allocated only by claims has none in status.allocatable.
     return resource === wholeGpu ? (this.published.get(node.metadata.name) ?? 0) : 0;
   }
 
-  /** Devices beyond those that the pod's own requests were answered with. */
+  /** Devices of claims that were not created for the pod's extended resources. */
   private claimed(pod: Pod, resource: string, seen: Set<string>): number {
     if (resource !== wholeGpu) return 0;
     let count = 0;

@@ -524,7 +524,7 @@ describe("for any input", () => {
     );
   });
 
-  test("the order of lists changes nothing, and equal input says that nothing changed", () => {
+  test("the order of lists changes nothing, and equal input changes nothing", () => {
     fc.assert(
       fc.property(world, (drawn) => {
         const built = build(drawn);

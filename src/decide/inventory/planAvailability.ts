@@ -1,20 +1,20 @@
 /**
- * How much of each type is free. From one read of the cloud and one of the cluster; a read that failed is unknown, and
- * leaves the numbers that it would have given as they were. A wrong zero keeps users off an idle cluster.
+ * How many GPUs of each type are free, from one read of the cloud and one of the cluster. A failed read keeps the
+ * numbers of the last run and marks them stale: a wrong zero would keep users off an idle cluster.
  */
 import type { ScalingGroup } from "../../model/inventory/cloud.ts";
 import type { AvailabilityNumbers, DriftEvent, GpuTypeRow, ReservationRow } from "../../model/inventory/rows.ts";
 import type { TypeWrite } from "../../model/inventory/writes.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { assignGroups, type GroupNames, isVirtual, labelValueOf, unassignedDrift } from "./assignGroups.ts";
-import { heartbeatClockMs, whyClusterIsDoubted } from "./doubtCluster.ts";
 import type { InventorySnapshot } from "./inventorySnapshot.ts";
 import { ClusterIndex, type NodeUse } from "./nodeUse.ts";
 import { isWarm } from "./podUse.ts";
-import { type ClosedReason, closedText, type NodeRules, nodeRulesDefault } from "./schedulableNode.ts";
+import { type NodeRules, nodeRulesDefault, type UnschedulableReason, unschedulableText } from "./schedulableNode.ts";
 import { sizeEtas } from "./sizeEtas.ts";
+import { heartbeatClockMs, whyNodesNotTrusted } from "./trustNodes.ts";
 
-/** What a read gave: everything, or why nothing is known. There is no third: half a list is a failed one. */
+/** The result of a read: the complete list, or why it failed. A list that was cut off counts as failed. */
 export type Read<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly why: string };
 
 export interface AvailabilityInput {
@@ -31,8 +31,8 @@ export interface AvailabilityPlan {
   readonly types: readonly TypeWrite[];
   readonly drift: readonly DriftEvent[];
   readonly counters: AvailabilityCounters;
-  /** Why the cluster was read and not believed. */
-  readonly doubt: string | undefined;
+  /** Why the list of nodes was read and not trusted. */
+  readonly notTrusted: string | undefined;
 }
 
 export interface AvailabilityCounters {
@@ -47,13 +47,13 @@ export interface AvailabilityCounters {
   nodes_unknown: number;
   nodes_unmanaged: number;
   pods_seen: number;
-  /** Nodes of types where nothing new can start, by the first reason. */
+  /** Nodes where no new pod can start, by the first reason. */
   nodes_not_ready: number;
   nodes_cordoned: number;
   nodes_tainted: number;
   nodes_silent: number;
   instances_unhealthy: number;
-  /** Machines in service that have not joined the cluster. */
+  /** Instances in service that have not joined the cluster. */
   instances_without_node: number;
 }
 
@@ -65,12 +65,12 @@ export function planAvailability(read: AvailabilityInput): AvailabilityPlan {
   const drift: DriftEvent[] = assigned === undefined ? [] : unassignedDrift(assigned.unassigned);
   const rules = read.nodeRules ?? nodeRulesDefault;
   const machines = assigned === undefined ? undefined : inServiceOf([...assigned.byType.values()].flat());
-  const doubt = read.cluster.ok
-    ? whyClusterIsDoubted(read.cluster.value.nodes, machines, rules, read.nowMs)
+  const notTrusted = read.cluster.ok
+    ? whyNodesNotTrusted(read.cluster.value.nodes, machines, rules, read.nowMs)
     : undefined;
-  if (doubt !== undefined) drift.push(event("run", "cluster", "nodes", doubt));
-  // A picture that contradicts what else is known is as good as none.
-  const input = doubt === undefined ? read : { ...read, cluster: { ok: false as const, why: doubt } };
+  if (notTrusted !== undefined) drift.push(event("run", "cluster", "nodes", notTrusted));
+  // A list of nodes that is not trusted counts as a failed read.
+  const input = notTrusted === undefined ? read : { ...read, cluster: { ok: false as const, why: notTrusted } };
   const index = input.cluster.ok ? new ClusterIndex(input.cluster.value, nodeLabel) : undefined;
   const beatMs = input.cluster.ok ? heartbeatClockMs(input.cluster.value.nodes, input.nowMs) : input.nowMs;
   const counters: AvailabilityCounters = {
@@ -103,21 +103,28 @@ export function planAvailability(read: AvailabilityInput): AvailabilityPlan {
     const perNode = type.maxPerNode ?? type.maxGpus;
     if (perNode < 0) {
       counters.types_skipped++;
-      drift.push(event("gpu_type", type.gpuType, "max_per_node", `${perNode} GPUs a node make no sense: skipped`));
+      drift.push(
+        event(
+          "gpu_type",
+          type.gpuType,
+          "max_per_node",
+          `${perNode} GPUs per node is negative: the type is skipped. Set max_per_node to 0 or more`,
+        ),
+      );
       continue;
     }
     const virtual = isVirtual(type, input.types);
     const groups = virtual
       ? assigned?.byType.get(labelValueOf(type))
       : (assigned?.byType.get(type.gpuType) ?? (assigned === undefined ? undefined : []));
-    const question = { input, type, perNode, virtual, groups, index, gpusByInstanceType, byPod, podKeys, beatMs };
-    const counted = countType(question);
+    const count = { input, type, perNode, virtual, groups, index, gpusByInstanceType, byPod, podKeys, beatMs };
+    const counted = countType(count);
     drift.push(...counted.drift);
     counters.nodes_unknown += virtual ? 0 : counted.unknownNodes;
     counters.nodes_unmanaged += virtual ? 0 : counted.numbers.unmanagedNodes;
     counters.instances_unhealthy += virtual ? 0 : counted.unhealthy;
-    counters.instances_without_node += virtual ? 0 : counted.nodeless;
-    if (!virtual) for (const why of counted.closed) counters[closedCounter(why)]++;
+    counters.instances_without_node += virtual ? 0 : counted.withoutNode;
+    if (!virtual) for (const why of counted.unschedulable) counters[unschedulableCounter(why)]++;
     const changed = !sameNumbers(counted.numbers, type.numbers);
     if (counted.numbers.state === "fresh") counters.types_fresh++;
     else counters.types_stale++;
@@ -127,10 +134,10 @@ export function planAvailability(read: AvailabilityInput): AvailabilityPlan {
     }
     plans.push({ gpuType: type.gpuType, numbers: counted.numbers, changed });
   }
-  return { types: plans, drift, counters, doubt };
+  return { types: plans, drift, counters, notTrusted };
 }
 
-interface Question {
+interface CountInput {
   readonly input: AvailabilityInput;
   readonly type: GpuTypeRow;
   readonly perNode: number;
@@ -141,7 +148,7 @@ interface Question {
   readonly gpusByInstanceType: ReadonlyMap<string, number>;
   readonly byPod: ReadonlyMap<string, ReservationRow>;
   readonly podKeys: ReadonlySet<string>;
-  /** What heartbeats are compared with. */
+  /** The time that heartbeats are compared with. */
   readonly beatMs: number;
 }
 
@@ -150,26 +157,27 @@ interface Counted {
   readonly drift: readonly DriftEvent[];
   readonly unknownNodes: number;
   readonly unhealthy: number;
-  /** Machines in service without a node. */
-  readonly nodeless: number;
-  /** Why nothing new can start on nodes whose machine is in service. */
-  readonly closed: readonly ClosedReason[];
+  /** Instances in service without a node. */
+  readonly withoutNode: number;
+  /** Why no new pod can start, for each such node whose instance is in service. */
+  readonly unschedulable: readonly UnschedulableReason[];
 }
 
-function countType(question: Question): Counted {
-  const { input, type, perNode, virtual, index } = question;
+function countType(count: CountInput): Counted {
+  const { input, type, perNode, virtual, index } = count;
   const problems: string[] = [];
   if (!input.groups.ok) problems.push(`cloud: ${input.groups.why}`);
   if (!input.cluster.ok) problems.push(`cluster: ${input.cluster.why}`);
-  let { groups } = question;
+  let { groups } = count;
   if (groups?.length === 0 && !virtual) {
-    // No group is a zero only if the cluster knows no such node either. Otherwise a name or a tag has changed.
+    // Without groups the number is zero only if the cluster has no node of this type either. If it has, the name or the
+    // tag of a group has changed.
     const nodes = index?.labelled(labelValueOf(type)).length;
     const pattern = `No ASGs found matching pattern ${input.names.prefix}-gpu-nodes-${type.gpuType}`;
     if (nodes === undefined) groups = undefined;
     else if (nodes > 0) {
       groups = undefined;
-      problems.push(`${pattern}, but the cluster has ${nodes} nodes of it`);
+      problems.push(`${pattern}, but the cluster has ${nodes} nodes of this type`);
     }
   }
   const isCpu = perNode === 0;
@@ -178,7 +186,7 @@ function countType(question: Question): Counted {
   const old = type.numbers;
   let numbers: AvailabilityNumbers = old;
   let unhealthy = 0;
-  /** Running instances with the GPUs that each brings. */
+  /** Instances in service, with the number of GPUs of each. */
   const inService = new Map<string, number>();
   if (groups !== undefined) {
     let desired = 0;
@@ -187,8 +195,8 @@ function countType(question: Question): Counted {
       for (const instance of group.instances) {
         if (instance.lifecycleState !== "InService") continue;
         if (instance.healthStatus !== "" && instance.healthStatus !== "Healthy") unhealthy++;
-        const brings = isCpu || virtual ? unit : (question.gpusByInstanceType.get(instance.type) ?? perNode);
-        inService.set(instance.id, brings);
+        const gpus = isCpu || virtual ? unit : (count.gpusByInstanceType.get(instance.type) ?? perNode);
+        inService.set(instance.id, gpus);
       }
     }
     if (!virtual) {
@@ -198,39 +206,39 @@ function countType(question: Question): Counted {
     } else numbers = { ...numbers, desiredCapacity: desired };
   }
   let unknownNodes = 0;
-  let nodeless: string[] = [];
-  const closed: ClosedReason[] = [];
+  let withoutNode: string[] = [];
+  const unschedulable: UnschedulableReason[] = [];
   if (index !== undefined) {
     const rules = input.nodeRules ?? nodeRulesDefault;
     const nodes = index
       .labelled(labelValueOf(type))
-      .map((node) => index.use(node, type.resourceName, rules, question.beatMs))
+      .map((node) => index.use(node, type.resourceName, rules, count.beatMs))
       .filter(({ allocatable, unknown }) => !virtual || allocatable > 0 || unknown !== undefined);
     unknownNodes = nodes.filter(({ unknown }) => unknown !== undefined).length;
     const isManaged = ({ instanceId }: NodeUse): boolean =>
       groups === undefined || (instanceId !== undefined && inService.has(instanceId));
     const managed = nodes.filter(isManaged);
     const open = managed
-      .filter(({ closed, unknown }) => closed === undefined && unknown === undefined)
+      .filter(({ unschedulable, unknown }) => unschedulable === undefined && unknown === undefined)
       .map((node) => within(node, groups === undefined ? undefined : inService.get(node.instanceId ?? ""), isCpu));
     if (groups === undefined && !virtual) {
       numbers = { ...numbers, runningInstances: nodes.length, totalClusterGpus: nodes.length * unit };
     }
     if (virtual) numbers = { ...numbers, runningInstances: managed.length, totalClusterGpus: managed.length * unit };
-    numbers = { ...numbers, ...(isCpu ? countSlots(open, type) : countGpus(open, type, perNode, question)) };
+    numbers = { ...numbers, ...(isCpu ? countSlots(open, type) : countGpus(open, type, perNode, count)) };
     const allocatable = nodes.reduce((sum, node) => sum + (isCpu ? type.slotsPerNode : node.allocatable), 0);
     numbers = { ...numbers, k8sAllocatableGpus: allocatable, unmanagedNodes: nodes.length - managed.length };
-    numbers = { ...numbers, availableNow: Math.max(0, numbers.availableGpus - promised(question)) };
+    numbers = { ...numbers, availableNow: Math.max(0, numbers.availableGpus - promised(count)) };
     drift.push(...nodeDrift(nodes, isManaged, type, perNode));
-    for (const node of managed) if (node.closed !== undefined) closed.push(node.closed);
+    for (const node of managed) if (node.unschedulable !== undefined) unschedulable.push(node.unschedulable);
     const joined = new Set(nodes.map(({ instanceId }) => instanceId));
-    nodeless = [...inService.keys()].filter((id) => !joined.has(id)).sort();
-    if (nodeless.length > 0 && !virtual) {
-      const named = `${nodeless.slice(0, namedMax).join(", ")}${nodeless.length > namedMax ? ", ..." : ""}`;
-      const what = `${nodeless.length} of ${inService.size} machines in service have no node with the label ${nodeLabel}=${labelValueOf(type)}: ${named}`;
+    withoutNode = [...inService.keys()].filter((id) => !joined.has(id)).sort();
+    if (withoutNode.length > 0 && !virtual) {
+      const named = `${withoutNode.slice(0, namedMax).join(", ")}${withoutNode.length > namedMax ? ", ..." : ""}`;
+      const what = `${withoutNode.length} of ${inService.size} instances in service have no node with the label ${nodeLabel}=${labelValueOf(type)}: ${named}`;
       drift.push(event("gpu_type", type.gpuType, "instances", `instances_without_node: ${what}`));
     }
-    // The join may find a slice's node with more slices than the type says; a sum must not exceed its whole.
+    // A node may have more slices than its type declares; the available number must not exceed the total.
     if (virtual && numbers.availableGpus > numbers.totalClusterGpus) {
       numbers = { ...numbers, totalClusterGpus: numbers.k8sAllocatableGpus };
     }
@@ -242,14 +250,14 @@ function countType(question: Question): Counted {
     source: groups !== undefined ? "cloud" : index !== undefined ? "k8s" : old.source,
     error: problems.join("; "),
   };
-  if (question.groups?.length === 0 && !virtual && (old.totalClusterGpus > 0 || groups === undefined)) {
-    const reason = `No ASGs found matching pattern ${input.names.prefix}-gpu-nodes-${type.gpuType}, in a whole listing`;
+  if (count.groups?.length === 0 && !virtual && (old.totalClusterGpus > 0 || groups === undefined)) {
+    const reason = `No ASGs found matching pattern ${input.names.prefix}-gpu-nodes-${type.gpuType}, and the list was complete`;
     drift.push(event("gpu_type", type.gpuType, "groups", reason));
   }
-  return { numbers, drift, unknownNodes, unhealthy, nodeless: nodeless.length, closed };
+  return { numbers, drift, unknownNodes, unhealthy, withoutNode: withoutNode.length, unschedulable };
 }
 
-/** Ids in one line: enough to begin with, not enough to drown in. */
+/** The number of ids that a message names. */
 const namedMax = 20;
 
 function inServiceOf(groups: readonly ScalingGroup[]): Set<string> {
@@ -260,7 +268,7 @@ function inServiceOf(groups: readonly ScalingGroup[]): Set<string> {
   return ids;
 }
 
-function closedCounter({ why }: ClosedReason): keyof AvailabilityCounters {
+function unschedulableCounter({ why }: UnschedulableReason): keyof AvailabilityCounters {
   switch (why) {
     case "not ready":
       return "nodes_not_ready";
@@ -273,17 +281,17 @@ function closedCounter({ why }: ClosedReason): keyof AvailabilityCounters {
   }
 }
 
-/** A node that offers more GPUs than its machine has is misconfigured; the excess is not offered. */
-function within(node: NodeUse, brings: number | undefined, isCpu: boolean): NodeUse {
-  if (isCpu || brings === undefined || node.free <= brings) return node;
-  return { ...node, free: brings };
+/** A node with more free GPUs than its instance has is misconfigured; the excess is not counted. */
+function within(node: NodeUse, gpus: number | undefined, isCpu: boolean): NodeUse {
+  if (isCpu || gpus === undefined || node.free <= gpus) return node;
+  return { ...node, free: gpus };
 }
 
 function countGpus(
   open: readonly NodeUse[],
   type: GpuTypeRow,
   perNode: number,
-  question: Question,
+  count: CountInput,
 ): Pick<
   AvailabilityNumbers,
   "availableGpus" | "schedulableGpus" | "maxReservable" | "fullNodesAvailable" | "sizeEtas"
@@ -296,15 +304,15 @@ function countGpus(
     available += node.free;
     schedulable += node.allocatable;
     most = Math.max(most, node.free);
-    // A node that lost a GPU, or gave some away as slices, is no whole node.
+    // A node with a failed GPU or with MIG slices does not count as a full node.
     if (node.free === node.allocatable && node.allocatable === perNode) full++;
   }
   const many = type.multiNodeMax > 1 ? perNode * Math.min(type.multiNodeMax, full) : 0;
   const endsMs = (pod: Pod): number | undefined => {
-    const row = question.byPod.get(`${pod.metadata.namespace ?? ""}/${pod.metadata.name}`);
+    const row = count.byPod.get(`${pod.metadata.namespace ?? ""}/${pod.metadata.name}`);
     return row?.expiresMs ?? undefined;
   };
-  const etas = sizeEtas({ perNode, multiNodeMax: type.multiNodeMax, nodes: open, endsMs, nowMs: question.input.nowMs });
+  const etas = sizeEtas({ perNode, multiNodeMax: type.multiNodeMax, nodes: open, endsMs, nowMs: count.input.nowMs });
   return {
     availableGpus: available,
     schedulableGpus: schedulable,
@@ -336,8 +344,8 @@ function isTaken(pod: Pod): boolean {
   return !isWarm(pod);
 }
 
-/** GPUs of reservations that are being prepared and have no pod yet: free on the node, and committed. */
-function promised({ input, type, perNode, podKeys }: Question): number {
+/** GPUs of reservations that are being prepared and have no pod yet: free on the node, and already promised. */
+function promised({ input, type, perNode, podKeys }: CountInput): number {
   let gpus = 0;
   for (const { status, gpuType, gpuCount, podName, namespace } of input.reservations) {
     if (gpuType !== type.gpuType.toLowerCase() || (status !== "preparing" && status !== "creating_server")) continue;
@@ -354,13 +362,20 @@ function nodeDrift(
 ): DriftEvent[] {
   const found: DriftEvent[] = [];
   for (const node of nodes) {
-    const { name, allocatable, capacity, used, unknown, closed } = node;
+    const { name, allocatable, capacity, used, unknown, unschedulable } = node;
     const whose = `a node of ${type.gpuType}`;
     if (unknown !== undefined) found.push(event("node", name, "resources", `${whose} is unknown: ${unknown}`));
     else if (!isManaged(node)) {
       found.push(event("node", name, "instance", `unmanaged: ${whose} runs on no instance that is in service`));
-    } else if (closed !== undefined) {
-      found.push(event("node", name, "schedulable", `closed: ${closedText(closed)}: nothing new starts on ${whose}`));
+    } else if (unschedulable !== undefined) {
+      found.push(
+        event(
+          "node",
+          name,
+          "schedulable",
+          `unschedulable: ${unschedulableText(unschedulable)}: no new pod starts on ${whose}`,
+        ),
+      );
     } else if (used > allocatable) {
       found.push(event("node", name, "used", `overcommit: ${used} used of ${allocatable}`));
     } else if (perNode > 0 && allocatable < capacity) {
@@ -374,18 +389,18 @@ function event(entity: DriftEvent["entity"], entityId: string, field: string, re
   return { entity, entityId, field, old: null, new: null, action: "reported", reason };
 }
 
-/** GPUs by type of machine, where the table says it without doubt. */
+/** GPUs of each instance type; types with contradicting rows are left out. */
 function knownInstanceTypes(types: readonly GpuTypeRow[]): Map<string, number> {
   const known = new Map<string, number>();
-  const doubtful = new Set<string>();
+  const ambiguous = new Set<string>();
   for (const type of types) {
     if (isVirtual(type, types)) continue;
     const gpus = type.maxPerNode ?? type.maxGpus;
     const before = known.get(type.instanceType);
-    if (before !== undefined && before !== gpus) doubtful.add(type.instanceType);
+    if (before !== undefined && before !== gpus) ambiguous.add(type.instanceType);
     known.set(type.instanceType, gpus);
   }
-  for (const name of doubtful) known.delete(name);
+  for (const name of ambiguous) known.delete(name);
   return known;
 }
 
@@ -416,7 +431,7 @@ function numberDrift(type: GpuTypeRow, now: AvailabilityNumbers): DriftEvent[] {
       old: String(before),
       new: String(now[key]),
       action: "applied",
-      reason: now.error === "" ? "the cloud and the cluster say so" : now.error,
+      reason: now.error === "" ? "read from the cloud and the cluster" : now.error,
     });
   }
   return found;

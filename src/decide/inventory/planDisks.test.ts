@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type DiskWorld, decideDisks } from "../../../testing/decide/inventoryDisks.ts";
+import { type DiskPhaseCase, decideDisks } from "../../../testing/decide/inventoryDisks.ts";
 import type { CloudVolume } from "../../model/inventory/cloud.ts";
 import type { DiskRow } from "../../model/inventory/rows.ts";
 import { attached, disk, nowMs, reservation, snapshot, volume } from "../../sim/inventory/builders.ts";
@@ -13,7 +13,7 @@ const tags = (user: string, name: string) => ({ "gpu-dev-user": user, disk_name:
 
 interface Row {
   fact: string;
-  world: DiskWorld;
+  world: DiskPhaseCase;
   /** Changes of rows by name; imports are `new:volume`. */
   writes: Record<string, object>;
   counters: Record<string, number>;
@@ -547,7 +547,7 @@ describe("whatever the cloud and the database say", () => {
       missing: boolean;
       operation: string | null;
     }[];
-  }): DiskWorld => ({
+  }): DiskPhaseCase => ({
     volumes: drawn.volumes,
     rows: drawn.rows.map(({ name: diskName, missing, operation, ...rest }) =>
       disk(diskName, {

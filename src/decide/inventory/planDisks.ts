@@ -1,8 +1,8 @@
 /**
- * What to write about disks: one decision for every volume and every row, from one read of the database, then one of
- * the cloud. Nothing is cleared because something was not found: absence is asked for twice and remembered from an
- * earlier run, a claim that is still good is never dropped, and each write carries the version of the row that it was
- * decided on.
+ * Plans the writes to the disks table: one decision for every volume and every row, from one read of the database and
+ * then one of the cloud. A volume that is not listed is not taken as deleted: it must be missing in two reads of this
+ * run and in an earlier run. A claim that has not expired is never cleared, and each write carries the version of the
+ * row that it was decided on.
  */
 import type { CloudVolume, VolumeModification } from "../../model/inventory/cloud.ts";
 import {
@@ -14,7 +14,7 @@ import {
   type ReservationRow,
 } from "../../model/inventory/rows.ts";
 import type { DiskWrite } from "../../model/inventory/writes.ts";
-import { type Also, type Bucket, type DiskTally, noCounters } from "./diskCounters.ts";
+import { type Bucket, type DiskTally, type ExtraCounter, noCounters } from "./diskCounters.ts";
 import type { DiskMatches, VolumeMatch } from "./matchDisks.ts";
 import type { Read } from "./planAvailability.ts";
 import { holdOf, isQuarantined, type VolumeTags } from "./readVolume.ts";
@@ -29,7 +29,7 @@ export interface DiskInput {
   /** Volumes and users whose snapshots are unknown, when only a part of the read failed. */
   readonly snapshotsUnknown?: ReadonlySet<string>;
   readonly modifications: ReadonlyMap<string, VolumeModification>;
-  /** Asked for again, and absent again. */
+  /** Looked up a second time, and missing again. */
   readonly confirmedAbsent: { readonly volumeIds: ReadonlySet<string>; readonly users: ReadonlySet<string> };
   /** The database's clock when the rows were read. */
   readonly nowMs: number;
@@ -37,12 +37,12 @@ export interface DiskInput {
 }
 
 export interface DiskRules {
-  /** How long a claim without an attached volume is believed, when the row does not say. */
+  /** How long a claim without an attached volume is valid, when the row has no expiry. */
   readonly leaseMs: number;
-  /** A claim on a disk without a volume is checked only when the row has been unchanged for so long. */
+  /** A claim on a disk without a volume is checked only when the row has been unchanged for this time. */
   readonly staleClaimMs: number;
   readonly operationMsMax: number;
-  /** How long ago an earlier run must have found the volume missing. */
+  /** How long a volume must have been missing before it counts as deleted. */
   readonly missingMs: number;
 }
 
@@ -68,7 +68,7 @@ class Planner {
   private readonly writes: DiskWrite[] = [];
   private readonly reports: DriftEvent[] = [];
   private readonly buckets = new Map<string, Bucket>();
-  private readonly also: Record<Also, number> = noCounters();
+  private readonly also: Record<ExtraCounter, number> = noCounters();
 
   constructor(input: DiskInput) {
     this.input = input;
@@ -77,26 +77,21 @@ class Planner {
   plan(): DiskPlan {
     const { matches, rows } = this.input;
     for (const match of matches.volumes) this.buckets.set(match.volume.id, this.decideVolume(match));
-    for (const row of matches.shadowed) {
+    for (const row of matches.duplicateRows) {
       this.also.db_duplicate++;
-      this.report(
-        "disk",
-        nameOf(row),
-        "ebs_volume_id",
-        `db_duplicate: another row has ${row.volumeId} by better right`,
-      );
+      this.report("disk", nameOf(row), "ebs_volume_id", `db_duplicate: ${row.volumeId} is matched with another row`);
     }
     let active = 0;
     let deleted = 0;
     let unlinked = 0;
-    for (const { row, successor } of matches.loose) {
+    for (const { row, successor } of matches.unmatched) {
       const taken = successor !== undefined && this.willLink(row);
       if (row.isDeleted && row.volumeId !== null) deleted++;
       else if (taken) continue;
       else if (row.volumeId === null) unlinked++;
       else active++;
-      // A row that a successor waits for was decided together with it.
-      if (successor === undefined) this.decideLoose(row);
+      // A row with a successor was decided together with that volume.
+      if (successor === undefined) this.decideUnmatched(row);
     }
     const tally: DiskTally = {
       buckets: this.buckets,
@@ -112,7 +107,7 @@ class Planner {
     const { volume } = match;
     if (isQuarantined(volume)) {
       this.also.quarantined_seen++;
-      this.report("volume", volume.id, "gpu-dev-quarantined", "quarantined_seen: set aside by an older service");
+      this.report("volume", volume.id, "gpu-dev-quarantined", "quarantined_seen: tagged by an older service");
     }
     switch (match.is) {
       case "linked":
@@ -123,10 +118,10 @@ class Planner {
         return this.decideImport(match.volume, match.tags);
       case "duplicate": {
         const { sizeGb, createdMs } = volume;
-        const made = new Date(createdMs).toISOString();
-        const what = `${sizeGb} GiB, made ${made}, ${holdOf(volume)}, ${this.snapshotsOf(volume.id)} snapshots`;
+        const created = new Date(createdMs).toISOString();
+        const what = `${sizeGb} GiB, created ${created}, ${holdOf(volume)}, ${this.snapshotsOf(volume.id)} snapshots`;
         this.report("volume", volume.id, "disk", `duplicates: ${show(match.tags)}: ${match.why} (${what})`);
-        // The disk says it as well: its owner looks there, and not at a volume that is none of the disk's.
+        // Reported for the disk as well, because that is where its owner looks.
         this.report(
           "disk",
           show(match.tags),
@@ -136,7 +131,12 @@ class Planner {
         return "duplicates";
       }
       case "nameHeldByDeleted":
-        this.report("volume", volume.id, "disk", `name_held_by_deleted: ${show(match.tags)} is a deleted disk's name`);
+        this.report(
+          "volume",
+          volume.id,
+          "disk",
+          `name_held_by_deleted: ${show(match.tags)} is the name of a deleted disk`,
+        );
         return "name_conflict";
       case "transient":
         if (volume.state === "error") this.report("volume", volume.id, "state", "the volume is in state error");
@@ -162,20 +162,20 @@ class Planner {
       this.also.tag_drift++;
       this.report("disk", nameOf(row), "disk_name", `tag_drift: the tags of ${volume.id} say ${tags.disk}`);
     }
-    return this.write(row, this.sync(volume, row), volume.id, `as ${volume.id} is`) ? "updated" : "synced";
+    return this.write(row, this.sync(volume, row), volume.id, `synced with ${volume.id}`) ? "updated" : "synced";
   }
 
   private decideLink(volume: CloudVolume, row: DiskRow): Bucket {
     if (this.inFlight(row)) return "skipped_in_flight";
-    if (row.volumeId !== null && !this.isLongGone(row)) {
+    if (row.volumeId !== null && !this.isDeletedVolume(row)) {
       this.markMissing(row);
       return "skipped_unconfirmed";
     }
-    const why = row.volumeId === null ? `linked to ${volume.id}` : `replaced: ${row.volumeId} is gone`;
+    const why = row.volumeId === null ? `linked to ${volume.id}` : `replaced: ${row.volumeId} was deleted`;
     const { snapshots } = this.input;
     if (volume.snapshotId !== "" && snapshots.ok && snapshots.value.belongs(volume.snapshotId, row.diskId) !== true) {
       this.also.lineage_mismatch++;
-      const text = `lineage_mismatch: ${volume.id} was made from ${volume.snapshotId}, which is none of its snapshots`;
+      const text = `lineage_mismatch: ${volume.id} was created from ${volume.snapshotId}, which is not a snapshot of this disk`;
       this.report("disk", nameOf(row), "ebs_volume_id", text);
     }
     this.also[row.volumeId === null ? "linked" : "replaced"]++;
@@ -208,7 +208,7 @@ class Planner {
       old: null,
       new: volume.id,
       action: "applied",
-      reason: "imported: the cloud has it and the database had not",
+      reason: "imported: the volume is in the cloud and was not in the database",
     };
     this.writes.push({ kind: "insert", row, volumeId: volume.id, drift: [drift] });
     return "created";
@@ -216,7 +216,7 @@ class Planner {
 
   // --- rows without a volume
 
-  private decideLoose(row: DiskRow): void {
+  private decideUnmatched(row: DiskRow): void {
     if (row.isDeleted) return;
     if (this.inFlight(row)) {
       this.also.skipped_in_flight_rows++;
@@ -228,12 +228,12 @@ class Planner {
     const isHeldElsewhere = this.input.matches.heldElsewhere.has(row.diskId);
     if (!claimed && row.volumeId !== null && row.missingSinceMs === null && !isHeldElsewhere) {
       this.also.marked_missing++;
-      const why = `the volume ${row.volumeId} is not there`;
+      const why = `the volume ${row.volumeId} is missing`;
       this.write(row, { ...change, missing: true, volumeState: "missing" }, undefined, why);
       return;
     }
     if (!claimed || this.hasLiveClaim(row) || isHeldElsewhere) {
-      this.write(row, change, undefined, "its snapshots say so");
+      this.write(row, change, undefined, "synced with its snapshots");
       return;
     }
     const released: DiskChange = {
@@ -244,23 +244,23 @@ class Planner {
     if (row.volumeId === null) {
       const still = this.input.nowMs - row.lastUpdatedMs >= this.input.rules.staleClaimMs;
       if (!still || !this.input.confirmedAbsent.users.has(row.userId)) {
-        this.write(row, change, undefined, "its snapshots say so");
+        this.write(row, change, undefined, "synced with its snapshots");
         return;
       }
       this.also.stale_claim++;
-      this.write(row, released, undefined, "stale_claim: it has no volume, and its reservation is over");
-    } else if (this.isLongGone(row)) {
+      this.write(row, released, undefined, "stale_claim: the disk has no volume, and its reservation has ended");
+    } else if (this.isDeletedVolume(row)) {
       this.write(
         row,
         released,
         undefined,
-        `orphaned: the volume ${row.volumeId} is gone, and no reservation claims the disk`,
+        `orphaned: the volume ${row.volumeId} was deleted, and no reservation claims the disk`,
       );
     } else this.markMissing(row, change);
   }
 
-  /** Absent in two reads of this run, and in those of an earlier one. */
-  private isLongGone(row: DiskRow): boolean {
+  /** Missing in two reads of this run, and in an earlier run. */
+  private isDeletedVolume(row: DiskRow): boolean {
     const { volumeId, missingSinceMs } = row;
     if (volumeId === null || !this.input.confirmedAbsent.volumeIds.has(volumeId)) return false;
     if (missingSinceMs === null || isMarkedBeforeClaim(row)) return false;
@@ -268,19 +268,24 @@ class Planner {
   }
 
   private willLink(row: DiskRow): boolean {
-    return (row.volumeId === null || this.isLongGone(row)) && !this.isInFlight(row);
+    return (row.volumeId === null || this.isDeletedVolume(row)) && !this.isInFlight(row);
   }
 
   private markMissing(row: DiskRow, change: DiskChange = {}): void {
     if (row.volumeId === null || !this.input.confirmedAbsent.volumeIds.has(row.volumeId)) {
       this.also.reappeared++;
-      this.write(row, change, undefined, "its snapshots say so");
+      this.write(row, change, undefined, "synced with its snapshots");
       return;
     }
     const isNew = row.missingSinceMs === null || isMarkedBeforeClaim(row);
     const mark = isNew ? { missing: true, volumeState: "missing" } : {};
     if (isNew) this.also.marked_missing++;
-    this.write(row, { ...change, ...mark }, undefined, `the volume ${row.volumeId} is not there; the next run decides`);
+    this.write(
+      row,
+      { ...change, ...mark },
+      undefined,
+      `the volume ${row.volumeId} is missing; the claim is cleared if the next run does not find it either`,
+    );
   }
 
   // --- shared
@@ -289,7 +294,12 @@ class Planner {
     if (this.isInFlight(row)) return true;
     if (isRunning(row.operationStatus)) {
       this.also.stale_operation++;
-      this.report("disk", nameOf(row), "operation_status", `stale_operation: ${row.operationStatus} for too long`);
+      this.report(
+        "disk",
+        nameOf(row),
+        "operation_status",
+        `stale_operation: ${row.operationStatus} for longer than the maximum: check the operation`,
+      );
     }
     return false;
   }
@@ -310,7 +320,8 @@ class Planner {
   private sync(volume: CloudVolume, row: DiskRow): DiskChange {
     const change: { -readonly [Key in keyof DiskChange]: DiskChange[Key] } = {};
     if (volume.sizeGb !== row.sizeGb) {
-      // A resize that fails takes the size back; it counts from the moment when it cannot fail any more.
+      // A resize that fails restores the old size, so the new size is written only when the resize cannot fail any
+      // more.
       const modification = this.input.modifications.get(volume.id);
       if (modification?.state === "modifying") {
         this.also.resizing++;
@@ -321,11 +332,11 @@ class Planner {
     if (row.missingSinceMs !== null) change.missing = false;
     const hold = holdOf(volume);
     if (hold === "held" && !row.inUse) change.inUse = true;
-    // Nothing in the database explains it: no claim, or one that an earlier run wrote because of this attachment.
+    // No claim explains the attachment, or only a claim that an earlier run wrote because of it.
     if (hold === "held" && (!row.inUse || (row.reservationId === null && !this.hasLiveClaim(row)))) {
       this.also.unexpected_attach++;
       const by = volume.attachments.map(({ instanceId, state }) => `${instanceId} ${state}`).join(", ");
-      this.report("disk", nameOf(row), "in_use", `unexpected_attach: ${volume.id} is held by ${by}`);
+      this.report("disk", nameOf(row), "in_use", `unexpected_attach: ${volume.id} is attached to ${by}`);
     }
     const claimed = row.inUse || row.reservationId !== null;
     if (hold === "free" && claimed) {
@@ -339,7 +350,7 @@ class Planner {
     return found === undefined ? change : { ...change, ...snapshotChange(row, found) };
   }
 
-  /** Undefined when the snapshots of this disk could not be read: then nothing about them is written. */
+  /** Undefined when the snapshots of this disk could not be read; their columns are then not written. */
   private snapshots(key: string, volumeId: string, user: string): SnapshotSummary | undefined {
     const { snapshots, snapshotsUnknown } = this.input;
     if (!snapshots.ok || snapshotsUnknown?.has(volumeId) === true || snapshotsUnknown?.has(user) === true) {
@@ -357,7 +368,7 @@ class Planner {
     return String(snapshots.value.summary(`other:${volumeId}`)?.completed ?? 0);
   }
 
-  /** Plans the difference as a write with its reason. Returns whether there was any. */
+  /** Plans a write of the changed columns, with its reason. Returns whether any column changed. */
   private write(row: DiskRow, change: DiskChange, volumeId: string | undefined, reason: string): boolean {
     if (Object.keys(change).length === 0) return false;
     const drift = driftOf(row, change, reason);
@@ -375,7 +386,7 @@ function snapshotChange(row: DiskRow, found: SnapshotSummary): DiskChange {
   return {
     ...(completed === row.snapshotCount ? {} : { snapshotCount: completed }),
     ...(isBackingUp === row.isBackingUp ? {} : { isBackingUp }),
-    // Forward only: pruning old snapshots does not make the last one older.
+    // The time only moves forward: deleting old snapshots does not change when the last one was taken.
     ...(lastCompletedMs === undefined || lastCompletedMs <= (row.lastSnapshotMs ?? -1)
       ? {}
       : { lastSnapshotMs: lastCompletedMs }),
@@ -409,8 +420,9 @@ function isoOf(atMs: number | null): string | null {
 }
 
 /**
- * The disk was idle when its volume was missed, and has been claimed since: the claim may be making a new volume. The
- * mark and the row's own time are of one statement, so a later time is another writer's.
+ * The disk was marked as missing while it was idle, and has been claimed since: a new volume may be being created for
+ * the claim. `missing_since` and `last_updated` are written in one statement, so a later `last_updated` is from another
+ * writer.
  */
 function isMarkedBeforeClaim({ inUse, reservationId, missingSinceMs, lastUpdatedMs }: DiskRow): boolean {
   return (inUse || reservationId !== null) && missingSinceMs !== null && lastUpdatedMs > missingSinceMs;

@@ -1,7 +1,7 @@
 /**
- * What pods take from a node: Kubernetes' effective request (init containers, sidecars and overhead included), and the
- * devices that claims have been given there. A pod counts from the moment it has a node until it has ended for good;
- * one that is terminating, or on a lost node, still holds its GPUs.
+ * What pods use on a node: the effective request (init containers, sidecars and overhead included) and the devices of
+ * their claims. A pod counts from its binding until it is Succeeded or Failed; a terminating pod, or one on a lost
+ * node, still holds its GPUs.
  */
 import type { Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import { podRequests } from "../../model/objects/podRequests.ts";
@@ -13,13 +13,16 @@ export function holdsItsNode(pod: Pod): boolean {
   return pod.spec?.nodeName !== undefined && pod.spec.nodeName !== "" && phase !== "Succeeded" && phase !== "Failed";
 }
 
-/** Whole units of a resource, rounded up: part of a GPU takes a GPU. Throws QuantityError on an amount that is none. */
+/**
+ * Units of a resource, rounded up: a fraction of a GPU counts as one GPU. Throws QuantityError if the amount cannot be
+ * parsed.
+ */
 export function unitsRequested(pod: Pod, resource: string): number {
   const nano = podRequests(pod).get(resource) ?? 0n;
   return Number((nano + nanoPerUnit - 1n) / nanoPerUnit);
 }
 
-/** A warm pod that waits for the next user: it is assigned or evicted at once. */
+/** A warm pod is idle until a user gets it, and can be evicted at any time. */
 export function isWarm(pod: Pod): boolean {
   const labels = pod.metadata.labels;
   return labels?.["app"] === "gpu-dev-warm" && labels["warm-state"] === "ready";
@@ -31,7 +34,9 @@ export function isReservationPod(pod: Pod): boolean {
   return app === undefined ? pod.metadata.name.startsWith("gpu-dev-") : app === "gpu-dev-pod";
 }
 
-/** Devices that claims hold, by the UID of the pod that they are reserved for. A device two pods share counts once. */
+/**
+ * Devices that claims hold, by the UID of the pod that they are reserved for. A device that two pods share counts once.
+ */
 export function claimedDevices(claims: readonly ResourceClaim[], drivers: readonly string[]): Map<string, string[]> {
   const byPod = new Map<string, string[]>();
   for (const claim of claims) {

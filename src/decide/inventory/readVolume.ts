@@ -7,15 +7,12 @@ export interface VolumeTags {
   readonly reservation: string | undefined;
 }
 
-/** Volumes and snapshots are read by one rule, or a disk with both spellings would lose its snapshots. */
+/** Volumes and snapshots use the same function, so that both spellings of the tag match. */
 export function diskNameOf(tags: Tags): string {
   return tags["disk-name"] || tags["disk_name"] || "";
 }
 
-/**
- * Undefined when a required tag is missing or empty. The tag `Name` is for people, and counts only where it was asked
- * for.
- */
+/** Undefined when a required tag is missing or empty. The tag `Name` is used only with `nameFallback`. */
 export function tagsOf({ tags }: CloudVolume, nameFallback: boolean): VolumeTags | undefined {
   const user = tags["gpu-dev-user"] ?? "";
   const disk = diskNameOf(tags) || (nameFallback ? (tags["Name"] ?? "") : "");
@@ -23,14 +20,14 @@ export function tagsOf({ tags }: CloudVolume, nameFallback: boolean): VolumeTags
   return { user, disk, reservation: tags["reservation_id"] || tags["reservation-id"] || undefined };
 }
 
-/** What the API can name. */
+/** Whether the name is a valid disk name of the API. */
 export function isAddressable(disk: string): boolean {
   return /^[A-Za-z0-9_-]+$/.test(disk);
 }
 
 const holding = new Set(["attaching", "attached", "detaching", "busy"]);
 
-/** Held, free, or neither: a volume that is being made or unmade says nothing about its disk. */
+/** Whether a volume is attached; `unclear` while it is being created or deleted. */
 export function holdOf(volume: CloudVolume): "held" | "free" | "unclear" {
   if (volume.attachments.some(({ state }) => holding.has(state))) return "held";
   const empty = volume.attachments.every(({ state }) => state === "detached");
@@ -41,12 +38,12 @@ export function isStable({ state }: CloudVolume): boolean {
   return state === "available" || state === "in-use";
 }
 
-/** Listed for a while after it is gone. */
+/** EC2 lists a volume for a while after its deletion. */
 export function isGone({ state }: CloudVolume): boolean {
   return state === "deleted";
 }
 
-/** Left behind by an older service that set losers aside before it deleted them. */
+/** An older service tagged duplicate volumes before it deleted them. */
 export function isQuarantined({ tags }: CloudVolume): boolean {
   return tags["gpu-dev-quarantined"] !== undefined;
 }

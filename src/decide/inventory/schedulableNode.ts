@@ -1,6 +1,6 @@
 /**
- * Whether a reservation could start on a node now. One rule for the code that shows capacity and the code that places
- * on it: two copies drift apart, and then capacity shown as free can never be had.
+ * Whether a reservation can start on a node now. Availability and placement use the same function, so that no GPU is
+ * shown as free that cannot be used.
  */
 import type { Node } from "../../model/kubernetes.generated.ts";
 import { timeToMs } from "../../model/values/time.ts";
@@ -8,22 +8,22 @@ import { timeToMs } from "../../model/values/time.ts";
 export interface NodeRules {
   /** Taints that reservations tolerate, by key. */
   readonly toleratedTaints: readonly string[];
-  /** A Ready that was last confirmed longer ago than this is not believed; 0 believes any. */
+  /** A Ready condition with an older heartbeat counts as not ready; 0 accepts any age. */
   readonly heartbeatMsMax: number;
 }
 
 export const nodeRulesDefault: NodeRules = { toleratedTaints: ["nvidia.com/gpu"], heartbeatMsMax: 15 * 60_000 };
 
-export type ClosedReason =
+export type UnschedulableReason =
   | { readonly why: "not ready" | "no heartbeat" | "cordoned" }
   | { readonly why: "tainted"; readonly key: string };
 
-export function closedText(reason: ClosedReason): string {
+export function unschedulableText(reason: UnschedulableReason): string {
   return reason.why === "tainted" ? `tainted ${reason.key}` : reason.why;
 }
 
-/** Why nothing new can start here, or undefined. */
-export function whyNotSchedulable(node: Node, rules: NodeRules, nowMs: number): ClosedReason | undefined {
+/** Why no new pod can start on the node; undefined when one can. */
+export function whyNotSchedulable(node: Node, rules: NodeRules, nowMs: number): UnschedulableReason | undefined {
   const ready = node.status?.conditions?.find(({ type }) => type === "Ready");
   if (ready?.status !== "True") return { why: "not ready" };
   const heartbeatMs = timeToMs(ready.lastHeartbeatTime);

@@ -1,6 +1,6 @@
 /**
- * When how many GPUs will be free, from the ends of the reservations that hold them. A reservation without a known end
- * never ends here: a node with such a pod is never offered as a whole.
+ * Estimates when a number of GPUs will be free, from the ends of the reservations that hold them. A reservation without
+ * a known end counts as endless, so its node is never estimated to be free as a whole.
  */
 
 import type { SizeEtas } from "../../model/inventory/rows.ts";
@@ -12,7 +12,7 @@ import { isWarm } from "./podUse.ts";
 const sizes = [1, 2, 4, 8];
 const wholeNodesMax = 6;
 
-export interface EtaQuestion {
+export interface EtaInput {
   /** GPUs of one node. */
   readonly perNode: number;
   /** Nodes that one reservation may span. */
@@ -23,12 +23,12 @@ export interface EtaQuestion {
   readonly nowMs: number;
 }
 
-export function sizeEtas(question: EtaQuestion): SizeEtas {
-  const { perNode, multiNodeMax, nodes, endsMs, nowMs } = question;
+export function sizeEtas(input: EtaInput): SizeEtas {
+  const { perNode, multiNodeMax, nodes, endsMs, nowMs } = input;
   const etas: Record<string, string> = {};
   for (const size of sizes) {
     if (size > perNode) continue;
-    etas[String(size)] = say(earliest(nodes.map((node) => freeAtMs(node, size, endsMs, nowMs))), nowMs);
+    etas[String(size)] = formatEta(earliest(nodes.map((node) => freeAtMs(node, size, endsMs, nowMs))), nowMs);
   }
   const whole = nodes
     .filter(({ allocatable }) => allocatable === perNode)
@@ -36,13 +36,13 @@ export function sizeEtas(question: EtaQuestion): SizeEtas {
     .filter((atMs) => atMs !== undefined)
     .sort((a, b) => a - b);
   for (let count = 2; count <= Math.min(wholeNodesMax, multiNodeMax); count++) {
-    etas[String(count * perNode)] = say(whole[count - 1], nowMs);
+    etas[String(count * perNode)] = formatEta(whole[count - 1], nowMs);
   }
   return etas;
 }
 
-/** The first moment when this many are free on the node, if reservations end when they say. */
-function freeAtMs(node: NodeUse, size: number, endsMs: EtaQuestion["endsMs"], nowMs: number): number | undefined {
+/** The first time at which `size` GPUs are free on the node, if reservations end as recorded. */
+function freeAtMs(node: NodeUse, size: number, endsMs: EtaInput["endsMs"], nowMs: number): number | undefined {
   if (node.free >= size) return nowMs;
   const ends = node.holders
     .filter(({ pod }) => !isWarm(pod))
@@ -62,7 +62,7 @@ function earliest(moments: readonly (number | undefined)[]): number | undefined 
   return known.length === 0 ? undefined : Math.min(...known);
 }
 
-function say(atMs: number | undefined, nowMs: number): string {
+function formatEta(atMs: number | undefined, nowMs: number): string {
   if (atMs === undefined) return "unknown";
   return atMs <= nowMs ? "now" : formatTime(atMs);
 }

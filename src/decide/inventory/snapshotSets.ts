@@ -1,29 +1,29 @@
 /**
- * Snapshots belong to a disk, not to a volume: volumes are deleted after each session and made again from the newest
- * snapshot. The set of a disk is what was taken of its current volume, and what carries its user and name. Pages are
- * folded as they arrive: two hundred thousand snapshots are never held at once.
+ * Snapshots belong to a disk, not to a volume: volumes are deleted after each session and created again from the newest
+ * snapshot. A disk's snapshots are those of its current volume and those tagged with its user and name. Each page is
+ * counted as it arrives, so that 200,000 snapshots are never in memory at once.
  */
 import type { CloudSnapshot } from "../../model/inventory/cloud.ts";
 import type { SnapshotBase } from "../../model/inventory/writes.ts";
 import { diskNameOf } from "./readVolume.ts";
 
-/** A disk as snapshots know it. */
+/** A disk, or a duplicate volume, that snapshots are counted for. */
 export interface SnapshotOwner {
   readonly key: string;
-  /** Undefined for a volume that is no disk: only what was taken of it is its own. */
+  /** Undefined for a duplicate volume: only snapshots of that volume count for it. */
   readonly name: { readonly user: string; readonly disk: string } | undefined;
   readonly volumeId: string | undefined;
-  /** What a full pass counted before the window, when only the window is read. */
+  /** The count of a full pass up to the window, when only the window is read. */
   readonly base?: SnapshotBase;
 }
 
 const dayMs = 86_400_000;
-/** A snapshot that has been pending for longer is stuck, and widens no window. */
+/** A snapshot that has been pending for longer is stuck and does not extend the window. */
 const pendingDaysMax = 7;
 
 /**
- * Where the window of an incremental pass begins, in UTC: the day before this one, or the day of the oldest pending
- * snapshot. What was begun before the window is counted once, so it must be whole by then.
+ * The start of the window of an incremental pass, in UTC: yesterday, or the day of the oldest pending snapshot.
+ * Snapshots that were started before the window are not counted again, so they must be completed by then.
  */
 export function windowStartMs(nowMs: number, oldestPendingMs = nowMs): number {
   const today = Math.floor(nowMs / dayMs);
@@ -31,7 +31,7 @@ export function windowStartMs(nowMs: number, oldestPendingMs = nowMs): number {
   return Math.max(day, today - pendingDaysMax) * dayMs;
 }
 
-/** Prefixes for the cloud's filter by begin: one for each day of the window, and tomorrow for clocks that are ahead. */
+/** Prefixes for EC2's filter `start-time`: one for each day of the window, and tomorrow for clocks that are ahead. */
 export function windowDays(fromMs: number, nowMs: number): string[] {
   const days: string[] = [];
   for (let atMs = fromMs; atMs <= nowMs + dayMs; atMs += dayMs) days.push(dayPrefix(atMs));
@@ -44,20 +44,17 @@ export function dayPrefix(atMs: number): string {
 
 export interface SnapshotSummary {
   readonly completed: number;
-  /** One is being taken that is newer than the newest whole one: an older one that is late holds up no session. */
+  /** A snapshot is pending that is newer than the newest completed one. An older pending snapshot delays no session. */
   readonly isBackingUp: boolean;
-  /** When the newest whole one was begun; undefined when there is none. */
+  /** When the newest completed snapshot was started; undefined when there is none. */
   readonly lastCompletedMs: number | undefined;
   readonly failed: readonly string[];
 }
 
 export interface SnapshotRules {
-  /** Only snapshots of the current volume, as the first service counted. */
+  /** `volume` counts only snapshots of the current volume, as an older service did. */
   readonly scope: "disk" | "volume";
-  /**
-   * A backup tool that copies snapshots for its own purposes copies the tags as well; its own tags begin with one of
-   * these.
-   */
+  /** Prefixes of the tags of backup tools: a tool that copies a snapshot copies the tags of the disk as well. */
   readonly foreignTagPrefixes: readonly string[];
   readonly foreignDescriptions: readonly string[];
 }
@@ -68,7 +65,7 @@ export const snapshotRulesDefault: SnapshotRules = {
   foreignDescriptions: ["Created by Wiz", "wiz-"],
 };
 
-/** A copy has no volume of its own. */
+/** The volume id that EC2 gives to a copied snapshot. */
 const copiedVolume = "vol-ffffffff";
 
 export function isForeign({ volumeId, tags, description }: CloudSnapshot, rules: SnapshotRules): boolean {
@@ -86,20 +83,20 @@ interface Tally {
   lastPendingMs: number;
   baseCompleted: number;
   baseLastMs: number;
-  /** What was begun before the window is in its base already. */
+  /** Snapshots that were started before the window are in the base already. */
   readonly hasBase: boolean;
   failed: string[];
 }
 
 export interface SnapshotPass {
-  /** `window`: what was begun before `baseBeforeMs` is in the bases already. */
+  /** `window`: snapshots that were started before `baseBeforeMs` are in the bases already. */
   readonly reads: "all" | "window";
   readonly baseBeforeMs: number;
-  /** Snapshots whose disk will be requested. */
+  /** Snapshots for which `belongs` will be called. */
   readonly wantedIds?: Iterable<string>;
 }
 
-/** Folds snapshots into one small summary for each disk. */
+/** Counts snapshots into one summary for each disk. */
 export class SnapshotSets {
   readonly seen: { snapshots: number; foreign: number; softDeleted: number; repeated: number };
   private readonly rules: SnapshotRules;
@@ -134,7 +131,7 @@ export class SnapshotSets {
   }
 
   add(snapshot: CloudSnapshot): void {
-    // A page may repeat what the one before it had.
+    // Pages may overlap.
     if (this.ids.has(snapshot.id)) {
       this.seen.repeated++;
       return;
@@ -174,17 +171,17 @@ export class SnapshotSets {
     else if (state === "error") tally.failed.push(id);
   }
 
-  /** The one that was begun last, of whatever volume. */
+  /** The snapshot that was started last, of any volume. */
   get newest(): { readonly id: string; readonly startedMs: number } | undefined {
     return this.newestSeen;
   }
 
-  /** Whether the snapshot is one of the disk's; undefined when it was not listed. */
+  /** Whether the snapshot belongs to the disk; undefined when it was not listed. */
   belongs(snapshotId: string, key: string): boolean | undefined {
     return this.lineage.get(snapshotId)?.has(key);
   }
 
-  /** Of a disk of which everything was read: what the next windows build on. */
+  /** The base for the next incremental passes, for a disk whose snapshots were all read. */
   base(key: string): SnapshotBase {
     const tally = this.tallies.get(key);
     if (tally === undefined || tally.baseLastMs < 0) return { completed: 0, lastCompletedMs: null };

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { trustRulesDefault, whyNotTrusted } from "./trustVolumes.ts";
+import { trustRulesDefault, whyVolumesNotTrusted } from "./trustVolumes.ts";
 
 const identity = { account: "1", region: "r" };
 const last = { volumes: 100, identity };
@@ -62,5 +62,5 @@ test.each([
   },
 ])("a listing is believed or not: $fact", ({ seen, trusted, ...rest }) => {
   const before = "before" in rest ? rest.before : last;
-  expect(whyNotTrusted({ inUse: none, ...seen }, before, trustRulesDefault) === undefined).toBe(trusted);
+  expect(whyVolumesNotTrusted({ inUse: none, ...seen }, before, trustRulesDefault) === undefined).toBe(trusted);
 });

@@ -1,14 +1,14 @@
 import { describe, expect, test } from "vitest";
 import {
+  type ClusterFields,
+  clusterWith,
   gang,
   gpuBounds,
   node,
-  type PodWords,
+  type PodFields,
   queue,
   startMs,
   together,
-  type WorldWords,
-  world,
 } from "../../../testing/decide/scheduleCluster.ts";
 import type { PodGroupSpec } from "../../model/scheduling/podGroup.ts";
 import { cycle, type Plan } from "./cycle.ts";
@@ -22,7 +22,7 @@ type Looking = (typeof all)[number];
 
 interface Change {
   readonly spec?: PodGroupSpec & { createdMs?: number };
-  readonly words?: PodWords;
+  readonly words?: PodFields;
   readonly settings?: Partial<Settings>;
   /** Jobs of the same queue before it. */
   readonly before?: ReturnType<typeof gang>;
@@ -30,7 +30,7 @@ interface Change {
 }
 
 /** A cluster in which job `m` is served by the one action and by no other. */
-const scenes: Readonly<Record<Looking, (change: Change) => WorldWords>> = {
+const scenes: Readonly<Record<Looking, (change: Change) => ClusterFields>> = {
   allocate: (change) => ({ queues: [queue("q", gpuBounds(8))], ...together(...jobs(change, { gpus: 1 })) }),
   consolidation: (change) => ({
     nodes: [node("n1"), node("n2")],
@@ -53,14 +53,14 @@ const scenes: Readonly<Record<Looking, (change: Change) => WorldWords>> = {
   }),
 };
 
-function jobs({ spec, words, before, pods = 1 }: Change, usual: PodWords): ReturnType<typeof gang>[] {
+function jobs({ spec, words, before, pods = 1 }: Change, usual: PodFields): ReturnType<typeof gang>[] {
   const job = gang("m", pods, { ...usual, ...words }, spec);
   return before === undefined ? [job] : [before, job];
 }
 
 function plan(action: Looking, change: Change): Plan {
   const actions: ActionName[] = action === "allocate" ? ["allocate"] : ["allocate", action];
-  return cycle(world({ ...scenes[action](change), settings: { actions, ...change.settings } }), nowMs);
+  return cycle(clusterWith({ ...scenes[action](change), settings: { actions, ...change.settings } }), nowMs);
 }
 
 const serves = (action: Looking, change: Change): boolean =>
@@ -100,19 +100,20 @@ describe.each(all)("%s", (action) => {
   });
 });
 
-describe.each(["consolidation", "reclaim", "preempt"] as const)("%s looks for nobody to evict", (action) => {
+describe.each(["consolidation", "reclaim", "preempt"] as const)("%s searches no victims", (action) => {
   const volumes = [{ name: "v", persistentVolumeClaim: { claimName: "missing" } }];
   const containers = [{ name: "c", envFrom: [{ configMapRef: { name: "missing" } }], resources: { requests: {} } }];
-  test.each<[string, PodWords]>([
+  test.each<[string, PodFields]>([
     ["whose volume claim is missing", { spec: { volumes } as never }],
     ["whose ConfigMap is missing", { spec: { containers } as never }],
     ["with more GPUs than the largest node has", { gpus: 9 }],
     ["with more cores than the largest node has", { cpu: "65" }],
     ["with more memory than the largest node has", { memory: "513Gi" }],
     ["with annotations that make no sense", { gpus: 0, fraction: "7" }],
+    ["whose nodeSelector matches no node", { spec: { nodeSelector: { zone: "nowhere" } } as never }],
   ])("for a job %s", (_, words) => {
     const actions: ActionName[] = ["allocate", action];
-    const cluster = world({ ...scenes[action]({ words }), settings: { actions } });
+    const cluster = clusterWith({ ...scenes[action]({ words }), settings: { actions } });
     cluster.configMaps = new Set();
     const { searches, jobs: decided, evictions } = cycle(cluster, nowMs);
     expect([decided.length, evictions.length, searches.get(action)?.failed ?? 0]).toEqual([0, 0, 0]);
@@ -123,14 +124,14 @@ describe("a job that asks for no less than one that failed", () => {
   /** Two jobs that nobody makes room for, alike but for what is said. */
   const searched = (
     action: Looking,
-    second: { words?: PodWords; spec?: PodGroupSpec; first?: number } = {},
+    second: { words?: PodFields; spec?: PodGroupSpec; first?: number } = {},
   ): number => {
     // The first may be so many pods, which ask for as much together.
     const { first = 1 } = second;
     const part = { gpus: 2 / first, cpu: String(1 / first), memory: `${1024 / first}Mi` };
     const stuck = { preemptibility: "non-preemptible" as const };
     const spec = { priorityClassName: "build-preemptible" };
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1", { labels: { zone: "a" } })],
       queues: [queue("q", gpuBounds(4)), queue("r", gpuBounds(4)), queue("theirs", gpuBounds(8))],
       settings: { actions: ["allocate", action] },
@@ -164,7 +165,7 @@ describe("a job that asks for no less than one that failed", () => {
 
   test("is not tried by consolidation in any queue", () => {
     const scattered = (queueName: string): number => {
-      const cluster = world({
+      const cluster = clusterWith({
         nodes: [node("n1"), node("n2")],
         queues: [queue("q", gpuBounds(16)), queue("r", gpuBounds(16))],
         settings: { actions: ["allocate", "consolidation"] },
@@ -199,7 +200,7 @@ describe("a job that asks for no less than one that failed", () => {
   });
   const requests = { cpu: "1", memory: "1Gi", "nvidia.com/gpu": "2" };
   const port = { containers: [{ name: "m", ports: [{ hostPort: 80, containerPort: 80 }], resources: { requests } }] };
-  test.each<[string, { words?: PodWords; spec?: PodGroupSpec }]>([
+  test.each<[string, { words?: PodFields; spec?: PodGroupSpec }]>([
     ["node selector", { words: { spec: { nodeSelector: { zone: "a" } } as never } }],
     [
       "node affinity",
@@ -241,7 +242,7 @@ describe("a job that asks for no less than one that failed", () => {
 
   test("is tried again in the next cycle", () => {
     const words = scenes.reclaim({ spec: {} });
-    const cluster = world({ ...words, queues: [queue("q", gpuBounds(4)), queue("theirs", gpuBounds(8))] });
+    const cluster = clusterWith({ ...words, queues: [queue("q", gpuBounds(4)), queue("theirs", gpuBounds(8))] });
     const failed = () => cycle(cluster, nowMs).searches.get("reclaim")?.failed;
     expect([failed(), failed()]).toEqual([1, 1]);
   });

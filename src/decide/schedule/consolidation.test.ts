@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import {
+  clusterWith,
   decide,
   evicted,
   gang,
@@ -10,7 +11,6 @@ import {
   startMs,
   together,
   topology,
-  world,
 } from "../../../testing/decide/scheduleCluster.ts";
 
 /** Pods are moved together so that a job fits, and each of them has its place before the first is evicted. */
@@ -25,7 +25,7 @@ describe("a job that must be close together", () => {
 
   test("gets a rack out of which the youngest job can move", () => {
     const plan = decide(
-      world({
+      clusterWith({
         topologies,
         nodes: [rack("a1", "a"), rack("b1", "b")],
         ...together(alone("old", "a1", 1, 9_000), alone("young", "b1", 1, 1_000), gang("w", 2, { gpus: 1 }, inRack)),
@@ -37,7 +37,7 @@ describe("a job that must be close together", () => {
 
   test("leaves a job where it is that has no other place, and moves another", () => {
     const plan = decide(
-      world({
+      clusterWith({
         topologies,
         nodes: [rack("a1", "a"), rack("b1", "b"), rack("b2", "b")],
         ...together(
@@ -54,7 +54,7 @@ describe("a job that must be close together", () => {
 
   test("waits where no rack can be emptied", () => {
     const plan = decide(
-      world({
+      clusterWith({
         topologies,
         nodes: [rack("a1", "a"), rack("b1", "b")],
         ...together(alone("old", "a1", 1, 9_000), alone("young", "b1", 1, 1_000), gang("w", 3, { gpus: 1 }, inRack)),
@@ -66,7 +66,7 @@ describe("a job that must be close together", () => {
 
 test("of two pods of a node the older one moves where the younger one has no other place", () => {
   const plan = decide(
-    world({
+    clusterWith({
       nodes: [node("n1", { gpus: 4 }), node("n2", { gpus: 4 })],
       ...together(
         alone("full", "n1", 3, 30_000),
@@ -94,17 +94,17 @@ describe("a job beyond the share of its queue", () => {
   });
 
   test("is not started just before another queue takes back what is its own", () => {
-    const plan = decide(world(words(gang("m", 1, { gpus: 4 }, { queue: "mine" }))));
+    const plan = decide(clusterWith(words(gang("m", 1, { gpus: 4 }, { queue: "mine" }))));
     expect(Object.keys(outcome(plan))).toEqual(["m-000"]);
     expect(evicted(plan)).toEqual(["a-000"]);
   });
 
   test("is started where the other queue can take nothing back", () => {
     const tooLarge = gang("m", 2, { gpus: 4 }, { queue: "mine" });
-    const plan = decide(world(words(tooLarge)));
+    const plan = decide(clusterWith(words(tooLarge)));
     expect(Object.keys(outcome(plan))).toEqual(["w-000"]);
     // The job fits into its queue's share, but no node that it accepts can be freed.
     const nowhere = gang("m", 1, { gpus: 4, spec: { nodeSelector: { zone: "none" } } }, { queue: "mine" });
-    expect(Object.keys(outcome(decide(world(words(nowhere)))))).toEqual(["w-000"]);
+    expect(Object.keys(outcome(decide(clusterWith(words(nowhere)))))).toEqual(["w-000"]);
   });
 });

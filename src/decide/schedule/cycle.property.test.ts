@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
   carryOut,
+  clusterWith,
   evicted,
   gang,
   group,
@@ -11,7 +12,6 @@ import {
   queue,
   startMs,
   together,
-  world,
 } from "../../../testing/decide/scheduleCluster.ts";
 import type { Pod, PriorityClass } from "../../model/kubernetes.generated.ts";
 import { type PodGroup, shippedPriorityClasses } from "../../model/scheduling/podGroup.ts";
@@ -70,9 +70,9 @@ const train = { min: 0, priority: "train", parts: "none" } as const;
 const bound = (quota: number, limit = -1): QueueCase => ({ quota, limit });
 
 /**
- * What has broken a promise: a job that was promised two places got one; a job that others had moved for was evicted itself; others were evicted for a
- * job that had lost a pod in the same cycle; shares of GPUs that a plan had packed well were packed badly when it came true, also those of a second plan,
- * of the same job or of another.
+ * What has broken a promise: a job that was promised two places got one; a job that others had moved for was evicted
+ * itself; others were evicted for a job that had lost a pod in the same cycle; shares of GPUs that a plan had packed
+ * well were packed badly when it came true, also those of a second plan, of the same job or of another.
  */
 const onceBroken: readonly Case[] = [
   {
@@ -218,7 +218,7 @@ const placedOf = (job: Job): Pod[] =>
   [...job.tasks].filter(({ status }) => isAllocatedStatus[status]).map((task) => task.pod);
 
 /** The objects in the order of their turns, the lowest first. */
-function worldOf(each: Case, turns: readonly number[] = [], settings: Partial<Settings> = {}): Cluster {
+function clusterOfCase(each: Case, turns: readonly number[] = [], settings: Partial<Settings> = {}): Cluster {
   const { groups, pods } = objectsOf(each);
   const nodes = each.nodes.map((words, at) => node(`n${at}`, { ...words, cpu: "8" }));
   const bounds = ({ quota, limit }: QueueCase) => ({ resources: { gpu: { quota, limit, overQuotaWeight: 1 } } });
@@ -232,7 +232,7 @@ function worldOf(each: Case, turns: readonly number[] = [], settings: Partial<Se
       .map((item) => ({ item, at: turns.length === 0 ? 0 : (turns[next++ % turns.length] as number) }))
       .sort((a, b) => a.at - b.at)
       .map(({ item }) => item);
-  return world({ settings, nodes: turn(nodes), queues: turn(queues), groups: turn(groups), pods: turn(pods) });
+  return clusterWith({ settings, nodes: turn(nodes), queues: turn(queues), groups: turn(groups), pods: turn(pods) });
 }
 
 /** Lets plans be carried out until nothing happens any more; every plan on the way is looked at. */
@@ -287,7 +287,7 @@ describe("whatever the cluster", () => {
   test("no node, GPU or limit is ever exceeded, and quotas bound what cannot be evicted", () => {
     fc.assert(
       fc.property(cases, (each) => {
-        const cluster = worldOf(each);
+        const cluster = clusterOfCase(each);
         play(cluster, () => assertWithinCapacity(cluster));
         assertWithinCapacity(cluster);
         cluster.assertCounts();
@@ -303,7 +303,7 @@ describe("whatever the cluster", () => {
   test("no part of a gang or of its subgroups is ever bound", () => {
     fc.assert(
       fc.property(cases, (each) => {
-        const cluster = worldOf(each);
+        const cluster = clusterOfCase(each);
         play(cluster, (plan) => {
           for (const { job, binds } of plan.jobs) {
             if (binds.length === 0) continue;
@@ -323,7 +323,7 @@ describe("whatever the cluster", () => {
   test("every victim is evicted for a preemptor whose gang gets its places by it", () => {
     fc.assert(
       fc.property(cases, (each) => {
-        const cluster = worldOf(each);
+        const cluster = clusterOfCase(each);
         play(cluster, (plan) => {
           for (const { reason } of plan.evictions) {
             const served = plan.jobs.find(({ job }) => job === reason.evictor);
@@ -341,7 +341,7 @@ describe("whatever the cluster", () => {
   test("a preemptor is bound when its victims are gone", () => {
     fc.assert(
       fc.property(cases, (each) => {
-        const cluster = worldOf(each);
+        const cluster = clusterOfCase(each);
         play(cluster, (plan) => {
           const promised = plan.jobs.flatMap(({ job, pipelined }) =>
             plan.evictions.some(({ reason }) => reason.evictor === job) ? pipelined.map(({ task }) => task.name) : [],
@@ -360,7 +360,7 @@ describe("whatever the cluster", () => {
   test("a plan leaves the cluster as it was", () => {
     fc.assert(
       fc.property(cases, (each) => {
-        const cluster = worldOf(each);
+        const cluster = clusterOfCase(each);
         const first = outcome(cycle(cluster, nowMs));
         cluster.assertCounts();
         expect(outcome(cycle(cluster, nowMs))).toEqual(first);
@@ -373,7 +373,7 @@ describe("whatever the cluster", () => {
     const turns = fc.array(fc.nat(1000), { minLength: 8, maxLength: 40 });
     fc.assert(
       fc.property(cases, turns, (each, order) => {
-        const [one, other] = [worldOf(each), worldOf(each, order)];
+        const [one, other] = [clusterOfCase(each), clusterOfCase(each, order)];
         for (let round = 0; round < 4; round++) {
           const [plan, same] = [cycle(one, nowMs), cycle(other, nowMs)];
           expect([outcome(same), evicted(same)]).toEqual([outcome(plan), evicted(plan)]);
@@ -388,7 +388,7 @@ describe("whatever the cluster", () => {
   test("it comes to rest", () => {
     fc.assert(
       fc.property(cases, (each) => {
-        expect(play(worldOf(each), undefined, 40)).toBe(true);
+        expect(play(clusterOfCase(each), undefined, 40)).toBe(true);
       }),
       { numRuns: runs },
     );
@@ -399,9 +399,9 @@ describe("whatever the cluster", () => {
       fc.property(cases, nodeCase, (each, more) => {
         const settings: Partial<Settings> = { actions: ["allocate"] };
         const [last, ...others] = each.jobs as [JobCase, ...JobCase[]];
-        const before = worldOf({ ...each, jobs: others }, [], settings);
+        const before = clusterOfCase({ ...each, jobs: others }, [], settings);
         play(before);
-        const after = worldOf({ ...each, jobs: others }, [], settings);
+        const after = clusterOfCase({ ...each, jobs: others }, [], settings);
         play(after);
         after.putNode(node("n9", { ...more, cpu: "8" }));
         const { groups, pods } = jobOf(last, 99, each.leaves.length);
@@ -421,7 +421,7 @@ describe("whatever the cluster", () => {
   test("events one by one and all at once give the same cluster", () => {
     fc.assert(
       fc.property(cases, fc.array(fc.nat(40), { maxLength: 12 }), (each, churn) => {
-        const cluster = worldOf(each);
+        const cluster = clusterOfCase(each);
         const { pods } = objectsOf(each);
         cluster.refresh(nowMs);
         for (const at of churn) {
@@ -433,7 +433,7 @@ describe("whatever the cluster", () => {
           if (at % 5 === 0) cluster.putPod(pod(`extra${at}`, { gpus: 1, scheduler: "default-scheduler" }));
           if (at % 5 === 0) cluster.removePod(`pod-default-extra${at}`);
         }
-        expect(outcome(cycle(cluster, nowMs))).toEqual(outcome(cycle(worldOf(each), nowMs)));
+        expect(outcome(cycle(cluster, nowMs))).toEqual(outcome(cycle(clusterOfCase(each), nowMs)));
         cluster.assertCounts();
       }),
       { numRuns: runs },

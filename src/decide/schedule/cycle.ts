@@ -9,12 +9,12 @@ import { type CycleWatch, type Obstacle, Session } from "./session.ts";
 import type { ActionName } from "./settings.ts";
 import type { EvictionReason } from "./statement.ts";
 
-/** A pod gets a node, now. */
+/** A pod is bound to a node now. */
 export interface PlannedBind {
   readonly task: Task;
   readonly node: string;
   readonly groups: readonly string[];
-  /** Memory of one GPU of the node: what a share is a part of. */
+  /** The memory of one GPU of the node, which a share is a portion of. */
   readonly gpuMemoryMiB: number;
   readonly allocations: readonly { readonly name: string; readonly allocation: unknown }[];
   /** Of the claim for extended resources that devices serve. */
@@ -28,26 +28,26 @@ export interface PlannedEviction {
   readonly reason: EvictionReason;
 }
 
-/** What was decided for one job; all of it or none. */
+/** The decision for one job; all of it is written, or nothing. */
 export interface PlannedJob {
   readonly job: Job;
   readonly action: ActionName;
   readonly binds: readonly PlannedBind[];
-  /** Pods that will get this node when what is being released there is free. */
+  /** Pods that will be bound to this node when resources there are released. */
   readonly pipelined: readonly { readonly task: Task; readonly node: string }[];
 }
 
-/** The outcome of one cycle. The cluster is as it was before: a plan changes nothing until it is carried out. */
+/** The outcome of one cycle. The cluster is unchanged: a plan takes effect when it is written. */
 export interface Plan {
   readonly jobs: readonly PlannedJob[];
   readonly evictions: readonly PlannedEviction[];
-  /** UIDs of pods that were nominated to a node and got no place at all, and the ids of their jobs. */
+  /** UIDs of pods whose nomination cannot be met, and the ids of their jobs. */
   readonly broken: ReadonlyMap<string, string>;
-  /** What keeps the others waiting. */
+  /** Why the other jobs stay pending. */
   readonly obstacles: ReadonlyMap<Job, Obstacle>;
-  /** How hard victims were looked for. */
+  /** The counts of the victim searches. */
   readonly searches: ReadonlyMap<ActionName, SearchCounts>;
-  /** When time alone may change the answer. */
+  /** When the passing of time alone may change the decision. */
   readonly wakeMs: number | undefined;
 }
 
@@ -62,7 +62,7 @@ export const actions: Readonly<Record<ActionName, Action>> = {
   stalegangeviction: evictStaleGangs,
 };
 
-/** Decides what to do now. `inspect` sees the cluster with everything tried, before it is taken back. */
+/** Runs one cycle. `inspect` is called with all trials applied, before the rollback. */
 export function cycle(cluster: Cluster, nowMs: number, inspect?: (session: Session) => void, watch?: CycleWatch): Plan {
   const session = new Session(cluster, nowMs, watch);
   session.watch.stage("open");
@@ -75,7 +75,7 @@ export function cycle(cluster: Cluster, nowMs: number, inspect?: (session: Sessi
     inspect?.(session);
     return plan;
   } finally {
-    // Also after an exception: what was tried must not count in the next cycle.
+    // Also after an exception: trials must not count in the next cycle.
     session.statement.rollback(0);
   }
 }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import {
+  clusterWith,
   decide,
   evicted,
   gang,
@@ -10,7 +11,6 @@ import {
   queue,
   startMs,
   together,
-  world,
 } from "../../../testing/decide/scheduleCluster.ts";
 
 /** Elastic jobs shrink before any job dies: pods beyond the minimum are evicted before a core. */
@@ -26,7 +26,7 @@ const high = { priorityClassName: "build-preemptible" };
 describe("pods beyond the minimum of all victims are evicted before a core", () => {
   test("in preemption, from several elastic jobs", () => {
     const plan = decide(
-      world({
+      clusterWith({
         nodes: [node("n1", { gpus: 4 })],
         ...together(
           gang("old", 2, { gpus: 1, on: "n1" }, { minMember: 1, createdMs: startMs - 9_000 }),
@@ -41,7 +41,7 @@ describe("pods beyond the minimum of all victims are evicted before a core", () 
 
   test("also of a job with a higher priority than the one that would die", () => {
     const plan = decide(
-      world({
+      clusterWith({
         nodes: [node("n1", { gpus: 3 })],
         ...together(
           gang("rigid", 1, { gpus: 1, on: "n1" }),
@@ -55,7 +55,7 @@ describe("pods beyond the minimum of all victims are evicted before a core", () 
 
   test("on another node, where the core would be a single pod", () => {
     const plan = decide(
-      world({
+      clusterWith({
         nodes: [node("n1", { gpus: 2 }), node("n2", { gpus: 2 }), node("n3", { gpus: 1 })],
         ...together(
           gang("rigid", 1, { gpus: 2, on: "n1" }),
@@ -70,7 +70,7 @@ describe("pods beyond the minimum of all victims are evicted before a core", () 
 
   test("in reclaim, of the queues beyond their share", () => {
     const plan = decide(
-      world({
+      clusterWith({
         nodes: [node("n1", { gpus: 4 })],
         queues: [queue("mine", gpuBounds(2)), queue("theirs", gpuBounds(2))],
         ...together(
@@ -85,7 +85,7 @@ describe("pods beyond the minimum of all victims are evicted before a core", () 
 
   test("for a gang, although its first pod could take what another job's core needs", () => {
     const plan = decide(
-      world({
+      clusterWith({
         nodes: [node("n1", { gpus: 3 }), node("n2", { gpus: 1 })],
         ...together(
           across("both", ["n1", "n2"], { minMember: 1, createdMs: startMs + 1_000 }),
@@ -100,7 +100,7 @@ describe("pods beyond the minimum of all victims are evicted before a core", () 
 
   test("and the surplus stays where the core alone is enough", () => {
     const plan = decide(
-      world({
+      clusterWith({
         nodes: [node("n1", { gpus: 4 })],
         ...together(
           gang("elastic", 2, { gpus: 1, on: "n1" }, { minMember: 1, ...high }),
@@ -116,7 +116,7 @@ describe("pods beyond the minimum of all victims are evicted before a core", () 
 describe("no more pods go than have to", () => {
   test("under the limit of a queue: two of four", () => {
     const plan = decide(
-      world({
+      clusterWith({
         nodes: [node("n1", { gpus: 8 })],
         queues: [queue("solo", gpuBounds(4, 4))],
         ...together(
@@ -131,7 +131,7 @@ describe("no more pods go than have to", () => {
   test("under a limit, a subgroup that is not required before the core of any job", () => {
     const subGroups = ["a", "b"].map((name) => ({ name, minMember: 2 }));
     const plan = decide(
-      world({
+      clusterWith({
         nodes: [node("n1", { gpus: 8 })],
         queues: [queue("solo", gpuBounds(6, 6))],
         ...together(
@@ -151,7 +151,7 @@ describe("no more pods go than have to", () => {
 
   test("of a gang and a job alone the gang, which is enough by itself", () => {
     const plan = decide(
-      world({
+      clusterWith({
         nodes: [node("n1", { gpus: 2 }), node("n2", { gpus: 2 })],
         ...together(
           gang("alone", 1, { gpus: 1, on: "n1" }, { createdMs: startMs + 1_000 }),

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import {
   carryOut,
+  clusterWith,
   decide,
   evicted,
   gang,
@@ -12,7 +13,6 @@ import {
   queue,
   startMs,
   together,
-  world,
 } from "../../../testing/decide/scheduleCluster.ts";
 import { formatTime } from "../../model/values/time.ts";
 
@@ -23,7 +23,7 @@ describe("reclaim", () => {
   const two = [queue("mine", gpuBounds(4)), queue("theirs", gpuBounds(4))];
 
   test("a queue takes back its quota from one that is beyond its own", () => {
-    const cluster = world({
+    const cluster = clusterWith({
       queues: two,
       ...together(
         ...[0, 1, 2, 3, 4, 5, 6, 7].map((at) =>
@@ -39,7 +39,7 @@ describe("reclaim", () => {
   });
 
   test("no queue loses what it deserves", () => {
-    const cluster = world({
+    const cluster = clusterWith({
       queues: two,
       ...together(
         ...[0, 1, 2, 3].map((at) => running(`t${at}`, 1, "n1", { queue: "theirs" })),
@@ -51,7 +51,7 @@ describe("reclaim", () => {
   });
 
   test("work that cannot be evicted is not", () => {
-    const cluster = world({
+    const cluster = clusterWith({
       queues: [queue("mine", gpuBounds(4)), queue("theirs", gpuBounds(8))],
       ...together(
         running("t", 8, "n1", { queue: "theirs", preemptibility: "non-preemptible" }),
@@ -61,13 +61,13 @@ describe("reclaim", () => {
     expect(evicted(decide(cluster))).toEqual([]);
   });
 
-  test("a gang goes as a whole, an elastic job loses only what it can do without", () => {
-    const whole = world({
+  test("a gang is evicted as a whole, an elastic job loses only its surplus", () => {
+    const whole = clusterWith({
       queues: two,
       ...together(running("t", 8, "n1", { queue: "theirs" }), gang("m", 1, { gpus: 2 }, { queue: "mine" })),
     });
     expect(evicted(decide(whole))).toHaveLength(8);
-    const elastic = world({
+    const elastic = clusterWith({
       queues: two,
       ...together(
         running("t", 8, "n1", { queue: "theirs", minMember: 2 }),
@@ -81,7 +81,7 @@ describe("reclaim", () => {
     const full = (on: string) =>
       Array.from({ length: 8 }, (_, at) => running(`t-${on}-${at}`, 1, on, { queue: "theirs" }));
     const words = (queues = two) =>
-      world({
+      clusterWith({
         nodes: [node("n1"), node("n2")],
         queues,
         ...together(...full("n1"), ...full("n2"), gang("m", 2, { gpus: 8 }, { queue: "mine" })),
@@ -96,7 +96,7 @@ describe("reclaim", () => {
     const queues = [queue("mine", gpuBounds(4)), queue("theirs", { ...gpuBounds(4), reclaimMinRuntime: "10m" })];
     const annotations = { "kai.scheduler/last-start-timestamp": formatTime(startMs) };
     const words = (minMember: number) =>
-      world({
+      clusterWith({
         queues,
         ...together(
           running("t", 8, "n1", { queue: "theirs", minMember, annotations }),
@@ -109,7 +109,7 @@ describe("reclaim", () => {
   });
 
   test("a delay lets an autoscaler go first", () => {
-    const cluster = world({
+    const cluster = clusterWith({
       queues: two,
       ...together(
         running("t", 8, "n1", { queue: "theirs", minMember: 1 }),
@@ -124,7 +124,7 @@ describe("reclaim", () => {
   });
 
   test("nothing is evicted for a job that could not run anyway", () => {
-    const cluster = world({
+    const cluster = clusterWith({
       queues: two,
       ...together(
         running("t", 8, "n1", { queue: "theirs", minMember: 1 }),
@@ -135,7 +135,7 @@ describe("reclaim", () => {
   });
 
   test("what is being released is not reclaimed again", () => {
-    const cluster = world({
+    const cluster = clusterWith({
       queues: two,
       ...together(
         running("t", 7, "n1", { queue: "theirs", minMember: 1 }),
@@ -152,7 +152,7 @@ describe("reclaim", () => {
   });
 
   test("reclaiming ends: what was taken is not taken back", () => {
-    const cluster = world({
+    const cluster = clusterWith({
       queues: two,
       ...together(
         ...Array.from({ length: 8 }, (_, at) => running(`t${at}`, 1, "n1", { queue: "theirs" })),
@@ -178,7 +178,7 @@ describe("reclaim", () => {
       queue("a2", { ...gpuBounds(2), parentQueue: "a" }),
       queue("b1", { ...gpuBounds(4), parentQueue: "b" }),
     ];
-    const cluster = world({
+    const cluster = clusterWith({
       queues,
       ...together(
         running("x", 4, "n1", { queue: "a1", minMember: 1 }),
@@ -191,8 +191,8 @@ describe("reclaim", () => {
 });
 
 describe("preemption", () => {
-  test("the higher priority goes before the lower one of its queue", () => {
-    const cluster = world({
+  test("a job of higher priority preempts one of lower priority in its queue", () => {
+    const cluster = clusterWith({
       ...together(
         running("low", 8, "n1", { minMember: 4 }),
         gang("high", 1, { gpus: 2 }, { priorityClassName: "build-preemptible" }),
@@ -205,7 +205,9 @@ describe("preemption", () => {
 
   test("equal priorities do not preempt each other", () => {
     expect(
-      evicted(decide(world({ ...together(running("low", 8, "n1", { minMember: 1 }), gang("other", 1, { gpus: 1 })) }))),
+      evicted(
+        decide(clusterWith({ ...together(running("low", 8, "n1", { minMember: 1 }), gang("other", 1, { gpus: 1 })) })),
+      ),
     ).toEqual([]);
   });
 
@@ -217,13 +219,13 @@ describe("preemption", () => {
       settings: { consolidationJobsMax: 0 },
       ...together(running("low", 8, "n1", { minMember: 8, ...spec }), high),
     });
-    expect(evicted(decide(world(words({}))))).toHaveLength(8);
-    expect(evicted(decide(world(words({ preemptibility: "non-preemptible" }))))).toEqual([]);
-    expect(evicted(decide(world(words({ queue: "other" }))))).toEqual([]);
+    expect(evicted(decide(clusterWith(words({}))))).toHaveLength(8);
+    expect(evicted(decide(clusterWith(words({ preemptibility: "non-preemptible" }))))).toEqual([]);
+    expect(evicted(decide(clusterWith(words({ queue: "other" }))))).toEqual([]);
   });
 
   test("a job that cannot be evicted grows by eviction no further than its quota", () => {
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1", { gpus: 3 })],
       queues: [queue("q", gpuBounds(2))],
       ...together(
@@ -236,7 +238,7 @@ describe("preemption", () => {
 
   test("a job that cannot be evicted must fit the quota itself", () => {
     const words = (quota: number) =>
-      world({
+      clusterWith({
         queues: [queue("q", gpuBounds(quota))],
         ...together(
           running("low", 8, "n1", { minMember: 1 }),
@@ -258,7 +260,7 @@ describe("preemption", () => {
         return pod(`low-${at}`, { gpus: 1, group: "low", ...(subGroup && { subGroup }), ...(!isOnItsWay && { on }) });
       });
       const high = gang("high", winners, { gpus: 1 }, { priorityClassName: "build-preemptible" });
-      const cluster = world({
+      const cluster = clusterWith({
         nodes: [node("n1", { gpus: 2 }), node("n2", { gpus: 2 })],
         settings: { consolidationJobsMax: 0 },
         ...together({ groups: [group("low", spec)], pods: low }, high),
@@ -292,7 +294,7 @@ describe("preemption", () => {
   test("pods of the default scheduler preempt lower priorities on one node", () => {
     const plain = (name: string, priority: number, on?: string) =>
       pod(name, { cpu: "30", scheduler: "default-scheduler", priority, ...(on !== undefined && { on }) });
-    const cluster = world({ pods: [plain("low", 1, "n1"), plain("mid", 5, "n1"), plain("high", 10)] });
+    const cluster = clusterWith({ pods: [plain("low", 1, "n1"), plain("mid", 5, "n1"), plain("high", 10)] });
     const plan = decide(cluster);
     expect(evicted(plan)).toEqual(["low"]);
     expect(outcome(plan)).toEqual({ high: "~n1" });
@@ -302,7 +304,7 @@ describe("preemption", () => {
       priority: 10,
       spec: { preemptionPolicy: "Never" } as never,
     });
-    expect(evicted(decide(world({ pods: [plain("low", 1, "n1"), plain("mid", 5, "n1"), never] })))).toEqual([]);
+    expect(evicted(decide(clusterWith({ pods: [plain("low", 1, "n1"), plain("mid", 5, "n1"), never] })))).toEqual([]);
   });
 });
 
@@ -313,7 +315,7 @@ describe("consolidation", () => {
   });
 
   test("moves a job so that another fits, and every moved pod has a place", () => {
-    const plan = decide(world(fragmented()));
+    const plan = decide(clusterWith(fragmented()));
     expect(evicted(plan)).toEqual(["b-000", "b-001"]);
     expect(outcome(plan)).toMatchObject({ "big-000": "~n2" });
   });
@@ -328,13 +330,13 @@ describe("consolidation", () => {
         pods: [pod("j-0", { gpus: 2, on: "n1", group: "j" }), pod("x", { gpus: 4, group: other })],
       }),
     });
-    expect(evicted(decide(world(words("other"))))).toEqual(["j-0"]);
-    expect(evicted(decide(world(words("j"))))).toEqual([]);
+    expect(evicted(decide(clusterWith(words("other"))))).toEqual(["j-0"]);
+    expect(evicted(decide(clusterWith(words("j"))))).toEqual([]);
   });
 
   test("does not move what would find no other place", () => {
     const large = (name: string, on: string) => running(name, 1, on, {}, { gpus: 3 });
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1", { gpus: 4 }), node("n2", { gpus: 4 })],
       ...together(large("a", "n1"), large("b", "n2"), gang("big", 1, { gpus: 2 })),
     });
@@ -344,13 +346,13 @@ describe("consolidation", () => {
   test.each([{ consolidationJobsMax: 0 }, { gpuStrategy: "spread" as const }, { cpuStrategy: "spread" as const }])(
     "is off with %o",
     (settings) => {
-      expect(evicted(decide(world({ ...fragmented(), settings })))).toEqual([]);
+      expect(evicted(decide(clusterWith({ ...fragmented(), settings })))).toEqual([]);
     },
   );
 
   test("moves no more jobs than allowed", () => {
     const words = (consolidationJobsMax: number) =>
-      world({
+      clusterWith({
         nodes: [node("n1", { gpus: 2 }), node("n2", { gpus: 2 }), node("n3", { gpus: 2 })],
         settings: { consolidationJobsMax },
         ...together(
@@ -366,7 +368,7 @@ describe("consolidation", () => {
 
 describe("a gang below its minimum", () => {
   const stale = (annotations: Record<string, string> = {}, spec = {}) =>
-    world({
+    clusterWith({
       groups: [group("g", { minMember: 3, annotations, ...spec })],
       pods: [pod("g-0", { gpus: 1, on: "n1", group: "g" })],
     });
@@ -380,7 +382,7 @@ describe("a gang below its minimum", () => {
 
   test("is left alone while pods of it that are going still count", () => {
     const of = (deletedMs?: number) =>
-      world({
+      clusterWith({
         groups: [group("g", { minMember: 2, annotations: since })],
         pods: [
           pod("g-0", { gpus: 1, on: "n1", group: "g" }),
@@ -397,8 +399,8 @@ describe("a gang below its minimum", () => {
     expect(evicted(decide(stale(since, spec), startMs + 11_000))).toEqual(["g-0"]);
   });
 
-  test("is evicted with every pod that has a place, and what waits goes on waiting", () => {
-    const cluster = world({
+  test("is evicted with every pod that has a node, and its pending pods stay pending", () => {
+    const cluster = clusterWith({
       groups: [group("g", { minMember: 4, annotations: since })],
       pods: [
         pod("g-0", { gpus: 1, on: "n1", group: "g" }),
@@ -414,7 +416,7 @@ describe("a gang below its minimum", () => {
       { name: "a", minMember: 1 },
       { name: "b", minMember: 2 },
     ];
-    const cluster = world({
+    const cluster = clusterWith({
       groups: [group("g", { subGroups, annotations: since })],
       pods: ["a", "a", "b"].map((sub, at) => pod(`${sub}${at}`, { gpus: 1, on: "n1", group: "g", subGroup: sub })),
     });
@@ -423,7 +425,7 @@ describe("a gang below its minimum", () => {
 
   test("is left alone while none of it runs and some are only on their way", () => {
     const only = pod("g-0", { gpus: 1, group: "g" });
-    const cluster = world({ groups: [group("g", { minMember: 3, annotations: since })], pods: [only] });
+    const cluster = clusterWith({ groups: [group("g", { minMember: 3, annotations: since })], pods: [only] });
     cluster.setPlaces(only.metadata.uid, [{ node: "n1", groups: [] }]);
     expect(evicted(decide(cluster, startMs + 600_000))).toEqual([]);
   });
@@ -445,7 +447,7 @@ describe("a gang below its minimum", () => {
   test("has its whole grace, however long a subgroup that is not required has been below its own", () => {
     const subGroups = ["a", "b"].map((name) => ({ name, minMember: 2 }));
     const of = (annotations: Record<string, string>) =>
-      world({
+      clusterWith({
         groups: [group("g", { minSubGroup: 1, subGroups, annotations })],
         pods: ["a", "b"].map((sub) => pod(sub, { gpus: 1, on: "n1", group: "g", subGroup: sub })),
       });
@@ -467,7 +469,7 @@ describe("a gang below its minimum", () => {
       { name: "b", minMember: 3 },
     ];
     const of = (...subs: string[]) =>
-      world({
+      clusterWith({
         groups: [group("g", { minSubGroup: 1, subGroups, annotations: { ...since, ...ofSubGroups } })],
         pods: subs.map((sub, at) => pod(`${sub}${at}`, { gpus: 1, on: "n1", group: "g", subGroup: sub })),
       });
@@ -482,7 +484,7 @@ describe("a gang below its minimum", () => {
       { name: "a", minMember: 1 },
       { name: "b", minMember: 3 },
     ];
-    const cluster = world({
+    const cluster = clusterWith({
       groups: [group("g", { minSubGroup: 1, subGroups, annotations: ofSubGroups })],
       pods: [
         ...["a", "b"].map((sub) => pod(sub, { gpus: 1, on: "n1", group: "g", subGroup: sub })),
@@ -501,7 +503,7 @@ describe("a gang below its minimum", () => {
       { name: "a", minMember: 1 },
       { name: "b", minMember: 5 },
     ];
-    const cluster = world({
+    const cluster = clusterWith({
       groups: [group("g", { minSubGroup: 1, subGroups, annotations: since })],
       pods: [pod("x", { gpus: 1, on: "n1", group: "g", subGroup: "a" })],
     });

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import {
+  clusterWith,
   decide,
   evicted,
   gang,
@@ -11,7 +12,6 @@ import {
   queue,
   startMs,
   together,
-  world,
 } from "../../../testing/decide/scheduleCluster.ts";
 import { cycle } from "./cycle.ts";
 
@@ -20,24 +20,24 @@ import { cycle } from "./cycle.ts";
 const promised = { nominatedNodeName: "n1" } as never;
 
 describe("what was promised to a pod", () => {
-  const heldBack = (times: number) => {
+  const backOffs = (times: number) => {
     const mine = pod("a-000", { gpus: 2, group: "a", status: promised });
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1", { gpus: 2 })],
       ...together({ groups: [group("a")], pods: [mine] }, gang("b", 1, { gpus: 2 })),
     });
-    cluster.heldBack.set(mine.metadata.uid, { untilMs: startMs + 5_000, why: "the bind failed", times });
+    cluster.backOffs.set(mine.metadata.uid, { untilMs: startMs + 5_000, why: "the bind failed", times });
     return decide(cluster, startMs + 1_000);
   };
 
   test("is kept for it while it waits after a bind that failed", () => {
-    const plan = heldBack(1);
+    const plan = backOffs(1);
     expect(outcome(plan)).toEqual({});
     expect(plan.broken.size).toBe(0);
   });
 
   test("is given to others when its bind has failed again and again", () => {
-    const plan = heldBack(6);
+    const plan = backOffs(6);
     expect(outcome(plan)).toEqual({ "b-000": "n1" });
     expect([...plan.broken.keys()]).toEqual([pod("a-000", {}).metadata.uid]);
   });
@@ -48,7 +48,7 @@ describe("what was promised to a pod", () => {
       ...each,
       status: { ...each.status, nominatedNodeName: "n1" },
     }));
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1", { gpus: 6 })],
       queues: [queue("mine", gpuBounds(6)), queue("theirs", gpuBounds(0))],
       ...together(
@@ -68,7 +68,7 @@ describe("what was promised to a pod", () => {
 });
 
 test("a cycle that throws leaves nothing of what it tried", () => {
-  const cluster = world({ nodes: [node("n1")], ...gang("a", 1, { gpus: 8 }) });
+  const cluster = clusterWith({ nodes: [node("n1")], ...gang("a", 1, { gpus: 8 }) });
   expect(() =>
     cycle(cluster, startMs, () => {
       throw new Error("no words for it");
@@ -83,7 +83,7 @@ test("a pod that could be evicted when it has arrived changes what is decided, a
   const theirs = gang("t", 1, { gpus: 4 }, { queue: "theirs" });
   const [victim] = theirs.pods;
   const arrive = (waits: boolean) => {
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1", { gpus: 4 })],
       queues,
       ...together(theirs, ...(waits ? [gang("m", 1, { gpus: 4 }, { queue: "mine" })] : [])),

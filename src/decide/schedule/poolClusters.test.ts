@@ -19,14 +19,14 @@ test("a queue of another pool is there, and not for this one", () => {
     ]).flatMap((cluster) => answerWhy(cluster, "a", startMs + 60_000));
   expect(ask(words.groups, [inGold(queue("gold"))])).toMatchObject([
     {
-      reason: "QueueDoesNotExist",
+      reason: "QueueTakesNoPods",
       message: "queue gold is of node pool gold, and PodGroup default/a is of node pool default",
       cure: "name a queue of node pool default, or set the label kai.scheduler/node-pool to gold on PodGroup default/a",
     },
   ]);
   expect(ask(words.groups.map(inGold), [inGold(queue("gold"))])).toMatchObject([{ next: "it fits n2 now" }]);
   expect(ask(words.groups.map(inGold), [queue("gold")])[0]?.cure).toBe(
-    "name a queue of node pool gold, or take the label kai.scheduler/node-pool off PodGroup default/a",
+    "name a queue of node pool gold, or remove the label kai.scheduler/node-pool from PodGroup default/a",
   );
 });
 

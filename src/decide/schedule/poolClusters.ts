@@ -5,7 +5,7 @@ import { type ClusterObjects, deviceModelOf, settledCluster } from "./model/clus
 import { defaultSettings } from "./settings.ts";
 import { settingsOfShard } from "./shardSettings.ts";
 
-/** One cluster for each node pool, as the scheduler of that pool sees it; the pool without a name first. */
+/** One cluster for each node pool, as its scheduler reads it; the default pool first. */
 export function poolClusters(objects: ClusterObjects, shards: readonly SchedulingShard[]): Cluster[] {
   const devices = deviceModelOf(objects);
   const pools = new Set([""]);
@@ -21,7 +21,7 @@ export function poolClusters(objects: ClusterObjects, shards: readonly Schedulin
     const cluster = settledCluster(
       {
         ...objects,
-        // Every pod on a node of the pool takes room there, whichever pool or scheduler it belongs to.
+        // Every pod on a node of the pool uses resources there, whichever pool or scheduler it belongs to.
         pods: objects.pods.filter((pod) => {
           const { metadata } = pod;
           const group = metadata.annotations?.[annotationKeys.podGroup];
@@ -32,7 +32,7 @@ export function poolClusters(objects: ClusterObjects, shards: readonly Schedulin
       settings,
       { ...(devices && { devices }) },
     );
-    // The pool without a name has a scheduler always.
+    // The default pool always has a scheduler.
     cluster.isUnserved = pool !== "" && shard === undefined;
     return cluster;
   });

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import {
   addPod,
+  clusterWith,
   decide,
   gang,
   group,
@@ -10,7 +11,6 @@ import {
   queue,
   startMs,
   together,
-  world,
 } from "../../../testing/decide/scheduleCluster.ts";
 import { gpuMilliOf, portionText, readGpuRequest } from "../../model/scheduling/gpuRequest.ts";
 import { shippedPriorityClasses } from "../../model/scheduling/podGroup.ts";
@@ -19,7 +19,8 @@ import { Cluster } from "./cluster/cluster.ts";
 import { gpuMemoryMiB } from "./cluster/nodeState.ts";
 import { migWeight } from "./cluster/resources.ts";
 
-const placed = (words: Parameters<typeof world>[0]): string[] => Object.values(outcome(decide(world(words))));
+const placed = (words: Parameters<typeof clusterWith>[0]): string[] =>
+  Object.values(outcome(decide(clusterWith(words))));
 
 describe("MIG", () => {
   const mig = { "nvidia.com/mig-1g.5gb": "4" };
@@ -82,7 +83,7 @@ describe("volumes", () => {
   });
 
   function cluster(zone: string, more: { csi?: string; modes?: string[] } = {}) {
-    const made = world({
+    const made = clusterWith({
       nodes: [
         node("n1", { labels: { "topology.kubernetes.io/zone": "a" } }),
         node("n2", { labels: { "topology.kubernetes.io/zone": "b" } }),
@@ -187,7 +188,7 @@ describe("volumes", () => {
 
   test("that are made for the pod have its name, and hold it back while they are missing", () => {
     const spec = { volumes: [{ name: "v", ephemeral: { volumeClaimTemplate: { spec: {} } } }] } as never;
-    const made = world({ groups: [group("a")], pods: [pod("p", { group: "a", spec })] });
+    const made = clusterWith({ groups: [group("a")], pods: [pod("p", { group: "a", spec })] });
     expect(outcome(decide(made))).toEqual({});
     made.volumes.claims.set("default/p-v", {
       metadata: meta("p-v"),
@@ -200,7 +201,7 @@ describe("volumes", () => {
 
   test("that wait for their first consumer do not hold it back, immediate ones do", () => {
     const bound = (mode: string) => {
-      const made = world({ groups: [group("a")], pods: [pod("p", { group: "a", spec: uses("data") })] });
+      const made = clusterWith({ groups: [group("a")], pods: [pod("p", { group: "a", spec: uses("data") })] });
       made.volumes.claims.set("default/data", {
         metadata: meta("data"),
         spec: { storageClassName: "s" },
@@ -275,7 +276,7 @@ describe("ConfigMaps", () => {
       false,
     ],
   ])("one %s", (_, spec, annotations, runs) => {
-    const cluster = world(gang("a", 1, { spec: spec as never, annotations }));
+    const cluster = clusterWith(gang("a", 1, { spec: spec as never, annotations }));
     cluster.configMaps = new Set(["default/here"]);
     expect(outcome(decide(cluster))).toEqual(runs ? { "a-000": "n1" } : {});
   });
@@ -329,7 +330,7 @@ describe("amounts", () => {
       node("amd", { gpus: 0, more: { "amd.com/gpu": "2" } }),
       node("habana", { gpus: 0, more: { "habana.ai/gaudi": "2" } }),
     ];
-    const cluster = world({ nodes, ...gang("a", 1, { requests: { "amd.com/gpu": "2" } }) });
+    const cluster = clusterWith({ nodes, ...gang("a", 1, { requests: { "amd.com/gpu": "2" } }) });
     expect(outcome(decide(cluster))).toEqual({ "a-000": "amd" });
     expect(cluster.total()[0]).toBe(2000);
     expect(placed({ nodes, ...gang("a", 1, { requests: { "habana.ai/gaudi": "1" } }) })).toEqual(["habana"]);
@@ -347,7 +348,7 @@ describe("amounts", () => {
     expect(placed({ nodes: others, ...asking })).toEqual([]);
   });
 
-  test.each([{ fraction: "0.5" }, { gpuMemory: "1000" }])("nobody shares a GPU of AMD's: %j", (share) => {
+  test.each([{ fraction: "0.5" }, { gpuMemory: "1000" }])("no pod shares a GPU of AMD: %j", (share) => {
     const amd = node("amd", { gpus: 0, more: { "amd.com/gpu": "8" }, labels: { "nvidia.com/gpu.memory": "80000" } });
     expect(placed({ nodes: [amd], ...gang("a", 1, share) })).toEqual([]);
     expect(placed({ nodes: [amd, node("nvidia")], ...gang("a", 1, share) })).toEqual(["nvidia"]);
@@ -413,7 +414,7 @@ describe("amounts", () => {
   test("a request for GPU memory is the part of the smallest GPU for fairness, and of the largest before it is placed", () => {
     const nodes = [node("a-small", { gpuMemory: 40_000 }), node("b-large", { gpuMemory: 80_000 })];
     const limited = (limit: number) => queue("q", { resources: { gpu: { quota: 0, limit, overQuotaWeight: 1 } } });
-    const cluster = world({ nodes, queues: [limited(0.5)], ...gang("a", 1, { gpuMemory: "40000" }) });
+    const cluster = clusterWith({ nodes, queues: [limited(0.5)], ...gang("a", 1, { gpuMemory: "40000" }) });
     cluster.refresh(startMs);
     const [job] = [...cluster.waiting];
     expect(job === undefined ? 0 : cluster.pendingVector(job)[0]).toBe(1000);
@@ -422,7 +423,9 @@ describe("amounts", () => {
   });
 
   test("memory of GPUs is a part of those that there are, also when pods are seen before nodes are looked at", () => {
-    const cluster = world({ queues: [queue("q", { resources: { gpu: { quota: 0, limit: 5, overQuotaWeight: 1 } } })] });
+    const cluster = clusterWith({
+      queues: [queue("q", { resources: { gpu: { quota: 0, limit: 5, overQuotaWeight: 1 } } })],
+    });
     // Runs already, and where is not known yet.
     cluster.putPodGroup(group("r"));
     cluster.putPod(pod("r", { gpus: 1, on: "n1", group: "r" }));
@@ -435,7 +438,7 @@ describe("amounts", () => {
 
   test("no pod is evicted for GPU memory that would exceed the limit of its queue", () => {
     const gpu = (quota: number, limit: number) => ({ resources: { gpu: { quota, limit, overQuotaWeight: 1 } } });
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("small", { gpus: 1, gpuMemory: 40_000 }), node("large", { gpus: 1, gpuMemory: 80_000 })],
       queues: [queue("mine", gpu(1, 0.5)), queue("theirs", gpu(0, -1))],
       ...together(
@@ -481,7 +484,7 @@ test("the classes that come with the product have KAI's names and values", () =>
 });
 
 test("a missing priority class is the default one, else 50", () => {
-  const cluster = world({ groups: [group("a", { priorityClassName: "nobody" })] });
+  const cluster = clusterWith({ groups: [group("a", { priorityClassName: "nobody" })] });
   expect(cluster.jobs.get("default/a")?.priority).toBe(50);
   cluster.putPriorityClass({
     apiVersion: "scheduling.k8s.io/v1",
@@ -494,7 +497,7 @@ test("a missing priority class is the default one, else 50", () => {
 });
 
 test("a pod holds both places as long as the outcome of its bind is unknown", () => {
-  const cluster = world({
+  const cluster = clusterWith({
     nodes: [node("n1", { gpus: 1 }), node("n2", { gpus: 1 })],
     groups: [group("r"), group("a")],
     pods: [pod("x", { gpus: 1, group: "r" }), pod("p", { gpus: 1, group: "a" })],
@@ -509,7 +512,7 @@ test("a pod holds both places as long as the outcome of its bind is unknown", ()
 });
 
 test("a pod on a node that is not known yet takes its place when the node comes", () => {
-  const cluster = world({
+  const cluster = clusterWith({
     nodes: [],
     groups: [group("r"), group("a")],
     pods: [pod("x", { gpus: 1, on: "n1", group: "r" }), pod("p", { gpus: 1, group: "a" })],

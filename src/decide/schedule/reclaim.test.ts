@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest";
 import {
+  type ClusterFields,
   carryOut,
+  clusterWith,
   decide,
   evicted,
   gang,
@@ -11,8 +13,6 @@ import {
   startMs,
   together,
   topology,
-  type WorldWords,
-  world,
 } from "../../../testing/decide/scheduleCluster.ts";
 import type { PodGroupSpec } from "../../model/scheduling/podGroup.ts";
 import type { QueueSpec } from "../../model/scheduling/queue.ts";
@@ -35,7 +35,7 @@ const ones = (name: string, count: number, queueName: string, on = "n1") =>
   );
 const wants = (gpus: number, queueName: string, spec: PodGroupSpec = {}) =>
   gang("m", 1, { gpus }, { queue: queueName, ...spec });
-const taken = (words: WorldWords): string[] => evicted(decide(world(words)));
+const taken = (words: ClusterFields): string[] => evicted(decide(clusterWith(words)));
 
 describe("reclaim serves", () => {
   test.each([
@@ -188,7 +188,7 @@ test("a gang that must be close together frees the nodes of one domain, though o
       ),
     ),
   };
-  const plan = decide(world(words));
+  const plan = decide(clusterWith(words));
   const places = Object.values(outcome(plan));
   expect(places).toHaveLength(2);
   expect(new Set(places.map((place) => place[1])).size).toBe(1);
@@ -211,7 +211,7 @@ test("a pod that is not in the way of a gang that must be close together stays",
       ),
     ),
   };
-  const plan = decide(world(words));
+  const plan = decide(clusterWith(words));
   expect(evicted(plan)).toHaveLength(2);
   expect(new Set(plan.evictions.map(({ task }) => task.pod.spec?.nodeName)).size).toBe(1);
 });
@@ -277,7 +277,8 @@ test("a resource that is not asked for makes no reclaim unfair, however much of 
 });
 
 describe("a victim that finds another place has lost nothing", () => {
-  // Theirs have no more than their quota, two on each node; mine needs a whole node and cannot be evicted, so nobody consolidates for it.
+  // Theirs have no more than their quota, two on each node; mine needs a whole node and cannot be evicted, so nobody
+  // consolidates for it.
   const fixed = { preemptibility: "non-preemptible" as const };
   const scene = (has: number, settings = {}) => ({
     nodes: [node("n1", { gpus: 4 }), node("n2", { gpus: 4 })],
@@ -287,7 +288,7 @@ describe("a victim that finds another place has lost nothing", () => {
   });
 
   test("so it moves for a queue that takes back its quota, though it may not be taken", () => {
-    const cluster = world(scene(4));
+    const cluster = clusterWith(scene(4));
     const plan = decide(cluster);
     expect(plan.evictions.map(({ reason }) => reason.action)).toEqual(["reclaim", "reclaim"]);
     expect(outcome(plan)["m-000"]).toMatch(/^~/);
@@ -307,13 +308,13 @@ describe("a victim that finds another place has lost nothing", () => {
 
   test("and of two victims one may be taken while the other moves", () => {
     // Theirs have one more than their quota, and there is one place left on the other node.
-    const cluster = world(scene(5));
+    const cluster = clusterWith(scene(5));
     expect(evicted(decide(cluster))).toEqual(["t0-000", "t1-000"]);
     const fixedToo = scene(5);
     expect(taken({ ...fixedToo, queues: [queue("mine", gpu(4)), queue("theirs", gpu(5))] })).toEqual([]);
   });
 
-  test("and not where a shard says that victims do not move", () => {
+  test("and not where a shard disables moving victims", () => {
     expect(taken(scene(4, { reclaimMovesVictims: false }))).toEqual([]);
   });
 
@@ -332,9 +333,10 @@ describe("the search for victims is bounded", () => {
   const nodes = ["n1", "n2", "n3", "n4"].map((name) => node(name, { gpus: 1 }));
   /** Jobs that find no victim they may have, however many nodes they look at. */
   const hopeless = (count: number, budgets: Partial<SearchBudgets>) => {
-    const cluster = world({
+    const cluster = clusterWith({
       nodes,
-      // In this tree the quotas below are worth more than that above, so that every victim is refused at the end as unfair.
+      // In this tree the quotas below are worth more than that above, so that every victim is refused at the end as
+      // unfair.
       queues: [queue("a", gpu(1)), queue("b", gpu(3)), queue("a1", below("a", 1)), queue("a2", below("a", 3))],
       settings: {
         actions: ["allocate", "reclaim"],
@@ -403,7 +405,7 @@ describe("the search for victims is bounded", () => {
   });
 
   test("by what is plain without trying: a node whose pods would not be enough is passed over", () => {
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1", { gpus: 4 }), node("n2", { gpus: 1 })],
       queues: [queue("mine", gpu(4)), queue("theirs", gpu(0, 1))],
       ...together(ones("t", 4, "theirs"), ones("u", 1, "theirs", "n2"), wants(2, "mine")),

@@ -4,7 +4,7 @@ import type { SchedulingShard } from "../../model/scheduling/schedulingShard.ts"
 import { type ClusterSnapshot, isServed, objectsOf } from "../verify/clusterSnapshot.ts";
 import type { ClusterObjects } from "./model/clusterOf.ts";
 
-/** What the scheduler reads of a cluster that was saved; what a file of an older program lacks counts as not there. */
+/** The objects of a saved snapshot that the scheduler reads; kinds that an older file does not have count as empty. */
 export function savedObjects(snapshot: ClusterSnapshot): {
   objects: ClusterObjects;
   shards: readonly SchedulingShard[];

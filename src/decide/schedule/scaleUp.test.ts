@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { type PodWords, pod } from "../../../testing/decide/scheduleCluster.ts";
+import { type PodFields, pod } from "../../../testing/decide/scheduleCluster.ts";
 import { partly } from "../../../testing/partly.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { coolDownMs, planScaleUp, type ScaleUpFacts, type ScaleUpPlan } from "./scaleUp.ts";
 
 const unschedulable = { conditions: [{ type: "PodScheduled", status: "False", reason: "Unschedulable" }] } as never;
-const share = (name: string, words: PodWords = { fraction: "0.5" }): Pod =>
+const share = (name: string, words: PodFields = { fraction: "0.5" }): Pod =>
   pod(name, { status: unschedulable, ...words });
 const plan = (pods: readonly Pod[], more: Partial<ScaleUpFacts> = {}): ScaleUpPlan =>
   planScaleUp({ pods, wouldHelp: () => true, nowMs: 1_000_000, lastMs: undefined, ...more });
@@ -95,14 +95,16 @@ describe("stand-ins for shares that wait for a machine", () => {
     expect(plan([source, made(source)])).toMatchObject({ create: [], remove: [] });
   });
 
-  test("a stand-in goes when its machine has come, when it has ended, and when no pod waits for it", () => {
+  test("a placeholder is deleted when its node exists, when it has ended, and when its pod is no longer pending", () => {
     const source = share("p");
     const standIn = made(source);
     const placed = { ...standIn, spec: { ...standIn.spec, nodeName: "new" } } as Pod;
-    expect(plan([source, placed]).remove.map(({ why }) => why)).toEqual(["a machine has come for it"]);
+    expect(plan([source, placed]).remove.map(({ why }) => why)).toEqual(["its node exists"]);
     const ended = { ...standIn, status: { phase: "Succeeded" } } as Pod;
     expect(plan([source, ended]).remove.map(({ why }) => why)).toEqual(["it has ended"]);
-    expect(plan([standIn]).remove.map(({ why }) => why)).toEqual(["the pod that it stands for does not wait any more"]);
+    expect(plan([standIn]).remove.map(({ why }) => why)).toEqual([
+      "the pod that it was created for is no longer pending",
+    ]);
   });
 
   test("the next is made a minute after the last, and comes by itself", () => {

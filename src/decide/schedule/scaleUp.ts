@@ -5,28 +5,28 @@ import { kaiSchedulerName, labelKeys, scalingNamespace } from "../../model/sched
 import { nvidiaGpu } from "./cluster/resources.ts";
 
 /**
- * Cluster autoscalers know whole GPUs only. For GPU shares that wait for a machine there are stand-in pods that ask for
- * whole GPUs; they are deleted as soon as the machine is there, or no pod waits for it any more.
+ * Cluster autoscalers know whole GPUs only. For GPU shares that need a new node, placeholder pods request whole GPUs;
+ * they are deleted when the node exists, or no share needs it any more.
  */
 export interface ScaleUpPlan {
   readonly create: readonly NewObject[];
   readonly remove: readonly { readonly pod: Pod; readonly why: string }[];
-  /** When time alone changes the answer. */
+  /** When the passing of time alone changes the plan. */
   readonly wakeMs: number | undefined;
 }
 
 export interface ScaleUpFacts {
   readonly pods: Iterable<Pod>;
-  /** Whether machines would help: a queue at its limit is not helped by any. */
+  /** Whether a new node would help: not if the queue is at its limit. */
   readonly wouldHelp: (pod: Pod) => boolean;
   readonly nowMs: number;
-  /** When a stand-in was last made or taken away. */
+  /** When a placeholder was last created or deleted. */
   readonly lastMs: number | undefined;
 }
 
-/** Autoscalers are slow: a machine that was asked for is given time to come before the next is asked for. */
+/** The time that an autoscaler gets to add a node before the next one is requested. */
 export const coolDownMs = 60_000;
-/** What a share by memory counts for, in hundredths: how much memory the next machine's GPUs have is not known. */
+/** The portion of a GPU that a request for GPU memory counts for, in hundredths: the memory of new GPUs is unknown. */
 const memoryHundredths = 10;
 
 export function planScaleUp({ pods, wouldHelp, nowMs, lastMs }: ScaleUpFacts): ScaleUpPlan {
@@ -41,7 +41,7 @@ export function planScaleUp({ pods, wouldHelp, nowMs, lastMs }: ScaleUpFacts): S
   for (const pod of standIns.sort(byName)) {
     const why = whyNeedless(pod, waiting);
     if (why === undefined) kept.push(pod);
-    // One that is terminating already needs no delete.
+    // A terminating placeholder needs no delete.
     else if (pod.metadata.deletionTimestamp === undefined) remove.push({ pod, why });
   }
   const wanted = [...waiting.values()].filter(wouldHelp).sort(byName);
@@ -62,7 +62,7 @@ function newStandIns(wanted: readonly Pod[], kept: readonly Pod[]): NewObject[] 
   for (const pod of wanted) {
     if (served.has(keyOf(pod))) continue;
     const { devices } = shareOf(pod);
-    // Shares of one pod are on one machine: two narrow machines do not make a wide one.
+    // The shares of one pod have to be on one node.
     if (needed <= coming && devices <= widest) continue;
     create.push(standInFor(pod, devices));
     coming += devices;
@@ -90,10 +90,10 @@ function shareOf(pod: Pod): { readonly devices: number; readonly hundredths: num
 }
 
 function whyNeedless(standIn: Pod, waiting: ReadonlyMap<string, Pod>): string | undefined {
-  if ((standIn.spec?.nodeName ?? "") !== "") return "a machine has come for it";
+  if ((standIn.spec?.nodeName ?? "") !== "") return "its node exists";
   const { phase } = standIn.status ?? {};
   if (phase === "Succeeded" || phase === "Failed") return "it has ended";
-  return waiting.has(sourceOf(standIn)) ? undefined : "the pod that it stands for does not wait any more";
+  return waiting.has(sourceOf(standIn)) ? undefined : "the pod that it was created for is no longer pending";
 }
 
 function sourceOf({ metadata }: Pod): string {
@@ -141,14 +141,14 @@ function standInFor(pod: Pod, devices: number): NewObject {
   };
 }
 
-/** What machines are chosen by, besides GPUs. */
+/** The requests that an autoscaler chooses nodes by, besides GPUs. */
 function pick(amounts: Readonly<Record<string, string>>): Record<string, string> {
   const { cpu, memory } = amounts;
   return { ...(cpu !== undefined && { cpu }), ...(memory !== undefined && { memory }) };
 }
 
 function keyOf({ metadata }: Pod): string {
-  // Label values are cut to their length, so pods are distinguished by what a label can hold.
+  // Label values have at most 63 characters, so longer names are compared by these.
   return `${metadata.namespace ?? ""}/${metadata.name.slice(0, 63)}`;
 }
 

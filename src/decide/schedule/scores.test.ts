@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import {
+  clusterWith,
   decide,
   gang,
   group,
@@ -9,7 +10,6 @@ import {
   startMs,
   together,
   topology,
-  world,
 } from "../../../testing/decide/scheduleCluster.ts";
 
 const likes = (label: string, weight = 1) =>
@@ -31,7 +31,7 @@ describe("of two nodes", () => {
 
   test("the one with pods that the pod's affinity prefers is better than the one that is fuller", () => {
     const full = gang("x", 1, { gpus: 4, on: "n1" });
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1"), node("n2")],
       ...together(friend, full, gang("a", 1, { gpus: 1, spec: likes("db") })),
     });
@@ -40,7 +40,7 @@ describe("of two nodes", () => {
 
   test("the nominated one is better than the one that its affinity prefers", () => {
     const status = { nominatedNodeName: "n1" } as never;
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1"), node("n2")],
       ...together(friend, gang("a", 1, { gpus: 1, spec: likes("db"), status })),
     });
@@ -49,7 +49,7 @@ describe("of two nodes", () => {
 
   test("the one where nothing has to be waited for is better than the fuller one", () => {
     const going = gang("x", 1, { gpus: 8, on: "n1", deletedMs: startMs + 3_600_000 });
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1"), node("n2")],
       ...together(going, gang("a", 1, { gpus: 1 })),
     });
@@ -57,7 +57,7 @@ describe("of two nodes", () => {
   });
 
   test("a shared GPU with room is better than one where a pod without GPUs would go", () => {
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1"), node("n2")],
       ...together(
         { groups: [group("s")], pods: [pod("s", { fraction: "0.5", on: "n2", group: "s", groups: ["g"] })] },
@@ -69,7 +69,7 @@ describe("of two nodes", () => {
   });
 
   test("a node whose GPUs are for claims takes no share of one", () => {
-    const cluster = world({ nodes: [node("dra", { gpus: 0 })], ...gang("a", 1, { fraction: "0.5" }) });
+    const cluster = clusterWith({ nodes: [node("dra", { gpus: 0 })], ...gang("a", 1, { fraction: "0.5" }) });
     cluster.setClaimGpus("dra", 8);
     expect(outcome(decide(cluster))).toEqual({});
   });
@@ -77,7 +77,8 @@ describe("of two nodes", () => {
 
 describe("what is worth more, in order:", () => {
   /** Two nodes of which each has one advantage; the first name would win a tie, so the winner has the second. */
-  const wins = (words: Parameters<typeof world>[0]): string | undefined => outcome(decide(world(words)))["a-000"];
+  const wins = (words: Parameters<typeof clusterWith>[0]): string | undefined =>
+    outcome(decide(clusterWith(words)))["a-000"];
   const racks = [node("n1", { labels: { rack: "r1" } }), node("n2", { labels: { rack: "r2" } })];
   const friend = (on: string) => ({
     groups: [group("f")],
@@ -93,8 +94,8 @@ describe("what is worth more, in order:", () => {
   describe("for a gang that is too large for one rack", () => {
     const small = (name: string, rack: string) => node(name, { gpus: 1, labels: { rack } });
     const nodes = [small("n1", "r1"), small("n2", "r1"), small("n3", "r2"), small("n4", "r2")];
-    const places = (words: Parameters<typeof world>[0]) =>
-      outcome(decide(world({ nodes, topologies: [topology("t", "rack")], ...words })));
+    const places = (words: Parameters<typeof clusterWith>[0]) =>
+      outcome(decide(clusterWith({ nodes, topologies: [topology("t", "rack")], ...words })));
     const near = { topologyConstraint: { topology: "t", preferredTopologyLevel: "rack" } };
     const three = (prefersPods: boolean) => ({
       groups: [group("a", { minMember: 3, ...near })],
@@ -147,7 +148,7 @@ describe("what is worth more, in order:", () => {
 
   test("a node without GPUs for pods without, also for many alike and for those with inter-pod affinity", () => {
     const nodes = [node("n1", { cpu: "16" }), node("n2", { gpus: 0, cpu: "64" })];
-    const many = outcome(decide(world({ nodes, ...gang("a", 9, { cpu: "1" }, { minMember: 1 }) })));
+    const many = outcome(decide(clusterWith({ nodes, ...gang("a", 9, { cpu: "1" }, { minMember: 1 }) })));
     expect(Object.keys(many)).toHaveLength(9);
     expect(new Set(Object.values(many))).toEqual(new Set(["n2"]));
     expect(wins({ nodes, ...gang("a", 1, { spec: likes("nobody") }) })).toBe("n2");
@@ -177,11 +178,15 @@ describe("what others do", () => {
 
   test("a node with pods that the pod's anti-affinity would avoid is worse than an emptier one", () => {
     const nodes = [node("n1"), node("n2")];
-    const go = (spec: never) => outcome(decide(world({ nodes, ...together(there, gang("a", 1, { gpus: 1, spec })) })));
+    const go = (spec: never) =>
+      outcome(decide(clusterWith({ nodes, ...together(there, gang("a", 1, { gpus: 1, spec })) })));
     expect(go(dislikes("nobody"))).toEqual({ "a-000": "n1" });
     expect(go(dislikes("loud"))).toEqual({ "a-000": "n2" });
     // Where nothing else is left it goes there all the same.
-    const one = world({ nodes: [node("n1")], ...together(there, gang("a", 1, { gpus: 1, spec: dislikes("loud") })) });
+    const one = clusterWith({
+      nodes: [node("n1")],
+      ...together(there, gang("a", 1, { gpus: 1, spec: dislikes("loud") })),
+    });
     expect(outcome(decide(one))).toEqual({ "a-000": "n1" });
   });
 
@@ -197,7 +202,7 @@ describe("what others do", () => {
     const go = (gpus: number) => {
       const nodes = [zone("n1", "a", 4), zone("n2", "b", gpus)];
       return Object.values(
-        outcome(decide(world({ nodes, ...gang("a", 4, { gpus: 1, labels: { app: "w" }, spec }) }))),
+        outcome(decide(clusterWith({ nodes, ...gang("a", 4, { gpus: 1, labels: { app: "w" }, spec }) }))),
       ).sort();
     };
     expect(go(4)).toEqual(["n1", "n1", "n2", "n2"]);
@@ -209,7 +214,7 @@ describe("a share of a GPU", () => {
   const going = { deletedMs: startMs + 30_000 };
 
   test("takes a GPU with room now before one with room later", () => {
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1", { gpus: 2 })],
       ...together(
         {
@@ -226,7 +231,7 @@ describe("a share of a GPU", () => {
   });
 
   test("of several GPUs waits as a whole when one of them has room only later", () => {
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1", { gpus: 2 })],
       ...together(
         {
@@ -250,7 +255,10 @@ describe("a share of a GPU", () => {
     const on = (gpus: number, deletedMs?: number) =>
       outcome(
         decide(
-          world({ nodes: [node("n1", { gpus })], ...together(busy(deletedMs), gang("a", 1, { fraction: "0.5" })) }),
+          clusterWith({
+            nodes: [node("n1", { gpus })],
+            ...together(busy(deletedMs), gang("a", 1, { fraction: "0.5" })),
+          }),
         ),
       );
     expect(on(2)).toEqual({ "a-000": "n1" });
@@ -264,8 +272,10 @@ describe("a share of a GPU", () => {
       pods: [pod("s", { fraction: "0.1", on: "n1", group: "s", groups: ["g"] })],
     };
     const one = [node("n1", { gpus: 1 })];
-    expect(outcome(decide(world({ nodes: one, ...together(sharing, gang("a", 1, { gpus: 1 })) })))).toEqual({});
+    expect(outcome(decide(clusterWith({ nodes: one, ...together(sharing, gang("a", 1, { gpus: 1 })) })))).toEqual({});
     const whole = gang("w", 1, { gpus: 1, on: "n1" });
-    expect(outcome(decide(world({ nodes: one, ...together(whole, gang("a", 1, { fraction: "0.1" })) })))).toEqual({});
+    expect(outcome(decide(clusterWith({ nodes: one, ...together(whole, gang("a", 1, { fraction: "0.1" })) })))).toEqual(
+      {},
+    );
   });
 });

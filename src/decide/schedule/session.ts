@@ -5,57 +5,59 @@ import type { Job } from "./cluster/job.ts";
 import type { PodShape } from "./cluster/podShape.ts";
 import type { Vector } from "./cluster/resources.ts";
 import type { Task } from "./cluster/task.ts";
+import { isHopeless } from "./eviction/makeRoom.ts";
 import type { Generator } from "./eviction/searchBudget.ts";
 import { SearchCounts } from "./eviction/searchCounts.ts";
 import { isReady, nextSteps, type Step } from "./placement/gang.ts";
 import { placeStep } from "./placement/placeGang.ts";
 import { placeTask } from "./placement/placeTask.ts";
+import type { TopologyProblem } from "./placement/topologyDomains.ts";
 import { type GateRefusal, gateRefusal, placedRefusal, requestOf } from "./queues/gates.ts";
 import { shareOut } from "./queues/queueShares.ts";
 import type { QueueState } from "./queues/queueTree.ts";
 import type { ActionName } from "./settings.ts";
 import { Statement } from "./statement.ts";
 
-/** Why a job did not get what it waits for, as the decision found it; messages are made of it later, on demand. */
+/** Why a job was not placed. Messages are created from it later, on demand. */
 export type Obstacle =
   | { readonly type: "gate"; readonly refusal: GateRefusal }
   | { readonly type: "queue"; readonly why: "missing" | "orphan" | "inner" }
   | { readonly type: "notReady" }
   | { readonly type: "stray"; readonly task: Task }
   | { readonly type: "attempted" }
-  | { readonly type: "heldBack"; readonly untilMs: number; readonly why: string }
+  | { readonly type: "backOff"; readonly untilMs: number; readonly why: string }
   | { readonly type: "delay"; readonly untilMs: number }
   | {
       readonly type: "placement";
       readonly step: Step;
       readonly placed: number;
       readonly failed: Task | undefined;
-      readonly why: string | undefined;
+      readonly why: TopologyProblem | undefined;
     };
 
-/** So often a bind may fail before the nominated node of its pod is given to others. */
+/** The number of failed binds after which the nominated node of a pod is no longer reserved. */
 const nominationRetriesMax = 5;
 
-/** For measurements: called when something begins and ends. */
+/** Callbacks for metrics. */
 export interface CycleWatch {
-  /** Ended, and began when the last one ended. */
+  /** A stage has ended; it began when the one before ended. */
   readonly stage: (stage: ActionName | "open") => void;
   readonly searching: () => void;
   readonly searched: (action: ActionName, generator: Generator, isSolved: boolean) => void;
 }
 
-const nobody: CycleWatch = { stage: () => {}, searching: () => {}, searched: () => {} };
+const noWatch: CycleWatch = { stage: () => {}, searching: () => {}, searched: () => {} };
 
-/** One cycle: the cluster at one moment, what is tried on it, and what came of it. */
+/** The state of one cycle: the cluster, the statement, decisions and obstacles. */
 export class Session {
   readonly cluster: Cluster;
   readonly nowMs: number;
   readonly statement: Statement;
   readonly total: Vector;
   readonly obstacles = new Map<Job, Obstacle>();
-  /** Jobs for which something was decided, and by which action. */
+  /** Jobs with a decision, and the action that took it. */
   readonly decided = new Map<Job, ActionName>();
-  /** Jobs that consolidation leaves until reclaim has run: a job of another queue may take what they would get. */
+  /** Jobs that consolidation skips until reclaim has run: a job of another queue may reclaim their resources. */
   readonly postponed = new Set<Job>();
   /** What the search for victims did, by action. */
   readonly searches = new Map<ActionName, SearchCounts>();
@@ -65,10 +67,10 @@ export class Session {
    * Allocation never makes room, so each waiting pod costs one look-up.
    */
   readonly unplaceable = new Set<PodShape>();
-  /** When time alone may change an answer: the next such moment. */
+  /** The next time at which the passing of time alone may change the decision. */
   private nextMs = Number.POSITIVE_INFINITY;
 
-  constructor(cluster: Cluster, nowMs: number, watch: CycleWatch = nobody) {
+  constructor(cluster: Cluster, nowMs: number, watch: CycleWatch = noWatch) {
     this.watch = watch;
     this.cluster = cluster;
     this.nowMs = nowMs;
@@ -102,7 +104,7 @@ export class Session {
     return Number.isFinite(this.nextMs) ? this.nextMs : undefined;
   }
 
-  /** Jobs of queues that may be tried, in no order; what keeps the others from it is noted. */
+  /** Jobs of queues that may be tried, in no order; obstacles of the others are recorded. */
   candidates(): Job[] {
     const jobs: Job[] = [];
     for (const job of this.cluster.waiting) {
@@ -118,14 +120,13 @@ export class Session {
     return jobs;
   }
 
-  /** A bind that keeps failing must not keep what others could use for ever. */
+  /** A bind that keeps failing must not reserve resources for ever. */
   private mayHoldNomination({ tasks }: Step): boolean {
-    return tasks.every(({ uid }) => (this.cluster.heldBack.get(uid)?.times ?? 0) <= nominationRetriesMax);
+    return tasks.every(({ uid }) => (this.cluster.backOffs.get(uid)?.times ?? 0) <= nominationRetriesMax);
   }
 
   /**
-   * What others were evicted for is kept while the job waits: for those of its pods that are on their way, or before it
-   * is tried again.
+   * Reserves the nominated nodes of a job while it waits for pods that are being bound, or for its back-off.
    */
   private reserveNominatedNodes(job: Job): void {
     const { cluster, statement } = this;
@@ -151,10 +152,10 @@ export class Session {
   /** Tries to place the next step of a job with what is free. True when something was placed. */
   tryPlace(job: Job): boolean {
     const steps = nextSteps(job);
-    // It runs, and those that wait are of subgroups that are not complete.
+    // The job runs, and its pending pods are of incomplete subgroups.
     if (steps.length === 0 && job.pendingCount > 0) this.obstacles.set(job, strayOf(job) ?? { type: "notReady" });
     for (const step of steps) {
-      const held = this.heldBack(step);
+      const held = this.backOffs(step);
       if (held !== undefined) {
         this.obstacles.set(job, held);
         if (this.mayHoldNomination(step)) this.reserveNominatedNodes(job);
@@ -171,23 +172,24 @@ export class Session {
   private noteUnplaceable(task: Task): void {
     const { cluster } = this;
     const { shape, job } = task;
-    // A pod that shares a GPU opens it for others to join.
+    // A pod that shares a GPU creates a group that other pods can join.
     if (!shape.isLocal || isShared(shape.gpu)) return;
     if (job?.queue !== undefined && cluster.queues.hasTypes) return;
     if (!cluster.terms.matchesOthersAntiAffinity(task)) this.unplaceable.add(shape);
   }
 
   /**
-   * A bind that was refused is not tried again at once: it would win every cycle, and others would starve behind it.
+   * The back-off of a pod whose bind was refused: tried again at once, it would be first in every cycle, and other pods
+   * would starve.
    */
-  heldBack(step: Step): Obstacle | undefined {
-    const { heldBack } = this.cluster;
-    if (heldBack.size === 0) return undefined;
+  backOffs(step: Step): Obstacle | undefined {
+    const { backOffs } = this.cluster;
+    if (backOffs.size === 0) return undefined;
     for (const { uid } of step.tasks) {
-      const held = heldBack.get(uid);
+      const held = backOffs.get(uid);
       if (held === undefined || held.untilMs <= this.nowMs) continue;
       this.wakeAt(held.untilMs);
-      return { type: "heldBack", ...held };
+      return { type: "backOff", ...held };
     }
     return undefined;
   }
@@ -199,8 +201,9 @@ export class Session {
       if (refusal !== undefined) return { type: "gate", refusal };
     }
     const [first] = step.tasks;
-    if (first !== undefined && this.unplaceable.has(first.shape) && isUnbound(job)) {
-      return { type: "placement", step, placed: 0, failed: first, why: undefined };
+    if (first !== undefined && isUnbound(job)) {
+      const isKnown = this.unplaceable.has(first.shape) || (step.tasks.length === 1 && isHopeless(this, step));
+      if (isKnown) return { type: "placement", step, placed: 0, failed: first, why: undefined };
     }
     const start = statement.checkpoint();
     const verdict = placeStep(cluster, statement, job, step);
@@ -220,8 +223,8 @@ export class Session {
 }
 
 /**
- * A gang of which some pods are on their way. Nothing more is decided for it until they have arrived or were taken
- * back:
+ * Whether pods of a gang are being bound. Nothing more is decided for the gang until they are bound or their requests
+ * are deleted:
  *
  *   scheduler                          binder                   API
  *   t0  a and b get requests, one set
@@ -238,12 +241,12 @@ function strayOf({ waitingStray: task }: Job): Obstacle | undefined {
   return task === undefined ? undefined : { type: "stray", task };
 }
 
-/** Its pods may go anywhere, in one order. */
+/** Whether neither a topology nor subgroups constrain the pods of the job. */
 function isUnbound({ root: { podSet, topology } }: Job): boolean {
   return podSet !== undefined && topology === undefined;
 }
 
-/** A group that wants one attempt had it, and the condition that says so is still there. */
+/** A group with `schedulingBackoff: 1` had its attempt, and its condition still exists. */
 function hadItsAttempt(job: Job, nodePool: string): boolean {
   if (job.spec.schedulingBackoff !== 1) return false;
   const conditions = (job.owner as PodGroup).status?.schedulingConditions ?? [];

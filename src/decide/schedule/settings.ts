@@ -4,22 +4,22 @@ import type { UsageSettings } from "./queues/usage.ts";
 
 /** How one scheduler behaves; the defaults are KAI's. Times are in milliseconds. */
 export interface Settings {
-  /** The node pool it works on; empty is what has no such label. */
+  /** The node pool; empty for objects without the label. */
   readonly nodePool: string;
-  /** Whether pods of `default-scheduler` are placed too; where another scheduler places them, they only take room. */
+  /** Whether pods of `default-scheduler` are scheduled too, or only counted because another scheduler places them. */
   readonly placesPlainPods: boolean;
   readonly gpuStrategy: PlacementStrategy;
   readonly cpuStrategy: PlacementStrategy;
-  /** How many jobs of a queue an action looks at; as many as there are, where nothing is said or it is infinite. */
+  /** The number of jobs of a queue that an action tries; unlimited by default. */
   readonly queueDepth: Readonly<Record<string, number>>;
   readonly preemptMinRuntimeMs: number;
   readonly reclaimMinRuntimeMs: number;
   readonly reclaimMinRuntimeMethod: "lca" | "queue";
-  /** How strongly use in the past counts against a queue. */
+  /** How strongly historical usage counts against a queue. */
   readonly kValue: number;
-  /** Negative: a gang that fell below its minimum is left alone. */
+  /** Negative: a gang below its minimum is not evicted. */
   readonly stalenessGraceMs: number;
-  /** Zero: nothing is moved to make room; negative: without bound. */
+  /** Zero: no pod is moved; negative: unlimited. */
   readonly consolidationJobsMax: number;
   readonly usesSignatures: boolean;
   /** Whether a victim gets the condition `DisruptionTarget`, which a Job's `podFailurePolicy` may ask for. */
@@ -29,19 +29,19 @@ export interface Settings {
   readonly restrictsNodes: boolean;
   readonly showsNodesInErrors: boolean;
   readonly stuckInReleasingMs: number;
-  /** A victim of reclaim that finds another place has lost nothing. */
+  /** Whether reclaim may move victims to other nodes. */
   readonly reclaimMovesVictims: boolean;
   readonly searchBudgets: SearchBudgets;
   readonly actions: readonly ActionName[];
-  /** Whether devices are given to claims. */
+  /** Whether devices are allocated to claims. */
   readonly allocatesDevices: boolean;
   /**
-   * Whether gangs of Kubernetes' own PodGroups are formed; the cluster must serve `scheduling.k8s.io/v1alpha2` then.
+   * Whether PodGroups of `scheduling.k8s.io/v1alpha2` form gangs; the cluster must serve that version.
    */
   readonly formsPlainGangs: boolean;
-  /** Whether SchedulingShards are read: they add schedulers for pools, and say how each behaves. */
+  /** Whether SchedulingShards are read: they add schedulers for node pools, and configure them. */
   readonly readsShards: boolean;
-  /** How use in the past is known; undefined: it does not count. */
+  /** The source of historical usage; undefined: it does not count. */
   readonly usage: UsageSettings | undefined;
 }
 

@@ -6,7 +6,7 @@ import { settingsOfShard } from "./shardSettings.ts";
 const of = (spec: SchedulingShardSpec) => settingsOfShard(spec, defaultSettings);
 
 describe("a SchedulingShard", () => {
-  test("that says nothing changes nothing", () => {
+  test("without settings changes nothing", () => {
     expect(of({})).toEqual({ settings: defaultSettings, problems: [] });
   });
 
@@ -105,7 +105,7 @@ describe("a SchedulingShard", () => {
     });
     expect(settings).toEqual(defaultSettings);
     expect(problems).toEqual([
-      "queueDepthPerAction.allocate: -5 is no depth; -1 is without bound",
+      "queueDepthPerAction.allocate: -5 is not a valid depth; -1 is unlimited",
       "queueDepthPerAction.pray: there is no such action",
       'minRuntime.preemptMinRuntime: "soon" is no duration',
       'max-consolidation-preemptees: "many" is no number',

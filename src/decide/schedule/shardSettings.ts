@@ -4,7 +4,7 @@ import { evictingActions, type Generator, generators, type SearchBudgets } from 
 import { readUsageSettings } from "./queues/usage.ts";
 import type { ActionName, Settings } from "./settings.ts";
 
-/** Actions are run by these, the highest first, unless a shard says otherwise. */
+/** The default priorities of actions, the highest first. */
 const actionPriorities: Readonly<Record<ActionName, number>> = {
   allocate: 500,
   consolidation: 400,
@@ -15,11 +15,11 @@ const actionPriorities: Readonly<Record<ActionName, number>> = {
 
 export interface ShardSettings {
   readonly settings: Settings;
-  /** What could not be understood, and was left as it was. */
+  /** Invalid settings, which were ignored. */
   readonly problems: readonly string[];
 }
 
-/** How the scheduler of a shard behaves: what the shard says, and for the rest what would hold without it. */
+/** The settings of a shard, with defaults for those that it does not set. */
 export function settingsOfShard(
   spec: SchedulingShardSpec,
   base: Settings,
@@ -33,13 +33,13 @@ export function settingsOfShard(
     return enabled === false ? undefined : names.map((name) => given?.[name]).find((each) => each !== undefined);
   };
   const option = (name: string): string | undefined => spec.args?.[name] ?? spec.args?.[`--${name}`];
-  const runtime = (what: string, ofShard: string | undefined, name: string, usual: number): number =>
-    reader.duration(what, ofShard ?? argument("minruntime", name), usual);
+  const runtime = (what: string, ofShard: string | undefined, name: string, fallback: number): number =>
+    reader.duration(what, ofShard ?? argument("minruntime", name), fallback);
   const isSpread = placementStrategy?.gpu === "spread" || placementStrategy?.cpu === "spread";
   const settings: Settings = {
     ...base,
     nodePool: spec.partitionLabelValue ?? "",
-    // Pods of the cluster's own scheduler know of no pools: one of us places them.
+    // Pods of `default-scheduler` have no node pool: the scheduler of the default pool places them.
     placesPlainPods: base.placesPlainPods && (spec.partitionLabelValue ?? "") === base.nodePool,
     gpuStrategy: placementStrategy?.gpu ?? base.gpuStrategy,
     cpuStrategy: placementStrategy?.cpu ?? base.cpuStrategy,
@@ -83,7 +83,7 @@ export function settingsOfShard(
       option("stuck-in-releasing-threshold"),
       base.stuckInReleasingMs,
     ),
-    // What is spread out on purpose is not pushed together again.
+    // Pods that are spread on purpose are not consolidated.
     consolidationJobsMax: isSpread
       ? 0
       : reader.number(
@@ -115,17 +115,17 @@ export function settingsOfShard(
   return { settings, problems };
 }
 
-/** KAI's -1 is without bound and its 0 is no job; below that its scheduler ends in the first cycle. */
+/** As in KAI, -1 is unlimited and 0 is no job; with a lower value KAI's scheduler exits in the first cycle. */
 function depthsOf(
   given: Readonly<Record<string, number>>,
-  usual: Settings["queueDepth"],
+  fallback: Settings["queueDepth"],
   problems: string[],
 ): Settings["queueDepth"] {
-  const depths: Record<string, number> = { ...usual };
+  const depths: Record<string, number> = { ...fallback };
   for (const [name, depth] of Object.entries(given)) {
     const field = `queueDepthPerAction.${name}`;
     if (!Object.hasOwn(actionPriorities, name)) problems.push(`${field}: there is no such action`);
-    else if (depth < withoutBound) problems.push(`${field}: ${depth} is no depth; -1 is without bound`);
+    else if (depth < withoutBound) problems.push(`${field}: ${depth} is not a valid depth; -1 is unlimited`);
     else depths[name] = depth === withoutBound ? Number.POSITIVE_INFINITY : depth;
   }
   return depths;
@@ -133,10 +133,10 @@ function depthsOf(
 
 const withoutBound = -1;
 
-/** By action and by generator there is a value for each, and one for all that are not named. */
+/** A budget by action and by generator, and a default for those that are not named. */
 function budgetsOf(
   given: NonNullable<SchedulingShardSpec["scenarioSearchBudgets"]>,
-  usual: SearchBudgets,
+  fallback: SearchBudgets,
   reader: Reader,
   problems: string[],
 ): SearchBudgets {
@@ -158,10 +158,10 @@ function budgetsOf(
     return Object.fromEntries(read) as Record<K, number>;
   };
   return {
-    actionMs: each("maxActionSearchDuration", evictingActions, ofActions, usual.actionMs),
-    jobMs: field("maxJobSearchDuration", given.maxJobSearchDuration, usual.jobMs),
-    jobMinMs: field("minJobSearchDuration", given.minJobSearchDuration, usual.jobMinMs),
-    generatorMs: each<Generator>("maxGeneratorSearchDuration", generators, ofGenerators, usual.generatorMs),
+    actionMs: each("maxActionSearchDuration", evictingActions, ofActions, fallback.actionMs),
+    jobMs: field("maxJobSearchDuration", given.maxJobSearchDuration, fallback.jobMs),
+    jobMinMs: field("minJobSearchDuration", given.minJobSearchDuration, fallback.jobMinMs),
+    generatorMs: each<Generator>("maxGeneratorSearchDuration", generators, ofGenerators, fallback.generatorMs),
   };
 }
 
@@ -169,7 +169,7 @@ const forAll = "default";
 
 function actionsOf(
   given: Readonly<Record<string, ActionSetting>>,
-  usual: readonly ActionName[],
+  fallback: readonly ActionName[],
   problems: string[],
 ): readonly ActionName[] {
   for (const name of Object.keys(given)) {
@@ -177,7 +177,7 @@ function actionsOf(
   }
   const names = Object.keys(actionPriorities) as ActionName[];
   return names
-    .filter((name) => given[name]?.enabled ?? usual.includes(name))
+    .filter((name) => given[name]?.enabled ?? fallback.includes(name))
     .map((name) => ({ name, priority: given[name]?.priority ?? actionPriorities[name] }))
     .sort((a, b) => b.priority - a.priority || names.indexOf(a.name) - names.indexOf(b.name))
     .map(({ name }) => name);
@@ -190,22 +190,22 @@ class Reader {
     this.problems = problems;
   }
 
-  duration(name: string, text: string | undefined, usual: number): number {
-    return this.read(name, text, durationToMs(text), usual, "no duration");
+  duration(name: string, text: string | undefined, fallback: number): number {
+    return this.read(name, text, durationToMs(text), fallback, "no duration");
   }
 
-  number(name: string, text: string | undefined, usual: number): number {
+  number(name: string, text: string | undefined, fallback: number): number {
     const value = text !== undefined && text.trim() !== "" ? Number(text) : undefined;
-    return this.read(name, text, Number.isFinite(value) ? value : undefined, usual, "no number");
+    return this.read(name, text, Number.isFinite(value) ? value : undefined, fallback, "no number");
   }
 
-  flag(name: string, text: string | undefined, usual: boolean): boolean {
+  flag(name: string, text: string | undefined, fallback: boolean): boolean {
     const value = text === "true" ? true : text === "false" ? false : undefined;
-    return this.read(name, text, value, usual, "neither true nor false");
+    return this.read(name, text, value, fallback, "neither true nor false");
   }
 
-  private read<T>(name: string, text: string | undefined, value: T | undefined, usual: T, why: string): T {
+  private read<T>(name: string, text: string | undefined, value: T | undefined, fallback: T, why: string): T {
     if (text !== undefined && value === undefined) this.problems.push(`${name}: ${JSON.stringify(text)} is ${why}`);
-    return value ?? usual;
+    return value ?? fallback;
   }
 }

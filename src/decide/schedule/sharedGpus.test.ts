@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { decide, group, node, outcome, pod, startMs, world } from "../../../testing/decide/scheduleCluster.ts";
+import { clusterWith, decide, group, node, outcome, pod, startMs } from "../../../testing/decide/scheduleCluster.ts";
 import type { Settings } from "./settings.ts";
 
 /** A GPU that is shared has to hold its sharers now and when those who go have gone. */
@@ -10,7 +10,7 @@ const on = (gpu: string, fraction: string, more = {}) => ({ fraction, on: "n1", 
 /** Which GPUs a pod that comes shares from now on, and who waits for others to go. */
 function decided(settings: Partial<Settings>, ...pods: ReturnType<typeof pod>[]) {
   const groups = [group("x"), group("first", { createdMs: startMs - 9 }), group("p")];
-  const { jobs } = decide(world({ settings, nodes: [node("n1", { gpus: 2 })], groups, pods }));
+  const { jobs } = decide(clusterWith({ settings, nodes: [node("n1", { gpus: 2 })], groups, pods }));
   return {
     joins: jobs.flatMap(({ binds }) => binds.flatMap(({ groups: gpus }) => gpus)),
     waits: jobs.flatMap(({ pipelined }) => pipelined.map(({ task }) => task.name)),
@@ -75,7 +75,7 @@ test.each([
   ["binpack", "n1"],
   ["spread", "n2"],
 ] as const)("a share goes to the node that has a GPU to share, unless pods are spread (%s)", (gpuStrategy, where) => {
-  const cluster = world({
+  const cluster = clusterWith({
     settings: { gpuStrategy },
     nodes: [node("n1", { gpus: 2 }), node("n2", { gpus: 2 })],
     groups: [group("x"), group("p")],

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import {
+  clusterWith,
   decide,
   evicted,
   gang,
@@ -11,7 +12,6 @@ import {
   queue,
   startMs,
   together,
-  world,
 } from "../../../testing/decide/scheduleCluster.ts";
 
 /** A victim gang is evicted as a whole, and not for jobs that have their share already. */
@@ -27,10 +27,10 @@ test("a gang with one pod in the way is evicted as a whole", () => {
       pod("vip", { gpus: 8, group: "vip" }),
     ],
   });
-  const plan = decide(world(words(2)));
+  const plan = decide(clusterWith(words(2)));
   expect(outcome(plan)).toEqual({ vip: "~n1" });
   expect(evicted(plan)).toEqual(["v-0", "v-1"]);
-  expect(evicted(decide(world(words(1))))).toEqual(["v-1"]);
+  expect(evicted(decide(clusterWith(words(1))))).toEqual(["v-1"]);
 });
 
 test("a queue that would have more than its fair share takes nothing back, however far others are beyond theirs", () => {
@@ -47,6 +47,6 @@ test("a queue that would have more than its fair share takes nothing back, howev
       gang("n", 1, { gpus: 1 }, { queue: "mine" }),
     ),
   });
-  expect(evicted(decide(world(words(3))))).toEqual([]);
-  expect(evicted(decide(world(words(2))))).toHaveLength(1);
+  expect(evicted(decide(clusterWith(words(3))))).toEqual([]);
+  expect(evicted(decide(clusterWith(words(2))))).toHaveLength(1);
 });

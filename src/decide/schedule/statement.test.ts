@@ -1,5 +1,14 @@
 import { describe, expect, test } from "vitest";
-import { gang, group, node, pod, queue, startMs, together, world } from "../../../testing/decide/scheduleCluster.ts";
+import {
+  clusterWith,
+  gang,
+  group,
+  node,
+  pod,
+  queue,
+  startMs,
+  together,
+} from "../../../testing/decide/scheduleCluster.ts";
 import type { Cluster } from "./cluster/cluster.ts";
 import type { Task } from "./cluster/task.ts";
 import { Statement } from "./statement.ts";
@@ -9,7 +18,7 @@ const reason = { action: "reclaim", evictor: undefined, why: "a test" } as const
 
 /** `w` waits, `r` runs on n1 with two GPUs of eight, `s` shares one. */
 function scene(): { cluster: Cluster; statement: Statement; task: (name: string) => Task } {
-  const cluster = world({
+  const cluster = clusterWith({
     nodes: [node("n1"), node("n2")],
     queues: [queue("q")],
     ...together(gang("w", 2, { gpus: 3 }), gang("r", 1, { gpus: 2, on: "n1" }), {

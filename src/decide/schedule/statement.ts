@@ -11,17 +11,17 @@ export interface EvictionReason {
   readonly action: "reclaim" | "preempt" | "consolidation" | "stalegangeviction";
   readonly evictor: Job | undefined;
   readonly why: string;
-  /** Of reclaim: how the queues stood that lose something, before they lost it. */
+  /** For reclaim: the usage of the queues that lose pods, before they lost them. */
   readonly standings?: Map<QueueState, string>;
 }
 
-/** An eviction that is tried, and what the task was before it. */
+/** An eviction that is tried, and the former status of the task. */
 interface TriedEviction {
   readonly reason: EvictionReason;
   readonly from: TaskStatus;
 }
 
-/** What a task was before something was tried with it. */
+/** The state of a task before a trial. */
 interface Before {
   readonly task: Task;
   readonly status: TaskStatus;
@@ -33,8 +33,8 @@ interface Before {
 }
 
 /**
- * Tries decisions on the cluster and takes them back. Every step notes what it changed; rolling back restores it in
- * reverse, exactly. What is left at the end is the plan.
+ * Tries decisions on the cluster. Every step records the former state, and a rollback restores it exactly, in reverse
+ * order. The decisions that remain at the end of a cycle are its plan.
  */
 export class Statement {
   private readonly cluster: Cluster;
@@ -46,7 +46,7 @@ export class Statement {
     this.cluster = cluster;
   }
 
-  /** A place to come back to. */
+  /** A position for `rollback`. */
   checkpoint(): number {
     return this.befores.length;
   }
@@ -62,7 +62,7 @@ export class Statement {
     }
   }
 
-  /** Gives a waiting task a place: now, or as soon as what is being released there is free. */
+  /** Places a pending task on a node: allocated now, or pipelined until resources there are released. */
   place(
     task: Task,
     node: NodeState,
@@ -93,7 +93,7 @@ export class Statement {
     this.evictions.set(task, { reason, from });
   }
 
-  /** As if the pod were gone, with everything it holds. For questions only: no plan is made with it. */
+  /** Removes the pod with everything it holds. Only for `why`, and never in a plan. */
   lift(task: Task): void {
     this.note(task);
     if (task.shape.hasDeviceClaims) {
@@ -104,7 +104,7 @@ export class Statement {
     this.cluster.setStatus(task, "unknown");
   }
 
-  /** An evicted task finds another place; what replaces it will go there. The same place again means that it stays. */
+  /** Places an evicted task on another node, where its replacement will run. The same node means that it stays. */
   replace(task: Task, node: NodeState, groups: readonly string[]): void {
     assert(this.evictions.has(task), () => `pod ${task.key} was not evicted`);
     const [old] = task.holdings;
@@ -117,7 +117,7 @@ export class Statement {
     this.cluster.setStatus(task, "pipelined");
   }
 
-  /** Takes the place that was given to a waiting task. */
+  /** Undoes the placement of a pending task. */
   unplace(task: Task): void {
     assert(!task.shape.hasDeviceClaims, () => `pod ${task.key} has devices`);
     this.note(task);
@@ -134,7 +134,7 @@ export class Statement {
     this.evictions.delete(task);
   }
 
-  /** What was allocated now becomes a nomination: no part of a gang starts before all of it can. */
+  /** Turns allocations into nominations: no pod of a gang starts before all can. */
   pipelineAll(tasks: Iterable<Task>): void {
     for (const task of tasks) {
       if (task.status !== "allocated") continue;

@@ -1,9 +1,18 @@
 import { describe, expect, test } from "vitest";
-import { addPod, decide, group, node, outcome, pod, startMs, world } from "../../../testing/decide/scheduleCluster.ts";
+import {
+  addPod,
+  clusterWith,
+  decide,
+  group,
+  node,
+  outcome,
+  pod,
+  startMs,
+} from "../../../testing/decide/scheduleCluster.ts";
 import { isAliveStatus, isAllocatedStatus, isUsedStatus, type TaskStatus } from "./cluster/task.ts";
 
 const status = (each: ReturnType<typeof pod>, places: string[] = [], nowMs = startMs): string | undefined => {
-  const cluster = world({});
+  const cluster = clusterWith({});
   addPod(cluster, each);
   if (places.length > 0) {
     cluster.setPlaces(
@@ -32,7 +41,7 @@ describe("where a pod stands", () => {
     expect(status(each, [...places])).toBe(expected);
   });
 
-  test("that should have gone two minutes ago is stuck", () => {
+  test("that should have terminated two minutes ago is stuck", () => {
     const going = pod("p", { on: "n1", ...gone });
     expect(status(going, [], startMs + 119_000)).toBe("releasing");
     expect(status(going, [], startMs + 121_000)).toBe("stuck");
@@ -65,7 +74,7 @@ describe("a pod without a group", () => {
     ["that names one that is not there waits for it", pod("p", { gpus: 1, group: "nobody" }), {}],
     ["of default-scheduler needs none", pod("p", { gpus: 1, scheduler: "default-scheduler" }), { p: "n1" }],
   ])("%s", (_, each, placed) => {
-    expect(outcome(decide(world({ pods: [each] })))).toEqual(placed);
+    expect(outcome(decide(clusterWith({ pods: [each] })))).toEqual(placed);
   });
 });
 
@@ -77,14 +86,14 @@ describe("what is decided and not done yet", () => {
   });
 
   test("holds its node and its GPU: no other pod gets them", () => {
-    const cluster = world(halves());
+    const cluster = clusterWith(halves());
     cluster.setPlaces("pod-default-a", [{ node: "n1", groups: ["g"] }]);
     expect(outcome(decide(cluster))).toEqual({});
     expect(cluster.queues.byName.get("q")?.allocated[0]).toBe(600);
   });
 
   test("is joined by a pod that fits beside it", () => {
-    const cluster = world({
+    const cluster = clusterWith({
       ...halves(),
       pods: [pod("a", { fraction: "0.6", group: "a" }), pod("b", { fraction: "0.4", group: "b" })],
     });
@@ -103,7 +112,7 @@ describe("what queues divide", () => {
     ["has too little disk", pressed("DiskPressure"), 0],
     ["has too few processes", pressed("PIDPressure"), 0],
   ] as const)("has the GPUs of a node that %s", (_, each, gpuMilli) => {
-    const cluster = world({ nodes: [each] });
+    const cluster = clusterWith({ nodes: [each] });
     cluster.refresh(startMs);
     expect(cluster.total()[0]).toBe(gpuMilli);
   });
@@ -129,14 +138,14 @@ describe("what queues divide", () => {
       8000,
     ],
   ])("is less by %s", (_, each, gpuMilli) => {
-    const cluster = world({ groups: [group("g")], pods: [each] });
+    const cluster = clusterWith({ groups: [group("g")], pods: [each] });
     cluster.refresh(startMs);
     expect(cluster.total()[0]).toBe(gpuMilli);
   });
 
-  test("has no GPUs of nodes that are no GPU workers, where nodes are set apart by role", () => {
+  test("has no GPUs of nodes that are not GPU workers, where nodes are restricted by role", () => {
     const nodes = [node("gpu", { gpus: 2, labels: { "node-role.kubernetes.io/gpu-worker": "" } }), node("other")];
-    const cluster = world({ nodes, settings: { restrictsNodes: true } });
+    const cluster = clusterWith({ nodes, settings: { restrictsNodes: true } });
     cluster.refresh(startMs);
     expect(cluster.total()).toEqual([2000, 128_000, 2 * 512 * 2 ** 30]);
     cluster.configure({ ...cluster.settings, restrictsNodes: false });
@@ -145,7 +154,7 @@ describe("what queues divide", () => {
   });
 
   test("has GPUs that only claims can have, once", () => {
-    const cluster = world({ nodes: [node("dra", { gpus: 0 }), node("both")] });
+    const cluster = clusterWith({ nodes: [node("dra", { gpus: 0 }), node("both")] });
     cluster.setClaimGpus("dra", 4);
     cluster.setClaimGpus("both", 8);
     cluster.refresh(startMs);

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import {
+  clusterWith,
   decide,
   evicted,
   gang,
@@ -12,7 +13,6 @@ import {
   startMs,
   together,
   topology,
-  world,
 } from "../../../testing/decide/scheduleCluster.ts";
 import { cycle } from "./cycle.ts";
 import { explain } from "./explain/explain.ts";
@@ -35,15 +35,15 @@ const wish = (level: string, required?: string) => ({
     ...(required !== undefined && { requiredTopologyLevel: required }),
   },
 });
-const placed = (words: Parameters<typeof world>[0]) =>
-  Object.values(outcome(decide(world({ nodes, topologies, ...words })))).sort();
+const placed = (words: Parameters<typeof clusterWith>[0]) =>
+  Object.values(outcome(decide(clusterWith({ nodes, topologies, ...words })))).sort();
 
-const why = (words: Parameters<typeof world>[0]): string => said(words, "message");
-const cureOf = (words: Parameters<typeof world>[0]): string => said(words, "cure");
+const why = (words: Parameters<typeof clusterWith>[0]): string => said(words, "message");
+const cureOf = (words: Parameters<typeof clusterWith>[0]): string => said(words, "cure");
 
-function said(words: Parameters<typeof world>[0], what: "message" | "cure"): string {
+function said(words: Parameters<typeof clusterWith>[0], what: "message" | "cure"): string {
   const sentences: string[] = [];
-  cycle(world({ nodes, topologies, ...words }), startMs + 60_000, (session) => {
+  cycle(clusterWith({ nodes, topologies, ...words }), startMs + 60_000, (session) => {
     for (const [job, obstacle] of session.obstacles) sentences.push(explain(session, job, obstacle)[what]);
   });
   return sentences.join();
@@ -68,7 +68,7 @@ describe("a required level", () => {
 
   test("that no domain can satisfy is explained by domain", () => {
     expect(why(gang("g", 4, { gpus: 8 }, need("rack")))).toContain(
-      "not enough resources for the workload in one rack: the roomiest rack, b/r1, has room for 3 of 4 pods",
+      "not enough resources for the workload in one rack: the rack with the most, b/r1, has resources for 3 of 4 pods",
     );
   });
 
@@ -139,7 +139,8 @@ describe("subgroups", () => {
   });
 
   test("stay in the domain of the whole also when another would be tighter", () => {
-    // Zone a has a rack of two nodes and one of one, zone b one of three: only b takes two pods of x and one of y in one rack.
+    // Zone a has a rack of two nodes and one of one, zone b one of three: only b takes two pods of x and one of y in
+    // one rack.
     const subGroups = [
       { name: "x", minMember: 2, topologyConstraint: { topology: "t", requiredTopologyLevel: "rack" } },
       { name: "y", minMember: 1, topologyConstraint: { topology: "t", requiredTopologyLevel: "rack" } },
@@ -171,7 +172,7 @@ describe("subgroups", () => {
     const pods = [0, 1, 2, 3].map((index) =>
       pod(`w${index}`, { gpus: 8, group: "g", subGroup: `s${Math.floor(index / 2)}` }),
     );
-    const result = outcome(decide(world({ nodes, topologies, groups: [group("g", { subGroups })], pods })));
+    const result = outcome(decide(clusterWith({ nodes, topologies, groups: [group("g", { subGroups })], pods })));
     expect(result["w0"]?.[0]).toBe(result["w1"]?.[0]);
     expect(result["w2"]?.[0]).toBe(result["w3"]?.[0]);
   });
@@ -215,7 +216,7 @@ describe("a mistake is reported", () => {
 
   test("a topology whose labels no node has", () => {
     const words = { nodes: [node("plain")], ...gang("g", 1, { gpus: 1 }, need("rack")) };
-    expect(why(words)).toBe("no node carries the labels of the topology down to rack");
+    expect(why(words)).toBe("no node has the labels of all levels of the topology down to rack");
     expect(cureOf(words)).toBe("label nodes with all levels of the topology");
   });
 });
@@ -230,12 +231,12 @@ describe("what would make a gang run that has to stay together", () => {
   };
 
   test("room in one domain, where least has to become free", () => {
-    expect(cureOf(words(3, ["a1", "b1", "b2", "a3"]))).toBe("16 more GPUs free on 2 nodes (b1, b2) would do");
+    expect(cureOf(words(3, ["a1", "b1", "b2", "a3"]))).toBe("it would fit with 16 more GPUs free on 2 nodes (b1, b2)");
     expect(placed(words(3, ["a1", "a3"]))).toEqual(["b1", "b2", "b3"]);
   });
 
   test("a wider level, where it would fit as things are", () => {
-    expect(cureOf(words(3, ["b1"]))).toBe("8 more GPUs free on b1 would do, or require zone instead of rack");
+    expect(cureOf(words(3, ["b1"]))).toBe("it would fit with 8 more GPUs free on b1, or require zone instead of rack");
     expect(placed(words(3, ["b1"], "zone"))).toEqual(["a1", "a2", "a3"]);
   });
 
@@ -249,7 +250,7 @@ describe("what would make a gang run that has to stay together", () => {
       groups: [group("g", { minMember: 1, ...need("rack") }), group("x", fixed)],
       pods: [...busyOn("a2", "b1"), pod("g-0", { gpus: 8, on: "a1", group: "g" }), pod("g-1", { gpus: 8, group: "g" })],
     };
-    expect(cureOf(joining)).toBe("8 more GPUs free on a2 would do, or require zone instead of rack");
+    expect(cureOf(joining)).toBe("it would fit with 8 more GPUs free on a2, or require zone instead of rack");
   });
 });
 
@@ -281,7 +282,10 @@ describe("a gang that others move to make room", () => {
     groups: [group("v", { queue: "theirs", minMember: 2, ...spec })],
     pods: ["a1", "a2"].map((on, index) => pod(`v-${index}`, { gpus: 4, on, group: "v", subGroup: "s" })),
   });
-  /** Who goes when a pod of eight GPUs comes: of the same queue, so that others are moved together, or of one that takes back what is its own. */
+  /**
+   * Who goes when a pod of eight GPUs comes: of the same queue, so that others are moved together, or of one that takes
+   * back what is its own.
+   */
   const moved = (
     spec: Parameters<typeof group>[1],
     by: "consolidation" | "reclaim",
@@ -294,7 +298,7 @@ describe("a gang that others move to make room", () => {
       { gpus: 8, spec: there },
       by === "consolidation" ? { queue: "theirs" } : { queue: "mine", ...fixed },
     );
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [at("a1", "a", "r1"), at("a2", "a", "r1"), at("a3", "a", last)],
       topologies,
       queues: [queue("mine", gpuBounds(8)), queue("theirs", gpuBounds(8 + 4 * rocks.length))],
@@ -346,7 +350,7 @@ test("a mixed gang is counted by its sums", () => {
   expect(placed({ nodes: nodes.slice(0, 2), ...three })).toHaveLength(3);
 });
 
-test("a domain that was tried in vain keeps nothing", () => {
+test("a domain that was tried and did not fit keeps no placements", () => {
   // The first rack has room for both on one node, where they do not want to be together.
   const apart = { topologyKey: "kubernetes.io/hostname", labelSelector: { matchLabels: { app: "w" } } };
   const spec = { affinity: { podAntiAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [apart] } } } as never;
@@ -359,6 +363,6 @@ test("a gang of 512 pods of eight GPUs finds its 512 nodes", () => {
   const many = Array.from({ length: 512 }, (_, index) =>
     at(`n${String(index).padStart(3, "0")}`, `z${index % 4}`, `r${index % 32}`),
   );
-  const cluster = world({ nodes: many, topologies, ...gang("g", 512, { gpus: 8 }, wish("rack")) });
+  const cluster = clusterWith({ nodes: many, topologies, ...gang("g", 512, { gpus: 8 }, wish("rack")) });
   expect(Object.keys(outcome(decide(cluster)))).toHaveLength(512);
 });

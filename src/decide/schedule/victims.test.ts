@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import {
+  clusterWith,
   decide,
   evicted,
   gang,
@@ -7,12 +8,11 @@ import {
   group,
   node,
   outcome,
-  type PodWords,
+  type PodFields,
   pod,
   queue,
   startMs,
   together,
-  world,
 } from "../../../testing/decide/scheduleCluster.ts";
 import { partly } from "../../../testing/partly.ts";
 import type { Pod, PriorityClass } from "../../model/kubernetes.generated.ts";
@@ -28,7 +28,7 @@ const two = [queue("mine", gpus(4)), queue("theirs", gpus(4))];
 
 describe("the order of victims", () => {
   test("is the lowest priority, then the youngest", () => {
-    const cluster = world({
+    const cluster = clusterWith({
       ...together(
         running("old", 4, { priorityClassName: "train", minMember: 1, createdMs: startMs }),
         running("young", 2, { priorityClassName: "train", minMember: 1, createdMs: startMs + 9_000 }),
@@ -48,7 +48,7 @@ describe("the order of victims", () => {
     const members = subGroups.flatMap(({ name }) =>
       [0, 1].map((at) => pod(`t-${name}${at}`, { gpus: 1, on: "n1", group: "t", subGroup: name })),
     );
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1", { gpus: 6 })],
       queues: [queue("mine", gpus(2)), queue("theirs", gpus(4))],
       ...together(
@@ -66,7 +66,7 @@ describe("the order of victims", () => {
     );
     const priorityClass = (preemptionPolicy: string) =>
       partly<PriorityClass>({ metadata: { name: "polite" }, value: 90, preemptionPolicy });
-    const cluster = world(words);
+    const cluster = clusterWith(words);
     cluster.putPriorityClass(priorityClass("Never"));
     expect(evicted(decide(cluster))).toEqual([]);
     cluster.putPriorityClass(priorityClass("PreemptLowerPriority"));
@@ -95,7 +95,7 @@ describe("work that has just begun", () => {
         queue("top", gpus(8, words.parent)),
         queue("leaf", gpus(8, { parentQueue: "top", ...words.queue })),
       ];
-      const cluster = world({
+      const cluster = clusterWith({
         queues,
         settings: words.settings ?? {},
         ...together(
@@ -116,7 +116,7 @@ describe("work that has just begun", () => {
     queue("far", gpus(0, { parentQueue: "right", ...more["far"] })),
   ];
   const protectedBy = (method: "lca" | "queue", more: Record<string, object>, victim: string): boolean => {
-    const cluster = world({
+    const cluster = clusterWith({
       queues: tree(more),
       settings: { reclaimMinRuntimeMethod: method },
       ...together(running("v", 8, { queue: victim, ...begun }), gang("m", 1, { gpus: 1 }, { queue: "red" })),
@@ -143,7 +143,7 @@ describe("what a shard says of work that has just begun", () => {
     const gone = (reclaimMinRuntimeMs: number) =>
       evicted(
         decide(
-          world({
+          clusterWith({
             queues: two,
             settings: { reclaimMinRuntimeMethod: method, reclaimMinRuntimeMs },
             ...together(running("t", 8, { queue: "theirs", ...begun }), gang("m", 1, { gpus: 1 }, { queue: "mine" })),
@@ -158,7 +158,7 @@ describe("what a shard says of work that has just begun", () => {
 describe("a delay", () => {
   test("begins again when its job loses a pod", () => {
     const annotations = { "kai.scheduler/last-eviction-timestamp": formatTime(startMs + 240_000) };
-    const cluster = world({
+    const cluster = clusterWith({
       queues: two,
       ...together(
         running("t", 8, { queue: "theirs", minMember: 1 }),
@@ -181,8 +181,8 @@ describe("the search for victims", () => {
         gang("c", 1, { gpus: 2 }, { queue: "mine" }),
       ),
     };
-    expect(cycle(world(words), startMs).searches.get("reclaim")?.failed).toBe(1);
-    const without = world({ ...words, settings: { usesSignatures: false } });
+    expect(cycle(clusterWith(words), startMs).searches.get("reclaim")?.failed).toBe(1);
+    const without = clusterWith({ ...words, settings: { usesSignatures: false } });
     expect(cycle(without, startMs).searches.get("reclaim")?.failed).toBe(3);
   });
 
@@ -201,13 +201,13 @@ describe("the search for victims", () => {
         ...waiting,
       ),
     });
-    const of = (name: string, count: number, words: PodWords, spec = {}) =>
+    const of = (name: string, count: number, words: PodFields, spec = {}) =>
       gang(name, count, words, { queue: "mine", createdMs: startMs + name.length, ...spec });
     const failed = (...waiting: { groups: PodGroup[]; pods: Pod[] }[]) =>
-      cycle(world(crowded(...waiting)), startMs + 60_000).searches.get("reclaim")?.failed;
+      cycle(clusterWith(crowded(...waiting)), startMs + 60_000).searches.get("reclaim")?.failed;
 
     test("pods that are smaller, though all together ask for as much", () => {
-      const plan = decide(world(crowded(of("big", 1, { gpus: 4 }), of("small", 4, { gpus: 1 }))));
+      const plan = decide(clusterWith(crowded(of("big", 1, { gpus: 4 }), of("small", 4, { gpus: 1 }))));
       expect(evicted(plan)).toHaveLength(4);
       expect(Object.keys(outcome(plan))).toEqual(["small-000", "small-001", "small-002", "small-003"]);
     });
@@ -217,7 +217,7 @@ describe("the search for victims", () => {
       ["a pod of less CPU and more GPUs", of("a", 1, { gpus: 3, cpu: "9" }), of("bb", 1, { gpus: 4, cpu: "1" }), 2],
       ["a gang whose largest pod is smaller", of("a", 1, { gpus: 3 }), of("bb", 2, { gpus: 2 }), 1],
     ])("%s", (_, first, second, failures) => {
-      const searched = cycle(world(crowded(first, second)), startMs + 60_000).searches.get("reclaim");
+      const searched = cycle(clusterWith(crowded(first, second)), startMs + 60_000).searches.get("reclaim");
       expect((searched?.failed ?? 0) + (searched?.solved ?? 0)).toBe(2);
       expect(searched?.failed).toBe(failures);
     });
@@ -244,9 +244,9 @@ describe("the search for victims", () => {
         gang("m", 1, { gpus: 1 }, { queue: "mine" }),
       ),
     };
-    expect(evicted(decide(world(words)))).toHaveLength(1);
+    expect(evicted(decide(clusterWith(words)))).toHaveLength(1);
     const one = { ...defaultSearchBudgets, generatorMs: { NodeLocalGreedy: 10, MultiNodeGang: 10 } };
-    const { searches } = cycle(world({ ...words, settings: { searchBudgets: one } }), startMs);
+    const { searches } = cycle(clusterWith({ ...words, settings: { searchBudgets: one } }), startMs);
     expect(searches.get("reclaim")?.scenarios.NodeLocalGreedy.simulated).toBe(1);
   });
 });
@@ -262,15 +262,17 @@ describe("consolidation", () => {
 
   test("moves no pod that cannot be evicted", () => {
     const queues = [queue("q", gpus(16))];
-    expect(evicted(decide(world({ nodes, queues, ...scattered() })))).not.toEqual([]);
-    expect(evicted(decide(world({ nodes, queues, ...scattered({ preemptibility: "non-preemptible" }) })))).toEqual([]);
+    expect(evicted(decide(clusterWith({ nodes, queues, ...scattered() })))).not.toEqual([]);
+    expect(
+      evicted(decide(clusterWith({ nodes, queues, ...scattered({ preemptibility: "non-preemptible" }) }))),
+    ).toEqual([]);
   });
 
   test("moves no pod for work that cannot be evicted itself", () => {
     const queues = [queue("q", gpus(16))];
     const words = scattered();
     words.groups[2] = group("wide", { preemptibility: "non-preemptible", minMember: 1 });
-    expect(evicted(decide(world({ nodes, queues, ...words })))).toEqual([]);
+    expect(evicted(decide(clusterWith({ nodes, queues, ...words })))).toEqual([]);
   });
 
   test.each([
@@ -284,7 +286,9 @@ describe("consolidation", () => {
       gang("wide", 1, { gpus: moved === 1 ? 7 : 8 }, { createdMs: startMs + 1 }),
     );
     expect(
-      evicted(decide(world({ nodes, queues: [queue("q", gpus(16))], settings: { consolidationJobsMax }, ...ones }))),
+      evicted(
+        decide(clusterWith({ nodes, queues: [queue("q", gpus(16))], settings: { consolidationJobsMax }, ...ones })),
+      ),
     ).toHaveLength(moved);
   });
 
@@ -297,7 +301,7 @@ describe("consolidation", () => {
     const at = (count: number) =>
       evicted(
         decide(
-          world({
+          clusterWith({
             nodes: [node("n1", { gpus: count }), node("n2", { gpus: count - 1 }), node("n3", { gpus: 1 })],
             ...small(count),
           }),
@@ -310,7 +314,7 @@ describe("consolidation", () => {
   test("is not tried when the whole cluster has not enough GPUs", () => {
     const words = together(scattered(), gang("huge", 2, { gpus: 8 }));
     const { searches } = cycle(
-      world({ nodes, ...words, settings: { actions: ["allocate", "consolidation"] } }),
+      clusterWith({ nodes, ...words, settings: { actions: ["allocate", "consolidation"] } }),
       startMs,
     );
     const { jobs = [] } = searches.get("consolidation") ?? {};
@@ -330,7 +334,9 @@ describe("what can be evicted", () => {
     ["inference", "preemptible", true],
     ["train", "non-preemptible", false],
   ] as const)("priority class %s with preemptibility %s: %s", (priorityClassName, preemptibility, is) => {
-    const cluster = world({ groups: [group("g", { priorityClassName, ...(preemptibility && { preemptibility }) })] });
+    const cluster = clusterWith({
+      groups: [group("g", { priorityClassName, ...(preemptibility && { preemptibility }) })],
+    });
     expect(cluster.jobs.get("default/g")?.isPreemptible).toBe(is);
     expect(outcome(decide(cluster))).toEqual({});
   });
@@ -338,7 +344,7 @@ describe("what can be evicted", () => {
 
 test("a priority class that is raised makes what runs with it count as what cannot be evicted", () => {
   const words = together(gang("a", 2, { gpus: 1, on: "n1" }, { priorityClassName: "own" }));
-  const cluster = world({ queues: [queue("q", gpus(4))], ...words });
+  const cluster = clusterWith({ queues: [queue("q", gpus(4))], ...words });
   const counted = (value: number): number | undefined => {
     cluster.putPriorityClass(partly<PriorityClass>({ metadata: { name: "own" }, value }));
     cluster.refresh(startMs);

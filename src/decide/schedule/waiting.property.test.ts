@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { addPod, group, node, pod, queue, startMs, world } from "../../../testing/decide/scheduleCluster.ts";
+import { addPod, clusterWith, group, node, pod, queue, startMs } from "../../../testing/decide/scheduleCluster.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import { type Queue, unlimited } from "../../model/scheduling/queue.ts";
@@ -113,7 +113,7 @@ function objectsOf({ nodes, queues, jobs }: typeof clusterCase extends fc.Arbitr
 }
 
 function clusterOf(objects: Objects): Cluster {
-  const cluster = world(objects);
+  const cluster = clusterWith(objects);
   cluster.configMaps = new Set();
   return cluster;
 }

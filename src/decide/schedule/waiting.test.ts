@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import {
   addPod,
+  clusterWith,
   gpuBounds,
   group,
   node,
@@ -8,7 +9,6 @@ import {
   pod,
   queue,
   startMs,
-  world,
 } from "../../../testing/decide/scheduleCluster.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { Cluster } from "./cluster/cluster.ts";
@@ -37,13 +37,13 @@ describe("of pods that ask for the same, one that waits does not keep another wa
   test("when a pod has come in between that it wants to be near", () => {
     const near = { affinity: { podAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [red] } } };
     const pods = [plain("p1", { spec: near }), plain("p2", { labels }), plain("p3", { spec: near })];
-    expect(look(world({ nodes: [node("n1")], pods })).places).toEqual({ p2: "n1", p3: "n1" });
+    expect(look(clusterWith({ nodes: [node("n1")], pods })).places).toEqual({ p2: "n1", p3: "n1" });
   });
 
   test("when the anti-affinity of a pod on the node matches the one and not the other", () => {
     const apart = { affinity: { podAntiAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [red] } } };
     const pods = [plain("p0", { spec: apart, on: "n1" }), plain("p1", { labels }), plain("p2")];
-    expect(look(world({ nodes: [node("n1")], pods })).places).toEqual({ p2: "n1" });
+    expect(look(clusterWith({ nodes: [node("n1")], pods })).places).toEqual({ p2: "n1" });
   });
 
   test("when its own queue may have GPUs of the type, and the other's may not", () => {
@@ -51,7 +51,7 @@ describe("of pods that ask for the same, one that waits does not keep another wa
     const queues = [queue("a", { priority: 200, resources: { ...open, ...typeLimit } }), queue("b", gpuBounds(0))];
     const groups = [group("one", { queue: "a" }), group("two", { queue: "b" })];
     const pods = [pod("one", { gpus: 1, group: "one" }), pod("two", { gpus: 1, group: "two" })];
-    expect(look(world({ nodes: [node("n1", { labels: product })], queues, groups, pods })).places).toEqual({
+    expect(look(clusterWith({ nodes: [node("n1", { labels: product })], queues, groups, pods })).places).toEqual({
       two: "n1",
     });
   });
@@ -61,9 +61,9 @@ describe("of pods that ask for the same and wait, each has its own reason", () =
   test("when the anti-affinity of a pod on the node matches the one and not the other", () => {
     const apart = { affinity: { podAntiAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [red] } } };
     const pods = [plain("p0", { spec: apart, on: "n1" }), plain("p1"), plain("p2", { labels })];
-    const { told } = look(world({ nodes: [node("n1", { cpu: "1" })], pods }));
-    expect(told["p1"]).toContain("1 more CPU cores free on n1 would do");
-    expect(told["p2"]).toContain("default/p0 gone would do");
+    const { told } = look(clusterWith({ nodes: [node("n1", { cpu: "1" })], pods }));
+    expect(told["p1"]).toContain("it would fit with 1 more CPU cores free on n1");
+    expect(told["p2"]).toContain("it would fit with default/p0 deleted");
   });
 
   test("when a bound of its queue keeps the one, and want of GPUs the other", () => {
@@ -71,9 +71,9 @@ describe("of pods that ask for the same and wait, each has its own reason", () =
     const queues = [queue("a", { resources: { ...open, ...typeLimit } }), queue("b", gpuBounds(0))];
     const groups = [group("one", { queue: "b" }), group("two", { queue: "a" }), group("three", { queue: "b" })];
     const pods = ["one", "two", "three"].map((name) => pod(name, { gpus: 1, group: name }));
-    const { told } = look(world({ nodes: [node("n1", { gpus: 1, labels: product })], queues, groups, pods }));
+    const { told } = look(clusterWith({ nodes: [node("n1", { gpus: 1, labels: product })], queues, groups, pods }));
     expect(told["two"]).toContain("of which queue a has its limit");
-    expect(told["three"] ?? told["one"]).toContain("not enough GPUs");
+    expect(told["three"] ?? told["one"]).toContain("do not have enough GPUs");
   });
 
   test("when the one names a topology that is not there", () => {
@@ -82,19 +82,19 @@ describe("of pods that ask for the same and wait, each has its own reason", () =
       group("two", { createdMs: startMs + 1000, topologyConstraint: { topology: "t", requiredTopologyLevel: "rack" } }),
     ];
     const pods = ["one", "two"].map((name) => pod(name, { gpus: 9, group: name }));
-    const { told } = look(world({ nodes: [node("n1")], groups, pods }));
-    expect(told["one"]).toContain("asks for 9 GPUs");
+    const { told } = look(clusterWith({ nodes: [node("n1")], groups, pods }));
+    expect(told["one"]).toContain("requests 9 GPUs");
     expect(told["two"]).toContain("Topology t does not exist");
   });
 
   test("and another one as soon as there is another", () => {
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1", { cpu: "2" })],
       pods: [plain("p1", { cpu: "4" }), plain("p2", { cpu: "4" })],
     });
     const first = look(cluster).told;
     expect(first["p1"]).toContain("the largest node has 2");
-    expect(first["p2"]).toContain("pod default/p2 asks for 4 CPU cores");
+    expect(first["p2"]).toContain("pod default/p2 requests 4 CPU cores");
     expect(look(cluster).told).toEqual(first);
     cluster.putNode(node("n2", { cpu: "3" }));
     expect(look(cluster).told["p1"]).toContain("the largest node has 3");
@@ -122,28 +122,28 @@ const inQueue = (more: Parameters<typeof pod>[1] = {}) => ({
 const waits: readonly Wait[] = [
   {
     what: "a pod ends",
-    cluster: () => world({ nodes: [full], pods: [plain("p0", { ...asks, on: "n1" }), ...waiting()] }),
+    cluster: () => clusterWith({ nodes: [full], pods: [plain("p0", { ...asks, on: "n1" }), ...waiting()] }),
     help: (cluster) => cluster.removePod("pod-default-p0"),
   },
   {
     what: "a node joins",
-    cluster: () => world({ nodes: [], pods: waiting() }),
+    cluster: () => clusterWith({ nodes: [], pods: waiting() }),
     help: (cluster) => cluster.putNode(full),
   },
   {
     what: "a node grows",
-    cluster: () => world({ nodes: [node("n1", { cpu: "1" })], pods: waiting() }),
+    cluster: () => clusterWith({ nodes: [node("n1", { cpu: "1" })], pods: waiting() }),
     help: (cluster) => cluster.putNode(full),
   },
   {
     what: "a node is uncordoned",
-    cluster: () => world({ nodes: [node("n1", { cpu: "2", spec: { unschedulable: true } })], pods: waiting() }),
+    cluster: () => clusterWith({ nodes: [node("n1", { cpu: "2", spec: { unschedulable: true } })], pods: waiting() }),
     help: (cluster) => cluster.putNode(full),
   },
   {
     what: "a taint goes",
     cluster: () =>
-      world({
+      clusterWith({
         nodes: [node("n1", { cpu: "2", spec: { taints: [{ key: "x", effect: "NoSchedule" }] } })],
         pods: waiting(),
       }),
@@ -151,14 +151,14 @@ const waits: readonly Wait[] = [
   },
   {
     what: "a node gets the label that they select",
-    cluster: () => world({ nodes: [full], pods: waiting({ spec: { nodeSelector: { disk: "fast" } } }) }),
+    cluster: () => clusterWith({ nodes: [full], pods: waiting({ spec: { nodeSelector: { disk: "fast" } } }) }),
     help: (cluster) => cluster.putNode(node("n1", { cpu: "2", labels: { disk: "fast" } })),
   },
   {
     what: "the ConfigMap that they name is made",
     cluster: () => {
       const spec = { volumes: [{ name: "v", configMap: { name: "settings" } }] };
-      const cluster = world({ nodes: [full], pods: waiting({ spec }) });
+      const cluster = clusterWith({ nodes: [full], pods: waiting({ spec }) });
       cluster.configMaps = new Set();
       return cluster;
     },
@@ -171,7 +171,7 @@ const waits: readonly Wait[] = [
     what: "who shunned them goes",
     cluster: () => {
       const apart = { affinity: { podAntiAffinity: { requiredDuringSchedulingIgnoredDuringExecution: [red] } } };
-      return world({
+      return clusterWith({
         nodes: [node("n1", { cpu: "3" })],
         pods: [plain("p0", { spec: apart, on: "n1" }), ...waiting({ labels })],
       });
@@ -180,28 +180,29 @@ const waits: readonly Wait[] = [
   },
   {
     what: "their queue may have more",
-    cluster: () => world({ nodes: [node("n1", { gpus: 1 })], queues: [queue("q", gpuBounds(0, 0))], ...inQueue() }),
+    cluster: () =>
+      clusterWith({ nodes: [node("n1", { gpus: 1 })], queues: [queue("q", gpuBounds(0, 0))], ...inQueue() }),
     help: (cluster) => cluster.putQueue(queue("q", gpuBounds(0, 1))),
   },
   {
     what: "their queue is made",
-    cluster: () => world({ nodes: [node("n1", { gpus: 1 })], queues: [], ...inQueue() }),
+    cluster: () => clusterWith({ nodes: [node("n1", { gpus: 1 })], queues: [], ...inQueue() }),
     help: (cluster) => cluster.putQueue(queue("q")),
   },
   {
     what: "one of them asks for less",
-    cluster: () => world({ nodes: [full], pods: waiting({ cpu: "3" }) }),
+    cluster: () => clusterWith({ nodes: [full], pods: waiting({ cpu: "3" }) }),
     help: (cluster) => addPod(cluster, plain("p1", asks)),
   },
   {
     what: "the time has passed for which its bind is held back",
     cluster: () => {
-      const cluster = world({ nodes: [full], pods: waiting() });
+      const cluster = clusterWith({ nodes: [full], pods: waiting() });
       for (const name of ["p1", "p2"])
-        cluster.heldBack.set(`pod-default-${name}`, { untilMs: nowMs + 1, why: "refused", times: 1 });
+        cluster.backOffs.set(`pod-default-${name}`, { untilMs: nowMs + 1, why: "refused", times: 1 });
       return cluster;
     },
-    help: (cluster) => cluster.heldBack.clear(),
+    help: (cluster) => cluster.backOffs.clear(),
   },
 ];
 

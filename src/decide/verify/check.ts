@@ -1,4 +1,4 @@
-/** A question about a snapshot with a number of its own, so that it can be asked alone and cited. */
+/** A rule about a snapshot, with an id by which it can be selected and cited. */
 import type { ClusterSnapshot } from "./clusterSnapshot.ts";
 import type { PodTally } from "./podTally.ts";
 import type { KindName } from "./readKinds.ts";
@@ -28,7 +28,7 @@ export interface Check {
   /** The fact that must hold. */
   readonly title: string;
   readonly byDefault: boolean;
-  /** Its findings may pass by themselves, so it is repeated while the window is open. */
+  /** Its findings may resolve by themselves, so it is repeated within the settle window. */
   readonly settles: boolean;
   readonly needs: readonly KindName[];
   run(input: CheckInput): CheckFinding;
@@ -45,7 +45,7 @@ export type CheckStatus = "passed" | "failed" | "skipped" | "other";
 export interface CheckFinding {
   readonly status: CheckStatus;
   readonly message: string;
-  /** What was found, object by object. */
+  /** The findings, one for each object. */
   readonly evidence: readonly Evidence[];
 }
 
@@ -56,7 +56,7 @@ export interface Evidence {
 }
 
 /** Failed when there is evidence, else passed. */
-export function judged(evidence: readonly Evidence[], whenPassed: string): CheckFinding {
+export function passOrFail(evidence: readonly Evidence[], whenPassed: string): CheckFinding {
   if (evidence.length === 0) return { status: "passed", message: whenPassed, evidence };
   const [first] = evidence;
   const more = evidence.length > 1 ? ` (and ${evidence.length - 1} more)` : "";

@@ -42,19 +42,19 @@ function facts(id: CheckId, table: readonly Fact[]): void {
 facts("S1", [
   { name: "every pod has a node", objects: { pods: [pod("t/a")] }, status: "passed" },
   {
-    name: "one has none",
+    name: "a pod has no node",
     objects: { pods: [pod("t/a", { node: "" })] },
     status: "failed",
     says: "pods/t/a: has no node",
   },
   {
-    name: "one says that it runs, nowhere",
+    name: "a pod is Running without a node",
     objects: { pods: [pod("t/a", { node: "", phase: "Running" })] },
     status: "failed",
-    says: "pods/t/a: says that it is Running, and has no node",
+    says: "pods/t/a: is in phase Running, but has no node",
   },
   {
-    name: "one that is over has none",
+    name: "a succeeded pod has no node",
     objects: { pods: [pod("t/a", { node: "", phase: "Succeeded" })] },
     status: "passed",
   },
@@ -169,15 +169,15 @@ facts("S5", [
     status: "passed",
   },
   {
-    name: "all of it is",
+    name: "all of the gang is bound",
     objects: { pods: [member("a", "n1"), member("b", "n1")], podgroups: group({ minMember: 2 }) },
     status: "passed",
   },
   {
-    name: "half of it is",
+    name: "half of the gang is bound",
     objects: { pods: [member("a", "n1"), member("b", "")], podgroups: group({ minMember: 2 }) },
     status: "failed",
-    says: "podgroups/t/g: half placed, 1 members bound: the gang has 1 of 2",
+    says: "podgroups/t/g: partially bound, 1 members bound: the gang has 1 of 2",
   },
   {
     name: "more than the minimum and not all",
@@ -270,7 +270,7 @@ facts("S5", [
       ],
     },
     status: "failed",
-    says: "podgangs/t/gang: half placed, 1 members bound: decode has 0 of 1",
+    says: "podgangs/t/gang: partially bound, 1 members bound: decode has 0 of 1",
   },
 ]);
 
@@ -366,7 +366,7 @@ facts("S6", [
       resourceslices: [slice(1, [{ name: "gpu-0" }])],
     },
     status: "failed",
-    says: "devices/gpu.nvidia.com/n1/gpu-0: given out 2 times: t/c, t/d",
+    says: "devices/gpu.nvidia.com/n1/gpu-0: allocated 2 times: t/c, t/d",
   },
   {
     name: "an administrator's look is no use of the device",
@@ -392,7 +392,7 @@ facts("S6", [
       ],
     },
     status: "failed",
-    says: "more of memory is given out than its 80Gi",
+    says: "more memory is allocated than its capacity of 80Gi",
   },
   {
     name: "partitions draw more than their GPU has",
@@ -423,7 +423,7 @@ facts("S6", [
       resourceslices: [],
     },
     status: "failed",
-    says: "none is recorded for its template",
+    says: "has none for its template",
   },
 ]);
 
@@ -494,7 +494,7 @@ facts("S8", [
     name: "0.7 and 0.4 are more than one",
     objects: { pods: [reservation("r", "g"), sharer("a", "g", "0.7"), sharer("b", "g", "0.4")] },
     status: "failed",
-    says: "are more than one GPU",
+    says: "sum to more than one GPU",
   },
   {
     name: "ten tenths are exactly one",
@@ -505,7 +505,7 @@ facts("S8", [
     name: "two reservations of one group",
     objects: { pods: [reservation("r", "g"), reservation("s", "g"), sharer("a", "g")] },
     status: "failed",
-    says: "is to have one reservation",
+    says: "must have one reservation",
   },
   {
     name: "two groups on one GPU",
@@ -513,7 +513,7 @@ facts("S8", [
       pods: [reservation("r", "g", "GPU-1"), reservation("s", "h", "GPU-1"), sharer("a", "g"), sharer("b", "h")],
     },
     status: "failed",
-    says: "is to have one group",
+    says: "must have one group",
   },
   {
     name: "memory counts by the node's label",
@@ -544,7 +544,7 @@ facts("S9", [
     name: "beyond the limit",
     objects: { pods: [inQueue("a", "5")], queues: [queue("leaf", { resources: { gpu: { limit: 4 } } })] },
     status: "failed",
-    says: "queues/leaf: holds 5 gpu, its limit is 4",
+    says: "queues/leaf: uses 5 gpu, but its limit is 4",
   },
   {
     name: "beyond the limit of the parent",
@@ -581,7 +581,7 @@ facts("S10", [
     name: "one GPU is missing",
     objects: { nodes: [counted("8", "7")] },
     status: "failed",
-    says: "7 GPUs are allocatable, its labels say 8",
+    says: "7 GPUs are allocatable, but its labels declare 8",
   },
   {
     name: "slices tell of another number",
@@ -603,7 +603,7 @@ facts("S11", [
     name: "a node that is not what it says",
     objects: { nodes: [node("n1", { annotations: { "sim.muster.dev/profile": "gb300" } })] },
     status: "failed",
-    says: "arch is amd64, profile gb300 has arm64",
+    says: "arch is amd64, but profile gb300 has arm64",
   },
 ]);
 
@@ -628,7 +628,7 @@ facts("S13", [
     name: "a Deployment that wants pods and has none",
     objects: { deployments: [custom("apps/v1", "Deployment", "t/web", { spec: { replicas: 2 } })] },
     status: "failed",
-    says: "wants 2 pods and has none",
+    says: "should have 2 pods and has none",
   },
   {
     name: "a Deployment that wants none",
@@ -647,7 +647,7 @@ facts("S14", [
       pods: [pod("t/low", priority(1)), pod("t/high", { node: "", ...priority(9) })],
     },
     status: "failed",
-    says: "pods/t/high: priority 9 would fit on n1, where pods/t/low has priority 1",
+    says: "pods/t/high: has priority 9 and would fit on n1, where pods/t/low has priority 1",
   },
   {
     name: "it would not fit there either",
@@ -666,7 +666,7 @@ facts("S15", [
     name: "a pod past its grace",
     objects: { pods: [pod("t/a", { deleted: longAgo })], nodes: [node("n1")] },
     status: "failed",
-    says: "should have gone 3600 s ago",
+    says: "should have been deleted 3600 s ago",
   },
   {
     name: "a bind request past its time",
@@ -728,7 +728,7 @@ facts("S16", [
       resourceslices: [published(["a", "b"])],
     },
     status: "failed",
-    says: "pods/t/a: has GPU GPU-a of node n1 from the device plugin, and claim t/c has it as gpu.nvidia.com/n1/a",
+    says: "pods/t/a: has GPU GPU-a of node n1 from the device plugin, and claim t/c has the same GPU as gpu.nvidia.com/n1/a",
   },
   {
     name: "a reservation keeps the GPU whose device a claim has",
@@ -739,7 +739,7 @@ facts("S16", [
       resourceslices: [published(["a", "b"])],
     },
     status: "failed",
-    says: "claim t/c has it",
+    says: "claim t/c has the same GPU",
   },
   {
     name: "more GPUs are given out than there are, and no pod reports which it has",
@@ -750,7 +750,7 @@ facts("S16", [
       resourceslices: [published(["a"])],
     },
     status: "failed",
-    says: "nodes/n1: 1 of nvidia.com/gpu are with pods and 1 in claims, and there are 1",
+    says: "nodes/n1: 1 nvidia.com/gpu are allocated to pods and 1 to claims, but only 1 are allocatable",
   },
   {
     name: "a node without a device plugin for GPUs",

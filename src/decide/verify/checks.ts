@@ -1,18 +1,18 @@
-/** All checks by number, and which of them were asked for. */
+/** All checks in the order of their ids. */
 import type { Check, CheckId } from "./check.ts";
-import { claimsHold } from "./checks/claimsHold.ts";
-import { gangsWhole } from "./checks/gangsWhole.ts";
+import { claimsAllocated } from "./checks/claimsAllocated.ts";
+import { gangsComplete } from "./checks/gangsComplete.ts";
 import { gitopsConverged } from "./checks/gitopsConverged.ts";
-import { gpusOnce } from "./checks/gpusOnce.ts";
+import { gpusAllocatedOnce } from "./checks/gpusAllocatedOnce.ts";
 import { inventoryAgrees } from "./checks/inventoryAgrees.ts";
-import { nodesFit } from "./checks/nodesFit.ts";
-import { nodesHold } from "./checks/nodesHold.ts";
-import { nodesStand } from "./checks/nodesStand.ts";
+import { nodesNotOvercommitted } from "./checks/nodesNotOvercommitted.ts";
+import { nodesReady } from "./checks/nodesReady.ts";
+import { noPriorityInversion } from "./checks/noPriorityInversion.ts";
 import { nothingStale } from "./checks/nothingStale.ts";
 import { podsBound } from "./checks/podsBound.ts";
 import { podsClassified } from "./checks/podsClassified.ts";
-import { priorityHolds } from "./checks/priorityHolds.ts";
-import { queuesHold } from "./checks/queuesHold.ts";
+import { podsMatchNodes } from "./checks/podsMatchNodes.ts";
+import { queuesWithinLimits } from "./checks/queuesWithinLimits.ts";
 import { noOrphans, sharesFit } from "./checks/reservations.ts";
 import { shapesMatch } from "./checks/shapesMatch.ts";
 import { workloadsHavePods } from "./checks/workloadsHavePods.ts";
@@ -20,21 +20,21 @@ import type { KindName } from "./readKinds.ts";
 
 export const checks: readonly Check[] = [
   podsBound,
-  nodesStand,
-  nodesHold,
-  nodesFit,
-  gangsWhole,
-  claimsHold,
+  nodesReady,
+  nodesNotOvercommitted,
+  podsMatchNodes,
+  gangsComplete,
+  claimsAllocated,
   noOrphans,
   sharesFit,
-  queuesHold,
+  queuesWithinLimits,
   inventoryAgrees,
   shapesMatch,
   podsClassified,
   workloadsHavePods,
-  priorityHolds,
+  noPriorityInversion,
   nothingStale,
-  gpusOnce,
+  gpusAllocatedOnce,
   gitopsConverged,
 ];
 
@@ -44,12 +44,12 @@ export function findCheck(id: string): Check | undefined {
   return checks.find((check) => check.id.toLowerCase() === id.toLowerCase());
 }
 
-/** In the order of their numbers, each once. */
+/** The selected checks in the order of their ids, each once. */
 export function chosenChecks(ids: readonly CheckId[]): readonly Check[] {
   return checks.filter(({ id }) => ids.includes(id));
 }
 
-/** Pods first: their revision is the one that all others are read at. */
+/** The kinds to read. Pods are first, because all other kinds are read at their revision. */
 export function kindsFor(ids: readonly CheckId[]): readonly KindName[] {
   const kinds = new Set<KindName>(["pods", "nodes", "jobs"]);
   for (const { needs } of chosenChecks(ids)) for (const kind of needs) kinds.add(kind);

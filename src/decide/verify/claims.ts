@@ -1,16 +1,16 @@
-/** Resource claims by name, and which claim an entry of a pod means. */
+/** ResourceClaims by name, and the claim of an entry of `spec.resourceClaims`. */
 import type { Pod, PodResourceClaim, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import { type ClusterSnapshot, objectsOf } from "./clusterSnapshot.ts";
 
-const known = new WeakMap<ClusterSnapshot, ReadonlyMap<string, ResourceClaim>>();
+const cache = new WeakMap<ClusterSnapshot, ReadonlyMap<string, ResourceClaim>>();
 
 /** `namespace/name` to claim. */
 export function claimsByKey(snapshot: ClusterSnapshot): ReadonlyMap<string, ResourceClaim> {
-  let index = known.get(snapshot);
+  let index = cache.get(snapshot);
   if (index === undefined) {
     const claims = objectsOf<ResourceClaim>(snapshot, "resourceclaims");
     index = new Map(claims.map((claim) => [`${claim.metadata.namespace ?? ""}/${claim.metadata.name}`, claim]));
-    known.set(snapshot, index);
+    cache.set(snapshot, index);
   }
   return index;
 }
@@ -19,7 +19,7 @@ export type ClaimOfPod =
   | { readonly type: "named"; readonly name: string }
   /** The claim is not created from its template yet, or its name is not recorded. */
   | { readonly type: "not made"; readonly template: string }
-  /** The record says that the pod needs none. */
+  /** The status records that the pod needs no claim. */
   | { readonly type: "none" };
 
 export function claimOfPod(pod: Pod, entry: PodResourceClaim): ClaimOfPod {

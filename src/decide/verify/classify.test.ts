@@ -1,22 +1,22 @@
 import { expect, test } from "vitest";
-import { custom, event, type PodWish, pod, refusedBy } from "../../../test/verify/builders.ts";
+import { custom, event, pod, refusedBy, type TestPodOptions } from "../../../test/verify/builders.ts";
 import { snapshotWith } from "../../../test/verify/syntheticCluster.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { classify } from "./classify.ts";
 import { eventsInAll, eventsOfPods, eventsToPrint } from "./podEvents.ts";
 
 const group = [custom("scheduling.run.ai/v2alpha2", "PodGroup", "t/g", { spec: { minMember: 2 } })];
-const inGang: PodWish = { annotations: { "pod-group-name": "g" } };
+const inGang: TestPodOptions = { annotations: { "pod-group-name": "g" } };
 const refused = refusedBy("0/2 nodes are available: 2 Insufficient cpu.");
 
-const cases: { name: string; wish: PodWish; others?: KubeObject[]; class: string; why: string }[] = [
+const cases: { name: string; wish: TestPodOptions; others?: KubeObject[]; class: string; why: string }[] = [
   { name: "no attempt is recorded", wish: {}, class: "never tried", why: "no scheduling attempt" },
   { name: "a condition says no", wish: { status: refused }, class: "refused", why: "2 Insufficient cpu" },
   {
     name: "a gate holds it",
     wish: { spec: { schedulingGates: [{ name: "quota" }] } },
     class: "gated",
-    why: "held by quota",
+    why: "scheduling gate: quota",
   },
   {
     name: "it was refused, and room is being made since",

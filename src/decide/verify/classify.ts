@@ -6,14 +6,14 @@ import { gangOfPod, isMet, shortfall } from "./gangs.ts";
 import type { PodEvent } from "./podEvents.ts";
 
 export type UnscheduledClass =
-  /** No scheduler has tried it yet: latency, not a refusal. */
+  /** No scheduler has tried the pod yet. */
   "never tried" | "refused" | "gated" | "waiting for claim" | "waiting for gang" | "nominated";
 
 export interface Classified {
   readonly class: UnscheduledClass;
-  /** The sentence behind it. */
+  /** The reason, as a sentence. */
   readonly why: string;
-  /** What the scheduler counted, most frequent first. */
+  /** The scheduler's reasons with their node counts, most frequent first. */
   readonly reasons: readonly CountedReason[];
 }
 
@@ -30,16 +30,16 @@ export function classify(snapshot: ClusterSnapshot, pod: Pod, events: readonly P
   const scheduled = pod.status?.conditions?.find(({ type }) => type === "PodScheduled");
   const gates = pod.spec?.schedulingGates ?? [];
   if (gates.length > 0 || scheduled?.reason === "SchedulingGated") {
-    return plain("gated", `held by ${gates.map(({ name }) => name).join(", ") || "a scheduling gate"}`);
+    return plain("gated", `scheduling gate: ${gates.map(({ name }) => name).join(", ") || "a scheduling gate"}`);
   }
   const nominated = pod.status?.nominatedNodeName ?? "";
   if (nominated !== "") return plain("nominated", `preemption makes room on ${nominated}`);
   const missing = missingClaim(snapshot, pod);
   if (missing !== undefined) return plain("waiting for claim", missing);
   const gang = gangOfPod(snapshot, pod);
-  const isThere = (member: Pod): boolean => (member.spec?.schedulingGates ?? []).length === 0 && isAlive(member);
-  if (gang !== undefined && !isMet(gang.need, isThere)) {
-    return plain("waiting for gang", `${gang.name}: ${shortfall(gang.need, isThere)}`);
+  const isSchedulable = (member: Pod): boolean => (member.spec?.schedulingGates ?? []).length === 0 && isAlive(member);
+  if (gang !== undefined && !isMet(gang.need, isSchedulable)) {
+    return plain("waiting for gang", `${gang.name}: ${shortfall(gang.need, isSchedulable)}`);
   }
   if (!wasTried(pod, events)) return plain("never tried", "no scheduling attempt is recorded");
   const refusal = events.find(isRefusal)?.message;
@@ -70,14 +70,16 @@ function isAlive({ metadata, status }: Pod): boolean {
   return metadata.deletionTimestamp === undefined && status?.phase !== "Failed";
 }
 
-/** A claim that the pod names and that does not exist. One that exists and is not allocated is the scheduler's task. */
+/**
+ * A claim that the pod names and that does not exist. A claim that exists and is not allocated is up to the scheduler.
+ */
 function missingClaim(snapshot: ClusterSnapshot, pod: Pod): string | undefined {
   const entries = pod.spec?.resourceClaims ?? [];
   if (entries.length === 0 || !isServed(snapshot, "resourceclaims")) return undefined;
   for (const entry of entries) {
     const claim = claimOfPod(pod, entry);
     if (claim.type === "none") continue;
-    if (claim.type === "not made") return `no claim has been made from the template ${claim.template}`;
+    if (claim.type === "not made") return `no ResourceClaim has been created from the template ${claim.template}`;
     const found = claimsByKey(snapshot).get(`${pod.metadata.namespace ?? ""}/${claim.name}`);
     if (found === undefined) return `the claim ${claim.name} does not exist`;
     if (found.metadata.deletionTimestamp !== undefined) return `the claim ${claim.name} is being deleted`;
@@ -86,7 +88,7 @@ function missingClaim(snapshot: ClusterSnapshot, pod: Pod): string | undefined {
 }
 
 /**
- * `0/6 nodes are available: 2 Insufficient cpu, 4 node(s) had ...`, or our own `fits 0 of 6 nodes: ...`, in numbers.
+ * `0/6 nodes are available: 2 Insufficient cpu, 4 node(s) had ...`, or Muster's `fits 0 of 6 nodes: ...`, as counts.
  */
 export function countedReasons(message: string): readonly CountedReason[] {
   const start = /nodes are available:|fits [0-9]+ of [0-9]+ nodes:/.exec(message);

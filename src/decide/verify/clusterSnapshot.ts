@@ -1,13 +1,12 @@
 /**
- * A cluster at one moment: every kind that was read, at one revision. What a kind lacks is recorded and never guessed:
- * a kind that the cluster does not serve is not an empty kind, and a kind that was read at another revision makes the
- * whole incoherent.
+ * A cluster at one revision, with every kind that was read. A kind that the cluster does not serve is recorded as not
+ * served, not as empty; a kind that was read at another revision makes the snapshot incoherent.
  */
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { KindName } from "./readKinds.ts";
 
 export interface ClusterSnapshot {
-  /** The revision of the pods, which all other kinds were asked for. */
+  /** The revision of the list of pods; all other kinds were requested at it. */
   readonly revision: string;
   readonly takenAtMs: number;
   /** False when a kind could not be read at `revision`; `incoherent` says which and why. */
@@ -35,7 +34,7 @@ export function isServed(snapshot: ClusterSnapshot, kind: KindName): boolean {
   return snapshot.kinds.get(kind)?.served === true;
 }
 
-/** Puts kinds together and sees whether they belong together. */
+/** Builds a snapshot and records which kinds are at another revision. */
 export function clusterSnapshot(
   revision: string,
   takenAtMs: number,

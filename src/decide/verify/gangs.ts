@@ -1,4 +1,4 @@
-/** Gangs as the two kinds that describe them say: KAI's PodGroups and Grove's PodGangs, read from the raw objects. */
+/** Gangs from KAI's PodGroups and Grove's PodGangs, read from the raw objects. */
 
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { isObject } from "../../model/objects/json.ts";
@@ -17,7 +17,7 @@ export interface Gang {
   readonly domains: readonly DomainRule[];
 }
 
-/** A group of pods with a minimum, or a group of groups of which some number must be whole. */
+/** A group of pods with a minimum, or a group of subgroups of which a minimum must be met. */
 export type GangNeed =
   | { readonly type: "pods"; readonly name: string; readonly pods: readonly Pod[]; readonly min: number }
   | { readonly type: "groups"; readonly name: string; readonly groups: readonly GangNeed[]; readonly min: number };
@@ -27,20 +27,20 @@ export interface DomainRule {
   readonly members: readonly Pod[];
 }
 
-/** Deeper trees than this do not exist; a cycle would be endless. */
+/** The maximum depth of subgroups, which also ends a cycle. */
 const depthMax = 16;
 
-const known = new WeakMap<ClusterSnapshot, readonly Gang[]>();
+const cache = new WeakMap<ClusterSnapshot, readonly Gang[]>();
 
 export function gangsOf(snapshot: ClusterSnapshot): readonly Gang[] {
-  const remembered = known.get(snapshot);
-  if (remembered !== undefined) return remembered;
+  const cached = cache.get(snapshot);
+  if (cached !== undefined) return cached;
   const groups = objectsOf(snapshot, "podgroups");
   const gangs = [
     ...(groups.length === 0 ? [] : podGroupGangs(snapshot, groups)),
     ...objectsOf(snapshot, "podgangs").map((gang) => podGangGang(snapshot, gang)),
   ];
-  known.set(snapshot, gangs);
+  cache.set(snapshot, gangs);
   return gangs;
 }
 
@@ -55,13 +55,13 @@ export function gangOfPod(snapshot: ClusterSnapshot, pod: Pod): Gang | undefined
   return index.get(pod);
 }
 
-/** Whether enough of the pods for which `counts` holds are there. */
+/** Whether the minimum is met by the pods for which `counts` is true. */
 export function isMet(need: GangNeed, counts: (pod: Pod) => boolean): boolean {
   if (need.type === "pods") return need.pods.filter(counts).length >= need.min;
   return need.groups.filter((group) => isMet(group, counts)).length >= need.min;
 }
 
-/** What is short, in words: `worker has 1 of 4`. */
+/** The unmet minimums as text: `worker has 1 of 4`. */
 export function shortfall(need: GangNeed, counts: (pod: Pod) => boolean): string {
   if (need.type === "pods") return `${need.name} has ${need.pods.filter(counts).length} of ${need.min}`;
   const short = need.groups.filter((group) => !isMet(group, counts)).map((group) => shortfall(group, counts));
@@ -129,8 +129,8 @@ function membersNamed(members: readonly Pod[], name: string): readonly Pod[] {
 function domainRules(snapshot: ClusterSnapshot, constraint: unknown, members: readonly Pod[]): DomainRule[] {
   const required = text(record(constraint)["requiredTopologyLevel"]);
   if (required === "") return [];
-  const wanted = text(record(constraint)["topology"]);
-  const topology = objectsOf(snapshot, "topologies").find(({ metadata }) => metadata.name === wanted);
+  const topologyName = text(record(constraint)["topology"]);
+  const topology = objectsOf(snapshot, "topologies").find(({ metadata }) => metadata.name === topologyName);
   const levels = list(record(topology?.["spec"])["levels"]).flatMap((level): TopologyLevel[] => {
     const { nodeLabel, alias } = record(level);
     return text(nodeLabel) === "" ? [] : [{ nodeLabel: text(nodeLabel), alias: text(alias) }];

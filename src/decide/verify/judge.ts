@@ -1,4 +1,4 @@
-/** One snapshot in, one judgement out: whether to retry, and the result if this was the last attempt. */
+/** Runs the checks on one snapshot: the verdict, and what a retry may change. */
 
 import type { ContainerStatus, Pod } from "../../model/kubernetes.generated.ts";
 import { podRequests } from "../../model/objects/podRequests.ts";
@@ -33,7 +33,7 @@ import {
 export interface Judgement {
   readonly tally: PodTally;
   readonly checks: readonly CheckResult[];
-  /** What more time may bring; empty when there is nothing to wait for. */
+  /** Findings that may resolve within the settle window; empty when a retry cannot help. */
   readonly waitingFor: readonly string[];
   readonly verdict: Verdict;
   readonly exitCode: number;
@@ -41,70 +41,70 @@ export interface Judgement {
 }
 
 /**
- * `isYoung` is called for unscheduled pods. Time alone excuses no pod: one that a scheduler has tried, as far as this
- * snapshot shows, has been refused.
+ * `isNew` is called for unscheduled pods. A new pod that a scheduler has already tried counts as unscheduled, not as
+ * settling.
  */
 export function judge(
   snapshot: ClusterSnapshot,
   config: VerifyConfig,
-  isYoung: (pod: Pod) => boolean = () => false,
+  isNew: (pod: Pod) => boolean = () => false,
 ): Judgement {
   const unbound = objectsOf<Pod>(snapshot, "pods").filter(({ spec }) => (spec?.nodeName ?? "") === "");
   const events = eventsOfPods(snapshot, unbound);
-  const isSettling = (pod: Pod): boolean => isYoung(pod) && !wasTried(pod, events.get(pod.metadata.uid) ?? []);
+  const isSettling = (pod: Pod): boolean => isNew(pod) && !wasTried(pod, events.get(pod.metadata.uid) ?? []);
   const tally = tallyPods(snapshot, config, isSettling);
   const ran = chosenChecks(config.checks).map((check) => ({ check, result: runCheck(check, snapshot, tally, config) }));
   const extras = extraResults(tally, config);
   const checks = [...extras, ...ran.map(({ result }) => result)];
   const failedChecks = ran.filter(({ result }) => result.status === "failed");
-  const gateClosed = failedChecks.some(({ check }) => check.id === "gitops");
+  const gitopsFailed = failedChecks.some(({ check }) => check.id === "gitops");
   const { counts } = tally;
   const isEmpty = counts.total === 0;
   const tooFew = counts.total < config.expectMin;
   const notRunning = config.requireRunning ? tally.starting.length : 0;
-  const asksAboutPods = config.checks.includes("S1");
-  // Many a deleted pod passes through Failed before it is gone. The harness did not wait for that.
+  const checksPods = config.checks.includes("S1");
+  // A pod that is being deleted may be Failed for a while. The aicr harness did not wait for that.
   const leaving = config.compat === "aicr" ? 0 : tally.failed.filter(isLeaving).length;
-  const podsFailed = asksAboutPods && counts.failed > leaving;
+  const podsFailed = checksPods && counts.failed > leaving;
 
   const waitingFor: string[] = [];
   for (const { check, result } of failedChecks) {
     if (check.settles && check.id !== "S1") waitingFor.push(`${check.id}: ${result.message}`);
   }
-  if (asksAboutPods && counts.unscheduled > 0) waitingFor.push(`${counts.unscheduled} unscheduled`);
-  if (asksAboutPods && leaving > 0) waitingFor.push(`${leaving} failed and being deleted`);
+  if (checksPods && counts.unscheduled > 0) waitingFor.push(`${counts.unscheduled} unscheduled`);
+  if (checksPods && leaving > 0) waitingFor.push(`${leaving} failed and being deleted`);
   if (tooFew) waitingFor.push(`${config.expectMin - counts.total} of ${config.expectMin} expected pods`);
   if (notRunning > 0) waitingFor.push(`${notRunning} bound and not running`);
-  // A failed pod stays failed. Before the gate is open it may still be replaced.
-  const hopeless = podsFailed && !gateClosed;
+  // A failed pod stays failed. Before GitOps has converged it may still be replaced.
+  const cannotPass = podsFailed && !gitopsFailed;
 
   const warnings: string[] = [];
   let verdict: Verdict = "pass";
   let exitCode: number = exitCodes.pass;
-  if (gateClosed) [verdict, exitCode] = ["fail", exitCodes.gitops];
-  else if (isEmpty && !passesEmpty(config) && asksAboutPods) [verdict, exitCode] = ["empty", exitCodes.empty];
+  if (gitopsFailed) [verdict, exitCode] = ["fail", exitCodes.gitops];
+  else if (isEmpty && !passesEmpty(config) && checksPods) [verdict, exitCode] = ["empty", exitCodes.empty];
   else if (checks.some(({ status }) => status === "failed")) {
     [verdict, exitCode] = ["fail", exitCodes.failed];
-  } else if (isEmpty && asksAboutPods) warnings.push("No pods were created - bundle may be empty");
+  } else if (isEmpty && checksPods) warnings.push("No pods were created - bundle may be empty");
   if (counts.settling > 0 && !config.strict) {
     warnings.push(
-      `${counts.settling} pods appeared less than ${config.graceMs / 1000}s ago and were not tried by a scheduler yet`,
+      `${counts.settling} pods appeared less than ${config.graceMs / 1000}s ago and have not been tried by a scheduler yet`,
     );
   }
   if (!snapshot.coherent) {
-    warnings.push(`not all kinds are of one revision: ${snapshot.incoherent.join("; ")}`);
+    warnings.push(`the snapshot is incoherent, kinds at another revision: ${snapshot.incoherent.join("; ")}`);
   }
   return {
     tally,
     checks,
-    waitingFor: hopeless ? [] : waitingFor,
+    waitingFor: cannotPass ? [] : waitingFor,
     verdict,
     exitCode: compatCode(exitCode, config.compat),
     warnings,
   };
 }
 
-/** Results that come from the count itself. A run passes exactly when none of its results is `failed`. */
+/** Results from the pod counts. A run passes when none of its results is `failed`. */
 function extraResults({ counts, failed, starting }: PodTally, config: VerifyConfig): CheckResult[] {
   const results: CheckResult[] = [];
   const add = (
@@ -118,8 +118,8 @@ function extraResults({ counts, failed, starting }: PodTally, config: VerifyConf
   };
   if (config.checks.includes("S1")) {
     const isMissing = counts.total === 0 && !passesEmpty(config);
-    const told = isMissing ? "nothing to verify: no pod is in scope" : `${counts.total} pods in scope`;
-    add("scope", "there is something to verify", isMissing, told);
+    const message = isMissing ? "nothing to verify: no pod is in scope" : `${counts.total} pods in scope`;
+    add("scope", "there is something to verify", isMissing, message);
     const details = failed.map((pod) => ({ object: podName(pod), problem: `failed: ${failedPod(pod).reason}` }));
     add("failed-pods", "no pod in scope has failed", failed.length > 0, `${failed.length} pods failed`, details);
   }
@@ -128,8 +128,14 @@ function extraResults({ counts, failed, starting }: PodTally, config: VerifyConf
     add("expect-min", "as many pods as expected", counts.total < config.expectMin, message);
   }
   if (config.requireRunning) {
-    const details = starting.map((pod) => ({ object: podName(pod), problem: "has a node and does not run" }));
-    add("require-running", "bound pods run", starting.length > 0, `${starting.length} do not run yet`, details);
+    const details = starting.map((pod) => ({ object: podName(pod), problem: "is bound and not running" }));
+    add(
+      "require-running",
+      "bound pods are running",
+      starting.length > 0,
+      `${starting.length} bound pods are not running`,
+      details,
+    );
   }
   return results;
 }
@@ -148,14 +154,14 @@ function runCheck(check: Check, snapshot: ClusterSnapshot, tally: PodTally, conf
     const { status, message, evidence } = check.run({ snapshot, tally, config });
     return { id, title, status, message, details: evidence };
   } catch (error) {
-    // An object that a check cannot read must not hide what the other checks found. It is no pass either.
-    const message = `the check could not be made: ${error instanceof Error ? error.message : String(error)}`;
+    // A check that fails on an unexpected object counts as failed and does not stop the other checks.
+    const message = `the check failed with an error: ${error instanceof Error ? error.message : String(error)}`;
     return { id, title, status: "failed", message, details: [] };
   }
 }
 
-/** How the looking went, which the snapshot itself does not know. */
-export interface Looked {
+/** The progress of a run: attempts and times, which are not in the snapshot. */
+export interface RunProgress {
   readonly cluster: string;
   readonly attempts: number;
   readonly waitedMs: number;
@@ -163,12 +169,12 @@ export interface Looked {
   readonly history: VerifyResult["history"];
 }
 
-/** The whole result, from the final snapshot and nothing else. */
+/** The result of a run, from the final snapshot. */
 export function resultOf(
   snapshot: ClusterSnapshot,
   judgement: Judgement,
   config: VerifyConfig,
-  looked: Looked,
+  progress: RunProgress,
 ): VerifyResult {
   const { tally, checks, verdict, exitCode, warnings } = judgement;
   const listed = [...tally.unscheduled, ...tally.settling];
@@ -182,7 +188,7 @@ export function resultOf(
   return {
     verdict,
     exitCode,
-    ...looked,
+    ...progress,
     snapshot: snapshotShown(snapshot),
     counts: tally.counts,
     distribution: sortedDistribution(tally.distribution),
@@ -199,11 +205,11 @@ export function resultOf(
   };
 }
 
-/** How far a run without a verdict came. */
-function missingPart(error: VerifyError): { id: ExtraId; title: string } {
-  if (error.class === "setup") return { id: "setup", title: "the run can begin" };
+/** The step at which a run ended without a verdict. */
+function failedStep(error: VerifyError): { id: ExtraId; title: string } {
+  if (error.class === "setup") return { id: "setup", title: "the run can start" };
   if (error.class === "interrupted" || error.class === "internal")
-    return { id: "verdict", title: "the run comes to a verdict" };
+    return { id: "verdict", title: "the run reaches a verdict" };
   return { id: "snapshot", title: "a snapshot of the cluster can be taken" };
 }
 
@@ -212,13 +218,13 @@ export function resultWithout(
   error: VerifyError,
   exitCode: number,
   config: VerifyConfig,
-  looked: Looked,
+  progress: RunProgress,
 ): VerifyResult {
-  const { id, title } = missingPart(error);
+  const { id, title } = failedStep(error);
   return {
     verdict: "error",
     exitCode: compatCode(exitCode, config.compat),
-    ...looked,
+    ...progress,
     unscheduled: [],
     settling: [],
     failed: [],
@@ -307,7 +313,7 @@ function failedPod({ metadata, spec, status }: Pod): FailedPod {
   };
 }
 
-/** Every container that ended badly, those of initialisation included: the first one is not always the culprit. */
+/** Every container that failed, init containers included. */
 function failedContainer({ name, state, lastState }: ContainerStatus, init: boolean): FailedContainer[] {
   const ended = state?.terminated ?? lastState?.terminated;
   if (ended !== undefined) {

@@ -4,17 +4,17 @@ import { type ClusterSnapshot, objectsOf } from "./clusterSnapshot.ts";
 
 export interface Placement {
   readonly nodes: ReadonlyMap<string, Node>;
-  /** Pods that hold something on a node: bound and not finished. */
+  /** Pods that hold resources on a node: bound and not finished. */
   readonly live: readonly Pod[];
   readonly liveByNode: ReadonlyMap<string, readonly Pod[]>;
   readonly podsByKey: ReadonlyMap<string, Pod>;
 }
 
-const known = new WeakMap<ClusterSnapshot, Placement>();
+const cache = new WeakMap<ClusterSnapshot, Placement>();
 
 export function placementOf(snapshot: ClusterSnapshot): Placement {
-  const remembered = known.get(snapshot);
-  if (remembered !== undefined) return remembered;
+  const cached = cache.get(snapshot);
+  if (cached !== undefined) return cached;
   const live: Pod[] = [];
   const liveByNode = new Map<string, Pod[]>();
   const podsByKey = new Map<string, Pod>();
@@ -23,13 +23,13 @@ export function placementOf(snapshot: ClusterSnapshot): Placement {
     const node = pod.spec?.nodeName ?? "";
     if (node === "" || isFinished(pod)) continue;
     live.push(pod);
-    const there = liveByNode.get(node);
-    if (there === undefined) liveByNode.set(node, [pod]);
-    else there.push(pod);
+    const others = liveByNode.get(node);
+    if (others === undefined) liveByNode.set(node, [pod]);
+    else others.push(pod);
   }
   const nodes = new Map(objectsOf<Node>(snapshot, "nodes").map((node) => [node.metadata.name, node]));
   const placement = { nodes, live, liveByNode, podsByKey };
-  known.set(snapshot, placement);
+  cache.set(snapshot, placement);
   return placement;
 }
 

@@ -1,6 +1,6 @@
 /**
- * The events of exactly the given pods, matched by UID. Events of other pods, of pods that have been placed since, and
- * of namesakes are left out. All of them decide a pod's class; the caps are for print alone.
+ * The events of exactly the given pods, matched by UID. Events of other pods and of earlier pods with the same name are
+ * left out. All events of a pod are used to classify it; the limits apply to the report only.
  */
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { ObjectMeta } from "../../model/objects/object.ts";
@@ -11,7 +11,7 @@ export interface PodEvent {
   readonly reason: string;
   readonly message: string;
   readonly count: number;
-  /** When it was last seen; undefined when the event does not say. */
+  /** When the event was last seen; undefined when it has no time. */
   readonly at: string | undefined;
 }
 
@@ -46,7 +46,7 @@ export function eventsOfPods(snapshot: ClusterSnapshot, pods: readonly Pod[]): E
   return new Map([...found].map(([uid, events]) => [uid, events.sort(newestFirst).map(shown)]));
 }
 
-/** The newest events of each pod, in the order of the pods, as many as a report has room for. */
+/** The newest events of each pod, in the order of the pods, up to the limits of the report. */
 export function eventsToPrint(pods: readonly Pod[], events: EventsOfPods): EventsOfPods {
   const kept = new Map<string, readonly PodEvent[]>();
   let room = eventsInAll;
@@ -71,9 +71,7 @@ function lastSeen(event: CoreEvent): string | undefined {
   return event.series?.lastObservedTime || event.lastTimestamp || event.eventTime || event.firstTimestamp || undefined;
 }
 
-/**
- * Events that say nothing about time come last; equal times are ordered by name, so that the order is always the same.
- */
+/** Events without a time come last; equal times are ordered by name, so that the order is deterministic. */
 function newestFirst(a: CoreEvent, b: CoreEvent): number {
   const [left, right] = [timeToMs(lastSeen(a)) ?? 0, timeToMs(lastSeen(b)) ?? 0];
   if (left !== right) return right - left;

@@ -7,7 +7,7 @@ import type { KubeObject } from "../../model/objects/object.ts";
 import { durationMs, secondsText, wholeSecondsMs } from "../../model/values/duration.ts";
 import { countedReasons } from "./classify.ts";
 import { tallyPods } from "./podTally.ts";
-import { Newcomers, nextLookMs } from "./settling.ts";
+import { FirstSeenPods, nextAttemptMs } from "./settling.ts";
 import { excludedByDefault } from "./verifyConfig.ts";
 
 const anyPod = fc.record({
@@ -37,7 +37,7 @@ function objectOf(wish: typeof anyPod extends fc.Arbitrary<infer T> ? T : never,
   });
 }
 
-test("for any pods the sums close, lists are as long as their counts, and a recount by hand agrees", () => {
+test("for any pods the counts add up, lists are as long as their counts, and a separate recount agrees", () => {
   const config = fc.record({
     ignoreJobs: fc.boolean(),
     failOnEvicted: fc.boolean(),
@@ -103,16 +103,16 @@ test.each([
   { lookedAt: 58_000, now: 58_100, next: 60_000 },
   { lookedAt: 5_000, now: 11_000, next: 11_000 },
 ])("after a look at $lookedAt that ended at $now the next one is at $next", ({ lookedAt, now, next }) => {
-  expect(nextLookMs({ settleMs: 60_000, intervalMs: 5_000 }, lookedAt, now)).toBe(next);
+  expect(nextAttemptMs({ settleMs: 60_000, intervalMs: 5_000 }, lookedAt, now)).toBe(next);
 });
 
 test("a pod of the first snapshot is never settling; a later one is, for the length of the grace", () => {
-  const newcomers = new Newcomers(10_000);
+  const firstSeen = new FirstSeenPods(10_000);
   const [first, second] = [pod("t/a", { node: "" }), pod("t/b", { node: "" })];
-  newcomers.look([first], 0);
-  newcomers.look([first, second], 5_000);
-  expect(newcomers.isYoung(first, 0)).toBe(false);
-  expect([5_000, 14_999, 15_000].map((at) => newcomers.isYoung(second, at))).toEqual([true, true, false]);
+  firstSeen.record([first], 0);
+  firstSeen.record([first, second], 5_000);
+  expect(firstSeen.isNew(first, 0)).toBe(false);
+  expect([5_000, 14_999, 15_000].map((at) => firstSeen.isNew(second, at))).toEqual([true, true, false]);
 });
 
 test.each([
@@ -129,8 +129,8 @@ test.each([
   ],
   ["0/1 nodes are available: 1 Too many pods.", [{ nodes: 1, reason: "Too many pods" }]],
   [
-    "pod t/p fits 0 of 4 nodes: 4 node(s) have not enough GPUs. To run: 1 more GPUs free on one node would do; h100-3 is closest with 7 of 8",
-    [{ nodes: 4, reason: "node(s) have not enough GPUs" }],
+    "pod t/p fits 0 of 4 nodes: 4 node(s) do not have enough GPUs. To run: it would fit with 1 more GPUs free on one node; h100-3 is closest with 7 of 8",
+    [{ nodes: 4, reason: "node(s) do not have enough GPUs" }],
   ],
   ["no such queue", []],
 ])("the scheduler's message %j is counted", (message, reasons) => {

@@ -1,6 +1,6 @@
 /**
- * Every pod in scope, put in exactly one place in one pass over one snapshot. All numbers, lists and the distribution
- * come from here, so that they cannot contradict each other.
+ * Counts the pods in scope, each in exactly one category, in one pass over one snapshot. All numbers, lists and the
+ * distribution come from here, so they are consistent.
  */
 import { assert } from "../../model/assert.ts";
 import type { Job, Pod } from "../../model/kubernetes.generated.ts";
@@ -18,12 +18,12 @@ export interface PodTally {
   readonly failed: readonly Pod[];
   /** Unscheduled pods of Jobs that may stay so. */
   readonly ignoredJobs: readonly Pod[];
-  /** Failed pods whose owner has made up for them. */
+  /** Failed pods that their owner has replaced or still retries. */
   readonly excusedFailures: readonly Pod[];
   /** Bound, and not running yet. */
   readonly starting: readonly Pod[];
-  /** Neither pending nor ended, and without a node: a status that cannot be. */
-  readonly nowhere: readonly Pod[];
+  /** Running or unknown and without a node: an impossible status. */
+  readonly runningWithoutNode: readonly Pod[];
   /** Node to pods in scope; pods without a node under `<none>`. */
   readonly distribution: ReadonlyMap<string, number>;
 }
@@ -45,7 +45,7 @@ export interface PodCounts {
 
 export const noNode = "<none>";
 
-/** `isSettling` says of an unscheduled pod that it may still be without a node. */
+/** `isSettling`: whether an unscheduled pod is too new to fail the run. */
 export function tallyPods(
   snapshot: ClusterSnapshot,
   config: Pick<VerifyConfig, "excluded" | "ignoreJobs" | "failOnEvicted" | "compat">,
@@ -59,7 +59,7 @@ export function tallyPods(
   const failures: Pod[] = [];
   const ignoredJobs: Pod[] = [];
   const starting: Pod[] = [];
-  const nowhere: Pod[] = [];
+  const runningWithoutNode: Pod[] = [];
   const distribution = new Map<string, number>();
   let running = 0;
   let pending = 0;
@@ -72,7 +72,7 @@ export function tallyPods(
     switch (pod.status?.phase ?? "Pending") {
       case "Running":
         running++;
-        if (node === "") nowhere.push(pod);
+        if (node === "") runningWithoutNode.push(pod);
         break;
       case "Succeeded":
         succeeded++;
@@ -89,7 +89,7 @@ export function tallyPods(
         break;
       default:
         unknown++;
-        if (node === "") nowhere.push(pod);
+        if (node === "") runningWithoutNode.push(pod);
     }
   }
   const replaced =
@@ -111,11 +111,11 @@ export function tallyPods(
     excusedFailures: excusedFailures.length,
   };
   assertCounts(counts, distribution);
-  const placed = { starting, nowhere, distribution };
+  const placed = { starting, runningWithoutNode, distribution };
   return { counts, pods, unscheduled, settling, failed, ignoredJobs, excusedFailures, ...placed };
 }
 
-/** The sums close, always: an impossible line is a bug of ours and not of the cluster. */
+/** Asserts that the counts add up; a failure is a bug of Muster. */
 export function assertCounts(counts: PodCounts, distribution: ReadonlyMap<string, number>): void {
   const { total, running, pending, unscheduled, failed, succeeded, unknown, ignoredJobs, settling } = counts;
   const placed = [...distribution.values()].reduce((sum, each) => sum + each, 0);
@@ -129,7 +129,7 @@ export function assertCounts(counts: PodCounts, distribution: ReadonlyMap<string
 function mayStayUnscheduled(pod: Pod, jobs: JobsByUid, config: Pick<VerifyConfig, "ignoreJobs" | "compat">): boolean {
   const owners = pod.metadata.ownerReferences ?? [];
   if (owners.length === 0) return false;
-  // The harness meant Jobs and matched part of the word, so that training jobs of every kind were let through.
+  // The aicr harness compared only the kind, so training Jobs of every API group were ignored too.
   if (config.compat === "aicr") return owners.some(({ kind }) => kind === "Job");
   if (!owners.some(isJob)) return false;
   return config.ignoreJobs || jobs.ofPod(pod)?.isHook === true;
@@ -141,13 +141,13 @@ function isJob({ apiVersion, kind }: OwnerReference): boolean {
 
 interface KnownJob {
   readonly isHook: boolean;
-  /** A Job that has given up, or one that still tries or has succeeded. */
+  /** `failed`: the Job has failed for good. `retries`: it is still running or has succeeded. */
   readonly state: "failed" | "retries";
 }
 
 const hookAnnotations = ["helm.sh/hook", "argocd.argoproj.io/hook"];
 
-/** Most clusters have pods of Jobs in few places, so Jobs are read only when needed. */
+/** Jobs are indexed only when a pod of a Job needs it. */
 class JobsByUid {
   private readonly snapshot: ClusterSnapshot;
   private byUid: Map<string, KnownJob> | undefined;
@@ -156,7 +156,7 @@ class JobsByUid {
     this.snapshot = snapshot;
   }
 
-  /** The Job that a pod belongs to, if it is in the snapshot. One that is gone excuses nothing. */
+  /** The Job that a pod belongs to, if it is in the snapshot. Failures of a deleted Job's pods count. */
   ofPod({ metadata }: Pod): KnownJob | undefined {
     const owner = metadata.ownerReferences?.find(isJob);
     if (owner === undefined) return undefined;
@@ -175,10 +175,7 @@ function known({ metadata, status }: Job): KnownJob {
   };
 }
 
-/**
- * Evicted pods whose controller has made another one since. Each replacement makes up for one eviction: one new pod
- * does not excuse three lost ones.
- */
+/** Evicted pods that their controller has replaced since. Each replacement counts for one eviction. */
 function replacedEvictions(failures: readonly Pod[], pods: readonly Pod[]): ReadonlySet<Pod> {
   const evicted = failures.filter(({ status }) => status?.reason === "Evicted");
   const replaced = new Set<Pod>();

@@ -1,15 +1,15 @@
 /**
- * The kinds that a snapshot may hold. Which of them are read follows from the checks that are asked for; a file has all
- * of them, so that the scheduler can decide on it again.
+ * The kinds that a snapshot may hold. The selected checks determine which of them are read; a saved snapshot has all of
+ * them, so that the scheduler can run on it.
  */
 export type KindName = keyof typeof readKinds;
 
 export interface ReadKind {
   readonly group: string;
-  /** Newest first; a cluster is asked for the next one only when it does not serve the one before. */
+  /** API versions, newest first; the next one is tried only when the cluster does not serve the one before. */
   readonly versions: readonly [string, ...string[]];
   readonly plural: string;
-  /** Every cluster has it: a 404 then means that the server is no Kubernetes API. */
+  /** Every cluster serves this kind; a 404 means that the server is not a Kubernetes API. */
   readonly builtin?: true;
 }
 
@@ -37,6 +37,9 @@ export const readKinds = {
   bindrequests: { group: "scheduling.run.ai", versions: ["v1alpha2"], plural: "bindrequests" },
   queues: { group: "scheduling.run.ai", versions: ["v2"], plural: "queues" },
   topologies: { group: "kai.scheduler", versions: ["v1alpha1"], plural: "topologies" },
+  podcliquesets: { group: "grove.io", versions: ["v1alpha1"], plural: "podcliquesets" },
+  podcliquescalinggroups: { group: "grove.io", versions: ["v1alpha1"], plural: "podcliquescalinggroups" },
+  podcliques: { group: "grove.io", versions: ["v1alpha1"], plural: "podcliques" },
   podgangs: { group: "scheduler.grove.io", versions: ["v1alpha1"], plural: "podgangs" },
   applications: { group: "argoproj.io", versions: ["v1alpha1"], plural: "applications" },
   gitrepositories: { group: "source.toolkit.fluxcd.io", versions: ["v1", "v1beta2"], plural: "gitrepositories" },

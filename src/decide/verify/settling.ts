@@ -1,6 +1,6 @@
 /**
- * The settle window as arithmetic. Time is a number of milliseconds since the first attempt, from a monotonic clock;
- * the last attempt is at the deadline and never behind it.
+ * The settle window. Times are milliseconds since the first attempt, from a monotonic clock; the last attempt is at the
+ * deadline at the latest.
  */
 import type { Pod } from "../../model/kubernetes.generated.ts";
 
@@ -9,19 +9,19 @@ export interface Window {
   readonly intervalMs: number;
 }
 
-/** Whether another look is allowed after one that was begun at `lookedAtMs`. */
-export function isOpen({ settleMs }: Window, lookedAtMs: number): boolean {
-  return lookedAtMs < settleMs;
+/** Whether another attempt is allowed after one that began at `attemptAtMs`. */
+export function isOpen({ settleMs }: Window, attemptAtMs: number): boolean {
+  return attemptAtMs < settleMs;
 }
 
-/** When to look next: an interval after the last look, at the deadline at the latest, and not in the past. */
-export function nextLookMs({ settleMs, intervalMs }: Window, lookedAtMs: number, nowMs: number): number {
-  return Math.max(nowMs, Math.min(lookedAtMs + intervalMs, settleMs));
+/** When the next attempt begins: an interval after the last one, at the deadline at the latest, and not in the past. */
+export function nextAttemptMs({ settleMs, intervalMs }: Window, attemptAtMs: number, nowMs: number): number {
+  return Math.max(nowMs, Math.min(attemptAtMs + intervalMs, settleMs));
 }
 
 /**
- * What is left of the window under an absolute end. The reserve is for the report; a run that is killed before its
- * report has found nothing.
+ * The settle time that is left before an absolute deadline. The reserve is for writing the report before the run is
+ * killed.
  */
 export function budgetMs(settleMs: number, untilMs: number, nowMs: number): { ok: boolean; budgetMs: number } {
   const leftMs = untilMs - nowMs - reserveMs;
@@ -33,31 +33,30 @@ export const reserveMs = 30_000;
 export const floorMs = 5_000;
 
 /**
- * Remembers which pods were there from the first look on. Pods that came later have not had the whole window; each of
- * those has its own grace from the moment it was first seen. Ages are not taken from timestamps: the cluster's clock is
- * not ours.
+ * Records when each unscheduled pod was first seen. A pod that is not in the first snapshot has a grace period from
+ * then on. Creation timestamps are not used, because the cluster's clock may differ.
  */
-export class Newcomers {
+export class FirstSeenPods {
   private readonly graceMs: number;
   private readonly firstSeenMs = new Map<string, number>();
-  private looks = 0;
+  private attempts = 0;
 
   constructor(graceMs: number) {
     this.graceMs = graceMs;
   }
 
   /** Records the pods of an attempt, with the time at which it began. */
-  look(pods: readonly Pod[], atMs: number): void {
-    this.looks++;
-    // A pod of the first snapshot has been there for an unknown time.
-    const seenMs = this.looks === 1 ? Number.NEGATIVE_INFINITY : atMs;
+  record(pods: readonly Pod[], atMs: number): void {
+    this.attempts++;
+    // A pod of the first snapshot may be of any age.
+    const seenMs = this.attempts === 1 ? Number.NEGATIVE_INFINITY : atMs;
     for (const { metadata, spec } of pods) {
       if ((spec?.nodeName ?? "") !== "") continue;
       if (!this.firstSeenMs.has(metadata.uid)) this.firstSeenMs.set(metadata.uid, seenMs);
     }
   }
 
-  isYoung(pod: Pod, atMs: number): boolean {
+  isNew(pod: Pod, atMs: number): boolean {
     const seenMs = this.firstSeenMs.get(pod.metadata.uid) ?? Number.NEGATIVE_INFINITY;
     return atMs - seenMs < this.graceMs;
   }

@@ -12,7 +12,7 @@ import { isKindName, type KindName } from "./readKinds.ts";
 const apiVersion = "muster.dev/v1";
 const kind = "ClusterSnapshot";
 
-/** Pieces of the file in order; a cluster may be larger than the longest string. */
+/** Yields the file in chunks: a cluster may be larger than the longest possible string. */
 export function* snapshotText(snapshot: ClusterSnapshot): Generator<string> {
   const { revision, takenAtMs, incoherent } = snapshot;
   const head = { apiVersion, kind, revision, takenAt: formatTime(takenAtMs), incoherent };
@@ -31,16 +31,16 @@ export function* snapshotText(snapshot: ClusterSnapshot): Generator<string> {
   yield "\n]}\n";
 }
 
-/** Reads it back. What is not a snapshot is refused with the place where it stops being one. */
+/** Parses a snapshot file. An invalid file is refused with the field that is wrong. */
 export function parseSnapshot(text: string, source: string): ClusterSnapshot {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch (cause) {
-    throw unusable(source, `is no JSON: ${cause instanceof Error ? cause.message : String(cause)}`);
+    throw unusable(source, `is not JSON: ${cause instanceof Error ? cause.message : String(cause)}`);
   }
   if (!isObject(value) || value["kind"] !== kind || value["apiVersion"] !== apiVersion) {
-    throw unusable(source, `is no ${kind} of ${apiVersion}`);
+    throw unusable(source, `is not a ${kind} of ${apiVersion}`);
   }
   const { revision, takenAt, kinds } = value;
   const takenAtMs = typeof takenAt === "string" ? timeToMs(takenAt) : undefined;
@@ -53,7 +53,7 @@ export function parseSnapshot(text: string, source: string): ClusterSnapshot {
     if (!isObject(each) || typeof each["name"] !== "string" || !Array.isArray(each["objects"])) {
       throw unusable(source, `${where} lacks name or objects`);
     }
-    // A newer program may have saved kinds that this one does not know.
+    // A newer version of Muster may have saved kinds that this one does not know.
     if (!isKindName(each["name"])) continue;
     found.set(each["name"], {
       group: textAt(each["group"]),
@@ -64,7 +64,7 @@ export function parseSnapshot(text: string, source: string): ClusterSnapshot {
       objects: each["objects"].map((object, index) => objectAt(object, source, `${where}.objects[${index}]`)),
     });
   }
-  if (found.get("pods")?.served !== true) throw unusable(source, "holds no pods");
+  if (found.get("pods")?.served !== true) throw unusable(source, "has no list of pods");
   const incoherent = Array.isArray(value["incoherent"]) ? value["incoherent"].map(String) : [];
   const snapshot = clusterSnapshot(revision, takenAtMs, found);
   return incoherent.length === 0 ? snapshot : { ...snapshot, coherent: false, incoherent };

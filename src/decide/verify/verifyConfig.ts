@@ -1,16 +1,14 @@
 import type { Profile } from "../../model/profiles/profile.ts";
 import type { CheckId } from "./check.ts";
 
-/** What was asked for. Durations in milliseconds. */
+/** The options of a run. Durations are in milliseconds. */
 export interface VerifyConfig {
   /** The window in which pods may settle; 0 is one snapshot. */
   readonly settleMs: number;
   readonly intervalMs: number;
-  /**
-   * A pod that appeared while we were looking and that no scheduler has tried has this long before it fails the run.
-   */
+  /** How long a pod that was created during the run and that no scheduler has tried may stay unscheduled. */
   readonly graceMs: number;
-  /** Namespaces that are out of scope, by their whole name. */
+  /** Namespaces that are out of scope, by exact name. */
   readonly excluded: readonly string[];
   readonly allowEmpty: boolean;
   readonly expectMin: number;
@@ -20,15 +18,17 @@ export interface VerifyConfig {
   readonly strict: boolean;
   readonly requireRunning: boolean;
   readonly checks: readonly CheckId[];
-  /** The shape that every GPU node must have; without it each node is held to the profile that it names itself. */
+  /**
+   * The profile that every GPU node must match; without it each node is compared with the profile in its annotation.
+   */
   readonly profile?: Profile;
-  /** The Application or Kustomization from which the others come. */
+  /** The Application or Kustomization that manages the others. */
   readonly gitopsRoot?: string;
-  /** `aicr`: decides as the shell harness did. */
+  /** `aicr`: same verdicts as the aicr shell harness. */
   readonly compat?: "aicr";
 }
 
-/** Whole names, never prefixes: `kube-system-extra` is a user's own namespace. */
+/** Exact names, not prefixes: `kube-system-extra` is a user's own namespace. */
 export const excludedByDefault: readonly string[] = [
   "kube-system",
   "kube-node-lease",
@@ -43,12 +43,11 @@ export const excludedByDefault: readonly string[] = [
 export const settleMsDefault = 60_000;
 export const intervalMsDefault = 5_000;
 
-/** The largest part of the window that a new pod may spend without being tried. */
+/** The maximum grace period, as a fraction of the settle window. */
 const gracePartMax = 1 / 4;
 
 /**
- * The defaults, with what is given on top. The grace follows the interval, within the window, unless it is given
- * itself.
+ * The defaults, overridden by `given`. The grace period defaults to two intervals, limited to a quarter of the window.
  */
 export function verifyConfig(given: Partial<VerifyConfig> & { readonly checks: readonly CheckId[] }): VerifyConfig {
   const intervalMs = given.intervalMs ?? intervalMsDefault;

@@ -1,6 +1,4 @@
-/**
- * The answer as an object. Every number, list and sentence of every report comes from here, and this from one snapshot.
- */
+/** The result of a run. All reports are written from it, and it is computed from one snapshot. */
 import type { CheckId, CheckStatus, Evidence } from "./check.ts";
 import type { CountedReason, UnscheduledClass } from "./classify.ts";
 import type { PodEvent } from "./podEvents.ts";
@@ -10,12 +8,12 @@ export interface VerifyResult {
   readonly verdict: Verdict;
   readonly exitCode: number;
   readonly attempts: number;
-  /** From the first look to the last, in milliseconds. */
+  /** From the first attempt to the last, in milliseconds. */
   readonly waitedMs: number;
-  /** The whole run. */
+  /** The duration of the run. */
   readonly wallMs: number;
   readonly cluster: string;
-  /** Missing when none could be taken. */
+  /** Undefined when no snapshot could be taken. */
   readonly snapshot?: SnapshotShown;
   readonly counts?: PodCounts;
   readonly distribution?: Readonly<Record<string, number>>;
@@ -26,25 +24,25 @@ export interface VerifyResult {
   readonly failed: readonly FailedPod[];
   readonly ignoredJobs: readonly string[];
   readonly excusedFailures: readonly string[];
-  /** Bound pods that do not run yet; filled when they were waited for. */
+  /** Bound pods that are not running; filled with `--require-running`. */
   readonly notRunning: readonly string[];
-  /** Events that the caps left out. */
+  /** Events beyond the limits of the report. */
   readonly eventsOmitted: number;
   readonly checks: readonly CheckResult[];
-  /** The looks before the last one, in order. */
+  /** The attempts before the last one, in order. */
   readonly history: readonly AttemptLine[];
   readonly warnings: readonly string[];
   readonly config: ConfigShown;
   readonly error?: VerifyError;
 }
 
-/** `fail`: the cluster is not as it should be. `error`: the result is unknown. `empty`: there was nothing to verify. */
+/** `fail`: a check failed. `error`: no result. `empty`: no pod was in scope. */
 export type Verdict = "pass" | "fail" | "error" | "empty";
 
 export interface SnapshotShown {
   readonly resourceVersion: string;
   readonly coherent: boolean;
-  /** Which kinds are of another revision, and why. */
+  /** Which kinds are at another revision, and why. */
   readonly incoherent: readonly string[];
   readonly versions: Readonly<Record<string, string>>;
   readonly takenAt: string;
@@ -65,9 +63,9 @@ export interface UnscheduledPod {
   readonly requests: Readonly<Record<string, string>>;
   readonly gang: string | null;
   readonly claims: readonly string[];
-  /** The newest ones, within the caps. */
+  /** The newest events, within the limits of the report. */
   readonly events: readonly PodEvent[];
-  /** Events of this pod that the caps left out. */
+  /** Events of this pod beyond the limits of the report. */
   readonly eventsOmitted: number;
   /** Whether any of its events, printed or not, is FailedScheduling. */
   readonly hasRefusalEvent: boolean;
@@ -99,8 +97,8 @@ export interface CheckResult {
 }
 
 /**
- * What is asked besides the numbered checks: whether there is a run, a snapshot, a verdict, pods at all, enough of
- * them, in good health.
+ * Results besides the numbered checks: whether the run could start, take a snapshot and reach a verdict, and whether
+ * pods are in scope, enough, and not failed.
  */
 export type ExtraId =
   | "setup"
@@ -112,12 +110,12 @@ export type ExtraId =
   | "require-running"
   | "gang-barrier";
 
-/** One look that was not the last. */
+/** An attempt that was not the last. */
 export interface AttemptLine {
   readonly attempt: number;
   readonly waitedMs: number;
   readonly counts?: PodCounts;
-  /** How many unscheduled pods no scheduler had tried, by what their status says. */
+  /** How many unscheduled pods no scheduler had tried, by their status. */
   readonly neverTried?: number;
   /** What is still missing, or why there was no snapshot. */
   readonly why: string;
@@ -170,7 +168,7 @@ export const exitCodes = {
   gitops: 50,
 } as const;
 
-/** Scripts written for the shell harness know one code for everything that is not a pass. */
+/** The aicr shell harness has one exit code for every result that is not a pass. */
 export function compatCode(exitCode: number, compat: "aicr" | undefined): number {
   return compat === "aicr" && exitCode >= 2 && exitCode <= 4 ? 1 : exitCode;
 }

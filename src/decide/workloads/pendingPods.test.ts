@@ -1,6 +1,6 @@
-/** Owners that ask for the largest number of pods there is. */
+/** Owners with the largest possible number of replicas. */
 import { describe, expect, test } from "vitest";
-import { TestWorld } from "../../../testing/decide/workloadObjects.ts";
+import { TestCluster } from "../../../testing/decide/workloadObjects.ts";
 import type { ControllerRevision, Job, Pod, ReplicaSet, StatefulSet } from "../../model/kubernetes.generated.ts";
 import { findCondition } from "../../model/objects/condition.ts";
 import type { Decision } from "../../model/objects/draft.ts";
@@ -13,44 +13,47 @@ const most = 2_147_483_647;
 const labels = { app: "web" };
 const selector = { matchLabels: labels };
 const template = { metadata: { labels }, spec: { containers: [{ name: "c", image: "i" }] } };
-const podsOf = (world: TestWorld): Pod[] => world.all<Pod>("Pod");
+const podsOf = (cluster: TestCluster): Pod[] => cluster.all<Pod>("Pod");
 const name = "web";
 
 interface Kind {
   readonly kind: string;
-  add(world: TestWorld): void;
-  decide(world: TestWorld): Decision;
+  add(cluster: TestCluster): void;
+  decide(cluster: TestCluster): Decision;
 }
 
-const jobDecision = (world: TestWorld): Decision =>
-  decideJob({ revision: String(world.revision), job: world.get<Job>("Job", name), pods: podsOf(world) }, world.nowMs);
+const jobDecision = (cluster: TestCluster): Decision =>
+  decideJob(
+    { revision: String(cluster.revision), job: cluster.get<Job>("Job", name), pods: podsOf(cluster) },
+    cluster.nowMs,
+  );
 
 const kinds: readonly Kind[] = [
   {
     kind: "ReplicaSet",
-    add: (world) => {
+    add: (cluster) => {
       const spec = { replicas: most, selector, template };
-      world.add<ReplicaSet>({ apiVersion: "apps/v1", kind: "ReplicaSet", metadata: { name }, spec });
+      cluster.add<ReplicaSet>({ apiVersion: "apps/v1", kind: "ReplicaSet", metadata: { name }, spec });
     },
-    decide: (world) => {
-      const replicaSet = world.get<ReplicaSet>("ReplicaSet", name);
-      return decideReplicaSet({ revision: String(world.revision), replicaSet, pods: podsOf(world) }, world.nowMs);
+    decide: (cluster) => {
+      const replicaSet = cluster.get<ReplicaSet>("ReplicaSet", name);
+      return decideReplicaSet({ revision: String(cluster.revision), replicaSet, pods: podsOf(cluster) }, cluster.nowMs);
     },
   },
   {
     kind: "Job",
-    add: (world) => {
+    add: (cluster) => {
       const spec = { parallelism: most, completions: most, selector, template };
-      world.add<Job>({ apiVersion: "batch/v1", kind: "Job", metadata: { name }, spec });
+      cluster.add<Job>({ apiVersion: "batch/v1", kind: "Job", metadata: { name }, spec });
     },
     decide: jobDecision,
   },
   {
     kind: "Indexed Job",
-    add: (world) => {
+    add: (cluster) => {
       const successPolicy = { rules: [{ succeededIndexes: `0-${most - 1}` }] };
       const wide = { parallelism: most, completions: most, completionMode: "Indexed" };
-      world.add<Job>({
+      cluster.add<Job>({
         apiVersion: "batch/v1",
         kind: "Job",
         metadata: { name },
@@ -62,20 +65,20 @@ const kinds: readonly Kind[] = [
   },
   {
     kind: "StatefulSet",
-    add: (world) => {
+    add: (cluster) => {
       const spec = { replicas: most, serviceName: "s", podManagementPolicy: "Parallel", selector, template };
-      world.add<StatefulSet>({ apiVersion: "apps/v1", kind: "StatefulSet", metadata: { name }, spec });
+      cluster.add<StatefulSet>({ apiVersion: "apps/v1", kind: "StatefulSet", metadata: { name }, spec });
     },
-    decide: (world) =>
+    decide: (cluster) =>
       decideStatefulSet(
         {
-          revision: String(world.revision),
-          statefulSet: world.get<StatefulSet>("StatefulSet", name),
-          pods: podsOf(world),
+          revision: String(cluster.revision),
+          statefulSet: cluster.get<StatefulSet>("StatefulSet", name),
+          pods: podsOf(cluster),
           claimNamed: () => undefined,
-          revisions: world.all<ControllerRevision>("ControllerRevision"),
+          revisions: cluster.all<ControllerRevision>("ControllerRevision"),
         },
-        world.nowMs,
+        cluster.nowMs,
       ),
   },
 ];
@@ -84,66 +87,66 @@ function creates({ intents }: Decision): number {
   return intents.filter(({ type, target }) => type === "create" && target.plural === "pods").length;
 }
 
-/** Turns until none makes a pod any more. */
-function fill(world: TestWorld, kind: Kind): Decision {
+/** Reconciles until none creates a pod any more. */
+function fill(cluster: TestCluster, kind: Kind): Decision {
   for (;;) {
-    const decision = kind.decide(world);
+    const decision = kind.decide(cluster);
     expect(creates(decision)).toBeLessThanOrEqual(500);
-    world.apply(decision);
-    if (creates(decision) === 0 && podsOf(world).length > 0) return decision;
+    cluster.apply(decision);
+    if (creates(decision) === 0 && podsOf(cluster).length > 0) return decision;
   }
 }
 
-function schedule(world: TestWorld, count: number): void {
-  for (const pod of podsOf(world).slice(0, count)) {
-    world.change<Pod>("Pod", pod.metadata.name, ({ spec }) => {
+function schedule(cluster: TestCluster, count: number): void {
+  for (const pod of podsOf(cluster).slice(0, count)) {
+    cluster.change<Pod>("Pod", pod.metadata.name, ({ spec }) => {
       if (spec !== undefined) spec.nodeName = "n";
     });
   }
 }
 
-describe.each(kinds)("a $kind that asks for two thousand million pods", (kind) => {
-  test("waits with so many pods without a node, reports it, and continues as they are scheduled", () => {
-    const world = new TestWorld();
-    kind.add(world);
-    expect(fill(world, kind).limit).toContain("wait for a node");
-    expect(podsOf(world)).toHaveLength(pendingPodsMax);
-    schedule(world, 700);
-    fill(world, kind);
-    expect(podsOf(world)).toHaveLength(pendingPodsMax + 700);
+describe.each(kinds)("a $kind with two billion replicas", (kind) => {
+  test("stops at the limit of pending pods, reports it, and continues as they are scheduled", () => {
+    const cluster = new TestCluster();
+    kind.add(cluster);
+    expect(fill(cluster, kind).limit).toContain("wait for a node");
+    expect(podsOf(cluster)).toHaveLength(pendingPodsMax);
+    schedule(cluster, 700);
+    fill(cluster, kind);
+    expect(podsOf(cluster)).toHaveLength(pendingPodsMax + 700);
   });
 });
 
-test("a StatefulSet in order makes one pod, however many it asks for", () => {
+test("an ordered StatefulSet creates one pod, however many replicas it has", () => {
   const [, , , set] = kinds as [Kind, Kind, Kind, Kind];
-  const world = new TestWorld();
-  set.add(world);
-  world.change<StatefulSet>("StatefulSet", name, ({ spec }) => {
+  const cluster = new TestCluster();
+  set.add(cluster);
+  cluster.change<StatefulSet>("StatefulSet", name, ({ spec }) => {
     if (spec !== undefined) spec.podManagementPolicy = "OrderedReady";
   });
-  fill(world, set);
-  expect(podsOf(world)).toHaveLength(1);
+  fill(cluster, set);
+  expect(podsOf(cluster)).toHaveLength(1);
 });
 
-test("a ReplicaSet shows as a condition that pods wait for nodes, until enough have one", () => {
+test("a ReplicaSet reports in a condition that pods wait for nodes, until enough have one", () => {
   const [set] = kinds as [Kind];
-  const world = new TestWorld();
-  set.add(world);
-  fill(world, set);
-  const failure = () => findCondition(world.get<ReplicaSet>("ReplicaSet", name).status?.conditions, "ReplicaFailure");
+  const cluster = new TestCluster();
+  set.add(cluster);
+  fill(cluster, set);
+  const failure = () => findCondition(cluster.get<ReplicaSet>("ReplicaSet", name).status?.conditions, "ReplicaFailure");
   expect(failure()).toMatchObject({ status: "True", reason: pendingPodsReason });
-  schedule(world, 1);
-  world.apply(set.decide(world));
+  schedule(cluster, 1);
+  cluster.apply(set.decide(cluster));
   expect(failure()).toBeUndefined();
 });
 
-test("as many pods as may be pending are made without a limit", () => {
+test("up to the limit of pending pods all are created", () => {
   const [set] = kinds as [Kind];
-  const world = new TestWorld();
-  set.add(world);
-  world.change<ReplicaSet>("ReplicaSet", name, ({ spec }) => {
+  const cluster = new TestCluster();
+  set.add(cluster);
+  cluster.change<ReplicaSet>("ReplicaSet", name, ({ spec }) => {
     if (spec !== undefined) spec.replicas = pendingPodsMax;
   });
-  expect(fill(world, set).limit).toBeUndefined();
-  expect(podsOf(world)).toHaveLength(pendingPodsMax);
+  expect(fill(cluster, set).limit).toBeUndefined();
+  expect(podsOf(cluster)).toHaveLength(pendingPodsMax);
 });

@@ -1,4 +1,4 @@
-/** Numbers that may be written as a share of a whole: `25%` of ten pods. */
+/** An int-or-percent value: `25%` of ten pods. */
 import type { IntOrString } from "../../model/kubernetes.generated.ts";
 
 export function shareOf(value: IntOrString | undefined, whole: number, rounding: "up" | "down"): number {

@@ -1,6 +1,6 @@
 /**
- * What the proof of the gang barrier creates: nodes for this proof alone, and a gang that fits only on both of them
- * together.
+ * The objects that the proof of the gang barrier creates: nodes that only this proof uses, and a gang that fits only on
+ * both of them together.
  */
 
 import type { NewObject } from "../../model/intent.ts";

@@ -4,8 +4,8 @@
  *   node with 3 GPUs, gang of 4     no member may be bound, at any moment
  *   second node with 1 GPU          all four are bound
  *
- * Times at which members were scheduled prove nothing: a scheduler that binds one after the other is fast too. Every
- * write to the members is watched, so that a bind that is taken back is seen as well.
+ * The times at which members were scheduled prove nothing: a scheduler that binds one pod after the other is fast too.
+ * Every write to the members is watched, so that a bind that is reverted is noticed as well.
  */
 
 import type { CheckFinding, Evidence } from "../../decide/verify/check.ts";
@@ -42,7 +42,7 @@ const namespaces = builtin.Namespace;
 const nodes = builtin.Node;
 const pods = builtin.Pod;
 const pollMs = 250;
-/** A scheduler that has refused the gang has decided; until then it has this long. */
+/** How long a scheduler may take to report the gang as unschedulable. */
 const holdMsDefault = 4_000;
 const bindMsDefault = 30_000;
 
@@ -84,25 +84,25 @@ class Proof {
       await this.make(nodes, barrierNode(barrier, 0, shortGpus)),
       await this.make(podGroupRef, barrierGroup(barrier)),
     ].find((outcome) => !outcome.ok);
-    if (start !== undefined && !start.ok) return other(`the gang could not be made: ${start.message}`);
+    if (start !== undefined && !start.ok) return other(`the gang could not be created: ${start.message}`);
     const members = new Members(this.kube, this.namespace);
     try {
       for (let index = 0; index < gangSize; index++) {
         const pod = await this.make(pods, barrierPod(barrier, index));
-        if (!pod.ok) return other(`a member could not be made: ${pod.message}`);
+        if (!pod.ok) return other(`a member could not be created: ${pod.message}`);
         if (index === 0) members.watch(pod.value.metadata.resourceVersion);
       }
       const held = await this.hold(members);
       if (held !== undefined) return held;
       const second = await this.make(nodes, barrierNode(barrier, 1, gangSize - shortGpus));
-      if (!second.ok) return other(`the second node could not be made: ${second.message}`);
+      if (!second.ok) return other(`the second node could not be created: ${second.message}`);
       return await this.waitForAll(members);
     } finally {
       members.stop();
     }
   }
 
-  /** One GPU short: a member that is bound now is part of half a gang. */
+  /** One GPU is missing: a member that is bound now belongs to an incomplete gang. */
   private async hold(members: Members): Promise<CheckFinding | undefined> {
     const untilMs = this.clock.nowMs() + (this.options.holdMs ?? holdMsDefault);
     for (;;) {
@@ -115,7 +115,7 @@ class Proof {
       if (this.clock.nowMs() >= untilMs) break;
       await this.pause();
     }
-    // The watch may have been cut: the last word is a consistent read.
+    // The watch may have been interrupted, so a consistent read decides.
     const read = await this.kube.list(pods, { namespace: this.namespace });
     if (!read.ok) return other(`members could not be read: ${read.message}`);
     for (const pod of read.value.items) members.see(pod);
@@ -131,7 +131,7 @@ class Proof {
       if (read.ok) for (const pod of read.value.items) members.see(pod);
       const bound = members.bound();
       if (bound.length === gangSize) {
-        const message = `none of ${gangSize} members was bound while one GPU was short; all were when it came`;
+        const message = `none of ${gangSize} members was bound while one GPU was short; all were bound when it was added`;
         return { status: "passed", message, evidence: [] };
       }
       if (this.isCancelled()) return other("interrupted");
@@ -144,7 +144,10 @@ class Proof {
     }
   }
 
-  /** Only what we made, by UID, newest first. What does not go is named by its namespace and found again by hand. */
+  /**
+   * Deletes only the objects of this run, by UID, newest first. An object that cannot be deleted can be found by the
+   * namespace of the run.
+   */
   async cleanUp(): Promise<void> {
     for (const { ref, uid } of this.made.reverse()) {
       await this.kube.delete(ref, { preconditions: { uid }, gracePeriodSeconds: 0 });
@@ -173,7 +176,7 @@ class Proof {
   }
 }
 
-/** Every member that was ever seen with a node. */
+/** Every member that was ever observed with a node. */
 class Members {
   private readonly kube: KubeApi;
   private readonly namespace: string;

@@ -3,8 +3,7 @@ import { startMs, testPod } from "../../../testing/kubelet/nodeContext.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { findProfile, profilesWith } from "../../model/profiles/profiles.ts";
 import { nodeObject, simNode } from "../node/simNode.ts";
-import { answerExec, answerScript } from "./cannedExec.ts";
-import { type LogWish, logLines, logRunOf, logText, nextLogMs } from "./cannedLog.ts";
+import { type LogSelection, logLines, logRunOf, logText, nextLogMs } from "./cannedLog.ts";
 import { containerUsage, gpuUtilisation, nodeUsage } from "./cannedUsage.ts";
 
 const sim = simNode({ clusterSeed: "seed", pool: "pool", profile: findProfile(profilesWith(), "h100"), index: 0 });
@@ -25,15 +24,15 @@ function running(annotations: Record<string, string> = {}, more: Partial<Pod["st
   return { ...pod, status: { ...pod.status, phase: "Running", containerStatuses: [status], ...more } };
 }
 
-const all: LogWish = { timestamps: false, sinceMs: undefined, tailLines: undefined, limitBytes: undefined };
+const all: LogSelection = { timestamps: false, sinceMs: undefined, tailLines: undefined, limitBytes: undefined };
 
-function textAt(pod: Pod, ms: number, wish: Partial<LogWish> = {}): string {
+function textAt(pod: Pod, ms: number, wish: Partial<LogSelection> = {}): string {
   const answer = logRunOf(pod, "main", false);
   return "refused" in answer ? answer.refused : logText(logLines(pod, answer.run, startMs + ms), { ...all, ...wish });
 }
 
 describe("a log", () => {
-  test("is the same whenever it is asked for, and grows with time", () => {
+  test("is the same whenever it is read, and grows with time", () => {
     const early = textAt(running(), 25_000);
     expect(early).toBe(textAt(running(), 25_000));
     expect(early.split("\n")).toHaveLength(5);
@@ -42,7 +41,7 @@ describe("a log", () => {
 
   test.each([
     ["from the end", { tailLines: 1 }, "world\n"],
-    ["from none of the end", { tailLines: 0 }, ""],
+    ["to no lines", { tailLines: 0 }, ""],
     ["by bytes", { limitBytes: 7 }, "hello\nw"],
   ])("is cut %s", (_, wish, text) => {
     expect(textAt(running({ "sim.muster.dev/log": "hello\nworld" }), 0, wish)).toBe(text);
@@ -62,7 +61,7 @@ describe("a log", () => {
     );
   });
 
-  test("ends with how the container ended, and no line comes after", () => {
+  test("ends with the exit code of the container, and no line follows", () => {
     const finishedAt = new Date(startMs + 15_000).toISOString();
     const state = { terminated: { startedAt, finishedAt, exitCode: 3, reason: "Error" } };
     const ended = { name: "main", image: "i", imageID: "", ready: false, restartCount: 0, state };
@@ -73,62 +72,11 @@ describe("a log", () => {
   });
 });
 
-describe("a command", () => {
-  const input = { pod: running(), container: "main", sim, nowMs: startMs };
-
-  test.each([
-    [["echo", "a", "b"], "a b\n", 0],
-    [["echo", "-n", "a"], "a", 0],
-    [["false"], "", 1],
-    [["hostname"], "p\n", 0],
-    [["/bin/hostname"], "p\n", 0],
-    [["printenv", "HOSTNAME"], "p\n", 0],
-    [["printenv", "NOT_SET"], "", 1],
-    [["sh", "-c", "false || echo or"], "or\n", 0],
-    [["sh", "-c", "false && echo and"], "", 1],
-    [["sh", "-c", "echo \"$HOSTNAME\" '$HOSTNAME' $" + "{HOSTNAME}"], "p $HOSTNAME p\n", 0],
-    [["bash", "-lc", "true; exit 9"], "", 9],
-    [["cat", "/etc/hostname"], "p\n", 0],
-    [["nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"], `0, ${first}\n1, ${second}\n`, 0],
-  ])("%j says %j and exits with %d", (command, stdout, exitCode) => {
-    expect(answerExec(command, input)).toMatchObject({ stdout, exitCode });
-  });
-
-  test.each([
-    [["rm", "-rf", "/"], 127, "simulated"],
-    [["constructor"], 127, "simulated"],
-    [["cat", "/etc/shadow"], 1, "No such file"],
-    [["sh", "-c", "ls | wc -l"], 2, "is not played"],
-    [["sh", "-c", "echo $(date)"], 2, "is not played"],
-  ])("%j exits with %d and says that it is %s", (command, exitCode, text) => {
-    const answer = answerExec(command, input);
-    expect([answer.exitCode, answer.stderr]).toEqual([exitCode, expect.stringContaining(text)]);
-  });
-
-  test("sees only the GPUs that its container was given", () => {
-    expect(answerExec(["nvidia-smi", "-L"], input).stdout.match(/GPU-/g)).toHaveLength(2);
-    const bare = { ...input, pod: testPod() };
-    expect(answerExec(["nvidia-smi"], bare)).toMatchObject({ stdout: "No devices were found\n", exitCode: 6 });
-  });
-
-  test("waits as long as it sleeps", () => {
-    expect(answerScript("sleep 2; sleep 1", input).waitMs).toBe(3000);
-  });
-
-  test("is answered by the user's own words first", () => {
-    const pod = running({
-      "sim.muster.dev/exec": '{"hostname": "mine\\n", "job status": {"stdout": "ok", "exitCode": 4}}',
-    });
-    expect(answerExec(["hostname"], { ...input, pod })).toMatchObject({ stdout: "mine\n", exitCode: 0 });
-    expect(answerExec(["sh", "-c", "job status"], { ...input, pod })).toMatchObject({ stdout: "ok", exitCode: 4 });
-  });
-});
-
 describe("usage", () => {
   const [container] = testPod().spec?.containers ?? [];
   const asking = { name: "main", resources: { requests: { cpu: "2", memory: "1Gi" } } };
 
-  test("is what KWOK's annotations say, else a share of the request, else a little", () => {
+  test("is that of KWOK's annotations, else a fraction of the request, else a small amount", () => {
     const own = running({ "kwok.x-k8s.io/usage-cpu": "250m", "kwok.x-k8s.io/usage-memory": "64Mi" });
     expect(containerUsage(own, asking, startMs)).toEqual({ cpuNano: 250_000_000, memoryBytes: 64 << 20 });
     const share = containerUsage(running(), asking, startMs);
@@ -143,12 +91,12 @@ describe("usage", () => {
     );
   });
 
-  test("of a node is that of its pods and a little of its own", () => {
+  test("of a node is that of its pods and a small amount of its own", () => {
     const node = nodeObject(sim, { ordinal: 0, nowMs: startMs }) as never;
     expect(nodeUsage(node, [running()], startMs).cpuNano).toBeGreaterThan(nodeUsage(node, [], startMs).cpuNano);
   });
 
-  test("of a GPU stays in the range that was asked for", () => {
+  test("of a GPU stays in the range of the annotation", () => {
     const busy = [...gpuUtilisation(running({ "sim.muster.dev/gpu-utilization": "40-50" }), startMs).values()];
     expect(busy).toHaveLength(2);
     for (const each of busy) expect([each >= 40, each <= 50]).toEqual([true, true]);

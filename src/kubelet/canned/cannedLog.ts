@@ -1,20 +1,27 @@
 /**
- * What a simulated container would have written: a line when it starts, one now and then while it runs, one when it
- * ends. The lines follow from the pod alone, so that asking twice gives the same text and nothing has to be kept.
+ * The log of a simulated container: the output of its command where that is understood, otherwise a line when it
+ * starts, lines at intervals while it runs, and one when it ends. The lines are derived from the pod alone, so that
+ * reading twice gives the same text and nothing has to be kept.
  */
 import type { ContainerStatus, Pod } from "../../model/kubernetes.generated.ts";
 import { marks } from "../../model/profiles/marks.ts";
 import { seededFraction } from "../../model/values/seeded.ts";
 import { timeToMs } from "../../model/values/time.ts";
+import type { CommandRun } from "../commands/shell.ts";
 import { assignmentOf } from "../devices/devices.ts";
 import { durationMs } from "../node/faults.ts";
 
 export interface LogLine {
   readonly atMs: number;
   readonly text: string;
+  /** The line has no line break yet. */
+  readonly isOpen?: boolean;
 }
 
-/** A run of a container: it has begun, and may have ended. */
+/** Runs the main process of the container again up to a time; undefined where its command is not understood. */
+export type ReplayMain = (restarts: number, untilMs: number) => CommandRun | undefined;
+
+/** A run of a container: it has started, and may have terminated. */
 export interface LogRun {
   readonly container: string;
   readonly fromMs: number;
@@ -25,7 +32,7 @@ export interface LogRun {
 
 export type LogRunAnswer = { readonly run: LogRun } | { readonly refused: string };
 
-/** The run that a log is asked of, or the sentence in which a kubelet refuses. */
+/** The run whose log is requested, or the kubelet's refusal. */
 export function logRunOf(pod: Pod, container: string, previous: boolean): LogRunAnswer {
   const name = pod.metadata.name;
   const status = statusOf(pod, container);
@@ -70,9 +77,17 @@ const everyMsDefault = 10_000;
 const linesMax = 10_000;
 
 /** Lines of a run that were written up to a moment, oldest first. */
-export function* logLines(pod: Pod, run: LogRun, upToMs: number): Generator<LogLine> {
+export function* logLines(pod: Pod, run: LogRun, upToMs: number, replay?: ReplayMain): Generator<LogLine> {
   const { fromMs, untilMs } = run;
   const endMs = Math.min(upToMs, untilMs ?? upToMs);
+  if (replay !== undefined && knob(pod, marks.log, run.container) === undefined) {
+    // Objects have seconds: a run that ended may have lasted up to a second longer.
+    const main = replay(run.restarts, endMs - fromMs + (untilMs === undefined ? 0 : 999));
+    if (main !== undefined) {
+      yield* linesOfOutput(main, fromMs);
+      return;
+    }
+  }
   if (fromMs <= endMs) for (const text of firstLines(pod, run)) yield { atMs: fromMs, text };
   const everyMs = logEveryMs(pod, run.container);
   const last = Math.floor((endMs - fromMs - (untilMs === undefined ? 0 : 1)) / everyMs);
@@ -82,6 +97,20 @@ export function* logLines(pod: Pod, run: LogRun, upToMs: number): Generator<LogL
   if (untilMs !== undefined && untilMs <= upToMs) {
     yield { atMs: untilMs, text: run.exitCode === 0 ? "done" : `fatal: exit code ${run.exitCode}` };
   }
+}
+
+function* linesOfOutput({ output }: CommandRun, fromMs: number): Generator<LogLine> {
+  let open: { atMs: number; text: string } | undefined;
+  for (const { afterMs, text } of output) {
+    const [first = "", ...others] = text.split("\n");
+    open = { atMs: open?.atMs ?? fromMs + afterMs, text: (open?.text ?? "") + first };
+    for (const next of others) {
+      yield open;
+      open = { atMs: fromMs + afterMs, text: next };
+    }
+    if (open.text === "") open = undefined;
+  }
+  if (open !== undefined) yield { ...open, isOpen: true };
 }
 
 /** The moment of the next line after one; undefined when the run has ended before it. */
@@ -101,7 +130,7 @@ export function logEveryMs(pod: Pod, container: string): number {
   return given === undefined || given < 100 ? everyMsDefault : given;
 }
 
-/** A text of the user's own takes the place of the first lines. */
+/** A text of the user's annotation replaces the first lines. */
 function firstLines(pod: Pod, { container, restarts }: LogRun): string[] {
   const own = knob(pod, marks.log, container);
   if (own !== undefined) return own.replace(/\n$/, "").split("\n");
@@ -123,24 +152,24 @@ function workLine(pod: Pod, { container, restarts }: LogRun, step: number): stri
   return `step ${step * 10} loss ${loss.toFixed(4)}`;
 }
 
-export interface LogWish {
+export interface LogSelection {
   readonly timestamps: boolean;
   readonly sinceMs: number | undefined;
   readonly tailLines: number | undefined;
   readonly limitBytes: number | undefined;
 }
 
-/** The lines as text, cut as asked: first by time, then from the end, then by bytes. */
-export function logText(lines: Iterable<LogLine>, wish: LogWish): string {
+/** The lines as text, limited by the options: first by time, then from the end, then by bytes. */
+export function logText(lines: Iterable<LogLine>, wish: LogSelection): string {
   let chosen = [...lines];
   const { sinceMs, tailLines, limitBytes } = wish;
   if (sinceMs !== undefined) chosen = chosen.filter(({ atMs }) => atMs >= sinceMs);
   if (tailLines !== undefined && tailLines >= 0) chosen = tailLines === 0 ? [] : chosen.slice(-tailLines);
-  const text = chosen.map((line) => `${lineText(line, wish.timestamps)}\n`).join("");
+  const text = chosen.map((line) => `${lineText(line, wish.timestamps)}${line.isOpen === true ? "" : "\n"}`).join("");
   return limitBytes === undefined ? text : cutToBytes(text, limitBytes);
 }
 
-/** UTF-8 counts up to four bytes for a character, and half of one is none. */
+/** A character has up to four bytes in UTF-8, and none is cut in half. */
 export function cutToBytes(text: string, bytesMax: number): string {
   let bytes = 0;
   let end = 0;

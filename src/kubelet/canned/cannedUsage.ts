@@ -1,7 +1,4 @@
-/**
- * How much simulated pods and nodes use: by KWOK's annotations, or a share of what was asked for that wanders with
- * time.
- */
+/** The usage of simulated pods and nodes: by KWOK's annotations, or a fraction of the request that varies with time. */
 import type { Container, Node, Pod } from "../../model/kubernetes.generated.ts";
 import { nanoOf } from "../../model/objects/podRequests.ts";
 import { marks } from "../../model/profiles/marks.ts";
@@ -14,14 +11,14 @@ export interface UsedAmounts {
   readonly memoryBytes: number;
 }
 
-/** KWOK's knobs, which may name a container too. */
+/** KWOK's annotations, which may name a container too. */
 const usageCpu = "kwok.x-k8s.io/usage-cpu";
 const usageMemory = "kwok.x-k8s.io/usage-memory";
 
 /** What an idle container needs. */
 const idle: UsedAmounts = { cpuNano: 1_000_000, memoryBytes: 1 << 20 };
 
-/** One figure holds for a while, as metrics that are scraped do. */
+/** How long a value stays the same, as with scraped metrics. */
 const windowMs = 15_000;
 
 export function containerUsage(pod: Pod, container: Container, nowMs: number): UsedAmounts {
@@ -42,7 +39,7 @@ function annotated({ metadata }: Pod, name: string, container: string): string |
   return metadata.annotations?.[`${name}.${container}`] ?? metadata.annotations?.[name];
 }
 
-/** In billionths; undefined for what cannot be read. */
+/** In billionths; undefined for an invalid value. */
 function amount(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
   try {
@@ -60,7 +57,7 @@ export function runningContainers(pod: Pod): Container[] {
   return [...(pod.spec?.initContainers ?? []), ...(pod.spec?.containers ?? [])].filter(isUp);
 }
 
-/** The pods on it, and a little for the node itself. */
+/** The usage of its pods, and a small amount for the node itself. */
 export function nodeUsage(_node: Node, pods: Iterable<Pod>, nowMs: number): UsedAmounts {
   let cpuNano = 100_000_000;
   let memoryBytes = 512 << 20;

@@ -1,4 +1,7 @@
-/** The GPUs of a node that one way of giving them out keeps from the other: the node itself has the last word. */
+/**
+ * The GPUs of a node that are allocated by claims are not allocated by the device plugin, and the reverse: the node
+ * enforces it.
+ */
 import { NodeGpus, reportedGpus } from "../../decide/devices/physicalGpus.ts";
 import { deviceKey } from "../../decide/devices/search/poolDevice.ts";
 import type { Node, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
@@ -11,8 +14,8 @@ export interface NodeView {
 }
 
 /**
- * Ids of GPUs and partitions that the device plugin must not give: a claim has them, by the API or by what is prepared
- * here. `prepared` are names of devices.
+ * Ids of GPUs and partitions that the device plugin must not allocate: a claim has them, in the API or prepared on this
+ * node. `prepared` are names of devices.
  */
 export function gpusOfClaims(
   { node, slices, driver }: NodeView,
@@ -31,7 +34,7 @@ export function gpusOfClaims(
   }
   for (const device of prepared) {
     const id = gpus.idOf(deviceKey({ driver, pool, device }));
-    if (id !== undefined && !held.has(id)) held.set(id, "a claim that is gone");
+    if (id !== undefined && !held.has(id)) held.set(id, "a deleted claim");
   }
   return held;
 }

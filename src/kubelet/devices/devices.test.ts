@@ -21,7 +21,7 @@ describe("what a node offers", () => {
   test.each([
     { name: "whole GPUs", gpu: {}, state: {}, capacity: { "nvidia.com/gpu": 8 }, allocatable: { "nvidia.com/gpu": 8 } },
     {
-      name: "one is broken",
+      name: "one is unhealthy",
       gpu: {},
       state: { unhealthy: new Set([3]) },
       capacity: { "nvidia.com/gpu": 8 },
@@ -35,7 +35,7 @@ describe("what a node offers", () => {
       allocatable: { "nvidia.com/gpu": 0 },
     },
     {
-      name: "four turns each",
+      name: "four time slices each",
       gpu: { replicas: 4 },
       state: { unhealthy: new Set([0]) },
       capacity: { "nvidia.com/gpu": 32 },
@@ -64,7 +64,7 @@ describe("partitions", () => {
   test.each([
     [40_960, ["1g.5gb", "1g.5gb+me", "1g.10gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"]],
     [81_559, ["1g.10gb", "1g.10gb+me", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"]],
-  ])("a part of %i MiB has the vendor's names and ids", (memory, names) => {
+  ])("a GPU of %i MiB has the vendor's MIG profiles and ids", (memory, names) => {
     const profiles = migProfilesOf(memory);
     expect(profiles.map(({ name }) => name)).toEqual(names);
     expect(profiles.map(({ id }) => id)).toEqual([19, 20, 15, 14, 9, 5, 0]);
@@ -75,9 +75,9 @@ describe("partitions", () => {
     [{ "1g.10gb": 7 }, undefined],
     [{ "4g.40gb": 1, "3g.40gb": 1 }, undefined],
     [{ "1g.10gb+me": 1, "1g.10gb": 6 }, undefined],
-    [{ "1g.10gb": 8 }, "they do not fit on one GPU together"],
-    [{ "7g.80gb": 1, "1g.10gb": 1 }, "they do not fit on one GPU together"],
-    [{ "1g.10gb+me": 2 }, "they do not fit on one GPU together"],
+    [{ "1g.10gb": 8 }, "the partitions do not fit on one GPU together"],
+    [{ "7g.80gb": 1, "1g.10gb": 1 }, "the partitions do not fit on one GPU together"],
+    [{ "1g.10gb+me": 2 }, "the partitions do not fit on one GPU together"],
     [{}, "strategy mixed needs at least one partition"],
   ])("%j: %s", (partitions, error) => {
     expect(migPartitionError({ strategy: "mixed", partitions }, 81_559)).toBe(error);
@@ -113,7 +113,7 @@ describe("assignment", () => {
 
   test.each([
     ["is free gets it and no other", []],
-    ["is taken gets nothing", [5]],
+    ["is allocated is refused", [5]],
   ] as const)("a pod that names a device that %s", (_, taken) => {
     const pod = testPod({ gpus: 1 });
     const pinned = { ...pod, metadata: { ...pod.metadata, annotations: { "muster.dev/pin-device": ids[5]! } } };
@@ -125,7 +125,7 @@ describe("assignment", () => {
     );
   });
 
-  test("what an init container had is given to the containers after it; a sidecar keeps its own", () => {
+  test("devices of an init container are reused by later containers; a sidecar keeps its own", () => {
     const gpu = (count: number) => ({ limits: { "nvidia.com/gpu": String(count) } });
     const pod = testPod({
       spec: {
@@ -168,14 +168,14 @@ describe("assignment", () => {
   });
 
   test.each(["", "{", "[]", '{"main":3}', '{"main":{"nvidia.com/gpu":"x"}}', '{"main":{"nvidia.com/gpu":[1]}}'])(
-    "a record that is not one (%j) holds nothing",
+    "an invalid record (%j) holds no devices",
     (text) => {
       const pod = testPod({ annotations: { "sim.muster.dev/devices": text } });
       expect(Object.values(assignmentOf(pod)).flatMap((each) => Object.values(each).flat())).toEqual([]);
     },
   );
 
-  test("allocatable is capacity without the unhealthy, and no pod gets an unhealthy or taken device", () => {
+  test("allocatable is capacity without unhealthy devices, and no pod gets an unhealthy or allocated device", () => {
     const indexes = fc.uniqueArray(fc.integer({ min: 0, max: 7 }));
     fc.assert(
       fc.property(indexes, indexes, fc.integer({ min: 1, max: 8 }), (broken, taken, wanted) => {

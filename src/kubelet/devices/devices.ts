@@ -1,6 +1,6 @@
 /**
  * A fake device plugin: which devices a node offers under which resource name, which of them are free, and which one a
- * container gets. Nothing is counted up and down: what is held is read from the pods that hold it, every time.
+ * container gets. No counters are kept: allocated devices are always derived from the pods that hold them.
  */
 
 import type { Container, Pod, ResourceStatus } from "../../model/kubernetes.generated.ts";
@@ -11,7 +11,7 @@ import type { GpuSpec, MigSpec } from "../../model/profiles/profile.ts";
 import { annotationKeys } from "../../model/scheduling/keys.ts";
 import { seededUuid } from "../../model/values/seeded.ts";
 
-/** A GPU with its lasting identity. */
+/** A GPU with its permanent identity. */
 export interface GpuDevice {
   readonly index: number;
   readonly uuid: string;
@@ -21,7 +21,7 @@ export interface GpuDevice {
   readonly numaNode: number;
 }
 
-/** Bus numbers as they stand in a machine with eight GPUs; more than eight count on. */
+/** PCI bus numbers of a machine with eight GPUs; further GPUs repeat them in the next domain. */
 const buses = [0x1b, 0x43, 0x52, 0x61, 0x9d, 0xc3, 0xd1, 0xdf];
 
 export function gpuDevicesOf(gpu: GpuSpec, place: { clusterSeed: string; node: string }): GpuDevice[] {
@@ -39,7 +39,7 @@ function hex(number: number, digits: number): string {
   return number.toString(16).padStart(digits, "0");
 }
 
-/** One device that a container can be given: a GPU, a partition of one, or a time slice of one. */
+/** One allocatable device: a GPU, a partition of one, or a time slice of one. */
 export interface DeviceUnit {
   /** The GPU's UUID, a partition's `MIG-<uuid>`, or `<uuid>::<slice>` with time slicing. */
   readonly id: string;
@@ -50,11 +50,11 @@ export interface DeviceUnit {
 /** Units by resource name, lowest index first. */
 export type DeviceUnits = ReadonlyMap<string, readonly DeviceUnit[]>;
 
-/** How the plugin stands now; what is left out is as the profile says and well. */
+/** The state of the plugin; defaults are those of the profile, with every GPU healthy. */
 export interface PluginState {
   /** Indexes of GPUs that are not healthy. */
   readonly unhealthy?: ReadonlySet<number>;
-  /** The plugin is restarting: it is known what there is, and nothing can be given. */
+  /** The plugin is restarting: capacity is known, and nothing can be allocated. */
   readonly down?: boolean;
   readonly mig?: MigSpec;
 }
@@ -66,7 +66,7 @@ type DeviceOwner = {
   readonly devices: readonly GpuDevice[];
 };
 
-/** Every step of every pod asks; the answer changes only with faults. */
+/** Cached, because every step of every pod reads it and it changes only with faults. */
 const offers = new WeakMap<DeviceOwner, Map<string, DeviceUnits>>();
 const offersMax = 64;
 
@@ -115,7 +115,7 @@ function offeredUnits(node: DeviceOwner, state: PluginState): DeviceUnits {
   return units;
 }
 
-/** Partitions of one GPU with their lasting names. */
+/** Partitions of one GPU with their permanent names. */
 export function migInstances(
   node: DeviceOwner,
   device: GpuDevice,
@@ -129,7 +129,7 @@ export function migInstances(
   }));
 }
 
-/** Capacity counts everything there is, allocatable only what is well. */
+/** Capacity counts all devices, allocatable only the healthy ones. */
 export function unitCounts(units: DeviceUnits): {
   capacity: Record<string, number>;
   allocatable: Record<string, number>;
@@ -147,16 +147,16 @@ export function migStateLabel(pending: boolean): string {
   return pending ? "pending" : "success";
 }
 
-/** What each container of a pod got: container to resource to device ids. */
+/** The devices of a pod: container to resource to device ids. */
 export type Assignment = Readonly<Record<string, Readonly<Record<string, readonly string[]>>>>;
 
-/** Whether a pod may still hold devices: it has been admitted and has not ended. */
+/** Whether a pod may still hold devices: it has been admitted and has not finished. */
 export function holdsDevices(pod: Pod): boolean {
   const phase = pod.status?.phase;
   return phase !== "Succeeded" && phase !== "Failed";
 }
 
-/** The record that a node has written on a pod; nothing for a pod that has none, or whose record is not readable. */
+/** The devices that the node recorded on a pod; empty without a record, or for an invalid one. */
 export function assignmentOf(pod: Pod): Assignment {
   const text = pod.metadata.annotations?.[marks.devices];
   if (text === undefined) return {};
@@ -199,9 +199,8 @@ export type AssignResult =
   | { readonly ok: false; readonly resource: string; readonly wanted: number; readonly free: number };
 
 /**
- * Gives each container its devices, lowest free index first; a pod that names a device gets that one or nothing. Init
- * containers run before the others, so what they had is given again to those that come after; sidecars run along and
- * keep theirs.
+ * Allocates devices to each container, lowest free index first; a pod that names a device gets that one or is refused.
+ * Init containers run before the others, so their devices are reused by later containers; sidecars keep theirs.
  */
 export function assignDevices(pod: Pod, units: DeviceUnits, held: ReadonlyMap<string, string>): AssignResult {
   const assignment: Record<string, Record<string, string[]>> = {};
@@ -237,14 +236,14 @@ export function assignDevices(pod: Pod, units: DeviceUnits, held: ReadonlyMap<st
   return { ok: true, assignment };
 }
 
-/** How many units of an extended resource a container asks for; limits and requests of these are equal. */
+/** How many units of an extended resource a container requests; its limits and requests are equal. */
 export function deviceCount(container: Container, resource: string): number {
   const { limits, requests } = container.resources ?? {};
   const amount = Number(limits?.[resource] ?? requests?.[resource] ?? 0);
   return Number.isInteger(amount) && amount > 0 ? amount : 0;
 }
 
-/** What a container status says about the devices the container has: Kubernetes' own field for it. */
+/** The health of the container's devices, as `allocatedResourcesStatus` of its status. */
 export function deviceHealthOf(
   resources: Readonly<Record<string, readonly string[]>> | undefined,
   units: DeviceUnits,

@@ -1,6 +1,6 @@
 /**
- * The devices of a node in the words of Dynamic Resource Allocation: whole GPUs, fixed partitions, or every partition
- * there could be with counters that say which of them exclude each other.
+ * The devices of a node for Dynamic Resource Allocation: whole GPUs, fixed partitions, or every possible partition with
+ * counters that express which of them exclude each other.
  */
 import type {
   CounterSet,
@@ -18,9 +18,9 @@ import { type GpuDevice, migInstances } from "./devices.ts";
 
 export interface DraOptions {
   readonly driver: string;
-  /** `gpu-0` as the vendor's driver does it, or `gpu-<uuid>` as fake-gpu-operator does. */
+  /** `gpu-0` as in the vendor's driver, or `gpu-<uuid>` as in fake-gpu-operator. */
   readonly names: "index" | "uuid";
-  /** Publishes every possible partition with counters, and lets the allocator cut. */
+  /** Publishes every possible partition with counters, so that the allocator chooses the partitioning. */
   readonly partitionable: boolean;
 }
 
@@ -31,7 +31,7 @@ export interface DraInventory {
   readonly counterSets: readonly CounterSet[];
 }
 
-/** Key of the taint on an unhealthy device, and of the one on a device that its last user has not released yet. */
+/** Keys of the taints on an unhealthy device, and on a device that its last consumer has not released yet. */
 export const unhealthyTaint = "gpu.nvidia.com/unhealthy";
 export const heldTaint = "sim.muster.dev/held";
 
@@ -39,7 +39,7 @@ export function draInventory(
   sim: SimNode,
   state: NodeState,
   options: DraOptions,
-  lingering: ReadonlyMap<string, number> = new Map(),
+  unreleased: ReadonlyMap<string, number> = new Map(),
 ): DraInventory {
   const { gpu } = sim.profile;
   if (gpu === undefined || state.draDown) return { devices: [], counterSets: [] };
@@ -48,7 +48,7 @@ export function draInventory(
   const mig = state.mig ?? gpu.mig;
   for (const each of sim.devices) {
     const faults = state.gpuFaults.filter(({ device }) => device === each.index);
-    // A device that has fallen off is not offered at all.
+    // A device that has fallen off the bus is not published.
     if (faults.some(({ dra }) => dra === "remove")) continue;
     const base = { gpu, each, driver: state.driver ?? gpu.driver };
     const name = options.names === "index" ? `gpu-${each.index}` : each.uuid.toLowerCase();
@@ -76,7 +76,7 @@ export function draInventory(
       }
     } else own.push(wholeGpu(base, name));
     for (const device of own) {
-      const taints = taintsOf(faults, lingering.get(device.name));
+      const taints = taintsOf(faults, unreleased.get(device.name));
       devices.push(taints.length === 0 ? device : { ...device, taints });
     }
   }
@@ -137,7 +137,7 @@ function shared(gpu: GpuSpec, each: GpuDevice, driver: string): Record<string, D
   return attributes;
 }
 
-/** Selectors in the wild ask for both spellings of these, so both are there. */
+/** Existing selectors use both spellings of these attributes, so both are published. */
 function withPrefixes(attributes: Record<string, DeviceAttribute>): Record<string, DeviceAttribute> {
   const result = { ...attributes };
   for (const key of ["type", "uuid", "productName"]) {
@@ -147,7 +147,7 @@ function withPrefixes(attributes: Record<string, DeviceAttribute>): Record<strin
   return result;
 }
 
-/** Three numbers without leading zeros: what a version attribute must be. */
+/** A version attribute must be three numbers without leading zeros. */
 function semver(text: string): string {
   const [major = 0, minor = 0, patch = 0] = text.split(".").map((part) => Number.parseInt(part, 10) || 0);
   return `${major}.${minor}.${patch}`;

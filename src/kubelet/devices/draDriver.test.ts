@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { startMs, testPod, testWorld } from "../../../testing/kubelet/nodeContext.ts";
+import { startMs, testNode, testPod } from "../../../testing/kubelet/nodeContext.ts";
 import { partly } from "../../../testing/partly.ts";
 import { resourceSliceStrategy } from "../../apiserver/kinds/devices/resourceSlice.ts";
 import type { Device, Node, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
@@ -13,27 +13,27 @@ import {
   claimNamesOf,
   claimsPrepared,
   devicesByClaim,
-  lingeringDevices,
   nextForClaim,
   type PreparedClaim,
+  unreleasedDevices,
 } from "../pods/claimLife.ts";
 import { type DraOptions, draDefaults } from "./draDevices.ts";
 import { nextForSlices } from "./draDriver.ts";
 
-const { sim } = testWorld();
-const node = testWorld().node as Node;
+const { sim } = testNode();
+const node = testNode().node as Node;
 const fault = (given: Record<string, string | number | boolean>) =>
   readFault({ node: "pool-0", ...given }, { nowMs: startMs, id: "f" });
 
-/** Publishes until nothing is left to write. */
+/** Publishes until no write is left. */
 function publish(
   slices: ResourceSlice[],
   faults: Fault[],
   nowMs: number,
   options: DraOptions = draDefaults,
-  lingering = new Map<string, number>(),
+  unreleased = new Map<string, number>(),
 ): ResourceSlice[] {
-  const next = nextForSlices({ node, sim, state: nodeStateAt(faults, "pool-0", nowMs), slices, lingering, options });
+  const next = nextForSlices({ node, sim, state: nodeStateAt(faults, "pool-0", nowMs), slices, unreleased, options });
   let result = slices;
   for (const write of next.writes) {
     if (write.kind === "create") result = [...result, partly<ResourceSlice>(write.object)];
@@ -47,7 +47,7 @@ function publish(
 const devicesOf = (slices: ResourceSlice[]): Device[] => slices.flatMap(({ spec }) => spec.devices ?? []);
 
 describe("slices", () => {
-  test("a node publishes one pool of its own name, and then is still", () => {
+  test("a node publishes one pool of its own name, and then writes nothing", () => {
     const slices = publish([], [], startMs);
     expect(slices.map(({ metadata, spec }) => [metadata.name, spec.nodeName, spec.pool])).toEqual([
       ["pool-0-gpu.nvidia.com-0", "pool-0", { name: "pool-0", generation: 1, resourceSliceCount: 1 }],
@@ -77,7 +77,7 @@ describe("slices", () => {
   test.each([
     { name: "a taint is written in place", dra: "NoSchedule", generation: 1, count: 8, taints: ["NoSchedule"] },
     { name: "also one that evicts", dra: "NoExecute", generation: 1, count: 8, taints: ["NoExecute"] },
-    { name: "a device that is gone makes a new generation", dra: "remove", generation: 2, count: 7, taints: [] },
+    { name: "a removed device makes a new generation", dra: "remove", generation: 2, count: 7, taints: [] },
   ])("$name", ({ dra, generation, count, taints }) => {
     const faults = [fault({ kind: "gpu-unhealthy", device: 3, dra, in: "10s", for: "10s" })];
     const before = publish([], faults, startMs);
@@ -90,7 +90,7 @@ describe("slices", () => {
     expect(after[0]?.spec.pool.generation).toBe(dra === "remove" ? 3 : 1);
   });
 
-  test("a driver that is replaced takes its slices away and comes back with its version", () => {
+  test("a driver that is upgraded withdraws its slices and publishes them with its new version", () => {
     const faults = [fault({ kind: "driver-upgrade", driver: "600.1.0", in: "10s", down: "30s" })];
     const during = publish(publish([], faults, startMs), faults, startMs + 10_000);
     expect(during).toEqual([]);
@@ -139,7 +139,7 @@ describe("slices", () => {
     }
   });
 
-  test("a device whose last user has not let go carries a taint", () => {
+  test("a device that its last consumer has not released has a taint", () => {
     const slices = publish([], [], startMs, draDefaults, new Map([["gpu-2", startMs]]));
     expect(devicesOf(slices)[2]?.taints).toEqual([
       { key: "sim.muster.dev/held", effect: "NoSchedule", timeAdded: formatTime(startMs) },
@@ -160,9 +160,9 @@ function claimFor(pods: Pod[], device = "gpu-0", name = "c"): ResourceClaim {
   };
 }
 
-/** A node that prepares claims, with nothing around it. */
-function claimWorld(faults: Fault[] = []) {
-  const world = {
+/** A node that prepares claims, without other controllers. */
+function claimNode(faults: Fault[] = []) {
+  const testbed = {
     nowMs: startMs,
     prepared: new Map<string, PreparedClaim>(),
     step(
@@ -170,9 +170,9 @@ function claimWorld(faults: Fault[] = []) {
       users: Pod[],
       uid = claim?.metadata.uid ?? "uid-c",
     ): ResourceClaim | undefined {
-      const others = [...world.prepared.values()].filter(({ claimUid }) => claimUid !== uid);
-      const prepared = world.prepared.get(uid);
-      const state = nodeStateAt(faults, "pool-0", world.nowMs);
+      const others = [...testbed.prepared.values()].filter(({ claimUid }) => claimUid !== uid);
+      const prepared = testbed.prepared.get(uid);
+      const state = nodeStateAt(faults, "pool-0", testbed.nowMs);
       const next = nextForClaim({
         claim,
         prepared,
@@ -182,25 +182,25 @@ function claimWorld(faults: Fault[] = []) {
         state,
         faults,
         options: claimLifeDefaults,
-        nowMs: world.nowMs,
+        nowMs: testbed.nowMs,
       });
-      if (next.prepared === undefined) world.prepared.delete(uid);
-      else world.prepared.set(uid, next.prepared);
+      if (next.prepared === undefined) testbed.prepared.delete(uid);
+      else testbed.prepared.set(uid, next.prepared);
       const write = next.writes.find(({ kind }) => kind === "update");
       return write?.kind === "update" ? (write.object as ResourceClaim) : claim;
     },
     after(ms: number) {
-      world.nowMs += ms;
-      return world;
+      testbed.nowMs += ms;
+      return testbed;
     },
-    /** Until nothing is written any more, with what was written in between. */
+    /** Runs until nothing is written any more, and returns the writes. */
     settle(claim: ResourceClaim | undefined, users: Pod[]): ResourceClaim | undefined {
       let now = claim;
-      for (let i = 0; i < 5; i++) now = world.step(now, users);
+      for (let i = 0; i < 5; i++) now = testbed.step(now, users);
       return now;
     },
   };
-  return world;
+  return testbed;
 }
 
 const readyOf = (claim: ResourceClaim | undefined) =>
@@ -210,19 +210,19 @@ describe("claims", () => {
   const pod = { ...testPod(), spec: { ...testPod().spec!, resourceClaims: [{ name: "gpu", resourceClaimName: "c" }] } };
 
   test("are prepared, reported, kept while a pod uses them, and unprepared after the last one", () => {
-    const world = claimWorld();
-    let claim = world.step(claimFor([pod]), [pod]);
-    expect([world.prepared.get("uid-c")?.state, readyOf(claim)]).toEqual(["preparing", undefined]);
-    claim = world.after(50).step(claim, [pod]);
-    expect([world.prepared.get("uid-c")?.state, readyOf(claim)]).toEqual(["preparing", ["True Prepared"]]);
-    claim = world.step(claim, [pod]);
-    expect([world.prepared.get("uid-c")?.state, readyOf(claim)]).toEqual(["prepared", ["True Prepared"]]);
-    claim = world.after(5000).step(claim, [pod]);
+    const testbed = claimNode();
+    let claim = testbed.step(claimFor([pod]), [pod]);
+    expect([testbed.prepared.get("uid-c")?.state, readyOf(claim)]).toEqual(["preparing", undefined]);
+    claim = testbed.after(50).step(claim, [pod]);
+    expect([testbed.prepared.get("uid-c")?.state, readyOf(claim)]).toEqual(["preparing", ["True Prepared"]]);
+    claim = testbed.step(claim, [pod]);
+    expect([testbed.prepared.get("uid-c")?.state, readyOf(claim)]).toEqual(["prepared", ["True Prepared"]]);
+    claim = testbed.after(5000).step(claim, [pod]);
     expect(readyOf(claim)).toEqual(["True Prepared"]);
-    claim = world.step(claim, []);
-    expect([world.prepared.get("uid-c")?.state, readyOf(claim)]).toEqual(["unpreparing", ["True Prepared"]]);
-    claim = world.after(50).step(claim, []);
-    expect([world.prepared.size, readyOf(claim)]).toEqual([0, undefined]);
+    claim = testbed.step(claim, []);
+    expect([testbed.prepared.get("uid-c")?.state, readyOf(claim)]).toEqual(["unpreparing", ["True Prepared"]]);
+    claim = testbed.after(50).step(claim, []);
+    expect([testbed.prepared.size, readyOf(claim)]).toEqual([0, undefined]);
   });
 
   type State = PreparedClaim["state"] | "nothing";
@@ -231,7 +231,9 @@ describe("claims", () => {
     const claim = claimFor([pod]);
     return { ...claim, metadata: { ...claim.metadata, uid: "uid-next" } };
   };
-  /** What the API has, whether the pod's containers may run here, how long the state lasts, and the state after it. */
+  /**
+   * The state of the API, whether the pod's containers may run here, how long the state lasts, and the state after it.
+   */
   const moves: [State, string, () => ResourceClaim | undefined, boolean, number, State][] = [
     ["nothing", "no claim", () => undefined, true, 0, "nothing"],
     ["nothing", "a claim without devices", unallocated, true, 0, "nothing"],
@@ -243,14 +245,14 @@ describe("claims", () => {
     ["preparing", "no claim any more", () => undefined, true, 10, "unpreparing"],
     ["preparing", "the claim without devices", unallocated, true, 10, "unpreparing"],
     ["preparing", "the claim without its reservation", () => claimFor([]), true, 10, "unpreparing"],
-    ["preparing", "the claim, its pod gone", () => claimFor([pod]), false, 10, "unpreparing"],
+    ["preparing", "the claim, its pod deleted", () => claimFor([pod]), false, 10, "unpreparing"],
     ["preparing", "another claim of the same name", successor, true, 10, "unpreparing"],
     ["prepared", "the claim", () => claimFor([pod]), true, 9_000, "prepared"],
     ["prepared", "the claim without its reservation, its pod runs", () => claimFor([]), true, 9_000, "prepared"],
     ["prepared", "no claim any more, its pod runs", () => undefined, true, 9_000, "prepared"],
     ["prepared", "another claim of the same name, its pod runs", successor, true, 9_000, "prepared"],
-    ["prepared", "the claim, its pod gone", () => claimFor([pod]), false, 9_000, "unpreparing"],
-    ["prepared", "no claim any more, its pod gone", () => undefined, false, 9_000, "unpreparing"],
+    ["prepared", "the claim, its pod deleted", () => claimFor([pod]), false, 9_000, "unpreparing"],
+    ["prepared", "no claim any more, its pod deleted", () => undefined, false, 9_000, "unpreparing"],
     ["unpreparing", "no claim, too early", () => undefined, false, 49, "unpreparing"],
     ["unpreparing", "no claim, in time", () => undefined, false, 50, "nothing"],
     ["unpreparing", "the claim is wanted again, too early", () => claimFor([pod]), true, 49, "unpreparing"],
@@ -258,7 +260,7 @@ describe("claims", () => {
     ["unpreparing", "another claim of the same name, in time", successor, true, 50, "nothing"],
   ];
   test.each(moves)("a claim that is %s here, and the API has %s", (state, _, claim, isHere, ms, after) => {
-    const world = claimWorld();
+    const testbed = claimNode();
     if (state !== "nothing") {
       const held = {
         claimUid: "uid-c",
@@ -267,15 +269,15 @@ describe("claims", () => {
         devices: ["gpu-0"],
         users: [pod.metadata.uid],
       };
-      world.prepared.set("uid-c", { ...held, state, sinceMs: world.nowMs });
+      testbed.prepared.set("uid-c", { ...held, state, sinceMs: testbed.nowMs });
     }
-    world.after(ms);
+    testbed.after(ms);
     let known = claim();
-    // Twice: who prepares writes on the claim first and relies on it afterwards.
+    // Two steps: the node writes to the claim first and relies on it afterwards.
     for (let turn = 0; turn < (after === "prepared" ? 2 : 1); turn++) {
-      known = world.step(known, isHere ? [pod] : [], "uid-c");
+      known = testbed.step(known, isHere ? [pod] : [], "uid-c");
     }
-    expect(world.prepared.get("uid-c")?.state ?? "nothing").toBe(after);
+    expect(testbed.prepared.get("uid-c")?.state ?? "nothing").toBe(after);
   });
 
   test("a container has the devices of the claims that it names itself, once they are prepared", () => {
@@ -320,67 +322,67 @@ describe("claims", () => {
       ask(claim, prepared("prepared")),
       ask(claimFor([]), prepared("prepared")),
     ]).toEqual([false, false, false, true, false]);
-    const world = testWorld();
+    const testbed = testNode();
     expect(
       claimNamesOf({ ...pod, spec: { ...pod.spec, resourceClaims: [{ name: "x", resourceClaimTemplateName: "t" }] } }),
     ).toBeUndefined();
-    world.add(pod);
-    world.run(0);
-    expect(world.pod("p").status?.phase).toBe("Running");
+    testbed.add(pod);
+    testbed.run(0);
+    expect(testbed.pod("p").status?.phase).toBe("Running");
   });
 
-  test("a failing driver keeps the claim unready and says so once", () => {
-    const world = claimWorld([fault({ kind: "prepare-failure", for: "10s" })]);
-    let claim = world.step(claimFor([pod]), [pod]);
-    claim = world.after(50).step(claim, [pod]);
+  test("a failing driver keeps the claim unready and reports it once", () => {
+    const testbed = claimNode([fault({ kind: "prepare-failure", for: "10s" })]);
+    let claim = testbed.step(claimFor([pod]), [pod]);
+    claim = testbed.after(50).step(claim, [pod]);
     expect(readyOf(claim)).toEqual(["False PrepareFailed"]);
-    for (let i = 0; i < 30; i++) claim = world.after(500).step(claim, [pod]);
+    for (let i = 0; i < 30; i++) claim = testbed.after(500).step(claim, [pod]);
     expect(readyOf(claim)).toEqual(["True Prepared"]);
   });
 
   test("a forced delete does not free the device: the next claim waits for the node", () => {
-    const world = claimWorld([fault({ kind: "slow-release", delay: "2s" })]);
-    world.step(claimFor([pod]), [pod]);
-    world.after(50).settle(claimFor([pod]), [pod]);
-    world.step(undefined, [], "uid-c");
+    const testbed = claimNode([fault({ kind: "slow-release", delay: "2s" })]);
+    testbed.step(claimFor([pod]), [pod]);
+    testbed.after(50).settle(claimFor([pod]), [pod]);
+    testbed.step(undefined, [], "uid-c");
     const at = { name: "pool-0", driver: "gpu.nvidia.com" };
-    expect([...lingeringDevices(world.prepared.values(), () => undefined, at).keys()]).toEqual(["gpu-0"]);
+    expect([...unreleasedDevices(testbed.prepared.values(), () => undefined, at).keys()]).toEqual(["gpu-0"]);
     const other = testPod({ name: "q" });
-    let second = world.after(420).step(claimFor([other], "gpu-0", "d"), [other]);
+    let second = testbed.after(420).step(claimFor([other], "gpu-0", "d"), [other]);
     expect(readyOf(second)).toEqual(["False DeviceInUse"]);
-    world.after(2000).step(undefined, [], "uid-c");
-    expect(lingeringDevices(world.prepared.values(), () => undefined, at).size).toBe(0);
-    second = world.step(second, [other]);
-    second = world.after(50).step(second, [other]);
+    testbed.after(2000).step(undefined, [], "uid-c");
+    expect(unreleasedDevices(testbed.prepared.values(), () => undefined, at).size).toBe(0);
+    second = testbed.step(second, [other]);
+    second = testbed.after(50).step(second, [other]);
     expect(readyOf(second)).toEqual(["True Prepared"]);
   });
 
-  test("a broken GPU shows on the claim that has it", () => {
-    const world = claimWorld([fault({ kind: "gpu-unhealthy", device: 0, in: "10s" })]);
-    let claim = world.step(claimFor([pod]), [pod]);
-    claim = world.after(50).settle(claim, [pod]);
-    claim = world.after(10_000).step(claim, [pod]);
+  test("an unhealthy GPU is reported in the claim that has it", () => {
+    const testbed = claimNode([fault({ kind: "gpu-unhealthy", device: 0, in: "10s" })]);
+    let claim = testbed.step(claimFor([pod]), [pod]);
+    claim = testbed.after(50).settle(claim, [pod]);
+    claim = testbed.after(10_000).step(claim, [pod]);
     expect(readyOf(claim)).toEqual(["False Unhealthy"]);
-    expect(world.prepared.get("uid-c")?.state).toBe("prepared");
+    expect(testbed.prepared.get("uid-c")?.state).toBe("prepared");
   });
 
-  test("a claim that is taken away before the node has written on it is never relied on", () => {
-    const world = claimWorld();
-    world.step(claimFor([pod]), [pod]);
-    world.after(50).step(claimFor([pod]), [pod]);
-    expect(world.prepared.get("uid-c")?.state).toBe("preparing");
+  test("a claim that is deallocated before the node has written to it is never used", () => {
+    const testbed = claimNode();
+    testbed.step(claimFor([pod]), [pod]);
+    testbed.after(50).step(claimFor([pod]), [pod]);
+    expect(testbed.prepared.get("uid-c")?.state).toBe("preparing");
     const { allocation: _taken, ...rest } = claimFor([pod]).status ?? {};
-    world.step({ ...claimFor([pod]), status: rest }, [pod]);
-    expect(world.prepared.get("uid-c")?.state).toBe("unpreparing");
+    testbed.step({ ...claimFor([pod]), status: rest }, [pod]);
+    expect(testbed.prepared.get("uid-c")?.state).toBe("unpreparing");
   });
 
-  test("another pod's end does not take a shared claim away", () => {
+  test("the end of one pod does not unprepare a shared claim", () => {
     const [a, b] = [testPod({ name: "a" }), testPod({ name: "b" })];
-    const world = claimWorld();
-    world.step(claimFor([a, b]), [a, b]);
-    world.after(50).settle(claimFor([a, b]), [a, b]);
-    world.step(claimFor([b]), [b]);
-    expect(world.prepared.get("uid-c")?.state).toBe("prepared");
+    const testbed = claimNode();
+    testbed.step(claimFor([a, b]), [a, b]);
+    testbed.after(50).settle(claimFor([a, b]), [a, b]);
+    testbed.step(claimFor([b]), [b]);
+    expect(testbed.prepared.get("uid-c")?.state).toBe("prepared");
   });
 
   test("no device is prepared for two claims, whatever is created and deleted", () => {
@@ -395,13 +397,13 @@ describe("claims", () => {
     );
     fc.assert(
       fc.property(steps, (list) => {
-        const world = claimWorld();
+        const testbed = claimNode();
         for (const { claim, used, gone, ms } of list) {
           const user = testPod({ name: `p${claim}` });
           const given = gone ? undefined : claimFor(used ? [user] : [], "gpu-0", `c${claim}`);
-          world.after(ms).step(given, used && !gone ? [user] : [], `uid-c${claim}`);
+          testbed.after(ms).step(given, used && !gone ? [user] : [], `uid-c${claim}`);
           expect(
-            [...world.prepared.values()].filter(({ devices }) => devices.includes("gpu-0")).length,
+            [...testbed.prepared.values()].filter(({ devices }) => devices.includes("gpu-0")).length,
           ).toBeLessThanOrEqual(1);
         }
       }),

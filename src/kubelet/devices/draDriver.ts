@@ -1,4 +1,4 @@
-/** A fake DRA driver's first half: the slices that say which devices a node has. */
+/** The first half of a fake DRA driver: the slices that publish the devices of a node. */
 import type { NewObject } from "../../model/intent.ts";
 import type { Device, Node, ResourceSlice, ResourceSliceSpec } from "../../model/kubernetes.generated.ts";
 import { equalFields } from "../../model/objects/json.ts";
@@ -13,8 +13,8 @@ export interface SlicesInput {
   readonly state: NodeState;
   /** The slices of this driver and node that exist. */
   readonly slices: readonly ResourceSlice[];
-  /** Device name to since when it is held by a claim that no longer owns it; from lingeringDevices. */
-  readonly lingering?: ReadonlyMap<string, number>;
+  /** Device name to the time since when it is prepared for a claim that no longer has it; from unreleasedDevices. */
+  readonly unreleased?: ReadonlyMap<string, number>;
   readonly options: DraOptions;
 }
 
@@ -23,14 +23,14 @@ const richDevicesMax = 64;
 const counterSetsMax = 8;
 
 /**
- * Brings the slices of a node in line with what it has. A pool whose set of devices changes gets a new generation,
- * which every slice of it carries; a change within a device (a taint) is written in place.
+ * Publishes the devices of a node as slices. A pool whose set of devices changes gets a new generation in all its
+ * slices; a change within a device (a taint) is written in place.
  */
 export function nextForSlices(input: SlicesInput): Next<ResourceSlice> {
   const { node, sim, state, options } = input;
   if (!state.alive) return { writes: [], wakeAtMs: state.nextMs };
   const current = [...input.slices].sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
-  const inventory = draInventory(sim, state, options, input.lingering);
+  const inventory = draInventory(sim, state, options, input.unreleased);
   const parts = split(inventory);
   const generation = nextGeneration(current, parts);
   const writes: NodeWrite<ResourceSlice>[] = [];
@@ -70,7 +70,7 @@ export function sliceName(node: string, driver: string, i: number): string {
 
 type Part = Pick<ResourceSliceSpec, "devices" | "sharedCounters">;
 
-/** Counter sets and devices stand in separate slices, and a slice holds only so many. */
+/** Counter sets and devices are in separate slices, and a slice has a limited number of them. */
 function split({ devices, counterSets }: DraInventory): Part[] {
   const parts: Part[] = [];
   for (let i = 0; i < counterSets.length; i += counterSetsMax) {

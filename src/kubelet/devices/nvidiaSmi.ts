@@ -1,10 +1,8 @@
-/**
- * What `nvidia-smi` prints in a container of a simulated node: the GPUs that the container was given, and nothing else.
- */
+/** What `nvidia-smi` prints in a container of a simulated node: the GPUs of the container, and no others. */
 import type { SimNode } from "../node/simNode.ts";
 
 export interface SmiGpu {
-  /** As the container counts them. */
+  /** The index inside the container. */
   readonly index: number;
   readonly uuid: string;
   readonly pciBusId: string;
@@ -12,11 +10,19 @@ export interface SmiGpu {
   readonly usedMiB: number;
 }
 
+export interface SmiPartition {
+  readonly id: string;
+  /** `1g.18gb`, where it is known. */
+  readonly profile: string;
+  /** The UUID of its GPU. */
+  readonly gpu: string;
+}
+
 export interface SmiInput {
   readonly sim: SimNode;
   readonly gpus: readonly SmiGpu[];
-  /** Partitions, where a container was given those. */
-  readonly partitions: readonly string[];
+  /** Partitions, where the container has those. */
+  readonly partitions: readonly SmiPartition[];
   readonly nowMs: number;
   readonly driver: string;
 }
@@ -48,9 +54,17 @@ function nameOf({ sim }: SmiInput): string {
   return (sim.profile.gpu?.product ?? "GPU").replaceAll("-", " ");
 }
 
+/** As `nvidia-smi -L` prints it: each GPU, followed by its partitions. */
 function listing(input: SmiInput): string {
-  const lines = input.gpus.map(({ index, uuid }) => `GPU ${index}: ${nameOf(input)} (UUID: ${uuid})`);
-  for (const [at, id] of input.partitions.entries()) lines.push(`  MIG device ${at}: (UUID: ${id})`);
+  const lines: string[] = [];
+  const uuids = [...new Set([...input.gpus.map(({ uuid }) => uuid), ...input.partitions.map(({ gpu }) => gpu)])];
+  for (const [index, uuid] of uuids.entries()) {
+    lines.push(`GPU ${index}: ${nameOf(input)} (UUID: ${uuid})`);
+    const own = input.partitions.filter(({ gpu }) => gpu === uuid);
+    for (const [at, { id, profile }] of own.entries()) {
+      lines.push(`  MIG ${profile.padEnd(11)} Device ${String(at).padStart(2)}: (UUID: ${id})`);
+    }
+  }
   return `${lines.join("\n")}\n`;
 }
 
@@ -115,30 +129,69 @@ function cellOf(field: string, gpu: SmiGpu, input: SmiInput, units: boolean): st
   return unit === undefined || !units ? String(values[field]) : `${values[field]} ${unit}`;
 }
 
-const width = 89;
+/** Power limits in watts by product; others get 300. */
+const powerLimits: readonly (readonly [RegExp, number])[] = [
+  [/GB200|GB300/, 1200],
+  [/B200/, 1000],
+  [/H100|H200/, 700],
+  [/A100/, 400],
+  [/L40S/, 350],
+  [/T4/, 70],
+];
 
+const days = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
+const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+function stamp(nowMs: number): string {
+  const now = new Date(nowMs);
+  const time = now.toISOString().slice(11, 19);
+  const day = String(now.getUTCDate()).padStart(2);
+  return `${days[now.getUTCDay()]} ${months[now.getUTCMonth()]} ${day} ${time} ${now.getUTCFullYear()}`;
+}
+
+/** The table that `nvidia-smi` prints without arguments, in the layout of driver 580. */
 function table(input: SmiInput): string {
-  const rule = (left: string, mark: string) => `${left}${mark.repeat(width)}${left}`;
-  const cuda = input.sim.profile.gpu?.cuda ?? "12.8";
-  const title = ` NVIDIA-SMI ${input.driver.padEnd(18)}  Driver Version: ${input.driver.padEnd(14)} CUDA Version: ${cuda}`;
+  const { driver, sim, gpus, partitions } = input;
+  const cuda = sim.profile.gpu?.cuda ?? "12.8";
+  const total = sim.profile.gpu?.memoryMiB ?? 0;
+  const full = "-".repeat(89);
+  const columns = `+${"-".repeat(41)}+${"-".repeat(24)}+${"-".repeat(22)}+`;
+  const row = (left: string, middle: string, right: string): string =>
+    `|${left.padEnd(41)}|${middle.padStart(23)} |${right.padStart(21)} |`;
+  const wide = (text: string): string => `|${text.padEnd(89)}|`;
+  const limit = powerLimits.find(([product]) => product.test(nameOf(input)))?.[1] ?? 300;
   const lines = [
-    new Date(input.nowMs).toUTCString().replace(" GMT", ""),
-    rule("+", "-"),
-    `|${title.padEnd(width)}|`,
-    rule("|", "="),
-    `|${" GPU  Name                          Bus-Id            Memory-Usage             GPU-Util".padEnd(width)}|`,
-    rule("|", "="),
+    `${stamp(input.nowMs)}       `,
+    `+${full}+`,
+    wide(` NVIDIA-SMI ${driver.padEnd(22)} Driver Version: ${driver.padEnd(14)} CUDA Version: ${cuda}`),
+    columns,
+    row(" GPU  Name                 Persistence-M", "Bus-Id          Disp.A", "Volatile Uncorr. ECC"),
+    row(" Fan  Temp   Perf          Pwr:Usage/Cap", "Memory-Usage", "GPU-Util  Compute M."),
+    row("", "", "MIG M."),
+    columns.replaceAll("-", "=").replace(/^\+|\+$/g, "|"),
   ];
-  const total = input.sim.profile.gpu?.memoryMiB ?? 0;
-  for (const gpu of input.gpus) {
+  const mig = partitions.length > 0 ? "Enabled" : "Disabled";
+  for (const gpu of gpus) {
+    const watts = Math.round(limit * (0.17 + (0.75 * gpu.utilisation) / 100));
+    const power = `${`${watts}W`.padStart(4)} / ${`${limit}W`.padStart(5)}`;
+    const temperature = `${30 + Math.round(gpu.utilisation / 3)}C`;
     const memory = `${gpu.usedMiB}MiB / ${total}MiB`;
-    const name = nameOf(input).slice(0, 28).padEnd(28);
-    const bus = `0000${gpu.pciBusId.toUpperCase()}`.padEnd(17);
     lines.push(
-      `|${` ${String(gpu.index).padStart(3)}  ${name}  ${bus} ${memory.padEnd(24)} ${gpu.utilisation}%`.padEnd(width)}|`,
+      row(
+        ` ${String(gpu.index).padStart(3)}  ${nameOf(input).slice(0, 28).padEnd(30)} On`,
+        `0000${gpu.pciBusId.toUpperCase()} Off`,
+        "0",
+      ),
+      row(` N/A   ${temperature}    P0${power.padStart(24)}`, memory, `${gpu.utilisation}%      Default`),
+      row("", "", mig),
+      columns,
     );
   }
-  for (const id of input.partitions) lines.push(`|${`      MIG  ${id}`.padEnd(width)}|`);
-  lines.push(rule("+", "-"));
+  for (const { id, profile } of partitions) lines.push(wide(` MIG ${profile}  ${id}`));
+  if (gpus.length === 0) lines.push(columns);
+  lines.push("", `+${full}+`, wide(" Processes:"));
+  lines.push(wide("  GPU   GI   CI              PID   Type   Process name                        GPU Memory"));
+  lines.push(wide("        ID   ID                                                               Usage"));
+  lines.push(`|${"=".repeat(89)}|`, wide("  No running processes found"), `+${full}+`);
   return `${lines.join("\n")}\n`;
 }

@@ -1,6 +1,6 @@
 /**
- * What can go wrong with simulated nodes, as data. A fault is a kind, a target, a time and a few parameters; what it
- * does to a node at a moment is computed from the list of faults alone (nodeState), so a list of faults replays.
+ * Faults of simulated nodes, as data. A fault is a kind, a target, a time and a few parameters; its effect on a node at
+ * a time is computed from the list of faults alone (nodeState), so a list of faults can be replayed.
  */
 
 import { parseDuration } from "../../cel/time.ts";
@@ -20,9 +20,9 @@ type ParamSpec =
 
 interface FaultRow {
   readonly target: "node" | "pod" | "api";
-  /** A moment, or a time with an end. */
+  /** Instantaneous, or with a duration. */
   readonly lasts: "moment" | "while";
-  /** What can be seen, in order. */
+  /** The visible effects, in order. */
   readonly effect: string;
   readonly params: Readonly<Record<string, ParamSpec>>;
 }
@@ -33,7 +33,7 @@ export const faultKinds = {
   "heartbeat-stop": {
     target: "node",
     lasts: "while",
-    effect: "the lease runs out; Ready becomes Unknown; unreachable taint; pods not Ready; eviction after toleration",
+    effect: "the lease expires; Ready becomes Unknown; unreachable taint; pods not Ready; eviction after toleration",
     params: {},
   },
   "not-ready": {
@@ -57,7 +57,7 @@ export const faultKinds = {
   "gpu-unhealthy": {
     target: "node",
     lasts: "while",
-    effect: "allocatable one less; device taint or removal; condition; containers on it show Unhealthy",
+    effect: "allocatable one less; device taint or removal; condition; its containers report it as Unhealthy",
     params: {
       device: { type: "count", min: 0, max: 63 },
       cause: { type: "word", words: ["xid", "ecc", "fallen-off-bus", "thermal"], fallback: "xid" },
@@ -172,10 +172,10 @@ export interface Fault {
   readonly id: string;
   readonly kind: FaultKind;
   readonly fromMs: number;
-  /** Undefined is for ever. Meaningless for an instantaneous fault. */
+  /** Undefined means for ever. Not used for an instantaneous fault. */
   readonly untilMs?: number;
   readonly node?: string;
-  /** Pods it is about: by namespace, name and labels, all of which must fit; absent is every pod of the node. */
+  /** The affected pods: namespace, name and labels, all of which must match; every pod of the node when left out. */
   readonly pod?: {
     readonly namespace?: string;
     readonly name?: string;
@@ -205,7 +205,7 @@ type PodLike = {
   readonly labels?: Readonly<Record<string, string>>;
 };
 
-/** Whether a fault is about this pod on this node. */
+/** Whether a fault affects this pod on this node. */
 export function concernsPod(fault: Fault, node: string, pod: PodLike): boolean {
   if (fault.node !== undefined && fault.node !== node) return false;
   const wanted = fault.pod;
@@ -216,7 +216,7 @@ export function concernsPod(fault: Fault, node: string, pod: PodLike): boolean {
   return Object.keys(labels).every((key) => pod.labels?.[key] === labels[key]);
 }
 
-/** The faults of the given kinds that a pod feels now, in the order of the list. */
+/** The faults of the given kinds that affect a pod now, in the order of the list. */
 export function podFaultsAt(
   faults: readonly Fault[],
   kinds: readonly FaultKind[],
@@ -227,7 +227,7 @@ export function podFaultsAt(
   );
 }
 
-/** The next moment at which some fault begins or ends. */
+/** The next time at which a fault begins or ends. */
 export function nextFaultMs(faults: readonly Fault[], nowMs: number): number | undefined {
   let next: number | undefined;
   for (const { fromMs, untilMs } of faults) {
@@ -238,7 +238,7 @@ export function nextFaultMs(faults: readonly Fault[], nowMs: number): number | u
   return next;
 }
 
-/** How the API misbehaves now, for the embedded server and the simulator. */
+/** The current disturbance of the API, for the embedded server and the simulator. */
 export interface ApiPressure {
   readonly status: number;
   readonly share: number;
@@ -258,22 +258,22 @@ export function apiPressureAt(faults: readonly Fault[], nowMs: number): ApiPress
 }
 
 /**
- * Reads a fault as a person or an annotation says it: `{kind, node, pod, for, in, device, ...}`. Times are relative to
- * now (`in: 10s`, `for: 5m`) or absolute in milliseconds (`fromMs`, `untilMs`).
+ * Parses a fault from the command line or an annotation: `{kind, node, pod, for, in, device, ...}`. Times are relative
+ * to now (`in: 10s`, `for: 5m`) or absolute in milliseconds (`fromMs`, `untilMs`).
  */
 export function readFault(given: unknown, { nowMs, id }: { nowMs: number; id: string }): Fault {
   if (!isObject(given)) throw badFault("a fault is a mapping");
   const kind = given["kind"];
   if (typeof kind !== "string" || !Object.hasOwn(faultKinds, kind)) {
     const known = Object.keys(faultKinds).join(", ");
-    throw new UsageError("fault-unknown", `no fault is named ${JSON.stringify(kind ?? "")}`, `use one of: ${known}`);
+    throw new UsageError("fault-unknown", `unknown fault ${JSON.stringify(kind ?? "")}`, `use one of: ${known}`);
   }
   const row: FaultRow = faultKinds[kind as FaultKind];
   const errors: string[] = [];
   const fromMs = readMoment(given, "fromMs", "in", nowMs, errors) ?? nowMs;
   const untilMs = readMoment(given, "untilMs", "for", fromMs, errors);
-  if (untilMs !== undefined && row.lasts === "moment") errors.push(`${kind} is over in a moment and takes no end`);
-  if (untilMs !== undefined && untilMs <= fromMs) errors.push("it ends before it begins");
+  if (untilMs !== undefined && row.lasts === "moment") errors.push(`${kind} is instantaneous and takes no end`);
+  if (untilMs !== undefined && untilMs <= fromMs) errors.push("the fault ends before it begins");
   const node = given["node"];
   if (node !== undefined && typeof node !== "string") errors.push("node: must be a name");
   if (node === undefined && row.target === "node") errors.push("node: is required");
@@ -287,7 +287,7 @@ export function readFault(given: unknown, { nowMs, id }: { nowMs: number; id: st
     if (value !== undefined) params[name] = value;
   }
   const pod = readPodTarget(given["pod"], errors);
-  if (pod !== undefined && row.target !== "pod") errors.push(`pod: ${kind} is not about pods`);
+  if (pod !== undefined && row.target !== "pod") errors.push(`pod: ${kind} does not affect pods`);
   if (errors.length > 0) throw badFault(`${kind}: ${errors.join("; ")}`);
   return {
     id: typeof given["id"] === "string" ? given["id"] : id,
@@ -301,7 +301,7 @@ export function readFault(given: unknown, { nowMs, id }: { nowMs: number; id: st
 }
 
 function badFault(message: string): UserError {
-  return new UsageError("fault-invalid", `the fault is not usable: ${message}`, "correct what is named and try again");
+  return new UsageError("fault-invalid", `the fault is invalid: ${message}`, "correct the fields that are named");
 }
 
 /** Go's spelling of durations, in milliseconds: `1m30s`, `200ms`. */
@@ -395,8 +395,8 @@ function readParam(
 }
 
 /**
- * Faults that a node's own annotation sets: a JSON list, or one fault. Without times a fault lasts as long as the
- * annotation; relative times count from the node's creation. An unreadable fault is reported and ignored.
+ * Faults in a node's annotation: a JSON list, or one fault. Without times a fault lasts as long as the annotation;
+ * relative times count from the node's creation. An invalid fault is reported and ignored.
  */
 export function annotatedFaults(metadata: {
   readonly name: string;
@@ -433,11 +433,11 @@ export interface FaultPlan {
   readonly fromMs: number;
   readonly untilMs: number;
   readonly count: number;
-  /** How long a fault with an end lasts at most. */
+  /** The longest duration of a fault. */
   readonly lastsMsMax: number;
 }
 
-/** Faults by seed: which, where, when and for how long. */
+/** Faults drawn from a seed: kind, target, start and duration. */
 export function drawFaults(plan: FaultPlan): Fault[] {
   const faults: Fault[] = [];
   for (let i = 0; i < plan.count; i++) {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { startMs, testPod, testWorld } from "../../../testing/kubelet/nodeContext.ts";
+import { startMs, testNode, testPod } from "../../../testing/kubelet/nodeContext.ts";
 import { seededBelow } from "../../model/values/seeded.ts";
 import { assignmentOf } from "../devices/devices.ts";
 import { generalDelays } from "../pods/podPlan.ts";
@@ -11,7 +11,7 @@ const kinds = (Object.keys(faultKinds) as FaultKind[]).filter(
 const order = ["Pending", "Running", "Succeeded", "Failed"];
 const faultMs = 10 * 60_000;
 
-/** A node with pods under faults drawn from a seed; the invariants are looked at all the time. */
+/** A node with pods under faults drawn from a seed; the invariants are checked at every step. */
 function live(seed: string): string {
   const faults = drawFaults({
     seed,
@@ -22,7 +22,7 @@ function live(seed: string): string {
     count: 12,
     lastsMsMax: 120_000,
   });
-  const world = testWorld({ faults, options: { delays: generalDelays } });
+  const testbed = testNode({ faults, options: { delays: generalDelays } });
   const holders = new Map<string, string>();
   for (let second = 0; second < 900; second += 5) {
     if (second % 30 === 0 && second < 600) {
@@ -33,15 +33,15 @@ function live(seed: string): string {
         seededBelow(2, seed, "runs", i) === 0
           ? {}
           : { "sim.muster.dev/run-duration": `${seededBelow(60, seed, "run", i)}s` };
-      world.add(testPod({ name: `p${i}`, gpus, spec: { restartPolicy: policy }, annotations }));
-      const victim = world.pods.get(`p${i - 5}`);
+      testbed.add(testPod({ name: `p${i}`, gpus, spec: { restartPolicy: policy }, annotations }));
+      const victim = testbed.pods.get(`p${i - 5}`);
       if (victim !== undefined && victim.metadata.deletionTimestamp === undefined) {
-        world.remove(`p${i - 5}`, seededBelow(2, seed, "force", i) === 0 ? 30 : 0);
+        testbed.remove(`p${i - 5}`, seededBelow(2, seed, "force", i) === 0 ? 30 : 0);
       }
     }
-    world.run(5000);
+    testbed.run(5000);
     holders.clear();
-    for (const pod of world.pods.values()) {
+    for (const pod of testbed.pods.values()) {
       const isOver = pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed";
       for (const ids of isOver ? [] : Object.values(assignmentOf(pod)).flatMap((each) => Object.values(each))) {
         for (const id of ids) {
@@ -50,24 +50,30 @@ function live(seed: string): string {
         }
       }
     }
-    for (const ghost of world.ghosts) {
-      if (ghost.untilMs <= world.nowMs) continue;
-      for (const id of ghost.devices)
-        expect(holders.has(id), `device ${id} is still in use by a pod that is gone`).toBe(false);
+    for (const orphan of testbed.orphans) {
+      if (orphan.untilMs <= testbed.nowMs) continue;
+      for (const id of orphan.devices)
+        expect(holders.has(id), `device ${id} is still in use by a deleted pod`).toBe(false);
     }
   }
-  for (const phases of world.phases.values()) {
+  for (const phases of testbed.phases.values()) {
     const ranks = phases.map((phase) => Math.min(order.indexOf(phase), 2));
     expect(ranks).toEqual([...new Set(ranks)].sort((a, b) => a - b));
   }
-  const { conditions, capacity, allocatable } = world.node?.status ?? {};
+  const { conditions, capacity, allocatable } = testbed.node?.status ?? {};
   expect(conditions?.find(({ type }) => type === "Ready")?.status).toBe("True");
   expect(allocatable).toEqual(capacity);
-  for (const pod of world.pods.values()) expect(pod.metadata.deletionTimestamp).toBeUndefined();
-  return JSON.stringify([[...world.pods.values()], world.node, world.lease, world.events.length, world.writes]);
+  for (const pod of testbed.pods.values()) expect(pod.metadata.deletionTimestamp).toBeUndefined();
+  return JSON.stringify([
+    [...testbed.pods.values()],
+    testbed.node,
+    testbed.lease,
+    testbed.events.length,
+    testbed.writes,
+  ]);
 }
 
-test("under faults no device has two holders, phases never go back, and when they end all is well", () => {
+test("under faults no device has two holders, phases never go back, and after them the node is healthy", () => {
   for (let seed = 0; seed < 15; seed++) live(`seed-${seed}`);
 });
 

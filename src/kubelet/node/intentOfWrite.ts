@@ -8,8 +8,8 @@ import type { NodeWrite } from "./nodeWrite.ts";
 const nowhere: Omit<ObjectRef, "objectType"> = { group: "", version: "", plural: "", namespace: "", name: "" };
 
 /**
- * A node's write as an intent, for drivers that keep a ledger. Undefined for what has no such form: events, and the
- * patches of stages, which KWOK sends without a precondition; those go straight to the API.
+ * A node's write as an intent, for drivers with a ledger. Undefined for events and for the patches of stages, which
+ * KWOK sends without a precondition; those are sent directly.
  */
 export function intentOfWrite<T extends KubeObject>(
   write: NodeWrite<T>,

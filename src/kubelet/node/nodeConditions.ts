@@ -1,4 +1,4 @@
-/** The conditions a kubelet reports about its node, and how a change of status moves their times. */
+/** The conditions that a kubelet reports about its node. lastTransitionTime changes only with the status. */
 import type { NodeCondition } from "../../model/kubernetes.generated.ts";
 import { formatTime } from "../../model/values/time.ts";
 
@@ -32,8 +32,8 @@ const healthy: readonly ConditionRow[] = [
   { type: "Ready", status: "True", reason: "KubeletReady", message: "kubelet is posting ready status" },
 ];
 
-/** Why a node says that it is not ready, or that its GPUs are not well. */
-export interface Trouble {
+/** Why a node is not ready, or its GPUs are unhealthy. */
+export interface NodeProblem {
   readonly reason: string;
   readonly message: string;
 }
@@ -42,19 +42,16 @@ export function healthyConditions(nowMs: number): NodeCondition[] {
   return nodeConditions([], { nowMs });
 }
 
-/**
- * The conditions as they should be now. Those of others (by type) stay as they are; a time of transition moves only
- * when the status does.
- */
+/** The current conditions. Types of other writers are kept; lastTransitionTime changes only with the status. */
 export function nodeConditions(
   current: readonly NodeCondition[],
-  now: { nowMs: number; notReady?: Trouble | undefined; gpuTrouble?: Trouble | undefined },
+  now: { nowMs: number; notReady?: NodeProblem | undefined; gpuTrouble?: NodeProblem | undefined },
 ): NodeCondition[] {
   const time = formatTime(now.nowMs);
   const rows: ConditionRow[] = healthy.map((row) =>
     row.type === "Ready" && now.notReady !== undefined ? { type: "Ready", status: "False", ...now.notReady } : row,
   );
-  // A condition about GPUs appears with the first fault and stays, so that its recovery can be seen.
+  // The condition about GPUs is added with the first fault and kept, so that the recovery is visible.
   if (now.gpuTrouble !== undefined) rows.push({ type: "GpuHealthy", status: "False", ...now.gpuTrouble });
   else if (current.some(({ type }) => type === "GpuHealthy")) {
     rows.push({ type: "GpuHealthy", status: "True", reason: "AllDevicesHealthy", message: "all GPUs are healthy" });

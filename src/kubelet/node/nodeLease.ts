@@ -8,7 +8,7 @@ import { formatMicroTime, timeToMs } from "../../model/values/time.ts";
 import { leaseRef, type Next } from "./nodeWrite.ts";
 
 export interface LeaseOptions {
-  /** Our identity; two simulators must not share a name. */
+  /** The holder identity; two simulators must not share one. */
   readonly holder: string;
   readonly leaseSeconds: number;
   readonly clusterSeed: string;
@@ -17,8 +17,8 @@ export interface LeaseOptions {
 export const leaseDefaults = { leaseSeconds: 40 };
 
 /**
- * Each node has its own moment within the renew interval, by its name, so that 5,000 nodes that were made in one
- * instant do not renew in one. The first interval is shorter for that; all others are a quarter of the duration.
+ * Each node renews at an offset within the renew interval, derived from its name, so that 5,000 nodes that were created
+ * together do not renew together. The first interval is shorter for that; all others are a quarter of the duration.
  */
 function nextRenewMs(renewedMs: number, node: string, options: LeaseOptions): number {
   const quarter = (options.leaseSeconds * 1000) / 4;
@@ -27,14 +27,16 @@ function nextRenewMs(renewedMs: number, node: string, options: LeaseOptions): nu
 }
 
 export interface LeaseNext extends Next {
-  /** Whether we may write for the node now. A lease that we are only about to take is not held yet. */
+  /** Whether this process may write for the node now. A lease that it is about to take is not held yet. */
   readonly held: boolean;
 }
 
 type LeaseNode = {
   readonly name: string;
   readonly uid: string;
-  /** False until this process has written the lease: one that merely bears our name may be of an earlier life. */
+  /**
+   * False until this process has written the lease: one with its identity may have been written by an earlier process.
+   */
   readonly isTaken?: boolean;
 };
 
@@ -94,8 +96,8 @@ export function nextForLease(
       ...(isMine ? {} : { acquireTime: formatMicroTime(nowMs), leaseTransitions: (spec.leaseTransitions ?? 0) + 1 }),
     },
   };
-  // Our own expired lease may have been taken by another process whose write we have not seen: not held until our
-  // renewal is acknowledged.
+  // An expired lease of this process may have been taken by another one whose write is not observed yet: it is not held
+  // until the renewal is acknowledged.
   return {
     held: isMine && isTaken && nowMs < expiresMs,
     writes: [{ kind: "update", ref: leaseRef(node.name), object }],
@@ -103,7 +105,7 @@ export function nextForLease(
   };
 }
 
-/** Whether the lease says that we simulate the node. */
+/** Whether the lease has this process as its holder. */
 export function holdsLease(lease: Lease | undefined, holder: string, nowMs: number): boolean {
   const spec = lease?.spec;
   const renewedMs = timeToMs(spec?.renewTime);

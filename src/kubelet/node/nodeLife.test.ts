@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { startMs, testPod, testWorld } from "../../../testing/kubelet/nodeContext.ts";
+import { startMs, testNode, testPod } from "../../../testing/kubelet/nodeContext.ts";
 import { partly } from "../../../testing/partly.ts";
 import type { Lease, Node } from "../../model/kubernetes.generated.ts";
 import { formatMicroTime } from "../../model/values/time.ts";
@@ -29,19 +29,24 @@ describe("a lease", () => {
     },
   });
   test.each([
-    { name: "that is missing is made, and not yet held", lease: undefined, held: false, kinds: ["create"] },
-    { name: "of ours is left alone while it is young", lease: lease("us", 0), held: true, kinds: [] },
+    { name: "that is missing is created, and not held yet", lease: undefined, held: false, kinds: ["create"] },
+    { name: "of this process is not renewed too early", lease: lease("us", 0), held: true, kinds: [] },
     {
-      name: "of ours is renewed after a quarter of its time",
+      name: "of this process is renewed after a quarter of its duration",
       lease: lease("us", 11_000),
       held: true,
       kinds: ["update"],
     },
-    { name: "of another that lives is not touched", lease: lease("them", 39_000), held: false, kinds: [] },
-    { name: "of another that ran out is taken", lease: lease("them", 40_000), held: false, kinds: ["update"] },
+    { name: "of another process that is valid is not touched", lease: lease("them", 39_000), held: false, kinds: [] },
+    {
+      name: "of another process that has expired is taken",
+      lease: lease("them", 40_000),
+      held: false,
+      kinds: ["update"],
+    },
     { name: "without a holder is taken", lease: lease("", 0), held: false, kinds: ["update"] },
     {
-      name: "of ours that ran out is not held until it is renewed",
+      name: "of this process that has expired is not held until it is renewed",
       lease: lease("us", 41_000),
       held: false,
       kinds: ["update"],
@@ -61,30 +66,30 @@ describe("a lease", () => {
     expect([transitions(lease("them", 50_000)), transitions(lease("us", 20_000))]).toEqual([4, 3]);
   });
 
-  test("the node and the pods of another holder are left alone, and taken over when the holder is gone", () => {
-    const world = testWorld();
-    world.lease = lease("them", 0);
-    world.add(testPod());
-    world.run(30_000);
-    expect([world.writes, world.pod("p").status?.phase]).toEqual([0, "Pending"]);
-    world.run(20_000);
-    expect([holdsLease(world.lease, "us", world.nowMs), world.pod("p").status?.phase]).toEqual([true, "Running"]);
+  test("the node and the pods of another holder are left alone, and taken over when its lease has expired", () => {
+    const testbed = testNode();
+    testbed.lease = lease("them", 0);
+    testbed.add(testPod());
+    testbed.run(30_000);
+    expect([testbed.writes, testbed.pod("p").status?.phase]).toEqual([0, "Pending"]);
+    testbed.run(20_000);
+    expect([holdsLease(testbed.lease, "us", testbed.nowMs), testbed.pod("p").status?.phase]).toEqual([true, "Running"]);
   });
 });
 
 describe("a node", () => {
   test("stays Ready for a day, with a lease every ten seconds and a status every five minutes", () => {
-    const world = testWorld();
-    world.run(24 * 3_600_000);
-    expect(ready(world.node)?.status).toBe("True");
-    expect(world.writes).toBeGreaterThan(8000);
-    expect(world.writes).toBeLessThan(8640 + 300);
-    expect(holdsLease(world.lease, "us", world.nowMs)).toBe(true);
+    const testbed = testNode();
+    testbed.run(24 * 3_600_000);
+    expect(ready(testbed.node)?.status).toBe("True");
+    expect(testbed.writes).toBeGreaterThan(8000);
+    expect(testbed.writes).toBeLessThan(8640 + 300);
+    expect(holdsLease(testbed.lease, "us", testbed.nowMs)).toBe(true);
   });
 
   test("created with only a name and KWOK's annotation is completed", () => {
-    const world = testWorld();
-    const { resourceVersion, uid } = world.node!.metadata;
+    const testbed = testNode();
+    const { resourceVersion, uid } = testbed.node!.metadata;
     const metadata = {
       name: "pool-0",
       uid,
@@ -92,95 +97,95 @@ describe("a node", () => {
       creationTimestamp: "",
       annotations: { "kwok.x-k8s.io/node": "fake" },
     };
-    world.node = partly<Node>({
+    testbed.node = partly<Node>({
       apiVersion: "v1",
       kind: "Node",
       metadata,
       status: { nodeInfo: { osImage: "mine" } },
     });
-    world.add(testPod());
-    world.run(1000);
-    expect(world.node.status).toMatchObject({
+    testbed.add(testPod());
+    testbed.run(1000);
+    expect(testbed.node.status).toMatchObject({
       phase: "Running",
       capacity: { cpu: "192", "nvidia.com/gpu": "8" },
       addresses: [{ type: "InternalIP" }, { type: "Hostname", address: "pool-0" }],
       nodeInfo: { osImage: "mine", operatingSystem: "linux" },
     });
-    expect(ready(world.node)?.status).toBe("True");
-    expect(world.pod("p").status?.podIP).toMatch(/^100\./);
+    expect(ready(testbed.node)?.status).toBe("True");
+    expect(testbed.pod("p").status?.podIP).toMatch(/^100\./);
   });
 
   test("that stops its heartbeat writes nothing, and comes back Ready", () => {
-    const world = testWorld({ faults: [fault({ kind: "heartbeat-stop", in: "10s", for: "100s" })] });
-    world.run(20_000);
-    const { writes } = world;
-    world.run(89_000);
-    expect([world.writes, holdsLease(world.lease, "us", world.nowMs)]).toEqual([writes, false]);
-    const unknown = structuredClone(world.node!);
+    const testbed = testNode({ faults: [fault({ kind: "heartbeat-stop", in: "10s", for: "100s" })] });
+    testbed.run(20_000);
+    const { writes } = testbed;
+    testbed.run(89_000);
+    expect([testbed.writes, holdsLease(testbed.lease, "us", testbed.nowMs)]).toEqual([writes, false]);
+    const unknown = structuredClone(testbed.node!);
     for (const each of unknown.status?.conditions ?? []) each.status = "Unknown";
-    world.node = unknown;
-    world.run(10_000);
-    expect([ready(world.node)?.status, holdsLease(world.lease, "us", world.nowMs)]).toEqual(["True", true]);
+    testbed.node = unknown;
+    testbed.run(10_000);
+    expect([ready(testbed.node)?.status, holdsLease(testbed.lease, "us", testbed.nowMs)]).toEqual(["True", true]);
   });
 
-  test("that is not ready says why, with a time that moves only with the status", () => {
-    const world = testWorld({ faults: [fault({ kind: "not-ready", in: "10s", for: "20s", reason: "RuntimeDown" })] });
-    world.run(12_000);
-    const during = ready(world.node);
+  test("that is not ready reports why, with a time that changes only with the status", () => {
+    const testbed = testNode({ faults: [fault({ kind: "not-ready", in: "10s", for: "20s", reason: "RuntimeDown" })] });
+    testbed.run(12_000);
+    const during = ready(testbed.node);
     expect(during).toMatchObject({ status: "False", reason: "RuntimeDown" });
-    world.run(20_000);
-    expect(ready(world.node)).toMatchObject({ status: "True", reason: "KubeletReady" });
-    expect(world.events.map(({ reason }) => reason)).toEqual(["NodeNotReady", "NodeReady"]);
+    testbed.run(20_000);
+    expect(ready(testbed.node)).toMatchObject({ status: "True", reason: "KubeletReady" });
+    expect(testbed.events.map(({ reason }) => reason)).toEqual(["NodeNotReady", "NodeReady"]);
   });
 
   test("that reboots has a new boot id, and the same one for the same seed", () => {
     const boot = () => {
-      const world = testWorld({ faults: [fault({ kind: "node-reboot", in: "10s", down: "30s" })] });
-      const before = world.node?.status?.nodeInfo?.bootID;
-      world.run(35_000);
-      expect(world.node?.status?.nodeInfo?.bootID).toBe(before);
-      world.run(30_000);
-      expect(world.node?.status?.nodeInfo?.bootID).not.toBe(before);
-      return world.node?.status?.nodeInfo?.bootID;
+      const testbed = testNode({ faults: [fault({ kind: "node-reboot", in: "10s", down: "30s" })] });
+      const before = testbed.node?.status?.nodeInfo?.bootID;
+      testbed.run(35_000);
+      expect(testbed.node?.status?.nodeInfo?.bootID).toBe(before);
+      testbed.run(30_000);
+      expect(testbed.node?.status?.nodeInfo?.bootID).not.toBe(before);
+      return testbed.node?.status?.nodeInfo?.bootID;
     };
     expect(boot()).toBe(boot());
   });
 
-  test("that is deleted is gone, and its pods are left to the cluster", () => {
-    const world = testWorld({ faults: [fault({ kind: "node-delete", in: "10s" })] });
-    world.add(testPod());
-    world.run(20_000);
-    expect([world.node, world.pods.size]).toEqual([undefined, 1]);
+  test("that is deleted writes nothing, and its pods are left to the cluster", () => {
+    const testbed = testNode({ faults: [fault({ kind: "node-delete", in: "10s" })] });
+    testbed.add(testPod());
+    testbed.run(20_000);
+    expect([testbed.node, testbed.pods.size]).toEqual([undefined, 1]);
   });
 
   test("that is cordoned by a fault is uncordoned when it ends, and a person's cordon stays", () => {
-    const world = testWorld({ faults: [fault({ kind: "cordon", in: "10s", for: "20s" })] });
-    world.run(15_000);
-    expect(world.node?.spec?.unschedulable).toBe(true);
-    world.run(20_000);
-    expect(world.node?.spec?.unschedulable).toBeUndefined();
-    const other = testWorld();
+    const testbed = testNode({ faults: [fault({ kind: "cordon", in: "10s", for: "20s" })] });
+    testbed.run(15_000);
+    expect(testbed.node?.spec?.unschedulable).toBe(true);
+    testbed.run(20_000);
+    expect(testbed.node?.spec?.unschedulable).toBeUndefined();
+    const other = testNode();
     other.node = { ...other.node!, spec: { ...other.node?.spec, unschedulable: true } };
     other.run(60_000);
     expect(other.node?.spec?.unschedulable).toBe(true);
   });
 
-  test("that is drained evicts its pods, but for those of DaemonSets", () => {
-    const world = testWorld({ faults: [fault({ kind: "drain", in: "10s" })] });
-    world.add(testPod({ name: "a" }));
-    world.add(testPod({ name: "b", owner: "DaemonSet" }));
-    world.run(60_000);
-    expect([...world.pods.keys()]).toEqual(["b"]);
+  test("that is drained evicts its pods, except those of DaemonSets", () => {
+    const testbed = testNode({ faults: [fault({ kind: "drain", in: "10s" })] });
+    testbed.add(testPod({ name: "a" }));
+    testbed.add(testPod({ name: "b", owner: "DaemonSet" }));
+    testbed.run(60_000);
+    expect([...testbed.pods.keys()]).toEqual(["b"]);
   });
 });
 
 describe("GPUs of a node", () => {
-  test("a broken one leaves allocatable, its pod runs on and shows it, and a pod for all of them is refused", () => {
-    const world = testWorld({ faults: [fault({ kind: "gpu-unhealthy", device: 3, in: "10s", for: "60s" })] });
-    world.add(testPod({ name: "a", gpus: 4 }));
-    world.run(20_000);
-    expect(gpus(world.node)).toEqual(["8", "7"]);
-    const [main] = world.pod("a").status?.containerStatuses ?? [];
+  test("an unhealthy one is not allocatable, its pod runs on and reports it, and a pod for all of them is refused", () => {
+    const testbed = testNode({ faults: [fault({ kind: "gpu-unhealthy", device: 3, in: "10s", for: "60s" })] });
+    testbed.add(testPod({ name: "a", gpus: 4 }));
+    testbed.run(20_000);
+    expect(gpus(testbed.node)).toEqual(["8", "7"]);
+    const [main] = testbed.pod("a").status?.containerStatuses ?? [];
     expect(main?.state?.running).toBeDefined();
     expect(main?.allocatedResourcesStatus?.[0]?.resources?.map(({ health }) => health)).toEqual([
       "Healthy",
@@ -188,37 +193,37 @@ describe("GPUs of a node", () => {
       "Healthy",
       "Unhealthy",
     ]);
-    expect(world.node?.status?.conditions?.find(({ type }) => type === "GpuHealthy")).toMatchObject({
+    expect(testbed.node?.status?.conditions?.find(({ type }) => type === "GpuHealthy")).toMatchObject({
       status: "False",
       reason: "XidError",
     });
-    world.add(testPod({ name: "b", gpus: 4 }));
-    world.run(60_000);
-    expect(gpus(world.node)).toEqual(["8", "8"]);
-    expect(world.node?.status?.conditions?.find(({ type }) => type === "GpuHealthy")?.status).toBe("True");
-    expect(world.pod("a").status?.containerStatuses?.[0]?.allocatedResourcesStatus?.[0]?.resources?.[3]?.health).toBe(
+    testbed.add(testPod({ name: "b", gpus: 4 }));
+    testbed.run(60_000);
+    expect(gpus(testbed.node)).toEqual(["8", "8"]);
+    expect(testbed.node?.status?.conditions?.find(({ type }) => type === "GpuHealthy")?.status).toBe("True");
+    expect(testbed.pod("a").status?.containerStatuses?.[0]?.allocatedResourcesStatus?.[0]?.resources?.[3]?.health).toBe(
       "Healthy",
     );
   });
 
-  test("a plugin that restarts has nothing to give for a while", () => {
-    const world = testWorld({ faults: [fault({ kind: "plugin-restart", in: "10s", down: "5s" })] });
-    world.run(12_000);
-    expect(gpus(world.node)).toEqual(["8", "0"]);
-    world.run(12_000);
-    expect(gpus(world.node)).toEqual(["8", "8"]);
+  test("a plugin that restarts can allocate nothing for a while", () => {
+    const testbed = testNode({ faults: [fault({ kind: "plugin-restart", in: "10s", down: "5s" })] });
+    testbed.run(12_000);
+    expect(gpus(testbed.node)).toEqual(["8", "0"]);
+    testbed.run(12_000);
+    expect(gpus(testbed.node)).toEqual(["8", "8"]);
   });
 
   test("a new driver changes the labels", () => {
-    const world = testWorld({ faults: [fault({ kind: "driver-upgrade", in: "10s", driver: "600.1.2", down: "5s" })] });
-    world.run(12_000);
-    expect([world.node?.metadata.labels?.["nvidia.com/cuda.driver.major"], ...gpus(world.node)]).toEqual([
+    const testbed = testNode({ faults: [fault({ kind: "driver-upgrade", in: "10s", driver: "600.1.2", down: "5s" })] });
+    testbed.run(12_000);
+    expect([testbed.node?.metadata.labels?.["nvidia.com/cuda.driver.major"], ...gpus(testbed.node)]).toEqual([
       "570",
       "8",
       "0",
     ]);
-    world.run(12_000);
-    expect([world.node?.metadata.labels?.["nvidia.com/cuda.driver.major"], ...gpus(world.node)]).toEqual([
+    testbed.run(12_000);
+    expect([testbed.node?.metadata.labels?.["nvidia.com/cuda.driver.major"], ...gpus(testbed.node)]).toEqual([
       "600",
       "8",
       "8",
@@ -226,26 +231,26 @@ describe("GPUs of a node", () => {
   });
 
   test("an NVLink partition changes the clique, and back", () => {
-    const world = testWorld({
+    const testbed = testNode({
       profile: "gb200",
       faults: [fault({ kind: "nvlink-partition", partition: 2, in: "10s", for: "20s" })],
     });
-    const clique = () => world.node?.metadata.labels?.["nvidia.com/gpu.clique"];
+    const clique = () => testbed.node?.metadata.labels?.["nvidia.com/gpu.clique"];
     const before = clique();
-    world.run(15_000);
+    testbed.run(15_000);
     expect(clique()).toBe(before?.replace(/0$/, "2"));
-    world.run(20_000);
+    testbed.run(20_000);
     expect(clique()).toBe(before);
   });
 
   test("partitions are changed when no pod holds a GPU, and refused until then", () => {
-    const world = testWorld({
+    const testbed = testNode({
       faults: [fault({ kind: "mig-reconfigure", in: "10s", down: "20s", strategy: "mixed", partitions: "1g.10gb=7" })],
     });
-    world.add(testPod({ gpus: 1 }));
-    world.run(60_000);
-    expect(gpus(world.node)).toEqual(["8", "8"]);
-    const idle = testWorld({ faults: world.faults });
+    testbed.add(testPod({ gpus: 1 }));
+    testbed.run(60_000);
+    expect(gpus(testbed.node)).toEqual(["8", "8"]);
+    const idle = testNode({ faults: testbed.faults });
     idle.run(15_000);
     expect([...gpus(idle.node), idle.node?.metadata.labels?.["nvidia.com/mig.config.state"]]).toEqual([
       "8",
@@ -280,29 +285,29 @@ describe("GPUs of a node", () => {
 test("a second change of partitions waits for pods on the first ones", () => {
   const change = (at: string, partitions: string) =>
     fault({ kind: "mig-reconfigure", in: at, down: "10s", strategy: "mixed", partitions });
-  const world = testWorld({ faults: [change("10s", "1g.10gb=7"), change("60s", "2g.20gb=3")] });
-  world.run(40_000);
+  const testbed = testNode({ faults: [change("10s", "1g.10gb=7"), change("60s", "2g.20gb=3")] });
+  testbed.run(40_000);
   const amounts = { "nvidia.com/mig-1g.10gb": "1" };
-  world.add(testPod({ spec: { containers: [{ name: "main", resources: { limits: amounts, requests: amounts } }] } }));
-  world.run(60_000);
-  expect(world.node?.status?.allocatable).toMatchObject({ "nvidia.com/mig-1g.10gb": "56" });
-  world.remove("p", 0);
-  world.run(60_000);
-  expect(world.node?.status?.allocatable).toMatchObject({ "nvidia.com/mig-2g.20gb": "24" });
-  expect(world.node?.status?.allocatable).not.toHaveProperty(["nvidia.com/mig-1g.10gb"]);
+  testbed.add(testPod({ spec: { containers: [{ name: "main", resources: { limits: amounts, requests: amounts } }] } }));
+  testbed.run(60_000);
+  expect(testbed.node?.status?.allocatable).toMatchObject({ "nvidia.com/mig-1g.10gb": "56" });
+  testbed.remove("p", 0);
+  testbed.run(60_000);
+  expect(testbed.node?.status?.allocatable).toMatchObject({ "nvidia.com/mig-2g.20gb": "24" });
+  expect(testbed.node?.status?.allocatable).not.toHaveProperty(["nvidia.com/mig-1g.10gb"]);
 });
 
 describe("faults", () => {
   test.each([
-    [{ kind: "meteor" }, "fault-unknown", "no fault is named"],
+    [{ kind: "meteor" }, "fault-unknown", "unknown fault"],
     [{ kind: "cordon" }, "fault-invalid", "node: is required"],
     [{ kind: "gpu-unhealthy", node: "n" }, "fault-invalid", "device: is required"],
     [{ kind: "gpu-unhealthy", node: "n", device: 99 }, "fault-invalid", "device: must be from 0 to 63"],
     [{ kind: "gpu-unhealthy", node: "n", device: 1, cause: "mood" }, "fault-invalid", "cause: must be one of xid, ecc"],
     [{ kind: "cordon", node: "n", for: "soon" }, "fault-invalid", "for: must be a duration"],
-    [{ kind: "node-delete", node: "n", for: "5s" }, "fault-invalid", "over in a moment"],
+    [{ kind: "node-delete", node: "n", for: "5s" }, "fault-invalid", "is instantaneous"],
     [{ kind: "cordon", node: "n", device: 1 }, "fault-invalid", "device: is not a parameter"],
-    [{ kind: "cordon", node: "n", pod: "a/b" }, "fault-invalid", "is not about pods"],
+    [{ kind: "cordon", node: "n", pod: "a/b" }, "fault-invalid", "does not affect pods"],
   ])("%j is refused", (given, code, message) => {
     try {
       readFault(given, { nowMs: 0, id: "x" });
@@ -312,7 +317,7 @@ describe("faults", () => {
     }
   });
 
-  test("an annotation sets faults of its own node, and an unreadable one is reported", () => {
+  test("an annotation sets faults of its own node, and an invalid one is reported", () => {
     const metadata = (text: string) => ({
       name: "n",
       creationTimestamp: "2027-01-15T08:00:00Z",

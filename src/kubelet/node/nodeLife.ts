@@ -1,4 +1,6 @@
-/** What a simulated node does next about itself: its lease, its heartbeat, and how faults show on its object. */
+/**
+ * The next writes of a simulated node for itself: its lease, its heartbeat, and the effects of faults on its object.
+ */
 
 import type { Lease, Node, NodeStatus, Pod } from "../../model/kubernetes.generated.ts";
 import { equalFields } from "../../model/objects/json.ts";
@@ -8,7 +10,7 @@ import { seededBelow } from "../../model/values/seeded.ts";
 import { timeToMs } from "../../model/values/time.ts";
 import { heldDevices, pluginResources, unitCounts } from "../devices/devices.ts";
 import { type Fault, isActive } from "./faults.ts";
-import { nodeConditions, type Trouble } from "./nodeConditions.ts";
+import { type NodeProblem, nodeConditions } from "./nodeConditions.ts";
 import { type LeaseOptions, nextForLease } from "./nodeLease.ts";
 import { migOf, type NodeState, nodeStateAt } from "./nodeState.ts";
 import { earliest, eventTarget, identityOf, type Next, type NodeWrite, nodeRef, podRef } from "./nodeWrite.ts";
@@ -27,19 +29,19 @@ export interface NodeInput {
   readonly node: Node;
   readonly sim: SimNode;
   readonly lease: Lease | undefined;
-  /** Whether this process has written the lease; true where that does not matter. */
+  /** Whether this process has written the lease; true where leases are off. */
   readonly leaseIsTaken?: boolean;
   readonly faults: readonly Fault[];
-  /** The pods of this node, asked for only when a decision needs them. */
+  /** The pods of this node, read only when a decision needs them. */
   readonly pods: () => Iterable<Pod>;
   readonly options: NodeLifeOptions;
   readonly nowMs: number;
 }
 
 export interface NodeNext extends Next {
-  /** Whether the pods of this node may be written: the node is alive and ours. */
+  /** Whether the pods of this node may be written: the node is alive and this process holds its lease. */
   readonly held: boolean;
-  /** The two halves of `wakeAtMs`: a driver that keeps them apart renews a lease without reconciling the whole node. */
+  /** `wakeAtMs` split in two, so that a driver can renew a lease without reconciling the whole node. */
   readonly leaseWakeMs: number | undefined;
   readonly lifeWakeMs: number | undefined;
   readonly state: NodeState;
@@ -48,7 +50,7 @@ export interface NodeNext extends Next {
 export function nextForNode(input: NodeInput): NodeNext {
   const { node, sim, options, nowMs } = input;
   const state = settledState(input);
-  // A silent node writes nothing at all; what the cluster makes of the silence is the cluster's business.
+  // A silent node writes nothing; the node lifecycle controller reacts to the silence.
   const wake = (leaseWakeMs: number | undefined, lifeWakeMs: number | undefined) => ({
     wakeAtMs: earliest(leaseWakeMs, lifeWakeMs),
     leaseWakeMs,
@@ -69,7 +71,7 @@ export function nextForNode(input: NodeInput): NodeNext {
   const writes: NodeWrite[] = [...lease.writes];
   if (!lease.held) return { writes, ...wake(lease.wakeAtMs, state.nextMs), held: false, state };
   const metadata = metadataWrites(input, state);
-  // That patch gives the object a new version, on which the status is decided in the next reconcile.
+  // The patch changes the version of the object; the status is decided on it in the next reconcile.
   if (metadata.length > 0) {
     return { writes: [...writes, ...metadata], ...wake(lease.wakeAtMs, nowMs), held: true, state };
   }
@@ -107,7 +109,7 @@ function nextStatus(node: Node, sim: SimNode, state: NodeState, nowMs: number): 
   const info = before.nodeInfo;
   if (info !== undefined && state.boots > 0) status.nodeInfo = { ...info, bootID: bootIdOf(sim, state.boots) };
   const { gpu, name } = sim.profile;
-  // Amounts that others gave a node and that are no devices to us are theirs.
+  // Amounts of other writers that are not devices of the profile are kept.
   if (gpu === undefined && name === "") return status;
   const cuts = name !== "" || gpu?.mig !== undefined || state.mig !== undefined;
   const capacity = withoutDevices(before.capacity ?? {}, cuts);
@@ -120,7 +122,7 @@ function nextStatus(node: Node, sim: SimNode, state: NodeState, nowMs: number): 
   return status;
 }
 
-/** The plugin manages its own resources only; cpu, memory and resources added by users stay. */
+/** The plugin manages only its own resources; cpu, memory and resources added by users stay. */
 function withoutDevices(amounts: Readonly<Record<string, string>>, cuts: boolean): Record<string, string> {
   const rest: Record<string, string> = {};
   for (const [name, amount] of Object.entries(amounts)) {
@@ -129,7 +131,7 @@ function withoutDevices(amounts: Readonly<Record<string, string>>, cuts: boolean
   return rest;
 }
 
-function gpuTroubleOf({ gpuFaults }: NodeState): Trouble | undefined {
+function gpuTroubleOf({ gpuFaults }: NodeState): NodeProblem | undefined {
   const [first] = gpuFaults;
   if (first === undefined) return undefined;
   const reasons: Record<string, string> = {
@@ -143,8 +145,8 @@ function gpuTroubleOf({ gpuFaults }: NodeState): Trouble | undefined {
 }
 
 /**
- * Each node has its own moment within the interval, so that nodes that were made together do not report together. In
- * whole seconds, which is all that conditions keep: a finer moment would be due again as soon as it was written.
+ * Each node reports at an offset within the interval, so that nodes that were created together do not report together.
+ * In whole seconds, the precision of conditions: a finer time would be due again as soon as it was written.
  */
 function nextHeartbeatMs(node: Node, { heartbeatMs, clusterSeed }: NodeLifeOptions): number {
   const every = Math.max(1, Math.ceil(heartbeatMs / 1000));
@@ -158,7 +160,7 @@ function lastHeartbeatMs(node: Node): number {
   return timeToMs(ready?.lastHeartbeatTime) ?? 0;
 }
 
-/** Heartbeat times alone are no reason to write: the lease says that the node lives. */
+/** A change of heartbeat times alone is not written: the lease is the heartbeat. */
 function equalButForHeartbeat(next: NodeStatus, before: NodeStatus): boolean {
   const strip = (status: NodeStatus) => ({
     ...status,
@@ -167,7 +169,7 @@ function equalButForHeartbeat(next: NodeStatus, before: NodeStatus): boolean {
   return equalFields(strip(next), strip(before));
 }
 
-/** Labels that faults move, and the cordon. */
+/** Labels that faults change, and the cordon. */
 function metadataWrites({ node, sim, nowMs, faults }: NodeInput, state: NodeState): NodeWrite[] {
   const current = node.metadata.labels ?? {};
   const wanted = nodeLabels(sim, {
@@ -179,7 +181,7 @@ function metadataWrites({ node, sim, nowMs, faults }: NodeInput, state: NodeStat
   const { givenLabels } = sim;
   const calm = givenLabels && nodeLabels(sim);
   const changed: Record<string, string> = {};
-  // Only labels that the node already has are ours to move: a user may have made it with fewer.
+  // Only existing labels are changed: a user may have created the node with fewer.
   for (const key of movingLabels) {
     const isGiven = calm !== undefined && wanted[key] === calm[key];
     const value = isGiven ? givenLabels?.[key] : wanted[key];
@@ -228,7 +230,7 @@ function cordonPatch(node: Node, state: NodeState, faults: readonly Fault[], now
   return ended ? { unschedulable: null } : undefined;
 }
 
-/** What `kubectl drain` does: every pod that its owner would not put straight back here is asked to go. */
+/** As `kubectl drain` does: evicts every pod except those of DaemonSets. */
 export function drainWrites(node: Node, pods: Iterable<Pod>): NodeWrite[] {
   const writes: NodeWrite[] = [];
   for (const pod of pods) {

@@ -1,4 +1,4 @@
-/** How a node stands at a moment: the fold of its faults. */
+/** The state of a node at a time, computed from its faults. */
 
 import type { MigSpec } from "../../model/profiles/profile.ts";
 import { type Fault, isActive, numberParam, textParam } from "./faults.ts";
@@ -33,7 +33,7 @@ export interface NodeState {
   readonly cordoned: boolean;
   readonly draining: boolean;
   readonly deleted: boolean;
-  /** The next moment at which any of this changes. */
+  /** The next time at which the state changes. */
   readonly nextMs: number | undefined;
 }
 
@@ -58,7 +58,7 @@ const well: NodeState = {
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
-/** The faults need not be sorted; those of other nodes are passed over. */
+/** The faults need not be sorted; those of other nodes are skipped. */
 export function nodeStateAt(faults: readonly Fault[], node: string, nowMs: number): NodeState {
   const mine = faults.filter((fault) => fault.node === node);
   if (mine.length === 0) return well;
@@ -113,7 +113,7 @@ export function nodeStateAt(faults: readonly Fault[], node: string, nowMs: numbe
         break;
       case "driver-upgrade":
         change(backMs);
-        // While the driver is replaced neither the plugin nor the slices can stand.
+        // While the driver is replaced there are neither plugin nor slices.
         if (isDown) state.pluginDown = state.draDown = true;
         else state.driver = textParam(fault, "driver");
         break;

@@ -11,7 +11,7 @@ import type { ObjectRef, Patch } from "../../ports/kubeApi.ts";
  */
 export type NodeWrite<T extends KubeObject = KubeObject> =
   | { readonly kind: "create"; readonly ref: ObjectRef<T>; readonly object: NewObject<T> }
-  /** Carries the resourceVersion it was computed from: a Conflict means read again. */
+  /** Carries the resourceVersion that it was computed from; after a Conflict the object is read again. */
   | { readonly kind: "update"; readonly ref: ObjectRef<T>; readonly object: T }
   /** Where `expected` is given, it is sent in the metadata of the body as a precondition. */
   | { readonly kind: "patch"; readonly ref: ObjectRef<T>; readonly patch: Patch<T>; readonly expected?: Expected }
@@ -20,8 +20,8 @@ export type NodeWrite<T extends KubeObject = KubeObject> =
   | NodeEvent;
 
 /**
- * Which object is meant. Without a version any state of it will do: an earlier write of the same reconcile has changed
- * it.
+ * Identifies the object. Without a version any version is accepted, because an earlier write of the same reconcile has
+ * changed it.
  */
 export interface Identity {
   readonly uid: string;
@@ -87,7 +87,7 @@ function ref<T extends KubeObject>(
   return subresource === undefined ? { ...resource, namespace, name } : { ...resource, namespace, name, subresource };
 }
 
-/** The earlier of two moments; undefined is never. */
+/** The earlier of two times; undefined means never. */
 export function earliest(...moments: readonly (number | undefined)[]): number | undefined {
   let first: number | undefined;
   for (const moment of moments) if (moment !== undefined && (first === undefined || moment < first)) first = moment;

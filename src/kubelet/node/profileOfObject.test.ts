@@ -16,7 +16,7 @@ const [lab] = parseProfiles(
   "lab",
 );
 
-/** The object as the API would have it. */
+/** The object as the API stores it. */
 function stored(object: unknown): Node {
   const node = object as Node;
   return { ...node, metadata: { ...node.metadata, uid: "u", resourceVersion: "1", creationTimestamp: "" } };
@@ -32,7 +32,7 @@ function writesFor(node: Node, faults: readonly Fault[] = []) {
 const amountsIn = (writes: ReturnType<typeof writesFor>) =>
   writes.flatMap((write) => (write.kind === "update" ? [(write.object as Node).status?.capacity] : []));
 
-describe("a node whose profile is unknown by now", () => {
+describe("a node whose profile no longer exists", () => {
   test.each([
     { name: "whole GPUs", profile: h100 },
     { name: "GPUs cut in several ways", profile: lab ?? h100 },
@@ -57,18 +57,18 @@ function cut(strategy: "single" | "mixed", partitions: Record<string, number>) {
   return { strategy, partitions };
 }
 
-describe("a node that others have made", () => {
+describe("a node that another tool has created", () => {
   const made = (capacity: Record<string, string>, labels: Record<string, string> = {}) =>
     stored({ apiVersion: "v1", kind: "Node", metadata: { name: "n-0", labels }, status: { capacity } });
 
-  test("keeps amounts of partitions that do not tell how its GPUs are cut", () => {
+  test("keeps amounts of partitions from which its partitioning cannot be derived", () => {
     const capacity = { cpu: "1", "nvidia.com/gpu": "0", "nvidia.com/mig-1g.5gb": "7", "nvidia.com/mig-3g.20gb": "1" };
     expect(amountsIn(writesFor(made(capacity)))).toEqual([capacity]);
     const both = { ...capacity, "nvidia.com/gpu": "4" };
     expect(amountsIn(writesFor(made(both)))).toEqual([both]);
   });
 
-  test("keeps its labels, but for those that a fault moves while it lasts", () => {
+  test("keeps its labels, except those that a fault changes while it lasts", () => {
     const labels = {
       "nvidia.com/gpu.clique": "rack-7.0",
       "nvidia.com/mig.strategy": "mixed",

@@ -92,7 +92,7 @@ describe("profiles", () => {
     expect(errorOf(() => selectProfile(two, { ...wanted, service: "eks" })).code).toBe("profile-ambiguous");
   });
 
-  test("a user's profile is read, with what it leaves out filled in", () => {
+  test("a user's profile is read, with defaults for missing fields", () => {
     const [profile] = parseProfiles(
       "name: mine\ncpu: 8\nmemory: 32Gi\ngpu: {product: X1, count: 2, memoryMiB: 4096}\n",
       "mine.yaml",
@@ -107,7 +107,7 @@ describe("profiles", () => {
     });
   });
 
-  test("the example loads, with everything a profile can say", () => {
+  test("the example loads, with every field of a profile", () => {
     const text = readFileSync(new URL("../../../examples/profiles/lab-a100.yaml", import.meta.url), "utf8");
     const [lab] = parseProfiles(text, "lab-a100.yaml");
     expect(lab).toMatchObject({
@@ -153,11 +153,11 @@ spec:
     ],
     [
       "name: x\ncpu: 1\nmemory: 1Gi\ngpu: {product: X, count: 1, memoryMiB: 81920, mig: {partitions: {3g.40gb: 3}}}\n",
-      "they do not fit on one GPU together",
+      "the partitions do not fit on one GPU together",
     ],
     [
       "name: x\ncpu: 1\nmemory: 1Gi\ngpu: {product: X, count: 1, memoryMiB: 81920, mig: {partitions: {9g.90gb: 1}}}\n",
-      "9g.90gb is not a partition of this part",
+      "9g.90gb is not a partition of this GPU",
     ],
     ["name: x\ncpu: 1\nmemory: 1Gi\ntopology: {scheme: rings}\n", "topology.scheme: must be one of"],
     ["- just a list\n", "a profile is a mapping"],
@@ -234,7 +234,7 @@ describe("a node made from a profile", () => {
     }
   });
 
-  test("the node behind an object is found again, and one that others made is read from its labels", () => {
+  test("the simulated node of an object is restored, and one of another tool is read from its labels", () => {
     const sim = simNode(place);
     const object = partly<Node>(nodeObject(sim, { ordinal: 0, nowMs: 0 }));
     expect(simNodeOf(object, "s", profiles)).toEqual(sim);

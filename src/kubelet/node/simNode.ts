@@ -1,5 +1,5 @@
 /**
- * One simulated node: its name, its hardware and its Node object. Everything follows from the cluster's seed, the
+ * One simulated node: its name, its hardware and its Node object. Everything is derived from the cluster's seed, the
  * profile and the node's index in its pool, so the same seed gives the same bytes, device UUIDs included.
  */
 import type { NewObject } from "../../model/intent.ts";
@@ -23,7 +23,7 @@ export interface SimNode {
   readonly profile: Profile;
   readonly devices: readonly GpuDevice[];
   readonly position: Position;
-  /** Labels of a node that others have made: what they say stands unless a fault moves it. */
+  /** Labels of a node that another tool has created: they are kept unless a fault changes them. */
   readonly givenLabels?: Readonly<Record<string, string>>;
 }
 
@@ -45,7 +45,7 @@ export function simNode(place: NodePlace): SimNode {
 }
 
 export interface NodeObjectOptions {
-  /** Counts the nodes of the whole cluster: addresses follow from it. */
+  /** The index of the node in the whole cluster: addresses are derived from it. */
   readonly ordinal: number;
   readonly nowMs: number;
   /** Adds the taint `kwok.x-k8s.io/node=fake:NoSchedule`. */
@@ -55,7 +55,7 @@ export interface NodeObjectOptions {
 
 export const defaultKubeletVersion = "v1.36.0";
 
-/** The object to create. Its status is complete, so that the node is Ready from its first moment. */
+/** The object to create. Its status is complete, so that the node is Ready when it is created. */
 export function nodeObject(node: SimNode, options: NodeObjectOptions): NewObject<Node> {
   const { profile } = node;
   const taints: Taint[] = [...(profile.taints ?? [])];
@@ -106,7 +106,7 @@ export function nodeObject(node: SimNode, options: NodeObjectOptions): NewObject
   };
 }
 
-/** What a node that was created by hand lacks in order to run: KWOK fills in the same gaps with the same figures. */
+/** The missing fields of a node that was created by hand, with the same values as in KWOK. */
 export function completedStatus(node: SimNode, status: NodeStatus): NodeStatus {
   const { profile } = node;
   const isWhole = status.capacity && status.allocatable && status.addresses && status.daemonEndpoints;
@@ -155,7 +155,7 @@ function nodeInfoOf(node: SimNode, kubeletVersion: string): Omit<NodeSystemInfo,
   };
 }
 
-/** What faults may change about how a node presents itself. */
+/** What faults may change in the labels of a node. */
 export interface Presentation {
   readonly driver?: string;
   readonly partition?: number;
@@ -207,7 +207,7 @@ function gpuLabels(node: SimNode, now: Presentation): Record<string, string> {
     "nvidia.com/cuda.driver.major": major,
     "nvidia.com/cuda.driver.minor": minor,
     "nvidia.com/cuda.driver.rev": rev,
-    // A partition cannot be asked for by the name of its GPU.
+    // A partition cannot be requested by the name of its GPU.
     [labelKeys.pinsDevices]: String(strategy === "none"),
   };
   if (gpu.family !== undefined) labels["nvidia.com/gpu.family"] = labelValue(gpu.family);
@@ -221,8 +221,8 @@ function gpuLabels(node: SimNode, now: Presentation): Record<string, string> {
 }
 
 /**
- * The simulated node behind an object, also one that a user or another tool has made: then its shape is read from what
- * it says about itself.
+ * The simulated node of an object, also one that a user or another tool has created: then its hardware is derived from
+ * its labels and capacity.
  */
 export function simNodeOf(object: Node, clusterSeed: string, profiles: Profiles): SimNode {
   const { name, annotations = {}, labels = {} } = object.metadata;
@@ -234,7 +234,7 @@ export function simNodeOf(object: Node, clusterSeed: string, profiles: Profiles)
   return known === undefined ? { ...sim, givenLabels: labels } : sim;
 }
 
-/** Whether a simulator may touch this node: it carries KWOK's annotation. */
+/** Whether a simulator may write this node: it has KWOK's annotation. */
 export function isSimulated(object: unknown): boolean {
   if (!isObject(object) || !isObject(object["metadata"])) return false;
   const annotations = object["metadata"]["annotations"];
@@ -257,7 +257,7 @@ function podCidrOf(ordinal: number): string {
   return `10.${(ordinal >> 8) & 255}.${ordinal & 255}.0/24`;
 }
 
-/** The ordinal that a node's range of pod addresses was made from. */
+/** The ordinal from which a node's pod CIDR was derived. */
 export function ordinalOf(node: Node): number | undefined {
   const match = /^10\.([0-9]{1,3})\.([0-9]{1,3})\.0\/24$/.exec(node.spec?.podCIDR ?? "");
   return match === null ? undefined : Number(match[1]) * 256 + Number(match[2]);

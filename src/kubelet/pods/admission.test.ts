@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
-import { testPod, testWorld } from "../../../testing/kubelet/nodeContext.ts";
+import { testNode, testPod } from "../../../testing/kubelet/nodeContext.ts";
 import type { Node, Pod, PodSpec } from "../../model/kubernetes.generated.ts";
 import { pluginResources } from "../devices/devices.ts";
 import { admitPod } from "./admission.ts";
 
-const sim = testWorld().sim;
-const node: Node = testWorld().node!;
+const sim = testNode().sim;
+const node: Node = testNode().node!;
 const running = (name: string, spec: Partial<PodSpec>): Pod => ({
   ...testPod({ name, spec }),
   status: { phase: "Running", startTime: "2027-01-15T08:00:00Z" },
@@ -24,7 +24,7 @@ test.each<{
   reason: string | undefined;
 }>([
   {
-    name: "what fits is taken",
+    name: "a pod that fits is admitted",
     spec: asking({ cpu: "192", memory: "2048Gi", "nvidia.com/gpu": "8" }),
     reason: undefined,
   },
@@ -36,13 +36,13 @@ test.each<{
     reason: "OutOfcpu",
   },
   {
-    name: "what has ended does not count",
+    name: "finished pods do not count",
     spec: asking({ cpu: "192" }),
     others: [{ ...running("o", asking({ cpu: "1" })), status: { phase: "Succeeded", startTime: "x" } }],
     reason: undefined,
   },
   {
-    name: "what was not admitted does not count",
+    name: "pods that were not admitted do not count",
     spec: asking({ cpu: "192" }),
     others: [{ ...running("o", asking({ cpu: "1" })), status: { phase: "Pending" } }],
     reason: undefined,
@@ -55,7 +55,7 @@ test.each<{
     reason: "OutOfexample.com/fpga",
   },
   {
-    name: "which a kubelet does not mind",
+    name: "which a kubelet ignores",
     spec: asking({ "example.com/fpga": "1" }),
     ignoreMissing: true,
     reason: undefined,
@@ -96,7 +96,7 @@ test.each<{
     reason: undefined,
   },
   {
-    name: "a NoSchedule taint is the scheduler's business",
+    name: "a NoSchedule taint is left to the scheduler",
     spec: {},
     taints: [{ key: "x", effect: "NoSchedule" }],
     reason: undefined,
@@ -115,7 +115,7 @@ test.each<{
   expect(admission.ok ? undefined : admission.reason).toBe(reason);
 });
 
-test("a refusal says what was asked, used and there", () => {
+test("a refusal has the requested, used and available amounts", () => {
   const admission = admitPod({
     pod: testPod({ spec: asking({ cpu: "200" }) }),
     node,
@@ -128,22 +128,22 @@ test("a refusal says what was asked, used and there", () => {
   });
 });
 
-test("a node takes no more pods than it says", () => {
-  const world = testWorld({ profile: { ...sim.profile, maxPods: 2 } });
-  for (const name of ["a", "b", "c"]) world.add(testPod({ name }));
-  world.run(0);
-  expect(world.pod("c").status).toMatchObject({ phase: "Failed", reason: "OutOfpods" });
+test("a node admits no more pods than its capacity", () => {
+  const testbed = testNode({ profile: { ...sim.profile, maxPods: 2 } });
+  for (const name of ["a", "b", "c"]) testbed.add(testPod({ name }));
+  testbed.run(0);
+  expect(testbed.pod("c").status).toMatchObject({ phase: "Failed", reason: "OutOfpods" });
 });
 
 test("two pods of one node exceed eight GPUs: the second fails and is counted once", () => {
-  const world = testWorld();
-  world.add(testPod({ name: "a", gpus: 5 }));
-  world.add(testPod({ name: "b", gpus: 4 }));
-  world.run(60_000);
-  expect([world.pod("a").status?.phase, world.pod("b").status?.phase, world.refusals]).toEqual([
+  const testbed = testNode();
+  testbed.add(testPod({ name: "a", gpus: 5 }));
+  testbed.add(testPod({ name: "b", gpus: 4 }));
+  testbed.run(60_000);
+  expect([testbed.pod("a").status?.phase, testbed.pod("b").status?.phase, testbed.refusals]).toEqual([
     "Running",
     "Failed",
     1,
   ]);
-  expect(world.pod("b").status).toMatchObject({ reason: "UnexpectedAdmissionError" });
+  expect(testbed.pod("b").status).toMatchObject({ reason: "UnexpectedAdmissionError" });
 });

@@ -1,6 +1,6 @@
 /**
- * What a kubelet refuses. A scheduler that places more than fits is caught here, and only here: the pod fails with the
- * kubelet's own reason, and scheduler tests want the count of such pods to be zero.
+ * Admission of a kubelet. A scheduler that places more pods than fit is detected here: the pod fails with the kubelet's
+ * reason, and scheduler tests expect the count of such pods to be zero.
  */
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import { matchesNode } from "../../model/objects/nodeMatch.ts";
@@ -15,14 +15,14 @@ export type Admission =
 export interface AdmissionInput {
   readonly pod: Pod;
   readonly node: Node;
-  /** Everything bound to the node; pods that were not admitted yet or have ended are passed over. */
+  /** All pods bound to the node; those that are not admitted yet or have finished are skipped. */
   readonly pods: Iterable<Pod>;
   readonly units: DeviceUnits;
   /** Device id to holder. */
   readonly held: ReadonlyMap<string, string>;
   /**
-   * A kubelet looks away from extended resources that its node does not have at all. Here they are refused, because a
-   * GPU pod on a node without GPUs is a scheduler's mistake; true restores the kubelet's view.
+   * A kubelet ignores extended resources that its node does not have at all. Here they are refused, because a GPU pod
+   * on a node without GPUs is an error of the scheduler; true restores the kubelet's behaviour.
    */
   readonly ignoreMissing?: boolean;
 }
@@ -46,7 +46,7 @@ export function admitPod(input: AdmissionInput): Admission {
   );
 }
 
-/** A kubelet has taken this pod, and it has not ended. */
+/** Whether a kubelet has admitted this pod and it has not finished. */
 export function isAdmitted(pod: Pod): boolean {
   const status = pod.status ?? {};
   return status.startTime !== undefined && status.phase !== "Succeeded" && status.phase !== "Failed";
@@ -60,7 +60,7 @@ function checkAmounts({ pod, node, ignoreMissing }: AdmissionInput, live: readon
   const allocatable = node.status?.allocatable ?? node.status?.capacity ?? {};
   const podsMax = Number(allocatable["pods"] ?? 110);
   if (live.length + 1 > podsMax) return outOf("pods", 1, live.length, podsMax);
-  // What a claim serves is not the device plugin's: the scheduler wrote down which resources those are.
+  // Extended resources from a claim do not come from the device plugin: the pod's status lists them.
   const { requestMappings = [] } = pod.status?.extendedResourceClaimStatus ?? {};
   for (const [name, wanted] of podRequests(pod)) {
     if (wanted === 0n || requestMappings.some(({ resourceName }) => resourceName === name)) continue;
@@ -128,7 +128,7 @@ function checkSelectors(pod: Pod, node: Node): Admission | undefined {
   return refuse("NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector");
 }
 
-/** A kubelet minds only NoExecute; the rest is the scheduler's. */
+/** A kubelet checks only NoExecute taints. */
 function checkTaints(pod: Pod, node: Node): Admission | undefined {
   const bad = (node.spec?.taints ?? []).find(
     (taint) => taint.effect === "NoExecute" && !isTolerated(taint, pod.spec?.tolerations),

@@ -1,6 +1,6 @@
 /**
- * A fake DRA driver's second half: claims are prepared before a pod's containers start and unprepared after the last
- * user has gone. A device is free only when the node has released it:
+ * The second half of a fake DRA driver: claims are prepared before a pod's containers start and unprepared after the
+ * last consumer has ended. A device is free only when the node has released it:
  *
  *   API                          node
  *   t0  pod force-deleted        container still runs on gpu-0
@@ -8,8 +8,8 @@
  *   t2  new claim gets gpu-0     -->  must wait, or two programs share a device
  *   t3                           old claim unprepared: now gpu-0 is free
  *
- * So what is prepared is the node's own memory, not the claim's; while it disagrees with the API, the device carries a
- * taint that keeps allocators away, and a second claim for it is not prepared.
+ * So the node keeps its own record of prepared devices; while it differs from the API, the device has a taint that
+ * excludes it from allocation, and a second claim for it is not prepared.
  */
 
 import type {
@@ -34,7 +34,9 @@ export interface PreparedClaim {
   readonly sinceMs: number;
   /** Names of devices of this node's pool. */
   readonly devices: readonly string[];
-  /** UIDs of the pods it was prepared for: when the claim is gone, a pod may name another claim of the same name. */
+  /**
+   * UIDs of the pods it was prepared for: when the claim is deleted, a pod may reference a new claim of the same name.
+   */
   readonly users: readonly string[];
 }
 
@@ -51,13 +53,13 @@ export const claimLifeDefaults = { driver: "gpu.nvidia.com", prepareMs: 50, unpr
 export interface ClaimInput {
   /** Undefined when the API no longer has it. */
   readonly claim: ResourceClaim | undefined;
-  /** What the node remembers; handed back by the step before. */
+  /** The node's record, as returned by the previous step. */
   readonly prepared: PreparedClaim | undefined;
   /** Everything else that this node has prepared or is preparing. */
   readonly others: readonly PreparedClaim[];
-  /** Names of devices whose GPU a pod of the node has from the device plugin, and that pod. */
+  /** Names of devices whose GPU a pod of the node has from the device plugin, with the pod. */
   readonly plugged?: ReadonlyMap<string, string>;
-  /** Pods of this node whose containers may use the claim: not ended, and not gone from the node. */
+  /** Pods of this node whose containers may use the claim: not finished, and not removed from the node. */
   readonly users: readonly Pod[];
   readonly sim: SimNode;
   readonly state: NodeState;
@@ -88,14 +90,15 @@ export function nextForClaim(input: ClaimInput): ClaimNext {
       if (failing.length > 0) return refuse(input, claim, "PrepareFailed", "the driver could not prepare the device");
       const doneMs = prepared.sinceMs + options.prepareMs;
       if (nowMs < doneMs) return { prepared, writes: [], wakeAtMs: doneMs };
-      // A user of the claim writes to it first: if it was deallocated meanwhile, that write conflicts, and the
-      // containers have not started.
+      // The node writes to the claim before it uses it: if the claim was deallocated meanwhile, that write conflicts,
+      // and the containers have not started.
       const writes = statusWrites(input, claim, mine);
       if (writes.length > 0) return { prepared, writes, wakeAtMs: nowMs + retryMs };
       return { prepared: { ...prepared, state: "prepared", sinceMs: nowMs }, writes: [], wakeAtMs: state.nextMs };
     }
     case "prepared":
-      // The users come from the node and not from the claim: a reservation may be removed while a program still runs.
+      // The consumers are taken from the node and not from the claim: a reservation may be removed while a container
+      // still runs.
       if (usersOfPrepared(input, prepared).length === 0) return beginUnprepare(input, prepared);
       return {
         prepared: withUsers(prepared, users),
@@ -113,13 +116,13 @@ export function nextForClaim(input: ClaimInput): ClaimNext {
   }
 }
 
-/** Once the claim is gone or is another one, its name says nothing any more. */
+/** Once the claim is deleted or replaced, its name identifies nothing. */
 function usersOfPrepared({ claim, users }: ClaimInput, prepared: PreparedClaim): readonly Pod[] {
   if (claim?.metadata.uid === prepared.claimUid) return users;
   return users.filter(({ metadata }) => prepared.users.includes(metadata.uid));
 }
 
-/** A claim may be shared: later pods are users too. */
+/** A claim may be shared: later pods are consumers too. */
 function withUsers(prepared: PreparedClaim, users: readonly Pod[]): PreparedClaim {
   const more = users.map(({ metadata }) => metadata.uid).filter((uid) => !prepared.users.includes(uid));
   return more.length === 0 ? prepared : { ...prepared, users: [...prepared.users, ...more] };
@@ -134,7 +137,7 @@ function beginPrepare(
   const busy = input.others.find(
     (other) => !isShared(claim, other) && other.devices.some((device) => devices.includes(device)),
   );
-  // Looking again in a while is enough: the one that holds it wakes us by what it writes.
+  // Polling is enough: the write of the claim that holds the device enqueues the node.
   if (busy !== undefined && mine.every(({ adminAccess, shareID }) => adminAccess !== true && shareID === undefined)) {
     return refuse(input, claim, "DeviceInUse", `the device is still prepared for claim ${busy.namespace}/${busy.name}`);
   }
@@ -162,7 +165,7 @@ function isShared(claim: ResourceClaim, other: PreparedClaim): boolean {
   return other.claimUid === claim.metadata.uid;
 }
 
-/** The claim shows why, and the pod waits in ContainerCreating. */
+/** The claim's status has the reason, and the pod waits in ContainerCreating. */
 function refuse(input: ClaimInput, claim: ResourceClaim, reason: string, message: string): ClaimNext {
   const before = claim.status?.devices ?? [];
   const devices = deviceStatuses(input, claim, resultsHere(claim, input), { status: "False", reason, message });
@@ -185,13 +188,13 @@ function beginUnprepare(input: ClaimInput, prepared: PreparedClaim): ClaimNext {
   return nextForClaim({ ...input, prepared: next });
 }
 
-/** What the claim has of this driver on this node. */
+/** The devices of this driver and node that the claim has. */
 function resultsHere(claim: ResourceClaim | undefined, { sim, options }: ClaimInput): DeviceRequestAllocationResult[] {
   const results = claim?.status?.allocation?.devices?.results ?? [];
   return results.filter(({ driver, pool }) => driver === options.driver && pool === sim.name);
 }
 
-/** For the pod, or for its whole group. */
+/** Reserved for the pod or for its group. */
 function isReservedFor(claim: ResourceClaim, { metadata, spec }: Pod): boolean {
   const group = spec?.schedulingGroup?.podGroupName;
   return (
@@ -207,7 +210,7 @@ function podFaults(input: ClaimInput, kinds: Parameters<typeof podFaultsAt>[1], 
   return pods.flatMap((pod) => podFaultsAt(input.faults, kinds, { ...about, pod }));
 }
 
-/** Prepared devices are Ready unless their GPU is not well. */
+/** Prepared devices are Ready unless their GPU is unhealthy. */
 function statusWrites(
   input: ClaimInput,
   claim: ResourceClaim,
@@ -260,7 +263,7 @@ function statusWrite(claim: ResourceClaim, devices: AllocatedDeviceStatus[]): No
   return { kind: "update", ref: claimRef(claim.metadata, "status"), object: { ...claim, status } };
 }
 
-/** Names of the claims that a pod waits for; undefined while one of them has not been made yet. */
+/** Names of the claims that a pod waits for; undefined while one of them has not been created yet. */
 export function claimNamesOf(pod: Pod): string[] | undefined {
   const names: string[] = [];
   for (const { name, resourceClaimName } of pod.spec?.resourceClaims ?? []) {
@@ -270,14 +273,14 @@ export function claimNamesOf(pod: Pod): string[] | undefined {
     }
     const made = pod.status?.resourceClaimStatuses?.find((each) => each.name === name);
     if (made === undefined) return undefined;
-    // A template that needs no claim is written down without a name.
+    // A template that needs no claim is recorded without a name.
     if (made.resourceClaimName !== undefined) names.push(made.resourceClaimName);
   }
   const extended = pod.status?.extendedResourceClaimStatus?.resourceClaimName;
   return extended === undefined ? names : [...names, extended];
 }
 
-/** Names of the devices that claims have given to one container: what is prepared here for a claim that it names. */
+/** Names of the devices of one container: those prepared here for the claims that it references. */
 export function devicesByClaim(pod: Pod, container: string, prepared: Iterable<PreparedClaim>): string[] {
   const { metadata, spec, status } = pod;
   const asks = [...(spec?.initContainers ?? []), ...(spec?.containers ?? [])].find(({ name }) => name === container);
@@ -296,7 +299,7 @@ export function devicesByClaim(pod: Pod, container: string, prepared: Iterable<P
     .flatMap(({ devices }) => devices);
 }
 
-/** Whether containers of the pod may use the claim: it names it and has not ended. */
+/** Whether containers of the pod may use the claim: it references the claim and has not finished. */
 export function mayUse(pod: Pod, claim: { readonly namespace: string; readonly name: string }): boolean {
   const phase = pod.status?.phase;
   if (phase === "Succeeded" || phase === "Failed" || (pod.metadata.namespace ?? "") !== claim.namespace) return false;
@@ -307,15 +310,15 @@ export function hasClaims(pod: Pod): boolean {
   return (pod.spec?.resourceClaims ?? []).length > 0 || pod.status?.extendedResourceClaimStatus !== undefined;
 }
 
-/** The nodes whose devices of a driver the claim has been given: pools are named after nodes. */
+/** The nodes whose devices the claim has: pools are named after nodes. */
 export function nodesOfClaim(claim: ResourceClaim, driver: string): string[] {
   const results = claim.status?.allocation?.devices?.results ?? [];
   return [...new Set(results.filter((each) => each.driver === driver).map(({ pool }) => pool))];
 }
 
 /**
- * What was prepared before the node's memory was lost: the claim's own status records it, and is believed while a pod
- * on this node may still use it.
+ * Restores what was prepared before a restart: the claim's status records it, and counts while a pod on this node may
+ * still use it.
  */
 export function rememberPrepared(
   claim: ResourceClaim,
@@ -335,7 +338,7 @@ export function rememberPrepared(
   return { claimUid: uid, namespace, name, state, sinceMs: 0, devices, users: users.map((pod) => pod.metadata.uid) };
 }
 
-/** Whether everything the pod claims is allocated, reserved for it and prepared here. */
+/** Whether all claims of the pod are allocated, reserved for it and prepared here. */
 export function claimsPrepared(
   pod: Pod,
   lookUp: (namespace: string, name: string) => ResourceClaim | undefined,
@@ -353,21 +356,21 @@ export function claimsPrepared(
   });
 }
 
-/** Devices that the node still has prepared for a claim to which the API no longer gives them, and since when. */
-export function lingeringDevices(
+/** Devices that are still prepared on the node for a claim that no longer has them in the API, and since when. */
+export function unreleasedDevices(
   prepared: Iterable<PreparedClaim>,
   claimByUid: (uid: string) => ResourceClaim | undefined,
   node: { readonly name: string; readonly driver: string },
 ): Map<string, number> {
-  const lingering = new Map<string, number>();
+  const unreleased = new Map<string, number>();
   for (const { claimUid, devices, sinceMs } of prepared) {
     const results = claimByUid(claimUid)?.status?.allocation?.devices?.results ?? [];
     for (const device of devices) {
       const owns = results.some(
         (each) => each.driver === node.driver && each.pool === node.name && each.device === device,
       );
-      if (!owns) lingering.set(device, sinceMs);
+      if (!owns) unreleased.set(device, sinceMs);
     }
   }
-  return lingering;
+  return unreleased;
 }

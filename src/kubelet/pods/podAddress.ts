@@ -1,6 +1,4 @@
-/**
- * Addresses of pods: the lowest free one of the node's CIDR, from the pods that have one. A full CIDR gives no more.
- */
+/** Addresses of pods: the lowest free one of the node's CIDR, given the pods that have one. */
 
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import { formatIp, maskNetwork, parseCidr, parseIp } from "../../model/values/ipAddress.ts";
@@ -12,8 +10,8 @@ export interface PodAddresses {
 }
 
 /**
- * The pod CIDR of a node that has none: a /24 of 100.64.0.0/10 by its name, so that nodes without CIDRs seldom give the
- * same address.
+ * The pod CIDR of a node that has none: a /24 of 100.64.0.0/10 derived from its name, so that nodes without CIDRs
+ * rarely use the same addresses.
  */
 function ownCidr(node: string): string {
   const place = seededBelow(1 << 14, "pod range", node);

@@ -4,11 +4,12 @@
  *
  *   old process                      API                     new process
  *   pod a gets gpu-1  --(late)-->                            takes the lease at revision 90
- *   dies                                                     a waits, so gpu-1 is free: pod b gets it
+ *   crashes                                                  a is pending, so gpu-1 is free: pod b gets it
  *                                    a has gpu-1, b too
  *
- * Every write carries the resourceVersion of the pod that it was decided on. So pods that wait since before the lease
- * are written first; from then on no write of the predecessor can land on them. Only then are devices given out.
+ * Every write carries the resourceVersion of the pod that it was decided on. So pods that were pending before the lease
+ * was taken are written first; from then on no write of the predecessor can land on them. Only then are devices
+ * allocated.
  */
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { marks } from "../../model/profiles/marks.ts";
@@ -16,8 +17,8 @@ import { isAtLeast, type Revision } from "../../model/revision.ts";
 import { identityOf, type NodeWrite, podRef } from "../node/nodeWrite.ts";
 import { isAdmitted } from "./admission.ts";
 
-/** Whether a write of a predecessor may still give this pod something. */
-export function mayBeGivenByOthers(pod: Pod, fence: Revision): boolean {
+/** Whether a write of the predecessor may still allocate devices to this pod. */
+export function mayBeAllocatedByPredecessor(pod: Pod, fence: Revision): boolean {
   const { metadata, status } = pod;
   if (status?.phase === "Succeeded" || status?.phase === "Failed" || isAdmitted(pod)) return false;
   return isAtLeast(fence, metadata.resourceVersion);

@@ -1,4 +1,4 @@
-/** What a step of a pod's life is computed from, and what comes of it. */
+/** The input and the result of a step of a pod's life. */
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { Fault } from "../node/faults.ts";
 import type { NodeState } from "../node/nodeState.ts";
@@ -20,17 +20,19 @@ export interface PodInput {
   readonly pod: Pod;
   readonly node: Node;
   readonly sim: SimNode;
-  /** From nextForNode: what the node is capable of now. */
+  /** The state of the node, from nextForNode. */
   readonly state: NodeState;
   readonly faults: readonly Fault[];
   /**
-   * The pods bound to the node, this one included or not. It must show every acknowledged write of ours, or a device or
-   * an address is allocated twice.
+   * The pods bound to the node, this one included or not. They must include every acknowledged write of this process,
+   * otherwise a device or an address is allocated twice.
    */
   readonly pods: () => Iterable<Pod>;
-  /** Devices whose pods are gone from the API while their processes still run. */
-  readonly ghosts?: readonly Ghost[];
-  /** Ids of GPUs and partitions that claims have, and the UID of the claim: the device plugin does not give them. */
+  /** Deleted pods whose containers still run, with their devices. */
+  readonly orphans?: readonly OrphanedPod[];
+  /**
+   * Ids of GPUs and partitions that claims have, and the UID of the claim: the device plugin does not allocate them.
+   */
   readonly claimedGpus?: () => ReadonlyMap<string, string>;
   /** False while claims of the pod are not prepared on the node. */
   readonly claimsPrepared?: boolean;
@@ -40,17 +42,17 @@ export interface PodInput {
 }
 
 export interface PodNext extends Next<Pod> {
-  /** `wakeAtMs` holds for the state that the writes make: unless it is now, nothing is due right after them. */
-  /** To be handed in next time. */
+  /** `wakeAtMs` is for the state after the writes: unless it is now, nothing is due right after them. */
+  /** The memory to pass to the next step. */
   readonly memory: PodMemory;
-  /** 1 when the node refused the pod in this step; scheduler tests want the sum at zero. */
+  /** 1 when the node refused the pod in this step; scheduler tests expect a sum of zero. */
   readonly refusals: number;
 }
 
-/** A pod that the API has forgotten and the node has not. */
-export interface Ghost {
+/** A pod whose object is deleted while the node still runs its containers. */
+export interface OrphanedPod {
   readonly podUid: string;
-  /** Its last state: what it claimed stays prepared for it. */
+  /** Its last state: its claims stay prepared. */
   readonly pod: Pod;
   readonly devices: readonly string[];
   readonly untilMs: number;

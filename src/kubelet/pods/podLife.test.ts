@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { startMs, testPod, testWorld, type WorldOptions } from "../../../testing/kubelet/nodeContext.ts";
+import { startMs, type TestNodeOptions, testNode, testPod } from "../../../testing/kubelet/nodeContext.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { formatTime } from "../../model/values/time.ts";
 import { assignmentOf } from "../devices/devices.ts";
@@ -26,11 +26,11 @@ function states(pod: Pod): string[] {
 const sidecar = { name: "side", image: "s", restartPolicy: "Always" };
 const init = { name: "init", image: "i" };
 
-/** What a pod looks like some time after it was bound; one row is one fact. */
+/** The state of a pod some time after it was bound; one row is one fact. */
 const rows: {
   name: string;
   pod: Parameters<typeof testPod>[0];
-  world?: WorldOptions;
+  testbed?: TestNodeOptions;
   afterMs: number;
   phases: string[];
   states: string[];
@@ -48,7 +48,7 @@ const rows: {
   {
     name: "with delays it is first creating",
     pod: {},
-    world: { options: { delays: generalDelays } },
+    testbed: { options: { delays: generalDelays } },
     afterMs: 500,
     phases: ["Pending"],
     states: ["main:ContainerCreating"],
@@ -57,7 +57,7 @@ const rows: {
   {
     name: "and runs a few seconds later",
     pod: {},
-    world: { options: { delays: generalDelays } },
+    testbed: { options: { delays: generalDelays } },
     afterMs: 10_000,
     phases: ["Pending", "Running"],
     states: ["main:running"],
@@ -82,7 +82,7 @@ const rows: {
   {
     name: "init containers come first and the others wait",
     pod: { spec: { initContainers: [init] } },
-    world: { options: { delays: generalDelays } },
+    testbed: { options: { delays: generalDelays } },
     afterMs: 700,
     phases: ["Pending"],
     states: ["init:PodInitializing", "main:PodInitializing"],
@@ -97,7 +97,7 @@ const rows: {
     ready: "True",
   },
   {
-    name: "a sidecar runs along",
+    name: "a sidecar runs beside the main container",
     pod: { spec: { initContainers: [sidecar] } },
     afterMs: 0,
     phases: ["Pending", "Running"],
@@ -105,7 +105,7 @@ const rows: {
     ready: "True",
   },
   {
-    name: "a sidecar leaves when a Job's work is done",
+    name: "a sidecar is stopped when the Job's container has ended",
     pod: { owner: "Job", spec: { initContainers: [sidecar] } },
     afterMs: 0,
     phases: ["Pending", "Running", "Succeeded"],
@@ -132,7 +132,7 @@ const rows: {
     ready: "False",
   },
   {
-    name: "and not before its time",
+    name: "and not before its run duration",
     pod: { spec: { restartPolicy: "Never" }, annotations: { "sim.muster.dev/run-duration": "30s" } },
     afterMs: 29_999,
     phases: ["Pending", "Running"],
@@ -151,7 +151,7 @@ const rows: {
     ready: "False",
   },
   {
-    name: "memory that runs out is named",
+    name: "a container that runs out of memory is OOMKilled",
     pod: { spec: { restartPolicy: "Never" }, annotations: { "sim.muster.dev/outcome": "OOMKilled" } },
     afterMs: 1000,
     phases: ["Pending", "Running", "Failed"],
@@ -191,7 +191,7 @@ const rows: {
     ready: "False",
   },
   {
-    name: "a container that fails twice goes well the third time",
+    name: "a container that fails twice succeeds the third time",
     pod: { annotations: { "sim.muster.dev/failures": "2" } },
     afterMs: 60_000,
     phases: ["Pending", "Running"],
@@ -199,7 +199,7 @@ const rows: {
     ready: "True",
   },
   {
-    name: "an image that cannot be had",
+    name: "an image that cannot be pulled",
     pod: { annotations: { "sim.muster.dev/outcome": "ImagePullBackOff" } },
     afterMs: 0,
     phases: ["Pending"],
@@ -207,7 +207,7 @@ const rows: {
     ready: "False",
   },
   {
-    name: "is not asked for all the time",
+    name: "is pulled again with back-off",
     pod: { annotations: { "sim.muster.dev/outcome": "ImagePullBackOff" } },
     afterMs: 60_000,
     phases: ["Pending"],
@@ -215,7 +215,7 @@ const rows: {
     ready: "False",
   },
   {
-    name: "the deadline of a pod is kept",
+    name: "activeDeadlineSeconds ends a pod",
     pod: { spec: { activeDeadlineSeconds: 60 } },
     afterMs: 60_000,
     phases: ["Pending", "Running", "Failed"],
@@ -231,7 +231,7 @@ const rows: {
     ready: "False",
   },
   {
-    name: "a readiness gate waits for its owner",
+    name: "a readiness gate waits for its controller",
     pod: { spec: { readinessGates: [{ conditionType: "example.com/lb" }] } },
     afterMs: 60_000,
     phases: ["Pending", "Running"],
@@ -241,14 +241,14 @@ const rows: {
   {
     name: "or is set by the node, as KWOK does",
     pod: { spec: { readinessGates: [{ conditionType: "example.com/lb" }] } },
-    world: { options: { gates: "satisfy" } },
+    testbed: { options: { gates: "satisfy" } },
     afterMs: 0,
     phases: ["Pending", "Running"],
     states: ["main:running"],
     ready: "True",
   },
   {
-    name: "KWOK's delay of completion is heard",
+    name: "KWOK's delay of completion is used",
     pod: { owner: "Job", annotations: { "pod-complete.stage.kwok.x-k8s.io/delay": "40s" } },
     afterMs: 39_999,
     phases: ["Pending", "Running"],
@@ -272,7 +272,7 @@ const rows: {
   {
     name: "a slow start keeps it creating",
     pod: {},
-    world: { faults: [fault({ kind: "slow-start", delay: "60s" })] },
+    testbed: { faults: [fault({ kind: "slow-start", delay: "60s" })] },
     afterMs: 59_000,
     phases: ["Pending"],
     states: ["main:ContainerCreating"],
@@ -281,25 +281,25 @@ const rows: {
   {
     name: "a crash loop by fault",
     pod: {},
-    world: { faults: [fault({ kind: "crash-loop" })] },
+    testbed: { faults: [fault({ kind: "crash-loop" })] },
     afterMs: 5000,
     phases: ["Pending", "Running"],
     states: ["main:CrashLoopBackOff#1"],
     ready: "False",
   },
   {
-    name: "a fault that ends lets the pod live",
+    name: "after a fault the pod runs",
     pod: {},
-    world: { faults: [fault({ kind: "crash-loop", for: "5s" })] },
+    testbed: { faults: [fault({ kind: "crash-loop", for: "5s" })] },
     afterMs: 60_000,
     phases: ["Pending", "Running"],
     states: ["main:running#2"],
     ready: "True",
   },
   {
-    name: "an image error that ends lets the pod start",
+    name: "after an image error the pod starts",
     pod: {},
-    world: { faults: [fault({ kind: "image-pull-error", for: "30s" })] },
+    testbed: { faults: [fault({ kind: "image-pull-error", for: "30s" })] },
     afterMs: 31_000,
     phases: ["Pending", "Running"],
     states: ["main:running"],
@@ -308,14 +308,14 @@ const rows: {
   {
     name: "memory runs out by fault",
     pod: { spec: { restartPolicy: "Never" } },
-    world: { faults: [fault({ kind: "oom", after: "2s" })] },
+    testbed: { faults: [fault({ kind: "oom", after: "2s" })] },
     afterMs: 2000,
     phases: ["Pending", "Running", "Failed"],
     states: ["main:OOMKilled"],
     ready: "False",
   },
   {
-    name: "a container with rules of its own restarts where the pod would not",
+    name: "a container with restart rules restarts where the pod would not",
     pod: {
       spec: {
         restartPolicy: "Never",
@@ -337,23 +337,23 @@ const rows: {
 ];
 
 describe("a pod on a simulated node", () => {
-  test.each(rows)("$name", ({ pod, world: wish, afterMs, phases, states: wanted, ready, reason }) => {
-    const world = testWorld(wish);
-    world.add(testPod(pod));
-    world.run(afterMs);
-    const now = world.pod("p");
-    expect({ phases: world.phases.get("p"), states: states(now) }).toEqual({ phases, states: wanted });
+  test.each(rows)("$name", ({ pod, testbed: wish, afterMs, phases, states: wanted, ready, reason }) => {
+    const testbed = testNode(wish);
+    testbed.add(testPod(pod));
+    testbed.run(afterMs);
+    const now = testbed.pod("p");
+    expect({ phases: testbed.phases.get("p"), states: states(now) }).toEqual({ phases, states: wanted });
     if (ready !== undefined) expect(condition(now, "Ready")).toBe(ready);
     if (reason !== undefined) expect(now.status?.reason).toBe(reason);
   });
 
   test("a sidecar waits for the init container before it", () => {
-    const world = testWorld({ options: { delays: generalDelays } });
-    world.add(testPod({ spec: { initContainers: [init, sidecar] } }));
+    const testbed = testNode({ options: { delays: generalDelays } });
+    testbed.add(testPod({ spec: { initContainers: [init, sidecar] } }));
     const seen = new Set<string>();
     for (let i = 0; i < 300; i++) {
-      world.run(100);
-      seen.add(states(world.pod("p")).join(" "));
+      testbed.run(100);
+      seen.add(states(testbed.pod("p")).join(" "));
     }
     expect([...seen]).toEqual([
       "init:PodInitializing side:PodInitializing main:PodInitializing",
@@ -364,43 +364,46 @@ describe("a pod on a simulated node", () => {
     ]);
   });
 
-  test("a sidecar that crashes comes back, and does not hold up the others", () => {
-    const world = testWorld();
+  test("a sidecar that crashes is restarted, and does not block the others", () => {
+    const testbed = testNode();
     const annotations = { "sim.muster.dev/outcome.side": "Error", "sim.muster.dev/run-duration.main": "30s" };
-    world.add(testPod({ spec: { initContainers: [sidecar], restartPolicy: "Never" }, annotations }));
-    world.run(5000);
-    expect(states(world.pod("p"))).toEqual(["side:CrashLoopBackOff#1", "main:running"]);
-    expect([condition(world.pod("p"), "Initialized"), condition(world.pod("p"), "Ready")]).toEqual(["True", "False"]);
-    world.run(25_000);
-    expect(world.phases.get("p")).toEqual(["Pending", "Running", "Succeeded"]);
+    testbed.add(testPod({ spec: { initContainers: [sidecar], restartPolicy: "Never" }, annotations }));
+    testbed.run(5000);
+    expect(states(testbed.pod("p"))).toEqual(["side:CrashLoopBackOff#1", "main:running"]);
+    expect([condition(testbed.pod("p"), "Initialized"), condition(testbed.pod("p"), "Ready")]).toEqual([
+      "True",
+      "False",
+    ]);
+    testbed.run(25_000);
+    expect(testbed.phases.get("p")).toEqual(["Pending", "Running", "Succeeded"]);
   });
 
-  test("a container for debugging starts at once", () => {
-    const world = testWorld();
-    world.add(testPod({ spec: { ephemeralContainers: [{ name: "debug", image: "d" }] } }));
-    world.run(1000);
-    expect(world.pod("p").status?.ephemeralContainerStatuses?.[0]?.state?.running).toBeDefined();
+  test("an ephemeral container starts at once", () => {
+    const testbed = testNode();
+    testbed.add(testPod({ spec: { ephemeralContainers: [{ name: "debug", image: "d" }] } }));
+    testbed.run(1000);
+    expect(testbed.pod("p").status?.ephemeralContainerStatuses?.[0]?.state?.running).toBeDefined();
   });
 
   test("Pending to Running costs one write when nothing is delayed", () => {
-    const world = testWorld();
-    world.run(0);
-    const before = world.writes;
-    world.add(testPod());
-    world.run(0);
-    expect(world.writes - before).toBe(1);
+    const testbed = testNode();
+    testbed.run(0);
+    const before = testbed.writes;
+    testbed.add(testPod());
+    testbed.run(0);
+    expect(testbed.writes - before).toBe(1);
   });
 
-  test("the status says which generation it is about, and what each container was given", () => {
-    const world = testWorld();
+  test("the status has the observed generation and the allocated resources of each container", () => {
+    const testbed = testNode();
     const requests = { cpu: "1" };
     const pod = testPod({
       spec: { containers: [{ name: "main", image: "i", resources: { requests, limits: requests } }] },
     });
     pod.metadata.generation = 3;
-    world.add(pod);
-    world.run(1000);
-    const { status } = world.pod("p");
+    testbed.add(pod);
+    testbed.run(1000);
+    const { status } = testbed.pod("p");
     expect(status?.observedGeneration).toBe(3);
     expect(status?.conditions?.map(({ observedGeneration }) => observedGeneration)).toEqual([3, 3, 3, 3, 3]);
     expect(status?.containerStatuses).toMatchObject([
@@ -409,10 +412,10 @@ describe("a pod on a simulated node", () => {
   });
 
   test("conditions and addresses are those of a kubelet", () => {
-    const world = testWorld();
-    world.add(testPod());
-    world.run(1000);
-    const { status } = world.pod("p");
+    const testbed = testNode();
+    testbed.add(testPod());
+    testbed.run(1000);
+    const { status } = testbed.pod("p");
     const types = status?.conditions?.map(({ type, status: value }) => `${type}=${value}`).sort();
     expect(types).toEqual([
       "ContainersReady=True",
@@ -429,59 +432,59 @@ describe("a pod on a simulated node", () => {
     });
   });
 
-  test("two pods get two addresses, and a range that is used up fails the pod", () => {
-    const world = testWorld();
-    world.node = { ...world.node!, spec: { podCIDRs: ["10.9.0.0/30"] } };
-    for (const name of ["a", "b", "c"]) world.add(testPod({ name }));
-    world.run(0);
-    expect([world.pod("a").status?.podIP, world.pod("b").status?.podIP]).toEqual(["10.9.0.1", "10.9.0.2"]);
-    expect(world.pod("c").status).toMatchObject({ phase: "Failed", reason: "OutOfPodIPs" });
+  test("two pods get two addresses, and a pod without a free address fails", () => {
+    const testbed = testNode();
+    testbed.node = { ...testbed.node!, spec: { podCIDRs: ["10.9.0.0/30"] } };
+    for (const name of ["a", "b", "c"]) testbed.add(testPod({ name }));
+    testbed.run(0);
+    expect([testbed.pod("a").status?.podIP, testbed.pod("b").status?.podIP]).toEqual(["10.9.0.1", "10.9.0.2"]);
+    expect(testbed.pod("c").status).toMatchObject({ phase: "Failed", reason: "OutOfPodIPs" });
   });
 
-  test("the address of a pod that has ended is given again, though its object is still there", () => {
-    const world = testWorld();
-    world.add(testPod({ name: "a", annotations: { "sim.muster.dev/run-duration": "1s" }, owner: "Job" }));
-    world.run(5000);
-    world.add(testPod({ name: "b" }));
-    world.run(5000);
-    const [ended, next] = [world.pod("a").status, world.pod("b").status];
+  test("the address of a finished pod is reused, even if its object exists", () => {
+    const testbed = testNode();
+    testbed.add(testPod({ name: "a", annotations: { "sim.muster.dev/run-duration": "1s" }, owner: "Job" }));
+    testbed.run(5000);
+    testbed.add(testPod({ name: "b" }));
+    testbed.run(5000);
+    const [ended, next] = [testbed.pod("a").status, testbed.pod("b").status];
     expect([ended?.phase, next?.phase, next?.podIP]).toEqual(["Succeeded", "Running", ended?.podIP]);
   });
 
   test("a pod on the host's network has the host's address", () => {
-    const world = testWorld();
-    world.add(testPod({ spec: { hostNetwork: true } }));
-    world.run(0);
-    expect(world.pod("p").status?.podIPs).toEqual([{ ip: "172.16.0.1" }]);
+    const testbed = testNode();
+    testbed.add(testPod({ spec: { hostNetwork: true } }));
+    testbed.run(0);
+    expect(testbed.pod("p").status?.podIPs).toEqual([{ ip: "172.16.0.1" }]);
   });
 
-  test("a container that has run for ten minutes is forgiven its crashes", () => {
-    const world = testWorld();
-    world.add(testPod({ annotations: { "sim.muster.dev/run-duration": "11m", "sim.muster.dev/outcome": "Error" } }));
-    world.run(11 * 60_000 * 4 + 1000);
-    expect(states(world.pod("p"))).toEqual(["main:running#4"]);
+  test("the restart back-off is reset after ten minutes", () => {
+    const testbed = testNode();
+    testbed.add(testPod({ annotations: { "sim.muster.dev/run-duration": "11m", "sim.muster.dev/outcome": "Error" } }));
+    testbed.run(11 * 60_000 * 4 + 1000);
+    expect(states(testbed.pod("p"))).toEqual(["main:running#4"]);
   });
 
-  test("a preStop hook that sleeps keeps the container for so long, within its grace", () => {
-    const world = testWorld();
+  test("a preStop sleep delays the end of the container, within its grace", () => {
+    const testbed = testNode();
     const lifecycle = { preStop: { sleep: { seconds: 10 } } };
-    world.add(testPod({ spec: { containers: [{ name: "main", image: "i", lifecycle }] } }));
-    world.run(1000);
-    world.remove("p", 30);
-    world.run(9_000);
-    expect(states(world.pod("p"))).toEqual(["main:running"]);
-    world.run(25_000);
-    expect(() => world.pod("p")).toThrow();
+    testbed.add(testPod({ spec: { containers: [{ name: "main", image: "i", lifecycle }] } }));
+    testbed.run(1000);
+    testbed.remove("p", 30);
+    testbed.run(9_000);
+    expect(states(testbed.pod("p"))).toEqual(["main:running"]);
+    testbed.run(25_000);
+    expect(() => testbed.pod("p")).toThrow();
   });
 
-  test("restarts wait five minutes at most", () => {
-    const world = testWorld();
-    world.add(testPod({ annotations: { "sim.muster.dev/outcome": "Error" } }));
-    world.run(10 + 20 + 40 + 80 + 160 + 300);
-    world.run(3_600_000 * 5);
-    const restarts = world.pod("p").status?.containerStatuses?.[0]?.restartCount ?? 0;
-    world.run(3_010_000);
-    expect((world.pod("p").status?.containerStatuses?.[0]?.restartCount ?? 0) - restarts).toBe(10);
+  test("the restart back-off is five minutes at most", () => {
+    const testbed = testNode();
+    testbed.add(testPod({ annotations: { "sim.muster.dev/outcome": "Error" } }));
+    testbed.run(10 + 20 + 40 + 80 + 160 + 300);
+    testbed.run(3_600_000 * 5);
+    const restarts = testbed.pod("p").status?.containerStatuses?.[0]?.restartCount ?? 0;
+    testbed.run(3_010_000);
+    expect((testbed.pod("p").status?.containerStatuses?.[0]?.restartCount ?? 0) - restarts).toBe(10);
   });
 });
 
@@ -495,7 +498,7 @@ describe("deletion", () => {
     exit?: number;
   }[] = [
     {
-      name: "a pod that stops in time is gone then",
+      name: "a pod that stops in time is deleted then",
       annotations: { "sim.muster.dev/stop-delay": "5s" },
       grace: 30,
       afterMs: 5000,
@@ -509,14 +512,14 @@ describe("deletion", () => {
       exists: true,
     },
     {
-      name: "one that does not listen is killed when the grace is over",
+      name: "one that ignores the signal is killed when the grace is over",
       annotations: { "sim.muster.dev/stop-delay": "1h" },
       grace: 30,
       afterMs: 30_000,
       exists: false,
     },
     {
-      name: "and runs on until then",
+      name: "and runs until then",
       annotations: { "sim.muster.dev/stop-delay": "1h" },
       grace: 30,
       afterMs: 29_999,
@@ -524,12 +527,12 @@ describe("deletion", () => {
     },
   ];
   test.each(rows)("$name", ({ annotations, grace, afterMs, exists }) => {
-    const world = testWorld();
-    world.add(testPod({ annotations }));
-    world.run(10_000);
-    world.remove("p", grace);
-    world.run(afterMs);
-    expect(world.pods.has("p")).toBe(exists);
+    const testbed = testNode();
+    testbed.add(testPod({ annotations }));
+    testbed.run(10_000);
+    testbed.remove("p", grace);
+    testbed.run(afterMs);
+    expect(testbed.pods.has("p")).toBe(exists);
   });
 
   test.each([
@@ -537,82 +540,82 @@ describe("deletion", () => {
     { stops: "when its grace is over at the latest", delay: "6s", exitCode: 143 },
     { stops: "not before it is killed", delay: "7s", exitCode: 137 },
   ])("a container that stops $stops ends with $exitCode", ({ delay, exitCode }) => {
-    const world = testWorld();
+    const testbed = testNode();
     const pod = testPod({ annotations: { "sim.muster.dev/stop-delay": delay } });
     pod.metadata.finalizers = ["example.com/hold"];
-    world.add(pod);
-    world.run(1000);
-    world.remove("p", 6);
-    world.run(10_000);
-    expect(world.pod("p").status?.containerStatuses?.[0]?.state?.terminated).toMatchObject({
+    testbed.add(pod);
+    testbed.run(1000);
+    testbed.remove("p", 6);
+    testbed.run(10_000);
+    expect(testbed.pod("p").status?.containerStatuses?.[0]?.state?.terminated).toMatchObject({
       exitCode,
       reason: "Error",
     });
   });
 
   test("a finalizer keeps the object, with its containers ended", () => {
-    const world = testWorld();
+    const testbed = testNode();
     const pod = testPod();
     pod.metadata.finalizers = ["example.com/hold"];
-    world.add(pod);
-    world.run(1000);
-    world.remove("p", 30);
-    world.run(60_000);
-    const now = world.pod("p");
+    testbed.add(pod);
+    testbed.run(1000);
+    testbed.remove("p", 30);
+    testbed.run(60_000);
+    const now = testbed.pod("p");
     expect(now.status).toMatchObject({ phase: "Failed" });
     expect(now.status?.containerStatuses?.[0]?.state?.terminated?.exitCode).toBe(143);
     const { resourceVersion } = now.metadata;
-    world.run(60_000);
-    expect(world.pod("p").metadata.resourceVersion).toBe(resourceVersion);
+    testbed.run(60_000);
+    expect(testbed.pod("p").metadata.resourceVersion).toBe(resourceVersion);
   });
 
   test("devices of a forced delete stay in use until the containers have stopped", () => {
-    const world = testWorld({ faults: [fault({ kind: "slow-release", delay: "5s" })] });
-    world.add(testPod({ name: "a", gpus: 8 }));
-    world.run(1000);
-    world.remove("a", 0);
-    world.add(testPod({ name: "b", gpus: 1 }));
-    world.run(0);
-    expect(world.pod("b").status?.reason).toBe("UnexpectedAdmissionError");
-    world.run(5000);
-    world.add(testPod({ name: "c", gpus: 8 }));
-    world.run(0);
-    expect(world.pod("c").status?.phase).toBe("Running");
+    const testbed = testNode({ faults: [fault({ kind: "slow-release", delay: "5s" })] });
+    testbed.add(testPod({ name: "a", gpus: 8 }));
+    testbed.run(1000);
+    testbed.remove("a", 0);
+    testbed.add(testPod({ name: "b", gpus: 1 }));
+    testbed.run(0);
+    expect(testbed.pod("b").status?.reason).toBe("UnexpectedAdmissionError");
+    testbed.run(5000);
+    testbed.add(testPod({ name: "c", gpus: 8 }));
+    testbed.run(0);
+    expect(testbed.pod("c").status?.phase).toBe("Running");
   });
 });
 
-describe("nodes that come and go", () => {
-  test("a pod whose Ready was taken back while the node was away is Ready again", () => {
-    const world = testWorld({ faults: [fault({ kind: "heartbeat-stop", node: "pool-0", in: "10s", for: "60s" })] });
-    world.add(testPod());
-    world.run(20_000);
-    const pod = structuredClone(world.pod("p"));
+describe("nodes that fall silent and return", () => {
+  test("a pod whose Ready became False while the node was silent is Ready again", () => {
+    const testbed = testNode({ faults: [fault({ kind: "heartbeat-stop", node: "pool-0", in: "10s", for: "60s" })] });
+    testbed.add(testPod());
+    testbed.run(20_000);
+    const pod = structuredClone(testbed.pod("p"));
     for (const each of pod.status?.conditions ?? []) if (each.type === "Ready") each.status = "False";
-    world.pods.set("p", pod);
-    world.run(30_000);
-    expect(condition(world.pod("p"), "Ready")).toBe("False");
-    world.run(30_000);
-    expect(condition(world.pod("p"), "Ready")).toBe("True");
-    expect(world.phases.get("p")).toEqual(["Pending", "Running"]);
+    testbed.pods.set("p", pod);
+    testbed.run(30_000);
+    expect(condition(testbed.pod("p"), "Ready")).toBe("False");
+    testbed.run(30_000);
+    expect(condition(testbed.pod("p"), "Ready")).toBe("True");
+    expect(testbed.phases.get("p")).toEqual(["Pending", "Running"]);
   });
 
   test("a reboot restarts containers once, and ends pods that never restart", () => {
-    const world = testWorld({ faults: [fault({ kind: "node-reboot", node: "pool-0", in: "10s", down: "30s" })] });
-    world.add(testPod({ name: "a" }));
-    world.add(testPod({ name: "b", spec: { restartPolicy: "Never" } }));
-    world.run(120_000);
-    expect(states(world.pod("a"))).toEqual(["main:running#1"]);
-    expect(world.pod("b").status).toMatchObject({ phase: "Failed" });
+    const testbed = testNode({ faults: [fault({ kind: "node-reboot", node: "pool-0", in: "10s", down: "30s" })] });
+    testbed.add(testPod({ name: "a" }));
+    testbed.add(testPod({ name: "b", spec: { restartPolicy: "Never" } }));
+    testbed.run(120_000);
+    expect(states(testbed.pod("a"))).toEqual(["main:running#1"]);
+    expect(testbed.pod("b").status).toMatchObject({ phase: "Failed" });
   });
 
-  test("a broken GPU may take its container along, and leaves the others alone", () => {
-    const world = testWorld({
+  test("an unhealthy GPU may end its container, and no others", () => {
+    const testbed = testNode({
       faults: [fault({ kind: "gpu-unhealthy", node: "pool-0", device: 0, in: "10s", kill: true })],
     });
-    world.add(testPod({ name: "a", gpus: 1 }));
-    world.add(testPod({ name: "b", gpus: 1 }));
-    world.run(20_000);
-    expect([...states(world.pod("a")), ...states(world.pod("b"))]).toEqual(["main:running#1", "main:running"]);
+    testbed.add(testPod({ name: "a", gpus: 1 }));
+    testbed.add(testPod({ name: "b", gpus: 1 }));
+    testbed.run(20_000);
+    expect([...states(testbed.pod("a")), ...states(testbed.pod("b"))]).toEqual(["main:running#1", "main:running"]);
   });
 });
 
@@ -629,13 +632,13 @@ describe("properties", () => {
     deleteAfterMs: fc.option(fc.integer({ min: 0, max: 60_000 }), { nil: undefined }),
   });
 
-  test("phases never go back, no device has two live holders, and everything that is asked to end does", () => {
+  test("phases never go back, no device has two running holders, and every deleted pod ends", () => {
     fc.assert(
       fc.property(fc.array(wishes, { minLength: 1, maxLength: 8 }), (list) => {
-        const world = testWorld({ options: { delays: generalDelays } });
+        const testbed = testNode({ options: { delays: generalDelays } });
         for (const [i, wish] of list.entries()) {
           const initContainers = [...(wish.init ? [init] : []), ...(wish.side ? [sidecar] : [])];
-          world.add(
+          testbed.add(
             testPod({
               name: `p${i}`,
               gpus: wish.gpus,
@@ -649,14 +652,14 @@ describe("properties", () => {
           );
         }
         for (let second = 0; second < 70; second++) {
-          world.run(1000);
+          testbed.run(1000);
           for (const [i, wish] of list.entries()) {
             const isDue = wish.deleteAfterMs !== undefined && wish.deleteAfterMs <= second * 1000;
-            const pod = world.pods.get(`p${i}`);
-            if (isDue && pod !== undefined && pod.metadata.deletionTimestamp === undefined) world.remove(`p${i}`, 5);
+            const pod = testbed.pods.get(`p${i}`);
+            if (isDue && pod !== undefined && pod.metadata.deletionTimestamp === undefined) testbed.remove(`p${i}`, 5);
           }
           const holders = new Map<string, string>();
-          for (const pod of world.pods.values()) {
+          for (const pod of testbed.pods.values()) {
             if (pod.status?.phase === "Succeeded" || pod.status?.phase === "Failed") continue;
             for (const ids of Object.values(assignmentOf(pod)).flatMap((each) => Object.values(each))) {
               for (const id of ids) {
@@ -666,26 +669,26 @@ describe("properties", () => {
             }
           }
         }
-        for (const phases of world.phases.values()) {
+        for (const phases of testbed.phases.values()) {
           const ranks = phases.map((phase) => Math.min(order.indexOf(phase), 2));
           expect(ranks).toEqual([...ranks].sort((a, b) => a - b));
           expect(new Set(phases).size).toBe(phases.length);
         }
-        world.run(20_000);
+        testbed.run(20_000);
         for (const [i, wish] of list.entries())
-          if (wish.deleteAfterMs !== undefined) expect(world.pods.has(`p${i}`)).toBe(false);
+          if (wish.deleteAfterMs !== undefined) expect(testbed.pods.has(`p${i}`)).toBe(false);
       }),
       { numRuns: 40 },
     );
   });
 
-  test("a node that has lost its memory carries on from the object alone", () => {
-    const world = testWorld({ options: { delays: generalDelays }, forgetful: true });
-    world.add(testPod({ owner: "Job", spec: { initContainers: [init, sidecar] } }));
-    world.add(testPod({ name: "q", annotations: { "sim.muster.dev/outcome": "Error" } }));
-    world.run(100_000);
-    expect(world.phases.get("p")).toEqual(["Pending", "Running", "Succeeded"]);
-    expect(world.pod("q").status?.containerStatuses?.[0]?.restartCount).toBe(4);
+  test("a node that was restarted continues from the object alone", () => {
+    const testbed = testNode({ options: { delays: generalDelays }, forgetful: true });
+    testbed.add(testPod({ owner: "Job", spec: { initContainers: [init, sidecar] } }));
+    testbed.add(testPod({ name: "q", annotations: { "sim.muster.dev/outcome": "Error" } }));
+    testbed.run(100_000);
+    expect(testbed.phases.get("p")).toEqual(["Pending", "Running", "Succeeded"]);
+    expect(testbed.pod("q").status?.containerStatuses?.[0]?.restartCount).toBe(4);
   });
 });
 
@@ -693,12 +696,12 @@ describe("a pod with very many containers", () => {
   const named = (count: number, start = "c") =>
     Array.from({ length: count }, (_, at) => ({ name: `${start}${at}`, image: "i" }));
 
-  /** How often the names of containers are looked at until the pod runs. */
+  /** How often the names of containers are read until the pod runs. */
   function looks(count: number): number {
-    const world = testWorld();
-    world.add(testPod({ spec: { containers: named(count) } }));
+    const testbed = testNode();
+    testbed.add(testPod({ spec: { containers: named(count) } }));
     let reads = 0;
-    const { spec } = world.pod("p");
+    const { spec } = testbed.pod("p");
     for (const container of spec?.containers ?? []) {
       const { name } = container;
       Object.defineProperty(container, "name", {
@@ -709,53 +712,53 @@ describe("a pod with very many containers", () => {
         },
       });
     }
-    world.run(0);
-    expect(world.phases.get("p")).toContain("Running");
+    testbed.run(0);
+    expect(testbed.phases.get("p")).toContain("Running");
     return reads;
   }
 
-  test("takes work in proportion to them", () => {
+  test("costs work in proportion to them", () => {
     // Twice the containers: twice the work, not four times.
     expect(looks(1000) / looks(500)).toBeLessThan(2.5);
   });
 
-  test("starts all of them in one write, and says a few words about it", () => {
-    const world = testWorld();
-    world.add(testPod({ spec: { containers: named(5000) } }));
-    const before = world.writes;
-    world.run(0);
-    const running = world.pod("p").status?.containerStatuses?.filter(({ state, ready }) => state?.running && ready);
+  test("starts all of them in one write, with a few Events", () => {
+    const testbed = testNode();
+    testbed.add(testPod({ spec: { containers: named(5000) } }));
+    const before = testbed.writes;
+    testbed.run(0);
+    const running = testbed.pod("p").status?.containerStatuses?.filter(({ state, ready }) => state?.running && ready);
     expect(running).toHaveLength(5000);
     // One for the node's lease, one for its status, one for the pod.
-    expect(world.writes - before).toBeLessThanOrEqual(4);
-    expect(world.events.length).toBeLessThan(100);
+    expect(testbed.writes - before).toBeLessThanOrEqual(4);
+    expect(testbed.events.length).toBeLessThan(100);
   });
 
   test("all of them end with it when it is deleted", () => {
-    const world = testWorld();
-    world.add(testPod({ spec: { containers: named(5000) } }));
-    world.run(0);
-    world.remove("p", 30);
-    world.run(60_000);
-    expect(world.pods.has("p")).toBe(false);
+    const testbed = testNode();
+    testbed.add(testPod({ spec: { containers: named(5000) } }));
+    testbed.run(0);
+    testbed.remove("p", 30);
+    testbed.run(60_000);
+    expect(testbed.pods.has("p")).toBe(false);
   });
 
-  test("runs more init containers than one reconcile plays, in several reconciles", () => {
-    const world = testWorld();
-    world.add(testPod({ spec: { initContainers: named(1500, "i"), containers: named(1) } }));
-    world.run(0);
-    expect(world.pod("p").status?.phase).toBe("Running");
-    expect(world.pod("p").status?.initContainerStatuses?.every(({ ready }) => ready)).toBe(true);
+  test("runs more init containers than one reconcile handles, in several reconciles", () => {
+    const testbed = testNode();
+    testbed.add(testPod({ spec: { initContainers: named(1500, "i"), containers: named(1) } }));
+    testbed.run(0);
+    expect(testbed.pod("p").status?.phase).toBe("Running");
+    expect(testbed.pod("p").status?.initContainerStatuses?.every(({ ready }) => ready)).toBe(true);
   });
 });
 
-test("a pod whose conditions came back with null for times that were never set is not written again", () => {
-  const world = testWorld();
-  world.add(testPod({}));
-  world.run(0);
-  expect(world.pod("p").status?.conditions?.every((each) => each.lastProbeTime === null)).toBe(true);
-  const written = world.writes;
-  world.faults = [];
-  for (let look = 0; look < 10; look++) world.run(0);
-  expect(world.writes).toBe(written);
+test("a pod whose conditions have null for times that were never set is not written again", () => {
+  const testbed = testNode();
+  testbed.add(testPod({}));
+  testbed.run(0);
+  expect(testbed.pod("p").status?.conditions?.every((each) => each.lastProbeTime === null)).toBe(true);
+  const written = testbed.writes;
+  testbed.faults = [];
+  for (let look = 0; look < 10; look++) testbed.run(0);
+  expect(testbed.writes).toBe(written);
 });

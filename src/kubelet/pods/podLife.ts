@@ -1,7 +1,7 @@
 /**
- * What a simulated node does next about one pod: from the bound pod to its end and its removal. The machine is a table
- * of rules; each says when it is due and what it does. All that is due is done in one write, so a node without delays
- * costs one write from Pending to Running; a phase is always left visible for a moment.
+ * The next writes of a simulated node for one pod, from the bind to its end and deletion. The state machine is a table
+ * of rules; each has a time at which it is due and an action. All due rules are applied in one write, so a node without
+ * delays needs one write from Pending to Running; Running is always written before the end.
  */
 
 import type { Pod } from "../../model/kubernetes.generated.ts";
@@ -17,14 +17,14 @@ import {
   hasStarted,
   isInitialised,
   isRunning,
-  lightIsGreen,
+  letsNextStart,
   precise,
   startedMsOf,
   viewPod,
 } from "./podStatus.ts";
 import { type Due, firstDue, inOrder, PodStep } from "./podStep.ts";
 
-/** So many rounds are played in one reconcile. What was done is kept, and the rest is due at once. */
+/** The largest number of rounds in one reconcile. The rest is due at once. */
 const roundsMax = 500;
 
 export function nextForPod(input: PodInput): PodNext {
@@ -44,10 +44,10 @@ export function nextForPod(input: PodInput): PodNext {
     const dues = duesOf(step);
     const [first] = dues;
     if (first === undefined || first.atMs > nowMs) return step.result(first?.atMs);
-    // A pod that has just become Running is shown so before anything in it ends.
+    // A pod that has just become Running is written before a container of it ends.
     if (first.ends === true && step.hasMoved()) return step.result(nowMs);
-    // Containers of a pod may be thousands: what is due for each of them is done in one round, in order. An end comes
-    // in a round with other ends, since the phase that follows from the others is asked for first.
+    // A pod may have thousands of containers: all due container rules are applied in one round, in order. Ends of
+    // containers are in a round of their own, because the phase is computed before them.
     for (const due of dues) {
       if (due.atMs > nowMs || due.ends !== first.ends || step.isOver()) break;
       due.act();
@@ -58,7 +58,7 @@ export function nextForPod(input: PodInput): PodNext {
   return step.result(nowMs);
 }
 
-/** What is to happen next: one thing that concerns the pod as a whole, or what main containers do before that. */
+/** What is due next: one rule for the pod, or rules of main containers before that. */
 function duesOf(step: PodStep): Due[] {
   const first = firstDue(rules.map((rule) => rule.due(step)));
   const mains = mainDues(step);
@@ -66,7 +66,7 @@ function duesOf(step: PodStep): Due[] {
   return first === undefined || before.length > 0 ? before : [first];
 }
 
-/** The first step of a pod's life alone: taken or refused, whatever plays the rest. */
+/** Only the admission of a pod; stages do the rest. */
 export function admitOnly(input: PodInput): PodNext {
   const step = new PodStep(input, viewPod(input.pod, input.memory ?? {}));
   return step.admit() ?? step.taken();
@@ -74,16 +74,17 @@ export function admitOnly(input: PodInput): PodNext {
 
 interface Rule {
   readonly name: string;
-  /** When it should happen; undefined when it does not apply. */
+  /** When the rule is due; undefined when it does not apply. */
   due(step: PodStep): Due | undefined;
 }
 
 /**
- * The life of a pod but for its main containers, in the order in which rules that are due at one moment are applied.
+ * The rules of a pod without those of its main containers, in the order in which they are applied when they are due at
+ * the same time.
  */
 const rules: readonly Rule[] = [
   {
-    name: "the pod has run longer than it may",
+    name: "activeDeadlineSeconds is over",
     due(step) {
       const seconds = step.pod.spec?.activeDeadlineSeconds;
       const startMs = timeToMs(step.view.status.startTime);
@@ -95,7 +96,7 @@ const rules: readonly Rule[] = [
     },
   },
   {
-    name: "a reboot ends what ran before it",
+    name: "a reboot ends the containers that ran before it",
     due(step) {
       const { bootMs } = step.input.state;
       if (bootMs === undefined) return undefined;
@@ -111,7 +112,7 @@ const rules: readonly Rule[] = [
     },
   },
   {
-    name: "a broken GPU may end the containers on it",
+    name: "an unhealthy GPU may end its containers",
     due(step) {
       for (const fault of step.input.state.gpuFaults) {
         if (!fault.kill) continue;
@@ -125,7 +126,7 @@ const rules: readonly Rule[] = [
           (each) =>
             isRunning(each) &&
             (startedMsOf(step.view, each) ?? 0) < fault.sinceMs &&
-            // Once is enough, also for a node that remembers only seconds.
+            // Applied once, also with the one-second precision of the object.
             (timeToMs(each.status.lastState?.terminated?.finishedAt) ?? 0) < Math.floor(fault.sinceMs / 1000) * 1000 &&
             step.devicesOf(each).some((id) => uuids.has(id)),
         );
@@ -152,17 +153,17 @@ const rules: readonly Rule[] = [
     name: "init containers run one after the other",
     due(step) {
       if (!step.hasSandbox() || isInitialised(step.view)) return undefined;
-      const each = step.view.inits.find((init) => !lightIsGreen(init));
+      const each = step.view.inits.find((init) => !letsNextStart(init));
       if (each === undefined) return undefined;
       return step.dueForContainer(each, step.readyForInitMs(each));
     },
   },
   {
-    name: "sidecars come back when they end",
+    name: "sidecars are restarted when they end",
     due(step) {
-      // The one that initialisation waits for is the business of the rule before.
+      // The sidecar that initialization waits for is handled by the rule before.
       const isReady = isInitialised(step.view);
-      const waitedFor = isReady ? undefined : step.view.inits.find((init) => !lightIsGreen(init));
+      const waitedFor = isReady ? undefined : step.view.inits.find((init) => !letsNextStart(init));
       const others = step.view.inits.filter(
         (each) => each.role === "sidecar" && each !== waitedFor && hasStarted(each),
       );
@@ -171,21 +172,21 @@ const rules: readonly Rule[] = [
   },
 ];
 
-/** Main containers start together when initialisation is done, and run their course. The earliest first. */
+/** Main containers start together after initialization. The earliest rule comes first. */
 function mainDues(step: PodStep): Due[] {
   if (!step.hasSandbox() || !isInitialised(step.view)) return [];
   const sinceMs = step.initialisedMs();
   return inOrder(step.view.mains.map((each) => step.dueForContainer(each, sinceMs)));
 }
 
-/** A pod that has ended leaves when it is asked to; once is enough if a finalizer keeps its object. */
+/** A finished pod is deleted when it is terminating; the delete is sent once if a finalizer keeps the object. */
 function removal(pod: Pod): NodeWrite<Pod>[] {
   const { deletionTimestamp, deletionGracePeriodSeconds } = pod.metadata;
   if (deletionTimestamp === undefined || deletionGracePeriodSeconds === 0) return [];
   return [{ kind: "delete", ref: podRef(pod.metadata), expected: identityOf(pod.metadata), graceSeconds: 0 }];
 }
 
-/** Deletion: containers are asked to stop, killed when the grace is over, and only then is the object deleted. */
+/** Deletion: containers are stopped, killed when the grace is over, and only then is the object deleted. */
 function stopPod(input: PodInput): PodNext {
   const { pod, nowMs } = input;
   const view = viewPod(pod, input.memory ?? {});
@@ -198,8 +199,8 @@ function stopPod(input: PodInput): PodNext {
   if (isAdmitted(pod)) {
     const stop = (each: ContainerView): void => {
       if (!isRunning(each)) return;
-      // A hook that sleeps comes before the signal to stop, within the grace.
-      const hookMs = 1000 * (each.container.lifecycle?.preStop?.sleep?.seconds ?? 0);
+      // A preStop hook comes before the stop signal, within the grace.
+      const hookMs = step.preStopMs(each);
       const stopMs = step.plan(each).stopMs + hookMs;
       const isKilled = stopMs > graceMs;
       const atMs = askedMs + Math.min(stopMs, graceMs);
@@ -219,7 +220,7 @@ function stopPod(input: PodInput): PodNext {
   const writes: NodeWrite<Pod>[] = [];
   const graceIsOver = wasRunning || graceMs === 0;
   if (graceIsOver) {
-    // The object is deleted in the next reconcile, on the version that this write makes.
+    // The object is deleted in the next reconcile, on the version after this write.
     const allWell = view.mains.length > 0 && view.mains.every(({ status }) => status.state?.terminated?.exitCode === 0);
     view.status.phase = allWell ? "Succeeded" : "Failed";
     writes.push(...step.result(undefined).writes);

@@ -1,11 +1,14 @@
 /**
- * What will happen to a container: when it starts, how long it runs, how it ends. It follows from annotations (ours and
- * KWOK's), faults and the seed, never from the order in which things happen.
+ * The plan of a container: when it starts, how long it runs, how it ends. It is derived from annotations (Muster's and
+ * KWOK's), faults and the seed, never from the order of events.
  */
-import type { Container, Pod } from "../../model/kubernetes.generated.ts";
+import type { Container, Pod, Probe } from "../../model/kubernetes.generated.ts";
 import { marks, stageKnob } from "../../model/profiles/marks.ts";
 import { seededFraction } from "../../model/values/seeded.ts";
+import type { CommandInput } from "../commands/programs.ts";
+import { type MainRun, playMain, probeSucceeds, runCommand } from "../commands/runCommand.ts";
 import { durationMs, type Fault, numberParam, podFaultsAt } from "../node/faults.ts";
+import type { SimNode } from "../node/simNode.ts";
 
 export interface Span {
   readonly minMs: number;
@@ -24,7 +27,7 @@ export const fastDelays: Delays = { sandbox: noTime, start: noTime, initRun: noT
 const slow: Span = { minMs: 1000, maxMs: 5000 };
 export const generalDelays: Delays = { sandbox: slow, start: slow, initRun: slow, jobRun: slow, stop: slow };
 
-/** What `muster up` does: quick enough not to wait for, slow enough to be seen. */
+/** The default of `muster up`: short, but visible delays. */
 export const livelyDelays: Delays = {
   sandbox: { minMs: 100, maxMs: 400 },
   start: { minMs: 100, maxMs: 600 },
@@ -41,21 +44,25 @@ export interface ContainerPlan {
   readonly readyMs: number;
   /** From running to started, where a startup probe is. */
   readonly startedMs: number;
-  /** Undefined: runs until it is stopped. */
+  /** Undefined: the container runs until it is stopped. */
   readonly runMs: number | undefined;
   readonly exitCode: number;
   readonly reason: string;
   readonly message: string | undefined;
   readonly pullFails: boolean;
-  /** From being asked to stop to stopping; longer than the grace is killed. */
+  /** From the stop signal to the end; a container that takes longer than the grace is killed. */
   readonly stopMs: number;
-  /** KWOK's chaos: when this container has ended so, the whole pod has. */
+  /** KWOK's chaos: when this container ends, the pod ends. */
   readonly failsPod: boolean;
+  /** Why the kubelet kills the container at the end of its run, if it does. */
+  readonly killedBy?: "liveness probe" | "startup probe" | "postStart hook";
 }
 
 export interface PlanInput {
   readonly pod: Pod;
   readonly node: string;
+  /** The simulated hardware, for commands that read it. */
+  readonly sim?: SimNode;
   readonly container: Container;
   readonly role: ContainerRole;
   readonly restarts: number;
@@ -65,7 +72,7 @@ export interface PlanInput {
   readonly nowMs: number;
 }
 
-/** How a pod can ask to end. */
+/** The values of the outcome annotation. */
 export const outcomes = [
   "Completed",
   "Error",
@@ -76,7 +83,9 @@ export const outcomes = [
   "ErrImagePull",
 ] as const;
 
-/** How long a container that is to crash lives by default. */
+/** A container with stdin runs at least this long, so that its client can attach before it ends. */
+const attachMs = 1000;
+/** How long a container that crashes runs by default. */
 const crashRunMs = 1000;
 
 export function planContainer(input: PlanInput): ContainerPlan {
@@ -91,22 +100,33 @@ export function planContainer(input: PlanInput): ContainerPlan {
   };
   const startStage = role === "init" ? "pod-init-container-running" : "pod-ready";
   const runStage = role === "init" ? "pod-init-container-completed" : "pod-complete";
-  const ending = endingOf(input, knob);
+  const annotated = endingOf(input, knob);
+  const isSet = [marks.outcome, marks.exitCode, marks.failures].some((name) => knob(name) !== undefined);
+  const main = isSet || knob(marks.runDuration) !== undefined ? undefined : mainRunOf(input);
+  const ending = main === undefined ? annotated : endingOfCommand(input, main, annotated);
   const isJob = pod.metadata.ownerReferences?.some(({ kind }) => kind === "Job") === true;
   let runMs = duration(marks.runDuration);
-  if (runMs === undefined && ending.bad) runMs = crashRunMs;
-  if (runMs === undefined && role === "init")
+  if (main !== undefined) runMs = kwokDelay(pod, runStage) ?? main.run.runMs;
+  if (main !== undefined && runMs !== undefined && container.stdin === true) runMs = Math.max(runMs, attachMs);
+  else if (runMs === undefined && ending.bad) runMs = crashRunMs;
+  if (main === undefined && runMs === undefined && role === "init")
     runMs = kwokDelay(pod, runStage) ?? drawn(input, "initRun", delays.initRun);
-  if (runMs === undefined && role === "main" && isJob) {
+  if (main === undefined && runMs === undefined && role === "main" && isJob) {
     runMs = kwokDelay(pod, runStage) ?? drawn(input, "jobRun", delays.jobRun);
   }
-  // A sidecar serves until the others are done; a run duration for the whole pod is not meant for it.
-  if (role === "sidecar" && knob(`${marks.runDuration}.${container.name}`) === undefined && !ending.bad)
+  // A sidecar runs until the others have ended; a run duration of the pod does not apply to it.
+  if (
+    main === undefined &&
+    role === "sidecar" &&
+    knob(`${marks.runDuration}.${container.name}`) === undefined &&
+    !ending.bad
+  )
     runMs = undefined;
+  const probes = cached(probeTimes, input, probesOf);
   const plan: ContainerPlan = {
     startMs: duration(marks.startDelay) ?? kwokDelay(pod, startStage) ?? drawn(input, "start", delays.start),
-    readyMs: duration(marks.readyDelay) ?? (container.readinessProbe?.initialDelaySeconds ?? 0) * 1000,
-    startedMs: (container.startupProbe?.initialDelaySeconds ?? 0) * 1000,
+    readyMs: duration(marks.readyDelay) ?? probes.readyMs,
+    startedMs: probes.startedMs,
     runMs,
     exitCode: ending.exitCode,
     reason: ending.reason,
@@ -115,10 +135,113 @@ export function planContainer(input: PlanInput): ContainerPlan {
     stopMs: duration(marks.stopDelay) ?? kwokDelay(pod, "pod-delete") ?? drawn(input, "stop", delays.stop),
     failsPod: false,
   };
-  return withKwokChaos(input, withFaults(input, plan));
+  return withKwokChaos(input, withFaults(input, killedByProbe(plan, probes)));
 }
 
-/** How long until the pod has its network: before any container. */
+/** By container of one version of a pod and by restart: every rule of every step reads them. */
+type Cached<T> = WeakMap<Container, Map<number, T>>;
+const mainRuns: Cached<MainRun | undefined> = new WeakMap();
+const probeTimes: Cached<ProbeTimes> = new WeakMap();
+
+function cached<T>(cache: Cached<T>, input: PlanInput, compute: (input: PlanInput) => T): T {
+  const { container, restarts } = input;
+  const known = cache.get(container) ?? new Map<number, T>();
+  cache.set(container, known);
+  if (!known.has(restarts)) known.set(restarts, compute(input));
+  return known.get(restarts) as T;
+}
+
+function mainRunOf(input: PlanInput): MainRun | undefined {
+  const { command, args, image } = input.container;
+  if (command === undefined && args === undefined && image?.includes("pause") !== true) return undefined;
+  return cached(mainRuns, input, (each) => playMain(commandInput(each)));
+}
+
+function commandInput({ pod, container, sim, restarts, nowMs }: PlanInput): CommandInput {
+  return { pod, container: container.name, sim, restarts, nowMs };
+}
+
+/** The end of a command that is understood. Its message is the termination log, as a kubelet reads it. */
+function endingOfCommand({ container }: PlanInput, { run, files }: MainRun, annotated: Ending): Ending {
+  const exitCode = run.exitCode ?? 0;
+  const written = files.get(container.terminationMessagePath ?? "/dev/termination-log");
+  const usesLog = container.terminationMessagePolicy === "FallbackToLogsOnError" && exitCode !== 0;
+  const log = usesLog
+    ? run.output
+        .map(({ text }) => text)
+        .join("")
+        .slice(-2048)
+    : "";
+  const message = annotated.message ?? (written || log || undefined);
+  return { bad: exitCode !== 0, exitCode, reason: exitCode === 0 ? "Completed" : "Error", message, pullFails: false };
+}
+
+interface ProbeTimes {
+  readonly startedMs: number;
+  readonly readyMs: number;
+  /** When the kubelet kills the container. */
+  readonly kill?: { readonly atMs: number; readonly by: NonNullable<ContainerPlan["killedBy"]> };
+}
+
+/** Attempts of a probe that are computed: a probe that has not failed by then counts as successful. */
+const attemptsMax = 60;
+
+/** The results of exec probes and of the postStart hook. Probes by HTTP, TCP and gRPC always succeed. */
+function probesOf(input: PlanInput): ProbeTimes {
+  const { container } = input;
+  const { startupProbe, readinessProbe, livenessProbe } = container;
+  const command = commandInput(input);
+  const hook = container.lifecycle?.postStart?.exec?.command;
+  const hookRun = hook === undefined ? undefined : runCommand(hook, command);
+  const hookMs = hookRun?.runMs ?? 0;
+  if (hookRun !== undefined && hookRun.unknown === undefined && (hookRun.exitCode ?? 1) !== 0) {
+    return { startedMs: hookMs, readyMs: Number.POSITIVE_INFINITY, kill: { atMs: hookMs, by: "postStart hook" } };
+  }
+  const firstMs = (probe: Probe | undefined) => (probe?.initialDelaySeconds ?? 0) * 1000;
+  const started = startupProbe && attempts(startupProbe, command, hookMs);
+  if (started?.successMs === undefined && started?.failureMs !== undefined) {
+    return {
+      startedMs: Number.POSITIVE_INFINITY,
+      readyMs: Number.POSITIVE_INFINITY,
+      kill: { atMs: started.failureMs, by: "startup probe" },
+    };
+  }
+  const startedMs = Math.max(hookMs, started?.successMs ?? firstMs(startupProbe));
+  const ready =
+    readinessProbe?.exec === undefined
+      ? undefined
+      : attempts({ ...readinessProbe, failureThreshold: Number.POSITIVE_INFINITY }, command, startedMs);
+  const readyMs =
+    ready === undefined ? Math.max(hookMs, firstMs(readinessProbe)) : (ready.successMs ?? Number.POSITIVE_INFINITY);
+  const failureMs =
+    livenessProbe?.exec === undefined ? undefined : attempts(livenessProbe, command, startedMs).failureMs;
+  if (failureMs === undefined) return { startedMs, readyMs };
+  return { startedMs, readyMs, kill: { atMs: failureMs, by: "liveness probe" } };
+}
+
+/** When an exec probe first succeeds, and when it has failed `failureThreshold` times in a row. */
+function attempts(probe: Probe, command: CommandInput, fromMs: number): { successMs?: number; failureMs?: number } {
+  const { initialDelaySeconds = 0, periodSeconds = 10, failureThreshold = 3 } = probe;
+  let successMs: number | undefined;
+  let failures = 0;
+  for (let at = 0; at < attemptsMax; at++) {
+    const atMs = fromMs + 1000 * (initialDelaySeconds + at * periodSeconds);
+    if (probeSucceeds(probe, command, atMs)) {
+      failures = 0;
+      successMs ??= atMs;
+    } else if (++failures >= failureThreshold) {
+      return successMs === undefined ? { failureMs: atMs } : { successMs, failureMs: atMs };
+    }
+  }
+  return successMs === undefined ? {} : { successMs };
+}
+
+function killedByProbe(plan: ContainerPlan, { kill }: ProbeTimes): ContainerPlan {
+  if (kill === undefined || (plan.runMs !== undefined && plan.runMs <= kill.atMs)) return plan;
+  return { ...plan, runMs: kill.atMs, exitCode: 137, reason: "Error", message: undefined, killedBy: kill.by };
+}
+
+/** The delay until the pod has its sandbox, before any container. */
 export function sandboxDelayMs(input: Omit<PlanInput, "container" | "role" | "restarts">): number {
   const { pod, node, faults, nowMs } = input;
   const [slowStart] = podFaultsAt(faults, ["slow-start"], { node, pod: pod.metadata, nowMs });
@@ -140,7 +263,7 @@ function endingOf(input: PlanInput, knob: (name: string) => string | undefined):
   const message = knob(marks.message);
   const code = Number(knob(marks.exitCode) ?? Number.NaN);
   const given = Number.isInteger(code) && code >= 0 && code <= 255 ? code : undefined;
-  // The first so many runs fail and the next one succeeds.
+  // The first runs fail and the next one succeeds.
   const failures = Number(knob(marks.failures) ?? Number.NaN);
   const recovered = Number.isInteger(failures) && input.restarts >= failures;
   const good: Ending = { bad: false, exitCode: 0, reason: "Completed", message: undefined, pullFails: false };
@@ -166,7 +289,7 @@ function endingOf(input: PlanInput, knob: (name: string) => string | undefined):
   }
 }
 
-/** An injected fault is stronger than what the pod says about itself. */
+/** An injected fault overrides the pod's annotations. */
 function withFaults(input: PlanInput, plan: ContainerPlan): ContainerPlan {
   const { pod, node, faults, nowMs, role } = input;
   if (role === "init") return plan;

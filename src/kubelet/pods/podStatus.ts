@@ -1,6 +1,6 @@
 /**
- * A pod's status as the node sees it while it takes a step: containers with their roles and plans, the phase that
- * follows from them, and the conditions that follow from both.
+ * A pod's status during a step: containers with their roles and plans, the phase that is derived from them, and the
+ * conditions that are derived from both.
  */
 
 import type {
@@ -17,8 +17,8 @@ import { formatTime, timeToMs } from "../../model/values/time.ts";
 import type { ContainerRole } from "./podPlan.ts";
 
 /**
- * What a node remembers about a pod beyond its object: moments to the millisecond, where objects keep seconds. It may
- * be lost or stale: a remembered moment counts only if it lies within the second that the object names.
+ * What a node remembers about a pod beyond its object: times in milliseconds, where objects have seconds. It may be
+ * lost or stale: a remembered time counts only if it is within the second of the object.
  */
 export type PodMemory = Readonly<Record<string, number>>;
 
@@ -36,7 +36,7 @@ export interface PodView {
   readonly memory: Record<string, number>;
 }
 
-/** A copy to work on; container statuses that are missing are made. */
+/** A copy to work on; missing container statuses are added. */
 export function viewPod(pod: Pod, memory: PodMemory): PodView {
   const status: PodStatus = copyJson(pod.status ?? {});
   const hasInits = (pod.spec?.initContainers ?? []).length > 0;
@@ -89,7 +89,7 @@ export function startContainer(view: PodView, { container, role, status }: Conta
   view.memory[`start/${container.name}`] = nowMs;
 }
 
-/** What `kubectl debug` adds starts at once and stays; it has no part in the phase. */
+/** Ephemeral containers start at once and do not affect the phase. */
 export function startEphemeral({ pod, status }: PodView, nowMs: number): void {
   const known = byName(status.ephemeralContainerStatuses);
   const fresh: ContainerStatus[] = [];
@@ -131,18 +131,18 @@ export function endContainer(
       ...(status.containerID === undefined ? {} : { containerID: status.containerID }),
     },
   };
-  // An init container that has done its work counts as ready; everything else that has ended does not.
+  // A completed init container counts as ready; other terminated containers do not.
   status.ready = role === "init" && end.exitCode === 0;
   if (role !== "init") status.started = false;
   view.memory[`end/${container.name}`] = nowMs;
 }
 
-/** When the container started, to the millisecond if that is remembered. */
+/** When the container started, in milliseconds if known. */
 export function startedMsOf(view: PodView, { container, status }: ContainerView): number | undefined {
   return precise(status.state?.running?.startedAt, view.memory[`start/${container.name}`]);
 }
 
-/** When its last run ended, whether that shows in its state or only behind a wait. */
+/** When its last run ended, from its state or its lastState. */
 export function endedMsOf(view: PodView, { container, status }: ContainerView): number | undefined {
   const ended = status.state?.terminated ?? status.lastState?.terminated;
   return precise(ended?.finishedAt, view.memory[`end/${container.name}`]);
@@ -162,8 +162,8 @@ export function isRunning({ status }: ContainerView): boolean {
   return status.state?.running !== undefined;
 }
 
-/** Whether an init container lets the next one begin. */
-export function lightIsGreen({ role, status }: ContainerView): boolean {
+/** Whether an init container allows the next one to start. */
+export function letsNextStart({ role, status }: ContainerView): boolean {
   if (role === "sidecar") return status.state?.running !== undefined && status.started === true;
   return status.state?.terminated?.exitCode === 0;
 }
@@ -173,13 +173,14 @@ export function hasStarted({ status }: ContainerView): boolean {
   return (status.state?.running ?? status.state?.terminated ?? status.lastState?.terminated) !== undefined;
 }
 
-/** Once a main container has started, initialisation is over: a sidecar that ends later does not take it back. */
+/** Once a main container has started, initialization is complete: a sidecar that ends later does not change that. */
 export function isInitialised({ inits, mains }: PodView): boolean {
-  return mains.some(hasStarted) || inits.every(lightIsGreen);
+  return mains.some(hasStarted) || inits.every(letsNextStart);
 }
 
 /**
- * Whether a container that ended so is started again; container rules come before its policy, that before the pod's.
+ * Whether a terminated container is restarted; container rules come before the container's policy, and that before the
+ * pod's.
  */
 export function mayRestart(pod: Pod, { container, role }: ContainerView, exitCode: number): boolean {
   for (const { action, exitCodes } of container.restartPolicyRules ?? []) {
@@ -195,10 +196,10 @@ export function mayRestart(pod: Pod, { container, role }: ContainerView, exitCod
 
 const backoffBaseMs = 10_000;
 const backoffMsMax = 300_000;
-/** A container that has run this long is forgiven. */
+/** A container that has run this long resets its back-off. */
 const backoffResetMs = 600_000;
 
-/** How long a restart waits: nothing the first time, then 10 s, 20 s and so on up to five minutes. */
+/** The restart back-off: none the first time, then 10 s, 20 s and so on up to five minutes. */
 export function backoffMs(view: PodView, each: ContainerView): number {
   const { container, status } = each;
   const key = `forgiven/${container.name}`;
@@ -214,11 +215,11 @@ export function isFinal(pod: Pod, each: ContainerView): boolean {
   return ended !== undefined && !mayRestart(pod, each, ended.exitCode);
 }
 
-/** The phase that follows from the containers; it never moves back. */
+/** The phase that is derived from the containers; it never goes back. */
 export function phaseOf({ pod, inits, mains, status }: PodView): string {
   const before = status.phase ?? "Pending";
   if (before === "Succeeded" || before === "Failed") return before;
-  const failedInit = inits.some((each) => each.role === "init" && isFinal(pod, each) && !lightIsGreen(each));
+  const failedInit = inits.some((each) => each.role === "init" && isFinal(pod, each) && !letsNextStart(each));
   if (failedInit) return "Failed";
   if (mains.length > 0 && mains.every((each) => isFinal(pod, each))) {
     const allWell = mains.every((each) => each.status.state?.terminated?.exitCode === 0);
@@ -228,15 +229,18 @@ export function phaseOf({ pod, inits, mains, status }: PodView): string {
   return mains.some(hasStarted) ? "Running" : "Pending";
 }
 
-export interface ConditionWish {
+export interface ConditionOptions {
   readonly gates: "wait" | "satisfy";
   readonly nowMs: number;
-  /** What the node controller has taken back while the node was away is given again only by a node that is well. */
+  /**
+   * Sets Ready again that the node lifecycle controller set to False while the node was silent; only for a healthy
+   * node.
+   */
   readonly restoreReady: boolean;
 }
 
-/** Sets the conditions that a kubelet answers for. */
-export function settleConditions(view: PodView, wish: ConditionWish): void {
+/** Sets the conditions that a kubelet owns. */
+export function settleConditions(view: PodView, wish: ConditionOptions): void {
   const { pod, status, inits, mains } = view;
   const phase = status.phase;
   const { generation: observedGeneration } = pod.metadata;
@@ -249,7 +253,7 @@ export function settleConditions(view: PodView, wish: ConditionWish): void {
     );
   set("PodReadyToStartContainers", status.podIP !== undefined && phase !== "Succeeded" && phase !== "Failed");
   const ended = phase === "Succeeded" ? "PodCompleted" : phase === "Failed" ? "PodFailed" : undefined;
-  const waitingInits = isInitialised(view) ? [] : inits.filter((each) => !lightIsGreen(each));
+  const waitingInits = isInitialised(view) ? [] : inits.filter((each) => !letsNextStart(each));
   if (phase === "Succeeded")
     setCondition(status, { type: "Initialized", ...generation, status: "True", reason: "PodCompleted" }, wish.nowMs);
   else
@@ -284,7 +288,7 @@ function names(views: readonly ContainerView[]): string {
   return views.map(({ container }) => container.name).join(" ");
 }
 
-/** A time of transition moves only with the status. */
+/** lastTransitionTime changes only with the status. */
 export function setCondition(status: PodStatus, wanted: PodCondition, nowMs: number): void {
   status.conditions ??= [];
   const at = status.conditions.findIndex(({ type }) => type === wanted.type);

@@ -2,6 +2,7 @@ import type { Pod } from "../../model/kubernetes.generated.ts";
 import { equalFields } from "../../model/objects/json.ts";
 import { marks } from "../../model/profiles/marks.ts";
 import { formatTime } from "../../model/values/time.ts";
+import { runCommand } from "../commands/runCommand.ts";
 import {
   type Assignment,
   assignmentOf,
@@ -11,8 +12,8 @@ import {
   pluginResources,
 } from "../devices/devices.ts";
 import { nextFaultMs } from "../node/faults.ts";
+import { invalidAnnotations } from "../node/invalidAnnotations.ts";
 import { earliest, eventTarget, type NodeEvent, type NodeWrite, podRef } from "../node/nodeWrite.ts";
-import { unreadableKnobs } from "../node/unreadableKnobs.ts";
 import { admitPod } from "./admission.ts";
 import { addressesFor } from "./podAddress.ts";
 import type { PodInput, PodNext } from "./podInput.ts";
@@ -35,30 +36,30 @@ import {
   waiting,
 } from "./podStatus.ts";
 
-/** One step of one pod says no more than this. */
+/** The largest number of Events in one step of one pod. */
 const eventsMax = 25;
 
-/** Something that is to happen to a pod. */
+/** An action on a pod and its time. */
 export interface Due {
   readonly atMs: number;
-  /** It ends a container. */
+  /** Whether the action ends a container. */
   readonly ends?: boolean;
   readonly act: () => void;
 }
 
-/** The earliest; of equals the first. */
+/** The earliest action; of equals the first. */
 export function firstDue(dues: readonly (Due | undefined)[]): Due | undefined {
   let found: Due | undefined;
   for (const due of dues) if (due !== undefined && (found === undefined || due.atMs < found.atMs)) found = due;
   return found;
 }
 
-/** The earliest first, equals in their order. */
+/** Sorted by time; equals keep their order. */
 export function inOrder(dues: readonly (Due | undefined)[]): Due[] {
   return dues.filter((due) => due !== undefined).sort((a, b) => a.atMs - b.atMs);
 }
 
-/** One step in the making: the view that rules change, and the events so far. */
+/** The state of one step: the view that rules change, and the Events so far. */
 export class PodStep {
   readonly input: PodInput;
   readonly pod: Pod;
@@ -93,12 +94,12 @@ export class PodStep {
     return Object.values(this.#assignment[container.name] ?? {}).flat();
   }
 
-  /** Takes the pod, or answers with the refusal. */
+  /** Admits the pod, or returns the refusal. */
   admit(): PodNext | undefined {
     const { pod, input, nowMs } = this;
     const pods = [...input.pods()];
     const held = heldDevices(pods.filter(({ metadata }) => metadata.uid !== pod.metadata.uid));
-    for (const { podUid, devices, untilMs } of input.ghosts ?? []) {
+    for (const { podUid, devices, untilMs } of input.orphans ?? []) {
       if (untilMs > nowMs) for (const id of devices) held.set(id, podUid);
     }
     const claimed = input.claimedGpus?.() ?? new Map<string, string>();
@@ -126,7 +127,7 @@ export class PodStep {
       const write: NodeWrite<Pod> = { kind: "update", ref: podRef(pod.metadata, "status"), object: refused };
       return { writes: [write, ...this.events], wakeAtMs: undefined, memory: {}, refusals: 1 };
     }
-    for (const problem of unreadableKnobs(pod)) this.say("Warning", "AnnotationUnreadable", problem);
+    for (const problem of invalidAnnotations(pod)) this.say("Warning", "AnnotationUnreadable", problem);
     status.phase = "Pending";
     this.#assignment = admission.assignment;
     if (Object.keys(admission.assignment).length > 0) {
@@ -135,7 +136,7 @@ export class PodStep {
     return undefined;
   }
 
-  /** What a node reports of a pod that it has just admitted, and no more: stages write the rest. */
+  /** The status of a pod that was just admitted, without more: stages write the rest. */
   taken(): PodNext {
     const { pod, view } = this;
     const metadata =
@@ -175,7 +176,7 @@ export class PodStep {
     return precise(condition.lastTransitionTime, memory["sandbox"]) ?? this.nowMs;
   }
 
-  /** The moment from which this init container may start: when the one before it gave way. */
+  /** The time from which this init container may start: when the one before it has completed. */
   readyForInitMs(each: ContainerView): number {
     const before = this.#initBefore(each);
     if (before === undefined) return this.sandboxMs();
@@ -197,18 +198,20 @@ export class PodStep {
   }
 
   planInput() {
-    const { pod, faults, options, sim } = this.input;
+    const { faults, options, sim } = this.input;
     const { clusterSeed, delays } = options;
-    return { pod, node: sim.name, faults, clusterSeed, delays, nowMs: this.nowMs };
+    const annotations = this.#annotations;
+    const pod = annotations === undefined ? this.pod : { ...this.pod, metadata: { ...this.pod.metadata, annotations } };
+    return { pod, node: sim.name, sim, faults, clusterSeed, delays, nowMs: this.nowMs };
   }
 
   plan(each: ContainerView): ContainerPlan {
     const { container, role, status } = each;
-    // A container that waits for its restart is planned as the run that comes next.
+    // A container that waits for its restart has the plan of the next run.
     const isWaitingAgain =
       status.state?.running === undefined && (status.state?.terminated ?? status.lastState?.terminated);
     const restarts = status.restartCount + (isWaitingAgain ? 1 : 0);
-    // A plan follows from what does not change within a step, and every rule asks for it.
+    // Cached: a plan does not change within a step, and every rule reads it.
     const known = this.#plans.get(container.name);
     if (known?.restarts === restarts) return known.plan;
     const plan = planContainer({ ...this.planInput(), container, role, restarts });
@@ -216,7 +219,17 @@ export class PodStep {
     return plan;
   }
 
-  /** What happens to one container next. `sinceMs` is when it was first allowed to start. */
+  /** How long the preStop hook of a container runs. */
+  preStopMs({ container, status }: ContainerView): number {
+    const { sleep, exec } = container.lifecycle?.preStop ?? {};
+    if (exec?.command === undefined) return 1000 * (sleep?.seconds ?? 0);
+    const { pod, sim, nowMs } = this.planInput();
+    const input = { pod, container: container.name, sim, restarts: status.restartCount, nowMs };
+    const run = runCommand(exec.command, input);
+    return run.unknown === undefined ? (run.runMs ?? Number.POSITIVE_INFINITY) : 0;
+  }
+
+  /** The next action of one container. `sinceMs` is when it was first allowed to start. */
   dueForContainer(each: ContainerView, sinceMs: number): Due | undefined {
     const { state } = each.status;
     if (state?.terminated !== undefined) return this.dueAfterEnd(each);
@@ -228,7 +241,7 @@ export class PodStep {
     return this.dueForPull(each, startMs);
   }
 
-  /** An image that cannot be had: the error first, and the back-off from then on. */
+  /** An image that cannot be pulled: ErrImagePull first, and the back-off from then on. */
   dueForPull(each: ContainerView, startMs: number): Due | undefined {
     const image = each.container.image ?? "";
     const reason = each.status.state?.waiting?.reason;
@@ -259,24 +272,34 @@ export class PodStep {
     const { status, container, role } = each;
     const plan = this.plan(each);
     const startedMs = startedMsOf(this.view, each) ?? this.nowMs;
-    const dues: (Due | undefined)[] = [];
-    if (plan.runMs !== undefined) {
-      dues.push({
-        atMs: startedMs + plan.runMs,
-        ends: true,
-        act: () => {
-          this.end(each, plan);
-          if (plan.failsPod) this.failAll(plan.reason, plan.message);
-        },
-      });
-    }
+    const dues: Due[] = [];
+    // A container that ends at once is started and ready first: clients wait for that.
     if (role !== "init" && status.started !== true) {
       dues.push({ atMs: startedMs + plan.startedMs, act: () => Object.assign(status, { started: true }) });
     } else if (role !== "init" && !status.ready) {
       const readyMs = startedMs + Math.max(plan.readyMs, container.startupProbe === undefined ? 0 : plan.startedMs);
       dues.push({ atMs: readyMs, act: () => Object.assign(status, { ready: true }) });
     }
-    return firstDue(dues);
+    if (plan.runMs !== undefined) {
+      dues.push({
+        atMs: startedMs + plan.runMs,
+        ends: true,
+        act: () => {
+          if (plan.killedBy !== undefined) this.reportKill(container.name, plan.killedBy);
+          this.end(each, plan);
+          if (plan.failsPod) this.failAll(plan.reason, plan.message);
+        },
+      });
+    }
+    return firstDue(dues.filter(({ atMs }) => atMs !== Number.POSITIVE_INFINITY));
+  }
+
+  private reportKill(container: string, by: NonNullable<ContainerPlan["killedBy"]>): void {
+    if (by === "postStart hook") this.say("Warning", "FailedPostStartHook", "PostStartHook failed");
+    else this.say("Warning", "Unhealthy", `${by === "liveness probe" ? "Liveness" : "Startup"} probe failed`);
+    const text =
+      by === "postStart hook" ? "FailedPostStartHook" : `Container ${container} failed ${by}, will be restarted`;
+    this.say("Normal", "Killing", text);
   }
 
   dueAfterEnd(each: ContainerView): Due | undefined {
@@ -313,7 +336,7 @@ export class PodStep {
     endContainer(this.view, each, how, this.nowMs);
   }
 
-  /** Sidecars leave when the last of the others has. */
+  /** Sidecars are stopped when the last main container has ended. */
   settleSidecars(): void {
     if (this.view.mains.every((main) => isFinal(this.pod, main))) this.endSidecars();
   }
@@ -326,7 +349,7 @@ export class PodStep {
     }
   }
 
-  /** The pod has ended, whatever the state of its containers. */
+  /** Ends the pod, whatever the state of its containers. */
   failAll(reason: string, message: string | undefined): void {
     for (const each of this.containers()) {
       if (isRunning(each)) endContainer(this.view, each, { exitCode: 137, reason: "Error" }, this.nowMs);
@@ -353,7 +376,7 @@ export class PodStep {
     return phase === "Succeeded" || phase === "Failed";
   }
 
-  /** Faults of other nodes do not concern this pod. */
+  /** Without faults of other nodes. */
   ownFaults() {
     return this.input.faults.filter(({ node }) => node === undefined || node === this.input.sim.name);
   }
@@ -361,7 +384,7 @@ export class PodStep {
   say(type: "Normal" | "Warning", reason: string, message: string): void {
     const { events } = this.input.options;
     if (events === "none" || (events === "warnings" && type === "Normal")) return;
-    // As a kubelet does: a burst, and no more. One pod must not fill the server with what its containers say.
+    // A burst limit, as in a kubelet: one pod must not fill the server with Events of its containers.
     if (this.events.length >= eventsMax) return;
     this.events.push({ kind: "event", regarding: eventTarget(this.pod), type, reason, message });
   }
@@ -389,7 +412,7 @@ export class PodStep {
   }
 }
 
-/** What a running container was given, which is what it asks for: a resize is acted on at once. */
+/** The resources of a running container, which equal its requests: a resize is applied at once. */
 function reportResources({ container, status }: ContainerView): void {
   const { resources } = container;
   if (status.state?.running === undefined || resources === undefined) return;

@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
-import { startMs, testPod, testWorld } from "../../../testing/kubelet/nodeContext.ts";
+import { startMs, testNode, testPod } from "../../../testing/kubelet/nodeContext.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { formatTime } from "../../model/values/time.ts";
 import { readFault } from "../node/faults.ts";
 import { nodeStateAt } from "../node/nodeState.ts";
 import { nextForReservation, reservationDefaults, reservationNames } from "./reservationAgent.ts";
 
-const { sim } = testWorld();
+const { sim } = testNode();
 const own = sim.devices[2]!.uuid;
 
 function reservation(change: Partial<Pod["metadata"]> = {}, phase = "Running"): Pod {
@@ -39,7 +39,7 @@ function reservation(change: Partial<Pod["metadata"]> = {}, phase = "Running"): 
   };
 }
 
-/** What is written within a minute, and when. */
+/** The writes within a minute, with their times. */
 function written(pod: Pod, faults: Record<string, string>[] = [], options = {}): string[] {
   const list = faults.map((given, i) => readFault(given, { nowMs: startMs, id: String(i) }));
   const found: string[] = [];
@@ -90,13 +90,13 @@ test.each([
   },
   { name: "nothing on a pod without the label", pod: reservation({ labels: {} }), faults: [], expected: [] },
   {
-    name: "nothing on a pod that leaves",
+    name: "nothing on a terminating pod",
     pod: reservation({ deletionTimestamp: "2027-01-15T08:00:00Z" }),
     faults: [],
     expected: [],
   },
   {
-    name: "nothing over what is written",
+    name: "nothing over an existing annotation",
     pod: reservation({ annotations: { "run.ai/reserve_for_gpu_index": "0" } }),
     faults: [],
     expected: [],
@@ -122,7 +122,7 @@ test.each([
     expected: ["200 unknown"],
   },
   {
-    name: "and then the pod is gone",
+    name: "and then the pod is deleted",
     pod: reservation(),
     faults: [{ kind: "reservation-lost", delay: "1s" }],
     expected: ["200 own", "1200 delete"],
@@ -137,7 +137,7 @@ test.each([
   expect(written(pod, faults as Record<string, string>[])).toEqual(expected);
 });
 
-test("heartbeats keep coming when they are asked for", () => {
+test("heartbeats are written when they are configured", () => {
   expect(written(reservation(), [], { delayMs: 0, heartbeatMs: 100 }).slice(0, 4)).toEqual([
     "0 own",
     "0 heartbeat",
@@ -149,10 +149,10 @@ test("heartbeats keep coming when they are asked for", () => {
 test("32 reservations on four nodes name 32 devices", () => {
   const uuids = new Set<string>();
   for (let index = 0; index < 4; index++) {
-    const world = testWorld();
-    for (let i = 0; i < 8; i++) world.add(testPod({ name: `r${index}-${i}`, gpus: 1 }));
-    world.run(1000);
-    for (const pod of world.pods.values())
+    const testbed = testNode();
+    for (let i = 0; i < 8; i++) testbed.add(testPod({ name: `r${index}-${i}`, gpus: 1 }));
+    testbed.run(1000);
+    for (const pod of testbed.pods.values())
       uuids.add(`${index}/${pod.metadata.annotations?.["sim.muster.dev/devices"]}`);
   }
   expect(uuids.size).toBe(32);

@@ -1,7 +1,6 @@
 /**
- * What runs inside a reservation pod: it finds the single GPU that it was given and writes the UUID on its own pod,
- * once. A simulated node runs no containers, so the node writes it, after a delay and with the faults a binder must
- * survive.
+ * The program of a reservation pod, played by the node: it writes the UUID of the pod's only GPU on the pod, once,
+ * after a delay and with the faults that a binder must survive.
  */
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { seededUuid } from "../../model/values/seeded.ts";
@@ -26,7 +25,7 @@ export interface ReservationOptions {
   readonly appLabel: string;
   /** From Running to the annotation. */
   readonly delayMs: number;
-  /** 0 is none. Heartbeats exist only to keep update traffic high in race tests. */
+  /** 0 means none. Heartbeats exist only to keep update traffic high in race tests. */
   readonly heartbeatMs: number;
 }
 
@@ -70,7 +69,7 @@ export function nextForReservation(input: ReservationInput): Next {
   const dueMs = runningMs + delayMs;
   if (nowMs < dueMs) return { writes: [], wakeAtMs: earliest(dueMs, changeMs) };
   const device = deviceToWrite(input, fault);
-  // Without exactly one device the program inside gives up, and so do we.
+  // Without exactly one device the program gives up.
   if (device === undefined) return { writes: [], wakeAtMs: changeMs };
   return { writes: [annotate(pod, { [reservationNames.device]: device })], wakeAtMs: changeMs };
 }
@@ -111,7 +110,7 @@ function afterWriting(
   return { writes: [write], wakeAtMs: earliest(nowMs + options.heartbeatMs, changeMs) };
 }
 
-/** With the identity and the version that were read: the annotation is written once and never over another one. */
+/** With the UID and version that were read: the annotation is written once and never replaces another one. */
 function annotate({ metadata }: Pod, annotations: Record<string, string>): NodeWrite<Pod> {
   const patch = { type: "merge", body: { metadata: { annotations } } } as const;
   return { kind: "patch", ref: podRef(metadata), expected: identityOf(metadata), patch };

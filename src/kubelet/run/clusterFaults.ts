@@ -1,6 +1,6 @@
 /**
  * Faults by command: entries of one ConfigMap that every simulator of the cluster reads. Adding and clearing are
- * patches on the version that was read, so two people at once lose nothing.
+ * patches on the version that was read, so concurrent commands lose nothing.
  */
 
 import type { ConfigMap } from "../../model/kubernetes.generated.ts";
@@ -8,12 +8,12 @@ import type { JsonObject } from "../../model/objects/json.ts";
 import { type Outcome, succeeded } from "../../model/outcome.ts";
 import type { KubeApi, ObjectRef } from "../../ports/kubeApi.ts";
 import { type Fault, faultKinds } from "../node/faults.ts";
-import { clusterFaults, faultMap } from "./faultBook.ts";
+import { clusterFaults, faultMap } from "./faultRegistry.ts";
 import { kinds } from "./kubeletContext.ts";
 
 const mapRef: ObjectRef = { ...kinds.configMaps, ...faultMap };
 const triesMax = 8;
-/** What has ended is kept for a while: a node takes a cordon back when its fault has ended. */
+/** Ended faults are kept for a while: a node removes a cordon when its fault has ended. */
 const keptMs = 3_600_000;
 
 /** Adds faults, and removes those that ended long ago. */
@@ -26,12 +26,26 @@ export async function addFaults(kube: KubeApi, faults: readonly Fault[], nowMs: 
   });
 }
 
-/** Removes the faults of these ids; all when undefined. Answers with the ids that were there. */
-export async function clearFaults(kube: KubeApi, ids: readonly string[] | undefined): Promise<Outcome<string[]>> {
+/**
+ * Ends the faults with these ids; all when undefined. Returns the ids that existed. A cordon or drain that has begun is
+ * kept with its end, so that its node removes the cordon; other faults are deleted.
+ */
+export async function clearFaults(
+  kube: KubeApi,
+  ids: readonly string[] | undefined,
+  nowMs: number,
+): Promise<Outcome<string[]>> {
   let cleared: string[] = [];
-  const outcome = await change(kube, (_, keys) => {
+  const outcome = await change(kube, (known, keys) => {
     cleared = keys.filter((key) => ids === undefined || ids.includes(key));
-    return Object.fromEntries(cleared.map((id) => [id, null]));
+    const undone = new Map(known.filter((fault) => isUndoneByNode(fault, nowMs)).map((fault) => [fault.id, fault]));
+    return Object.fromEntries(
+      cleared.map((id) => {
+        const fault = undone.get(id);
+        const untilMs = Math.min(fault?.untilMs ?? nowMs, nowMs);
+        return [id, fault === undefined ? null : JSON.stringify(asGiven({ ...fault, untilMs }))];
+      }),
+    );
   });
   return outcome.ok ? succeeded(cleared) : outcome;
 }
@@ -42,12 +56,16 @@ export async function listFaults(kube: KubeApi): Promise<Outcome<ReturnType<type
   return succeeded(clusterFaults(found.ok ? found.value : undefined));
 }
 
+function isUndoneByNode({ kind, fromMs }: Fault, nowMs: number): boolean {
+  return (kind === "cordon" || kind === "drain") && fromMs < nowMs;
+}
+
 function isForgotten({ kind, untilMs }: Fault, nowMs: number): boolean {
-  // An instantaneous fault leaves its mark for ever: a reboot counts, a driver stays.
+  // An instantaneous fault has a permanent effect: a reboot counts, a driver version stays.
   return faultKinds[kind].lasts === "while" && untilMs !== undefined && untilMs + keptMs < nowMs;
 }
 
-/** As `readFault` reads it again, with absolute times. */
+/** In the form that `readFault` parses, with absolute times. */
 function asGiven({ kind, fromMs, untilMs, node, pod, params }: Fault): JsonObject {
   const given: JsonObject = { kind, fromMs, ...params };
   if (untilMs !== undefined) given["untilMs"] = untilMs;
@@ -91,7 +109,7 @@ function write(
   return kube.patch(mapRef, { type: "merge", body: { metadata: { uid, resourceVersion }, data } });
 }
 
-/** A readable name; two of one kind in one millisecond differ by their target. */
+/** A readable id; two faults of one kind in one millisecond differ by their target. */
 export function faultId(kind: string, nowMs: number, about: string): string {
   const place = about.toLowerCase().replace(/[^a-z0-9.-]+/g, "-");
   return `${kind}-${nowMs.toString(36)}${place === "" ? "" : `-${place}`}`.slice(0, 200);

@@ -1,4 +1,4 @@
-/** A node's DRA driver at work: its slices, and the claims that are prepared on it. */
+/** Reconciles a node's DRA driver: its slices, and the claims that are prepared on it. */
 
 import type { Node, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
@@ -8,13 +8,13 @@ import { nextForSlices } from "../devices/draDriver.ts";
 import { earliest, type NodeWrite } from "../node/nodeWrite.ts";
 import {
   hasClaims,
-  lingeringDevices,
   mayUse,
   nextForClaim,
   type PreparedClaim,
   rememberPrepared,
+  unreleasedDevices,
 } from "../pods/claimLife.ts";
-import { type DraContext, type KubeletContext, tell } from "./kubeletContext.ts";
+import { type DraContext, type KubeletContext, recordEvent } from "./kubeletContext.ts";
 import type { NodeAgent } from "./nodeAgent.ts";
 import { sendWrite } from "./sendWrite.ts";
 
@@ -31,12 +31,12 @@ export async function reconcileSlices(
   agent.slicesAreDirty = false;
   if (dra === undefined || options.dra === undefined || state === undefined) return;
   const { driver } = options.dra;
-  const lingering = lingeringDevices(agent.prepared.values(), (uid) => dra.claimByUid(uid), {
+  const unreleased = unreleasedDevices(agent.prepared.values(), (uid) => dra.claimByUid(uid), {
     name: agent.name,
     driver,
   });
   const slices = dra.slicesOf(agent.name);
-  const next = nextForSlices({ node, sim, state, slices, lingering, options: options.dra });
+  const next = nextForSlices({ node, sim, state, slices, unreleased, options: options.dra });
   agent.slicesWakeMs = next.wakeAtMs;
   for (const write of next.writes) {
     const isDone = await sendDevice<ResourceSlice>(context, write, (object) => dra.slices.learn(object), cancel);
@@ -74,7 +74,7 @@ export async function reconcileClaims(
   }
   agent.claimsWakeMs = wakeAtMs;
   if (before === preparedText(agent)) return;
-  // A pod may have been waiting for it, and a device that lingers shows in the slices.
+  // A pod may wait for the claim, and an unreleased device is tainted in the slices.
   agent.slicesAreDirty = true;
   for (const record of agent.pods.values()) {
     if (hasClaims(record.pod)) record.isDirty = true;
@@ -85,7 +85,7 @@ function preparedText({ prepared }: NodeAgent): string {
   return [...prepared.values()].map(({ claimUid, state }) => `${claimUid}=${state}`).join();
 }
 
-/** The first look of a life: what the claims say was prepared here. */
+/** The first reconcile of this process: restores what was prepared here from the claims. */
 function remember(context: KubeletContext, dra: DraContext, agent: NodeAgent): void {
   const { options, ports } = context;
   agent.hasRemembered = true;
@@ -97,7 +97,7 @@ function remember(context: KubeletContext, dra: DraContext, agent: NodeAgent): v
   }
 }
 
-/** Pods whose containers may use it, those that the API has forgotten included. */
+/** Pods whose containers may use the claim, including deleted pods that still run. */
 function usersOf(
   agent: NodeAgent,
   { namespace = "", name }: { namespace?: string; name: string },
@@ -105,7 +105,7 @@ function usersOf(
 ): Pod[] {
   const users: Pod[] = [];
   for (const { pod } of agent.pods.values()) if (mayUse(pod, { namespace, name })) users.push(pod);
-  for (const { pod, untilMs } of agent.ghosts) {
+  for (const { pod, untilMs } of agent.orphans) {
     if (untilMs > nowMs && mayUse(pod, { namespace, name })) users.push(pod);
   }
   return users;
@@ -150,7 +150,7 @@ async function reconcileClaim(
         },
         cancel,
       );
-      // What was not written has not happened, except that a device is never released by a failure.
+      // After a failed write the record is not changed, except that a device is never released by a failure.
       if (!isDone) return earliest(next.wakeAtMs, nowMs + retryMs);
     }
     setPrepared(context, agent, uid, next.prepared);
@@ -165,7 +165,7 @@ function pluggedDevices(
   node: Node,
 ): ReadonlyMap<string, string> {
   const pods = [...agent.podsNow()];
-  for (const { pod, devices, untilMs } of agent.ghosts) {
+  for (const { pod, devices, untilMs } of agent.orphans) {
     if (devices.length > 0 && untilMs > ports.clock.nowMs()) pods.push(pod);
   }
   return devicesOfPlugin({ node, slices: dra.slicesOf(agent.name), driver: options.dra?.driver ?? "" }, pods);
@@ -193,8 +193,8 @@ function othersOf({ prepared }: NodeAgent, uid: string): PreparedClaim[] {
 }
 
 /**
- * True when it happened. After a refusal the object is read again, so that the next reconcile does not see the stale
- * version.
+ * Returns whether the write succeeded. After a refusal the object is read again, so that the next reconcile does not
+ * use the stale version.
  */
 async function sendDevice<T extends KubeObject>(
   context: KubeletContext,
@@ -203,7 +203,7 @@ async function sendDevice<T extends KubeObject>(
   cancel: Cancel,
 ): Promise<boolean> {
   if (write.kind === "event") {
-    tell(context, write);
+    recordEvent(context, write);
     return true;
   }
   const { kube } = context.ports;

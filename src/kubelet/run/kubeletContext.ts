@@ -8,7 +8,7 @@ import { builtin } from "../../model/resources.generated.ts";
 import type { ObjectRef } from "../../ports/kubeApi.ts";
 import type { EventTarget, NodeEvent } from "../node/nodeWrite.ts";
 import type { Stage } from "../stages/stage.ts";
-import type { FaultBook } from "./faultBook.ts";
+import type { FaultRegistry } from "./faultRegistry.ts";
 import type { NodesOptions } from "./nodesOptions.ts";
 
 /** What the reconciles of all nodes share. */
@@ -17,13 +17,13 @@ export interface KubeletContext {
   readonly options: NodesOptions;
   readonly nodes: NewestOf<Node>;
   readonly leases: NewestOf<Lease>;
-  readonly faults: FaultBook;
+  readonly faults: FaultRegistry;
   readonly recorder: EventRecorder;
   /** Undefined where the server has no Dynamic Resource Allocation. */
   readonly dra: DraContext | undefined;
-  /** Stages that users have made, by `apiVersion/kind`; a kind without any lives the built-in life. */
+  /** Stages that users have created, by `apiVersion/kind`; a kind without any has the built-in behaviour. */
   readonly stages: ReadonlyMap<string, readonly Stage[]>;
-  /** The nodes on which a claim is prepared, whatever the claim itself says by now. */
+  /** The nodes on which a claim is prepared, whatever the current state of the claim. */
   readonly preparedOn: Map<string, string[]>;
   readonly podCache: ObjectCache<Pod>;
   readonly startMs: number;
@@ -47,7 +47,7 @@ export const kinds = {
   stages: { group: "kwok.x-k8s.io", version: "v1alpha1", plural: "stages" },
 } as const;
 
-export function tell({ recorder }: KubeletContext, { regarding, type, reason, message }: NodeEvent): void {
+export function recordEvent({ recorder }: KubeletContext, { regarding, type, reason, message }: NodeEvent): void {
   recorder.record(objectOf(regarding), { type, reason, action: reason, note: message });
 }
 
@@ -56,8 +56,8 @@ function objectOf({ apiVersion, kind, namespace, name, uid }: EventTarget): Kube
   return { apiVersion, kind, metadata: { ...place, uid } } as KubeObject;
 }
 
-/** How long to wait after so many failures in a row: a node must not sleep through its lease. */
-export function patienceMs(failures: number): number {
+/** The retry delay after failures in a row. It is short, because a node must renew its lease. */
+export function retryDelayMs(failures: number): number {
   return Math.min(5_000, 20 * 2 ** Math.min(failures, 10));
 }
 

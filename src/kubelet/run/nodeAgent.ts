@@ -3,20 +3,20 @@ import type { NodeState } from "../node/nodeState.ts";
 import { earliest } from "../node/nodeWrite.ts";
 import type { SimNode } from "../node/simNode.ts";
 import type { PreparedClaim } from "../pods/claimLife.ts";
-import type { Ghost } from "../pods/podInput.ts";
+import type { OrphanedPod } from "../pods/podInput.ts";
 import type { StageJob } from "../stages/stageEngine.ts";
 import type { PodRecord } from "./podRecord.ts";
 
-/** What the process keeps about one node that it simulates. Everything in it can be lost: the objects have the rest. */
+/** What the process keeps about one node that it simulates. It can be lost in a restart: the objects have the rest. */
 export class NodeAgent {
   readonly name: string;
   readonly uid: string;
   readonly sim: SimNode;
   /** Its pods by key; shared with the watch handlers. */
   readonly pods: ReadonlyMap<string, PodRecord>;
-  /** Undefined until the first look. */
+  /** Undefined until the first reconcile. */
   state: NodeState | undefined;
-  /** Whether we hold the node's lease. */
+  /** Whether this process holds the node's lease. */
   isHeld = false;
   job: StageJob | undefined;
   isBusy = false;
@@ -27,18 +27,18 @@ export class NodeAgent {
   leaseWakeMs: number | undefined;
   slicesWakeMs: number | undefined;
   claimsWakeMs: number | undefined;
-  /** Refusals in a row of what the node says about itself, and until when it keeps still because of them. */
+  /** Refused writes of the node object in a row, and until when the node backs off because of them. */
   failures = 0;
   stillUntilMs = 0;
   readonly prepared = new Map<string, PreparedClaim>();
   hasRemembered = false;
-  ghosts: Ghost[] = [];
-  /** The revision of the write by which we took the node; undefined without leases. See podFence. */
+  orphans: OrphanedPod[] = [];
+  /** The revision of the write that acquired the node's lease; undefined without leases. See podFence. */
   fence: Revision | undefined;
-  /** Whether every pod that was there at the fence is known. */
-  isWholeAtFence = false;
-  /** The unreadable faults that were reported. */
-  toldProblems = "";
+  /** Whether every pod that existed at the fence is known. */
+  hasListedPods = false;
+  /** The invalid faults that were reported. */
+  reportedProblems = "";
 
   constructor(name: string, uid: string, sim: SimNode, pods: ReadonlyMap<string, PodRecord>) {
     this.name = name;
@@ -47,7 +47,7 @@ export class NodeAgent {
     this.pods = pods;
   }
 
-  /** The next moment at which something is due; now when something is dirty. */
+  /** The next time at which something is due; now when something has to be reconciled. */
   nextMs(nowMs: number): number | undefined {
     const next = this.dueMs(nowMs);
     return next === undefined ? undefined : Math.max(next, this.stillUntilMs);
@@ -59,7 +59,7 @@ export class NodeAgent {
     if (!this.isHeld) return next;
     if (this.slicesAreDirty || this.claimsAreDirty) return nowMs;
     next = earliest(next, this.slicesWakeMs, this.claimsWakeMs);
-    for (const { untilMs } of this.ghosts) if (next === undefined || untilMs < next) next = untilMs;
+    for (const { untilMs } of this.orphans) if (next === undefined || untilMs < next) next = untilMs;
     for (const { isDirty, wakeAtMs } of this.pods.values()) {
       if (isDirty) return nowMs;
       if (wakeAtMs !== undefined && (next === undefined || wakeAtMs < next)) next = wakeAtMs;
@@ -74,21 +74,21 @@ export class NodeAgent {
     for (const record of this.pods.values()) record.isDirty = true;
   }
 
-  /** The node is ours from this write on. */
+  /** This process holds the node's lease from this write on. */
   taken(fence: Revision | undefined, { isFromOther }: { isFromOther: boolean }): void {
     this.fence = fence;
-    this.isWholeAtFence = false;
+    this.hasListedPods = false;
     this.isHeld = true;
     this.nodeIsDirty = true;
     this.stirAll();
-    // What was remembered of an earlier time may have changed under other hands.
+    // What was remembered before may have been changed by another process.
     if (!isFromOther) return;
     this.prepared.clear();
     this.hasRemembered = false;
-    this.ghosts = [];
+    this.orphans = [];
   }
 
-  /** Pods as they are, with what was decided and not yet seen. */
+  /** The pods, including decisions that are not observed yet. */
   *podsNow() {
     for (const record of this.pods.values()) yield record.podForOthers;
   }

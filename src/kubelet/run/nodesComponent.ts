@@ -11,36 +11,34 @@ import type { PodAgent } from "../../ports/podAgent.ts";
 import { sliceName } from "../devices/draDriver.ts";
 import { type ApiPressure, apiPressureAt } from "../node/faults.ts";
 import { nodesOfClaim } from "../pods/claimLife.ts";
-import { FaultBook, faultMap } from "./faultBook.ts";
-import { type DraContext, type KubeletContext, kinds, tell } from "./kubeletContext.ts";
+import { FaultRegistry, faultMap } from "./faultRegistry.ts";
+import { type DraContext, type KubeletContext, kinds, recordEvent } from "./kubeletContext.ts";
 import { type NodesOptions, nodesDefaults } from "./nodesOptions.ts";
 import { RegisterNodes } from "./registerNodes.ts";
 import { SimNodes } from "./simNodes.ts";
 import { SimPodAgent } from "./simPodAgent.ts";
-import { StageBook } from "./stageBook.ts";
 import { StageObjects } from "./stageObjects.ts";
+import { StageRegistry } from "./stageRegistry.ts";
 import { Wakes } from "./wakes.ts";
 
 export interface Nodes {
   readonly component: Component;
-  /** Answers for the containers: logs, commands and usage of the embedded server. */
+  /** Serves logs, exec and usage of the containers through the embedded server. */
   readonly agent: PodAgent;
-  /** How the API should misbehave now; the embedded server obeys. */
+  /** The current API disturbance, which the embedded server applies. */
   pressure(): ApiPressure | undefined;
-  /**
-   * Gives the leases back after everything has stopped, so that the next simulator need not wait until they run out.
-   */
+  /** Releases the leases after everything has stopped, so that the next simulator need not wait until they expire. */
   release(kube: KubeApi): Promise<void>;
 }
 
-/** Simulated nodes as a component of the control plane. What is left out is as `nodesDefaults` says. */
+/** Simulated nodes as a component of the control plane. Options default to `nodesDefaults`. */
 export function nodesComponent(given: Partial<NodesOptions> = {}): Nodes {
   const options: NodesOptions = { ...nodesDefaults, ...given };
   const agent = new SimPodAgent();
   let added: { readonly context: KubeletContext; readonly sim: SimNodes } | undefined;
   const component: Component = {
     name: "nodes",
-    about: "simulated nodes: they run pods like kubelets with GPUs, and run nothing",
+    about: "simulated nodes: they act like kubelets with GPUs, without running containers",
     ...(options.stages ? { definitions: [stageDefinition] } : {}),
     add: (controllers) => {
       added = addNodes(controllers, options, agent);
@@ -64,7 +62,7 @@ function addNodes(
   options: NodesOptions,
   agent: SimPodAgent,
 ): { context: KubeletContext; sim: SimNodes } {
-  // Kubelets are played: what they write, real ones write without a precondition.
+  // The unfenced verbs are for simulated kubelets: real ones write without a precondition, too.
   const ports = { ...controllers.ports, kube: controllers.outside };
   const nodes = controllers.cache<Node>(kinds.nodes);
   const pods = controllers.cache<Pod>(kinds.pods);
@@ -72,8 +70,8 @@ function addNodes(
   const { namespace, name } = faultMap;
   const faultMaps = controllers.cache(kinds.configMaps, { namespace, fieldSelector: `metadata.name=${name}` });
   const recorder = new EventRecorder({ ...ports, controller: "kubelet", instance: options.holder });
-  const stages = new StageBook();
-  const faults = new FaultBook();
+  const stages = new StageRegistry();
+  const faults = new FaultRegistry();
   const context: KubeletContext = {
     ports,
     options,
@@ -104,7 +102,7 @@ function addNodes(
     follows(pods, (event) => sim.podChanged(event)),
     follows(faultMaps, ({ type, object }) => {
       faults.setCluster(type === "deleted" ? undefined : object);
-      for (const problem of faults.ofCluster.problems) ports.log.warn({ problem }, "a fault cannot be read");
+      for (const problem of faults.ofCluster.problems) ports.log.warn({ problem }, "a fault is invalid");
       sim.everythingChanged();
     }),
     quiet(() => () => recorder.stop()),
@@ -122,10 +120,10 @@ function addNodes(
       follows(controllers.cache(kinds.stages), (event) => {
         const message = stages.changed(event);
         if (message !== undefined) {
-          ports.log.warn({ stage: event.key, problem: message }, "a stage cannot be read");
+          ports.log.warn({ stage: event.key, problem: message }, "a stage is invalid");
           const { apiVersion, kind, metadata } = event.object;
           const regarding = { apiVersion, kind, namespace: "", name: metadata.name, uid: metadata.uid };
-          tell(context, { kind: "event", regarding, type: "Warning", reason: "InvalidStage", message });
+          recordEvent(context, { kind: "event", regarding, type: "Warning", reason: "InvalidStage", message });
         }
         others.stagesChanged();
         sim.everythingChanged();
@@ -148,7 +146,7 @@ function addNodes(
   return { context, sim };
 }
 
-/** A source without keys of its own: the handler decides which keys to enqueue. */
+/** A source whose handler decides which keys to enqueue. */
 function follows<T extends KubeObject>(
   cache: ReturnType<typeof Controllers.prototype.cache<T>>,
   hear: Parameters<typeof cache.onEvent>[0],
@@ -174,7 +172,7 @@ function draWorld(controllers: Controllers, driver: string): DraContext {
     slicesOf: (node) => {
       const known = new Map<string, ResourceSlice>();
       for (const slice of byNode.get(node)) known.set(slice.metadata.name, ownSlices.get(slice.metadata.name) ?? slice);
-      // Those that exist only in answers so far.
+      // Claims that are known only from answers so far.
       for (let i = 0; ; i++) {
         const unseen = ownSlices.get(sliceName(node, driver, i));
         if (unseen === undefined) return [...known.values()];

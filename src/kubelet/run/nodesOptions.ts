@@ -6,16 +6,16 @@ import { type Delays, livelyDelays } from "../pods/podPlan.ts";
 import { type ReservationOptions, reservationDefaults } from "../pods/reservationAgent.ts";
 
 export interface NodesOptions {
-  /** Nodes to make when they are missing. Nodes that others made are driven too, if they carry KWOK's annotation. */
+  /** Nodes to create when they are missing. Nodes of other tools are simulated too, if they have KWOK's annotation. */
   readonly pools: readonly Pool[];
   readonly profiles: Profiles;
   readonly seed: string;
   /**
-   * Our identity in the leases of nodes. The same name after a restart resumes at once; two processes must not share
-   * one.
+   * The holder identity in the leases of nodes. With the same identity a restarted process resumes at once; two
+   * processes must not share one.
    */
   readonly holder: string;
-  /** Adds KWOK's taint to nodes that are made. */
+  /** Adds KWOK's taint to nodes that are created. */
   readonly kwokTaint: boolean;
   readonly delays: Delays;
   readonly events: "all" | "warnings" | "none";
@@ -24,14 +24,14 @@ export interface NodesOptions {
   readonly leases: boolean;
   readonly leaseSeconds: number;
   readonly heartbeatMs: number;
-  /** Undefined: no slices and no claims, for servers that do not know resource.k8s.io/v1. */
+  /** Undefined: no slices and no claims, for servers that do not serve resource.k8s.io/v1. */
   readonly dra: DraOptions | undefined;
   readonly prepareMs: number;
   readonly unprepareMs: number;
   readonly reservation: ReservationOptions;
   /** Reads KWOK's Stage objects; their definition must exist. */
   readonly stages: boolean;
-  /** How many nodes are reconciled at once, and how many writes of a node are in flight. */
+  /** The number of nodes that are reconciled at once, and of writes of a node in flight. */
   readonly concurrency: number;
   readonly writesPerNode: number;
 }

@@ -1,5 +1,6 @@
 import { keyOfObject } from "../../model/intent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
+import { isLeaving } from "../../model/objects/podFacts.ts";
 import type { Refusal } from "../../model/outcome.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import { gpusOfClaims } from "../devices/bothWays.ts";
@@ -8,25 +9,25 @@ import { holdsLease } from "../node/nodeLease.ts";
 import { earliest, eventTarget, type NodeWrite, podRef } from "../node/nodeWrite.ts";
 import { isAdmitted } from "../pods/admission.ts";
 import { claimLifeDefaults, claimsPrepared, hasClaims } from "../pods/claimLife.ts";
-import { fenceWrite, mayBeGivenByOthers } from "../pods/podFence.ts";
+import { fenceWrite, mayBeAllocatedByPredecessor } from "../pods/podFence.ts";
 import type { PodInput, PodLifeOptions, PodNext } from "../pods/podInput.ts";
 import { admitOnly, nextForPod } from "../pods/podLife.ts";
 import { isReservationPod, nextForReservation } from "../pods/reservationAgent.ts";
-import { type KubeletContext, kinds, patienceMs, tell } from "./kubeletContext.ts";
+import { type KubeletContext, kinds, recordEvent, retryDelayMs } from "./kubeletContext.ts";
 import type { NodeAgent } from "./nodeAgent.ts";
 import type { PodRecord } from "./podRecord.ts";
 import { type ApiWrite, sendWrite } from "./sendWrite.ts";
 import { podStages, stagePod } from "./stageReconciler.ts";
 
-/** Counts the pods that a node refused. Scheduler tests want it at zero. */
+/** Counts the pods that a node refused. Scheduler tests expect zero. */
 export const admissionFailures = "muster_node_admission_failures_total";
 
-/** A pod takes this many steps in one reconcile at most: the rest follows in the next. */
+/** The largest number of steps of a pod in one reconcile: the rest follows in the next. */
 const stepsMax = 8;
 
 /**
- * The pods of a node that are due. Each is decided on what all the others have decided so far, so no two get one
- * device; their writes are then in flight side by side.
+ * Reconciles the due pods of a node. Each decision includes the decisions about all other pods so far, so no two get
+ * one device; their writes are then in flight in parallel.
  */
 export async function reconcilePods(
   context: KubeletContext,
@@ -46,7 +47,7 @@ export async function reconcilePods(
   let next = 0;
   const work = async (): Promise<void> => {
     for (let record = due[next++]; record !== undefined; record = due[next++]) {
-      // The lease may have run out while we waited for an answer: others may be at work here by now.
+      // The lease may have expired during the call: another process may write these pods by now.
       if (cancel.cancelled || !holdsNode(context, agent)) return;
       if (!mayGive && isWaiting(record.pod)) {
         record.isDirty = false;
@@ -72,27 +73,27 @@ function holdsNode({ options, leases, ports }: KubeletContext, { name, isHeld }:
   return isHeld && holdsLease(leases.get(`kube-node-lease/${name}`), options.holder, ports.clock.nowMs());
 }
 
-/** True when nothing that a predecessor has sent can give anything any more; see podFence. */
+/** Whether no write of the predecessor can allocate devices any more; see podFence. */
 async function fencePods(context: KubeletContext, agent: NodeAgent, cancel: Cancel): Promise<boolean> {
   const { fence } = agent;
   if (fence === undefined || ![...agent.pods.values()].some(({ pod }) => isWaiting(pod))) return true;
-  if (!agent.isWholeAtFence && !(await learnPods(context, agent, cancel))) return false;
+  if (!agent.hasListedPods && !(await listPods(context, agent, cancel))) return false;
   let isDone = true;
   for (const record of [...agent.pods.values()].sort((a, b) => (a.key < b.key ? -1 : 1))) {
-    if (!mayBeGivenByOthers(record.pod, fence)) continue;
+    if (!mayBeAllocatedByPredecessor(record.pod, fence)) continue;
     if (!holdsNode(context, agent) || agent.fence !== fence) return false;
     const write = fenceWrite(record.pod, fence);
     if (write.kind === "event") continue;
     const run = { cancel };
     if (!(await send(context, agent, record, write, { run, refusals: 0 }))) isDone = false;
-    // It may have been added while the others were written; it is not reconciled yet.
+    // A pod that was added while the others were written is not reconciled yet.
     record.isDirty = true;
   }
   return isDone;
 }
 
-/** A consistent read of the pods of the node: the watch may lag behind what our predecessor knew. */
-async function learnPods({ ports }: KubeletContext, agent: NodeAgent, cancel: Cancel): Promise<boolean> {
+/** A consistent read of the pods of the node: the watch may lag behind what the predecessor knew. */
+async function listPods({ ports }: KubeletContext, agent: NodeAgent, cancel: Cancel): Promise<boolean> {
   const listed = await ports.kube.list(kinds.pods, { fieldSelector: `spec.nodeName=${agent.name}`, cancel });
   if (!listed.ok) return false;
   for (const item of listed.value.items) {
@@ -102,7 +103,7 @@ async function learnPods({ ports }: KubeletContext, agent: NodeAgent, cancel: Ca
     if (record?.pod.metadata.uid !== pod.metadata.uid) return false;
     record.read(pod);
   }
-  agent.isWholeAtFence = true;
+  agent.hasListedPods = true;
   return true;
 }
 
@@ -124,11 +125,11 @@ async function reconcilePod(
   }
   const stages = podStages(context);
   for (let step = 0; step < stepsMax; step++) {
-    // Gone, or bound elsewhere under the same name.
+    // Deleted, or replaced by a pod of the same name on another node.
     if (agent.pods.get(record.key) !== record) return;
     record.isDirty = false;
-    // Admission by the node does not depend on whether stages play the rest of a pod's life.
-    const isAdmittedOnly = stages !== undefined && isWaiting(record.pod) && !isGoing(record.pod);
+    // The node admits pods also where stages handle the rest of their life.
+    const isAdmittedOnly = stages !== undefined && isWaiting(record.pod) && !isLeaving(record.pod);
     if (stages !== undefined && !isAdmittedOnly) {
       if (!(await stagePod(context, agent, record, { ...run, stages }))) return;
       continue;
@@ -140,10 +141,10 @@ async function reconcilePod(
     if (writes.length === 0) record.memory = next.memory;
     for (const write of writes) {
       if (!(await send(context, agent, record, write, { run, refusals: next.refusals }))) return;
-      // What it remembers is of the state that it has just written.
+      // The memory is that of the state that was just written.
       record.memory = next.memory;
     }
-    for (const write of next.writes) if (write.kind === "event") tell(context, write);
+    for (const write of next.writes) if (write.kind === "event") recordEvent(context, write);
     if (isAdmittedOnly) continue;
     const isDueAgain = next.wakeAtMs !== undefined && next.wakeAtMs <= context.ports.clock.nowMs();
     if (writes.length === 0 || (!isDueAgain && !record.isDirty)) return;
@@ -155,11 +156,7 @@ function isApiWrite(write: NodeWrite): write is ApiWrite {
   return write.kind !== "event";
 }
 
-function isGoing({ metadata }: Pod): boolean {
-  return metadata.deletionTimestamp !== undefined;
-}
-
-/** A bug that one pod triggers affects that pod alone: the others of the node continue, and it is retried later. */
+/** An exception for one pod affects only that pod: the others of the node continue, and it is retried later. */
 function decideOrWait(...about: Parameters<typeof decide>): PodNext | undefined {
   try {
     return decide(...about);
@@ -167,11 +164,11 @@ function decideOrWait(...about: Parameters<typeof decide>): PodNext | undefined 
     const [context, agent, record] = about;
     const { ports } = context;
     record.failures++;
-    record.wakeAtMs = ports.clock.nowMs() + patienceMs(record.failures);
+    record.wakeAtMs = ports.clock.nowMs() + retryDelayMs(record.failures);
     ports.log.error({ node: agent.name, pod: record.key, error }, "reconciling a pod threw an exception");
     if (record.failures === 1) {
       const message = `the node failed to sync this pod and tries again with back-off: ${error instanceof Error ? error.message : String(error)}`;
-      tell(context, {
+      recordEvent(context, {
         kind: "event",
         regarding: eventTarget(record.pod),
         type: "Warning",
@@ -192,8 +189,8 @@ function decide(
 ): PodNext {
   const { options, ports } = context;
   const { pod, memory } = record;
-  const { sim, state, ghosts } = agent;
-  if (state === undefined) throw new Error("a pod is looked at before its node");
+  const { sim, state, orphans } = agent;
+  if (state === undefined) throw new Error("a pod is reconciled before its node");
   const nowMs = ports.clock.nowMs();
   const life: PodLifeOptions = {
     clusterSeed: options.seed,
@@ -208,7 +205,7 @@ function decide(
     state,
     faults,
     pods: () => agent.podsNow(),
-    ghosts,
+    orphans,
     claimedGpus: () => claimedGpus(context, agent, node),
     claimsPrepared: areClaimsPrepared(context, agent, pod),
     memory,
@@ -218,7 +215,7 @@ function decide(
   if (isAdmittedOnly) return admitOnly(input);
   const next = nextForPod(input);
   if (!isReservationPod(pod, options.reservation)) return next;
-  // Its agent reads the state that these writes make.
+  // The reservation agent reads the state after these writes.
   if (next.writes.some(isApiWrite)) return { ...next, wakeAtMs: nowMs };
   const agentNext = nextForReservation({ pod, sim, state, faults, memory, options: options.reservation, nowMs });
   const wakeAtMs = agentNext.writes.length > 0 ? nowMs : earliest(next.wakeAtMs, agentNext.wakeAtMs);
@@ -242,7 +239,7 @@ function areClaimsPrepared({ dra, options }: KubeletContext, agent: NodeAgent, p
   return claimsPrepared(pod, lookUp, agent.prepared, { name: agent.name, driver });
 }
 
-/** True when it happened. What was decided counts from before the write leaves. */
+/** Returns whether the write succeeded. The decision counts from before the write is sent. */
 async function send(
   context: KubeletContext,
   agent: NodeAgent,
@@ -286,17 +283,17 @@ async function refused(
 ): Promise<void> {
   const { ports } = context;
   record.failures++;
-  const waitMs = Math.max(outcome.retryAfterMs ?? 0, patienceMs(record.failures));
+  const waitMs = Math.max(outcome.retryAfterMs ?? 0, retryDelayMs(record.failures));
   record.wakeAtMs = ports.clock.nowMs() + waitMs;
   switch (outcome.reason) {
     case "Unknown":
-      // It may still happen: its devices are taken until it is known.
+      // The write may still land: its devices count as allocated until the outcome is known.
       if (write.kind === "update") record.unknown = { write, refusals };
       return;
     case "TooManyRequests":
     case "Unavailable":
     case "Fenced":
-      // This attempt did nothing, but an earlier one of unknown outcome may still land.
+      // This attempt had no effect, but an earlier one of unknown outcome may still land.
       if (record.unknown === undefined) record.undecide();
       return;
     case "Conflict":
@@ -308,7 +305,7 @@ async function refused(
       const { metadata } = record.pod;
       const fresh = await ports.kube.get(podRef(metadata), { cancel });
       if (!fresh.ok && fresh.reason !== "NotFound") {
-        // This attempt did nothing; an earlier one of unknown outcome still counts.
+        // This attempt had no effect; an earlier one of unknown outcome still counts.
         if (record.unknown === undefined) record.undecide();
         return;
       }
@@ -327,11 +324,11 @@ async function refused(
       record.undecide();
       ports.log.error(
         { pod: record.key, write: write.kind, reason: outcome.reason, why: outcome.message },
-        "a write of a node is refused for good",
+        "a write of a node was refused and is not retried",
       );
       if (record.failures === 1) {
         const message = `the node cannot report the status of this pod: ${outcome.message}`;
-        tell(context, {
+        recordEvent(context, {
           kind: "event",
           regarding: eventTarget(record.pod),
           type: "Warning",

@@ -8,16 +8,18 @@ import type { ApiWrite } from "./sendWrite.ts";
 /** What a node keeps about one of its pods. */
 export class PodRecord {
   readonly key: string;
-  /** As the watch shows it. */
+  /** The pod as the watch delivered it. */
   seen: Pod;
-  /** What we have written or are writing; counts until the watch has passed it. */
+  /** The pod after the writes of this process; counts until the watch has passed it. */
   private own: { readonly pod: Pod; readonly isAnswered: boolean; readonly before?: Pod } | undefined;
   memory: PodMemory = {};
   job: StageJob | undefined;
-  /** To be reconciled now. */
+  /** Whether the pod has to be reconciled now. */
   isDirty = true;
   wakeAtMs: number | undefined;
-  /** A write of unknown outcome. It is sent again as it is: another one could give its devices away. */
+  /**
+   * A write of unknown outcome. It is sent again unchanged: another decision could allocate its devices to another pod.
+   */
   unknown: { readonly write: ApiWrite; readonly refusals: number } | undefined;
   failures = 0;
 
@@ -26,14 +28,14 @@ export class PodRecord {
     this.seen = seen;
   }
 
-  /** The newest state that we know of, with what we have decided and not yet observed. */
+  /** The newest known state, including decisions that are not observed yet. */
   get pod(): Pod {
     return this.own?.pod ?? this.seen;
   }
 
   /**
-   * As other pods must see it: devices that it is about to get are taken, but devices that it is about to release are
-   * not free before the API has acknowledged that.
+   * The pod as other decisions must see it: devices that it is about to get count as allocated, and devices that it is
+   * about to release are not free before the API has acknowledged that.
    */
   get podForOthers(): Pod {
     const { own } = this;
@@ -47,7 +49,7 @@ export class PodRecord {
     const { own } = this;
     if (own !== undefined) {
       const order = compareRevisions(pod.metadata.resourceVersion, own.pod.metadata.resourceVersion);
-      // A decision names the state that it was taken on; any later one has made it true or void.
+      // A decision carries the version that it was taken on; any later version has confirmed or invalidated it.
       if (own.isAnswered ? order >= 0 : order > 0) this.own = undefined;
     }
     if (this.unknown !== undefined && hasPassed(this.unknown.write, pod)) this.unknown = undefined;
@@ -62,17 +64,17 @@ export class PodRecord {
   answered(pod: Pod): void {
     const isSeen = compareRevisions(this.seen.metadata.resourceVersion, pod.metadata.resourceVersion) >= 0;
     this.own = isSeen ? undefined : { pod, isAnswered: true };
-    // Our own write came back by the watch before the answer: no news.
+    // The watch delivered an own write before its answer: no change.
     if (this.seen.metadata.resourceVersion === pod.metadata.resourceVersion) this.isDirty = false;
   }
 
-  /** A consistent read has shown this state. */
+  /** Sets the state of a consistent read. */
   read(pod: Pod): void {
     const newest = compareRevisions(this.pod.metadata.resourceVersion, pod.metadata.resourceVersion);
     if (newest < 0) this.own = { pod, isAnswered: true };
   }
 
-  /** The decision will not happen. */
+  /** Drops the decision. */
   undecide(): void {
     const { own } = this;
     if (own === undefined || own.isAnswered) return;

@@ -9,8 +9,8 @@ import { kinds } from "./kubeletContext.ts";
 import type { NodesOptions } from "./nodesOptions.ts";
 
 /**
- * Creates the nodes of the pools that do not exist, once in the life of a process: a node that is deleted stays deleted
- * until the next start, as a real one would until its kubelet restarts.
+ * Creates the missing nodes of the pools, once for each process: a node that is deleted stays deleted until the next
+ * start, as a real node until its kubelet restarts.
  */
 export class RegisterNodes {
   readonly channel = new Channel();
@@ -47,7 +47,7 @@ export class RegisterNodes {
     return undefined;
   }
 
-  /** Addresses follow from it, so one that an earlier start has given is not given again. */
+  /** Addresses are derived from it, so an ordinal of an existing node is not used again. */
   private ordinal(): number {
     if (this.usedOrdinals === undefined) {
       this.usedOrdinals = new Set();

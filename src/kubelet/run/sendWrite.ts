@@ -9,12 +9,12 @@ import type { NodeEvent, NodeWrite } from "../node/nodeWrite.ts";
 export type ApiWrite<T extends KubeObject = KubeObject> = Exclude<NodeWrite<T>, NodeEvent>;
 
 export interface SendOptions extends ApplyOptions {
-  /** At which revision a name that is to be created was free. */
+  /** The revision at which the name of a new object was free. */
   readonly absentAt: Revision;
   readonly why: string;
 }
 
-/** Sends one write of a node: as an intent where it has that form, or straight, as KWOK sends what its stages say. */
+/** Sends one write of a node: as an intent if possible, or directly, as KWOK does for stages. */
 export async function sendWrite<T extends KubeObject>(
   kube: KubeApi,
   write: ApiWrite<T>,
@@ -40,7 +40,7 @@ export async function sendWrite<T extends KubeObject>(
       return outcome.ok ? succeeded({}) : outcome;
     }
     default:
-      throw new Error(`a ${write.kind} of ${write.ref.plural} has no form`);
+      throw new Error(`internal error: a ${write.kind} of ${write.ref.plural} cannot be sent`);
   }
 }
 

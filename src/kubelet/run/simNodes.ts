@@ -12,9 +12,9 @@ import { nodeStateAt } from "../node/nodeState.ts";
 import { earliest, eventTarget, leaseRef, type NodeWrite } from "../node/nodeWrite.ts";
 import { isSimulated, simNodeOf } from "../node/simNode.ts";
 import { hasClaims } from "../pods/claimLife.ts";
-import { ghostOf } from "../pods/podGhost.ts";
+import { orphanedPodOf } from "../pods/orphanedPod.ts";
 import { reconcileClaims, reconcileSlices } from "./deviceReconciler.ts";
-import { type KubeletContext, patienceMs, placeOf, tell } from "./kubeletContext.ts";
+import { type KubeletContext, placeOf, recordEvent, retryDelayMs } from "./kubeletContext.ts";
 import { NodeAgent } from "./nodeAgent.ts";
 import { reconcilePods } from "./podReconciler.ts";
 import { PodRecord } from "./podRecord.ts";
@@ -27,9 +27,9 @@ const roundsMax = 6;
 const renewalPriority = 1;
 
 /**
- * Simulates every node that carries KWOK's annotation and whose lease is ours. A node has one reconcile at a time,
- * which covers the node, its slices, its claims and its due pods: the devices of one pod are known before the next one
- * is admitted.
+ * Simulates every node that has KWOK's annotation and whose lease this process holds. A node has one reconcile at a
+ * time, which covers the node, its slices, its claims and its due pods: the devices of one pod are known before the
+ * next one is admitted.
  */
 export class SimNodes {
   readonly channel = new Channel();
@@ -72,7 +72,7 @@ export class SimNodes {
     const { name, namespace } = object.metadata;
     if (namespace !== "kube-node-lease") return;
     const agent = this.agents.get(name);
-    // Our own renewals are no news.
+    // Own renewals enqueue nothing.
     if (agent === undefined || (agent.isHeld && object.spec?.holderIdentity === this.context.options.holder)) return;
     agent.leaseWakeMs = 0;
     this.stir(name, agent);
@@ -106,15 +106,15 @@ export class SimNodes {
       return;
     }
     const { options, ports } = this.context;
-    const ghost = ghostOf({
-      // A missed deletion shows the last delivered state; our own writes may be ahead of it.
+    const orphan = orphanedPodOf({
+      // A missed deletion has the last delivered state; own writes may be newer.
       pod: newerOf(record.podForOthers, pod),
       sim: agent.sim,
       faults: this.faultsOf(agent),
       options: { clusterSeed: options.seed, delays: options.delays, gates: options.gates, events: options.events },
       nowMs: ports.clock.nowMs(),
     });
-    if (ghost !== undefined) agent.ghosts.push(ghost);
+    if (orphan !== undefined) agent.orphans.push(orphan);
     this.podStirs(node, pod);
   }
 
@@ -137,13 +137,13 @@ export class SimNodes {
       for (const record of agent.pods.values()) {
         if (hasClaims(record.pod)) record.isDirty = true;
       }
-      // A device whose claim was deallocated while it is in use shows in the slices.
+      // A device that is in use although its claim was deallocated is tainted in the slices.
       if (agent.prepared.size > 0) agent.slicesAreDirty = true;
     }
     this.stir(node, agent);
   }
 
-  /** The cluster's faults or the stages are others now. */
+  /** The cluster's faults or the stages have changed. */
   everythingChanged(): void {
     for (const name of [...this.agents.keys()].sort()) {
       const agent = this.agents.get(name);
@@ -154,7 +154,7 @@ export class SimNodes {
     }
   }
 
-  /** Gives back the leases that are ours, many at a time. */
+  /** Releases the leases of this process, many in parallel. */
   async release(kube: KubeApi): Promise<void> {
     const { holder } = this.context.options;
     const names = [...this.agents.values()].filter(({ isHeld }) => isHeld).map(({ name }) => name);
@@ -237,12 +237,11 @@ export class SimNodes {
       const nowMs = clock.nowMs();
       const isRenewal = agent.isHeld && isDue(agent.leaseWakeMs, nowMs);
       if (!(await this.reconcileNode(agent, node, nowMs, cancel))) return;
-      // The rest waits in line like that of other nodes: reconciles that renew must be short, or there are too few of
-      // them.
+      // The rest is queued like that of other nodes: reconciles that renew leases must be short.
       if (isRenewal) return;
       const latest = context.nodes.get(agent.name);
       if (!agent.isHeld || latest === undefined) return;
-      this.dropGhosts(agent, nowMs);
+      this.dropOrphans(agent, nowMs);
       if (agent.claimsAreDirty || isDue(agent.claimsWakeMs, nowMs))
         await reconcileClaims(context, agent, latest, cancel);
       if (agent.slicesAreDirty || isDue(agent.slicesWakeMs, nowMs))
@@ -253,15 +252,15 @@ export class SimNodes {
     }
   }
 
-  private dropGhosts(agent: NodeAgent, nowMs: number): void {
-    if (agent.ghosts.length === 0) return;
-    const left = agent.ghosts.filter(({ untilMs }) => untilMs > nowMs);
-    if (left.length === agent.ghosts.length) return;
-    agent.ghosts = left;
+  private dropOrphans(agent: NodeAgent, nowMs: number): void {
+    if (agent.orphans.length === 0) return;
+    const left = agent.orphans.filter(({ untilMs }) => untilMs > nowMs);
+    if (left.length === agent.orphans.length) return;
+    agent.orphans = left;
     agent.claimsAreDirty = true;
   }
 
-  /** The lease and the node itself. False when a write was refused: the reconcile ends here. */
+  /** Reconciles the lease and the node itself. False when a write was refused: the reconcile ends here. */
   private async reconcileNode(agent: NodeAgent, node: Node, nowMs: number, cancel: Cancel): Promise<boolean> {
     const { options } = this.context;
     const isNodeDue = agent.nodeIsDirty || agent.state === undefined || isDue(agent.nodeWakeMs, nowMs);
@@ -333,7 +332,7 @@ export class SimNodes {
     let hasWritten = false;
     for (const write of next.writes) {
       if (write.kind === "event") {
-        tell(context, write);
+        recordEvent(context, write);
         continue;
       }
       if (write.kind === "evict") {
@@ -343,22 +342,23 @@ export class SimNodes {
       if (!(await this.send(agent, write, cancel))) return false;
       hasWritten = true;
     }
-    // What was written is decided on again: the lease may be held by now, and a patch comes before the status.
+    // After the writes the node is decided again: the lease may be held by now, and a patch comes before the status.
     if (hasWritten) agent.nodeIsDirty = true;
     return true;
   }
 
   private tellProblems(agent: NodeAgent, node: Node, problems: readonly string[]): void {
     const message = problems.join("; ");
-    if (message === agent.toldProblems) return;
-    agent.toldProblems = message;
+    if (message === agent.reportedProblems) return;
+    agent.reportedProblems = message;
     const regarding = eventTarget(node);
     if (message !== "")
-      tell(this.context, { kind: "event", regarding, type: "Warning", reason: "InvalidFault", message });
+      recordEvent(this.context, { kind: "event", regarding, type: "Warning", reason: "InvalidFault", message });
   }
 
   /**
-   * A disruption budget may forbid it: it is retried after a while, as `kubectl drain` does, and the node continues.
+   * A disruption budget may refuse the eviction: it is retried after a while, as by `kubectl drain`, and the node
+   * continues.
    */
   private async evict(agent: NodeAgent, write: ApiWrite, cancel: Cancel): Promise<void> {
     const { ports } = this.context;
@@ -366,7 +366,7 @@ export class SimNodes {
     if (!outcome.ok) agent.nodeWakeMs = earliest(agent.nodeWakeMs, ports.clock.nowMs() + evictAgainMs);
   }
 
-  /** True when it happened. After a refusal the object is read again, and the node keeps still for a moment. */
+  /** Returns whether the write succeeded. After a refusal the object is read again, and the node backs off. */
   private async send(agent: NodeAgent, write: NodeWrite, cancel: Cancel): Promise<boolean> {
     if (write.kind === "event") return true;
     const { ports, nodes, leases } = this.context;
@@ -388,7 +388,7 @@ export class SimNodes {
       return true;
     }
     agent.failures++;
-    const waitMs = Math.max(outcome.retryAfterMs ?? 0, patienceMs(agent.failures));
+    const waitMs = Math.max(outcome.retryAfterMs ?? 0, retryDelayMs(agent.failures));
     agent.stillUntilMs = ports.clock.nowMs() + waitMs;
     agent.nodeIsDirty = true;
     const { subresource: _part, ...ref } = write.ref;

@@ -4,14 +4,31 @@ import { timeToMs } from "../../model/values/time.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { ExecCommand, ExecEnd, ExecStreams, LogOptions, PodAgent, PodUsage, Usage } from "../../ports/podAgent.ts";
-import { answerExec, answerScript, type ExecInput } from "../canned/cannedExec.ts";
-import { type LogLine, logLines, logRunOf, logText, nextLogMs, statusOf } from "../canned/cannedLog.ts";
+import {
+  type LogLine,
+  logLines,
+  logRunOf,
+  logText,
+  nextLogMs,
+  type ReplayMain,
+  statusOf,
+} from "../canned/cannedLog.ts";
 import { containerUsage, nodeUsage, runningContainers, type UsedAmounts } from "../canned/cannedUsage.ts";
+import { type CommandInput, containerOf } from "../commands/programs.ts";
+import { playMain, runCommand, runLine } from "../commands/runCommand.ts";
+import type { CommandRun } from "../commands/shell.ts";
 import { type DraOptions, draInventory } from "../devices/draDevices.ts";
 import { devicesByClaim } from "../pods/claimLife.ts";
 import type { NodeAgent } from "./nodeAgent.ts";
 
-/** What the agent reads of the nodes that run. Undefined until the part has been added. */
+/** A command that does not end is ended after an hour. */
+const execMsMax = 3_600_000;
+/** Commands of a main process that are replayed for its log. */
+const logStepsMax = 200_000;
+/** Containers whose files are kept between commands. */
+const filesMax = 200;
+
+/** What the agent reads of the running nodes. Undefined until the component has been added. */
 export interface AgentContext {
   readonly clock: Clock;
   readonly dra: DraOptions | undefined;
@@ -19,12 +36,10 @@ export interface AgentContext {
   pod(key: string): Pod | undefined;
 }
 
-/**
- * Answers for the containers of simulated nodes: logs, commands and usage derived from the objects. Nothing runs on the
- * machine.
- */
+/** Serves logs, exec and usage of the containers of simulated nodes, derived from the objects. No container runs. */
 export class SimPodAgent implements PodAgent {
   private context: AgentContext | undefined;
+  private readonly files = new Map<string, Map<string, string>>();
 
   bind(context: AgentContext): void {
     this.context = context;
@@ -38,13 +53,14 @@ export class SimPodAgent implements PodAgent {
     const { timestamps, sinceSeconds, tailLines, limitBytes } = options;
     const nowMs = clock.nowMs();
     const sinceMs = sinceSeconds === undefined ? timeToMs(options.sinceTime) : nowMs - sinceSeconds * 1000;
-    const text = logText(logLines(pod, answer.run, nowMs), { timestamps, sinceMs, tailLines, limitBytes });
+    const lines = logLines(pod, answer.run, nowMs, this.replay(pod, options.container));
+    const text = logText(lines, { timestamps, sinceMs, tailLines, limitBytes });
     yield text;
     if (!options.follow || options.previous) return;
     yield* this.follow(context, pod, options, { fromMs: nowMs, stopped });
   }
 
-  /** Line by line as they come, until the container has ended or the pod is gone. */
+  /** Sends lines as they come, until the container has terminated or the pod is deleted. */
   private async *follow(
     context: AgentContext,
     pod: Pod,
@@ -52,22 +68,23 @@ export class SimPodAgent implements PodAgent {
     { fromMs, stopped }: { fromMs: number; stopped: Cancel },
   ): AsyncGenerator<string> {
     const key = `${pod.metadata.namespace ?? ""}/${pod.metadata.name}`;
-    let toldMs = fromMs;
+    let sentUntilMs = fromMs;
     const wish = { timestamps, sinceMs: undefined, tailLines: undefined, limitBytes: undefined };
     while (!stopped.cancelled) {
       const current = context.pod(key);
       const answer =
         current?.metadata.uid === pod.metadata.uid
           ? logRunOf(current, container, false)
-          : { refused: "the pod is gone" };
+          : { refused: "the pod is deleted" };
       if ("refused" in answer || current === undefined) return;
       const nowMs = context.clock.nowMs();
-      const lines: LogLine[] = [...logLines(current, answer.run, nowMs)].filter(({ atMs }) => atMs > toldMs);
+      const all = logLines(current, answer.run, nowMs, this.replay(current, container));
+      const lines: LogLine[] = [...all].filter(({ atMs }) => atMs > sentUntilMs);
       if (lines.length > 0) yield logText(lines, wish);
-      toldMs = Math.max(toldMs, nowMs);
+      sentUntilMs = Math.max(sentUntilMs, nowMs);
       if (answer.run.untilMs !== undefined) return;
       const nextMs = nextLogMs(current, answer.run, nowMs) ?? nowMs + 1000;
-      // An end shows in the object; it is looked for more often than lines come.
+      // The end of the container is read from the object, more often than lines come.
       await pause(context.clock, Math.min(1000, Math.max(1, nextMs - nowMs)), stopped);
     }
   }
@@ -75,27 +92,27 @@ export class SimPodAgent implements PodAgent {
   async exec(pod: Pod, { container, command, tty }: ExecCommand, streams: ExecStreams): Promise<ExecEnd> {
     const { clock } = this.started();
     demandRunning(pod, container);
-    const input = this.execInput(pod, container);
-    const answer = answerExec(command, input);
-    if (answer.reads === "lines") return this.shell(pod, container, streams, tty);
-    if (answer.reads === "echo") return echo(streams);
-    streams.stdout(tty ? crlf(answer.stdout) : answer.stdout);
-    if (answer.stderr !== "") {
-      if (tty) streams.stdout(crlf(answer.stderr));
-      else streams.stderr(answer.stderr);
-    }
-    if (answer.waitMs !== undefined && answer.waitMs > 0) await pause(clock, answer.waitMs, streams.stopped);
-    return { exitCode: answer.exitCode };
+    const files = this.filesOf(pod, container);
+    const run = runCommand(command, this.commandInput(pod, container), { files, untilMs: execMsMax });
+    if (run.reads === "lines") return this.shell(pod, container, streams, tty);
+    if (run.reads === "echo") return echo(streams);
+    return sendRun(run, clock, streams, tty);
   }
 
   async attach(pod: Pod, container: string, streams: ExecStreams): Promise<ExecEnd> {
     demandRunning(pod, container);
+    const { stdin, tty = false, command = [], args = [], image } = containerOf({ pod, container }) ?? {};
+    const argv = [...command, ...args];
+    const isShell =
+      argv.length === 0 ? isShellImage(image) : argv.length === 1 && /^(?:\/bin\/)?(?:ba|a)?sh$/.test(argv[0] ?? "");
+    if (stdin === true && isShell) return this.shell(pod, container, streams, tty);
     const options = {
       container,
       follow: true,
       previous: false,
       timestamps: false,
-      sinceSeconds: 0,
+      // Of a container with stdin the output is complete: its client attaches as soon as it can.
+      sinceSeconds: stdin === true ? undefined : 0,
       sinceTime: undefined,
       tailLines: undefined,
       limitBytes: undefined,
@@ -125,11 +142,34 @@ export class SimPodAgent implements PodAgent {
     return this.context;
   }
 
-  private execInput(pod: Pod, container: string): ExecInput {
+  private commandInput(pod: Pod, container: string, restarts = restartsOf(pod, container)): CommandInput {
     const context = this.started();
     const agent = context.nodeAgent(pod.spec?.nodeName ?? "");
     const claimed = agent === undefined ? [] : this.claimed(agent, pod, container);
-    return { pod, container, claimed, sim: agent?.sim, driver: agent?.state?.driver, nowMs: context.clock.nowMs() };
+    const { clock } = context;
+    return { pod, container, claimed, sim: agent?.sim, driver: agent?.state?.driver, restarts, nowMs: clock.nowMs() };
+  }
+
+  private replay(pod: Pod, container: string): ReplayMain {
+    return (restarts, untilMs) => {
+      const input = this.commandInput(pod, container, restarts);
+      return playMain({ ...input, nowMs: input.nowMs - untilMs }, { untilMs, stepsMax: logStepsMax })?.run;
+    };
+  }
+
+  /** The files that commands have written in a container, on top of those of its main process. */
+  private filesOf(pod: Pod, container: string): Map<string, string> {
+    const key = `${pod.metadata.uid}/${container}/${restartsOf(pod, container)}`;
+    let files = this.files.get(key);
+    if (files === undefined) {
+      const startedMs = timeToMs(statusOf(pod, container)?.state?.running?.startedAt) ?? 0;
+      const untilMs = Math.max(0, this.started().clock.nowMs() - startedMs);
+      files = playMain(this.commandInput(pod, container), { untilMs })?.files ?? new Map<string, string>();
+      const [oldest] = this.files.keys();
+      if (this.files.size >= filesMax && oldest !== undefined) this.files.delete(oldest);
+      this.files.set(key, files);
+    }
+    return files;
   }
 
   private claimed({ prepared, sim, state }: NodeAgent, pod: Pod, container: string): string[] {
@@ -143,7 +183,7 @@ export class SimPodAgent implements PodAgent {
       .flatMap(({ attributes }) => attributes?.["uuid"]?.string ?? []);
   }
 
-  /** A shell without a script: every line is answered, until the end of what is typed or `exit`. */
+  /** An interactive shell: every line is answered, until the end of the input or `exit`. */
   private async shell(pod: Pod, container: string, streams: ExecStreams, tty: boolean): Promise<ExecEnd> {
     const { clock } = this.started();
     const prompt = tty ? "/ # " : "";
@@ -169,12 +209,8 @@ export class SimPodAgent implements PodAgent {
           typed = "";
           const leave = /^exit(?:\s+([0-9]+))?$/.exec(line);
           if (leave !== null) return { exitCode: Number(leave[1] ?? exitCode) };
-          const answer = answerScript(line, this.execInput(pod, container));
-          streams.stdout(tty ? crlf(answer.stdout) : answer.stdout);
-          if (tty) streams.stdout(crlf(answer.stderr));
-          else if (answer.stderr !== "") streams.stderr(answer.stderr);
-          exitCode = answer.exitCode;
-          if (answer.waitMs !== undefined && answer.waitMs > 0) await pause(clock, answer.waitMs, streams.stopped);
+          const run = runLine(line, this.commandInput(pod, container), this.filesOf(pod, container));
+          ({ exitCode } = await sendRun(run, clock, streams, tty));
           streams.stdout(prompt);
         }
       }
@@ -184,12 +220,35 @@ export class SimPodAgent implements PodAgent {
   }
 }
 
+/** Sends the output of a command as it comes, and ends with it. */
+async function sendRun(run: CommandRun, clock: Clock, streams: ExecStreams, tty: boolean): Promise<ExecEnd> {
+  let atMs = 0;
+  for (const { afterMs, text, isError } of run.output) {
+    if (afterMs > atMs) await pause(clock, afterMs - atMs, streams.stopped);
+    if (streams.stopped.cancelled) break;
+    atMs = afterMs;
+    if (isError && !tty) streams.stderr(text);
+    else streams.stdout(tty ? crlf(text) : text);
+  }
+  const restMs = (run.runMs ?? execMsMax) - atMs;
+  if (restMs > 0) await pause(clock, restMs, streams.stopped);
+  return { exitCode: run.exitCode ?? 137 };
+}
+
+function restartsOf(pod: Pod, container: string): number {
+  return statusOf(pod, container)?.restartCount ?? 0;
+}
+
+function isShellImage(image = ""): boolean {
+  return /(?:^|\/)(?:busybox|alpine|ubuntu|debian)(?:[:@]|$)/.test(image);
+}
+
 async function echo({ stdin, stdout }: ExecStreams): Promise<ExecEnd> {
   if (stdin !== undefined) for await (const bytes of stdin) stdout(decodeText(bytes));
   return { exitCode: 0 };
 }
 
-/** UTF-8 as far as a terminal types it; this room has no decoder of its own. */
+/** Decodes UTF-8 input; this room has no TextDecoder. */
 function decodeText(bytes: Uint8Array): string {
   let escaped = "";
   for (const byte of bytes) escaped += `%${byte.toString(16).padStart(2, "0")}`;

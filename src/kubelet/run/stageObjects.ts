@@ -7,7 +7,7 @@ import { type KubeObject, splitApiVersion } from "../../model/objects/object.ts"
 import type { Stage } from "../stages/stage.ts";
 import { pluralOf, type StageJob } from "../stages/stageEngine.ts";
 import type { KubeletContext } from "./kubeletContext.ts";
-import { playStages, templateWorld } from "./stageReconciler.ts";
+import { playStages, templateContext } from "./stageReconciler.ts";
 import type { Wakes } from "./wakes.ts";
 
 interface StagedKind {
@@ -16,7 +16,7 @@ interface StagedKind {
   readonly jobs: Map<string, StageJob>;
 }
 
-/** Plays stages on kinds that are neither nodes nor pods: volumes, claims, whatever a user has written stages for. */
+/** Plays stages on kinds other than nodes and pods: volumes, claims, or any kind that has stages. */
 export class StageObjects {
   readonly channel = new Channel();
   readonly wakes: Wakes;
@@ -30,7 +30,7 @@ export class StageObjects {
     this.wakes = wakes;
   }
 
-  /** A kind that has stages for the first time is followed from now on; every object is reconciled again. */
+  /** A kind that has stages for the first time is watched from now on; every object is reconciled again. */
   stagesChanged(): void {
     for (const [name] of this.context.stages) if (isOther(name)) this.follow(name);
     for (const [name, { cache, jobs }] of this.kinds) {
@@ -50,7 +50,7 @@ export class StageObjects {
       this.wakes.set(place, undefined);
       return undefined;
     }
-    const templates = templateWorld(this.context, undefined, undefined);
+    const templates = templateContext(this.context, undefined, undefined);
     const played = await playStages(this.context, { object, job: kind.jobs.get(key), stages, templates, cancel });
     if (played.job === undefined) kind.jobs.delete(key);
     else kind.jobs.set(key, played.job);

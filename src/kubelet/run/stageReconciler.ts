@@ -1,7 +1,4 @@
-/**
- * Plays KWOK's stages on a node and its pods, where a user has made some; they then take the place of the built-in
- * life.
- */
+/** Plays KWOK's stages on a node and its pods, where a user has created some; they replace the built-in behaviour. */
 
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
@@ -14,7 +11,7 @@ import { stagesForPod } from "../stages/podStages.ts";
 import type { Stage } from "../stages/stage.ts";
 import { afterRefusal, nextForObject, type StageJob } from "../stages/stageEngine.ts";
 import type { TemplateContext } from "../stages/templateFunctions.ts";
-import { type KubeletContext, patienceMs, tell } from "./kubeletContext.ts";
+import { type KubeletContext, recordEvent, retryDelayMs } from "./kubeletContext.ts";
 import type { NodeAgent } from "./nodeAgent.ts";
 import type { PodRecord } from "./podRecord.ts";
 import { sendWrite } from "./sendWrite.ts";
@@ -27,8 +24,8 @@ export function nodeStages({ stages }: KubeletContext): readonly Stage[] | undef
   return stages.get("v1/Node");
 }
 
-/** What templates may ask about a node and its pods. */
-export function templateWorld(
+/** The values that templates may read of a node and its pods. */
+export function templateContext(
   context: KubeletContext,
   agent: NodeAgent | undefined,
   node: Node | undefined,
@@ -65,22 +62,22 @@ export interface StagePlay {
 export interface StagePlayed {
   readonly job: StageJob | undefined;
   readonly wakeAtMs: number | undefined;
-  /** The state that the API answered with last. */
+  /** The object of the last answer of the API. */
   readonly written: KubeObject | undefined;
   /** A write was refused; retry at the wake-up. */
   readonly failed: boolean;
   readonly again: boolean;
 }
 
-/** One reconcile of an object: waits, or plays the stage that is due and sends its writes in order. */
+/** Reconciles an object: waits, or plays the stage that is due and sends its writes in order. */
 export async function playStages(context: KubeletContext, play: StagePlay): Promise<StagePlayed> {
   const { object, stages, job, templates, cancel } = play;
   const { ports, options } = context;
-  const next = nextForObject({ object, stages, job, clusterSeed: options.seed, world: templates });
+  const next = nextForObject({ object, stages, job, clusterSeed: options.seed, context: templates });
   let written: KubeObject | undefined;
   for (const { step, write } of next.writes) {
     if (write.kind === "event") {
-      tell(context, write);
+      recordEvent(context, write);
       continue;
     }
     const why = `stage ${next.playing?.stage?.name ?? ""}`;
@@ -99,7 +96,7 @@ export async function playStages(context: KubeletContext, play: StagePlay): Prom
         : afterRefusal(next.playing, refusal, { clusterSeed: options.seed, uid, nowMs });
     return {
       job: after,
-      wakeAtMs: after?.stage === undefined ? nowMs + patienceMs(1) : after.dueMs,
+      wakeAtMs: after?.stage === undefined ? nowMs + retryDelayMs(1) : after.dueMs,
       written,
       failed: true,
       again: false,
@@ -108,7 +105,7 @@ export async function playStages(context: KubeletContext, play: StagePlay): Prom
   return { job: next.job, wakeAtMs: next.wakeAtMs, written, failed: false, again: next.again };
 }
 
-/** True when the pod should be reconciled again at once. */
+/** Returns whether the pod has to be reconciled again at once. */
 export async function stagePod(
   context: KubeletContext,
   agent: NodeAgent,
@@ -116,7 +113,7 @@ export async function stagePod(
   { node, stages, cancel }: { node: Node; stages: readonly Stage[]; cancel: Cancel; faults: readonly Fault[] },
 ): Promise<boolean> {
   const object = record.pod;
-  const templates = templateWorld(context, agent, node);
+  const templates = templateContext(context, agent, node);
   const played = await playStages(context, {
     object,
     job: record.job,
@@ -130,13 +127,13 @@ export async function stagePod(
   return !played.failed && played.written !== undefined;
 }
 
-/** The node itself; its lease stays ours to renew. */
+/** Plays the stages of the node; its lease is still renewed by this process. */
 export async function stageNode(
   context: KubeletContext,
   agent: NodeAgent,
   { node, stages, cancel }: { node: Node; stages: readonly Stage[]; cancel: Cancel },
 ): Promise<void> {
-  const templates = templateWorld(context, agent, node);
+  const templates = templateContext(context, agent, node);
   const object = node;
   const played = await playStages(context, { object, job: agent.job, stages, templates, cancel });
   agent.job = played.job;

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { ManualClock } from "../../../testing/apiserver/manualClock.ts";
 import { SteppedClock } from "../../../testing/control/steppedClock.ts";
-import { MetricsBook } from "../../control/runtime/metricsBook.ts";
+import { MemoryMetrics } from "../../control/runtime/memoryMetrics.ts";
 import { WorkQueue } from "../../control/runtime/workQueue.ts";
 import { Wakes } from "./wakes.ts";
 
@@ -12,7 +12,7 @@ function started(clock = new ManualClock()) {
   return { clock, wakes, woken, stop };
 }
 
-test("many keys share one timer and are woken in order of their moments", async () => {
+test("many keys share one timer and wake up in the order of their times", async () => {
   const { clock, wakes, woken } = started();
   const nowMs = clock.nowMs();
   for (let at = 0; at < 1000; at++) wakes.set(`n${at}`, nowMs + 1 + ((at * 7919) % 1000));
@@ -54,7 +54,7 @@ test("a clock that steps forward is noticed within seconds, one that steps back 
   expect(woken).toEqual(["a", "b"]);
 });
 
-test("nothing is woken before the start and after the end", async () => {
+test("no key wakes up before the start or after the end", async () => {
   const clock = new ManualClock();
   const wakes = new Wakes(clock);
   const woken: string[] = [];
@@ -71,7 +71,7 @@ test("nothing is woken before the start and after the end", async () => {
 
 test("a key with a priority overtakes queued keys, also when it is queued itself", async () => {
   const clock = new ManualClock();
-  const queue = new WorkQueue({ name: "test", clock, metrics: new MetricsBook() });
+  const queue = new WorkQueue({ name: "test", clock, metrics: new MemoryMetrics() });
   const wakes = new Wakes(clock, 1);
   wakes.start(queue);
   for (const key of ["a", "b", "c"]) queue.add(key);

@@ -11,8 +11,8 @@ interface Wake {
 
 /**
  * Wake-ups of many keys with one timer: thousands of nodes renew a lease every ten seconds, and a timer for each would
- * be most of their cost. A key has one wake-up, the one that was set last. Moments are of the wall clock, which
- * decisions read too; a step of that clock is noticed after a bounded time.
+ * be most of their cost. A key has one wake-up, the one that was set last. Times are of the wall clock, as in
+ * decisions; a step of that clock is noticed after a bounded time.
  */
 export class Wakes implements Source {
   private readonly clock: Clock;
@@ -24,13 +24,13 @@ export class Wakes implements Source {
   private armedMs = Number.POSITIVE_INFINITY;
   private disarm: () => void = () => {};
 
-  /** Woken keys are before those of a lower priority, also when they were queued already. */
+  /** Keys that wake up come before keys of a lower priority, also when they were queued already. */
   constructor(clock: Clock, priority = 0) {
     this.clock = clock;
     this.priority = priority;
   }
 
-  /** Undefined is never. */
+  /** Undefined means never. */
   set(key: string, dueMs: number | undefined): void {
     const before = this.current.get(key);
     if (before?.dueMs === dueMs) return;
@@ -54,7 +54,7 @@ export class Wakes implements Source {
     };
   }
 
-  /** Wake-ups that are set. */
+  /** The number of wake-ups that are set. */
   get size(): number {
     return this.current.size;
   }

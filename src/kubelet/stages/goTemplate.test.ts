@@ -47,7 +47,7 @@ test.each([
 });
 
 test.each(["{{ .a", "{{ if .a }}", "{{ end }}", "{{ nosuch .a }}", "{{ ( .a }}", "{{ .a | 3 }}", "{{ constructor }}"])(
-  "%s is not a template",
+  "%s is not a valid template",
   (text) => {
     expect(() => compileTemplate(text, known)).toThrow(TemplateError);
   },

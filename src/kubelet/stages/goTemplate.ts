@@ -1,6 +1,6 @@
 /**
- * The part of Go's text templates that stages need: fields, variables, pipelines, if, with, range, and functions that
- * the caller hands in. A template is parsed once and rendered often.
+ * The subset of Go's text templates that stages use: fields, variables, pipelines, if, with, range, and functions of
+ * the caller. A template is parsed once and rendered many times.
  */
 import { isObject } from "../../model/objects/json.ts";
 
@@ -30,7 +30,7 @@ interface Scope {
 type Block = (scope: Scope, out: string[]) => void;
 type Expr = (scope: Scope) => TemplateValue;
 
-/** Throws TemplateError where the text is not a template. `known` are the names of the functions there will be. */
+/** Throws TemplateError for an invalid template. `known` are the names of the available functions. */
 export function compileTemplate(text: string, known: ReadonlySet<string>): Template {
   const parser = new TemplateParser(splitActions(text), known);
   const block = parser.block([]).block;
@@ -96,7 +96,7 @@ class TemplateParser {
     this.#known = known;
   }
 
-  /** Reads up to one of the closing words, which is handed back; without any, to the end. */
+  /** Reads up to one of the closing keywords, which is returned; without any, to the end. */
   block(closers: readonly string[]): { block: Block; closer: string } {
     const blocks: Block[] = [];
     const all: Block = (scope, out) => {
@@ -216,7 +216,7 @@ class TemplateParser {
     return expr;
   }
 
-  /** A value, or a function with its arguments; what is piped in comes last. */
+  /** A value, or a function with its arguments; the piped value is the last argument. */
   #command(tokens: Tokens, piped: Expr | undefined): Expr {
     const name = tokens.name();
     if (name === undefined) {
@@ -230,7 +230,7 @@ class TemplateParser {
   }
 
   #call(name: string, args: readonly Expr[]): Expr {
-    // These two stop at the first answer, so what follows may read missing values.
+    // `and` and `or` stop at the first decisive value, so later arguments may read missing values.
     if (name === "and") return (scope) => shortCircuit(args, scope, (value) => !isTruthy(value));
     if (name === "or") return (scope) => shortCircuit(args, scope, isTruthy);
     const builtin = builtins.get(name);
@@ -410,7 +410,7 @@ function ordered(a: TemplateValue, b: TemplateValue): number {
   return x < y ? -1 : x > y ? 1 : 0;
 }
 
-/** `%s`, `%d`, `%v`, `%q` and `%%`, which is what templates of objects use. */
+/** `%s`, `%d`, `%v`, `%q` and `%%`. */
 function printf(format: TemplateValue, ...args: TemplateValue[]): string {
   let next = 0;
   return String(format).replace(/%([sdvq%])/g, (_all, verb: string) => {

@@ -1,5 +1,5 @@
 /**
- * The part of jq that stages use to read objects: paths, pipes, selections, comparisons and a few functions. An
+ * The subset of jq that stages use to read objects: paths, pipes, selections, comparisons and a few functions. An
  * expression yields any number of results. A path that does not exist yields nothing instead of failing, so that a
  * stage can read a status that is not written yet.
  */
@@ -19,7 +19,7 @@ export interface JqQuery {
   run(input: Json): Json[];
 }
 
-/** Compiles an expression; throws JqError where it is not one, or uses what we do not have. */
+/** Compiles an expression; throws JqError for an invalid expression or an unsupported feature. */
 export function compileJq(text: string): JqQuery {
   const parser = new Parser(tokenize(text), text);
   const filter = parser.pipe();
@@ -302,7 +302,7 @@ class Parser {
     }
     const make = functions.get(`${name}/${args.length}`);
     if (make === undefined)
-      throw new JqError(`${name}/${args.length} is not a function we know, in ${JSON.stringify(this.#text)}`);
+      throw new JqError(`${name}/${args.length} is not a supported function, in ${JSON.stringify(this.#text)}`);
     return make(...args);
   }
 
@@ -350,12 +350,12 @@ function at(value: Json, key: Json): Json[] {
   throw new JqError(`cannot look up ${JSON.stringify(key)} in ${typeName(value)}`);
 }
 
-/** Over nothing there is nothing to go: upstream's caller swallows jq's complaint about null. */
+/** Iterating over null yields nothing: upstream's caller ignores jq's error about null. */
 function iterate(value: Json): Json[] {
   if (Array.isArray(value)) return value;
   if (isObject(value)) return Object.values(value);
   if (value === null) return [];
-  throw new JqError(`cannot go over ${typeName(value)}`);
+  throw new JqError(`cannot iterate over ${typeName(value)}`);
 }
 
 function typeName(value: Json): string {

@@ -1,7 +1,9 @@
-/** Whether a patch would change anything: one that would not is never sent, so a stage at its fixed point is still. */
+/**
+ * Whether a patch would change anything: one that would not is never sent, so a stage without effect writes nothing.
+ */
 import { equalFields, isObject, type Json } from "../../model/objects/json.ts";
 
-/** Lists that a strategic patch merges by a key, as far as stages write them; other lists are replaced whole. */
+/** Lists that a strategic patch merges by a key, as far as stages write them; other lists are replaced. */
 const mergeKeys: Readonly<Record<string, string>> = {
   conditions: "type",
   addresses: "type",

@@ -84,7 +84,7 @@ export function parseStages(text: string, source: string): Stage[] {
 function badStage(where: string, errors: readonly string[]): UserError {
   return new UserError(
     "stage-invalid",
-    `the stage in ${where} is not usable: ${errors.join("; ")}`,
+    `the stage in ${where} is invalid: ${errors.join("; ")}`,
     "correct the fields that are named",
   );
 }
@@ -110,7 +110,7 @@ class StageReader {
     const kind = this.#text(target, "kind", "spec.resourceRef.");
     const apiVersion = typeof target["apiGroup"] === "string" ? target["apiGroup"] : "v1";
     const selector = spec["selector"];
-    // KWOK silently ignores a stage without a selector, which is never what its author meant.
+    // KWOK silently ignores a stage without a selector, which is never intended.
     if (!isObject(selector)) this.errors.push("spec.selector: is required; {} matches every object");
     const chosen = object(selector);
     const steps = Array.isArray(spec["steps"]) ? spec["steps"] : [];
@@ -202,7 +202,7 @@ class StageReader {
         if (program !== undefined) found.push({ kind: "cel", program });
         continue;
       }
-      // The bare form is the older spelling of the same.
+      // The bare form is the older notation.
       const jq = given["jq"] === undefined ? given : object(given["jq"]);
       const query = this.#jq(jq["key"], `${path}.key`);
       const operator = operators.find((word) => word === jq["operator"]);
@@ -292,7 +292,7 @@ class StageReader {
     };
   }
 
-  /** The older form, which is one step each in a fixed order. */
+  /** The older form: one step each, in a fixed order. */
   #next(from: JsonObject, isCore: boolean): StageStep[] {
     const steps: StageStep[] = [];
     if (isObject(from["event"])) steps.push({ event: this.#event(from["event"], "spec.next.event.") });

@@ -15,7 +15,7 @@ const shipped = (...names: string[]): Stage[] =>
     parseStages(readFileSync(new URL(`../../../examples/stages/${name}.yaml`, import.meta.url), "utf8"), name),
   );
 
-function worldAt(nowMs: number): TemplateContext {
+function contextAt(nowMs: number): TemplateContext {
   return {
     nowMs,
     startMs,
@@ -80,7 +80,7 @@ function merged(current: Json | undefined, patch: Json, field = ""): Json {
   return result;
 }
 
-/** Plays stages on one object until time is up; says what was seen. */
+/** Plays stages on one object for a time and returns what was observed. */
 function play(stages: Stage[], first: KubeObject, forMs: number, onWrite?: (write: NodeWrite, nowMs: number) => void) {
   let now: KubeObject | undefined = first;
   let job: StageJob | undefined;
@@ -89,7 +89,7 @@ function play(stages: Stage[], first: KubeObject, forMs: number, onWrite?: (writ
   const seen: string[] = [];
   const events: string[] = [];
   for (let turns = 0; now !== undefined && turns < 10_000; turns++) {
-    const next = nextForObject({ object: now, stages, job, clusterSeed: "seed", world: worldAt(nowMs) });
+    const next = nextForObject({ object: now, stages, job, clusterSeed: "seed", context: contextAt(nowMs) });
     job = next.job;
     if (next.playing !== undefined) seen.push(next.playing.stage?.name ?? "");
     let changed = false;
@@ -117,14 +117,14 @@ const chosen = (stages: Stage[], revision: number) =>
     stages,
     job: undefined,
     clusterSeed: "s",
-    world: worldAt(startMs),
+    context: contextAt(startMs),
   });
 
 describe("which stage", () => {
   const share = (stages: Stage[], name: string) =>
     Array.from({ length: 400 }, (_, i) => chosen(stages, i).stage?.name).filter((each) => each === name).length / 400;
 
-  test("a weight of zero beside a greater one is never chosen", () => {
+  test("a stage of weight zero beside one with a greater weight is never chosen", () => {
     expect(share([stage({ weight: 0 }, "a"), stage({ weight: 5 }, "b")], "b")).toBe(1);
   });
 
@@ -141,12 +141,12 @@ describe("which stage", () => {
     expect(share(stages, "b")).toBeLessThan(0.82);
   });
 
-  test("an empty weight is no weight: the one that has a weight of zero is chosen", () => {
+  test("an empty weight does not count: the stage with a weight of zero is chosen", () => {
     const stages = [stage({ weightFrom: { jq: { expression: '""' } } }, "a"), stage({ weight: 0 }, "b")];
     expect(share(stages, "b")).toBe(1);
   });
 
-  test("the only stage that matches is taken whatever its weight", () => {
+  test("the only stage that matches is chosen whatever its weight", () => {
     expect(share([stage({ weight: 0 }, "a")], "a")).toBe(1);
   });
 });
@@ -164,7 +164,7 @@ describe("when", () => {
           stages: [stage({ delay })],
           job: undefined,
           clusterSeed: "s",
-          world: worldAt(startMs),
+          context: contextAt(startMs),
         }).delayMs ?? -1
       );
     });
@@ -179,13 +179,13 @@ describe("when", () => {
   test.each<[string, JsonObject, JsonObject, number]>([
     ["a bound below the base is the delay", { durationMilliseconds: 5000, jitterDurationMilliseconds: 1000 }, {}, 1000],
     [
-      "a moment ahead is waited for",
+      "a time in the future is waited for",
       { durationFrom: { expressionFrom: ".metadata.deletionTimestamp" } },
       { metadata: { deletionTimestamp: formatTime(startMs + 30_000) } },
       30_000,
     ],
     [
-      "a moment in the past is now",
+      "a time in the past means now",
       { durationFrom: { jq: { expression: ".metadata.deletionTimestamp" } } },
       { metadata: { deletionTimestamp: formatTime(startMs - 30_000) } },
       0,
@@ -209,7 +209,7 @@ describe("when", () => {
       700,
     ],
     [
-      "what is no duration is the constant",
+      "an invalid duration means the constant",
       { durationMilliseconds: 700, durationFrom: { jq: { expression: '"1000"' } } },
       {},
       700,
@@ -227,7 +227,7 @@ describe("when", () => {
   });
 });
 
-describe("what it writes", () => {
+describe("the writes of a stage", () => {
   test("a patch that changes nothing is not sent, and nothing loops", () => {
     const stages = [
       stage({
@@ -240,13 +240,13 @@ describe("what it writes", () => {
     expect([writes, seen]).toEqual([[], ["s"]]);
   });
 
-  test("after a delete only events are left", () => {
+  test("after a delete only events are sent", () => {
     const steps = [
       { delete: true },
       { event: { reason: "Bye", message: "{{ .metadata.name }} is gone" } },
       { patch: { template: "a: 1" } },
     ];
-    const writes = playStage(stage({ steps }), boundPod(), worldAt(startMs)).map(({ write }) =>
+    const writes = playStage(stage({ steps }), boundPod(), contextAt(startMs)).map(({ write }) =>
       write.kind === "event" ? write.message : write.kind,
     );
     expect(writes).toEqual(["delete", "o is gone"]);
@@ -282,21 +282,21 @@ describe("what it writes", () => {
     ],
   ])("finalizers in one patch: %s", (_name, current, wish, expected) => {
     const given = boundPod(current === undefined ? {} : { metadata: { finalizers: current } });
-    const [first, ...rest] = playStage(stage({ steps: [{ finalizers: wish }] }), given, worldAt(startMs));
+    const [first, ...rest] = playStage(stage({ steps: [{ finalizers: wish }] }), given, contextAt(startMs));
     expect(first?.write).toMatchObject({ kind: "patch", patch: { type: "json", body: expected } });
     expect(rest).toEqual([]);
   });
 
   test("finalizers that are there already need no patch", () => {
     const steps = [{ finalizers: { add: [{ value: "a" }], remove: [{ value: "z" }] } }];
-    expect(playStage(stage({ steps }), boundPod({ metadata: { finalizers: ["a"] } }), worldAt(startMs))).toEqual([]);
+    expect(playStage(stage({ steps }), boundPod({ metadata: { finalizers: ["a"] } }), contextAt(startMs))).toEqual([]);
   });
 
   test("another object is applied in the namespace of this one", () => {
     const steps = [
       { apply: { template: "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: {{ .metadata.name }}-x}" } },
     ];
-    const [first] = playStage(stage({ steps }), boundPod(), worldAt(startMs));
+    const [first] = playStage(stage({ steps }), boundPod(), contextAt(startMs));
     expect(first?.write).toMatchObject({
       ref: { ...builtin.Deployment, namespace: "d", name: "o-x" },
       patch: { type: "apply", force: true },
@@ -305,7 +305,7 @@ describe("what it writes", () => {
 
   test("an object of the cluster gets no namespace", () => {
     const steps = [{ apply: { template: "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: x}" } }];
-    const [first] = playStage(stage({ steps }), boundPod(), worldAt(startMs));
+    const [first] = playStage(stage({ steps }), boundPod(), contextAt(startMs));
     expect(first?.write).toMatchObject({ ref: { plural: "persistentvolumes", namespace: "" } });
   });
 
@@ -316,7 +316,7 @@ describe("what it writes", () => {
       event: { reason: "E", message: "m" },
       finalizers: { add: [{ value: "f" }] },
     };
-    const writes = playStage(stage({ steps: [], next }), boundPod(), worldAt(startMs));
+    const writes = playStage(stage({ steps: [], next }), boundPod(), contextAt(startMs));
     expect(writes.map(({ write }) => (write.kind === "patch" ? write.patch.type : write.kind))).toEqual([
       "event",
       "json",
@@ -344,9 +344,9 @@ describe("refusals", () => {
   ];
   const given = boundPod();
   const run = (job: StageJob | undefined, nowMs: number) =>
-    nextForObject({ object: given, stages: [stage({ steps })], job, clusterSeed: "s", world: worldAt(nowMs) });
+    nextForObject({ object: given, stages: [stage({ steps })], job, clusterSeed: "s", context: contextAt(nowMs) });
 
-  test("a busy server is asked again from the same step, later each time", () => {
+  test("a busy server is called again from the same step, with back-off", () => {
     const first = run(undefined, startMs);
     expect(first.writes.map(({ step }) => step)).toEqual([0, 1, 2]);
     const about = { clusterSeed: "s", uid: "u", nowMs: startMs };
@@ -361,7 +361,7 @@ describe("refusals", () => {
     expect(job.dueMs - startMs).toBeLessThanOrEqual(32 * 60_000 * 1.2);
   });
 
-  test("a conflict begins again with the fresh object; what cannot be is dropped", () => {
+  test("after a conflict the stage starts again with the fresh object; a permanent refusal drops it", () => {
     const { playing } = run(undefined, startMs);
     const about = { clusterSeed: "s", uid: "u", nowMs: startMs };
     expect(afterRefusal(playing!, { step: 1, reason: "Conflict" }, about)).toBeUndefined();
@@ -376,7 +376,7 @@ describe("an object that changes while its stage waits", () => {
   ];
   const at = (go: string, resourceVersion: string) => boundPod({ metadata: { labels: { go }, resourceVersion } });
   const run = (given: KubeObject, job: StageJob | undefined, nowMs: number) =>
-    nextForObject({ object: given, stages, job, clusterSeed: "s", world: worldAt(nowMs) });
+    nextForObject({ object: given, stages, job, clusterSeed: "s", context: contextAt(nowMs) });
 
   test("another stage replaces it, no stage cancels it, and the same version keeps it", () => {
     const waiting = run(at("a", "1"), undefined, startMs).job;
@@ -395,7 +395,7 @@ describe("selectors", () => {
       stages: [stage({ selector: { matchExpressions: [expression] } })],
       job: undefined,
       clusterSeed: "s",
-      world: worldAt(startMs),
+      context: contextAt(startMs),
     }).stage !== undefined;
 
   test.each<[JsonObject, boolean]>([
@@ -416,14 +416,14 @@ describe("selectors", () => {
     expect(matches(expression)).toBe(expected);
   });
 
-  test("an expression that fails skips its own stage and is reported", () => {
+  test("an expression that fails skips its stage and is reported", () => {
     const bad = stage({ selector: { matchExpressions: [{ cel: { expression: "self.status.none.at == 1" } }] } }, "bad");
     const { stage: picked, problems } = chosen([bad, stage({}, "good")], 1);
     expect([picked?.name, problems.map(({ reason }) => reason)]).toEqual(["good", ["StageExpressionFailed"]]);
   });
 });
 
-describe("what is refused when it is loaded", () => {
+describe("a stage that is refused when it is loaded", () => {
   test.each<[JsonObject, string]>([
     [{ selector: null }, "spec.selector: is required"],
     [{ selector: { matchExpressions: [{ key: ".a |", operator: "Exists" }] } }, "matchExpressions[0].key"],
@@ -520,7 +520,7 @@ describe("the shipped sets", () => {
     expect([result.seen, result.nowMs]).toEqual([["pod-create", "pod-ready"], 20_000]);
   });
 
-  test("deletion with a finalizer: the general set waits, the fast set asks and the object stays", () => {
+  test("deletion with a finalizer: the general stages wait, the fast stages send the delete and the object stays", () => {
     const leaving = (finalizers: string[]) =>
       boundPod({
         metadata: { deletionTimestamp: formatTime(startMs + 30_000), finalizers },
@@ -537,7 +537,7 @@ describe("the shipped sets", () => {
     expect(count("pod-fast", [])).toEqual([["delete"], false]);
   });
 
-  test("general: a pod leaves between one second and its deletion time", () => {
+  test("general: a pod is deleted between one second and its deletion time", () => {
     for (let i = 0; i < 20; i++) {
       const pod = boundPod({
         metadata: { uid: `u${i}`, deletionTimestamp: formatTime(startMs + 30_000) },
@@ -577,7 +577,7 @@ describe("the shipped sets", () => {
   test.each([
     ["node-heartbeat", 60_000, 2, 3],
     ["node-heartbeat-with-lease", 3_600_000, 5, 6],
-  ])("%s beats at its pace", (set, forMs, min, max) => {
+  ])("%s sends heartbeats at its interval", (set, forMs, min, max) => {
     const { seen } = play(shipped("node-fast", set), object("Node"), forMs);
     expect(seen.length - 1).toBeGreaterThanOrEqual(min);
     expect(seen.length - 1).toBeLessThanOrEqual(max);

@@ -1,7 +1,7 @@
 /**
- * Which stage an object is in, when it plays and what it writes. KWOK's rules, with its traps removed: a stage that no
- * longer matches is cancelled, an expression that fails passes over its own stage only, an empty delay means the
- * constant, and chance comes from the seed.
+ * Which stage an object is in, when it is due and what it writes. KWOK's rules with these differences: a stage that no
+ * longer matches is cancelled, an expression that fails skips only its own stage, an empty delay means the constant,
+ * and random choices are derived from the seed.
  */
 import { parse } from "yaml";
 import { type CelProgram, evaluate } from "../../cel/cel.ts";
@@ -20,12 +20,12 @@ import { patchChanges } from "./patchChanges.ts";
 import type { Expression, MatchExpression, Stage, StageDelay, StageStep } from "./stage.ts";
 import { type TemplateContext, templateFunctions } from "./templateFunctions.ts";
 
-/** What waits for an object: a stage, from which version of the object it was chosen, and when it is due. */
+/** The pending stage of an object, the version on which it was chosen, and when it is due. */
 export interface StageJob {
   readonly stage: Stage | undefined;
   readonly resourceVersion: string;
   readonly dueMs: number;
-  /** The step to go on with after a refusal. */
+  /** The step to continue with after a refusal. */
   readonly step: number;
   readonly attempts: number;
 }
@@ -35,7 +35,7 @@ export interface StageInput {
   readonly stages: readonly Stage[];
   readonly job: StageJob | undefined;
   readonly clusterSeed: string;
-  readonly world: TemplateContext;
+  readonly context: TemplateContext;
 }
 
 export interface StageWrite {
@@ -46,38 +46,38 @@ export interface StageWrite {
 
 export interface StageNext {
   readonly job: StageJob;
-  /** The job whose writes these are; handed to `afterRefusal` if one of them is refused. */
+  /** The job of these writes; for `afterRefusal` if one of them is refused. */
   readonly playing: StageJob | undefined;
   readonly writes: readonly StageWrite[];
   readonly wakeAtMs: number | undefined;
-  /** Continue with the object that the API answered with, without waiting for the watch. */
+  /** Whether to continue with the object of the answer, without waiting for the watch. */
   readonly again: boolean;
 }
 
 export function nextForObject(input: StageInput): StageNext {
-  const { object, world } = input;
+  const { object, context } = input;
   const { resourceVersion } = object.metadata;
   let { job } = input;
   const problems: StageWrite[] = [];
   if (job === undefined || job.resourceVersion !== resourceVersion) {
     const chosen = chooseStage(input);
     problems.push(...chosen.problems.map((write) => ({ step: 0, write })));
-    const dueMs = world.nowMs + (chosen.delayMs ?? 0);
+    const dueMs = context.nowMs + (chosen.delayMs ?? 0);
     job = { stage: chosen.stage, resourceVersion, dueMs, step: 0, attempts: 0 };
   }
   const { stage } = job;
   const waiting = { job, playing: undefined, writes: problems, again: false };
   if (stage === undefined) return { ...waiting, wakeAtMs: undefined };
-  if (world.nowMs < job.dueMs) return { ...waiting, wakeAtMs: job.dueMs };
-  const played = playStage(stage, object, world, job.step);
+  if (context.nowMs < job.dueMs) return { ...waiting, wakeAtMs: job.dueMs };
+  const played = playStage(stage, object, context, job.step);
   const writes = [...problems, ...played];
-  // Played once for this version: if nothing was written, nothing happens until the object changes.
+  // A stage is played once for a version: if nothing was written, nothing happens until the object changes.
   const isSent = played.some(({ write }) => write.kind !== "event");
   const done: StageJob = { ...job, stage: undefined };
   return { job: done, playing: job, writes, wakeAtMs: undefined, again: stage.immediateNextStage && isSent };
 }
 
-/** What becomes of a job whose write was refused at a step; undefined is to begin from scratch with a fresh object. */
+/** The job after a write was refused at a step; undefined means to start again with a fresh object. */
 export function afterRefusal(
   playing: StageJob,
   refusal: { readonly step: number; readonly reason: RefusalReason },
@@ -113,9 +113,9 @@ interface Choice {
 }
 
 /** One of the stages that match now. The draw depends on the object's version, so a replay draws the same. */
-export function chooseStage({ object, stages, clusterSeed, world }: StageInput): Choice {
+export function chooseStage({ object, stages, clusterSeed, context }: StageInput): Choice {
   const problems: NodeEvent[] = [];
-  const tell = (stage: Stage, message: string) => {
+  const report = (stage: Stage, message: string) => {
     const regarding = eventTarget(object);
     problems.push({
       kind: "event",
@@ -132,7 +132,7 @@ export function chooseStage({ object, stages, clusterSeed, world }: StageInput):
       matching.push({ stage, weight: weightOf(stage, object) });
     } catch (error) {
       if (!(error instanceof ExpressionFailure) && !(error instanceof JqError)) throw error;
-      tell(stage, error.message);
+      report(stage, error.message);
     }
   }
   const { uid, resourceVersion } = object.metadata;
@@ -142,18 +142,18 @@ export function chooseStage({ object, stages, clusterSeed, world }: StageInput):
     const delayMs = delayOf(
       stage.delay,
       object,
-      world.nowMs,
+      context.nowMs,
       seededFraction(clusterSeed, "delay", uid, resourceVersion, stage.name),
     );
     return { stage, delayMs, problems };
   } catch (error) {
     if (!(error instanceof ExpressionFailure) && !(error instanceof JqError)) throw error;
-    tell(stage, error.message);
+    report(stage, error.message);
     return { stage, delayMs: stage.delay?.base ?? 0, problems };
   }
 }
 
-/** A weight of zero beside a greater one is never drawn: that is how chaos stages starve the ordinary ones. */
+/** A stage of weight zero beside one with a greater weight is never drawn: so chaos stages replace ordinary ones. */
 function pick(matching: readonly { stage: Stage; weight: number | undefined }[], fraction: number): Stage | undefined {
   if (matching.length <= 1) return matching[0]?.stage;
   const weighted = matching.filter(({ weight }) => weight !== undefined);
@@ -201,7 +201,7 @@ function matchesExpression(expression: MatchExpression, object: KubeObject): boo
   }
 }
 
-/** Texts, truths and whole numbers are compared as texts; nothing else ever matches. */
+/** Strings, booleans and integers are compared as strings; other values never match. */
 function isListed(result: Json, values: readonly string[]): boolean {
   if (typeof result === "string" || typeof result === "boolean") return values.includes(String(result));
   return typeof result === "number" && Number.isInteger(result) && values.includes(String(result));
@@ -213,7 +213,7 @@ function celValue(program: CelProgram, object: KubeObject): CelValue {
   throw new ExpressionFailure(result.kind === "error" ? result.message : "the expression costs too much");
 }
 
-/** The constant; what an expression says instead; or undefined for an expression that says nothing. */
+/** The constant, the value of an expression, or undefined for an expression without a value. */
 function weightOf(stage: Stage, object: KubeObject): number | undefined {
   if (stage.weightFrom === undefined) return stage.weight;
   const value = firstOf(stage.weightFrom, object);
@@ -237,7 +237,7 @@ export function delayOf(delay: StageDelay | undefined, object: KubeObject, nowMs
   return Math.max(0, base + Math.floor(fraction * (bound - base)));
 }
 
-/** A duration, or the time until a moment; undefined where the expression says neither, also when it says "". */
+/** A duration, or the time until a timestamp; undefined for any other value, the empty string included. */
 function spanOf(expression: Expression | undefined, object: KubeObject, nowMs: number): number | undefined {
   if (expression === undefined) return undefined;
   const value = firstOf(expression, object);
@@ -248,9 +248,9 @@ function spanOf(expression: Expression | undefined, object: KubeObject, nowMs: n
   return momentMs === undefined ? durationMs(value) : momentMs - nowMs;
 }
 
-/** The writes of a stage, from a step on. After a delete only events are left to say. */
-export function playStage(stage: Stage, object: KubeObject, world: TemplateContext, from = 0): StageWrite[] {
-  const functions = templateFunctions(world);
+/** The writes of a stage, from a step on. After a delete only events are sent. */
+export function playStage(stage: Stage, object: KubeObject, context: TemplateContext, from = 0): StageWrite[] {
+  const functions = templateFunctions(context);
   const writes: StageWrite[] = [];
   let isGone = false;
   for (let i = from; i < stage.steps.length; i++) {
@@ -308,7 +308,7 @@ function stepWrites(
       writes.push({
         kind: "patch",
         ref: subresource === undefined ? ref : { ...ref, subresource },
-        // Whether what the template says is a patch is for the server to judge.
+        // The server validates the patch.
         patch: { type, body } as Patch,
       });
     }
@@ -322,7 +322,7 @@ function stepWrites(
   return writes;
 }
 
-/** A patch of this play has given the object a version that we do not know yet. */
+/** A patch of this run has changed the version of the object. */
 function hasPatch(writes: readonly StageWrite[]): boolean {
   return writes.some(({ write }) => write.kind === "patch");
 }
@@ -331,7 +331,7 @@ function readYaml(text: string): Json {
   try {
     return (parse(text) ?? {}) as Json;
   } catch (error) {
-    throw new TemplateError(`what the template says is not YAML: ${error instanceof Error ? error.message : ""}`);
+    throw new TemplateError(`the output of the template is not YAML: ${error instanceof Error ? error.message : ""}`);
   }
 }
 
@@ -357,7 +357,7 @@ function finalizerPatch(current: readonly string[], wish: NonNullable<StageStep[
   return [...patch, ...added.map((value): JsonObject => ({ op: "add", path: "/metadata/finalizers/-", value }))];
 }
 
-/** Kinds that stages make and that live in no namespace. */
+/** Cluster-scoped kinds that stages create. */
 const clusterKinds = new Set([
   "Node",
   "Namespace",
@@ -372,14 +372,15 @@ const clusterKinds = new Set([
   "DeviceClass",
 ]);
 
-/** Another object is made or changed; in a namespace, it is the one of the object that the stage is about. */
+/** Creates or changes another object; a namespaced one is in the namespace of the stage's object. */
 function applyWrite(
   step: NonNullable<StageStep["apply"]>,
   object: KubeObject,
   functions: TemplateFunctions,
 ): NodeWrite {
   const body = readYaml(step.template.render(object, functions));
-  if (!isObject(body) || !isObject(body["metadata"])) throw new TemplateError("what is applied is not an object");
+  if (!isObject(body) || !isObject(body["metadata"]))
+    throw new TemplateError("the output of the template is not an object");
   const metadata: JsonObject = { ...body["metadata"] };
   const { namespace } = object.metadata;
   const isNamespaced = !clusterKinds.has(String(body["kind"]));
@@ -392,7 +393,7 @@ function applyWrite(
   return { kind: "patch", ref: target, patch };
 }
 
-/** Lower case and plural, by the rules that hold for every built-in kind. */
+/** The plural in lower case, by the rules of the built-in kinds. */
 export function pluralOf(kind: string): string {
   const lower = kind.toLowerCase();
   if (/(s|x|ch|sh)$/.test(lower)) return lower.endsWith("endpoints") ? lower : `${lower}es`;
@@ -404,7 +405,7 @@ function refOf({ apiVersion, kind, metadata }: KubeObject): ObjectRef {
   return { group, version, plural: pluralOf(kind), namespace: metadata.namespace ?? "", name: metadata.name };
 }
 
-/** Whether two jobs say the same; drivers compare to know whether to set a timer again. */
+/** Whether two jobs are equal: then a driver does not set its timer again. */
 export function isSameJob(a: StageJob | undefined, b: StageJob | undefined): boolean {
   return (
     a?.stage === b?.stage &&

@@ -1,13 +1,13 @@
-/** The functions that KWOK adds to templates, answered from the simulated node instead of a process's flags. */
+/** The functions that KWOK adds to templates, with values of the simulated node instead of flags. */
 import { stringify } from "yaml";
 import { healthyConditions } from "../node/nodeConditions.ts";
 import type { TemplateFunctions } from "./goTemplate.ts";
 
 export interface TemplateContext {
   readonly nowMs: number;
-  /** When the simulator began. */
+  /** The start time of the simulator. */
   readonly startMs: number;
-  /** The name of the node of the object; a node has its own. */
+  /** The name of the object's node; for a node its own name. */
   readonly nodeName: string;
   readonly nodePort: number;
   readonly version: string;
@@ -35,10 +35,10 @@ const names = [
 
 export const templateFunctionNames: ReadonlySet<string> = new Set(names);
 
-export function templateFunctions(world: TemplateContext): TemplateFunctions {
+export function templateFunctions(context: TemplateContext): TemplateFunctions {
   const podIps = (args: readonly unknown[]): readonly string[] => {
     const [node, hostNetwork, uid, name, namespace] = args;
-    return world.podIps({
+    return context.podIps({
       node: String(node ?? ""),
       hostNetwork: hostNetwork === true,
       uid: String(uid ?? ""),
@@ -48,29 +48,29 @@ export function templateFunctions(world: TemplateContext): TemplateFunctions {
   };
   const functions: Record<(typeof names)[number], (...args: unknown[]) => unknown> = {
     Quote: (value) => JSON.stringify(typeof value === "string" ? value : String(value ?? "")),
-    Now: () => nanoTime(world.nowMs),
-    StartTime: () => nanoTime(world.startMs),
+    Now: () => nanoTime(context.nowMs),
+    StartTime: () => nanoTime(context.startMs),
     YAML: (value, indent) => indented(value, Number(indent ?? 0)),
-    Version: () => world.version,
-    NodeConditions: () => healthyConditions(world.nowMs),
-    NodeIP: () => world.nodeIps(world.nodeName)[0] ?? "",
-    NodeName: () => world.nodeName,
-    NodePort: () => world.nodePort,
-    PodIP: () => podIps([world.nodeName, false, "", "", ""])[0] ?? "",
-    NodeIPWith: (node) => world.nodeIps(String(node))[0] ?? "",
-    NodeIPsWith: (node) => [...world.nodeIps(String(node))],
+    Version: () => context.version,
+    NodeConditions: () => healthyConditions(context.nowMs),
+    NodeIP: () => context.nodeIps(context.nodeName)[0] ?? "",
+    NodeName: () => context.nodeName,
+    NodePort: () => context.nodePort,
+    PodIP: () => podIps([context.nodeName, false, "", "", ""])[0] ?? "",
+    NodeIPWith: (node) => context.nodeIps(String(node))[0] ?? "",
+    NodeIPsWith: (node) => [...context.nodeIps(String(node))],
     PodIPWith: (...args) => podIps(args)[0] ?? "",
     PodIPsWith: (...args) => [...podIps(args)],
   };
   return functions;
 }
 
-/** With fractions: stages that compare moments need them. */
+/** With fractions of a second, for stages that compare times. */
 function nanoTime(ms: number): string {
   return new Date(ms).toISOString().replace(/\.?0*Z$/, "Z");
 }
 
-/** A value as YAML on lines of its own; every level is two spaces before each line. */
+/** A value as YAML on new lines; `indent` levels of two spaces before each line. */
 function indented(value: unknown, levels: number): string {
   const text = stringify(value ?? null, { indent: 2, lineWidth: 0 }).trimEnd();
   return text.replace(/^/gm, "  ".repeat(levels));

@@ -16,14 +16,14 @@ export function defaultSet(set: PodCliqueSet): PodCliqueSet {
         ...(Array.isArray(template.podCliqueScalingGroups) && {
           podCliqueScalingGroups: template.podCliqueScalingGroups.map(defaultGroup),
         }),
-        terminationDelay: template.terminationDelay ?? "4h",
+        terminationDelay: template.terminationDelay ?? "4h0m0s",
         headlessServiceConfig: template.headlessServiceConfig ?? { publishNotReadyAddresses: true },
       },
     },
   };
 }
 
-/** A missing or zero number of replicas is one, and the minimum is all of them: also when neither is given. */
+/** Missing or zero replicas default to 1, and minAvailable defaults to replicas. */
 function defaultClique(clique: CliqueTemplate): CliqueTemplate {
   const spec = clique?.spec;
   if (spec === undefined || spec === null) return clique;

@@ -1,4 +1,4 @@
-/** What is wrong with an object, and what its author should know though it is accepted. */
+/** The errors and warnings of a validation. */
 import type { FieldError } from "../objects/fieldError.ts";
 
 export class Findings {

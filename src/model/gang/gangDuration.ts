@@ -11,7 +11,7 @@ const unitMs: Readonly<Record<string, number>> = {
 const whole = /^[+-]?(?:\d+(?:\.\d+)?(?:h|ms|us|µs|ns|m|s))+$/;
 const part = /(\d+(?:\.\d+)?)(h|ms|us|µs|ns|m|s)/g;
 
-/** Undefined when the text is no duration. */
+/** Undefined when the text is not a duration. */
 export function parseGangDuration(text: string): number | undefined {
   if (text === "0") return 0;
   if (!whole.test(text)) return undefined;
@@ -20,7 +20,7 @@ export function parseGangDuration(text: string): number | undefined {
   return text.startsWith("-") ? -sumMs : sumMs;
 }
 
-/** `4h0m0s`, as Go prints it back; people read `4h`. */
+/** Formats as Go does: `4h0m0s`. */
 export function formatGangDuration(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1000));
   const hours = Math.floor(seconds / 3600);

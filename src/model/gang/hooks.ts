@@ -1,13 +1,10 @@
-/**
- * What Grove's webhooks do, as functions: defaults and checks of PodCliqueSets, checks of topology bindings, the
- * authorizer.
- */
+/** Grove's webhooks as functions: defaults and checks of PodCliqueSets, checks of topology bindings, the authorizer. */
 import type { AdmissionHook, AdmissionLookup, AdmissionRequest, AdmissionVerdict } from "../objects/admissionHook.ts";
 import { describeFieldError } from "../objects/fieldError.ts";
 import { authorizeChild } from "./authorizeChild.ts";
 import { defaultSet } from "./defaultSet.ts";
 import type { Findings } from "./findings.ts";
-import { type GangKind, labels, managedByValue, places } from "./keys.ts";
+import { type GangKind, gangResources, labels, managedByValue } from "./keys.ts";
 import type { GangSettings } from "./settings.ts";
 import type { ClusterTopologyBinding, PodCliqueSet } from "./types.ts";
 import { validateSet } from "./validateSet.ts";
@@ -22,7 +19,7 @@ export function gangHooks(settings: GangSettings): AdmissionHook[] {
 const defaultingHook: AdmissionHook<PodCliqueSet> = {
   name: "podcliqueset-defaulting-webhook.grove.io",
   type: "mutating",
-  resource: places.PodCliqueSet,
+  resource: gangResources.PodCliqueSet,
   operations: ["CREATE", "UPDATE"],
   review: ({ object }) => (object === undefined ? { allowed: true } : { allowed: true, object: defaultSet(object) }),
 };
@@ -31,9 +28,9 @@ function setHook(settings: GangSettings): AdmissionHook<PodCliqueSet> {
   return {
     name: "podcliqueset-validating-webhook.grove.io",
     type: "validating",
-    resource: places.PodCliqueSet,
+    resource: gangResources.PodCliqueSet,
     operations: ["CREATE", "UPDATE"],
-    reads: [places.ClusterTopologyBinding],
+    reads: [gangResources.ClusterTopologyBinding],
     review: (request, lookup) => reviewSet(request, lookup, settings),
   };
 }
@@ -42,7 +39,7 @@ function bindingHook(settings: GangSettings): AdmissionHook<ClusterTopologyBindi
   return {
     name: "clustertopology-validating-webhook.grove.io",
     type: "validating",
-    resource: places.ClusterTopologyBinding,
+    resource: gangResources.ClusterTopologyBinding,
     operations: ["CREATE", "UPDATE"],
     review: ({ object }) => verdictOf(validateBinding(object as ClusterTopologyBinding, settings)),
   };
@@ -60,7 +57,7 @@ function reviewSet(
   const always = validateSet(set, settings, isCreate);
   if (always.errors.length > 0) return verdictOf(always);
   const bindingNamed = (name: string): ClusterTopologyBinding | undefined =>
-    lookup.get(places.ClusterTopologyBinding, "", name);
+    lookup.get(gangResources.ClusterTopologyBinding, "", name);
   if (isCreate) return verdictOf(always, validateSetTopology(set, settings, bindingNamed));
   const before = oldObject as PodCliqueSet;
   const changed = validateSetUpdate(set, before);
@@ -83,11 +80,11 @@ const protectedKinds: readonly [GangKind, AdmissionRequest["operation"][]][] = [
 
 function authorizerHooks(settings: GangSettings): AdmissionHook[] {
   return protectedKinds.map(([kind, operations]) => ({
-    name: `authorizer-webhook.${places[kind].plural}.grove.io`,
+    name: `authorizer-webhook.${gangResources[kind].plural}.grove.io`,
     type: "validating",
-    resource: places[kind],
+    resource: gangResources[kind],
     operations,
-    reads: [places.PodCliqueSet],
+    reads: [gangResources.PodCliqueSet],
     sieve: { labels: { [labels.managedBy]: managedByValue } },
     review: (request, lookup) => authorizeChild(request, lookup, kind, settings),
   }));

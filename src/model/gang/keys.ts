@@ -4,8 +4,7 @@ import { podGroupRef } from "../scheduling/podGroup.ts";
 import { topologyRef } from "../scheduling/topology.ts";
 import type { ClusterTopologyBinding, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang } from "./types.ts";
 /**
- * The words of the gang API on objects: labels, annotations, finalizers, gates, variables. They are Grove's, letter by
- * letter.
+ * The labels, annotations, finalizers, scheduling gates and environment variables of the gang API, exactly as in Grove.
  */
 export const labels = {
   managedBy: "app.kubernetes.io/managed-by",
@@ -61,12 +60,12 @@ export const finalizers = {
 export const gangGate = "grove.io/podgang-pending-creation";
 
 export const initContainerName = "grove-initc";
-/** The files of the downward API that say in which gang and namespace it waits. */
+/** The downward API files with the gang and the namespace of the waiting pod. */
 export const podInfoFolder = "/var/grove/pod-info";
-/** The word with which Muster's image runs the wait. */
+/** The command of Muster's image that waits for the start order. */
 export const startOrderProgram = "start-order";
 
-/** What the operator says in variables to containers. A user's variable of one of these names is dropped. */
+/** Environment variables that the operator sets in containers. A user's variable of the same name is dropped. */
 export const variables = {
   setName: "GROVE_PCS_NAME",
   setIndex: "GROVE_PCS_INDEX",
@@ -84,8 +83,8 @@ export const groveVersion = "v1alpha1";
 export const groveApiVersion = `${groveGroup}/${groveVersion}`;
 export const podGangApiVersion = `${schedulerGroveGroup}/${groveVersion}`;
 
-/** Where the objects live that the operator reads or writes. */
-export const places = {
+/** The resources of the kinds that the operator reads or writes. */
+export const gangResources = {
   PodCliqueSet: resource<PodCliqueSet>(groveGroup, groveVersion, "podcliquesets"),
   PodClique: resource<PodClique>(groveGroup, groveVersion, "podcliques"),
   PodCliqueScalingGroup: resource<PodCliqueScalingGroup>(groveGroup, groveVersion, "podcliquescalinggroups"),
@@ -105,4 +104,4 @@ export const places = {
   Event: builtin.EventsEvent,
 } as const;
 
-export type GangKind = keyof typeof places;
+export type GangKind = keyof typeof gangResources;

@@ -66,16 +66,16 @@ describe("what is kept of a set", () => {
   });
 
   test.each([
-    { name: "replicas of the set", set: setOf(most, { a: { replicas: 1 } }), says: "replicas are kept" },
+    { name: "replicas of the set", set: setOf(most, { a: { replicas: 1 } }), says: "replicas are created" },
     {
       name: "pods of a clique",
       set: setOf(1, { a: { replicas: most, minAvailable: 1 } }),
-      says: "pods of clique a are kept",
+      says: "pods of clique a are created",
     },
     {
       name: "replicas of a group",
       set: setOf(1, { a: { replicas: 1 } }, { g: { members: ["a"], replicas: most, minAvailable: 1 } }),
-      says: "replicas of scaling group g are kept",
+      says: "replicas of scaling group g are created",
     },
     {
       name: "everything at once",
@@ -84,7 +84,7 @@ describe("what is kept of a set", () => {
         { a: { replicas: most, minAvailable: 1 }, b: { replicas: most, minAvailable: 1 } },
         { g: { members: ["b"], replicas: most, minAvailable: 1 } },
       ),
-      says: "replicas are kept",
+      says: "replicas are created",
     },
   ])("is bounded: $name", ({ set, says }) => {
     expect(limitOf(set)).toContain(says);

@@ -1,7 +1,8 @@
 /**
- * How much of a PodCliqueSet is kept. Counts are 32-bit numbers that any user may write, and one object must not fill
- * the cluster's memory: of a set so many pods are kept, and as many replicas of it and of its scaling groups as fit in
- * that. A gang that is larger than that can never be complete, so none of it is started.
+ * Limits how many objects are created for a PodCliqueSet. Replica counts are 32-bit numbers that any user may write,
+ * and one set must not fill the cluster's memory: at most `gangPodsMax` pods of a set are created, and only the
+ * replicas and scaling group replicas that fit. A gang that is larger can never be complete, so none of its pods is
+ * created.
  */
 import {
   cliquesOf,
@@ -15,22 +16,22 @@ import {
 } from "./setFacts.ts";
 import type { CliqueTemplate, GroupTemplate, PodCliqueSet } from "./types.ts";
 
-/** A PodGang names each of its pods: with more of them it would outgrow what an API server stores. */
+/** A PodGang lists each of its pods; with more pods it would exceed the maximum object size. */
 export const gangPodsMax = 10_000;
-/** Each clique of a gang may have to wait for all the others by name. */
+/** Each clique of a gang may list all the others as start-up dependencies. */
 export const gangCliquesMax = 1_000;
-/** A replica without many pods still has a Service, a PodGang and its cliques. */
+/** The minimum weight of a replica: its Service, its PodGang and its cliques. */
 const replicaWeightMin = 6;
 
 type Counts = { readonly replicas?: number; readonly minAvailable?: number };
 
-/** How many pods of a clique are kept: its minimum in any case, beyond that its share of what the set may have. */
+/** How many pods of a clique are created: its minimum in any case, beyond that up to its share of the set's limit. */
 export function podsInReach(set: PodCliqueSet, spec: Counts): number {
   const share = Math.floor(gangPodsMax / Math.max(1, cliquesOf(set).length));
   return Math.max(0, Math.min(spec.replicas ?? 1, Math.max(share, Math.min(minAvailableOf(spec), gangPodsMax))));
 }
 
-/** How many replicas of a scaling group are kept. `live` is what the group itself says now. */
+/** How many replicas of a scaling group are created. `live` is the current spec of the group. */
 export function groupReplicasInReach(set: PodCliqueSet, template: GroupTemplate, live: Counts = template): number {
   const members = membersOf(set, template);
   const pods = podsOf(set, members);
@@ -40,7 +41,7 @@ export function groupReplicasInReach(set: PodCliqueSet, template: GroupTemplate,
   return Math.max(0, Math.min(groupReplicas(live), room));
 }
 
-/** How many replicas of a set are kept. */
+/** How many replicas of a set are created. */
 export function replicasInReach(set: PodCliqueSet): number {
   if (gangProblem(set) !== undefined) return 0;
   const ofGroups = groupsOf(set).reduce(
@@ -55,7 +56,7 @@ function podsOf(set: PodCliqueSet, cliques: readonly CliqueTemplate[]): number {
   return cliques.reduce((sum, { spec }) => sum + podsInReach(set, spec), 0);
 }
 
-/** Why no replica of the set can ever be whole. */
+/** Why no replica of the set can ever be complete. */
 export function gangProblem(set: PodCliqueSet): string | undefined {
   let [pods, cliques] = [0, 0];
   for (const { spec } of standaloneCliques(set)) {
@@ -77,21 +78,22 @@ export function gangProblem(set: PodCliqueSet): string | undefined {
   return undefined;
 }
 
-/** What of the set is not kept, in a sentence; undefined when all of it is. */
+/** Which part of the set exceeds the limit, as a sentence; undefined when none does. */
 export function limitOf(set: PodCliqueSet): string | undefined {
   const problem = gangProblem(set);
   if (problem !== undefined) return problem;
-  const most = `of one PodCliqueSet at most ${gangPodsMax} pods are kept, use more sets for the others`;
+  const most = `a PodCliqueSet has at most ${gangPodsMax} pods, use further sets for the others`;
   const kept = replicasInReach(set);
-  if (kept < replicasOf(set)) return `${kept} of ${replicasOf(set)} replicas are kept: ${most}`;
+  if (kept < replicasOf(set)) return `only ${kept} of ${replicasOf(set)} replicas are created: ${most}`;
   for (const { name, spec } of cliquesOf(set)) {
     const pods = podsInReach(set, spec);
-    if (pods < (spec.replicas ?? 1)) return `${pods} of ${spec.replicas} pods of clique ${name} are kept: ${most}`;
+    if (pods < (spec.replicas ?? 1))
+      return `only ${pods} of ${spec.replicas} pods of clique ${name} are created: ${most}`;
   }
   for (const group of groupsOf(set)) {
     const replicas = groupReplicasInReach(set, group);
     if (replicas < groupReplicas(group))
-      return `${replicas} of ${groupReplicas(group)} replicas of scaling group ${group.name} are kept: ${most}`;
+      return `only ${replicas} of ${groupReplicas(group)} replicas of scaling group ${group.name} are created: ${most}`;
   }
   return undefined;
 }

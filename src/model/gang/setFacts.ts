@@ -70,7 +70,7 @@ export function schedulerOf(set: PodCliqueSet, defaultProfile: SchedulerName): S
   return defaultProfile;
 }
 
-/** A number that an object carries as a label; undefined when it is none. */
+/** The number in a label of an object; undefined when the label is missing or not a number. */
 export function indexLabel(object: { metadata: { labels?: Record<string, string> } }, key: string): number | undefined {
   const text = object.metadata.labels?.[key];
   return text !== undefined && /^(?:0|[1-9]\d{0,8})$/.test(text) ? Number(text) : undefined;

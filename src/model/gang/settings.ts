@@ -1,24 +1,24 @@
 /**
- * How the gang operator behaves: the fields of Grove's OperatorConfiguration that have a meaning here, their defaults
- * and checks, and the settings that only we have (`gangTermination`).
+ * The settings of the gang operator: the fields of Grove's OperatorConfiguration that Muster uses, their defaults and
+ * validation, and Muster's own (`gangTermination`).
  */
 import { duplicate, type FieldError, invalid, notSupported, required } from "../objects/fieldError.ts";
 import { isObject } from "../objects/json.ts";
 
 /**
- * What happens to a clique or group that has lost every scheduled replica. `Suppress`: it is not a breach, an Event is
- * the signal. `Terminate`: it is a breach if it was ever scheduled.
+ * What happens to a clique or group that has lost every scheduled replica. `Suppress`: it is not a breach; only an
+ * Event reports it. `Terminate`: it is a breach if the minimum was ever scheduled.
  */
 export type FullLossPolicy = "Suppress" | "Terminate";
 
 export type SchedulerName = "default-scheduler" | "kai-scheduler";
 export const schedulerNames: readonly SchedulerName[] = ["default-scheduler", "kai-scheduler"];
 
-/** What holds a pod back until the cliques that it starts after are ready. */
+/** How a pod waits until the cliques that it starts after are ready. */
 export type StartOrder =
   /**
-   * The init container of this image, as in Grove. With `simulatedNodes` the annotation is there as well, for a cluster
-   * that has both kinds of nodes.
+   * The init container of this image, as in Grove. With `simulatedNodes` the annotation is set as well, for a cluster
+   * with real and simulated nodes.
    */
   | {
       readonly by: "container";
@@ -26,7 +26,7 @@ export type StartOrder =
       readonly pullPolicy?: string;
       readonly simulatedNodes?: boolean;
     }
-  /** The simulated node, which reads an annotation that the operator changes: nothing is pulled. */
+  /** The simulated node waits for an annotation that the operator changes; no image is pulled. */
   | { readonly by: "simulated-node" };
 
 export interface GangSettings {
@@ -54,13 +54,13 @@ export const defaultGangSettings: GangSettings = {
   concurrency: { podCliqueSet: 10, podClique: 10, podCliqueScalingGroup: 5, podGang: 5 },
 };
 
-/** The image that stands for the wait where nothing is pulled. */
+/** The name of the init container's image on simulated nodes, which pull no image. */
 export const simulatedInitImage = "muster.dev/grove-initc:simulated";
 
-/** The name that a simulated node reads: how long the wait of a start-up order takes. */
+/** The annotation of a simulated node for how long the init container runs. */
 export const startWaitAnnotation = "sim.muster.dev/run-duration.grove-initc";
-export const waitsForEver = "87600h";
-export const waitIsOver = "0s";
+export const startWaitPending = "87600h";
+export const startWaitDone = "0s";
 
 /** Whether the operator ends the wait by an annotation. */
 export function marksSimulated({ startOrder }: GangSettings): boolean {
@@ -102,7 +102,7 @@ export function readGangConfiguration(
   };
   checkLease(part("leaderElection"), errors);
   if (part("network")["autoMNNVLEnabled"] === true) {
-    errors.push(invalid("network.autoMNNVLEnabled", true, "ComputeDomains are not made by this operator"));
+    errors.push(invalid("network.autoMNNVLEnabled", true, "this operator does not create ComputeDomains"));
   }
   const level = document["logLevel"];
   if (level !== undefined && !["debug", "info", "error"].includes(String(level))) {
@@ -139,7 +139,7 @@ function readProfiles(
   profiles.add("default-scheduler");
   const chosen = (from["defaultProfileName"] ?? "default-scheduler") as SchedulerName;
   if (!profiles.has(chosen)) {
-    errors.push(invalid("scheduler.defaultProfileName", chosen, "it is not one of the profiles"));
+    errors.push(invalid("scheduler.defaultProfileName", chosen, "must be one of the enabled profiles"));
   }
   return { profiles: [...profiles], defaultProfile: chosen };
 }

@@ -1,4 +1,4 @@
-/** The kinds of the gang API as they are stored. Fields beyond Grove's are marked; they are what its memory lacked. */
+/** The kinds of the gang API as they are stored. Fields that Grove does not have are marked. */
 import type { HorizontalPodAutoscaler, PodSpec, ResourceClaimTemplate } from "../kubernetes.generated.ts";
 import type { ObjectMeta } from "../objects/object.ts";
 import type { FullLossPolicy } from "./settings.ts";
@@ -91,8 +91,8 @@ export type SetUpdateProgress = {
 };
 
 /**
- * A decided termination, and the very cliques that it ends. It is written before the first of them is deleted and stays
- * until the last is gone, so that after a crash the next leader finds and finishes it. Not in Grove.
+ * A decided termination and the UIDs of its cliques. It is written before the first clique is deleted and removed after
+ * the last, so that the next leader finishes it after a crash. Not in Grove.
  */
 export type GangTermination = {
   replicaIndex: number;
@@ -111,9 +111,7 @@ export type PodCliqueSetStatus = {
   hpaPodSelector?: string;
   currentGenerationHash?: string;
   updateProgress?: SetUpdateProgress;
-  /**
-   * The policy under which its operator judges it: what a reader cannot see from the conditions alone. Not in Grove.
-   */
+  /** The full-loss policy of the operator, which the conditions do not show. Not in Grove. */
   fullLossPolicy?: FullLossPolicy;
   gangTerminations?: GangTermination[];
 };
@@ -127,9 +125,9 @@ export type PodCliqueSet = {
 };
 
 /**
- * How often all scheduled replicas were lost, and up to which loss that was announced. The count is part of the status
- * write that records the loss, and the Event's name is derived from it, so a loss is announced once, whichever process
- * crashes when. Not in Grove.
+ * How often all scheduled replicas were lost, and the last loss that was reported. The count is part of the status
+ * write that records the loss, and the Event's name is derived from it, so each loss is reported once, even after a
+ * crash. Not in Grove.
  */
 export type ScheduleLoss = { count: number; replicas: number; at: string; announced: number };
 
@@ -204,7 +202,7 @@ export type PodCliqueScalingGroup = {
 export type PackConstraint = { required?: string; preferred?: string };
 export type GangTopologyConstraint = { packConstraint: PackConstraint };
 
-/** The UID is not in Grove: a pod that was made again has the name of the one before, and is another one. */
+/** The UID is not in Grove: a recreated pod has the same name and is another pod. */
 export type PodReference = { namespace: string; name: string; uid?: string };
 
 export type PodGangGroup = {

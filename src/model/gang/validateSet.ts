@@ -54,13 +54,13 @@ function validateTop(set: PodCliqueSet, found: Findings): void {
   if (startup === undefined || (startup as string) === "") {
     found.add(required(`${root}.cliqueStartupType`));
   } else if (!startupTypes.includes(startup)) {
-    found.add(invalid(`${root}.cliqueStartupType`, startup, "is no start-up type"));
+    found.add(invalid(`${root}.cliqueStartupType`, startup, `must be one of ${startupTypes.join(", ")}`));
   }
   const delay = template.terminationDelay;
   const delayMs = delay === undefined ? undefined : parseGangDuration(delay);
   if (delay === undefined) found.add(required(`${root}.terminationDelay`));
   else if (delayMs === undefined)
-    found.add(invalid(`${root}.terminationDelay`, delay, "is no duration, such as 4h or 90s"));
+    found.add(invalid(`${root}.terminationDelay`, delay, "must be a duration, such as 4h or 90s"));
   else if (delayMs <= 0) found.add(invalid(`${root}.terminationDelay`, delay, "must be greater than 0"));
 }
 
@@ -83,7 +83,7 @@ function validateTemplates(set: PodCliqueSet, found: Findings): void {
     const field = `${root}.resourceSharing[${at}].filter`;
     const { childCliqueNames = [], childScalingGroupNames = [] } = filter;
     if (childCliqueNames.length + childScalingGroupNames.length === 0) {
-      found.add(required(field, "names at least one clique or scaling group"));
+      found.add(required(field, "must name at least one clique or scaling group"));
     }
     checkKnown(found, childCliqueNames, cliqueNames, `${field}.childCliqueNames`);
     checkKnown(found, childScalingGroupNames, groupNames, `${field}.childScalingGroupNames`);
@@ -104,7 +104,7 @@ function validateSharing(
     }
     const isInternal = (set.spec.template.resourceClaimTemplates ?? []).some((template) => template.name === name);
     if (isInternal && namespace !== "") {
-      found.add(invalid(`${here}.namespace`, namespace, "a template of this set has no namespace"));
+      found.add(invalid(`${here}.namespace`, namespace, "must be empty for a claim template of this set"));
     }
   }
   checkUnique(found, sharing ?? [], "name", (at) => `${field}[${at}].name`);
@@ -172,17 +172,13 @@ function validateScaling(
 
 function validatePodSpec({ spec }: CliqueTemplate, field: string, found: Findings, isCreate: boolean): void {
   const { podSpec } = spec;
-  // Warned only where it is true.
+  // The warning is only for cliques, whose pods are recreated.
   if (podSpec.restartPolicy !== undefined && podSpec.restartPolicy !== "Always") {
-    found.warn(
-      `${field}.restartPolicy: ${podSpec.restartPolicy} is unusual: a pod that ends is made again by its clique`,
-    );
+    found.warn(`${field}.restartPolicy: ${podSpec.restartPolicy} is unusual: the clique recreates a pod that ends`);
   }
   if (isCreate) {
     if ((podSpec.topologySpreadConstraints ?? []).length > 0) {
-      found.add(
-        forbidden(`${field}.topologySpreadConstraints`, "the topology of a gang is said by topologyConstraint"),
-      );
+      found.add(forbidden(`${field}.topologySpreadConstraints`, "use topologyConstraint for the topology of a gang"));
     }
     if ((podSpec.nodeName ?? "") !== "") found.add(forbidden(`${field}.nodeName`, "the scheduler chooses the node"));
   }
@@ -208,7 +204,9 @@ function validateSchedulers(set: PodCliqueSet, { profiles, defaultProfile }: Gan
   const names = new Set(cliquesOf(set).map(nameOf));
   if (names.size > 1) {
     const text = [...names].sort().join(", ");
-    found.add(invalid(`${root}.cliques[0].spec.podSpec.schedulerName`, text, "all cliques have the same scheduler"));
+    found.add(
+      invalid(`${root}.cliques[0].spec.podSpec.schedulerName`, text, "all cliques must have the same schedulerName"),
+    );
   }
   for (const [at, clique] of cliquesOf(set).entries()) {
     const name = nameOf(clique);
@@ -227,7 +225,7 @@ function validateStartup(set: PodCliqueSet, found: Findings): void {
     const seen = new Set<string>();
     for (const [position, parent] of (spec.startsAfter ?? []).entries()) {
       const here = `${field}[${position}]`;
-      if (parent === "") found.add(required(here, "the name of a clique"));
+      if (parent === "") found.add(required(here, "must be the name of a clique"));
       else if (parent === name) found.add(invalid(here, parent, "a clique cannot start after itself"));
       else if (cliqueNamed(set, parent) === undefined) found.add(fieldNotFound(here, parent));
       if (seen.has(parent)) found.add(duplicate(here, parent));
@@ -235,7 +233,7 @@ function validateStartup(set: PodCliqueSet, found: Findings): void {
     }
   }
   for (const cycle of startupCycles(cliquesOf(set))) {
-    found.add(invalid(`${root}.cliques`, cycle, "these cliques wait for each other in a circle"));
+    found.add(invalid(`${root}.cliques`, cycle, "these cliques wait for each other in a cycle"));
   }
 }
 
@@ -260,7 +258,7 @@ function validateGroups(set: PodCliqueSet, found: Findings): void {
     for (const [position, { filter }] of (group.resourceSharing ?? []).entries()) {
       if (filter === undefined) continue;
       const here = `${field}.resourceSharing[${position}].filter.childCliqueNames`;
-      if ((filter.childCliqueNames ?? []).length === 0) found.add(required(here, "names at least one clique"));
+      if ((filter.childCliqueNames ?? []).length === 0) found.add(required(here, "must name at least one clique"));
       checkKnown(found, filter.childCliqueNames ?? [], group.cliqueNames, here);
     }
   }
@@ -292,7 +290,7 @@ function validateNameLengths(set: PodCliqueSet, found: Findings): void {
     const group = groupOfClique(set, name);
     const length = setName.length + name.length + (group?.name.length ?? 0);
     if (length <= nameBudget) continue;
-    const detail = `the names of the set${group === undefined ? "" : ", its group"} and its clique have ${length} characters together, ${nameBudget} are allowed`;
+    const detail = `the names of the set${group === undefined ? "" : ", its group"} and its clique have ${length} characters together, at most ${nameBudget} are allowed`;
     found.add(invalid("metadata.name", setName, detail));
     found.add(invalid(`${root}.cliques[${at}].name`, name, detail));
     if (group === undefined) continue;
@@ -306,10 +304,10 @@ function validateMnnvl(found: Findings, annotations: Record<string, string> | un
   if (value === undefined || value === "none") return;
   const here = `${field}[${annotationKeys.mnnvlGroup}]`;
   for (const error of dnsLabelErrors(value)) found.add(invalid(here, value, error));
-  found.add(invalid(here, value, "automatic MNNVL is switched off"));
+  found.add(invalid(here, value, "automatic MNNVL is not supported"));
 }
 
-/** kai-scheduler places gangs of a queue, so a queue must be named. */
+/** kai-scheduler needs the name of a queue. */
 function validateQueue(set: PodCliqueSet, { defaultProfile }: GangSettings, found: Findings): void {
   if (!cliquesOf(set).some(({ spec }) => (spec.podSpec?.schedulerName || defaultProfile) === "kai-scheduler")) return;
   const result = queueOf(set);

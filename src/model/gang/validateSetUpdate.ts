@@ -7,12 +7,12 @@ import { cliqueNamed, cliquesOf, groupNamed, groupsOf } from "./setFacts.ts";
 import type { CliqueTemplate, GroupTemplate, PodCliqueSet, TopologyConstraint } from "./types.ts";
 
 const root = "spec.template";
-const unchangeable = "field is immutable";
+const immutable = "field is immutable";
 
 export function validateSetUpdate(set: PodCliqueSet, before: PodCliqueSet): Findings {
   const found = new Findings();
   const same = (field: string, now: unknown, then: unknown): void => {
-    if (!equalJson(now ?? null, then ?? null)) found.add(invalid(field, now ?? null, unchangeable));
+    if (!equalJson(now ?? null, then ?? null)) found.add(invalid(field, now ?? null, immutable));
   };
   const [now, then] = [set.spec.template, before.spec.template];
   same(`${root}.cliqueStartupType`, now.cliqueStartupType, then.cliqueStartupType);
@@ -51,13 +51,13 @@ function validateMembers(set: PodCliqueSet, before: PodCliqueSet, found: Finding
   const names = (items: readonly { name: string }[]): string[] => items.map(({ name }) => name);
   const [cliques, oldCliques] = [names(cliquesOf(set)), names(cliquesOf(before))];
   if (!equalJson([...cliques].sort(), [...oldCliques].sort())) {
-    found.add(forbidden(`${root}.cliques`, "cliques can neither be added nor removed"));
+    found.add(forbidden(`${root}.cliques`, "cliques cannot be added or removed"));
   } else if (set.spec.template.cliqueStartupType !== "CliqueStartupTypeAnyOrder" && !equalJson(cliques, oldCliques)) {
-    found.add(invalid(`${root}.cliques`, cliques, "the order of cliques is their order of starting and cannot change"));
+    found.add(invalid(`${root}.cliques`, cliques, "the order of cliques is their start order and is immutable"));
   }
   const [groups, oldGroups] = [names(groupsOf(set)), names(groupsOf(before))];
   if (!equalJson([...groups].sort(), [...oldGroups].sort())) {
-    found.add(forbidden(`${root}.podCliqueScalingGroups`, "scaling groups can neither be added nor removed"));
+    found.add(forbidden(`${root}.podCliqueScalingGroups`, "scaling groups cannot be added or removed"));
   }
 }
 
@@ -90,7 +90,7 @@ function validateTopologyChange(set: PodCliqueSet, before: PodCliqueSet, found: 
   ): void => {
     const [a, b] = [now.topologyConstraint, then?.topologyConstraint];
     if (equalJson(a ?? null, b ?? null) || (a !== undefined && b !== undefined && isAllowedChange(a, b))) return;
-    found.add(invalid(`${field}.topologyConstraint`, a ?? null, unchangeable));
+    found.add(invalid(`${field}.topologyConstraint`, a ?? null, immutable));
   };
   compare(root, set.spec.template, before.spec.template);
   for (const [at, clique] of cliquesOf(set).entries()) {
@@ -126,7 +126,7 @@ function validateMnnvlChange(set: PodCliqueSet, before: PodCliqueSet, found: Fin
   ): FieldError | undefined => {
     const value = now?.annotations?.[annotationKeys.mnnvlGroup];
     if (value === then?.annotations?.[annotationKeys.mnnvlGroup]) return undefined;
-    return invalid(`${field}.annotations[${annotationKeys.mnnvlGroup}]`, value ?? "", unchangeable);
+    return invalid(`${field}.annotations[${annotationKeys.mnnvlGroup}]`, value ?? "", immutable);
   };
   const errors = [
     compare("metadata", set.metadata, before.metadata),

@@ -25,12 +25,12 @@ export function validateSetTopology(
   const placed = constraintsOf(set);
   if (placed.length === 0) return found;
   if (!topologyAware) {
-    for (const { field } of placed) found.add(forbidden(field, "topology-aware scheduling is switched off"));
+    for (const { field } of placed) found.add(forbidden(field, "topology-aware scheduling is disabled"));
     return found;
   }
   for (const { field, constraint } of placed) {
     if (resolvedName(set, field, constraint) === undefined) {
-      found.add(required(`${field}.topologyName`, "named here or at a level above"));
+      found.add(required(`${field}.topologyName`, "must be set here or at a level above"));
     }
   }
   const names = new Set(placed.flatMap(({ constraint }) => constraint.topologyName ?? []));
@@ -74,11 +74,11 @@ function checkDomains(found: Findings, field: string, constraint: TopologyConstr
     found.add(invalid(`${field}.pack.preferred`, preferred, known));
   }
   if (hard !== undefined && preferred !== undefined && levels.indexOf(preferred) < levels.indexOf(hard)) {
-    found.warn(`${field}.pack.preferred: ${preferred} is coarser than what is required, ${hard}`);
+    found.warn(`${field}.pack.preferred: ${preferred} is a wider domain than pack.required, ${hard}`);
   }
 }
 
-/** What holds the parts together is not narrower than what each part asks for. */
+/** The constraint of a set or group must not be narrower than those of its members. */
 function checkHierarchy(set: PodCliqueSet, levels: readonly string[], found: Findings): void {
   const check = (
     field: string,
@@ -95,7 +95,7 @@ function checkHierarchy(set: PodCliqueSet, levels: readonly string[], found: Fin
       if (above === undefined || below === undefined) continue;
       if (levels.indexOf(above) <= levels.indexOf(below)) continue;
       found.add(
-        invalid(`${field}.topologyConstraint.pack.${name}`, below, `${whose} asks for ${above}, which is narrower`),
+        invalid(`${field}.topologyConstraint.pack.${name}`, below, `${whose} requires ${above}, which is narrower`),
       );
     }
   };
@@ -138,9 +138,9 @@ export function validateBinding({ spec }: ClusterTopologyBinding, { profiles }: 
     if (schedulers.has(schedulerName)) found.add(duplicate(field, schedulerName));
     schedulers.add(schedulerName);
     if (!profiles.includes(schedulerName as SchedulerName)) {
-      found.add(invalid(field, schedulerName, "the scheduler is not switched on"));
+      found.add(invalid(field, schedulerName, "the scheduler is not enabled"));
     } else if (!topologyAwareSchedulers.includes(schedulerName as SchedulerName)) {
-      found.add(invalid(field, schedulerName, "the scheduler knows no topology"));
+      found.add(invalid(field, schedulerName, "the scheduler does not support topology"));
     }
   }
   return found;

@@ -1,6 +1,6 @@
-/** What a cloud reports, as far as the inventory needs it: groups of machines, volumes and their snapshots. */
+/** The cloud resources that the inventory reads: Auto Scaling groups, volumes and snapshots. */
 
-/** A group of machines that the cloud keeps at a size. */
+/** An Auto Scaling group. */
 export interface ScalingGroup {
   readonly name: string;
   readonly desiredCapacity: number;
@@ -11,7 +11,7 @@ export interface ScalingGroup {
 export interface GroupInstance {
   readonly id: string;
   readonly type: string;
-  /** `InService` is running; there are two dozen others, and none of them is. */
+  /** Only `InService` counts as running. */
   readonly lifecycleState: string;
   readonly healthStatus: string;
 }
@@ -24,7 +24,7 @@ export interface CloudVolume {
   /** creating, available, in-use, deleting, deleted, error. */
   readonly state: string;
   readonly createdMs: number;
-  /** The snapshot it was made from; empty when it was made empty. */
+  /** The snapshot that the volume was created from; empty when there is none. */
   readonly snapshotId: string;
   readonly attachments: readonly VolumeAttachment[];
   readonly tags: Tags;
@@ -53,7 +53,7 @@ export interface VolumeModification {
   readonly targetSizeGb: number;
 }
 
-/** Our identity in the cloud: account and region. */
+/** The account and region of the credentials. */
 export interface CloudIdentity {
   readonly account: string;
   readonly region: string;

@@ -2,23 +2,21 @@
  * The rows of the inventory's tables, as decisions read them. Times are milliseconds since 1970, cut to milliseconds.
  */
 
-/** One kind of machine that users can ask for. */
+/** A GPU type that users can request. */
 export interface GpuTypeRow {
   readonly gpuType: string;
   readonly instanceType: string;
   readonly maxGpus: number;
-  /**
-   * GPUs of one node; 0 means a type without GPUs; null means `maxGpus`. The seed's: the reconciler never writes it.
-   */
+  /** GPUs of one node; 0 means a type without GPUs; null means `maxGpus`. The reconciler never writes it. */
   readonly maxPerNode: number | null;
   readonly isActive: boolean;
-  /** What pods ask for: `nvidia.com/gpu`, or a slice of one. */
+  /** The resource that pods request: `nvidia.com/gpu`, or a MIG profile. */
   readonly resourceName: string;
   /** The value of the node label `GpuType`; null means the type's own name. */
   readonly nodeLabelValue: string | null;
   /** How many whole nodes one reservation may span; 1 means a single node. */
   readonly multiNodeMax: number;
-  /** Reservations that a node without GPUs takes. */
+  /** The number of reservations on a node without GPUs. */
   readonly slotsPerNode: number;
   readonly numbers: AvailabilityNumbers;
   readonly lastUpdateMs: number | null;
@@ -28,7 +26,7 @@ export interface GpuTypeRow {
 export interface AvailabilityNumbers {
   readonly totalClusterGpus: number;
   readonly availableGpus: number;
-  /** Free, less what reservations that are being prepared will take. */
+  /** Free GPUs minus those of reservations that are being prepared. */
   readonly availableNow: number;
   readonly maxReservable: number;
   readonly fullNodesAvailable: number;
@@ -41,7 +39,7 @@ export interface AvailabilityNumbers {
   readonly source: AvailabilitySource;
   /** Why the numbers are not fresh; empty when they are. */
   readonly error: string;
-  /** GPUs to the moment when that many are free: `now`, a time, or `unknown`. */
+  /** When a number of GPUs is free, by that number: `now`, a time, or `unknown`. */
   readonly sizeEtas: SizeEtas;
 }
 
@@ -49,7 +47,7 @@ export type AvailabilityState = "fresh" | "stale" | "unknown";
 export type AvailabilitySource = "cloud" | "k8s";
 export type SizeEtas = Readonly<Record<string, string>>;
 
-/** A user's disk: a name. Volumes come and go under it. */
+/** A user's disk: a name to which volumes are attached over time. */
 export interface DiskRow {
   readonly diskId: string;
   readonly userId: string;
@@ -64,16 +62,16 @@ export interface DiskRow {
   readonly lastSnapshotMs: number | null;
   readonly operationStatus: string | null;
   readonly lastUpdatedMs: number;
-  /** Grows whenever the application changes the row; what a write is compared with. */
+  /** Incremented when the application changes the row; the precondition of a write. */
   readonly rowVersion: number;
-  /** Until when a claim without an attached volume is believed. */
+  /** When a claim without an attached volume expires. */
   readonly claimExpiresMs: number | null;
   readonly volumeState: string | null;
-  /** When a run first found the volume gone. */
+  /** When a run first found the volume missing. */
   readonly missingSinceMs: number | null;
 }
 
-/** The columns of a disk that the reconciler may write: a fixed list, so that no name of a column comes from data. */
+/** The columns of a disk that the reconciler may write. */
 export interface DiskChange {
   readonly volumeId?: string;
   readonly sizeGb?: number;
@@ -84,7 +82,7 @@ export interface DiskChange {
   readonly snapshotCount?: number;
   readonly lastSnapshotMs?: number;
   readonly volumeState?: string;
-  /** True marks the row as missing from now on by the database's clock; false forgets it. */
+  /** True sets `missing_since` to the database's clock; false clears it. */
   readonly missing?: boolean;
 }
 
@@ -103,7 +101,7 @@ export interface DiskImport {
   readonly volumeState: string;
 }
 
-/** As much of a reservation as the inventory needs. */
+/** The columns of a reservation that the inventory reads. */
 export interface ReservationRow {
   readonly reservationId: string;
   readonly userId: string;
@@ -125,7 +123,7 @@ export const liveReservationStatuses: readonly string[] = [
   "active",
 ];
 
-/** Database, cloud and cluster disagree: one report. */
+/** A difference between database, cloud and cluster. */
 export interface DriftEvent {
   readonly entity: "gpu_type" | "disk" | "volume" | "group" | "node" | "run";
   readonly entityId: string;

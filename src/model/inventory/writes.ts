@@ -1,14 +1,11 @@
-/**
- * What a run has decided to write, before it is written: the plan that a dry run prints is the plan that a run carries
- * out.
- */
+/** The planned writes of a run. A dry run prints the same plan that a run writes. */
 import type { AvailabilityNumbers, DiskChange, DiskImport, DriftEvent } from "./rows.ts";
 
-/** What one type should say. Numbers that could not be learned are the old ones. */
+/** The values of one type. Numbers that could not be read keep their old values. */
 export interface TypeWrite {
   readonly gpuType: string;
   readonly numbers: AvailabilityNumbers;
-  /** Some number differs from what the row says; otherwise only the time of the look is written. */
+  /** Whether a number differs from the row; otherwise only the time of the check is written. */
   readonly changed: boolean;
 }
 
@@ -16,7 +13,7 @@ export type DiskWrite =
   | {
       readonly kind: "update";
       readonly diskId: string;
-      /** The version that it was decided on; another one refuses the write. */
+      /** The row version that the write was decided on; another version rejects the write. */
       readonly rowVersion: number;
       readonly change: DiskChange;
       /** The volume whose bucket the outcome belongs to; undefined for rows without one. */
@@ -30,7 +27,7 @@ export type DiskWrite =
       readonly drift: readonly DriftEvent[];
     };
 
-/** What became of one write. */
+/** The outcome of one write. */
 export interface WriteOutcome {
   readonly volumeId: string | undefined;
   /** `changed`: the row was changed, or its name was taken, since it was read. */
@@ -39,7 +36,9 @@ export interface WriteOutcome {
   readonly why?: string;
 }
 
-/** Whole snapshots that were begun before a fixed day: they can only be pruned, and the next full pass sees that. */
+/**
+ * Completed snapshots that were started before a fixed day. They can only be deleted, which the next full pass finds.
+ */
 export interface SnapshotBase {
   readonly completed: number;
   readonly lastCompletedMs: number | null;

@@ -2,15 +2,15 @@ import type { FieldError } from "./fieldError.ts";
 import type { KubeObject } from "./object.ts";
 import type { Resource } from "./resource.ts";
 
-/** A write, as a hook sees it. */
+/** The request to an admission hook. */
 export interface AdmissionRequest<T extends KubeObject = KubeObject> {
-  /** Of this request. An object that is being created has no UID before mutating hooks have answered. */
+  /** The UID of the request. An object that is being created has no UID before mutating hooks have run. */
   readonly uid: string;
   readonly operation: "CREATE" | "UPDATE" | "DELETE";
   readonly namespace: string;
-  /** Empty while a name is still to be made from `generateName`. */
+  /** Empty while the name is not yet generated from `generateName`. */
   readonly name: string;
-  /** Undefined on DELETE. Shared: a hook that changes it answers with another object. */
+  /** Undefined on DELETE. Shared: a mutating hook returns another object. */
   readonly object: T | undefined;
   /** Undefined on CREATE. */
   readonly oldObject: T | undefined;
@@ -24,7 +24,7 @@ export type AdmissionVerdict<T extends KubeObject = KubeObject> =
   /** Field errors make it 422 Invalid, with a cause for each; otherwise it is 403 with the message. */
   | { readonly allowed: false; readonly message: string; readonly errors?: readonly FieldError[] };
 
-/** What a hook may look up: in the server's own process the newest objects, elsewhere a cache that may lag. */
+/** The objects that a hook may read: the newest in the API server's process, elsewhere a cache that may lag. */
 export interface AdmissionLookup {
   get<T extends KubeObject>(resource: HookResource<T>, namespace: string, name: string): T | undefined;
   /** All of a namespace, or of all namespaces when it is empty, in order of name. */
@@ -34,7 +34,7 @@ export interface AdmissionLookup {
 /** In whichever version. */
 export type HookResource<T extends KubeObject = KubeObject> = Omit<Resource<T>, "version">;
 
-export interface HookSieve {
+export interface HookFilter {
   /** Labels that the object has, before the write or after it. */
   readonly labels?: Readonly<Record<string, string>>;
   /** A CEL expression over `object` and `oldObject`. */
@@ -43,7 +43,7 @@ export interface HookSieve {
 
 /**
  * An admission rule of a component: a webhook on a real cluster, a function call in the embedded one. Pure and
- * synchronous, so that a write never leaves its turn of the event loop for it.
+ * synchronous, so that a write does not yield to the event loop.
  */
 export interface AdmissionHook<T extends KubeObject = KubeObject> {
   /** Shown in the refusal: `queues.validate.muster.dev`. */
@@ -59,6 +59,6 @@ export interface AdmissionHook<T extends KubeObject = KubeObject> {
    * What the API server can check without a call: a webhook that does not answer must not stop writes that do not
    * concern it. A first filter only: `review` checks again.
    */
-  readonly sieve?: HookSieve;
+  readonly sieve?: HookFilter;
   review(request: AdmissionRequest<T>, lookup: AdmissionLookup): AdmissionVerdict<T>;
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { AdmissionHook, AdmissionLookup, AdmissionVerdict } from "./admissionHook.ts";
-import { answerReview, patchBetween } from "./admissionReview.ts";
+import { patchBetween, reviewResponse } from "./admissionReview.ts";
 import { required } from "./fieldError.ts";
 import type { KubeObject } from "./object.ts";
 
@@ -29,7 +29,7 @@ function question(more: object = {}): unknown {
 describe("a question by webhook", () => {
   test("reaches the hook with everything that a call in process has", () => {
     let seen: unknown;
-    answerReview(
+    reviewResponse(
       hook((request) => {
         seen = request;
         return { allowed: true };
@@ -72,7 +72,7 @@ describe("a question by webhook", () => {
   ];
   test.each(verdicts)("%s", (_, verdict, answer) => {
     expect(
-      answerReview(
+      reviewResponse(
         hook(() => verdict),
         question(),
         lookup,
@@ -82,7 +82,7 @@ describe("a question by webhook", () => {
 
   test("an object that the hook left as it was needs no patch", () => {
     const same = hook(({ object }) => ({ allowed: true, object: structuredClone(object) as KubeObject }));
-    expect(answerReview(same, question(), lookup)).toEqual({ uid: "u1", allowed: true });
+    expect(reviewResponse(same, question(), lookup)).toEqual({ uid: "u1", allowed: true });
   });
 
   test.each([
@@ -96,7 +96,7 @@ describe("a question by webhook", () => {
     const neverAsked = hook(() => {
       throw new Error("asked");
     });
-    expect(answerReview(neverAsked, body, lookup)).toBeUndefined();
+    expect(reviewResponse(neverAsked, body, lookup)).toBeUndefined();
   });
 });
 

@@ -1,9 +1,10 @@
+import { append } from "../values/append.ts";
 import type { AdmissionHook, AdmissionLookup, AdmissionRequest } from "./admissionHook.ts";
 import { causeReason } from "./fieldError.ts";
 import { equalJson, isObject, type Json, type JsonObject } from "./json.ts";
 import type { KubeObject } from "./object.ts";
 
-/** What a webhook answers, apart from the envelope: a patch is still JSON, not yet base64. */
+/** The response of a webhook without its envelope; the patch is JSON, not base64. */
 export interface ReviewAnswer {
   readonly uid: string;
   readonly allowed: boolean;
@@ -16,8 +17,8 @@ export type PatchStep =
   | { readonly op: "add" | "replace"; readonly path: string; readonly value: Json }
   | { readonly op: "remove"; readonly path: string };
 
-/** Asks a hook what an API server asks by webhook. Undefined when the body is no question. */
-export function answerReview(hook: AdmissionHook, body: unknown, lookup: AdmissionLookup): ReviewAnswer | undefined {
+/** Runs a hook on an AdmissionReview. Undefined when the body is not a valid AdmissionReview. */
+export function reviewResponse(hook: AdmissionHook, body: unknown, lookup: AdmissionLookup): ReviewAnswer | undefined {
   const review = isObject(body) && body["kind"] === "AdmissionReview" ? body["request"] : undefined;
   if (!isObject(review) || typeof review["uid"] !== "string") return undefined;
   const request = requestIn(review);
@@ -27,7 +28,7 @@ export function answerReview(hook: AdmissionHook, body: unknown, lookup: Admissi
   if (!verdict.allowed) {
     const causes = (verdict.errors ?? []).map((error) => ({
       reason: causeReason(error),
-      // kubectl puts the field before it.
+      // kubectl prints the field before the message.
       message: error.body,
       field: error.field,
     }));
@@ -53,7 +54,7 @@ export function patchBetween(before: JsonObject, after: JsonObject, at = ""): Pa
     const path = `${at}/${escaped(key)}`;
     const old = before[key];
     if (old === undefined) steps.push({ op: "add", path, value });
-    else if (isObject(old) && isObject(value)) steps.push(...patchBetween(old, value, path));
+    else if (isObject(old) && isObject(value)) append(steps, patchBetween(old, value, path));
     else if (!equalJson(old, value)) steps.push({ op: "replace", path, value });
   }
   return steps;
@@ -68,7 +69,7 @@ function requestIn(review: JsonObject): AdmissionRequest | undefined {
   if (operation !== "CREATE" && operation !== "UPDATE" && operation !== "DELETE") return undefined;
   const object = objectIn(review["object"]);
   const oldObject = objectIn(review["oldObject"]);
-  // What an operation must bring: hooks rely on it.
+  // The objects that each operation must have; hooks rely on them.
   if (operation !== "DELETE" && object === undefined) return undefined;
   if (operation !== "CREATE" && oldObject === undefined) return undefined;
   const user = isObject(userInfo) ? userInfo : {};

@@ -1,4 +1,4 @@
-/** Conditions as controllers keep them: a change of reason is worth a write, a change of status moves the clock. */
+/** Conditions of an object: a changed reason is written, a changed status also sets lastTransitionTime. */
 import { formatTime } from "../values/time.ts";
 
 export interface AnyCondition {
@@ -25,14 +25,23 @@ export function withoutCondition<T extends AnyCondition>(conditions: readonly T[
   return conditions.filter((condition) => condition.type !== type);
 }
 
-type Said = { readonly type: string; readonly status: string; readonly reason: string; readonly message: string };
+type NewCondition = {
+  readonly type: string;
+  readonly status: string;
+  readonly reason: string;
+  readonly message: string;
+};
 
 /** With lastUpdateTime, as Deployments have it. Nothing changes while status and reason stay. */
-export function withCondition<T extends AnyCondition>(conditions: readonly T[], said: Said, nowMs: number): T[] {
+export function withCondition<T extends AnyCondition>(
+  conditions: readonly T[],
+  condition: NewCondition,
+  nowMs: number,
+): T[] {
   const now = formatTime(nowMs);
-  const old = findCondition(conditions, said.type);
-  if (old?.status === said.status && old.reason === said.reason) return [...conditions];
-  const lastTransitionTime = old?.status === said.status ? (old.lastTransitionTime ?? now) : now;
-  const next = { ...said, lastUpdateTime: now, lastTransitionTime } as T;
-  return [...withoutCondition(conditions, said.type), next];
+  const old = findCondition(conditions, condition.type);
+  if (old?.status === condition.status && old.reason === condition.reason) return [...conditions];
+  const lastTransitionTime = old?.status === condition.status ? (old.lastTransitionTime ?? now) : now;
+  const next = { ...condition, lastUpdateTime: now, lastTransitionTime } as T;
+  return [...withoutCondition(conditions, condition.type), next];
 }

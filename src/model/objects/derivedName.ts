@@ -1,9 +1,10 @@
 /**
- * Names that follow from identity. Upstream draws five letters; a drawn name makes a second pod when an answer was lost
- * and the create is sent again. Ours is a function of the owner's UID and a slot, so the second create meets the first.
+ * Names that are derived from identity. Upstream appends five random letters, so a create that is retried after a lost
+ * response makes a second pod. Here the name is a function of the owner's UID and a slot, so the second create fails
+ * with AlreadyExists.
  */
 const letters = "bcdfghjklmnpqrstvwxz2456789";
-/** Longer bases are cut, so that a name with its suffix stays a DNS label. */
+/** Longer bases are truncated, so that a name with its suffix is a DNS label. */
 const baseLengthMax = 58;
 
 /** FNV-1a in 32 bits over UTF-16 units, low byte first. */
@@ -38,22 +39,19 @@ export function suffixOf(...parts: readonly (string | number)[]): string {
 }
 
 export interface NameSource {
-  /** Up to and with the last dash: `web-7d9f-`. */
+  /** The prefix, including the last dash: `web-7d9f-`. */
   readonly base: string;
   readonly uid: string;
 }
 
-/** Whether an object has the name already, in the namespace that is meant. */
+/** Whether an object of the namespace already has the name. */
 export type IsTaken = (name: string) => boolean;
 
-/** The names of the objects in a namespace, those that are about to be made, and what else the driver knows of. */
+/** The used names of a namespace: of existing objects, of planned ones, and further names that the caller adds. */
 export class TakenNames {
   readonly #names = new Set<string>();
   readonly #more: IsTaken | undefined;
-  /**
-   * Below these slots all names of a source are taken; five hundred pods would otherwise try the first ones five
-   * hundred times.
-   */
+  /** Below these slots all names of a source are used, so they are not tried again for every pod. */
   readonly #slots = new Map<string, number>();
 
   constructor(
@@ -65,7 +63,7 @@ export class TakenNames {
     this.#more = more;
   }
 
-  /** A free name, which is free no longer. */
+  /** Returns a free name and marks it as used. */
   take(source: NameSource): string {
     const place = `${source.uid} ${source.base}`;
     for (let slot = this.#slots.get(place) ?? 0; ; slot++) {

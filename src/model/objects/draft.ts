@@ -9,7 +9,7 @@ import type { KubeObject, MergePatch } from "./object.ts";
 export interface Decision {
   readonly intents: readonly Intent[];
   readonly wakeAtMs: number | undefined;
-  /** Why less was decided than is asked for, in a sentence for an event. */
+  /** Why fewer objects were decided than requested, as a sentence for an Event. */
   readonly limit?: string;
 }
 
@@ -41,15 +41,15 @@ export function targetOf(kind: string, metadata: { readonly namespace?: string; 
 }
 
 /**
- * A decision in the making. It takes one intent for one object: a second one would carry the same precondition as the
- * first and be refused, so a second change to an object waits for the next reconcile.
+ * Builds a Decision. It accepts one intent for each object: a second one would have the same precondition as the first
+ * and be refused, so a second change waits for the next reconcile.
  */
 export class Draft {
   readonly intents: Intent[] = [];
   #wakeAtMs: number | undefined;
   #limit: string | undefined;
   readonly #touched = new Set<string>();
-  /** How many intents there are up to the last one that says whose an object is, if any of them adopts. */
+  /** The number of intents up to the last one that changes an owner reference, if any of them adopts. */
   #claims = 0;
 
   create(absentAt: Revision, object: NewObject, why: string): void {
@@ -65,7 +65,7 @@ export class Draft {
     this.intents.push(subresource === undefined ? intent : { ...intent, subresource });
   }
 
-  /** Writes the status if it says something new. */
+  /** Writes the status if it has changed. */
   status(object: KubeObject & { status?: unknown }, status: object, why: string): void {
     const given = withoutUndefined(status);
     if (equalFields(given, object.status ?? {})) return;
@@ -89,15 +89,15 @@ export class Draft {
     this.#limit = message;
   }
 
-  /** Whether an intent about the object has been taken. */
+  /** Whether the draft has an intent for the object. */
   has(object: KubeObject): boolean {
     return this.#touched.has(placeOf(targetOf(object.kind, object.metadata)));
   }
 
   /**
-   * An object was adopted with the intents so far. Whether it is ours is known when the API has agreed: two owners may
-   * want one orphan, and the one that does not get it must not have deleted a pod of its own to make room. So nothing
-   * that comes after it in this draft is decided now; the next reconcile counts again.
+   * The intents so far adopt an object. The adoption may be refused: two owners may select one orphan, and the owner
+   * that does not get it must not have deleted a pod of its own because of it. So later intents of this draft are
+   * dropped; the next reconcile counts again.
    *
    * Found by: muster sim replay --scenario workloads --seed 794753571
    */
@@ -122,21 +122,21 @@ function placeOf(target: IntentTarget): string {
   return `${target.plural}/${keyOf(target.namespace, target.name)}`;
 }
 
-/** JSON has no undefined; a field left out and a field set to undefined are the same thing to say. */
+/** Removes fields that are undefined, which JSON does not have. */
 function withoutUndefined(status: object): JsonObject {
   const given: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(status)) if (value !== undefined) given[key] = value;
   return given as JsonObject;
 }
 
-/** The earlier of moments; undefined is never. */
+/** The earliest time; undefined means never. */
 export function earliest(...moments: readonly (number | undefined)[]): number | undefined {
   let first: number | undefined;
   for (const moment of moments) if (moment !== undefined && (first === undefined || moment < first)) first = moment;
   return first;
 }
 
-/** Counts that the API leaves out when they are zero; written so, a status equals what is stored. */
+/** Removes zero counts that the API omits, so that the status equals the stored one. */
 export function withoutZeros<T extends object>(status: T, keys: readonly (keyof T)[]): T {
   const kept = { ...status };
   for (const key of keys) if (kept[key] === 0) delete kept[key];

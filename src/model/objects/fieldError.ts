@@ -1,9 +1,9 @@
-/** One thing that is wrong with one field, in the words that kubectl's users know. */
+/** A validation error of one field, in Kubernetes' wording. */
 export type FieldError = {
   type: FieldErrorType;
   /** Path with dots and brackets: `spec.containers[0].name`, `metadata.labels[app]`. */
   field: string;
-  /** The text behind the path, value included: `Required value: name is needed`. */
+  /** The text after the path, with the value: `Required value: name is needed`. */
   body: string;
 };
 
@@ -76,17 +76,26 @@ export function internal(field: string, detail: string): FieldError {
 
 /** `spec.x: Required value`, as it stands in a Status message. */
 export function describeFieldError(error: FieldError): string {
-  return `${error.field}: ${error.body}`;
+  return `${cut(error.field)}: ${error.body}`;
 }
 
-/** The word that stands for this error in `details.causes[].reason`. */
+/** The value of `details.causes[].reason` for this error. */
 export function causeReason(error: FieldError): string {
   return causeReasons[error.type];
 }
 
-/** A value as a person reads it. No value at all is the word in quotes: upstream prints it as a string. */
-function shown(value: unknown): string {
-  return JSON.stringify(value ?? "null");
+/** A value as text. Undefined is printed as `"null"`, as upstream does. */
+export function shown(value: unknown): string {
+  return cut(JSON.stringify(value ?? "null"));
+}
+
+/** The maximum length of a printed value. */
+const shownCharsMax = 1024;
+
+export function cut(text: string): string {
+  return text.length <= shownCharsMax
+    ? text
+    : `${text.slice(0, shownCharsMax)}... (${text.length - shownCharsMax} more characters)`;
 }
 
 function withDetail(text: string, detail: string): string {

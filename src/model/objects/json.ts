@@ -1,4 +1,4 @@
-/** What JSON can say. Generic code (patches, field sets, decoding) works on this. */
+/** A JSON value. Generic code (patches, field sets, decoding) uses this type. */
 export type Json = null | boolean | number | string | Json[] | JsonObject;
 export type JsonObject = { [key: string]: Json };
 
@@ -6,14 +6,14 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** A deep copy by hand: six times cheaper than structuredClone, and JSON is all we have. */
+/** A deep copy of a JSON value, six times faster than structuredClone. */
 export function copyJson<T>(value: T): T {
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.map(copyJson) as T;
   const copy: Record<string, unknown> = {};
   for (const key of Object.keys(value)) {
     const below = copyJson((value as Record<string, unknown>)[key]);
-    // Assigning to this key would set the prototype and lose what a user wrote.
+    // Assigning to `__proto__` would set the prototype and lose the user's field.
     if (key === "__proto__")
       Object.defineProperty(copy, key, { value: below, writable: true, enumerable: true, configurable: true });
     else copy[key] = below;
@@ -39,8 +39,8 @@ export function equalJson(a: unknown, b: unknown): boolean {
 }
 
 /**
- * Whether two values say the same about an object of the API. A server may write null where a client left a field out
- * (`lastProbeTime` of every condition), so null, absent and undefined are equal; everything else is as in `equalJson`.
+ * Whether two values of API fields are equal. A server may write null where a client omitted a field (`lastProbeTime`
+ * of every condition), so null, absent and undefined are equal; everything else is as in `equalJson`.
  */
 export function equalFields(a: unknown, b: unknown): boolean {
   if (a === b) return true;

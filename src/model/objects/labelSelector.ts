@@ -2,6 +2,7 @@
  * Choosing objects by their labels: the text form of URLs (`app=web,tier in (a,b),!old`), the object form of specs
  * (matchLabels and matchExpressions), and one matcher for both.
  */
+import { append } from "../values/append.ts";
 import { describeFieldError, type FieldError, forbidden, invalid, required } from "./fieldError.ts";
 import { isObject } from "./json.ts";
 import { labelValueErrors, qualifiedNameErrors } from "./names.ts";
@@ -27,7 +28,7 @@ export type LabelSelector = {
 };
 export type LabelExpression = { key: string; operator: string; values?: string[] };
 
-/** Selectors by which no object is chosen, as an absent selector does. */
+/** Requirements that match no object, as for an absent selector. */
 export const matchNothing: LabelRequirements = [{ key: "", operator: "in", values: [] }];
 
 export function matchesLabels(requirements: LabelRequirements, labels: Labels | undefined): boolean {
@@ -81,13 +82,13 @@ const expressionOperators = new Map<string, LabelOperator>([
   ["DoesNotExist", "!"],
 ]);
 
-/** What is wrong with a selector inside a spec, at `field`. */
+/** Validates a selector in a spec, at `field`. */
 export function validateLabelSelector(selector: unknown, field: string): FieldError[] {
   if (!isObject(selector)) return [];
   const { matchLabels, matchExpressions } = selector as LabelSelector;
   const errors = validateLabels(matchLabels, `${field}.matchLabels`);
   for (const [i, expression] of (matchExpressions ?? []).entries()) {
-    errors.push(...validateExpression(expression, `${field}.matchExpressions[${i}]`));
+    append(errors, validateExpression(expression, `${field}.matchExpressions[${i}]`));
   }
   return errors;
 }
@@ -117,7 +118,7 @@ function validateExpression({ key = "", operator = "", values = [] }: LabelExpre
   return errors;
 }
 
-/** What is wrong with a map of labels. Upstream names the map, not the key, in its path. */
+/** Validates a map of labels. As upstream, the path is that of the map, not of the key. */
 export function validateLabels(labels: Labels | undefined | null, field: string): FieldError[] {
   const errors: FieldError[] = [];
   for (const [key, value] of Object.entries(labels ?? {})) {
@@ -127,7 +128,7 @@ export function validateLabels(labels: Labels | undefined | null, field: string)
   return errors;
 }
 
-/** Reads the text form; refuses with 400 and says what stood where something else was expected. */
+/** Parses the text form; refuses with 400, the found token and the expected one. */
 export function parseLabelSelector(text: string): LabelRequirements {
   const tokens = tokenize(text);
   let at = 0;
@@ -161,7 +162,7 @@ type Token = { readonly kind: string; readonly text: string };
 const endOfText: Token = { kind: "end", text: "" };
 const symbols = "=!(),<>";
 
-/** Something inside one requirement is wrong. */
+/** A requirement cannot be parsed. */
 class Refusal extends Error {}
 
 function tokenize(text: string): Token[] {
@@ -196,7 +197,7 @@ function parseRequirement(peek: () => Token, take: () => Token): LabelRequiremen
   if (!isName(token)) throw new Refusal(`found '${token.text}', expected: identifier`);
   const key = token.text;
   const keyErrors = qualifiedNameErrors(key);
-  // Upstream has no path at hand here and prints its nil.
+  // Upstream has no path here and prints `<nil>`.
   if (keyErrors.length > 0) throw new Refusal(describeFieldError(invalid("<nil>", key, keyErrors.join("; "))));
   if (absent) return { key, operator: "!", values: [] };
   if (peek().kind === "end" || peek().kind === ",") return { key, operator: "exists", values: [] };
@@ -245,7 +246,7 @@ function parseValues(peek: () => Token, take: () => Token): string[] {
         throw new Refusal(`found '${peek().text}', expected: ',' or ')'`);
       }
     } else if (token.kind === ",") {
-      // A comma without a value beside it stands for the empty value.
+      // A comma without a value means the empty value.
       if (values.size === 0 || peek().kind === ")" || peek().kind === ",") values.add("");
     } else {
       throw new Refusal(`found '${token.text}', expected: ',', or identifier`);

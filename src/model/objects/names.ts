@@ -1,6 +1,6 @@
 /**
- * What may be a name, and how to say that something is not. Every function returns the complaints about a value, none
- * when it is good; the sentences are the ones that users search for, so they are part of the behaviour.
+ * Validation of names. Every function returns the errors of a value, none when it is valid. The messages are
+ * Kubernetes', because users search for them.
  */
 
 const labelPattern = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
@@ -113,7 +113,7 @@ export function wildcardSubdomainErrors(value: string): string[] {
   return errors;
 }
 
-/** Anything that can stand between two slashes of a URL: RBAC kinds and custom resources use it. */
+/** A valid path segment of a URL, as RBAC kinds and custom resources require. */
 export function pathSegmentErrors(value: string): string[] {
   if (value === ".") return ["may not be '.'"];
   if (value === "..") return ["may not be '..'"];

@@ -1,4 +1,4 @@
-/** Whether a pod asks for this node: its node selector, the node affinity that it requires, and its tolerations. */
+/** Whether a pod accepts a node: its node selector, required node affinity and tolerations. */
 import type {
   Node,
   NodeSelector,
@@ -20,7 +20,7 @@ export function matchesNodeSelector(selector: NodeSelector, node: Node): boolean
   return selector.nodeSelectorTerms.some((term) => matchesTerm(term, node));
 }
 
-/** A term that asks for nothing matches nothing. */
+/** An empty term matches no node. */
 export function matchesTerm({ matchExpressions = [], matchFields = [] }: NodeSelectorTerm, node: Node): boolean {
   if (matchExpressions.length === 0 && matchFields.length === 0) return false;
   return (

@@ -61,7 +61,7 @@ export type Unstored<T extends KubeObject = KubeObject> = {
   readonly [F in keyof T]: F extends "metadata" ? NewMeta : DeepReadonly<T[F]>;
 };
 
-/** A merge patch: what is named is written, lists as a whole, and null removes. */
+/** A merge patch: named fields are replaced, lists entirely, and null removes a field. */
 export type MergePatch<T extends KubeObject = KubeObject> = { readonly [F in keyof T]?: FieldPatch<T[F]> | null };
 
 type FieldPatch<V> = V extends readonly unknown[]
@@ -70,7 +70,7 @@ type FieldPatch<V> = V extends readonly unknown[]
     ? { readonly [F in keyof V]?: FieldPatch<V[F]> | null }
     : V;
 
-/** What is only read, lists included: parts of a constant are welcome too. */
+/** A type that is only read, including its lists, so that constants are accepted. */
 export type DeepReadonly<V> = V extends readonly (infer E)[]
   ? readonly DeepReadonly<E>[]
   : V extends object

@@ -1,6 +1,6 @@
 /**
- * Whose an object is: the controller reference, by UID. A namesake of the owner that came later owns nothing of what
- * the first one left.
+ * The controller of an object, by the UID of its owner reference. A recreated owner of the same name does not own the
+ * objects of the former one.
  */
 
 import type { PodTemplateSpec } from "../kubernetes.generated.ts";
@@ -21,8 +21,9 @@ export function ownerReference({ apiVersion, kind, metadata }: KubeObject): Owne
 }
 
 /**
- * The candidates that are the owner's: those it controls and selects, and orphans that it selects, which it adopts.
- * What it controls and no longer selects it releases. A terminating owner neither adopts nor releases.
+ * The candidates that belong to the owner: objects that it controls and selects, and orphans that it selects, which are
+ * adopted. Objects that it controls and no longer selects are released. A terminating owner neither adopts nor
+ * releases.
  */
 export function claim<T extends KubeObject>(
   draft: Draft,
@@ -74,7 +75,7 @@ function release(draft: Draft, owner: KubeObject, object: KubeObject): void {
   draft.patch(object, patch, `${owner.kind} ${owner.metadata.name} no longer selects ${metadata.name}`);
 }
 
-/** A pod as the template says, controlled by the owner. */
+/** A pod of the template, controlled by the owner. */
 export function podFromTemplate(owner: KubeObject, template: PodTemplateSpec | undefined, name: string) {
   const { labels, annotations, finalizers } = template?.metadata ?? {};
   const { namespace } = owner.metadata;

@@ -1,4 +1,4 @@
-/** What controllers ask about a pod. */
+/** Facts about a pod that controllers need. */
 import type { Pod, PodCondition } from "../kubernetes.generated.ts";
 import { timeToMs } from "../values/time.ts";
 
@@ -15,7 +15,7 @@ export function isActive(pod: Pod): boolean {
   return !isFinished(pod) && !isLeaving(pod);
 }
 
-/** Asked to go, and still there. */
+/** Terminating and not finished. */
 export function isTerminating(pod: Pod): boolean {
   return isLeaving(pod) && !isFinished(pod);
 }
@@ -34,7 +34,7 @@ export function readySinceMs(pod: Pod): number | undefined {
   return ready?.status === "True" ? timeToMs(ready.lastTransitionTime) : undefined;
 }
 
-/** When a ready pod counts as available, which may lie ahead; undefined while it is not ready. */
+/** When a ready pod is available, which may be in the future; undefined while it is not ready. */
 export function availableAtMs(pod: Pod, minReadySeconds: number): number | undefined {
   if (!isReady(pod)) return undefined;
   const since = readySinceMs(pod);
@@ -68,7 +68,7 @@ export function countPods(pods: readonly Pod[], minReadySeconds: number, nowMs: 
   return { ready, available, wakeAtMs };
 }
 
-/** Of the container that has restarted most, sidecars among the others. */
+/** The highest restart count of its containers, sidecars included. */
 export function restartsMax({ spec, status }: Pod): number {
   let most = 0;
   for (const { restartCount } of status?.containerStatuses ?? []) most = Math.max(most, restartCount);
@@ -79,7 +79,7 @@ export function restartsMax({ spec, status }: Pod): number {
   return most;
 }
 
-/** Order of a list must not change a decision, so every list is put in this one first. */
+/** The order in which lists are sorted before a decision, so that decisions do not depend on the order of a list. */
 export function byAge(a: { metadata: Pod["metadata"] }, b: { metadata: Pod["metadata"] }): number {
   const [left, right] = [a.metadata.creationTimestamp, b.metadata.creationTimestamp];
   if (left !== right) return left < right ? -1 : 1;

@@ -1,4 +1,4 @@
-/** What a pod needs from its node, exact, in billionths of each resource's unit. */
+/** The effective requests of a pod, exact, in billionths of each resource's unit. */
 import type { Container, Pod, PodSpec } from "../kubernetes.generated.ts";
 import { parseQuantity } from "../values/quantity.ts";
 
@@ -16,11 +16,12 @@ export function nanoOf(text: string): bigint {
   return nano;
 }
 
-/** Summing a node means asking every pod on it; objects never change, so each is added up once. */
+/** Requests are needed often, for example for all pods of a node; objects are immutable, so they are computed once. */
 const known = new WeakMap<PodSpec, Amounts>();
 
 /**
- * Containers together, or the largest moment of initialisation if that is more; a pod-level request replaces the sum.
+ * The sum of the containers, or the maximum during initialisation if that is higher; a pod-level request replaces the
+ * sum.
  */
 export function podRequests(pod: Pod): Amounts {
   const { spec } = pod;

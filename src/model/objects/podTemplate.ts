@@ -1,4 +1,4 @@
-/** A pod template as something to compare and to name. */
+/** Comparison and hash of pod templates. */
 
 import type { PodTemplateSpec } from "../kubernetes.generated.ts";
 import { fnv32, safeText } from "./derivedName.ts";
@@ -6,7 +6,7 @@ import { equalFields } from "./json.ts";
 
 export const templateHashLabel = "pod-template-hash";
 
-/** Equal but for the hash that the controller itself has put in. */
+/** Equal, ignoring the hash label that the controller sets. */
 export function isSameTemplate(a: PodTemplateSpec | undefined, b: PodTemplateSpec | undefined): boolean {
   return equalFields(essence(a), essence(b));
 }
@@ -19,8 +19,8 @@ function essence(template: PodTemplateSpec | undefined) {
 
 /**
  * The hash that names a ReplicaSet or a revision: FNV-1a (32 bits) over the template as JSON with sorted keys, followed
- * by the collision count, in letters that spell no words. The same template has the same hash for ever; when another
- * template already has the name, the count goes up and the name changes. It is not upstream's number.
+ * by the collision count, in safe letters. The same template always has the same hash; when another template already
+ * has the name, the count is incremented and the name changes. The hash differs from upstream's.
  */
 export function templateHash(content: unknown, collisionCount: number | undefined): string {
   const hash = fnv32(canonicalJson(content));

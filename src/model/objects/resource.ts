@@ -10,11 +10,11 @@ export interface Resource<T extends KubeObject = KubeObject> {
   readonly group: string;
   readonly version: string;
   readonly plural: string;
-  /** Never set: it is there for the compiler, which reads the type of the objects from it. */
+  /** Never set; it carries the type of the objects for the compiler. */
   readonly objectType?: T;
 }
 
-/** What the objects of a resource are. */
+/** The type of the objects of a resource. */
 export type ObjectOf<R extends Resource> = R extends Resource<infer T> ? T : never;
 
 export function resource<T extends KubeObject>(group: string, version: string, plural: string): Resource<T> {

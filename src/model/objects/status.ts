@@ -1,6 +1,6 @@
-import { causeReason, describeFieldError, type FieldError } from "./fieldError.ts";
+import { causeReason, cut, describeFieldError, type FieldError, shown } from "./fieldError.ts";
 
-/** The answer of the API when there is no object to answer with. */
+/** The API's response when there is no object to return. */
 export type Status = {
   kind: "Status";
   apiVersion: "v1";
@@ -30,10 +30,7 @@ export function groupResourceText({ group, resource }: GroupResource): string {
   return group === "" ? resource : `${resource}.${group}`;
 }
 
-/**
- * A refusal of the API. Thrown inside the API server, where a refusal can come from any depth; the edge turns it into
- * data.
- */
+/** An error of the API, thrown inside the API server; the HTTP handler turns it into a Status. */
 export class StatusError extends Error {
   readonly status: Status;
 
@@ -123,20 +120,25 @@ export function tooLarge(message: string): StatusError {
   return failure(413, "RequestEntityTooLarge", message);
 }
 
+/** The maximum number of errors in a message; the number of further errors follows. */
+const errorsShownMax = 100;
+
 /** Validation failed: every field error becomes a cause. */
 export function invalidObject(
   gk: { group: string; kind: string },
   name: string,
   errors: readonly FieldError[],
 ): StatusError {
-  const texts = errors.map(describeFieldError);
+  const first = errors.slice(0, errorsShownMax);
+  const texts = first.map(describeFieldError);
+  if (errors.length > first.length) texts.push(`and ${errors.length - first.length} more errors`);
   const what = texts.length === 1 ? texts[0] : `[${texts.join(", ")}]`;
   const kind = gk.group === "" ? gk.kind : `${gk.kind}.${gk.group}`;
-  return failure(422, "Invalid", `${kind} ${JSON.stringify(name)} is invalid: ${what}`, {
-    ...(name === "" ? {} : { name }),
+  return failure(422, "Invalid", `${kind} ${shown(name)} is invalid: ${what}`, {
+    ...(name === "" ? {} : { name: cut(name) }),
     ...(gk.group === "" ? {} : { group: gk.group }),
     ...(gk.kind === "" ? {} : { kind: gk.kind }),
-    causes: errors.map((error) => ({ reason: causeReason(error), message: error.body, field: error.field })),
+    causes: first.map((error) => ({ reason: causeReason(error), message: error.body, field: cut(error.field) })),
   });
 }
 

@@ -1,4 +1,4 @@
-/** Node shapes that come with the program. Sizes are those of common cloud machines with the part. */
+/** The built-in node profiles. Sizes are those of common cloud instances with the GPU. */
 import type { GpuSpec, Profile } from "./profile.ts";
 
 const ubuntu = "Ubuntu 22.04.5 LTS";
@@ -123,7 +123,7 @@ function recipe(service: string, nodeType: "system" | "accelerated", accelerator
   return accelerator === undefined ? { service, nodeType } : { service, nodeType, accelerator };
 }
 
-/** The kubelet and the places that AICR's node template writes. */
+/** The kubelet version and the labels of AICR's node template. */
 const aicr = {
   kubeletVersion: "v1.33.5",
   region: "us-east-1",
@@ -155,7 +155,7 @@ function gpuNode(name: string, service: string, accelerator: string, shape: Aicr
   });
 }
 
-/** The profiles of NVIDIA's AICR by their own names, odd figures included: recipes are tested against them. */
+/** The profiles of NVIDIA's AICR by their own names, with their original figures: recipes are tested against them. */
 const aicrShapes: readonly Profile[] = [
   systemNode("eks/system-m7i", "eks", "m7i.4xlarge", "100Gi"),
   gpuNode("eks/p5-h100", "eks", "h100", {
@@ -166,7 +166,7 @@ const aicrShapes: readonly Profile[] = [
     storage: "3800Gi",
     gpu: { ...h100, memoryMiB: 81_920, driver: "570.86.16" },
   }),
-  // No such machine has eight; the number is kept because tests written against this profile count on it.
+  // No such instance has eight GPUs; the number is kept because tests written for this profile rely on it.
   gpuNode("eks/p6-gb200", "eks", "gb200", {
     arch: "arm64",
     instanceType: "p6.48xlarge",

@@ -12,11 +12,14 @@ export const marks = {
    * the order of the spec. The node writes it once, with the status that admits the pod.
    */
   devices: "sim.muster.dev/devices",
-  /** Pod annotation of a pod that waited while its node changed hands; see podFence. */
+  /** Pod annotation of a pod that was pending while its node got another controller; see podFence. */
   fence: "sim.muster.dev/fence",
   /** Node annotation: JSON list of faults, for `kubectl annotate`. */
   faults: "sim.muster.dev/faults",
-  /** Pod knobs; see podPlan. Each may be followed by `.<container>` to mean one container only. */
+  /**
+   * Pod annotations that control the simulation; see podPlan. Each may be followed by `.<container>` to apply to one
+   * container.
+   */
   startDelay: "sim.muster.dev/start-delay",
   readyDelay: "sim.muster.dev/ready-delay",
   runDuration: "sim.muster.dev/run-duration",
@@ -25,7 +28,7 @@ export const marks = {
   exitCode: "sim.muster.dev/exit-code",
   message: "sim.muster.dev/message",
   failures: "sim.muster.dev/failures",
-  /** What a container says: the first lines of its log, and how often it says something. */
+  /** The log of a container: its first lines, and how often it writes a line. */
   log: "sim.muster.dev/log",
   logEvery: "sim.muster.dev/log-every",
   /** Answers to `exec`, as JSON: command line to text, or to `{stdout, stderr, exitCode}`. */
@@ -34,12 +37,12 @@ export const marks = {
   gpuUtilisation: "sim.muster.dev/gpu-utilization",
 } as const;
 
-/** KWOK's knob of a stage: `stageKnob("pod-ready", "delay")`. */
+/** KWOK's annotation of a stage: `stageKnob("pod-ready", "delay")`. */
 export function stageKnob(stage: string, knob?: string): string {
   return knob === undefined ? `${stage}.stage.kwok.x-k8s.io` : `${stage}.stage.kwok.x-k8s.io/${knob}`;
 }
 
-/** A value made fit for a label: its alphabet, at most 63 characters, letters or digits at both ends. */
+/** Converts a text to a valid label value: allowed characters, at most 63, letters or digits at both ends. */
 export function labelValue(text: string): string {
   const plain = text
     .trim()

@@ -1,6 +1,6 @@
 /**
- * Partitions of a GPU. A part has eight memory slices and seven compute slices; a partition takes some of each, and its
- * memory must start at one of a few places. From this follow the names, the counters of DRA and what fits together.
+ * MIG partitions of a GPU. A GPU has eight memory slices and seven compute slices; a partition takes some of each, and
+ * its memory must start at one of a few slices. Names, DRA counters and possible combinations follow from this.
  */
 import type { MigSpec } from "./profile.ts";
 
@@ -9,11 +9,11 @@ export interface MigProfile {
   readonly name: string;
   readonly computeSlices: number;
   readonly memorySlices: number;
-  /** Where its memory may start. */
+  /** The memory slices at which it may start. */
   readonly starts: readonly number[];
   /** The id that fake-gpu-operator and nvidia-smi give it. */
   readonly id: number;
-  /** Takes the one set of media engines that partitions of this size can have. */
+  /** Whether it takes the media engines, which only one partition of this size can have. */
   readonly mediaEngines: boolean;
 }
 
@@ -30,7 +30,7 @@ const sizes = [
   { compute: 7, memory: 8, starts: [0], id: 0, suffix: "" },
 ] as const;
 
-/** The partitions a part of this size can be cut into; the names carry gigabytes, rounded as the vendor does. */
+/** The MIG profiles of a GPU with this much memory; the names contain gigabytes, rounded as NVIDIA does. */
 export function migProfilesOf(memoryMiB: number): MigProfile[] {
   const sliceGb = sliceGbOf(memoryMiB);
   return sizes.map(({ compute, memory, starts, id, suffix }) => ({
@@ -43,7 +43,7 @@ export function migProfilesOf(memoryMiB: number): MigProfile[] {
   }));
 }
 
-/** Nominal gigabytes of an eighth: the vendor names a part by its nominal size, a little above what it reports. */
+/** Nominal gigabytes of a memory slice: NVIDIA names a GPU by its nominal size, a little above what it reports. */
 function sliceGbOf(memoryMiB: number): number {
   const gb = memoryMiB / 1024;
   for (const nominal of [24, 40, 80, 96, 141, 180, 192, 288]) {
@@ -58,7 +58,7 @@ export interface MigPlacement {
   readonly start: number;
 }
 
-/** Places the wanted partitions on one GPU, largest first, or says that they do not fit. */
+/** Places partitions on one GPU, the largest first; undefined if they do not fit. */
 export function placePartitions(mig: MigSpec, memoryMiB: number): MigPlacement[] | undefined {
   const wanted: MigProfile[] = [];
   for (const profile of migProfilesOf(memoryMiB)) {
@@ -71,7 +71,7 @@ export function placePartitions(mig: MigSpec, memoryMiB: number): MigPlacement[]
   return placeRest(wanted, new Set());
 }
 
-/** Lowest start first, and another one where that leaves no room: 3g, 2g and twice 1g fit only with 3g at the top. */
+/** Tries the lowest start first and backtracks: 3g, 2g and twice 1g fit only with 3g at the end. */
 function placeRest(wanted: readonly MigProfile[], taken: ReadonlySet<number>): MigPlacement[] | undefined {
   const [profile, ...others] = wanted;
   if (profile === undefined) return [];
@@ -89,20 +89,20 @@ function isFree(taken: ReadonlySet<number>, start: number, length: number): bool
   return true;
 }
 
-/** What is wrong with the wish, in words; undefined when it can be done. */
+/** Why the partitions are invalid; undefined when they are valid. */
 export function migPartitionError(mig: MigSpec, memoryMiB: number): string | undefined {
   if (mig.strategy === "none") return undefined;
   const known = migProfilesOf(memoryMiB).map(({ name }) => name);
   const names = Object.keys(mig.partitions).filter((name) => (mig.partitions[name] ?? 0) > 0);
   const unknown = names.find((name) => !known.includes(name));
-  if (unknown !== undefined) return `${unknown} is not a partition of this part (known: ${known.join(", ")})`;
+  if (unknown !== undefined) return `${unknown} is not a partition of this GPU (known: ${known.join(", ")})`;
   if (names.length === 0) return `strategy ${mig.strategy} needs at least one partition`;
-  if (mig.strategy === "single" && names.length > 1) return "strategy single takes partitions of one kind only";
-  if (placePartitions(mig, memoryMiB) === undefined) return "they do not fit on one GPU together";
+  if (mig.strategy === "single" && names.length > 1) return "strategy single allows partitions of one profile only";
+  if (placePartitions(mig, memoryMiB) === undefined) return "the partitions do not fit on one GPU together";
   return undefined;
 }
 
-/** `nvidia.com/mig-1g.10gb`; a plus sign cannot stand in a resource name. */
+/** `nvidia.com/mig-1g.10gb`; a resource name cannot contain a plus sign. */
 export function migResource(profile: string): string {
   return `nvidia.com/mig-${profile.replace("+", ".")}`;
 }

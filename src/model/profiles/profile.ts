@@ -1,7 +1,7 @@
 import type { Taint } from "../kubernetes.generated.ts";
 import type { TopologySpec } from "./topology.ts";
 
-/** The shape of the nodes of a pool: what one machine of this type has and how it presents itself. */
+/** A node profile: the hardware of a simulated node and its labels. */
 export interface Profile {
   readonly name: string;
   readonly arch: "amd64" | "arm64";
@@ -30,7 +30,7 @@ export interface ProfileMatch {
 }
 
 export interface GpuSpec {
-  /** As the product label says it: `NVIDIA-H100-80GB-HBM3`. */
+  /** The value of the product label: `NVIDIA-H100-80GB-HBM3`. */
   readonly product: string;
   readonly count: number;
   readonly memoryMiB: number;
@@ -40,10 +40,10 @@ export interface GpuSpec {
   readonly computeCapability?: string;
   /** CUDA version the driver brings, `12.8`. */
   readonly cuda?: string;
-  /** Whether the part can be cut into partitions, and how it is cut now. */
+  /** Whether the GPU supports MIG, and its current partitions. */
   readonly migCapable?: boolean;
   readonly mig?: MigSpec;
-  /** Time slicing: how many pods may share one device; 1 is none. */
+  /** Time slicing: how many pods may share one device; 1 disables it. */
   readonly replicas?: number;
   /** Whether NVLink reaches beyond the node, so that a rack forms a clique. */
   readonly clique?: boolean;

@@ -1,6 +1,6 @@
 /**
- * The shape of a node that others have made, or that was made from a profile which this process does not know: it is
- * read from what the node says about itself, so that a start without the profile's file takes nothing away from it.
+ * Derives the profile of a node that was created by other tools, or from a profile that this process does not know,
+ * from its labels and status, so that the node is not changed.
  */
 import type { Node } from "../kubernetes.generated.ts";
 import { migPartitionError, migProfileOf } from "./mig.ts";
@@ -57,7 +57,7 @@ function gpuOf(capacity: Texts, labels: Texts): GpuSpec | undefined {
   return { ...rest, count: offered };
 }
 
-/** How its GPUs are cut, if they are all cut alike; amounts that say otherwise are amounts and no devices. */
+/** The MIG partitions of its GPUs, if all GPUs have the same; other amounts are treated as plain extended resources. */
 function migOf(
   { offered, counted, product, memoryMiB }: { offered: number; counted: number; product: string; memoryMiB: number },
   capacity: Texts,

@@ -104,7 +104,7 @@ function badProfile(where: string, errors: readonly string[]): UserError {
   );
 }
 
-/** Collects what is wrong instead of stopping at the first mistake. */
+/** Collects all errors instead of stopping at the first one. */
 class Fields {
   readonly errors: string[] = [];
 

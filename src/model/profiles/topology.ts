@@ -1,6 +1,6 @@
 /**
- * Where a node stands: rack, leaf, spine, core and NVLink domain, and the labels that say so in the words of one tool
- * or another. A position is a slot in a perfectly regular building; slots that stay empty are chosen by seed.
+ * The position of a node in the network: rack, leaf, spine, core and NVLink domain, and its labels in the scheme of a
+ * tool. A position is a slot in a regular data centre; empty slots are chosen by seed.
  */
 
 import { seededFraction, seededUuid } from "../values/seeded.ts";
@@ -50,9 +50,9 @@ export function positionOf(spec: TopologySpec, place: { clusterSeed: string; poo
 export interface Fabric {
   readonly clusterSeed: string;
   readonly pool: string;
-  /** Whether NVLink of this part spans nodes; parts without it get no clique and no accelerator domain. */
+  /** Whether NVLink of this GPU spans nodes; without it nodes get no clique and no accelerator domain. */
   readonly clique: boolean;
-  /** A fault may cut a node into another NVLink partition: 0 is the whole rack. */
+  /** A fault may move a node to another NVLink partition; 0 is that of the rack. */
   readonly partition?: number;
 }
 

@@ -12,7 +12,7 @@ export type BindRequest = {
 };
 
 export type BindRequestSpec = {
-  /** A pod of the same namespace; which one of that name, the owner reference's UID says. */
+  /** The name of a pod of the same namespace; the owner reference has its UID. */
   podName?: string;
   selectedNode?: string;
   receivedResourceType?: ReceivedResourceType;
@@ -46,24 +46,24 @@ export function isFinallyFailed({ spec, status }: BindRequest): boolean {
   return limit === undefined || limit === null || (status.failedAttempts ?? 0) > limit;
 }
 
-/** The UID of the pod that it is for; a namesake of that pod has no part in it. */
+/** The UID of the pod that it is for; a recreated pod of the same name does not count. */
 export function podUidOf({ metadata }: BindRequest): string | undefined {
   return metadata.ownerReferences?.find(({ kind, apiVersion }) => kind === "Pod" && apiVersion === "v1")?.uid;
 }
 
-/** The set of requests that were decided together, of a gang; none for a request that stands alone. */
+/** The id of the BindRequests of a gang that were decided together; undefined for a single request. */
 export function commitOf({ metadata }: { readonly metadata: ObjectMeta }): string | undefined {
   const id = metadata.annotations?.[annotationKeys.commit];
   return id === undefined ? undefined : `${metadata.namespace}/${id}`;
 }
 
-/** How many requests make its set whole. */
+/** The number of requests in its set. */
 export function commitSizeOf({ metadata }: { readonly metadata: ObjectMeta }): number {
   return Number(metadata.annotations?.[annotationKeys.commitSize] ?? "0");
 }
 
 /**
  * On a BindRequest for a GPU share: it is deleted when the binder has released it. Otherwise a binder that observes the
- * deletion late would still reserve a GPU for it, which is another pod's by then.
+ * deletion late would still reserve a GPU that is allocated to another pod by then.
  */
 export const bindRequestFinalizer = "muster.dev/binder";

@@ -1,22 +1,22 @@
 import type { Pod } from "../kubernetes.generated.ts";
 import { annotationKeys } from "./keys.ts";
 
-/** How a pod asks for GPUs: whole ones, or a share of some, by part or by memory. */
+/** The GPU request of a pod: whole GPUs, or a share by fraction or by memory. */
 export type GpuRequest =
   | { readonly type: "none" }
   | { readonly type: "whole"; readonly devices: number }
   | { readonly type: "fraction"; readonly devices: number; readonly shareMilli: number }
   | { readonly type: "memory"; readonly devices: number; readonly memoryMiB: number };
 
-/** Where the annotations cannot be understood, what is wrong with them. */
+/** The GPU request, or why the annotations are invalid. */
 export type ReadGpuRequest = { readonly gpu: GpuRequest } | { readonly problem: string };
 
 const none: GpuRequest = { type: "none" };
 const whole = /^[0-9]+$/;
-/** A share as it may be written. */
+/** The syntax of a GPU fraction. */
 export const decimalNumber = /^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$/;
 
-/** Admission refuses most of these already; a pod that came in before it was there is explained, not guessed at. */
+/** Admission refuses most invalid requests; a pod that was created before admission was installed is explained here. */
 export function readGpuRequest(pod: Pod, wholeDevices: number): ReadGpuRequest {
   const annotations = pod.metadata.annotations ?? {};
   const fraction = annotations[annotationKeys.gpuFraction];
@@ -27,7 +27,7 @@ export function readGpuRequest(pod: Pod, wholeDevices: number): ReadGpuRequest {
   if (fraction !== undefined && memory !== undefined) {
     return { problem: `both ${annotationKeys.gpuFraction} and ${annotationKeys.gpuMemory} are set` };
   }
-  if (wholeDevices > 0) return { problem: "it asks for whole GPUs and for a share of one" };
+  if (wholeDevices > 0) return { problem: "it requests whole GPUs and a GPU share" };
   const devicesText = annotations[annotationKeys.gpuFractionDevices] ?? "1";
   const devices = whole.test(devicesText) ? Number(devicesText) : 0;
   if (devices < 1 || devices > 1024) {
@@ -49,7 +49,7 @@ export function readGpuRequest(pod: Pod, wholeDevices: number): ReadGpuRequest {
   return { gpu: { type: "fraction", devices, shareMilli: Math.max(1, Math.round(share * 1000)) } };
 }
 
-/** What the share takes of the memory of one device; a device's memory is what shares are fitted by. */
+/** The memory of the share on one device; shares are placed by memory. */
 export function shareMemoryMiB(gpu: GpuRequest, deviceMemoryMiB: number): number {
   if (gpu.type === "memory") return gpu.memoryMiB;
   return gpu.type === "fraction" ? Math.floor((gpu.shareMilli * deviceMemoryMiB) / 1000) : deviceMemoryMiB;

@@ -64,15 +64,15 @@ describe("a queue", () => {
 
 describe("values of a queue that mean nothing", () => {
   const gpu = (amounts: object) => ({ resources: { gpu: amounts } });
-  const bound = "it is 0 or more, or -1, which is without bound";
-  const duration = "it is no duration; these are: 90s, 5m, 1h30m";
+  const bound = "must be 0 or more, or -1 for unlimited";
+  const duration = "must be a duration such as 90s, 5m or 1h30m";
   test.each<[string, object, string]>([
     ["a quota below -1", gpu({ quota: -5 }), `spec.resources.gpu.quota: Invalid value: -5: ${bound}`],
     ["a limit below -1", gpu({ limit: -0.5 }), `spec.resources.gpu.limit: Invalid value: -0.5: ${bound}`],
     [
       "a weight below 0",
       gpu({ overQuotaWeight: -1 }),
-      "spec.resources.gpu.overQuotaWeight: Invalid value: -1: it is 0 or more",
+      "spec.resources.gpu.overQuotaWeight: Invalid value: -1: must be 0 or more",
     ],
     [
       "a limit of a type below -1",
@@ -80,7 +80,7 @@ describe("values of a queue that mean nothing", () => {
       `spec.resources.gpuTypes[H100].limit: Invalid value: -2: ${bound}`,
     ],
     [
-      "a fruit for a time",
+      "a duration that cannot be parsed",
       { resources: {}, preemptMinRuntime: "banana" },
       `spec.preemptMinRuntime: Invalid value: "banana": ${duration}`,
     ],
@@ -108,15 +108,15 @@ describe("values of a queue that mean nothing", () => {
     expect(review("queues", { object: object({ spec }) })).toEqual({ allowed: true, warnings: [] });
   });
 
-  test("are refused: a queue above itself", () => {
+  test("are refused: a queue that is its own ancestor", () => {
     const queue = (name: string, parentQueue: string) =>
       object({ metadata: { name }, spec: { parentQueue, resources: {} } });
-    const self = { allowed: false, message: expect.stringContaining("the queue would be above itself") };
+    const self = { allowed: false, message: expect.stringContaining("the queue would be its own ancestor") };
     expect(review("queues", { name: "a", object: queue("a", "a") })).toMatchObject(self);
     const others = [queue("b", "c"), queue("c", "a")];
     expect(review("queues", { name: "a", object: queue("a", "b") }, false, others)).toMatchObject(self);
     expect(review("queues", { name: "a", object: queue("a", "") }, false, others).allowed).toBe(true);
-    // Those above form a circle without it, and it is not to blame.
+    // Those above form a cycle without it, and it is not to blame.
     expect(review("queues", { name: "x", object: queue("x", "b") }, false, [...others, queue("a", "b")]).allowed).toBe(
       true,
     );
@@ -146,14 +146,14 @@ describe("where quotas are held against each other, a queue", () => {
   });
 
   test.each<[string, Quotas, string[]]>([
-    ["in GPUs", { gpu: 9 }, ["queue a has a gpu quota of 9 GPUs, beyond the 8 GPUs of queue top"]],
+    ["in GPUs", { gpu: 9 }, ["queue a has a gpu quota of 9 GPUs, more than the 8 GPUs of queue top"]],
     [
       "in cores",
       { cpu: 1001 },
-      ["queue a has a cpu quota of 1001 millicores, beyond the 1000 millicores of queue top"],
+      ["queue a has a cpu quota of 1001 millicores, more than the 1000 millicores of queue top"],
     ],
-    ["in memory", { memory: 501 }, ["queue a has a memory quota of 501 MB, beyond the 500 MB of queue top"]],
-    ["without bound", { gpu: -1 }, ["queue a has a gpu quota of any number, beyond the 8 GPUs of queue top"]],
+    ["in memory", { memory: 501 }, ["queue a has a memory quota of 501 MB, more than the 500 MB of queue top"]],
+    ["without bound", { gpu: -1 }, ["queue a has a gpu quota of unlimited, more than the 8 GPUs of queue top"]],
     ["not where it has as much", { gpu: 8, cpu: 1000, memory: 500 }, []],
   ])("is warned of that has more than its parent: %s", (_, quotas, warnings) => {
     expect(written(queue("a", "top", quotas), [top])).toEqual({ allowed: true, warnings });
@@ -165,7 +165,7 @@ describe("where quotas are held against each other, a queue", () => {
     expect(written(queue("a", "top", { gpu: 3 }), others)).toEqual({ allowed: true, warnings: [] });
     expect(written(queue("a", "top", { gpu: 4 }), others)).toEqual({
       allowed: true,
-      warnings: ["queues below top have gpu quotas of 9 GPUs together, beyond the 8 GPUs of it"],
+      warnings: ["the children of queue top have gpu quotas of 9 GPUs together, more than its 8 GPUs"],
     });
   });
 
@@ -175,8 +175,8 @@ describe("where quotas are held against each other, a queue", () => {
     expect(written(queue("top", "", { gpu: 4 }), others)).toEqual({
       allowed: true,
       warnings: [
-        "queue a has a gpu quota of 5 GPUs, beyond the 4 GPUs of queue top",
-        "queues below top have gpu quotas of 7 GPUs together, beyond the 4 GPUs of it",
+        "queue a has a gpu quota of 5 GPUs, more than the 4 GPUs of queue top",
+        "the children of queue top have gpu quotas of 7 GPUs together, more than its 4 GPUs",
       ],
     });
   });
@@ -211,14 +211,14 @@ describe("a group", () => {
       "no subgroup has this name",
     ],
     [
-      "has no circle of subgroups",
+      "has no cycle of subgroups",
       {
         subGroups: [
           { name: "a", parent: "b" },
           { name: "b", parent: "a" },
         ],
       },
-      "circle",
+      "cycle",
     ],
     [
       "has a minimum for every subgroup of pods",
@@ -257,18 +257,18 @@ describe("a group", () => {
   test.each(["preemptionDelay", "stalenessGracePeriod"])("has a duration for %s", (field) => {
     expect(group({ [field]: "5x" })).toMatchObject({
       allowed: false,
-      message: `spec.${field}: Invalid value: "5x": it is no duration; these are: 90s, 5m, 1h30m`,
+      message: `spec.${field}: Invalid value: "5x": must be a duration such as 90s, 5m or 1h30m`,
     });
     expect(group({ [field]: "-1s" })).toEqual({ allowed: true, warnings: [] });
     const same = object({ spec: { [field]: "5x" } });
     expect(review("podgroups", { operation: "UPDATE", object: same, oldObject: same })).toMatchObject({
       allowed: true,
-      warnings: [expect.stringContaining("no duration")],
+      warnings: [expect.stringContaining("must be a duration")],
     });
   });
 
   test.each([
-    [7, ["spec.schedulingBackoff: 7 is taken for -1, any number of attempts; 1 is a single one"]],
+    [7, ["spec.schedulingBackoff: 7 is treated as -1, unlimited attempts; use 1 for a single attempt"]],
     [1, []],
     [-1, []],
     [null, []],

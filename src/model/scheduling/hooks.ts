@@ -1,11 +1,18 @@
 import type { AdmissionHook, AdmissionVerdict } from "../objects/admissionHook.ts";
 import { describeFieldError, type FieldError } from "../objects/fieldError.ts";
 import { type PodGroup, podGroupRef, validatePodGroup, wrongPodGroupValues } from "./podGroup.ts";
-import { circleOf, type Queue, queueRef, validateQueue, whyQueueMustStay, wrongQueueValues } from "./queue.ts";
+import {
+  type Queue,
+  queueCycleErrors,
+  queueDeletionProblem,
+  queueRef,
+  validateQueue,
+  wrongQueueValues,
+} from "./queue.ts";
 import { checkQuotas } from "./queueQuotas.ts";
 import { type Topology, topologyRef, validateTopology } from "./topology.ts";
 
-/** What the definitions of queues, groups and topologies cannot say: KAI's webhooks, as functions. */
+/** KAI's webhooks as functions: validation of queues, pod groups and topologies that a CRD schema cannot express. */
 
 function queueHook(checksQuotas: boolean): AdmissionHook<Queue> {
   return {
@@ -17,13 +24,13 @@ function queueHook(checksQuotas: boolean): AdmissionHook<Queue> {
     review({ operation, name, object, oldObject }, lookup) {
       const others = lookup.list(queueRef, "");
       if (operation === "DELETE") {
-        const why = oldObject === undefined ? undefined : whyQueueMustStay(oldObject, others);
+        const why = oldObject === undefined ? undefined : queueDeletionProblem(oldObject, others);
         return why === undefined ? { allowed: true } : { allowed: false, message: why };
       }
       const queue = object as Queue;
       const wrong = newOnly(oldObject, queue, ({ spec }) => [
         ...wrongQueueValues(spec),
-        ...circleOf(name, spec, others),
+        ...queueCycleErrors(name, spec, others),
       ]);
       const errors = [...validateQueue(queue), ...wrong.errors];
       if (errors.length > 0 || !checksQuotas) return verdictOf(errors, wrong.warnings);
@@ -59,7 +66,7 @@ export function schedulingHooks({ checksQuotas = false } = {}): readonly Admissi
   return [queueHook(checksQuotas), podGroupHook, topologyHook];
 }
 
-/** What was invalid before may stay so: a change of something else is warned, and not refused. */
+/** Fields that were invalid before the update are only warned about, not refused. */
 function newOnly<T>(
   old: T | undefined,
   now: T,

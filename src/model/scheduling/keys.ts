@@ -5,7 +5,7 @@
 export const schedulingGroup = "scheduling.run.ai";
 export const kaiGroup = "kai.scheduler";
 
-/** Pods with this scheduler name are ours; so are those of the default scheduler on an embedded cluster. */
+/** Muster schedules pods with this scheduler name; on an embedded cluster also those of the default scheduler. */
 export const kaiSchedulerName = "kai-scheduler";
 export const defaultSchedulerName = "default-scheduler";
 
@@ -31,10 +31,10 @@ export const labelKeys = {
   gpuWorker: "node-role.kubernetes.io/gpu-worker",
   cpuWorker: "node-role.kubernetes.io/cpu-worker",
   migWorker: "node-role.kubernetes.io/mig-enabled",
-  /** On a pod that stands in for shares of GPUs towards a cluster autoscaler. */
+  /** On a pod that represents GPU shares to a cluster autoscaler. */
   scalingPodName: "shared-gpu-pod-name",
   scalingPodNamespace: "shared-gpu-pod-namespace",
-  /** On a node that gives a pod the device that the pod's annotation asks for. */
+  /** On a node that allocates the device which the pod's annotation names. */
   pinsDevices: "muster.dev/pins-devices",
 } as const;
 
@@ -70,15 +70,15 @@ export const annotationKeys = {
   /** On the BindRequests of one gang: the set they belong to, and how many must exist before any of them starts. */
   commit: "muster.dev/commit",
   commitSize: "muster.dev/commit-size",
-  /** On a pod that waits: which epoch of the scheduler began last while it did. */
+  /** On an unscheduled pod: the newest epoch of the scheduler that began while the pod was unscheduled. */
   schedulerEpoch: "muster.dev/scheduler-epoch",
   /**
    * On a BindRequest: the epoch that its pod named when it was decided, or `none`. On any other it is not carried out.
    */
   decidedIn: "muster.dev/decided-in",
-  /** On a victim: the plan that it is evicted for, and the pod that shows whether the plan stands. */
+  /** On a victim: the plan that it is evicted for, and the preemptor that shows whether the plan is still valid. */
   evictedFor: "muster.dev/evicted-for",
-  /** On a pod that others go for: the plan that stands. */
+  /** On a preemptor: its valid plan. */
   plan: "muster.dev/eviction-plan",
   /** On a reservation pod: the node that it will be bound to, or is. */
   reservesOn: "muster.dev/reserves-on",
@@ -93,7 +93,7 @@ export const reservationSchedulerName = "muster-binder";
 export const scalingNamespace = "kai-scale-adjust";
 
 /**
- * A reservation pod is known by its namespace and its app label, both: a user can have the one or the other by chance.
+ * A reservation pod is identified by both its namespace and its app label: a user's pod may have one of them by chance.
  */
 export function isReservationPod(pod: { metadata: { namespace?: string; labels?: Record<string, string> } }): boolean {
   return (
@@ -101,7 +101,7 @@ export function isReservationPod(pod: { metadata: { namespace?: string; labels?:
   );
 }
 
-/** The node on which a pod has something, or, of a reservation pod that is not bound yet, will have. */
+/** The node on which a pod holds resources, or will hold them if it is a reservation pod that is not bound yet. */
 export function nodeHeldBy(pod: {
   metadata: { namespace?: string; labels?: Record<string, string>; annotations?: Record<string, string> };
   spec?: { nodeName?: string };
@@ -120,7 +120,7 @@ export function nodePoolOf({
   return metadata.labels?.[labelKeys.nodePool] ?? "";
 }
 
-/** The epoch of the scheduler that a pod names; `none` when no leader has changed while it waited. */
+/** The epoch of the scheduler that a pod names; `none` when no leader changed while it was unscheduled. */
 export function epochOf({ metadata }: { metadata: { annotations?: Record<string, string> } }): string {
   return metadata.annotations?.[annotationKeys.schedulerEpoch] ?? "none";
 }

@@ -16,22 +16,22 @@ export type PodGroup = {
 };
 
 export type PodGroupSpec = {
-  /** Gang size without subgroups; none is 1, and 0 is no gang at all. */
+  /** Gang size without subgroups; defaults to 1, and 0 means no gang. */
   minMember?: number | null;
-  /** How many of the direct subgroups must be satisfied; none is all. */
+  /** How many of the direct subgroups must be satisfied; defaults to all. */
   minSubGroup?: number | null;
   queue?: string;
   priorityClassName?: string;
   preemptibility?: "preemptible" | "non-preemptible" | "";
   topologyConstraint?: TopologyConstraint;
   subGroups?: SubGroup[];
-  /** Whether pending pods get PodScheduled=False; none is yes. */
+  /** Whether pending pods get PodScheduled=False; defaults to true. */
   markUnschedulable?: boolean | null;
-  /** 1: one attempt per node pool. -1 or none: for ever. */
+  /** 1: one attempt per node pool. -1 or unset: unlimited attempts. */
   schedulingBackoff?: number | null;
   /** For how long the group preempts no pod. */
   preemptionDelay?: string | null;
-  /** For how long less than the minimum may run; negative is for ever. */
+  /** How long the group may run below its minimum; negative is unlimited. */
   stalenessGracePeriod?: string | null;
 };
 
@@ -68,7 +68,7 @@ export type SchedulingCondition = {
   reasons?: UnschedulableExplanation[];
   lastTransitionTime?: Time;
   status?: string;
-  /** A growing number, as text. */
+  /** An increasing number, as text. */
   transitionID?: string;
 };
 
@@ -83,6 +83,8 @@ export type UnschedulableReason =
   | "NonPreemptibleOverQuota"
   | "QueueDoesNotExist"
   | "PreemptionDelayNotElapsed"
+  /** Not in KAI: the queue exists, and is of another node pool, not in the tree of queues, or not a leaf of it. */
+  | "QueueTakesNoPods"
   /** Not in KAI: no scheduler serves the node pool. */
   | "NoScheduler"
   | "PodSchedulingErrors";
@@ -108,15 +110,15 @@ export const podGroupRef = resource<PodGroup>(schedulingGroup, "v2alpha2", "podg
 export const podGroupApiVersion = "scheduling.run.ai/v2alpha2";
 
 export const unschedulableOnNodePool = "UnschedulableOnNodePool";
-/** What stands for no node pool in a condition. */
+/** The name of the default node pool in a condition. */
 const defaultNodePool = "default";
 
-/** What a pool is called where a name is needed. */
+/** The name of a node pool; `default` if it is empty. */
 export function poolName(nodePool: string): string {
   return nodePool === "" ? defaultNodePool : nodePool;
 }
 
-/** Below this value a workload may be evicted for others, unless it says otherwise. */
+/** Workloads of a lower priority are preemptible by default. */
 export const nonPreemptiblePriority = 100;
 export const defaultPriority = 50;
 
@@ -128,7 +130,7 @@ export const shippedPriorityClasses: readonly { readonly name: string; readonly 
   { name: "inference", value: 125 },
 ];
 
-/** What a definition cannot say about the tree of subgroups. Problems refuse the write, warnings only accompany it. */
+/** Validates the tree of subgroups, which a CRD schema cannot express. Errors refuse the write, warnings do not. */
 export function validatePodGroup(
   spec: PodGroupSpec | undefined,
   operation: "CREATE" | "UPDATE",
@@ -136,7 +138,7 @@ export function validatePodGroup(
   const errors: FieldError[] = [];
   const warnings: string[] = [];
   if (isSet(spec?.minMember) && isSet(spec?.minSubGroup)) {
-    errors.push(forbidden("spec.minSubGroup", "minMember and minSubGroup exclude each other"));
+    errors.push(forbidden("spec.minSubGroup", "minMember and minSubGroup are mutually exclusive"));
   }
   const subGroups = spec?.subGroups ?? [];
   const byName = new Map<string, SubGroup>();
@@ -152,10 +154,10 @@ export function validatePodGroup(
     if (parent !== "" && !byName.has(parent)) {
       errors.push(invalid(`${field}.parent`, parent, "no subgroup has this name"));
     } else if (isInCycle(group, byName)) {
-      errors.push(invalid(`${field}.parent`, parent, "the subgroups form a circle"));
+      errors.push(invalid(`${field}.parent`, parent, "the subgroups form a cycle"));
     }
     if (isSet(group.minMember) && isSet(group.minSubGroup)) {
-      errors.push(forbidden(`${field}.minSubGroup`, "minMember and minSubGroup exclude each other"));
+      errors.push(forbidden(`${field}.minSubGroup`, "minMember and minSubGroup are mutually exclusive"));
     }
   }
   const warnOfTooMany = (field: string, wanted: number | null | undefined, children: number): void => {
@@ -167,25 +169,29 @@ export function validatePodGroup(
     const field = `spec.subGroups[${at}]`;
     const children = childCounts.get(group.name) ?? 0;
     if (children === 0) {
-      if (!isSet(group.minMember)) errors.push(required(`${field}.minMember`, "a subgroup of pods has a minimum"));
-      if (isSet(group.minSubGroup)) errors.push(forbidden(`${field}.minSubGroup`, "it has no subgroups of its own"));
+      if (!isSet(group.minMember))
+        errors.push(required(`${field}.minMember`, "a subgroup without subgroups must have a minimum"));
+      if (isSet(group.minSubGroup))
+        errors.push(forbidden(`${field}.minSubGroup`, "not allowed for a subgroup without subgroups"));
       continue;
     }
     warnOfTooMany(`${field}.minSubGroup`, group.minSubGroup, children);
     if (!isSet(group.minMember)) continue;
-    const detail = "a subgroup that has subgroups has no pods of its own";
+    const detail = "not allowed for a subgroup that has subgroups";
     if (operation === "CREATE") errors.push(forbidden(`${field}.minMember`, detail));
     else warnings.push(`${field}.minMember: ${detail}`);
   }
   const backoff = spec?.schedulingBackoff;
   if (isSet(backoff) && backoff !== 1 && backoff !== -1) {
-    warnings.push(`spec.schedulingBackoff: ${backoff} is taken for -1, any number of attempts; 1 is a single one`);
+    warnings.push(
+      `spec.schedulingBackoff: ${backoff} is treated as -1, unlimited attempts; use 1 for a single attempt`,
+    );
   }
   if (subGroups.length > 0) warnOfTooMany("spec.minSubGroup", spec?.minSubGroup, childCounts.get("") ?? 0);
   return { errors, warnings };
 }
 
-/** Values that KAI's webhook cannot read. */
+/** Values that KAI's webhook cannot parse. */
 export function wrongPodGroupValues(spec: PodGroupSpec | undefined): FieldError[] {
   return [
     ...wrongDuration("spec.preemptionDelay", spec?.preemptionDelay),

@@ -7,7 +7,7 @@ import { schedulingGroup } from "./keys.ts";
 import { wrongDuration } from "./wrongDuration.ts";
 
 /**
- * Where workloads wait in line: a tree whose leaves take workloads and whose nodes divide what they get among their
+ * A scheduling queue. Queues form a tree: leaves accept workloads, inner queues divide their resources among their
  * children.
  */
 export type Queue = {
@@ -20,11 +20,11 @@ export type Queue = {
 
 export type QueueSpec = {
   displayName?: string;
-  /** The parent's name; none is the top level. */
+  /** The name of the parent queue; empty for a top-level queue. */
   parentQueue?: string;
-  /** The definition leaves it open, the hook demands it. */
+  /** Optional in the CRD schema, required by the webhook. */
   resources?: QueueResources;
-  /** Higher gets of the surplus first. */
+  /** Queues with a higher priority get surplus resources first. */
   priority?: number | null;
   preemptMinRuntime?: string | null;
   reclaimMinRuntime?: string | null;
@@ -35,15 +35,15 @@ export type QueueResources = {
   gpu?: QueueResource;
   cpu?: QueueResource;
   memory?: QueueResource;
-  /** By the product that nodes name in `nvidia.com/gpu.product`, in devices. Ours: KAI has no such field. */
+  /** GPUs by the node label `nvidia.com/gpu.product`, in devices. Not in KAI. */
   gpuTypes?: Record<string, Pick<QueueResource, "quota" | "limit">>;
 };
 
 export type QueueResource = {
-  /** Guaranteed; -1 is without bound. */
+  /** The guaranteed amount; -1 is unlimited. */
   quota?: number;
   overQuotaWeight?: number;
-  /** Never beyond; -1 is without bound, 0 allows nothing. */
+  /** The maximum amount; -1 is unlimited, 0 allows nothing. */
   limit?: number;
 };
 
@@ -74,10 +74,10 @@ export const unlimited = -1;
 export const defaultQueueName = "default-queue";
 const defaultParentQueueName = "default-parent-queue";
 
-/** What a CRD schema cannot express: a queue without resources would allow nothing, which is never meant. */
+/** What a CRD schema cannot express: a queue without resources would allow nothing. */
 export function validateQueue({ spec }: { readonly spec?: QueueSpec | undefined }): FieldError[] {
   if (isObject(spec?.resources)) return [];
-  return [required("spec.resources", "a queue says what it may hold of gpu, cpu and memory")];
+  return [required("spec.resources", "must set gpu, cpu and memory")];
 }
 
 /**
@@ -99,33 +99,33 @@ function wrongAmounts(field: string, amounts: QueueResource | null | undefined):
   const errors: FieldError[] = [];
   for (const [name, value] of Object.entries({ quota, limit })) {
     if (value < 0 && value !== unlimited) {
-      errors.push(invalid(`${field}.${name}`, value, "it is 0 or more, or -1, which is without bound"));
+      errors.push(invalid(`${field}.${name}`, value, "must be 0 or more, or -1 for unlimited"));
     }
   }
-  if (overQuotaWeight < 0) errors.push(invalid(`${field}.overQuotaWeight`, overQuotaWeight, "it is 0 or more"));
+  if (overQuotaWeight < 0) errors.push(invalid(`${field}.overQuotaWeight`, overQuotaWeight, "must be 0 or more"));
   return errors;
 }
 
 /** Why a queue may not be deleted yet, or undefined. Its status may lag behind a queue that was created below it. */
-export function whyQueueMustStay({ metadata, status }: Queue, others: readonly Queue[]): string | undefined {
+export function queueDeletionProblem({ metadata, status }: Queue, others: readonly Queue[]): string | undefined {
   const below = others.filter(({ spec }) => spec?.parentQueue === metadata.name).map((each) => each.metadata.name);
   const children = [...new Set([...(status?.childQueues ?? []), ...below])].sort();
   if (children.length === 0) return undefined;
   return `queue ${metadata.name} has child queues ${children.join(", ")}: delete or move them first`;
 }
 
-/** A queue that is its own ancestor is never scheduled. */
-export function circleOf(name: string, spec: QueueSpec | undefined, others: readonly Queue[]): FieldError[] {
+/** A queue that is its own ancestor is invalid. */
+export function queueCycleErrors(name: string, spec: QueueSpec | undefined, others: readonly Queue[]): FieldError[] {
   const parents = new Map(others.map(({ metadata, spec: other }) => [metadata.name, other?.parentQueue ?? ""]));
   const passed = new Set<string>();
   for (let at = spec?.parentQueue ?? ""; at !== "" && !passed.has(at); at = parents.get(at) ?? "") {
-    if (at === name) return [invalid("spec.parentQueue", spec?.parentQueue, "the queue would be above itself")];
+    if (at === name) return [invalid("spec.parentQueue", spec?.parentQueue, "the queue would be its own ancestor")];
     passed.add(at);
   }
   return [];
 }
 
-/** The queues that `up` creates, without quota and without limit: a first workload runs before any shares are set. */
+/** The queues that `up` creates, without quota and without limit: a first workload runs before any quota is set. */
 export function quickStartQueues(): (Omit<Queue, "metadata"> & { metadata: { name: string } })[] {
   const open = { quota: 0, limit: unlimited, overQuotaWeight: 1 };
   const resources = { cpu: open, gpu: open, memory: open };

@@ -1,7 +1,7 @@
 import { type FieldError, fieldNotFound } from "../objects/fieldError.ts";
 import { type Queue, type QueueSpec, unlimited } from "./queue.ts";
 
-/** Quotas that cannot all be met: a queue is guaranteed more than its parent. */
+/** Checks quotas: a queue must not have more than its parent, nor children together. */
 
 export interface QuotaVerdict {
   readonly errors: FieldError[];
@@ -12,7 +12,7 @@ const resources = ["gpu", "cpu", "memory"] as const;
 type Resource = (typeof resources)[number];
 const unitOf: Readonly<Record<Resource, string>> = { gpu: "GPUs", cpu: "millicores", memory: "MB" };
 
-/** A queue as it would be, among those that there are. */
+/** Checks a new or changed queue against the existing ones. */
 export function checkQuotas(name: string, spec: QueueSpec, others: readonly Queue[]): QuotaVerdict {
   const { parentQueue = "" } = spec;
   const childrenOf = (parent: string): Queue[] =>
@@ -52,17 +52,17 @@ function named({ metadata, spec }: Queue): Named {
 
 function tooMuch(name: string, spec: QueueSpec | undefined, parent: string, resource: Resource, has: number): string {
   const wants = textOf(quotaOf(spec, resource), resource);
-  return `queue ${name} has a ${resource} quota of ${wants}, beyond the ${textOf(has, resource)} of queue ${parent}`;
+  return `queue ${name} has a ${resource} quota of ${wants}, more than the ${textOf(has, resource)} of queue ${parent}`;
 }
 
-/** One child alone that has too much is reported by itself. */
+/** A single child that exceeds the parent is reported on its own. */
 function tooMany(children: readonly Named[], parent: string, resource: Resource, has: number): string[] {
   const quotas = children.map(({ spec }) => quotaOf(spec, resource));
   const sum = quotas.includes(unlimited) ? unlimited : quotas.reduce((total, each) => total + each, 0);
   if (children.length < 2 || !exceeds(sum, has)) return [];
   const wants = textOf(sum, resource);
   return [
-    `queues below ${parent} have ${resource} quotas of ${wants} together, beyond the ${textOf(has, resource)} of it`,
+    `the children of queue ${parent} have ${resource} quotas of ${wants} together, more than its ${textOf(has, resource)}`,
   ];
 }
 
@@ -76,5 +76,5 @@ function exceeds(quota: number, of: number): boolean {
 }
 
 function textOf(quota: number, resource: Resource): string {
-  return quota === unlimited ? "any number" : `${quota} ${unitOf[resource]}`;
+  return quota === unlimited ? "unlimited" : `${quota} ${unitOf[resource]}`;
 }

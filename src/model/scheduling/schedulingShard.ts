@@ -12,14 +12,14 @@ export type SchedulingShard = {
 };
 
 export type SchedulingShardSpec = {
-  /** The node pool; empty is what has no such label. */
+  /** The node pool; empty for nodes without the label. */
   partitionLabelValue?: string;
   placementStrategy?: { gpu?: PlacementStrategy; cpu?: PlacementStrategy };
   queueDepthPerAction?: Record<string, number>;
   minRuntime?: { preemptMinRuntime?: string; reclaimMinRuntime?: string };
   kValue?: number;
   usageDBConfig?: { [field: string]: unknown };
-  /** Durations; zero is without bound. */
+  /** Durations; zero is unlimited. */
   scenarioSearchBudgets?: {
     maxActionSearchDuration?: Record<string, string>;
     maxJobSearchDuration?: string;
@@ -40,10 +40,10 @@ export type ActionSetting = { enabled?: boolean; priority?: number };
 export const schedulingShardRef = resource<SchedulingShard>(kaiGroup, "v1", "schedulingshards");
 export const kaiConfigRef = resource<KaiConfig>(kaiGroup, "v1", "configs");
 
-/** The one Config that is acted on. */
+/** The name of the Config that Muster reads. */
 export const kaiConfigName = "kai-config";
 
-/** The installation's settings; sections that nothing here reads are kept as they were written. */
+/** The settings of the installation; sections that Muster does not read are preserved. */
 export type KaiConfig = {
   apiVersion: string;
   kind: string;

@@ -3,7 +3,7 @@ import type { ObjectMeta } from "../objects/object.ts";
 import { resource } from "../objects/resource.ts";
 import { kaiGroup } from "./keys.ts";
 
-/** How nodes lie in a data centre: labels from the widest to the narrowest domain. */
+/** The topology of nodes: node labels from the widest to the narrowest domain. */
 export type Topology = {
   apiVersion: string;
   kind: string;
@@ -15,7 +15,7 @@ export type TopologyLevel = { nodeLabel: string; alias?: string };
 
 export const topologyRef = resource<Topology>(kaiGroup, "v1alpha1", "topologies");
 
-/** A level may be named by its label or by its alias, so no alias may mean two of them. */
+/** A level may be named by its label or by its alias, so an alias must be unique. */
 export function validateTopology(levels: readonly TopologyLevel[]): FieldError[] {
   const errors: FieldError[] = [];
   const labels = new Set(levels.map(({ nodeLabel }) => nodeLabel));
@@ -24,13 +24,13 @@ export function validateTopology(levels: readonly TopologyLevel[]): FieldError[]
     if (alias === undefined || alias === "") continue;
     const field = `spec.levels[${at}].alias`;
     if (aliases.has(alias)) errors.push(duplicate(field, alias));
-    if (labels.has(alias)) errors.push(invalid(field, alias, "a level has this as its node label"));
+    if (labels.has(alias)) errors.push(invalid(field, alias, "must not be the node label of a level"));
     aliases.add(alias);
   }
   return errors;
 }
 
-/** Where a level stands in a topology, by label or alias; -1 when nothing has the name. */
+/** The index of a level in a topology, by label or alias; -1 when no level has the name. */
 export function levelIndex(levels: readonly TopologyLevel[], name: string): number {
   return levels.findIndex(({ nodeLabel, alias }) => nodeLabel === name || (alias !== undefined && alias === name));
 }

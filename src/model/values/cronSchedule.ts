@@ -1,7 +1,6 @@
 /**
- * When a cron schedule is due: five fields or a macro, in a time zone. Days are walked in local time, so a schedule
- * means what the clock on the wall says: a time that the clock skips in spring is not due, one that it shows twice is
- * due twice.
+ * When a cron schedule is due: five fields or a macro, in a time zone. Days are computed in local time: a time that
+ * daylight saving skips is not due, one that occurs twice is due twice.
  */
 export type Schedule =
   | {
@@ -11,7 +10,7 @@ export type Schedule =
       readonly days: ReadonlySet<number>;
       readonly months: ReadonlySet<number>;
       readonly weekdays: ReadonlySet<number>;
-      /** A day has to fit both fields of days if one of them is a star, otherwise either. */
+      /** A day must match both day fields if one of them is a star, otherwise either. */
       readonly anyDay: boolean;
     }
   | { readonly kind: "every"; readonly everyMs: number };
@@ -28,10 +27,10 @@ const macros: Readonly<Record<string, string>> = {
 const months = "jan feb mar apr may jun jul aug sep oct nov dec".split(" ");
 const weekdays = "sun mon tue wed thu fri sat".split(" ");
 const dayMs = 86_400_000;
-/** Leap days come at least every eight years; what is not due by then never is. */
+/** Leap days occur at least every eight years; a schedule that is not due by then never is. */
 const daysMax = 366 * 9;
 
-/** Undefined where the text is no schedule; the API server has refused it long before. */
+/** Undefined when the text is not a schedule; the API server refuses such objects. */
 export function parseSchedule(text: string): Schedule | undefined {
   if (text.startsWith("@every ")) {
     const everyMs = Math.max(1000, Math.floor(parseDurationMs(text.slice(7)) / 1000) * 1000);
@@ -100,7 +99,7 @@ function parseDurationMs(text: string): number {
   return read === text.length && read > 0 ? total : Number.NaN;
 }
 
-/** The first time after a moment; undefined if there is none. */
+/** The first due time after `afterMs`; undefined if there is none. */
 export function nextAfter(schedule: Schedule, afterMs: number, zone = "UTC"): number | undefined {
   if (schedule.kind === "every") return Math.floor(afterMs / 1000) * 1000 + schedule.everyMs;
   const first = localDay(afterMs, zone);
@@ -111,7 +110,7 @@ export function nextAfter(schedule: Schedule, afterMs: number, zone = "UTC"): nu
   return undefined;
 }
 
-/** The last time after a moment and up to another; undefined if there is none. */
+/** The last due time after one time and up to another; undefined if there is none. */
 export function latestIn(
   schedule: Schedule,
   span: { afterMs: number; untilMs: number },
@@ -132,7 +131,7 @@ export function latestIn(
   return undefined;
 }
 
-/** The local calendar day of a moment, written as if it were UTC midnight. */
+/** The local calendar day of a time, as UTC midnight of that day. */
 function localDay(ms: number, zone: string): number {
   return Math.floor((ms + offsetMs(ms, zone)) / dayMs) * dayMs;
 }
@@ -159,7 +158,7 @@ function timesOfDay(schedule: Schedule & { kind: "fields" }, day: number, zone: 
   return [...times].sort((a, b) => a - b);
 }
 
-/** Making a format is a thousand times dearer than using it; it depends on its zone alone. */
+/** Formats are cached by zone: creating one is a thousand times slower than using it. */
 const formats = new Map<string, Intl.DateTimeFormat | undefined>();
 
 function formatOf(zone: string): Intl.DateTimeFormat | undefined {
@@ -180,7 +179,7 @@ export function isTimeZone(zone: string): boolean {
   return zone === "UTC" || formatOf(zone) !== undefined;
 }
 
-/** How far the clocks of a zone are ahead of UTC at a moment. */
+/** The UTC offset of a zone at a time. */
 export function offsetMs(ms: number, zone: string): number {
   const format = zone === "UTC" ? undefined : formatOf(zone);
   if (format === undefined) return 0;

@@ -1,8 +1,8 @@
-/** Durations as people write them on the command line and in variables. */
+/** Durations on the command line and in environment variables. */
 
 /**
- * Seconds as a whole number (`08` is eight), or amounts with units: `90s`, `1m30s`, `500ms`, `1h`. Undefined when it is
- * neither.
+ * Seconds as a whole number (`08` is eight), or amounts with units: `90s`, `1m30s`, `500ms`, `1h`. Undefined when the
+ * text is neither.
  */
 export function durationMs(text: string): number | undefined {
   if (/^[0-9]{1,9}$/.test(text)) return Number.parseInt(text, 10) * 1000;
@@ -14,7 +14,7 @@ export function durationMs(text: string): number | undefined {
   return total;
 }
 
-/** The harness's variables hold whole seconds and nothing else. */
+/** The aicr harness's variables contain whole seconds only. */
 export function wholeSecondsMs(text: string): number | undefined {
   return /^[0-9]{1,9}$/.test(text) ? Number.parseInt(text, 10) * 1000 : undefined;
 }

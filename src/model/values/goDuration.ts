@@ -13,7 +13,7 @@ const msPer: Readonly<Record<string, number>> = {
   ns: 1e-6,
 };
 
-/** Undefined when there is none, or when it cannot be understood. */
+/** Undefined when the text is missing or cannot be parsed. */
 export function durationToMs(text: string | null | undefined): number | undefined {
   if (text === undefined || text === null) return undefined;
   const match = whole.exec(text);

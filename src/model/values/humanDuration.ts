@@ -1,6 +1,6 @@
 import { timeToMs } from "./time.ts";
 
-/** How long, as a person would say it: two units at most, and the small one only while it matters. */
+/** A duration as kubectl prints ages: two units at most. */
 export function humanDuration(durationMs: number): string {
   const seconds = Math.trunc(durationMs / 1000);
   // Clocks of two machines differ a little, so a second in the future counts as now.

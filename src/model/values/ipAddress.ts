@@ -1,4 +1,4 @@
-/** Addresses and networks, as bytes: reading what people write, and the one canonical way (RFC 5952) to write it. */
+/** IP addresses and networks as bytes: parsing, and formatting in the canonical form (RFC 5952). */
 export type IpAddress = {
   readonly bytes: readonly number[];
   readonly family: "IPv4" | "IPv6";
@@ -8,7 +8,7 @@ export type IpNetwork = { readonly address: IpAddress; readonly prefixBits: numb
 
 /**
  * How strict to be. `canonical`: only the canonical text. `strict`: any unambiguous text. `legacy`: also leading zeros
- * and IPv4 inside IPv6, which old fields took.
+ * and IPv4 inside IPv6, which old fields accept.
  */
 export type IpStrictness = "canonical" | "strict" | "legacy";
 
@@ -91,7 +91,7 @@ export function formatCidr({ address, prefixBits }: IpNetwork): string {
   return `${formatIp(address)}/${prefixBits}`;
 }
 
-/** An IPv4 address dressed as IPv6: `::ffff:10.0.0.1`. */
+/** An IPv4-mapped IPv6 address: `::ffff:10.0.0.1`. */
 function isMapped({ bytes }: IpAddress): boolean {
   return bytes.length === 16 && bytes[10] === 0xff && bytes[11] === 0xff && bytes.slice(0, 10).every((b) => b === 0);
 }

@@ -1,17 +1,17 @@
 /**
- * An amount of a resource, exact: `500m`, `2Gi`, `1e3`. Everything is kept as a whole number of billionths, so that
- * adding and comparing never round; what is finer than a billionth is rounded up when it is read.
+ * An amount of a resource, exact: `500m`, `2Gi`, `1e3`. Amounts are integers of billionths, so that adding and
+ * comparing never round; finer amounts are rounded up when parsed.
  */
 export type Quantity = {
   /** The amount in billionths (10^-9). */
   readonly nano: bigint;
-  /** The family of suffixes it is written with; kept from the text it came from. */
+  /** The suffix family of the parsed text. */
   readonly format: QuantityFormat;
 };
 
 export type QuantityFormat = "decimalSI" | "binarySI" | "decimalExponent";
 
-/** The text is not a quantity. The message is the one that users of kubectl know. */
+/** The text is not a quantity. The message is Kubernetes'. */
 export class QuantityError extends Error {
   constructor(message: string) {
     super(message);
@@ -27,7 +27,7 @@ const nanoPerMilli = 1_000_000n;
 /** Amounts with a binary suffix stop here, as they do upstream; decimal ones have no ceiling. */
 const binaryNanoMax = (2n ** 63n - 1n) * nanoPerUnit;
 
-/** Exponents beyond this are refused: `1e999999999` would make us build a number of a billion digits. */
+/** Exponents beyond this are refused: `1e999999999` would have a billion digits. */
 const exponentMax = 999;
 /** Longer texts are refused before any arithmetic, for the same reason. */
 const textLengthMax = 1024;
@@ -61,7 +61,7 @@ const exponentShape = /^[eE][-+]?[0-9]+$/;
 /** One to three digits and a suffix cannot be written shorter. `Ei` is left out: from `8Ei` on it meets the ceiling. */
 const alreadyCanonical = /^[1-9][0-9]{0,2}(?:[numkMGTPE]|[KMGTP]i)?$/;
 
-/** Reads a quantity; throws QuantityError when the text is none. */
+/** Parses a quantity; throws QuantityError if the text is not one. */
 export function parseQuantity(text: string): Quantity {
   if (text.length > textLengthMax) throw new QuantityError(wrongFormat);
   const match = shape.exec(text);
@@ -91,7 +91,7 @@ export function parseQuantity(text: string): Quantity {
   return { nano: sign * scaleUp(digits, exponent + 9 - fraction.length), format: "decimalExponent" };
 }
 
-/** Whether the text is a quantity; for validation that only wants the message. */
+/** Whether the text is a quantity; for validation that only needs the message. */
 export function quantityError(text: string): string | undefined {
   try {
     parseQuantity(text);
@@ -102,7 +102,7 @@ export function quantityError(text: string): string | undefined {
   }
 }
 
-/** The one way to write this amount: `1000m` is `1`, `0.5` is `500m`, `1024Mi` is `1Gi`. */
+/** The canonical form: `1000m` is `1`, `0.5` is `500m`, `1024Mi` is `1Gi`. */
 export function formatQuantity(quantity: Quantity): string {
   const { nano, format } = quantity;
   if (nano === 0n) return "0";
@@ -132,7 +132,7 @@ export function formatQuantity(quantity: Quantity): string {
 const canonicalTexts = new Map<string, string>();
 const canonicalTextsMax = 4096;
 
-/** Reads and writes back in one step. Clusters use few distinct amounts, so the answers are remembered. */
+/** Parses and formats a quantity. Clusters use few distinct amounts, so results are cached. */
 export function canonicalQuantity(text: string): string {
   if (alreadyCanonical.test(text) || text === "0") return text;
   const known = canonicalTexts.get(text);

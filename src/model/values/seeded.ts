@@ -1,6 +1,6 @@
 /**
- * Chance without a generator: a number that follows from a seed and a few names. Nothing is drawn in order, so adding
- * a node or a fault never changes what the others got, and a run replays from its seed alone.
+ * Pseudo-random numbers derived from a seed and a few names. There is no sequence, so adding a node or a fault does not
+ * change the numbers of the others, and a run replays from its seed.
  */
 export type SeedPart = string | number;
 

@@ -1,7 +1,6 @@
 /**
- * SHA-256 of a text in UTF-8, as bytes. Names that other programs derive too (reservation pods) need this very hash,
- * and the pure rooms have no crypto library. For names and identities, not for secrets; half a surrogate pair has no
- * UTF-8 and throws.
+ * SHA-256 of a text in UTF-8, as bytes. Names that other programs derive too (reservation pods) need this hash, and the
+ * pure rooms have no crypto library. For names, not for secrets. Throws for a lone surrogate.
  */
 export function sha256(text: string): Uint8Array {
   const message = padded(utf8(text));
@@ -61,7 +60,7 @@ function word(bytes: Uint8Array, at: number): number {
   return (a << 24) | (b << 16) | (c << 8) | d;
 }
 
-/** A one bit, noughts, and the length in bits, up to a whole number of 64-byte blocks. */
+/** A one bit, zeros, and the length in bits, up to a whole number of 64-byte blocks. */
 function padded(bytes: Uint8Array): Uint8Array {
   const message = new Uint8Array(Math.ceil((bytes.length + 9) / 64) * 64);
   message.set(bytes);

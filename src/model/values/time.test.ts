@@ -30,7 +30,7 @@ describe("moments are written in UTC", () => {
   });
 });
 
-describe("what is no moment is refused, pointing at the place", () => {
+describe("an invalid timestamp is refused with the position of the error", () => {
   test.each([
     ["", 'parsing time "" as "2006-01-02T15:04:05Z07:00": cannot parse "" as "2006"'],
     ["yesterday", 'parsing time "yesterday" as "2006-01-02T15:04:05Z07:00": cannot parse "yesterday" as "2006"'],
@@ -74,7 +74,7 @@ const s = 1000;
 const m = 60 * s;
 const h = 60 * m;
 const d = 24 * h;
-describe("durations for people", () => {
+describe("durations as kubectl prints them", () => {
   test.each([
     [-2.5 * s, "<invalid>"],
     [-1.9 * s, "0s"],

@@ -1,6 +1,5 @@
 /**
- * Moments as the API writes them: RFC 3339 in UTC, whole seconds for Time, six digits for MicroTime. No clock here:
- * the caller says which moment.
+ * Timestamps of the API: RFC 3339 in UTC, whole seconds for Time, six digits for MicroTime. The caller passes the time.
  */
 export type Instant = {
   /** Since 1970-01-01T00:00:00Z; may be negative. */
@@ -8,7 +7,7 @@ export type Instant = {
   readonly nanos: number;
 };
 
-/** The text is not a moment. The message follows Go's, which users see in 400 answers. */
+/** The text is not a timestamp. The message is Go's, which users see in 400 responses. */
 export class TimeError extends Error {
   constructor(message: string) {
     super(message);
@@ -18,7 +17,7 @@ export class TimeError extends Error {
 
 const timeLayout = "2006-01-02T15:04:05Z07:00";
 const microTimeLayout = "2006-01-02T15:04:05.000000Z07:00";
-/** 0001-01-01T00:00:00Z: Go's zero moment, which is written as null. */
+/** 0001-01-01T00:00:00Z: Go's zero time, which is written as null. */
 const zeroSeconds = -62_135_596_800;
 
 const shape =
@@ -29,12 +28,12 @@ export function parseTime(text: string): Instant {
   return parse(text, timeLayout, undefined);
 }
 
-/** Reads RFC 3339 with exactly six fractional digits, which is all that upstream takes; throws TimeError. */
+/** Reads RFC 3339 with exactly six fractional digits, as upstream requires; throws TimeError. */
 export function parseMicroTime(text: string): Instant {
   return parse(text, microTimeLayout, 6);
 }
 
-/** Seconds and UTC, or null for Go's zero moment. */
+/** Seconds and UTC, or null for Go's zero time. */
 export function canonicalTime(text: string): string | null {
   const instant = parseTime(text);
   if (instant.seconds === zeroSeconds && instant.nanos === 0) return null;
@@ -42,7 +41,7 @@ export function canonicalTime(text: string): string | null {
   return formatInstant(instant);
 }
 
-/** Six digits and UTC, or null for Go's zero moment. */
+/** Six digits and UTC, or null for Go's zero time. */
 export function canonicalMicroTime(text: string): string | null {
   const instant = parseMicroTime(text);
   if (instant.seconds === zeroSeconds && instant.nanos === 0) return null;
@@ -80,7 +79,7 @@ export function epochMsOf({ seconds, nanos }: Instant): number {
   return seconds * 1000 + Math.floor(nanos / 1_000_000);
 }
 
-/** The moment in milliseconds, or undefined where there is none to read; for stored objects, whose times are good. */
+/** The time in milliseconds; undefined when it is missing or invalid. */
 export function timeToMs(text: string | null | undefined): number | undefined {
   if (text === undefined || text === null) return undefined;
   try {
@@ -124,7 +123,7 @@ function parse(text: string, layout: string, digits: number | undefined): Instan
 
 const layoutParts = ["2006", "-", "01", "-", "02", "T", "15", ":", "04", ":", "05"];
 
-/** Finds the first place where the text leaves the layout, for a message that points there. */
+/** Finds the first mismatch with the layout, for the message. */
 function describeMismatch(text: string, layout: string): string {
   let at = 0;
   let part = "Z07:00";

@@ -1,9 +1,9 @@
 /**
- * A UUID that is derived from another one and a name (version 5, RFC 9562): the same two always give the same third.
+ * A UUID that is derived from another one and a name (version 5, RFC 9562): the same input always gives the same UUID.
  */
 export function uuid5(namespace: string, name: string): string {
   const space = hexBytes(namespace);
-  // What is no UUID is taken by its letters, so that every identity has derived ones.
+  // A namespace that is not a UUID is used as text.
   const bytes = [...(space ?? textBytes(namespace)), ...textBytes(name)];
   const hash = sha1(bytes).slice(0, 16);
   hash[6] = ((hash[6] ?? 0) & 0x0f) | 0x50;

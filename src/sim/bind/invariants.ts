@@ -9,19 +9,19 @@ import type { BindRequest } from "../../model/scheduling/bindRequest.ts";
 import { isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
 import { annotationKeys, gpuGroupsOfLabels, isReservationPod, nodeHeldBy } from "../../model/scheduling/keys.ts";
 import type { Invariant } from "../invariant.ts";
-import { RobbedGroups } from "./meddler.ts";
+import { GroupsWithoutReservation } from "./reservationDeleter.ts";
 
 const requestsKey = "scheduling.run.ai/bindrequests";
 
 /**
- * Counted from the pods on the node, terminating ones included: a pod uses its recorded device until it is gone,
- * whatever has become of the reservation that got it.
+ * Counted from the pods on the node, terminating ones included: a pod uses its recorded device until it is deleted,
+ * even if its reservation is not there any more.
  */
 export const noGpuTwice: Invariant = {
   id: "I1",
-  fact: "a GPU is shared within one group, up to one whole, and no other pod has it",
+  fact: "a GPU is shared within one group, up to one whole GPU, and no other pod uses it",
   begin: ({ store }) => {
-    const robbed = new RobbedGroups(store);
+    const robbed = new GroupsWithoutReservation(store);
     return {
       commit: (commit) => {
         const { type, event } = commit;
@@ -42,7 +42,11 @@ export const noGpuTwice: Invariant = {
   },
 };
 
-function usedTwice(store: ObjectStore, node: string, isRobbed: (group: string) => boolean): string | undefined {
+function usedTwice(
+  store: ObjectStore,
+  node: string,
+  hasLostReservation: (group: string) => boolean,
+): string | undefined {
   const uses = new Map<string, { groups: Set<string>; hundredths: number; whole: string[] }>();
   const of = (device: string) => {
     const use = uses.get(device) ?? { groups: new Set<string>(), hundredths: 0, whole: [] };
@@ -54,7 +58,7 @@ function usedTwice(store: ObjectStore, node: string, isRobbed: (group: string) =
     if (!isReservationPod(pod)) {
       const share = Number(pod.metadata.annotations?.[annotationKeys.gpuFraction] ?? "0");
       for (const [group, device] of Object.entries(devicesOf(pod))) {
-        if (isRobbed(group)) continue;
+        if (hasLostReservation(group)) continue;
         const use = of(device);
         use.groups.add(group);
         use.hundredths += Math.round(share * 100);
@@ -70,17 +74,17 @@ function usedTwice(store: ObjectStore, node: string, isRobbed: (group: string) =
   for (const [device, { groups, hundredths, whole }] of uses) {
     if (groups.size + whole.length > 1)
       return `${device} of ${node} is used by ${[...groups, ...whole].sort().join(" and ")}`;
-    if (hundredths > 100) return `${hundredths} hundredths of ${device} of ${node} are given out`;
+    if (hundredths > 100) return `${hundredths} hundredths of ${device} of ${node} are allocated`;
   }
   return undefined;
 }
 
-/** A reservation is never taken from under a pod that is labelled with its group, and no pod is bound without one. */
+/** A reservation is not deleted while a pod is labelled with its group, and no pod is bound without a reservation. */
 export const reservationsOutliveTheirUsers: Invariant = {
   id: "I2",
-  fact: "a reservation is there from before a pod is bound to its group until the pod is gone",
+  fact: "a reservation exists from before a pod is bound to its group until the pod is deleted",
   begin: ({ store }) => {
-    const robbed = new RobbedGroups(store);
+    const robbed = new GroupsWithoutReservation(store);
     return {
       commit: (commit) => {
         const { type, event, call } = commit;
@@ -106,10 +110,10 @@ export const reservationsOutliveTheirUsers: Invariant = {
             return `${now.metadata.name} was bound to ${node} without a reservation of ${group}`;
           const device = deviceOf(reservation);
           if (device === undefined)
-            return `${now.metadata.name} was bound before the node had said which device ${group} has`;
-          const told = devicesOf(now)[group];
-          if (told !== device)
-            return `${now.metadata.name} has recorded device ${told} of ${group}, which has ${device}`;
+            return `${now.metadata.name} was bound before the node had configured which device ${group} has`;
+          const recorded = devicesOf(now)[group];
+          if (recorded !== device)
+            return `${now.metadata.name} has recorded device ${recorded} of ${group}, which has ${device}`;
         }
         return undefined;
       },
@@ -117,7 +121,7 @@ export const reservationsOutliveTheirUsers: Invariant = {
         for (const pod of pods(store)) {
           if (isReservationPod(pod)) {
             if (usersOf(store, pod).length === 0)
-              return `no pod uses the reservation ${pod.metadata.name}, and it is still there`;
+              return `no pod uses the reservation ${pod.metadata.name}, and it still exists`;
             continue;
           }
           const groups = gpuGroupsOfLabels(pod.metadata.labels);
@@ -157,10 +161,10 @@ export const oneReservationPerGroup: Invariant = {
   }),
 };
 
-/** Every request is carried out or refused, and a success is true: also the devices that the container gets. */
+/** Every request succeeds or fails for good, and a success is correct, the devices of the container included. */
 export const requestsEnd: Invariant = {
   id: "I11",
-  fact: "every BindRequest ends: its pod is bound and finds its devices, or it has failed for good",
+  fact: "every BindRequest ends: its pod is bound and gets its devices, or the request has failed for good",
   begin: ({ store }) => ({
     commit: ({ event, type }) => {
       const { previous, current } = event;
@@ -200,20 +204,20 @@ export const requestsEnd: Invariant = {
   }),
 };
 
-/** What is wrong with what the container of a pod that shares learns about its devices. */
+/** What is wrong with the device variables in the ConfigMap of a pod with a GPU share. */
 function uninformed(store: ObjectStore, pod: Pod): string | undefined {
-  const told = devicesOf(pod);
+  const recorded = devicesOf(pod);
   const groups = gpuGroupsOfLabels(pod.metadata.labels);
   const names = configMapNames(pod);
   if (isReservationPod(pod) || groups.length === 0 || names === undefined) return undefined;
   const map = store.get("/configmaps", pod.metadata.namespace ?? "", names.capabilities)?.object() as
     | ConfigMap
     | undefined;
-  const wanted = groups.map((group) => told[group]).join(",");
-  const said = map?.data?.[variables.devices];
-  return said === wanted
+  const wanted = groups.map((group) => recorded[group]).join(",");
+  const configured = map?.data?.[variables.devices];
+  return configured === wanted
     ? undefined
-    : `${pod.metadata.name} has ${wanted}, and its ConfigMap says ${said ?? "nothing"}`;
+    : `${pod.metadata.name} has ${wanted}, and its ConfigMap says ${configured ?? "nothing"}`;
 }
 
 function pods(store: ObjectStore): Pod[] {

@@ -1,10 +1,10 @@
-/** Classic mistakes of a binder: seeds must find each of them. */
+/** Classic bugs of a binder: seeds must find each of them. */
 import { succeeded } from "../../model/outcome.ts";
 import type { Mistake } from "../mistake.ts";
 
 export const bindMistakes: readonly Mistake[] = [
   {
-    // It is the same object, and a pod relies on it by now.
+    // The UID is the same, but a pod relies on the object by now.
     name: "deletes-by-uid",
     invariant: "I13",
     kube: ({ kube }) => ({
@@ -15,7 +15,7 @@ export const bindMistakes: readonly Mistake[] = [
     }),
   },
   {
-    // A bind that was refused, or got no answer, is taken for done.
+    // A bind that failed or got no response is treated as a success.
     name: "takes-silence-for-success",
     invariant: "I11",
     kube: ({ kube }) => ({

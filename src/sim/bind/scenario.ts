@@ -18,16 +18,16 @@ import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { controllersProcess, runControllers } from "../controllersProcess.ts";
 import {
+  cachesAreComplete,
   destroysTheSameObject,
   destroysWhatItLookedAt,
-  mirrorsAreComplete,
   neverGoesBack,
 } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import { type Mistake, mistaken } from "../mistake.ts";
 import { type Scenario, watchesRestMs } from "../scenario.ts";
 import { noGpuTwice, oneReservationPerGroup, requestsEnd, reservationsOutliveTheirUsers } from "./invariants.ts";
-import { meddler } from "./meddler.ts";
+import { reservationDeleter } from "./reservationDeleter.ts";
 
 const podsRef = builtin.Pod;
 const binders = ["ann", "bob"];
@@ -35,8 +35,8 @@ const held = (actor: string): boolean => binders.includes(actor);
 const lease = { namespace: "default", name: "binder" };
 
 /**
- * Nodes that give devices and run pods, as fast as they can, and nothing else. They hold leases: without them a process
- * that starts again on an old list does not know what its earlier life gave away.
+ * Nodes that only allocate devices and run pods, as fast as they can. They hold leases: without them a process that
+ * restarts with a stale list would not know the devices that it had allocated before.
  */
 export const kubelets = (pools: readonly string[]): Component =>
   nodesComponent({
@@ -50,14 +50,14 @@ export const kubelets = (pools: readonly string[]): Component =>
     stages: false,
   }).component;
 
-/** Nodes hold their leases in a namespace of its own. */
+/** Creates the namespaces, that of the node leases included. */
 export async function makeNamespaces(kube: Pick<KubeApi, "create">): Promise<void> {
   for (const name of ["default", "kube-node-lease"]) {
     await kube.create(builtin.Namespace, plain("Namespace", name));
   }
 }
 
-/** Four GPUs each, and four are requested at most: a pod that gets a GPU in use is visible. */
+/** Four GPUs each, and at most four are requested, so that a GPU that is allocated twice is noticed. */
 const nodes = kubelets(["t4=2"]);
 const binder = binderComponent({ reservation: { ...reservationDefaults, allocationTimeoutMs: 4_000 } });
 
@@ -67,11 +67,11 @@ const binder = binderComponent({ reservation: { ...reservationDefaults, allocati
  */
 export const bindScenario: Scenario = bindWith();
 
-/** `bind`, or `bind/<mistake>`: one classic mistake at a time. */
+/** `bind`, or `bind/<mistake>` with one classic bug. */
 export function bindWith(mistake?: Mistake): Scenario {
   return {
     name: mistake === undefined ? "bind" : `bind/${mistake.name}`,
-    about: "pods that share GPUs are bound, deleted and bound again while everything lags, fails and dies",
+    about: "pods with GPU shares are bound, deleted and bound again under all faults",
     components: [binder, nodes],
     serverLoops: true,
     setUp: makeNamespaces,
@@ -83,7 +83,7 @@ export function bindWith(mistake?: Mistake): Scenario {
       })),
       controllersProcess("kubelets", (controllers) => nodes.add(controllers)),
       scheduler(),
-      meddler(),
+      reservationDeleter(),
     ],
     invariants: [
       noGpuTwice,
@@ -94,7 +94,7 @@ export function bindWith(mistake?: Mistake): Scenario {
       destroysWhatItLookedAt(held, { withGrace: true }),
       oneEpochWrites(held, lease.name),
       neverGoesBack,
-      mirrorsAreComplete,
+      cachesAreComplete,
     ],
     faultPhaseMs: 16_000,
     settleMs: 240_000,
@@ -103,8 +103,8 @@ export function bindWith(mistake?: Mistake): Scenario {
   };
 }
 
-/** What a pod of the scenario requests, and its node: fixed, so that a group is never asked for more than it has. */
-interface Wish {
+/** The request and the node of a pod of the scenario. Both are fixed, so that a group is never overcommitted. */
+interface PodRequest {
   readonly name: string;
   readonly node: string;
   readonly groups: readonly string[];
@@ -112,14 +112,14 @@ interface Wish {
 }
 
 /** p0 to p9: two of them share a GPU, and every other GPU is on the other node. */
-const pair = (number: number, pool: string, share: string): Wish => ({
+const pair = (number: number, pool: string, share: string): PodRequest => ({
   name: `p${number}`,
   node: `${pool}-${Math.floor(number / 2) % 2}`,
   groups: [`g${Math.floor(number / 2)}`],
   share,
 });
 
-const wishes: readonly Wish[] = [
+const podRequests: readonly PodRequest[] = [
   ...Array.from({ length: 10 }, (_, number) => pair(number, "t4", "0.4")),
   { name: "m0", node: "t4-0", groups: ["g0", "g2"], share: "0.2" },
   { name: "w0", node: "t4-0", groups: [], share: "" },
@@ -127,8 +127,8 @@ const wishes: readonly Wish[] = [
 ];
 
 /**
- * Submits pods and places them, takes some away, and gives a failed one another try. It dies too; what it has done it
- * reads again.
+ * Creates pods and BindRequests, deletes some pods, and retries failed requests. The actor crashes too, and then reads
+ * the current state again.
  */
 const scheduler = (): ActorSpec => {
   let turn = 0;
@@ -138,12 +138,14 @@ const scheduler = (): ActorSpec => {
     run: async (ports) => {
       for (; turn < 40; turn++) {
         await ports.sleep(300);
-        // 0: nothing. 1 to 13: submit or place that one; 14 to 18: take one away.
+        // 0: nothing. 1 to 13: create or place that pod; 14 to 18: delete one.
         const what = ports.choose("turn", (dice) => dice.between(1, 18));
         if (what === 0) continue;
-        const wish = wishes[what <= 13 ? what - 1 : ((what - 14) * 3 + turn) % wishes.length] as Wish;
-        if (what <= 13) await place(ports, wish);
-        else await takeAway(ports, wish.name);
+        const request = podRequests[
+          what <= 13 ? what - 1 : ((what - 14) * 3 + turn) % podRequests.length
+        ] as PodRequest;
+        if (what <= 13) await place(ports, request);
+        else await removePod(ports, request.name);
       }
     },
   };
@@ -154,23 +156,23 @@ export function submit(ports: ActorPorts, number: number): Promise<void> {
   return place(ports, pair(number, "h100", "0.5"));
 }
 
-async function place(ports: ActorPorts, wish: Wish): Promise<void> {
-  const { name } = wish;
+async function place(ports: ActorPorts, request: PodRequest): Promise<void> {
+  const { name } = request;
   const ref = { ...podsRef, namespace: "default", name };
   const found = await ports.kube.get(ref);
   const created = found.ok
     ? found
     : found.reason === "NotFound"
-      ? await ports.kube.create(podsRef, podOf(wish))
+      ? await ports.kube.create(podsRef, podOf(request))
       : found;
   if (!created.ok) return;
   const pod = created.value;
   if (pod.spec?.nodeName !== undefined || pod.metadata.deletionTimestamp !== undefined) return;
   await clearOld(ports, pod);
-  await ports.kube.create(bindRequestRef, requestFor(pod, wish));
+  await ports.kube.create(bindRequestRef, requestFor(pod, request));
 }
 
-/** As the scheduler does it: what failed for good, or was for a namesake, makes room. */
+/** As the scheduler does: deletes a request that failed for good, or that was for an earlier pod of this name. */
 async function clearOld({ kube }: ActorPorts, pod: Pod): Promise<void> {
   const ref = { ...bindRequestRef, namespace: "default", name: pod.metadata.name };
   const found = await kube.get(ref);
@@ -181,7 +183,7 @@ async function clearOld({ kube }: ActorPorts, pod: Pod): Promise<void> {
   await kube.delete(ref, { preconditions: { uid, resourceVersion } });
 }
 
-export async function takeAway({ kube }: ActorPorts, name: string): Promise<void> {
+export async function removePod({ kube }: ActorPorts, name: string): Promise<void> {
   const ref = { ...podsRef, namespace: "default", name };
   const found = await kube.get(ref);
   if (!found.ok) return;
@@ -189,7 +191,7 @@ export async function takeAway({ kube }: ActorPorts, name: string): Promise<void
   await kube.delete(ref, { preconditions: { uid }, gracePeriodSeconds: 1 });
 }
 
-function podOf({ name, groups, share }: Wish): Unstored {
+function podOf({ name, groups, share }: PodRequest): Unstored {
   const amounts = { "nvidia.com/gpu": "1" };
   const annotations = {
     "gpu-fraction": share,
@@ -203,7 +205,7 @@ function podOf({ name, groups, share }: Wish): Unstored {
   };
 }
 
-function requestFor(pod: Pod, { node, groups, share }: Wish): Unstored {
+function requestFor(pod: Pod, { node, groups, share }: PodRequest): Unstored {
   const { name, uid } = pod.metadata;
   const shared = {
     receivedResourceType: "Fraction",

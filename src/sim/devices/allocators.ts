@@ -9,24 +9,24 @@ import { defaultSettings } from "../../decide/schedule/settings.ts";
 
 const settings = { ...defaultSettings, allocatesDevices: true, stalenessGraceMs: 3_000 };
 const scheduler = schedulerComponent(settings);
-/** The kind of its requests is defined by the scheduler already. */
+/** The scheduler already brings the CRD of BindRequests. */
 const binder: Component = { ...binderComponent(), definitions: [] };
 
-/** What a server has to serve where `addAllocators` runs. */
+/** The components whose CRDs `addAllocators` needs. */
 export const allocatorComponents: readonly Component[] = [scheduler, binder];
 
-/** What they decide from. */
+/** The caches that the allocators decide from. */
 export interface Allocators {
   readonly devices: DeviceCaches;
   readonly model: ClusterModel;
 }
 
 /**
- * Everything that gives devices to claims, in one process: the life of claims, the scheduler that chooses, the binder
- * that writes.
+ * The components that allocate devices to claims, in one process: the claim controllers, the scheduler that chooses
+ * devices, the binder that writes the allocation.
  */
 export function addAllocators(controllers: Controllers, options?: DevicesOptions): Allocators {
-  // First: the caches may come with a tracker of the caller's.
+  // First, because the caches may use a tracker of the caller.
   const devices = addDevices(controllers, options);
   const { model } = addScheduler(controllers, settings);
   binder.add(controllers);

@@ -1,4 +1,4 @@
-/** What must hold about devices under every interleaving. */
+/** Invariants about devices. */
 import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
 import { isFinished } from "../../decide/devices/claims/podClaims.ts";
 import { useKey, usesOf } from "../../decide/devices/search/deviceUse.ts";
@@ -11,12 +11,12 @@ export const claimsKey = "resource.k8s.io/resourceclaims";
 const slicesKey = "resource.k8s.io/resourceslices";
 
 /**
- * I1 as the API shows it: at every revision a device is in one claim, and not in another while a node still has it
- * prepared.
+ * I1 in the API: at every revision a device is allocated to at most one claim, and not to another one while a node
+ * still has it prepared.
  */
 export const deviceGivenOnce: Invariant = {
   id: "I1",
-  fact: "a device is allocated to one claim at a time, and to no other before its node has let go of it",
+  fact: "a device is allocated to one claim at a time, and to no other before its node has unprepared it",
   begin: () => {
     const holders = new Map<string, Map<string, string>>();
     const held = new Map<string, string[]>();
@@ -40,11 +40,11 @@ export const deviceGivenOnce: Invariant = {
           const others = holders.get(key) ?? new Map<string, string>();
           holders.set(key, others);
           const [other] = others.values();
-          if (other !== undefined) return `${call.actor} gave ${key} to ${name}; ${other} has it`;
+          if (other !== undefined) return `${call.actor} allocated ${key} to ${name}; ${other} has it`;
           others.set(uid, name);
           const user = prepared.get(use.device);
           if (use.shareId === undefined && user !== undefined && user !== uid) {
-            return `${call.actor} gave ${key} to ${name}; its node still has it prepared for another claim`;
+            return `${call.actor} allocated ${key} to ${name}; its node still has it prepared for another claim`;
           }
         }
         return undefined;
@@ -54,14 +54,14 @@ export const deviceGivenOnce: Invariant = {
 };
 
 /**
- * I1 whichever way a GPU is given out. A GPU has one identity: the device plugin reports it on the pod, the driver
- * publishes it as the attribute `uuid` of its device. At every revision it is in a claim or on a pod, and not in both.
+ * I1 across the device plugin and DRA. A GPU has one identity: the device plugin reports it on the pod, the driver
+ * publishes it as the attribute `uuid` of its device. At every revision it belongs to a claim or to a pod, not to both.
  */
 export const gpuHasOneHolder: Invariant = {
   id: "I1",
   fact: "a GPU is held one way at a time: by one claim, or by one pod that got it from the device plugin",
   begin: ({ store }) => {
-    /** GPU to the claims that have its device. */
+    /** GPU to the claims that its device is allocated to. */
     const claimed = new Map<string, Map<string, string>>();
     const plugged = new Map<string, Map<string, string>>();
     const set = (holders: Map<string, Map<string, string>>, uid: string, name: string, gpus: readonly string[]) => {
@@ -127,10 +127,10 @@ function pluginGpusOf({ metadata }: Pod): string[] {
   return Object.values(assignment).flatMap((resources) => Object.values(resources).flat());
 }
 
-/** I14: on the node itself. */
+/** I14 on the node. */
 export const devicePreparedOnce: Invariant = {
   id: "I14",
-  fact: "a node prepares a device for one claim at a time, and lets go of none that a program uses",
+  fact: "a node prepares a device for one claim at a time, and unprepares none that a program uses",
   begin: () => ({
     observe: (_actor, what, value) => {
       if (what === "prepared") {
@@ -139,7 +139,7 @@ export const devicePreparedOnce: Invariant = {
       }
       if (what === "released") {
         const { device, isUsed } = value as { device: string; isUsed: boolean };
-        return isUsed ? `${device} was let go of under a program that uses it` : undefined;
+        return isUsed ? `${device} was unprepared while a program used it` : undefined;
       }
       return undefined;
     },
@@ -161,14 +161,14 @@ export const allocatedIsProtected: Invariant = {
   }),
 };
 
-/** I6: what the tracker counts is what the API has, and the sums close. */
+/** I6: the tracker counts the allocations that the API has. */
 export const countsAreTrue: Invariant = {
   id: "I6",
-  fact: "at rest the devices that are counted as given are those that the claims have",
+  fact: "at rest the devices that are counted as allocated are those of the claims",
   begin: ({ store }) => {
     const counts = new Map<string, () => readonly string[]>();
     return {
-      born: (actor) => {
+      started: (actor) => {
         counts.delete(actor);
       },
       observe: (actor, what, value) => {
@@ -191,12 +191,12 @@ export const countsAreTrue: Invariant = {
 };
 
 /**
- * I19: every step may be taken twice: after an unknown outcome, by a successor, after a late answer. So a pod's entry
- * has one claim, and releasing once more takes nothing from a pod that is on its node and stays there.
+ * I19: every step may be repeated: after an unknown outcome, by the next leader, after a late response. So an entry of
+ * a pod has one claim, and a repeated release does not affect a pod that is still on its node.
  */
 export const repeatingChangesNothing: Invariant = {
   id: "I19",
-  fact: "a pod gets one claim for an entry, and is taken off a claim only when it is over, however often a step is repeated",
+  fact: "a pod gets one claim for an entry, and is removed from reservedFor only when it has ended, however often a step is repeated",
   begin: ({ store }) => {
     const made = new Map<string, string>();
     return {
@@ -224,7 +224,7 @@ export const repeatingChangesNothing: Invariant = {
           const pod = head.object() as Pod;
           if (pod.metadata.deletionTimestamp !== undefined) continue;
           if (!pod.spec?.nodeName || isFinished(pod)) continue;
-          return `${call.actor} took ${user.name} off ${name}; it is on ${pod.spec.nodeName} and stays there`;
+          return `${call.actor} removed ${user.name} from reservedFor of ${name}; the pod is on ${pod.spec.nodeName} and not terminating`;
         }
         return undefined;
       },
@@ -232,14 +232,14 @@ export const repeatingChangesNothing: Invariant = {
   },
 };
 
-/** At rest no pod waits for a device that is free, and no device is held for a pod that is gone. */
+/** At rest no pod is pending while a device is free, and no claim is reserved for a deleted pod. */
 export const allAreServed: Invariant = allAreServedBut(() => false);
 
-/** The same where some pods wait for something else. */
+/** The same, except for pods that are pending for another reason. */
 export function allAreServedBut(waitsForMore: (store: ObjectStore, pod: Pod) => boolean): Invariant {
   return {
     id: "I17",
-    fact: "at rest every device is used by a pod, or no pod waits; and no claim is held for a pod that is gone",
+    fact: "at rest every device is used or no pod is pending, and no claim is reserved for a deleted pod",
     begin: ({ store }) => ({
       atRest: () => {
         const devices = new Set<string>();
@@ -261,7 +261,7 @@ export function allAreServedBut(waitsForMore: (store: ObjectStore, pod: Pod) => 
         for (const claim of claimsOf(store)) {
           for (const { device } of usesOf(claim)) used.add(device);
           for (const { uid, name } of claim.status?.reservedFor ?? []) {
-            if (!pods.has(uid)) return `claim ${claim.metadata.name} is reserved for ${name}, which is gone`;
+            if (!pods.has(uid)) return `claim ${claim.metadata.name} is reserved for ${name}, which is deleted`;
           }
         }
         const waiting = [...pods.values()]

@@ -19,14 +19,13 @@ const gpuResource = "nvidia.com/gpu";
 const startMs = 60;
 
 /**
- * What a node really has, whatever the API shows: devices by the claim that they are prepared for, and running
- * programs.
+ * The state of a node, independent of the API: devices by the claim that they are prepared for, and running programs.
  */
 export interface NodeMemory {
   readonly prepared: Map<string, string>;
   /** Programs by the UID of their pod. */
   readonly running: Map<string, Program>;
-  /** GPUs that the device plugin has given to pods, by the UID of the pod. */
+  /** GPUs that the device plugin has allocated, by the UID of the pod. */
   readonly plugged?: Map<string, readonly string[]>;
 }
 
@@ -34,20 +33,20 @@ export interface NodeMemory {
 export interface Program {
   readonly podKey: string;
   readonly claimUids: readonly string[];
-  /** Its pod is gone or going; then it ends. */
+  /** When the program ends; set when its pod is deleted or terminating. */
   endsMs: number | undefined;
 }
 
 export interface KubeletOptions {
-  /** How long a program takes to end, and a device to be let go of. */
+  /** The time that a program takes to stop. */
   readonly stopMs: number;
-  /** What this node does differently; for exhibits. */
+  /** A bug of this node, for exhibits. */
   readonly mistakes?: readonly ("releases-unused-claims" | "says-nothing")[];
 }
 
 /**
- * The nodes of a simulated cluster as far as devices go: a claim is prepared before a pod starts and let go of after
- * its last program has ended, and the claim's status says which. Nothing strikes it but the API's own faults.
+ * The device part of the kubelets: a claim is prepared before a pod starts and unprepared after its last program has
+ * stopped, and the status of the claim reports it. Only faults of the API affect this process.
  */
 export function kubelet(name: string, memory: NodeMemory, options: KubeletOptions): ActorSpec {
   return {
@@ -96,7 +95,7 @@ function addKubelet(controllers: Controllers, ports: ActorPorts, memory: NodeMem
   });
 }
 
-/** What the class of the scenarios stands for. */
+/** The extended resource of the device class of the scenarios. */
 export const extendedDevice = "deviceclass.resource.kubernetes.io/gpu";
 
 const podPrefix = "pod ";
@@ -107,7 +106,7 @@ function keyOf({ metadata }: ResourceClaim | Pod): string {
   return `${metadata.namespace}/${metadata.name}`;
 }
 
-/** By a resource that a class stands for; no device plugin is played. */
+/** Whether the pod requests an extended resource of a device class. */
 function asksForDevices({ spec }: Pod): boolean {
   return (spec?.containers ?? []).some(({ resources }) => resources?.requests?.[extendedDevice] !== undefined);
 }
@@ -127,7 +126,7 @@ class Agent {
   private readonly look: Look;
   /** Claims that are being prepared for a program that does not run yet. */
   private readonly starting = new Set<string>();
-  /** Claims that the mistaken node unprepares though a pod uses them. */
+  /** Claims that a node with the bug unprepares while a pod uses them. */
   private readonly mistaken = new Set<string>();
 
   constructor(ports: ActorPorts, memory: NodeMemory, options: KubeletOptions, look: Look) {
@@ -187,9 +186,8 @@ class Agent {
   }
 
   /**
-   * Gives the pod its GPUs by the device plugin, and says so on the pod. A GPU whose device a claim has, or that is
-   * still prepared for one, is not given; claims are read from the API, because the watch of claims may be behind that
-   * of pods.
+   * Allocates GPUs to the pod by the device plugin, and reports them on the pod. A GPU whose device is allocated to or
+   * prepared for a claim is skipped; claims are read from the API, because their watch may lag behind that of pods.
    */
   private async plugIn(pod: Pod): Promise<ReconcileResult> {
     const wanted = Number(pod.spec?.containers[0]?.resources?.requests?.[gpuResource] ?? "0");
@@ -230,15 +228,15 @@ class Agent {
     return free;
   }
 
-  /** A pod that is gone keeps its GPUs until its program has ended. */
+  /** A deleted pod keeps its GPUs until its program has stopped. */
   private unplug(): void {
     for (const uid of [...(this.memory.plugged?.keys() ?? [])]) {
-      // A node that was restarted may have missed the event that a pod is gone.
+      // After a restart the node may have missed the deletion of a pod.
       if (![...this.look.pods()].some(({ metadata }) => metadata.uid === uid)) this.gone(uid);
     }
   }
 
-  /** The program of a pod that was deleted by force runs on for a while. */
+  /** The program of a pod that was force-deleted runs on for a while. */
   gone(uid: string): ReconcileResult {
     const program = this.memory.running.get(uid);
     if (program !== undefined) {
@@ -294,7 +292,7 @@ class Agent {
     return found;
   }
 
-  /** The kubelet writes to the claim first; only then the devices are touched. */
+  /** The kubelet writes the status of the claim before it prepares devices. */
   private async prepare(claim: ResourceClaim, pod: Pod): Promise<"done" | "wait" | "again"> {
     const results = claim.status?.allocation?.devices?.results ?? [];
     if (results.length === 0 || !isReservedFor(claim, pod.metadata.uid)) return "wait";
@@ -323,7 +321,7 @@ class Agent {
       const outcome = await this.ports.kube.update({ ...claimsRef, namespace, name, subresource: "status" }, object);
       if (!outcome.ok) return "again";
     }
-    // The node has the last word: a GPU that a pod has from the device plugin is not prepared for a claim.
+    // A GPU that the device plugin has allocated to a pod is not prepared for a claim.
     this.unplug();
     if (results.some((result) => this.isPlugged(deviceKey(result)))) return "again";
     for (const result of results) {
@@ -340,7 +338,7 @@ class Agent {
   async claim(key: string): Promise<ReconcileResult> {
     const cached = this.look.claim(key);
     const [namespace = "", name = ""] = key.split("/");
-    // The watch may not have shown our own last word about it yet.
+    // The cache may not have observed this node's last status write yet.
     const fresh = await this.ports.kube.get({ ...claimsRef, namespace, name });
     if (!fresh.ok && fresh.reason !== "NotFound") return { requeueAfterMs: 100 };
     const claim = fresh.ok ? fresh.value : undefined;
@@ -367,7 +365,7 @@ class Agent {
     return waitMs === undefined ? undefined : { requeueAfterMs: waitMs };
   }
 
-  /** Undefined: no pod uses the claim. Otherwise how long at least, or 0 when that is not known. */
+  /** Undefined when no pod uses the claim; else the least time until it is unused, or 0 when that is unknown. */
   private usedFor(claimUid: string): number | undefined {
     if (this.starting.has(claimUid)) return 200;
     const nowMs = this.ports.clock.nowMs();
@@ -378,7 +376,7 @@ class Agent {
         leftMs = 0;
         continue;
       }
-      // Its pod was deleted by force, and it runs on for a while.
+      // The pod was force-deleted, and its program runs on for a while.
       program.endsMs ??= nowMs + this.options.stopMs;
       if (program.endsMs > nowMs) leftMs = Math.max(leftMs ?? 0, program.endsMs - nowMs);
       else this.memory.running.delete(podUid);
@@ -386,7 +384,7 @@ class Agent {
     return leftMs;
   }
 
-  /** A pod that is here and has not started will use it. */
+  /** Whether a pod on this node that has not started will use the claim. */
   private isAwaited(claim: ResourceClaim): boolean {
     for (const pod of this.look.pods()) {
       if (pod.metadata.deletionTimestamp === undefined && isReservedFor(claim, pod.metadata.uid)) return true;
@@ -394,7 +392,7 @@ class Agent {
     return false;
   }
 
-  /** Claims that are gone from the API and still have devices here. */
+  /** Claims that are deleted from the API and still have devices prepared here. */
   private orphans(): string[] {
     const there = new Set<string>();
     for (const { metadata } of this.look.claims()) there.add(metadata.uid);

@@ -5,7 +5,7 @@ import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import { foldedOnce, observeCycles } from "../invariants/foldedOnce.ts";
-import { changesWhatItSaw, destroysTheSameObject, mirrorsAreComplete, neverGoesBack } from "../invariants/general.ts";
+import { cachesAreComplete, changesWhatItSaw, destroysTheSameObject, neverGoesBack } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import { type Scenario, watchesRestMs } from "../scenario.ts";
 import { addAllocators, allocatorComponents } from "./allocators.ts";
@@ -35,13 +35,13 @@ const lease = { namespace: "default", name: "devices" };
 export interface DevicesSize {
   readonly nodes: number;
   readonly devices: number;
-  /** How often the user does something. */
+  /** The number of actions of the user. */
   readonly turns: number;
-  /** At most as many pods as devices, so that all of them must be served. */
+  /** At most as many pods as devices, so that all pods must get one. */
   readonly isExact: boolean;
   /** Claims that two pods use each, besides the pods that have one for themselves. */
   readonly shared?: number;
-  /** Every GPU is offered by a device plugin as well, and some pods ask for theirs that way. */
+  /** Every GPU is also offered by a device plugin, and some pods request theirs that way. */
   readonly plugin?: boolean;
 }
 
@@ -49,8 +49,7 @@ export interface DevicesSize {
 export function devicesScenario(name: string, size: DevicesSize): Scenario {
   return {
     name,
-    about:
-      "pods that claim devices are made, placed, deleted and deleted by force while everything lags, fails and dies",
+    about: "pods with device claims are created, scheduled, deleted and force-deleted under all faults",
     components: allocatorComponents,
     serverLoops: true,
     setUp: async (kube) => {
@@ -78,7 +77,7 @@ export function devicesScenario(name: string, size: DevicesSize): Scenario {
       destroysTheSameObject(held),
       oneEpochWrites(held, lease.name),
       neverGoesBack,
-      mirrorsAreComplete,
+      cachesAreComplete,
     ],
     faultPhaseMs: 12_000,
     settleMs: 240_000,
@@ -87,7 +86,7 @@ export function devicesScenario(name: string, size: DevicesSize): Scenario {
   };
 }
 
-/** Everything that gives devices away, and what it counts as given away. */
+/** Adds the allocators, and reports the devices that they count as allocated to the invariants. */
 export function addObserved(controllers: Controllers, ports: ActorPorts): void {
   const { devices, model } = addAllocators(controllers);
   ports.observe("given", () => devices.tracker.listAllAllocatedDevices());
@@ -129,7 +128,7 @@ export function gpuIdOf(node: string, index: number): string {
 }
 
 /**
- * Makes pods, takes some away, some of them by force; at the end there are as many as there are devices, or a few more.
+ * Creates and deletes pods, some with force; at the end there are as many pods as devices, or a few more.
  */
 function user({ nodes, devices, turns, isExact, shared = 0, plugin = false }: DevicesSize): ActorSpec {
   const alone = nodes * devices - shared + (isExact ? 0 : 2);
@@ -145,18 +144,18 @@ function user({ nodes, devices, turns, isExact, shared = 0, plugin = false }: De
     run: async (ports) => {
       for (let turn = 0; turn < turns; turn++) {
         await ports.sleep(Math.floor(10_000 / turns));
-        // 0: nothing. Then: make that pod, delete one, delete one by force.
+        // 0: nothing. Then: create that pod, delete one, force-delete one.
         const what = ports.choose("turn", (dice) => dice.between(1, most * 2));
         if (what === 0) continue;
         if (what <= most || turn < turns / 3) await make(ports, (what - 1) % most);
-        else await takeAway(ports, `p${what - most - 1}`, what % 2 === 0);
+        else await removePod(ports, `p${what - most - 1}`, what % 2 === 0);
       }
       for (let i = 0; i < most; i++) await make(ports, i);
     },
   };
 }
 
-/** With a claim of its own from the template, or with one that is there by this name. */
+/** Creates a pod with a claim from the template, or with an existing claim of this name. */
 export async function makePod(ports: ActorPorts, name: string, claim?: string): Promise<void> {
   const from = claim === undefined ? { resourceClaimTemplateName: "one" } : { resourceClaimName: claim };
   await makeAgain(ports, name, {
@@ -165,7 +164,7 @@ export async function makePod(ports: ActorPorts, name: string, claim?: string): 
   });
 }
 
-/** What a pod asks for that gets its GPU from the device plugin. */
+/** The spec of a pod that requests its GPU from the device plugin. */
 export function gpuPodSpec(): object {
   const amounts = { [gpuResource]: "1" };
   return { containers: [{ name: "main", image: "i", resources: { requests: amounts, limits: amounts } }] };
@@ -175,7 +174,7 @@ async function makeGpuPod(ports: ActorPorts, name: string): Promise<void> {
   await makeAgain(ports, name, gpuPodSpec());
 }
 
-/** Until there is one of that name which is not on its way out. */
+/** Creates the pod, and retries while a terminating pod has this name. */
 async function makeAgain(ports: ActorPorts, name: string, spec: object): Promise<void> {
   const pod = plain("v1", "Pod", name, { spec });
   for (let attempt = 0; attempt < 30; attempt++) {
@@ -186,7 +185,7 @@ async function makeAgain(ports: ActorPorts, name: string, spec: object): Promise
       continue;
     }
     const found = await ports.kube.get({ ...podsRef, namespace: "default", name });
-    // A pod that is on its way out still has the name.
+    // A terminating pod still has the name.
     if (found.ok && found.value.metadata.deletionTimestamp === undefined) return;
     await ports.sleep(500);
   }
@@ -199,7 +198,7 @@ export async function makeClaim(kube: KubeApi, name: string): Promise<void> {
   await kube.create(claimsRef, { ...claim, metadata: { ...claim.metadata, namespace: "default" } });
 }
 
-export async function takeAway({ kube }: ActorPorts, name: string, byForce: boolean): Promise<void> {
+export async function removePod({ kube }: ActorPorts, name: string, byForce: boolean): Promise<void> {
   await kube.delete({ ...podsRef, namespace: "default", name }, { gracePeriodSeconds: byForce ? 0 : 30 });
 }
 

@@ -3,7 +3,7 @@ import type { Unstored } from "../../model/objects/object.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import type { Invariant } from "../invariant.ts";
-import { changesWhatItSaw, mirrorsAreComplete, neverGoesBack } from "../invariants/general.ts";
+import { cachesAreComplete, changesWhatItSaw, neverGoesBack } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import type { Scenario } from "../scenario.ts";
 import { labelGpuNodes } from "./labelGpuNodes.ts";
@@ -66,7 +66,7 @@ export const gpuLabels: Scenario = {
     changesWhatItSaw(held),
     oneEpochWrites(held, "gpu-labels"),
     neverGoesBack,
-    mirrorsAreComplete,
+    cachesAreComplete,
   ],
   faultPhaseMs: 14_000,
   settleMs: 60_000,

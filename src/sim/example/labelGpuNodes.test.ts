@@ -6,7 +6,7 @@ import { TestApi } from "../../../testing/apiserver/testApi.ts";
 import { KeptLog } from "../../../testing/control/keptLog.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
 import { Controllers } from "../../control/runtime/controllers.ts";
-import { MetricsBook } from "../../control/runtime/metricsBook.ts";
+import { MemoryMetrics } from "../../control/runtime/memoryMetrics.ts";
 import { labelGpuNodes } from "./labelGpuNodes.ts";
 
 test("the controller of the documentation works, and the documentation shows it as it is", async () => {
@@ -14,7 +14,7 @@ test("the controller of the documentation works, and the documentation shows it 
   const user = { username: "example", groups: ["system:masters"] };
   const kube = inProcessKube(api.core, { user, fieldManager: "example" });
   const log = new KeptLog();
-  const ports = { kube, clock: api.clock, random: seededRandom(1), log, metrics: new MetricsBook() };
+  const ports = { kube, clock: api.clock, random: seededRandom(1), log, metrics: new MemoryMetrics() };
   const controllers = new Controllers(ports, { fieldManager: "example", freeze: true });
   labelGpuNodes(controllers);
   const node = (name: string, capacity: object) => ({

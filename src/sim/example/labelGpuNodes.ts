@@ -1,7 +1,7 @@
+import { assumeCacheOf } from "../../control/runtime/assumeCacheOf.ts";
 import type { Controllers } from "../../control/runtime/controllers.ts";
 import { InFlightWrites } from "../../control/runtime/inFlightWrites.ts";
 import { reconcileResultOf } from "../../control/runtime/loop.ts";
-import { pictureOf } from "../../control/runtime/pictureOf.ts";
 import { forObject, kindSource } from "../../control/runtime/sources.ts";
 import { expectedOf, type Intent, kindOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
@@ -9,16 +9,16 @@ import { builtin } from "../../model/resources.generated.ts";
 
 const nodes = builtin.Node;
 
-/** Every node says in a label how many GPUs it has. */
+/** Labels every node with its number of GPUs. */
 export function labelGpuNodes(controllers: Controllers): void {
   const cache = controllers.cache(nodes);
-  const picture = pictureOf([cache]);
-  const inFlight = new InFlightWrites(controllers, picture);
+  const assumeCache = assumeCacheOf([cache]);
+  const inFlight = new InFlightWrites(controllers, assumeCache);
   controllers.add({
     name: "label-gpu-nodes",
     sources: [kindSource(cache, forObject())],
     reconcile: async (key, { cancel }) => {
-      const intent = decide(picture.snapshot().kind(kindOf(nodes)).objects.get(key));
+      const intent = decide(assumeCache.snapshot().kind(kindOf(nodes)).objects.get(key));
       if (intent === undefined) return undefined;
       const outcome = await inFlight.commitOne({ intent }, { cancel });
       return outcome.ok ? undefined : reconcileResultOf(outcome);

@@ -33,7 +33,7 @@ const sets = "grove.io/podcliquesets";
 const cliques = "grove.io/podcliques";
 const groups = "grove.io/podcliquescalinggroups";
 const gangs = "scheduler.grove.io/podgangs";
-/** How long a decision may take from the picture to the wire, retries included. */
+/** The time from a snapshot to the request that is decided from it, retries included. */
 const decisionUs = 20_000_000;
 
 function all<T>(store: ObjectStore, resource: string): T[] {
@@ -41,27 +41,27 @@ function all<T>(store: ObjectStore, resource: string): T[] {
 }
 
 const hasGate = ({ spec }: Pod): boolean => (spec?.schedulingGates ?? []).some(({ name }) => name === gangGate);
-const isLeaving = ({ metadata }: { metadata: { deletionTimestamp?: string } }): boolean =>
+const isTerminating = ({ metadata }: { metadata: { deletionTimestamp?: string } }): boolean =>
   metadata.deletionTimestamp !== undefined;
-/** Has a node that runs it. Checked at rest, when every toleration is over. */
+/** Whether the pod is on a node that runs it. Checked at rest, when all tolerations have expired. */
 const isScheduled = (store: ObjectStore, pod: Pod): boolean =>
-  !isFinished(pod) && !isLeaving(pod) && isNodeUp(store, pod.spec?.nodeName ?? "");
+  !isFinished(pod) && !isTerminating(pod) && isNodeUp(store, pod.spec?.nodeName ?? "");
 
 function isNodeUp(store: ObjectStore, name: string): boolean {
   const node = store.get("/nodes", "", name)?.object() as Node | undefined;
   return node?.status?.conditions?.find(({ type }) => type === "Ready")?.status === "True";
 }
 
-/** Terminating, without a kubelet to confirm it. */
+/** Whether the pod is terminating on a node without a running kubelet. */
 const isStranded = (store: ObjectStore, pod: Pod): boolean =>
-  isLeaving(pod) && (pod.spec?.nodeName ?? "") !== "" && !isNodeUp(store, pod.spec?.nodeName ?? "");
+  isTerminating(pod) && (pod.spec?.nodeName ?? "") !== "" && !isNodeUp(store, pod.spec?.nodeName ?? "");
 
 const areAllNodesDown = (store: ObjectStore): boolean =>
   [...store.collection("/nodes").all()].every(({ name }) => !isNodeUp(store, name));
 
 const isUpdating = ({ status }: PodClique | PodCliqueScalingGroup): boolean =>
   status?.updateProgress !== undefined && status.updateProgress.updateEndedAt === undefined;
-const said = (object: PodClique | PodCliqueScalingGroup, type: string) =>
+const conditionOf = (object: PodClique | PodCliqueScalingGroup, type: string) =>
   object.status?.conditions?.find((condition) => condition.type === type);
 
 /**
@@ -70,13 +70,13 @@ const said = (object: PodClique | PodCliqueScalingGroup, type: string) =>
  */
 export const gatesWaitForTheGang = (held: Held): Invariant => ({
   id: "I4",
-  fact: "a pod may be scheduled only when its gang names it and was whole, and beyond a group's minimum when the base gang has its own",
+  fact: "a scheduling gate is removed only when the gang lists the pod and was initialized; for scaled gangs, when the base gang has its minimum",
   begin: ({ nowUs }) => {
-    const told = new ToldStates(nowUs);
+    const observed = new ObservedStates(nowUs);
     return {
-      learned: (actor, life, { resource, object, gone }) => {
+      delivered: (actor, life, { resource, object, gone }) => {
         if (resource !== gangs && resource !== cliques) return;
-        told.add(`${actor}|${life}|${resource}|${object.metadata.name}`, gone ? undefined : object);
+        observed.add(`${actor}|${life}|${resource}|${object.metadata.name}`, gone ? undefined : object);
       },
       commit: ({ type, call, event }) => {
         if (type !== "MODIFIED" || event.current.resource !== pods || !held(call.actor)) return undefined;
@@ -84,14 +84,14 @@ export const gatesWaitForTheGang = (held: Held): Invariant => ({
         const before = event.previous?.object();
         if (before === undefined || !hasGate(before) || hasGate(pod)) return undefined;
         const known = <T>(resource: string, name: string): T[] =>
-          told.knownBy(`${call.actor}|${call.life}|${resource}|${name}`, call.askedUs) as T[];
+          observed.knownBy(`${call.actor}|${call.life}|${resource}|${name}`, call.requestedUs) as T[];
         const name = pod.metadata.labels?.[labels.podGang] ?? "";
         const versions = known<PodGang>(gangs, name);
-        const what = `${call.actor} lets ${event.current.key} be scheduled`;
-        if (versions.length === 0) return `${what}, and knew of no gang ${name}`;
-        if (!versions.some((gang) => names(gang, pod))) return `${what}, and its gang ${name} does not name it`;
+        const what = `${call.actor} removed the gate of ${event.current.key}`;
+        if (versions.length === 0) return `${what}, and had not observed gang ${name}`;
+        if (!versions.some((gang) => names(gang, pod))) return `${what}, and its gang ${name} does not list it`;
         if (!versions.some((gang) => names(gang, pod) && isWhole(gang)))
-          return `${what}, and its gang ${name} was never whole`;
+          return `${what}, and its gang ${name} was never initialized`;
         const base = pod.metadata.labels?.[labels.basePodGang];
         if (base === undefined) return undefined;
         const missing = known<PodGang>(gangs, base).map((gang) =>
@@ -109,8 +109,8 @@ export const gatesWaitForTheGang = (held: Held): Invariant => ({
   },
 });
 
-/** What processes have observed of objects, and until when that was the newest they knew. */
-class ToldStates {
+/** The states of objects that processes have observed, and until when each was the newest one. */
+class ObservedStates {
   readonly #nowUs: () => number;
   readonly #states = new Map<string, { readonly atUs: number; readonly object: KubeObject | undefined }[]>();
 
@@ -124,13 +124,13 @@ class ToldStates {
     this.#states.set(key, states);
   }
 
-  /** The states that a decision whose write was asked for then may rest on. */
-  knownBy(key: string, askedUs: number): KubeObject[] {
+  /** The states that a decision may rest on whose write was requested at that time. */
+  knownBy(key: string, requestedUs: number): KubeObject[] {
     const states = this.#states.get(key) ?? [];
     return states.flatMap(({ atUs, object }, at) => {
       const next = states[at + 1];
-      const isOld = next !== undefined && next.atUs < askedUs - decisionUs;
-      return object === undefined || atUs > askedUs || isOld ? [] : [object];
+      const isOld = next !== undefined && next.atUs < requestedUs - decisionUs;
+      return object === undefined || atUs > requestedUs || isOld ? [] : [object];
     });
   }
 }
@@ -143,23 +143,23 @@ const names = ({ spec }: PodGang, { metadata }: Pod): boolean =>
 const isWhole = ({ status }: PodGang): boolean =>
   status?.conditions?.find((each) => each.type === "Initialized")?.status === "True";
 
-/** I4, the other half. */
+/** I4: a gang below its minimum is reported. */
 export const regressionsAreFlagged = (policy: FullLossPolicy): Invariant => ({
   id: "I4",
-  fact: "the condition of a clique says what its pods say: a part of the minimum is a breach, none of it is what the policy makes of it",
+  fact: "the condition of a clique matches its pods: fewer than the minimum is a breach, none at all is what the policy says",
   begin: ({ store }) => ({
-    // A status contradicts itself at no time, whatever it is behind of.
+    // A status must be consistent in itself even when it is stale.
     commit: ({ type, event }) => {
       if (type === "DELETED" || event.current.resource !== cliques) return undefined;
       const clique = event.current.object() as PodClique;
       const { scheduledReplicas = 0 } = clique.status ?? {};
-      if (said(clique, "MinAvailableBreached") === undefined) return undefined;
-      // A person may change what is asked for between two looks of the operator.
+      if (conditionOf(clique, "MinAvailableBreached") === undefined) return undefined;
+      // A user may change the spec between two reconciles.
       if (clique.status?.observedGeneration !== clique.metadata.generation) return undefined;
       if (isUpdating(clique)) {
-        return said(clique, "MinAvailableBreached")?.status === "Unknown"
+        return conditionOf(clique, "MinAvailableBreached")?.status === "Unknown"
           ? undefined
-          : `${clique.metadata.name} is being updated and says ${saidText(clique)}`;
+          : `${clique.metadata.name} is being updated and says ${conditionText(clique)}`;
       }
       return contradiction(clique, scheduledReplicas, policy);
     },
@@ -169,8 +169,8 @@ export const regressionsAreFlagged = (policy: FullLossPolicy): Invariant => ({
         const scheduled = own.filter((pod) => isScheduled(store, pod)).length;
         const wrong = isUpdating(clique) ? undefined : contradiction(clique, scheduled, policy);
         if (wrong !== undefined) return wrong;
-        const isStarting = said(clique, "MinAvailableBreached")?.reason === "InsufficientReadyPods";
-        if (isStarting) return `${clique.metadata.name} is at rest and says ${saidText(clique)}`;
+        const isStarting = conditionOf(clique, "MinAvailableBreached")?.reason === "InsufficientReadyPods";
+        if (isStarting) return `${clique.metadata.name} is at rest and says ${conditionText(clique)}`;
         const counted = clique.status?.scheduledReplicas ?? 0;
         if (counted !== scheduled) return `${clique.metadata.name} has ${scheduled} scheduled and says ${counted}`;
       }
@@ -182,26 +182,26 @@ export const regressionsAreFlagged = (policy: FullLossPolicy): Invariant => ({
 function contradiction(clique: PodClique, scheduled: number, policy: FullLossPolicy): string | undefined {
   const minimum = clique.spec.minAvailable ?? clique.spec.replicas;
   const isBelow = scheduled < minimum && !(scheduled === 0 && policy === "Suppress");
-  const { status, reason } = said(clique, "MinAvailableBreached") ?? { status: "none", reason: "none" };
-  const isSaid = status === "True" && reason === "ScheduledReplicasBelowMinAvailable";
-  if (isBelow === isSaid) return undefined;
-  return `${clique.metadata.name} with ${scheduled} of ${minimum} scheduled says ${saidText(clique)}`;
+  const { status, reason } = conditionOf(clique, "MinAvailableBreached") ?? { status: "none", reason: "none" };
+  const isReported = status === "True" && reason === "ScheduledReplicasBelowMinAvailable";
+  if (isBelow === isReported) return undefined;
+  return `${clique.metadata.name} with ${scheduled} of ${minimum} scheduled says ${conditionText(clique)}`;
 }
 
-function saidText(clique: PodClique): string {
-  const { status, reason } = said(clique, "MinAvailableBreached") ?? { status: "nothing", reason: "" };
+function conditionText(clique: PodClique): string {
+  const { status, reason } = conditionOf(clique, "MinAvailableBreached") ?? { status: "nothing", reason: "" };
   return `${status}/${reason}`;
 }
 
-/** I19: an announcement is not repeated, and none is left out. */
-export const lossesAreToldOnce: Invariant = {
+/** I19: an Event is recorded exactly once. */
+export const lossesAreReportedOnce: Invariant = {
   id: "I19",
-  fact: "every loss of all scheduled replicas has exactly one Event; pods deleted by an update may have none",
+  fact: "every loss of all scheduled replicas has exactly one Event; what an update or a termination deletes may have none",
   begin: ({ store }) => {
     const losses = new Map<string, number>();
-    /** Those during an update. */
+    /** Steps to none by an update or a termination. */
     const doubtful = new Map<string, number>();
-    const told = new Map<string, number>();
+    const observed = new Map<string, number>();
     const scheduled = (object: KubeObject | undefined): number =>
       ((object?.["status"] ?? {}) as { scheduledReplicas?: number }).scheduledReplicas ?? 0;
     return {
@@ -210,7 +210,10 @@ export const lossesAreToldOnce: Invariant = {
         if ((resource === cliques || resource === groups) && type === "MODIFIED") {
           const { uid } = event.current.side;
           if (scheduled(event.previous?.object()) > 0 && scheduled(event.current.object()) === 0) {
-            const kept = isUpdating(event.current.object() as PodClique) ? doubtful : losses;
+            const object = event.current.object() as PodClique;
+            // The write was decided on an earlier state, in which a clique may have been lost and not deleted yet.
+            const isReplaced = isUpdating(object) || (resource === groups && !isCliqueLost(store, object));
+            const kept = isReplaced ? doubtful : losses;
             kept.set(uid, (kept.get(uid) ?? 0) + 1);
           }
           return undefined;
@@ -219,24 +222,38 @@ export const lossesAreToldOnce: Invariant = {
         const { reason, involvedObject } = event.current.object() as CoreEvent;
         if (reason !== "AllScheduledReplicasLost") return undefined;
         const { name, uid = "" } = involvedObject;
-        const count = (told.get(uid) ?? 0) + 1;
-        told.set(uid, count);
+        const count = (observed.get(uid) ?? 0) + 1;
+        observed.set(uid, count);
         const happened = (losses.get(uid) ?? 0) + (doubtful.get(uid) ?? 0);
         if (count <= happened) return undefined;
-        return `${name} (${short(uid)}) lost everything ${happened} times, and that was announced ${count} times`;
+        return `${name} (${short(uid)}) lost all scheduled replicas ${happened} times, and ${count} Events were recorded`;
       },
       atRest: () => {
         for (const object of [...all<PodClique>(store, cliques), ...all<PodClique>(store, groups)]) {
           const { uid, name } = object.metadata;
-          const [happened, announced] = [losses.get(uid) ?? 0, told.get(uid) ?? 0];
+          const [happened, announced] = [losses.get(uid) ?? 0, observed.get(uid) ?? 0];
           if (announced < happened || announced > happened + (doubtful.get(uid) ?? 0))
-            return `${name} lost everything ${happened} times, and that was announced ${announced} times`;
+            return `${name} lost all scheduled replicas ${happened} times, and ${announced} Events were recorded`;
         }
         return undefined;
       },
     };
   },
 };
+
+/** Whether a clique of the group that stays was scheduled once and is not now. */
+function isCliqueLost(store: ObjectStore, group: KubeObject): boolean {
+  const records = [...recordsOf(group), ...all<PodCliqueSet>(store, sets).flatMap(recordsOf)];
+  const ending = new Set(records.flatMap(({ podCliques }) => podCliques.map(({ uid }) => uid)));
+  return all<PodClique>(store, cliques).some(
+    (clique) =>
+      controllerOf(clique.metadata)?.uid === group.metadata.uid &&
+      clique.metadata.deletionTimestamp === undefined &&
+      !ending.has(clique.metadata.uid) &&
+      clique.status?.everScheduled === true &&
+      conditionOf(clique, "PodCliqueScheduled")?.status !== "True",
+  );
+}
 
 interface WithTerminations {
   readonly status?: { readonly gangTerminations?: readonly GangTermination[] };
@@ -245,10 +262,10 @@ interface WithTerminations {
 const recordsOf = (object: KubeObject | undefined): readonly GangTermination[] =>
   (object as WithTerminations | undefined)?.status?.gangTerminations ?? [];
 
-/** I13: a gang ends as a whole, by a recorded decision, or because it is no longer wanted. */
+/** I13: cliques are deleted only by a recorded gang termination, or because their replica is not wanted any more. */
 export const cliquesEndOnRecord = (held: Held): Invariant => ({
   id: "I13",
-  fact: "a clique is taken away only as part of a gang whose end is on record, or because its replica is not asked for",
+  fact: "a clique is deleted only by a recorded gang termination, or because its replica is not in the spec",
   begin: ({ store, nowUs }) => {
     const asked = new Map<string, { atUs: number; replicas: number }[]>();
     const wasFewAsk = (uid: string, index: number, sentUs: number): boolean => {
@@ -275,15 +292,15 @@ export const cliquesEndOnRecord = (held: Held): Invariant => ({
         if (resource !== cliques || type !== "MODIFIED" || !held(call.actor)) return undefined;
         const clique = event.current.object();
         const before = event.previous?.object();
-        if (before === undefined || isLeaving(before) || !isLeaving(clique)) return undefined;
+        if (before === undefined || isTerminating(before) || !isTerminating(clique)) return undefined;
         const { uid, namespace = "" } = clique.metadata;
         const set = store.get(sets, namespace, clique.metadata.labels?.[labels.partOf] ?? "")?.object();
         const group = store.get(groups, namespace, clique.metadata.labels?.[labels.group] ?? "")?.object();
         const isOnRecord = [...recordsOf(set), ...recordsOf(group)].some(({ podCliques }) =>
           podCliques.some((each) => each.uid === uid),
         );
-        if (isOnRecord || set === undefined || isLeaving(set)) return undefined;
-        // A set of this name that was made since asks for other cliques than this one.
+        if (isOnRecord || set === undefined || isTerminating(set)) return undefined;
+        // A newer set of this name owns other cliques.
         const owner = controllerOf(clique.metadata)?.uid;
         const root = owner === group?.metadata.uid && group !== undefined ? controllerOf(group.metadata)?.uid : owner;
         if (root !== set.metadata.uid) return undefined;
@@ -291,7 +308,7 @@ export const cliquesEndOnRecord = (held: Held): Invariant => ({
         const index = groupReplicaOf(clique);
         if (group !== undefined && index !== undefined && wasFewAsk(group.metadata.uid, index, call.sentUs))
           return undefined;
-        return `${call.actor} takes ${event.current.key} away, which is asked for and on no record`;
+        return `${call.actor} deletes ${event.current.key}, which is in the spec, without a recorded termination`;
       },
     };
   },
@@ -305,17 +322,17 @@ interface SeenBreach {
 }
 
 /**
- * I13: no end without a breach that has lasted. A condition that was true a moment ago may have been read before it
- * changed.
+ * I13: a gang is terminated only after a breach that has lasted for the delay. The operator may have read a condition
+ * just before it changed.
  */
 export const endsHaveACause = (held: Held): Invariant => ({
   id: "I13",
-  fact: "the end of a gang is put on record only while something of it has been in breach for the delay, or its template has changed",
+  fact: "a gang termination is recorded only when the gang has been in breach for the delay, or its template has changed",
   begin: ({ nowUs }) => {
     /** By replica of a set, then by object and beginning. */
     const breaches = new Map<string, Map<string, SeenBreach>>();
     const see = (object: KubeObject): void => {
-      const { status, lastTransitionTime } = said(object as PodClique, "MinAvailableBreached") ?? {};
+      const { status, lastTransitionTime } = conditionOf(object as PodClique, "MinAvailableBreached") ?? {};
       const sinceMs = timeToMs(lastTransitionTime);
       if (status !== "True" || sinceMs === undefined) return;
       const replica = `${object.metadata.labels?.[labels.partOf]}#${object.metadata.labels?.[labels.setReplica]}`;
@@ -342,12 +359,12 @@ export const endsHaveACause = (held: Held): Invariant => ({
           const index = resource === sets ? String(replicaIndex) : object.metadata.labels?.[labels.setReplica];
           const isOverdue = [...(breaches.get(`${set}#${index}`)?.values() ?? [])].some(
             ({ name, sinceMs, lastUs }) =>
-              because === `${name} has had less than its minimum since ${formatTime(sinceMs)}` &&
-              lastUs >= call.askedUs - decisionUs &&
-              sinceMs + gangDelayMs <= call.sentOwnMs,
+              because === `${name} has been below its minimum since ${formatTime(sinceMs)}` &&
+              lastUs >= call.requestedUs - decisionUs &&
+              sinceMs + gangDelayMs <= call.requestedOwnMs,
           );
           if (isOverdue) continue;
-          return `${call.actor} ends replica ${replicaIndex} of ${event.current.key} (${because}), and nothing of it has been in breach for ${gangDelayMs} ms`;
+          return `${call.actor} terminates replica ${replicaIndex} of ${event.current.key} (${because}), and none of its cliques has been in breach for ${gangDelayMs} ms`;
         }
         return undefined;
       },
@@ -355,7 +372,7 @@ export const endsHaveACause = (held: Held): Invariant => ({
   },
 });
 
-/** A delete that was only begun: a pod has its grace, and a clique its finalizer. */
+/** Whether the commit only sets deletionTimestamp: a pod has its grace period, and a clique its finalizer. */
 function isDeletionBegun({ type, event }: Commit): boolean {
   if (type !== "MODIFIED") return false;
   const before = event.previous?.object();
@@ -367,7 +384,7 @@ function isDeletionBegun({ type, event }: Commit): boolean {
 /** I7 for terminations in steps. */
 export const endsTheSameObject = (held: Held): Invariant => ({
   id: "I7",
-  fact: "a delete begins the end of the UID that its author had seen under that name",
+  fact: "a delete marks the UID that its author had observed under that name",
   begin: () => ({
     commit: (commit) => {
       const { call, key, event } = commit;
@@ -382,7 +399,7 @@ export const endsTheSameObject = (held: Held): Invariant => ({
 /** I13 for terminations in steps. */
 export const endsWhatItLookedAt = (held: Held): Invariant => ({
   id: "I13",
-  fact: "a delete begins the end of the very version that its author had looked at",
+  fact: "a delete marks the very version that its author had observed",
   begin: () => ({
     commit: (commit) => {
       const { call, key, event } = commit;
@@ -394,42 +411,47 @@ export const endsWhatItLookedAt = (held: Held): Invariant => ({
   }),
 });
 
-/** I19: own writes count from the moment they are acknowledged. */
+/** I19: a process counts its own writes from their acknowledgement. */
 export const ownPodsOfCliquesCount = (held: Held): Invariant => ({
   id: "I19",
-  fact: "no pod is created for a clique by an operator that knows of enough pods of it",
+  fact: "no pod is created for a clique by an operator that has observed enough pods of it",
   begin: ({ store, nowUs }) => {
     const toldPods = new Map<string, number>();
-    const toldReplicas = new Map<string, { atUs: number; replicas: number }[]>();
+    const observedReplicas = new Map<string, { atUs: number; replicas: number }[]>();
+    const own = new Set<string>();
     return {
-      learned: (actor, life, { resource, object }) => {
+      delivered: (actor, life, { resource, object, via }) => {
         const key = `${actor}|${life}|${object.metadata.uid}`;
-        if (resource === pods && !toldPods.has(key)) toldPods.set(key, nowUs());
+        // Pods of another process count when the watch has delivered them: a read before a delete is no part of the
+        // caches that the next decision rests on.
+        const counts = resource === pods && (via === "stream" || own.has(key));
+        if (counts && !toldPods.has(key)) toldPods.set(key, nowUs());
         if (resource !== cliques) return;
-        const told = toldReplicas.get(key) ?? [];
-        told.push({ atUs: nowUs(), replicas: (object as PodClique).spec.replicas });
-        toldReplicas.set(key, told);
+        const observed = observedReplicas.get(key) ?? [];
+        observed.push({ atUs: nowUs(), replicas: (object as PodClique).spec.replicas });
+        observedReplicas.set(key, observed);
       },
       commit: ({ type, call, event }) => {
         if (type !== "ADDED" || event.current.resource !== pods || !held(call.actor)) return undefined;
         const owner = controllerOf(event.current.object().metadata);
         if (owner?.kind !== "PodClique") return undefined;
         const who = `${call.actor}|${call.life}`;
+        own.add(`${who}|${event.current.object().metadata.uid}`);
         let wanted = 0;
-        const told = toldReplicas.get(`${who}|${owner.uid}`) ?? [];
-        told.forEach(({ atUs, replicas }, at) => {
+        const observed = observedReplicas.get(`${who}|${owner.uid}`) ?? [];
+        observed.forEach(({ atUs, replicas }, at) => {
           if (atUs > call.sentUs) return;
-          const next = told[at + 1];
+          const next = observed[at + 1];
           if (next === undefined || next.atUs >= call.sentUs - decisionUs) wanted = Math.max(wanted, replicas);
         });
         let known = 0;
         for (const pod of all<Pod>(store, pods)) {
-          if (controllerOf(pod.metadata)?.uid !== owner.uid || isLeaving(pod) || isFinished(pod)) continue;
+          if (controllerOf(pod.metadata)?.uid !== owner.uid || isTerminating(pod) || isFinished(pod)) continue;
           const toldUs = toldPods.get(`${who}|${pod.metadata.uid}`) ?? Number.POSITIVE_INFINITY;
           if (toldUs < call.sentUs && pod.metadata.name !== event.current.name) known++;
         }
         if (known < wanted || wanted === 0) return undefined;
-        return `${call.actor} created ${event.current.key} for ${owner.name}, which asks for ${wanted}, and knew of ${known} live pods`;
+        return `${call.actor} created ${event.current.key} for ${owner.name}, which wants ${wanted}, and had observed ${known} live pods`;
       },
     };
   },
@@ -447,25 +469,25 @@ export const statusIsOfItsObject = (held: Held): Invariant => ({
       const before = event.previous?.object() as PodClique | undefined;
       if (status === undefined || equalFields(status, before?.status)) return undefined;
       if (status.observedGeneration === metadata.generation) return undefined;
-      return `${call.actor} says of ${key}, generation ${metadata.generation}, what it saw of generation ${status.observedGeneration ?? "none"}`;
+      return `${call.actor} writes to ${key}, generation ${metadata.generation}, a status of generation ${status.observedGeneration ?? "none"}`;
     },
   }),
 });
 
-/** I17: what the operator is for. */
+/** I17: the purpose of the operator. */
 export const gangsAreWhole: Invariant = {
   id: "I17",
-  fact: "at rest every set has the cliques, pods and gangs that it asks for, all ready and of its template where any node is up, and nothing else is left",
+  fact: "at rest every set has the cliques, pods and gangs of its spec, ready and up to date if a node is up, and there are no other objects",
   begin: ({ store }) => ({
     atRest: () => {
       const wanted = new Set<string>();
       for (const set of all<PodCliqueSet>(store, sets)) {
-        if (isLeaving(set)) return `${set.metadata.name} does not go`;
+        if (isTerminating(set)) return `${set.metadata.name} is not deleted`;
         const wrong = wrongWith(store, set, wanted);
         if (wrong !== undefined) return `${set.metadata.name}: ${wrong}`;
       }
       for (const { metadata } of all<PodClique>(store, cliques))
-        if (!wanted.has(metadata.name)) return `${metadata.name} is left over`;
+        if (!wanted.has(metadata.name)) return `${metadata.name} is not in the spec`;
       const live = new Set(all<PodClique>(store, cliques).map(({ metadata }) => metadata.uid));
       for (const pod of all<Pod>(store, pods)) {
         const { metadata } = pod;
@@ -488,7 +510,7 @@ function wrongWith(store: ObjectStore, set: PodCliqueSet, wanted: Set<string>): 
       const whole = groupName(name, index, group.name);
       const object = store.get(groups, namespace, whole)?.object() as PodCliqueScalingGroup | undefined;
       if (object === undefined) return `group ${whole} is missing`;
-      if ((object.status?.gangTerminations ?? []).length > 0) return `${whole} has an end on record`;
+      if ((object.status?.gangTerminations ?? []).length > 0) return `${whole} has a recorded termination`;
       for (let replica = 0; replica < groupReplicas(object.spec); replica++) {
         for (const member of group.cliqueNames) names.push({ name: memberName(whole, replica, member), of: member });
       }
@@ -500,7 +522,7 @@ function wrongWith(store: ObjectStore, set: PodCliqueSet, wanted: Set<string>): 
     }
   }
   const { status } = set;
-  if ((status?.gangTerminations ?? []).length > 0) return "has an end on record";
+  if ((status?.gangTerminations ?? []).length > 0) return "has a recorded termination";
   if (areAllNodesDown(store)) return undefined;
   if (status?.availableReplicas !== replicasOf(set)) return `says ${status?.availableReplicas} replicas are available`;
   if (status?.updateProgress !== undefined && status.updateProgress.updateEndedAt === undefined)
@@ -512,18 +534,18 @@ function wrongWith(store: ObjectStore, set: PodCliqueSet, wanted: Set<string>): 
 function wrongWithClique(store: ObjectStore, set: PodCliqueSet, whole: string, of: string): string | undefined {
   const clique = store.get(cliques, set.metadata.namespace ?? "", whole)?.object() as PodClique | undefined;
   if (clique === undefined) return "is missing";
-  if (isLeaving(clique)) return "does not go";
+  if (isTerminating(clique)) return "is not deleted";
   const own = all<Pod>(store, pods).filter(
     (pod) => controllerOf(pod.metadata)?.uid === clique.metadata.uid && !isStranded(store, pod),
   );
   if (own.length !== clique.spec.replicas) return `asks for ${clique.spec.replicas} pods and has ${own.length}`;
   const numbers = new Set(own.map(({ metadata }) => metadata.labels?.[labels.podIndex]));
-  if (numbers.size !== own.length) return "has two pods of one number";
+  if (numbers.size !== own.length) return "has two pods with the same index";
   if (areAllNodesDown(store)) return undefined;
   const template = set.spec.template.cliques.find(({ name }) => name === of);
   const image = template?.spec.podSpec.containers[0]?.image;
   for (const pod of own) {
-    if (hasGate(pod)) return `has a pod that is still held back, ${pod.metadata.name}`;
+    if (hasGate(pod)) return `has a pod with a scheduling gate, ${pod.metadata.name}`;
     if (!isReady(pod)) return `has a pod that is not ready, ${pod.metadata.name}`;
     if (pod.spec?.containers[0]?.image !== image) return `has a pod of another template, ${pod.metadata.name}`;
     const gang = store.get(gangs, set.metadata.namespace ?? "", pod.metadata.labels?.[labels.podGang] ?? "")?.object();

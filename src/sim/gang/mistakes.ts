@@ -1,23 +1,23 @@
-/** Classic mistakes in counting a gang's pods: seeds must find each of them. */
+/** Classic bugs in counting the pods of a gang: seeds must find each of them. */
 import { breachType, cliqueBreach, scheduledType } from "../../decide/gang/breach.ts";
 import { isErrored, isScheduled, isStartedNotReady } from "../../decide/gang/cliques/podClasses.ts";
-import { places } from "../../model/gang/keys.ts";
+import { gangResources } from "../../model/gang/keys.ts";
 import type { PodClique } from "../../model/gang/types.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { controllerOf } from "../../model/objects/ownership.ts";
 import type { Mistake } from "../mistake.ts";
 
-/** A pod that is bound counts, whatever has become of its node, and for as long as its object is there. */
+/** Counts a bound pod as long as its object exists, whatever the state of its node. */
 export const countsWhateverIsBound: Mistake = {
   name: "counts-whatever-is-bound",
   invariant: "I4",
   kube: ({ kube }) => ({
     update: async (ref, object, options) => {
-      if (ref.plural !== places.PodClique.plural || ref.subresource !== "status")
+      if (ref.plural !== gangResources.PodClique.plural || ref.subresource !== "status")
         return kube.update(ref, object, options);
       const [found, stored] = [
-        await kube.list(places.Pod, { namespace: ref.namespace }),
+        await kube.list(gangResources.Pod, { namespace: ref.namespace }),
         await kube.get({ ...ref, subresource: "" }),
       ];
       if (!found.ok) return found;
@@ -31,7 +31,7 @@ export const countsWhateverIsBound: Mistake = {
 export const gangMistakes: readonly Mistake[] = [
   countsWhateverIsBound,
   {
-    // When every node is silent no pod is evicted: an operator that reads pods alone never sees the loss.
+    // When no node reports, no pod is evicted: an operator that reads only pods never notices the loss.
     name: "waits-for-evictions",
     invariant: "I4",
     kube: ({ kube }) => ({
@@ -62,7 +62,7 @@ function alwaysReady<T extends KubeObject>(node: T): T {
   return { ...node, status: { ...status, conditions } };
 }
 
-/** The status as it was counted before terminating pods and lost nodes were thought of. */
+/** The status without regard to terminating pods and lost nodes. */
 function counting<T extends KubeObject>(object: T, stored: T, pods: readonly Pod[]): T {
   const { spec, status: { scheduleLoss: recorded, ...status } = {} } = object as KubeObject as PodClique;
   const minAvailable = spec.minAvailable ?? spec.replicas;
@@ -71,13 +71,13 @@ function counting<T extends KubeObject>(object: T, stored: T, pods: readonly Pod
   const readyOrStarting = bound.filter((pod) => !isErrored(pod) && !isStartedNotReady(pod)).length;
   const { updateProgress } = status;
   const isUpdating = updateProgress !== undefined && updateProgress.updateEndedAt === undefined;
-  const said = cliqueBreach({ minAvailable, isUpdating, counts: { scheduled, readyOrStarting } }, "Suppress");
+  const breach = cliqueBreach({ minAvailable, isUpdating, counts: { scheduled, readyOrStarting } }, "Suppress");
   const conditions = (status.conditions ?? []).map((condition) => {
-    if (condition.type === breachType) return { ...condition, ...said };
+    if (condition.type === breachType) return { ...condition, ...breach };
     if (condition.type !== scheduledType) return condition;
     return { ...condition, status: scheduled >= minAvailable ? ("True" as const) : ("False" as const) };
   });
-  // Where something counts, nothing was lost.
+  // While a pod counts as scheduled, there is no loss to record.
   const scheduleLoss = scheduled > 0 ? (stored as KubeObject as PodClique).status?.scheduleLoss : recorded;
   const next = { ...status, scheduledReplicas: scheduled, conditions, ...(scheduleLoss && { scheduleLoss }) };
   return { ...object, status: next };

@@ -1,9 +1,9 @@
 /**
- * Nodes that fail as nodes fail. A silent kubelet renews no lease and does nothing; its node is marked unreachable and
- * tainted, and its pods are evicted, by the cluster's own controllers, with times that are as short as the scenario.
+ * Nodes that stop reporting. Their kubelet renews no lease and does nothing; the cluster's own controllers mark the
+ * node unreachable, taint it and evict its pods, with times that fit the length of the scenario.
  */
 import type { Controllers } from "../../control/runtime/controllers.ts";
-import { addNodeLives, type NodeLivesTimes } from "../../control/workloads/nodeLives.ts";
+import { addNodeLifecycle, type NodeLifecycleTimes } from "../../control/workloads/nodeLifecycle.ts";
 import { WorkloadCaches } from "../../control/workloads/workloadCaches.ts";
 import type { Node } from "../../model/kubernetes.generated.ts";
 import type { Unstored } from "../../model/objects/object.ts";
@@ -19,40 +19,40 @@ export const nodes = builtin.Node;
 export const nodeNames = ["n0", "n1", "n2"];
 
 const beatMs = 1_000;
-const times: NodeLivesTimes = { graceMs: 3_000, startupGraceMs: 3_000, tickMs: 500 };
-/** How long a pod suffers a node that is not ready. */
+const times: NodeLifecycleTimes = { graceMs: 3_000, startupGraceMs: 3_000, tickMs: 500 };
+/** How long pods tolerate a node that is not ready. */
 export const tolerationSeconds = 1;
 
-/** Which machines are cut off. It belongs to one run. */
+/** The nodes that are partitioned from the API in one run. */
 export class Machines {
-  private readonly silent = new Set<string>();
+  private readonly partitioned = new Set<string>();
 
   silence(name: string): void {
-    this.silent.add(name);
+    this.partitioned.add(name);
   }
 
   restore(name: string): void {
-    this.silent.delete(name);
+    this.partitioned.delete(name);
   }
 
-  isSilent = (name: string): boolean => this.silent.has(name);
+  isSilent = (name: string): boolean => this.partitioned.has(name);
 }
 
-/** What places pods, what runs them, and what gives silent nodes up. */
+/** The scheduler, the kubelets and the node lifecycle controller. */
 export const addCluster =
   (machines: Machines) =>
   (controllers: Controllers): void => {
     tinyScheduler(controllers);
     tinyKubelet(controllers, undefined, machines.isSilent);
-    const room = new WorkloadCaches(controllers);
-    const podsByNode = room.pods.cache.index((object) => {
+    const caches = new WorkloadCaches(controllers);
+    const podsByNode = caches.pods.cache.index((object) => {
       const { nodeName = "" } = object.spec ?? {};
       return nodeName === "" ? [] : [nodeName];
     });
-    addNodeLives(controllers, room, podsByNode, times);
+    addNodeLifecycle(controllers, caches, podsByNode, times);
   };
 
-/** The kubelets that are not cut off renew their leases, and say that they are ready where that is in doubt. */
+/** Kubelets that are not partitioned renew their leases, and set Ready where it is not True. */
 export const heart = (machines: Machines): ActorSpec => ({
   name: "heart",
   isExemptFromFaults: true,
@@ -68,13 +68,13 @@ export const heart = (machines: Machines): ActorSpec => ({
   },
 });
 
-/** A node enters the cluster, or says that it is well. */
+/** Registers a node, or sets its Ready condition. */
 export async function register(kube: KubeApi, name: string, nowMs: number): Promise<void> {
-  const room = { cpu: "8", memory: "64Gi", pods: "24" };
+  const caches = { cpu: "8", memory: "64Gi", pods: "24" };
   const now = formatTime(nowMs);
   const ready = { type: "Ready", status: "True", reason: "KubeletReady", message: "" };
   const conditions = [{ ...ready, lastHeartbeatTime: now, lastTransitionTime: now }];
-  const status = { allocatable: room, capacity: room, conditions };
+  const status = { allocatable: caches, capacity: caches, conditions };
   const node: Unstored = { apiVersion: "v1", kind: "Node", metadata: { name }, status };
   const found = await kube.get({ ...nodes, namespace: "", name });
   if (!found.ok && found.reason !== "NotFound") return;

@@ -4,10 +4,10 @@ import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorPorts } from "../actor.ts";
 import { controllersProcess, runControllers } from "../controllersProcess.ts";
 import {
+  cachesAreComplete,
   changesWhatItSaw,
   destroysTheSameObject,
   destroysWhatItLookedAt,
-  mirrorsAreComplete,
   neverGoesBack,
   statusKeepsUp,
 } from "../invariants/general.ts";
@@ -22,7 +22,7 @@ import {
   endsWhatItLookedAt,
   gangsAreWhole,
   gatesWaitForTheGang,
-  lossesAreToldOnce,
+  lossesAreReportedOnce,
   ownPodsOfCliquesCount,
   regressionsAreFlagged,
   statusIsOfItsObject,
@@ -42,15 +42,15 @@ export const simGangSettings = (fullLossPolicy: FullLossPolicy): GangSettings =>
 });
 
 /**
- * Two operators of which one leads, gangs that are made, scaled, changed and remade, and nodes that fall silent, or go
- * with all their pods. `gang/<mistake>`: one classic mistake at a time.
+ * Two operators of which one is the leader, gangs that are created, scaled, changed and recreated, and nodes that stop
+ * reporting or are deleted with all their pods. `gang/<mistake>` has one classic bug.
  */
 export function gangScenario(policy: FullLossPolicy = "Suppress", mistake?: Mistake): Scenario {
   const settings = simGangSettings(policy);
   const name = policy === "Suppress" ? "gang" : "gang/terminate";
   return {
     name: mistake === undefined ? name : `${name}/${mistake.name}`,
-    about: `gangs that are made, scaled, changed and remade on nodes that are lost, under every fault; full loss: ${policy}`,
+    about: `gangs are created, scaled, changed and recreated while nodes are lost, under all faults; full loss: ${policy}`,
     components: [gangComponent(settings)],
     serverLoops: true,
     setUp: (kube) => setUpGangs(kube),
@@ -72,7 +72,7 @@ export function gangScenario(policy: FullLossPolicy = "Suppress", mistake?: Mist
     invariants: [
       gatesWaitForTheGang(held),
       regressionsAreFlagged(policy),
-      lossesAreToldOnce,
+      lossesAreReportedOnce,
       cliquesEndOnRecord(held),
       endsHaveACause(held),
       ownPodsOfCliquesCount(held),
@@ -83,7 +83,7 @@ export function gangScenario(policy: FullLossPolicy = "Suppress", mistake?: Mist
       changesWhatItSaw(held),
       oneEpochWrites(held, lease.name),
       neverGoesBack,
-      mirrorsAreComplete,
+      cachesAreComplete,
       statusKeepsUp,
       statusIsOfItsObject(held),
       gangsAreWhole,

@@ -1,30 +1,30 @@
-import { places } from "../../model/gang/keys.ts";
+import { gangResources } from "../../model/gang/keys.ts";
 import type { PodCliqueSet } from "../../model/gang/types.ts";
 import type { KubeObject, Unstored } from "../../model/objects/object.ts";
 import type { Resource } from "../../model/objects/resource.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
-import { type Act, busyPerson } from "../busyPerson.ts";
 import type { Dice } from "../chance.ts";
+import { type Act, simulatedUser } from "../simulatedUser.ts";
 import { type Machines, nodeNames, nodes, register, tolerationSeconds } from "./nodes.ts";
 
 export const setNames = ["red", "blue"];
-/** How long a breach may last. */
+/** The termination delay of a breach. */
 export const gangDelayMs = 4_000;
 
 /**
- * Users of gangs, and nodes that fail under them: sets are created, scaled, changed, deleted and created again; nodes
- * fall silent or are deleted with all their pods.
+ * A user of gangs and a source of node failures: sets are created, scaled, changed, deleted and recreated; nodes stop
+ * reporting or are deleted with all their pods.
  */
 export function gangUser(options: { name: string; acts: number; spanMs: number; machines: Machines }): ActorSpec {
   const { machines, ...rest } = options;
   let silent: readonly string[] = [];
   const atTheEnd = (ports: ActorPorts): Promise<void> => leaveBehind(ports, machines, silent);
-  const person = busyPerson({ ...rest, actions: actionsOn(machines), atTheEnd });
+  const person = simulatedUser({ ...rest, actions: actionsOn(machines), atTheEnd });
   return {
     ...person,
     run: (ports) => {
-      // Chosen now: nothing is left to chance when the faults have stopped.
+      // Chosen now, because no random decisions are made after the faults have stopped.
       const end = ports.choose("end", (dice) => dice.between(1, 3));
       silent = end === 3 ? nodeNames : end === 2 ? ["n1"] : [];
       return person.run(ports);
@@ -32,7 +32,7 @@ export function gangUser(options: { name: string; acts: number; spanMs: number; 
   };
 }
 
-/** All nodes are back; or one of them, or every one, stays silent. */
+/** Restores all nodes, except those that stay partitioned: none, one or all. */
 async function leaveBehind(ports: ActorPorts, machines: Machines, silent: readonly string[]): Promise<void> {
   for (const name of nodeNames) {
     machines.restore(name);
@@ -42,7 +42,7 @@ async function leaveBehind(ports: ActorPorts, machines: Machines, silent: readon
     });
   }
   if (silent.length > 0) {
-    // Long enough for gangs to come back, so that there is something to lose.
+    // Long enough for gangs to be scheduled again before nodes are lost.
     await ports.sleep(12_000);
     for (const name of silent) machines.silence(name);
   }
@@ -54,23 +54,24 @@ const actionsOn = (machines: Machines): readonly Act[] => [
   make,
   remake,
   async (ports, dice) => {
-    await ports.kube.delete(refTo(places.PodCliqueSet, oneOf(dice, setNames)));
+    await ports.kube.delete(refTo(gangResources.PodCliqueSet, oneOf(dice, setNames)));
   },
-  (ports, dice) => rescale(ports, places.PodCliqueSet, oneOf(dice, setNames), dice.below(3)),
-  (ports, dice) => rescale(ports, places.PodCliqueScalingGroup, `${oneOf(dice, setNames)}-0-pair`, dice.between(1, 3)),
-  (ports, dice) => rescale(ports, places.PodClique, `${oneOf(dice, setNames)}-0-lone`, dice.between(2, 3)),
+  (ports, dice) => rescale(ports, gangResources.PodCliqueSet, oneOf(dice, setNames), dice.below(3)),
+  (ports, dice) =>
+    rescale(ports, gangResources.PodCliqueScalingGroup, `${oneOf(dice, setNames)}-0-pair`, dice.between(1, 3)),
+  (ports, dice) => rescale(ports, gangResources.PodClique, `${oneOf(dice, setNames)}-0-lone`, dice.between(2, 3)),
   (ports, dice) => changeImage(ports, dice, ["lone"]),
   (ports, dice) => changeImage(ports, dice, ["lead"]),
   (ports, dice) => changeImage(ports, dice, ["lone", "lead", "work"]),
   loseNode,
   silenceNode(machines),
   silenceNode(machines),
-  // The network of the whole room is down.
+  // The network of all nodes fails.
   async (ports) => {
     for (const name of nodeNames) machines.silence(name);
     ports.note("every node falls silent");
   },
-  // A machine is taken out of the cluster; nothing clears its pods away.
+  // A node is deleted; its pods stay.
   async (ports, dice) => {
     const name = oneOf(dice, nodeNames);
     machines.silence(name);
@@ -89,26 +90,29 @@ const actionsOn = (machines: Machines): readonly Act[] => [
   },
   async (ports, dice) => {
     const pod = await anyPod(ports.kube, dice);
-    if (pod !== undefined) await ports.kube.delete(refTo(places.Pod, pod.metadata.name));
+    if (pod !== undefined) await ports.kube.delete(refTo(gangResources.Pod, pod.metadata.name));
   },
   // A kubelet evicts a pod.
   async (ports, dice) => {
     const pod = await anyPod(ports.kube, dice);
     if (pod === undefined) return;
     const status = { ...(pod["status"] as object), phase: "Failed", reason: "Evicted" };
-    await ports.kube.update({ ...refTo(places.Pod, pod.metadata.name), subresource: "status" }, { ...pod, status });
+    await ports.kube.update(
+      { ...refTo(gangResources.Pod, pod.metadata.name), subresource: "status" },
+      { ...pod, status },
+    );
   },
 ];
 
 async function make({ kube }: ActorPorts, dice: Dice): Promise<void> {
-  await kube.create(places.PodCliqueSet, gangSet(oneOf(dice, setNames), dice.between(1, 2)));
+  await kube.create(gangResources.PodCliqueSet, gangSet(oneOf(dice, setNames), dice.between(1, 2)));
 }
 
-/** Deleted and made again under the same name: another set, while the pods of the first are still there. */
+/** Deletes a set and creates another one of the same name while the pods of the first still exist. */
 async function remake({ kube }: ActorPorts, dice: Dice): Promise<void> {
   const name = oneOf(dice, setNames);
-  await kube.delete(refTo(places.PodCliqueSet, name));
-  await kube.create(places.PodCliqueSet, gangSet(name, 1));
+  await kube.delete(refTo(gangResources.PodCliqueSet, name));
+  await kube.create(gangResources.PodCliqueSet, gangSet(name, 1));
 }
 
 async function rescale({ kube }: ActorPorts, place: Resource, name: string, replicas: number): Promise<void> {
@@ -116,7 +120,7 @@ async function rescale({ kube }: ActorPorts, place: Resource, name: string, repl
 }
 
 async function changeImage({ kube }: ActorPorts, dice: Dice, cliques: readonly string[]): Promise<void> {
-  const found = await kube.get(refTo(places.PodCliqueSet, oneOf(dice, setNames)));
+  const found = await kube.get(refTo(gangResources.PodCliqueSet, oneOf(dice, setNames)));
   if (!found.ok) return;
   const image = `registry/app:${dice.between(1, 4)}`;
   const set = found.value as PodCliqueSet;
@@ -132,10 +136,10 @@ async function changeImage({ kube }: ActorPorts, dice: Dice, cliques: readonly s
     ),
   };
   const next = { ...set, spec: { ...set.spec, template } } as KubeObject;
-  await kube.update(refTo(places.PodCliqueSet, set.metadata.name), next);
+  await kube.update(refTo(gangResources.PodCliqueSet, set.metadata.name), next);
 }
 
-/** The kubelet is cut off: what follows is the cluster's work. */
+/** Partitions the kubelet of a node from the API; the cluster's controllers react to it. */
 function silenceNode(machines: Machines): Act {
   return async (ports, dice) => {
     const name = oneOf(dice, nodeNames);
@@ -144,16 +148,19 @@ function silenceNode(machines: Machines): Act {
   };
 }
 
-/** The machine is gone: nothing new comes to it, and its pods are struck off. */
+/** Loses a node: it is cordoned, and its pods are force-deleted. */
 async function loseNode(ports: ActorPorts, dice: Dice): Promise<void> {
   const name = oneOf(dice, nodeNames);
   await setCordon(ports.kube, name, true);
-  const found = await ports.kube.list(places.Pod);
+  const found = await ports.kube.list(gangResources.Pod);
   if (!found.ok) return;
   for (const pod of found.value.items) {
     const { uid } = pod.metadata;
     if (pod.spec?.nodeName !== name) continue;
-    await ports.kube.delete(refTo(places.Pod, pod.metadata.name), { preconditions: { uid }, gracePeriodSeconds: 0 });
+    await ports.kube.delete(refTo(gangResources.Pod, pod.metadata.name), {
+      preconditions: { uid },
+      gracePeriodSeconds: 0,
+    });
   }
 }
 
@@ -167,7 +174,7 @@ async function until(ports: ActorPorts, run: () => Promise<boolean>): Promise<vo
 }
 
 async function anyPod(kube: KubeApi, dice: Dice): Promise<KubeObject | undefined> {
-  const pods = await kube.list(places.Pod);
+  const pods = await kube.list(gangResources.Pod);
   if (!pods.ok || pods.value.items.length === 0) return undefined;
   return pods.value.items[dice.below(pods.value.items.length)];
 }
@@ -187,7 +194,7 @@ const tolerations = ["not-ready", "unreachable"].map((key) => ({
   tolerationSeconds,
 }));
 
-/** Two pods of their own of which both are needed, and pairs of leader and workers of which one pair is needed. */
+/** A clique of two pods that are both required, and a scaling group of leader and workers of which one replica is. */
 export function gangSet(name: string, replicas: number): Unstored<PodCliqueSet> {
   const clique = (own: string, size: number, minAvailable: number) => ({
     name: own,

@@ -1,4 +1,4 @@
-/** The checks of `muster verify` as invariants: what is asked of a real cluster is asked of the simulated one. */
+/** The checks of `muster verify` as invariants of the simulated cluster. */
 import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
 import type { CheckId } from "../../decide/verify/check.ts";
 import { chosenChecks } from "../../decide/verify/checks.ts";
@@ -8,7 +8,7 @@ import { allKinds, type KindName, readKind } from "../../decide/verify/readKinds
 import { verifyConfig } from "../../decide/verify/verifyConfig.ts";
 import type { Invariant } from "../invariant.ts";
 
-/** The field's number of what a check guards. */
+/** The invariant of each check. */
 const numbers = {
   S1: "I17",
   S2: "I7",
@@ -29,7 +29,7 @@ export function checkAtRest(id: GuardedCheck): Invariant {
   return { ...about(id), begin: ({ store }) => ({ atRest: () => findingOf(id, store) }) };
 }
 
-/** Holds after every commit that concerns the check; for what may not be wrong even for a moment. */
+/** Holds after every commit of a kind that the check reads; for facts that must hold at every revision. */
 export function checkAlways(id: GuardedCheck): Invariant {
   const concerns = new Set(chosenChecks([id]).flatMap(({ needs }) => needs.map(storageKey)));
   return {

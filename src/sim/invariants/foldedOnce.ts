@@ -14,15 +14,15 @@ export function observeCycles(ports: ActorPorts, model: ClusterModel): void {
   model.onDecided = (nowMs) => ports.observe("decided", { model, nowMs });
 }
 
-/** I6: what the events of the watches have made of the model is what a fold of the same objects at once gives. */
+/** I6: the model that is updated by watch events equals a model that is built from the same objects. */
 export const foldedOnce: Invariant = {
   id: "I6",
-  fact: "after each cycle the cluster is what its objects, folded anew, give",
+  fact: "after each cycle the model of the cluster equals one that is rebuilt from its objects",
   begin: () => ({
     observe: (actor, what, value) => {
       if (what !== "decided") return undefined;
       const { model, nowMs } = value as Decided;
-      // What the cycle tried and took back is counted again before the next one.
+      // Facts that the cycle changed and rolled back are recounted before the next cycle.
       model.cluster.countClaims();
       const fresh = model.refolded();
       fresh.cluster.refresh(nowMs);

@@ -2,13 +2,13 @@ import type { KubeObject } from "../../model/objects/object.ts";
 import type { CallRecord, Commit } from "../history.ts";
 import type { Invariant } from "../invariant.ts";
 
-/** Invariants that hold for any controller. `Held` selects the actors they apply to: users may be careless. */
+/** Invariants of any controller. `Held` selects the actors that they apply to; they do not apply to users. */
 export type Held = (actor: string) => boolean;
 
-/** I5: what a controller changes is what it had seen; a change in between is a conflict. */
+/** I5: a controller changes the version that it had observed; a change in between is a conflict. */
 export const changesWhatItSaw = (held: Held): Invariant => ({
   id: "I5",
-  fact: "a change commits only on the version that its author had seen",
+  fact: "a change commits only on the version that its author had observed",
   begin: () => ({
     commit: ({ type, call, key, event }) => {
       if (type !== "MODIFIED" || !held(call.actor) || call.key !== key) return undefined;
@@ -19,28 +19,28 @@ export const changesWhatItSaw = (held: Held): Invariant => ({
   }),
 });
 
-/** I7: a name may belong to another object by now. */
+/** I7: another object may have the name by now. */
 export const destroysTheSameObject = (held: Held): Invariant => ({
   id: "I7",
-  fact: "a delete hits the UID that its author had seen under that name",
+  fact: "a delete removes the UID that its author had observed under that name",
   begin: () => ({
     commit: ({ type, call, key, event }) => {
       if (type !== "DELETED" || !held(call.actor) || call.key !== key) return undefined;
       const { uid } = event.current.side;
       if (call.seen?.uid === uid) return undefined;
-      return `${call.actor} deleted ${key}: UID ${short(uid)} died, it had seen ${short(call.seen?.uid ?? "none")}`;
+      return `${call.actor} deleted ${key}: UID ${short(uid)} was deleted, it had observed ${short(call.seen?.uid ?? "none")}`;
     },
   }),
 });
 
-/** I13: a process that relies on an object writes to it first, so a delete must carry the version that was read. */
+/** I13: a process that relies on an object records that on it, so a delete must carry the version that was read. */
 export const destroysWhatItLookedAt = (held: Held, { withGrace = false } = {}): Invariant => ({
   id: "I13",
-  fact: "a delete hits the very version that its author had looked at",
+  fact: "a delete removes the very version that its author had observed",
   begin: () => {
     /**
-     * A pod that is deleted at once is marked first: one call, two revisions, and the first one is what the author
-     * read.
+     * A pod that is deleted without grace is marked first: one call makes two revisions, and the author observed the
+     * first.
      */
     const beforeMark = new WeakMap<CallRecord, number>();
     return {
@@ -48,7 +48,7 @@ export const destroysWhatItLookedAt = (held: Held, { withGrace = false } = {}): 
         if (!held(call.actor) || call.key !== key) return undefined;
         const before = beforeMark.get(call) ?? event.previous?.revision ?? 0;
         if (type !== "DELETED" && call.verb === "delete") beforeMark.set(call, before);
-        // A delete with grace only begins the end; where that is asked for, it counts like the end.
+        // A graceful delete only sets deletionTimestamp; with `withGrace` it counts like the removal.
         const isDelete = type === "DELETED" || (withGrace && call.verb === "delete");
         if (!isDelete || call.seen?.revision === before) return undefined;
         return `${call.actor} deleted ${key} at revision ${before}; it had seen ${seenText(call.seen?.revision)}`;
@@ -57,14 +57,14 @@ export const destroysWhatItLookedAt = (held: Held, { withGrace = false } = {}): 
   },
 });
 
-/** I8: a cache that goes back in time brings deleted objects back. */
+/** I8: a cache that went back to an older revision would show deleted objects again. */
 export const neverGoesBack: Invariant = {
   id: "I8",
-  fact: "what a process reads never goes back in time",
+  fact: "what a process observes never goes back to an older revision",
   begin: () => {
     const newest = new Map<string, number>();
     return {
-      born: (actor) => {
+      started: (actor) => {
         for (const key of newest.keys()) if (key.startsWith(`${actor}|`)) newest.delete(key);
       },
       observe: (actor, what, value) => {
@@ -87,16 +87,16 @@ export interface ObservedMirror {
 }
 
 /** I9: a watch loses nothing. Compared when everything has come to rest. */
-export const mirrorsAreComplete: Invariant = {
+export const cachesAreComplete: Invariant = {
   id: "I9",
-  fact: "at rest, what a process sees is what there is",
+  fact: "at rest, the caches of a process equal the store",
   begin: ({ store }) => {
     const mirrors = new Map<string, ObservedMirror>();
     return {
       observe: (actor, what, value) => {
         if (what !== "mirror") return undefined;
         const mirror = value as ObservedMirror;
-        // Renewed for ever: a copy is always a moment behind.
+        // Leases are renewed for ever, so a cache is always slightly behind.
         if (mirror.kind === "coordination.k8s.io/leases") return undefined;
         mirrors.set(`${actor}|${mirror.kind}`, mirror);
         return undefined;
@@ -106,13 +106,13 @@ export const mirrorsAreComplete: Invariant = {
           const there = new Map([...store.collection(kind).all()].map((version) => [version.side.uid, version]));
           for (const [key, { metadata }] of objects()) {
             const version = there.get(metadata.uid);
-            if (version === undefined) return `${who} still sees ${key}, which is gone`;
+            if (version === undefined) return `${who} still has ${key} in its cache, which is deleted`;
             if (metadata.resourceVersion !== String(version.revision)) {
               return `${who} sees ${key} at revision ${metadata.resourceVersion}, it is at ${version.revision}`;
             }
             there.delete(metadata.uid);
           }
-          for (const version of there.values()) return `${who} does not see ${version.key}`;
+          for (const version of there.values()) return `${who} does not have ${version.key} in its cache`;
         }
         return undefined;
       },
@@ -128,7 +128,7 @@ export interface ObservedKept {
   ids(): Iterable<string>;
 }
 
-/** I11: an intent is decided once and ends once. What is in doubt may stay so, if its owner says that it knows. */
+/** I11: an intent is decided once and ends once. An unknown outcome may stay unknown if its owner reports it. */
 export const intentsEndOnce: Invariant = {
   id: "I11",
   fact: "every intent ends applied, rejected or abandoned, once",
@@ -137,8 +137,8 @@ export const intentsEndOnce: Invariant = {
     const open = new Map<string, Set<string>>();
     const kept = new Map<string, ObservedKept>();
     return {
-      born: (actor) => {
-        // Intents that live in memory die with it.
+      started: (actor) => {
+        // Intents in memory are lost with the process.
         open.delete(actor);
         kept.delete(actor);
       },
@@ -171,16 +171,16 @@ function isEnd(state: string): boolean {
   return state === "observed" || state === "rejected" || state === "abandoned";
 }
 
-/** I22: a status is of the generation of its object, and not of an older one. */
+/** I22: a status never describes an older generation than the status before. */
 export const statusKeepsUp: Invariant = {
   id: "I22",
-  fact: "a status never describes an older object than the one before it did",
+  fact: "observedGeneration never decreases",
   begin: () => ({
     commit: ({ event, key }: Commit) => {
       const before = observed(event.previous?.object());
       const after = event.current.deleted ? undefined : observed(event.current.object());
       if (before === undefined || after === undefined || after >= before) return undefined;
-      return `the status of ${key} went from generation ${before} back to ${after}`;
+      return `the status of ${key} went back from generation ${before} to ${after}`;
     },
   }),
 };

@@ -14,7 +14,7 @@ const leases = "coordination.k8s.io/leases";
  */
 export const oneEpochWrites = (held: Held, lease: string): Invariant => ({
   id: "I12",
-  fact: "one epoch writes: an old leader sends nothing, and what it had sent carries a precondition",
+  fact: "one leader writes: a former leader sends nothing, and its writes in flight carry a precondition",
   begin: () => {
     const holders = new Map<string, Holder>();
     let current: { readonly holder: string; readonly who: string } | undefined;
@@ -32,9 +32,9 @@ export const oneEpochWrites = (held: Held, lease: string): Invariant => ({
         }
         if (!held(call.actor) || current === undefined || call.key !== key) return undefined;
         if (current.who === `${call.actor}|${call.life}` || isGuarded(commit)) return undefined;
-        return `${call.verb} ${key} of ${call.actor} took effect without a precondition while ${current.holder} led`;
+        return `${call.verb} ${key} of ${call.actor} took effect without a precondition while ${current.holder} was the leader`;
       },
-      learned: (actor, life, { resource, object }) => {
+      delivered: (actor, life, { resource, object }) => {
         if (resource !== leases || object.metadata.name !== lease) return;
         const mine = holders.get(`${actor}|${life}`);
         if (mine === undefined || Number(object.metadata.resourceVersion) <= mine.revision) return;
@@ -44,7 +44,7 @@ export const oneEpochWrites = (held: Held, lease: string): Invariant => ({
         if (!held(call.actor) || reads.has(call.verb) || call.key.startsWith(leases)) return undefined;
         const mine = holders.get(`${call.actor}|${call.life}`);
         const what = `${call.actor} sent ${call.verb} ${call.key}`;
-        if (mine === undefined) return `${what} and never led`;
+        if (mine === undefined) return `${what} and was never the leader`;
         if (mine.lost) return `${what} after it observed another leader`;
         if (call.sentUs >= mine.untilUs) {
           return `${what} ${(call.sentUs - mine.untilUs) / 1000} ms after its lease had run out`;

@@ -1,6 +1,5 @@
 /**
- * The field's list of what must hold at every revision. An invariant that is checked carries one of these numbers;
- * those about allocation, quota, gangs and volumes arrive with the parts that have such things.
+ * Facts that must hold at every revision. Every invariant has one of these numbers.
  */
 export const invariantFacts: Readonly<Record<string, string>> = {
   I1: "no device, share or counter is given out beyond its capacity, in flight and not yet released included",
@@ -23,6 +22,6 @@ export const invariantFacts: Readonly<Record<string, string>> = {
   I18: "every pending workload has one current reason, which goes when its cause goes",
   I19: "repeating a step or an event changes nothing",
   I20: "the same seed has the same history",
-  I21: "an error while reading is unknown: never zero, never gone",
+  I21: "a failed read is unknown: never zero, never a deletion",
   I22: "a status never describes an older object than the one it is attached to",
 };

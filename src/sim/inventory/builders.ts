@@ -1,4 +1,4 @@
-/** Small builders for tests: every field has a default, and a test names only what it is about. */
+/** Builders for tests: every field has a default.  */
 import type { CloudSnapshot, CloudVolume, ScalingGroup } from "../../model/inventory/cloud.ts";
 import type { AvailabilityNumbers, DiskRow, GpuTypeRow, ReservationRow } from "../../model/inventory/rows.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
@@ -41,7 +41,7 @@ export function gpuType(name: string, perNode: number, more: Partial<GpuTypeRow>
   };
 }
 
-/** A group of running machines: `group("p-gpu-nodes-h100", ["i-1", "i-2"])`. */
+/** A scaling group with running instances: `group("p-gpu-nodes-h100", ["i-1", "i-2"])`. */
 export function group(name: string, instances: readonly string[], more: Partial<ScalingGroup> = {}): ScalingGroup {
   return {
     name,

@@ -1,8 +1,8 @@
-/** Invariants of a scenario whose sources answer wrongly: everything that is written is compared with what is true. */
+/** Invariants of a scenario with wrong answers: all writes are compared with the true state of cloud and cluster. */
 import type { RunReport } from "../../control/inventory/runInventory.ts";
 import type { DiskRow } from "../../model/inventory/rows.ts";
 import type { Invariant } from "../invariant.ts";
-import { type Stage, told } from "./stage.ts";
+import { reports, type Stage } from "./stage.ts";
 
 interface DiskWritten {
   readonly before: DiskRow | undefined;
@@ -12,19 +12,19 @@ interface DiskWritten {
 
 export const believedVolumesStay: Invariant = {
   id: "I14",
-  fact: "a disk whose volume exists is neither freed nor called missing, however few volumes are listed",
+  fact: "a disk whose volume exists is neither released nor marked missing, however few volumes are listed",
   begin: () => {
     let stage: Stage | undefined;
     return {
       observe: (_, what, value) => {
-        if (what === told.begins) stage = value as Stage;
-        if (what !== told.writesDisk || stage === undefined) return undefined;
+        if (what === reports.begins) stage = value as Stage;
+        if (what !== reports.writesDisk || stage === undefined) return undefined;
         const { before, after } = value as DiskWritten;
         if (after.volumeId === null || !stage.cloud.volumes.has(after.volumeId)) return undefined;
         if (before?.inUse === true && !after.inUse)
-          return `${after.diskName} was freed, and ${after.volumeId} is attached`;
+          return `${after.diskName} was released, and ${after.volumeId} is attached`;
         return before?.volumeState !== "missing" && after.volumeState === "missing"
-          ? `${after.diskName} is said to be missing, and ${after.volumeId} exists`
+          ? `${after.diskName} is marked missing, and ${after.volumeId} exists`
           : undefined;
       },
       atRest: () => {
@@ -40,7 +40,7 @@ export const believedVolumesStay: Invariant = {
   },
 };
 
-/** Longer than a run may take: what is older than this was there when the run looked. */
+/** Longer than a run may take: a snapshot older than this existed when the run read the cloud. */
 const aWhileMs = 5_000;
 
 export const countsAreTrue: Invariant = {
@@ -54,19 +54,19 @@ export const countsAreTrue: Invariant = {
       ).length;
     return {
       observe: (_, what, value) => {
-        if (what === told.begins) stage = value as Stage;
-        if (what !== told.writesDisk || stage === undefined) return undefined;
+        if (what === reports.begins) stage = value as Stage;
+        if (what !== reports.writesDisk || stage === undefined) return undefined;
         const { before, after, by } = value as DiskWritten;
         if (by !== "reconciler" || before === undefined || before.snapshotCount === after.snapshotCount)
           return undefined;
-        // The cloud's own time: the database's may be off.
+        // The clock of the cloud, because that of the database may be wrong.
         const least = taken(after.volumeId, stage.cloud.nowMs - aWhileMs);
         return after.snapshotCount < Math.max(least, before.snapshotCount)
           ? `${after.diskName} had ${before.snapshotCount} snapshots, now ${after.snapshotCount}, and none was deleted`
           : undefined;
       },
       atRest: () => {
-        if (stage === undefined) return "the stage was never set";
+        if (stage === undefined) return "the scenario did not report its state";
         for (const { diskName, volumeId, snapshotCount } of stage.tables.disks.values()) {
           const count = taken(volumeId, stage.cloud.nowMs);
           if (count !== snapshotCount) return `${diskName} has ${count} snapshots and says ${snapshotCount}`;
@@ -82,20 +82,20 @@ const freeGpus = 16;
 
 export const freshIsTrue: Invariant = {
   id: "I15",
-  fact: "numbers that are called fresh are true; what could not be learned is stale, with a reason",
+  fact: "numbers that are marked fresh are true; numbers that could not be read are stale, with a reason",
   begin: () => {
     let stage: Stage | undefined;
     const wrong = (): string | undefined => {
       const { numbers } = stage?.tables.types.get("h100") ?? {};
-      if (numbers?.state === "stale" && numbers.error === "") return "h100 is stale, and nothing says why";
+      if (numbers?.state === "stale" && numbers.error === "") return "h100 is stale without a reason";
       return numbers?.state === "fresh" && numbers.availableGpus !== freeGpus
-        ? `h100 is said to have ${numbers.availableGpus} free, and ${freeGpus} are`
+        ? `h100 is reported with ${numbers.availableGpus} free GPUs, and ${freeGpus} are free`
         : undefined;
     };
     return {
       observe: (_, what, value) => {
-        if (what === told.begins) stage = value as Stage;
-        return what === told.writesTypes ? wrong() : undefined;
+        if (what === reports.begins) stage = value as Stage;
+        return what === reports.writesTypes ? wrong() : undefined;
       },
       atRest: () => {
         const { numbers } = stage?.tables.types.get("h100") ?? {};
@@ -107,20 +107,20 @@ export const freshIsTrue: Invariant = {
 
 /** Of every run of the scenario. */
 export const deadlineMs = 3_000;
-/** Timers may be late. */
+/** The deadline and the delay of late timers. */
 const runMsMax = deadlineMs + 4_000;
 
 export const runsEnd: Invariant = {
   id: "I17",
-  fact: "a run is over by its deadline, whatever does not answer",
+  fact: "a run ends by its deadline, whatever does not answer",
   begin: () => {
     let stage: Stage | undefined;
     const since = new Map<string, number>();
     return {
       observe: (actor, what, value) => {
-        if (what === told.begins) stage = value as Stage;
-        if (what === told.runBegins) since.set(actor, value as number);
-        if (what !== told.runEnds) return undefined;
+        if (what === reports.begins) stage = value as Stage;
+        if (what === reports.runBegins) since.set(actor, value as number);
+        if (what !== reports.runEnds) return undefined;
         since.delete(actor);
         const { durationMs, status } = value as RunReport;
         return durationMs > runMsMax ? `a run took ${durationMs} ms and ended as ${status}` : undefined;

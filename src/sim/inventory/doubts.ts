@@ -1,7 +1,7 @@
 /**
- * Sources that answer wrongly without an error: a cloud that lists hardly anything, or may not be asked about
- * snapshots; an API without nodes; a database whose clock is off, or that hangs; a cloud that does not understand a day
- * in a filter. What is true hardly changes, so whatever the inventory writes can be compared with it.
+ * Sources that answer wrongly without an error: a cloud that lists few volumes or denies access to snapshots; an API
+ * without nodes; a database whose clock is wrong, or that hangs; a cloud that does not support days in a filter. The
+ * true state hardly changes, so the writes of the inventory can be compared with it.
  */
 import type { InventoryOptions } from "../../control/inventory/runInventory.ts";
 import type { InventorySnapshot } from "../../decide/inventory/inventorySnapshot.ts";
@@ -27,8 +27,8 @@ const settings: InventoryOptions = {
   disks: { ...simSettings.disks, trust: { dropMax: 0.3, dropCountMin: 1 }, acceptDrop: false },
 };
 
-/** What is wrong at the moment. */
-class Weather {
+/** The faults that are active. */
+class SourceFaults {
   fewVolumes = false;
   snapshotsDenied = false;
   noNodes = false;
@@ -43,7 +43,7 @@ export interface DoubtMistake {
   readonly invariant: string;
 }
 
-/** `inventory-doubts`, or `inventory-doubts/<mistake>`: what the inventory once believed. */
+/** `inventory-doubts`, or `inventory-doubts/<mistake>` with one bug of an earlier version. */
 export function doubtsScenario(mistake?: DoubtMistake): Scenario {
   return {
     name: mistake === undefined ? "inventory-doubts" : `inventory-doubts/${mistake.name}`,
@@ -56,12 +56,17 @@ export function doubtsScenario(mistake?: DoubtMistake): Scenario {
     },
     actors: () => {
       const stage = new Stage();
-      const weather = new Weather();
+      const sourceFaults = new SourceFaults();
       const options = mistake === undefined ? {} : { mistake: mistake.make };
       return [
         stage.host(),
-        reconciler("reconciler", stage, { ...options, settings, surroundings: surroundings(weather), everyMs: 300 }),
-        weatherMaker(stage, weather),
+        reconciler("reconciler", stage, {
+          ...options,
+          settings,
+          surroundings: surroundings(sourceFaults),
+          everyMs: 300,
+        }),
+        sourceFaultInjector(stage, sourceFaults),
         backups(stage),
         kubelets(),
       ];
@@ -73,12 +78,12 @@ export function doubtsScenario(mistake?: DoubtMistake): Scenario {
 }
 
 /** The ports as the reconciler sees them, with the current faults. */
-function surroundings(weather: Weather): Mistake {
+function surroundings(sourceFaults: SourceFaults): Mistake {
   return (ports) => ({
     ...ports,
     cloud: wrapCloud(ports.cloud, {
       volumes: (cloud, which, onPage, options) => {
-        const isShort = weather.fewVolumes;
+        const isShort = sourceFaults.fewVolumes;
         return cloud.volumes(
           which,
           (page) => onPage(isShort ? page.filter(({ id }) => id === "vol-d0") : page),
@@ -86,19 +91,19 @@ function surroundings(weather: Weather): Mistake {
         );
       },
       snapshots: async (cloud, which, onPage, options) => {
-        if (weather.snapshotsDenied) return { ok: false, reason: "Denied", why: "snapshots: not authorized" };
-        if (weather.literalTimes && which.type === "startedOn") return { ok: true, value: undefined };
+        if (sourceFaults.snapshotsDenied) return { ok: false, reason: "Denied", why: "snapshots: not authorized" };
+        if (sourceFaults.literalTimes && which.type === "startedOn") return { ok: true, value: undefined };
         return cloud.snapshots(which, onPage, options);
       },
     }),
     cluster: async (cancel) => {
       const read = await ports.cluster(cancel);
-      return read.ok && weather.noNodes ? { ok: true, value: { ...read.value, nodes: [] } } : read;
+      return read.ok && sourceFaults.noNodes ? { ok: true, value: { ...read.value, nodes: [] } } : read;
     },
   });
 }
 
-function weatherMaker(stage: Stage, weather: Weather): ActorSpec {
+function sourceFaultInjector(stage: Stage, sourceFaults: SourceFaults): ActorSpec {
   return {
     name: "weather",
     finite: true,
@@ -112,27 +117,27 @@ function weatherMaker(stage: Stage, weather: Weather): ActorSpec {
       stage.cloud.attach("vol-d2", "i-n2");
       const turn = (what: string, perMille: number): boolean =>
         ports.choose(what, (dice) => (dice.perMille(perMille) ? 1 : 0)) > 0;
-      weather.literalTimes = turn("days are not understood", 150);
-      weather.snapshotsDenied = turn("snapshots denied from the start", 200);
+      sourceFaults.literalTimes = turn("days are not understood", 150);
+      sourceFaults.snapshotsDenied = turn("snapshots denied from the start", 200);
       stage.mutePerMille = turn("the database stands still at times", 300) ? 15 : 0;
       for (let step = 0; step < 10; step++) {
         await ports.sleep(300 + (ports.random.uint32() % 900));
-        weather.fewVolumes = turn("few volumes", 250);
-        weather.snapshotsDenied = turn("snapshots denied", 250);
-        weather.noNodes = turn("no nodes", 200);
+        sourceFaults.fewVolumes = turn("few volumes", 250);
+        sourceFaults.snapshotsDenied = turn("snapshots denied", 250);
+        sourceFaults.noNodes = turn("no nodes", 200);
         stage.databaseSkewMs = turn("clock ahead", 350) ? skewMs : turn("clock behind", 100) ? -skewMs : 0;
         if (turn("an idle volume is deleted", 150)) stage.cloud.deleteVolume("vol-d7");
       }
-      weather.fewVolumes = false;
-      weather.snapshotsDenied = false;
-      weather.noNodes = false;
+      sourceFaults.fewVolumes = false;
+      sourceFaults.snapshotsDenied = false;
+      sourceFaults.noNodes = false;
       stage.databaseSkewMs = 0;
       stage.mutePerMille = 0;
     },
   };
 }
 
-/** Snapshots of volumes, by our own service with tags and by another without. */
+/** Creates snapshots of volumes: with tags, as the application does, and without, as a backup service does. */
 function backups(stage: Stage): ActorSpec {
   return {
     name: "backups",
@@ -149,7 +154,7 @@ function backups(stage: Stage): ActorSpec {
   };
 }
 
-/** Both nodes are ready all the time, and report it. */
+/** Both nodes are always ready and report it. */
 function kubelets(): ActorSpec {
   return {
     name: "kubelet",
@@ -169,7 +174,7 @@ function kubelets(): ActorSpec {
   };
 }
 
-// --- what the inventory once believed, each put around the product
+// --- bugs of earlier versions, each injected around the product
 
 /** Only snapshots with our tag are listed between full passes. */
 const taggedOnly: Mistake = (ports) => ({
@@ -183,7 +188,7 @@ const taggedOnly: Mistake = (ports) => ({
   }),
 });
 
-/** The listing is compared with the last run that was clean in every way; before there is one, with nothing. */
+/** The list of volumes is compared only with that of the last fully successful run, and not at all before one. */
 const cleanRunsOnly: Mistake = (ports, stage) => ({
   ...ports,
   database: wrapRuns(ports.database, (run) => ({
@@ -212,7 +217,7 @@ const databaseClock: Mistake = (ports, stage) => ({
   },
 });
 
-/** A list without nodes is a list: no node can be used. */
+/** A list without nodes is accepted: no node is schedulable. */
 const noNodesIsZero: Mistake = (ports) => ({
   ...ports,
   cluster: async (cancel) => {
@@ -223,7 +228,7 @@ const noNodesIsZero: Mistake = (ports) => ({
   },
 });
 
-/** A filter that a cloud takes without an error is one that it understands. */
+/** A filter that the cloud accepts without an error is assumed to work. */
 const trustsTheFilter: Mistake = (ports) => ({
   ...ports,
   cloud: wrapCloud(ports.cloud, {
@@ -237,8 +242,8 @@ const trustsTheFilter: Mistake = (ports) => ({
   }),
 });
 
-/** The deadline is checked between calls, and a call without an answer has no end. */
-const waitsForEver: Mistake = (ports) => ({
+/** The deadline is only checked between calls, and a call without a response never ends. */
+const startWaitPending: Mistake = (ports) => ({
   ...ports,
   clock: { nowMs: () => ports.clock.nowMs(), monotonicMs: () => ports.clock.monotonicMs(), after: () => () => {} },
 });
@@ -249,7 +254,7 @@ export const doubtMistakes: readonly DoubtMistake[] = [
   { name: "database-clock", make: databaseClock, invariant: "I15" },
   { name: "no-nodes-is-zero", make: noNodesIsZero, invariant: "I15" },
   { name: "trusts-the-filter", make: trustsTheFilter, invariant: "I21" },
-  { name: "waits-for-ever", make: waitsForEver, invariant: "I17" },
+  { name: "waits-for-ever", make: startWaitPending, invariant: "I17" },
 ];
 
 function withNodes(picture: InventorySnapshot, change: (node: Node) => Node): InventorySnapshot {
@@ -261,7 +266,7 @@ function isSilent({ status }: Node, nowMs: number): boolean {
   return nowMs - (timeToMs(ready?.lastHeartbeatTime) ?? nowMs) > heartbeatMs;
 }
 
-/** Closed without a question: its heartbeat, by which the product would doubt it, is not shown any more. */
+/** Marks the node as not schedulable and removes its heartbeat, which would make the product doubt the list. */
 function closeIf(isClosed: boolean, node: Node): Node {
   if (!isClosed) return node;
   const conditions = (node.status?.conditions ?? []).map(({ lastHeartbeatTime: _, ...condition }) => condition);

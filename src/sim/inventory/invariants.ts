@@ -1,7 +1,7 @@
-/** What must hold between users, cloud, cluster and database, whatever the order of events. */
+/** Invariants between users, cloud, cluster and database. */
 import type { AvailabilityNumbers, DiskRow } from "../../model/inventory/rows.ts";
 import type { Checks, Invariant } from "../invariant.ts";
-import { type Stage, told } from "./stage.ts";
+import { reports, type Stage } from "./stage.ts";
 
 interface DiskWritten {
   readonly before: DiskRow | undefined;
@@ -14,10 +14,10 @@ interface Held {
   readonly session: string;
 }
 
-/** A disk that is freed under its session is given to the next one, and two machines write to it. */
+/** A disk that is released while its session uses it is claimed by another session, and two machines write to it. */
 export const oneHolder: Invariant = {
   id: "I14",
-  fact: "a disk has one holder until the machine before has let it go",
+  fact: "a disk has one holder until the previous machine has released it",
   begin: watchHolders,
 };
 
@@ -25,18 +25,18 @@ function watchHolders(): Checks {
   const holders = new Map<string, string>();
   return {
     observe: (_, what, value) => {
-      if (what === told.claims) {
+      if (what === reports.claims) {
         const { diskId, session } = value as Held;
         const before = holders.get(diskId);
         if (before !== undefined) return `${session} claims ${diskId}, which ${before} still holds`;
         holders.set(diskId, session);
       }
-      if (what === told.releases) holders.delete((value as Held).diskId);
-      if (what === told.writesDisk) {
+      if (what === reports.releases) holders.delete((value as Held).diskId);
+      if (what === reports.writesDisk) {
         const { before, after, by } = value as DiskWritten;
         const holder = holders.get(after.diskId);
         if (by === "reconciler" && before?.inUse === true && !after.inUse && holder !== undefined) {
-          return `${after.diskName} was freed under ${holder}`;
+          return `${after.diskName} was released while ${holder} held it`;
         }
         if (
           by === "reconciler" &&
@@ -44,7 +44,7 @@ function watchHolders(): Checks {
           after.reservationId === null &&
           holder === before.reservationId
         ) {
-          return `the claim of ${holder} on ${after.diskName} was dropped`;
+          return `the claim of ${holder} on ${after.diskName} was cleared`;
         }
       }
       return undefined;
@@ -52,36 +52,37 @@ function watchHolders(): Checks {
   };
 }
 
-/** The same, for mistakes that begin with taking an absence for a fact. */
+/** The same, for bugs that treat a missing volume as deleted. */
 export const absenceIsNoProof: Invariant = {
   id: "I21",
-  fact: "not found is unknown: nothing is freed because of it",
+  fact: "a volume that is not found is unknown: no disk is released because of it",
   begin: watchHolders,
 };
 
-/** Longer than a run takes: what is older than this was there when the run looked. */
+/** Longer than a run takes: an object that is older existed when the run read it. */
 const aWhileMs = 4_000;
 
-/** What could not be read is not zero, not empty and not gone. */
+/** A failed read is not zero, not empty and not a deletion. */
 export const unknownIsNotZero: Invariant = {
   id: "I21",
-  fact: "an error while reading is unknown: never zero, never gone",
+  fact: "a failed read is unknown: never zero, never a deletion",
   begin: () => {
     let stage: Stage | undefined;
     /**
-     * With which volume each disk's snapshots were counted; a run that could not read them links a volume all the same.
+     * The volume with which the snapshots of each disk were counted; a run that could not read them still links a
+     * volume.
      */
     const countedWith = new Map<string, string | null>();
     return {
       observe: (_, what, value) => {
-        if (what === told.begins) stage = value as Stage;
-        if (what === told.writesDisk) {
+        if (what === reports.begins) stage = value as Stage;
+        if (what === reports.writesDisk) {
           const { before, after, by } = value as DiskWritten;
           const countedVolume = countedWith.get(after.diskId);
           if (before?.snapshotCount !== after.snapshotCount) countedWith.set(after.diskId, after.volumeId);
           if (by !== "reconciler" || before === undefined) return undefined;
-          // No snapshot is pruned on this stage. Snapshots counted by their volume alone may go with the volume; those
-          // tagged with the disk's name stay.
+          // No snapshot is deleted in this scenario. Untagged snapshots no longer count once the disk has another
+          // volume; those tagged with the disk's name do.
           if (after.snapshotCount < before.snapshotCount) {
             const named = [...(stage?.cloud.snapshots.values() ?? [])].filter(
               ({ tags, state, startedMs }) =>
@@ -100,14 +101,15 @@ export const unknownIsNotZero: Invariant = {
           if (before.isDeleted !== after.isDeleted) return `${after.diskName}: is_deleted was written`;
           if (before.diskName !== after.diskName || before.userId !== after.userId)
             return `${after.diskName} was renamed`;
-          if (before.operationStatus !== after.operationStatus) return `${after.diskName}: an operation was wiped`;
+          if (before.operationStatus !== after.operationStatus)
+            return `${after.diskName}: operation_status was written`;
         }
-        if (what === told.writesTypes) {
+        if (what === reports.writesTypes) {
           const row = stage?.tables.types.get("h100");
           if (row === undefined || stage === undefined) return undefined;
           const running = [...stage.cloud.groups.values()].flatMap(({ instances }) => instances).length;
           if (running > 0 && row.numbers.totalClusterGpus === 0)
-            return `h100 is said to have no GPUs, and ${running} machines run`;
+            return `h100 is reported without GPUs, and ${running} instances are running`;
         }
         return undefined;
       },
@@ -115,29 +117,29 @@ export const unknownIsNotZero: Invariant = {
   },
 };
 
-/** Nodes that flap change what is free, never what there is. */
+/** Flapping nodes change the number of free GPUs, never the total. */
 export const sumsClose: Invariant = {
   id: "I15",
-  fact: "free is a part of what can be scheduled, that of what there is, and flaps change nothing else",
+  fact: "free is at most schedulable, schedulable is at most total, and flaps do not change the total",
   begin: () => {
     let stage: Stage | undefined;
     return {
       observe: (_, what, value) => {
-        if (what === told.begins) stage = value as Stage;
-        if (what !== told.writesTypes) return undefined;
+        if (what === reports.begins) stage = value as Stage;
+        if (what !== reports.writesTypes) return undefined;
         const row = stage?.tables.types.get("h100");
         if (row === undefined || stage === undefined) return undefined;
         return wrongNumbers(row.numbers, machinesOf(stage));
       },
       atRest: () => {
-        if (stage === undefined) return "the stage was never set";
+        if (stage === undefined) return "the scenario did not report its state";
         const row = stage.tables.types.get("h100");
         const { numbers } = row ?? {};
         if (numbers?.state !== "fresh") return `at rest h100 is ${numbers?.state}: ${numbers?.error}`;
         const wanted = 8 * machinesOf(stage);
         return numbers.totalClusterGpus === wanted
           ? undefined
-          : `h100 has ${wanted} GPUs and says ${numbers.totalClusterGpus}`;
+          : `h100 has ${wanted} GPUs, but total_cluster_gpus is ${numbers.totalClusterGpus}`;
       },
     };
   },
@@ -152,7 +154,7 @@ function wrongNumbers(numbers: AvailabilityNumbers, machines: number): string | 
   if (availableGpus < 0 || availableGpus > Math.max(schedulableGpus, totalClusterGpus))
     return `${availableGpus} free of ${schedulableGpus}`;
   if (maxReservable > availableGpus) return `${maxReservable} in one reservation, ${availableGpus} free`;
-  if (fullNodesAvailable * 8 > availableGpus) return `${fullNodesAvailable} whole nodes, ${availableGpus} free`;
+  if (fullNodesAvailable * 8 > availableGpus) return `${fullNodesAvailable} full nodes, ${availableGpus} free`;
   if (state !== "fresh") return undefined;
   if (availableGpus > totalClusterGpus) return `${availableGpus} free of ${totalClusterGpus}`;
   return totalClusterGpus % 8 === 0 && totalClusterGpus <= 8 * (machines + 1)
@@ -168,11 +170,11 @@ export const comesToRest: Invariant = {
     let stage: Stage | undefined;
     return {
       observe: (_, what, value) => {
-        if (what === told.begins) stage = value as Stage;
+        if (what === reports.begins) stage = value as Stage;
         return undefined;
       },
       atRest: () => {
-        if (stage === undefined) return "the stage was never set";
+        if (stage === undefined) return "the scenario did not report its state";
         const names = new Set<string>();
         for (const row of stage.tables.disks.values()) {
           if (names.has(row.diskName)) return `there are two disks ${row.diskName}`;
@@ -186,7 +188,7 @@ export const comesToRest: Invariant = {
               (tags["disk_name"] === row.diskName || volumeId === row.volumeId) && state === "completed",
           );
           if (own.length > row.snapshotCount)
-            return `${row.diskName} has ${own.length} snapshots and says ${row.snapshotCount}`;
+            return `${row.diskName} has ${own.length} snapshots, but snapshot_count is ${row.snapshotCount}`;
         }
         return undefined;
       },

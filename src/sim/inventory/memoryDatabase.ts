@@ -21,8 +21,8 @@ import type {
 import { ConstraintError, type MemoryTables } from "./memoryTables.ts";
 
 /**
- * The fault of a call: it is answered, it never arrives, or its answer is lost after it was carried out. A hanging
- * connection stays open and gives no answer, as that of a server that hangs.
+ * The fault of a call: none, the call is lost, or its response is lost after it took effect. A hanging connection stays
+ * open and gives no response.
  */
 export type CallFate = "answered" | "lostBefore" | "lostAfter" | "muteBefore" | "muteAfter";
 
@@ -75,7 +75,7 @@ export class MemoryDatabase implements InventoryDatabase {
         return { status: "locked" };
       }
       const fence = ++tables.fence;
-      // The lock is ours, so a run that is still recorded as running was killed.
+      // This run holds the lock, so another run that is recorded as running was killed.
       for (const [at, run] of tables.runs.entries()) {
         if (run.status !== "running") continue;
         const error = "abandoned: the run ended without a record";

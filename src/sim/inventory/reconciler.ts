@@ -1,4 +1,4 @@
-/** The product's reconciler as a process of the simulation, in a loop. Mistakes are put around it, not into it. */
+/** The product's reconciler in a loop, as a process of the simulation. Bugs are injected around it, not into it. */
 import { inventoryDefaults } from "../../control/inventory/inventoryDefaults.ts";
 import { readCluster } from "../../control/inventory/readCluster.ts";
 import {
@@ -11,19 +11,19 @@ import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { SimCloud } from "./simCloud.ts";
-import { leaseMs, prefix, type Stage, told } from "./stage.ts";
+import { leaseMs, prefix, reports, type Stage } from "./stage.ts";
 
-/** A failed run is in its report; it is no mistake of the program. */
+/** A failed run is recorded in its report; it is not a bug of the program. */
 const silent: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 const uncounted: Metrics = { count: () => {}, gauge: () => {}, observe: () => {} };
 
-/** Puts a mistake between the reconciler and its ports. */
+/** Injects a bug between the reconciler and its ports. */
 export type Mistake = (ports: InventoryPorts, stage: Stage, actor: ActorPorts) => InventoryPorts;
 
 export interface ReconcilerOptions {
   readonly mistake?: Mistake;
   readonly everyMs?: number;
-  /** What else is between the reconciler and its ports, and is no mistake. */
+  /** Faults between the reconciler and its ports that are not bugs. */
   readonly surroundings?: Mistake;
   readonly settings?: InventoryOptions;
 }
@@ -41,12 +41,12 @@ export function reconciler(name: string, stage: Stage, options: ReconcilerOption
   };
 }
 
-/** Which process took which lock, so that a restarted process is not locked out by its own past. */
+/** The lock of each process, so that a restarted process is not locked out by its earlier life. */
 const owners = new WeakMap<object, string>();
 
 const { disks } = inventoryDefaults;
 
-/** Small and quick, and without the guards that a cloud of three disks would trip over. */
+/** Short times, and without the guards that are made for more than three disks. */
 export const simSettings: InventoryOptions = {
   ...inventoryDefaults,
   names: { prefix, aliases: {} },
@@ -84,11 +84,11 @@ export async function runOnce(
     cluster: (cancel) => readCluster(actor.kube, cancel),
   };
   const right = surroundings?.(bare, stage, actor) ?? bare;
-  actor.observe(told.runBegins, actor.clock.nowMs());
+  actor.observe(reports.runBegins, actor.clock.nowMs());
   const report = await runInventory(mistake?.(right, stage, actor) ?? right, settings);
-  actor.observe(told.runEnds, report);
+  actor.observe(reports.runEnds, report);
   if (report.phases.gpu !== undefined) {
-    actor.observe(told.writesTypes, { types: report.plan.types, status: report.phases.gpu.status });
+    actor.observe(reports.writesTypes, { types: report.plan.types, status: report.phases.gpu.status });
   }
   return report;
 }

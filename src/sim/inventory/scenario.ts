@@ -1,4 +1,4 @@
-/** The race matrix of the inventory, played: everything may happen before, between and after the reads of a run. */
+/** The race matrix of the inventory: changes happen before, between and after the reads of a run. */
 
 import type { CloudVolume, ScalingGroup } from "../../model/inventory/cloud.ts";
 import type { Cloud } from "../../ports/cloud.ts";
@@ -13,7 +13,7 @@ import { Stage, session, usualPace } from "./stage.ts";
 const faults = ["slow-call", "busy", "timeout-before", "partial-page", "restart", "pause", "two-leaders", "slow-timer"];
 const diskNames = ["a", "b", "c"];
 
-/** `inventory`, or `inventory/<mistake>`: the original's weak spots, one at a time. */
+/** `inventory`, or `inventory/<mistake>` with one bug of the original service. */
 export function inventoryScenario(mistake?: { readonly name: string; readonly make: Mistake }): Scenario {
   return {
     name: mistake === undefined ? "inventory" : `inventory/${mistake.name}`,
@@ -33,7 +33,7 @@ export function inventoryScenario(mistake?: { readonly name: string; readonly ma
         reconciler("reconciler", stage, options),
         reconciler("other", stage, { ...options, everyMs: 1_700 }),
         ...diskNames.map((name) => sessionsOf(stage, name, "x")),
-        // A second client for the same disks: it waits for the moment when one seems free.
+        // A second client for the same disks, which claims a disk as soon as it seems free.
         ...diskNames.slice(0, 2).map((name) => sessionsOf(stage, name, "y")),
         mutator(stage),
         flapper(),
@@ -83,7 +83,7 @@ function sessionsOf(stage: Stage, name: string, client: string): ActorSpec {
 }
 
 /**
- * Everything else that the application, operators and the cloud do meanwhile; each by chance, each at its own moment.
+ * Other actions of the application, operators and the cloud, at random times.
  */
 function mutator(stage: Stage): ActorSpec {
   return {
@@ -181,7 +181,7 @@ async function setReady(ports: ActorPorts, name: string, status: string): Promis
   return outcome.ok;
 }
 
-// --- the original's weak spots that lose data, each put around the product
+// --- bugs of the original service that lose data, each injected around the product
 
 const onlyFirstPage: Mistake = (ports) => ({
   ...ports,
@@ -194,7 +194,7 @@ const onlyFirstPage: Mistake = (ports) => ({
       }, options);
     },
   }),
-  // As the original did, what the list lacks is nowhere: its nodes are not asked for.
+  // As in the original, a volume that is not listed does not exist: it is not read again.
   cluster: async () => ({
     ok: true,
     value: { nodes: [], pods: [], devicesByPod: new Map(), devicesByNode: new Map(), revision: "0" },
@@ -219,7 +219,7 @@ const failedReadIsEmpty: Mistake = (ports, stage) => ({
       };
       return { ok: true, value: nothing };
     },
-    // The original kept no reading.
+    // The original did not record earlier lists.
     recordReading: async () => ({ ok: true, value: undefined }),
     // The upsert of the original, over any connection of the pool: a row that has the name is overwritten.
     writeDisks: async (writes) => {

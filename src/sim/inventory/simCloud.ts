@@ -1,6 +1,5 @@
 /**
- * The cloud port over the stand-in's model, without any wire: answers come late, pages break off, and all of it by
- * chance.
+ * The cloud port on the simulated cloud's model, without a network: random delays, throttling and failed pages.
  */
 import type {
   CloudIdentity,
@@ -78,7 +77,7 @@ export class SimCloud implements Cloud {
     let token: string | undefined;
     do {
       const why = await this.hop(what);
-      // What was handed over before is a part of a list, and no list.
+      // The pages before are an incomplete list.
       if (why !== undefined) return failed(why);
       const page = read({ filters, pageSize, ...(token === undefined ? {} : { token }) });
       onPage(page.items);

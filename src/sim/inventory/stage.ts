@@ -12,7 +12,7 @@ import { type CallFate, MemoryDatabase } from "./memoryDatabase.ts";
 import { MemoryTables } from "./memoryTables.ts";
 
 /** The names of what is reported to the invariants. */
-export const told = {
+export const reports = {
   begins: "the stage is set",
   claims: "a session holds a disk",
   releases: "a session lets a disk go",
@@ -24,17 +24,17 @@ export const told = {
 
 export const prefix = "pytorch-gpu-dev";
 export const user = "ada";
-/** How long a claim is good without an attached volume. */
+/** The duration of a claim without an attached volume. */
 export const leaseMs = 30_000;
 
 export class Stage {
   readonly tables: MemoryTables;
   readonly cloud: StandInCloud;
-  /** How far the database's clock is off. */
+  /** The offset of the database's clock. */
   databaseSkewMs = 0;
-  /** Of a thousand questions to the database: how many are never answered, while the connection stays open. */
+  /** How many of 1,000 database calls hang. */
   mutePerMille = 0;
-  /** Whose machine is away: it may go on writing to its volumes. */
+  /** Sessions whose machine is partitioned: it may still write to its volumes. */
   readonly lostInstances = new Set<string>();
   private ports: ActorPorts | undefined;
   private counter = 0;
@@ -49,13 +49,13 @@ export class Stage {
     this.cloud = new StandInCloud({ clock, random: { uint32: () => ++this.counter } });
     this.tables.onDisk = (before, after, by) => {
       this.ports?.note(diskNote(before, after, by));
-      this.ports?.observe(told.writesDisk, { before, after, by });
+      this.ports?.observe(reports.writesDisk, { before, after, by });
     };
     const type = gpuType("h100", 8);
     this.tables.types.set("h100", { ...type, numbers: { ...type.numbers, totalClusterGpus: 16 } });
   }
 
-  /** The one process that nothing strikes lends its clock to the tables and the cloud. */
+  /** The process without faults whose clock the tables and the cloud use. */
   host(): ActorSpec {
     return {
       name: "host",
@@ -63,7 +63,7 @@ export class Stage {
       isExemptFromFaults: true,
       run: async (ports) => {
         this.ports = ports;
-        ports.observe(told.begins, this);
+        ports.observe(reports.begins, this);
         this.putGroup("h100", ["i-n1", "i-n2"]);
         for (let n = 0; n < 7; n++)
           this.cloud.groups.set(`aaa-${n}`, { name: `aaa-${n}`, desiredCapacity: 0, instances: [], tags: {} });
@@ -77,7 +77,7 @@ export class Stage {
     this.cloud.groups.set(name, { name, desiredCapacity: ids.length, instances, tags: { GpuType: type } });
   }
 
-  /** The database as one process reaches it: late, and sometimes not at all. */
+  /** The database connection of one process, with delays and failures. */
   database(ports: ActorPorts): MemoryDatabase {
     return new MemoryDatabase(this.tables, "reconciler", async (what): Promise<CallFate> => {
       const trouble = ports.choose(`database ${what}`, (dice) => (dice.perMille(20) ? dice.between(1, 2) : 0));
@@ -97,7 +97,7 @@ export class Stage {
     });
   }
 
-  /** A process that died has lost its connection, and with it its lock. */
+  /** A crashed process loses its connection, and with it its lock. */
   forgetLocks(): void {
     this.tables.lockedBy = undefined;
   }
@@ -144,7 +144,7 @@ export class Stage {
       { inUse: true, reservationId, claimExpiresMs: this.tables.nowMs() + leaseMs },
       "app",
     );
-    this.ports?.observe(told.claims, { diskId: row.diskId, session: reservationId });
+    this.ports?.observe(reports.claims, { diskId: row.diskId, session: reservationId });
     return true;
   }
 
@@ -155,7 +155,7 @@ export class Stage {
 
   /** The session has released the disk: its machine no longer writes. */
   letGo(diskId: string, reservationId: string): void {
-    this.ports?.observe(told.releases, { diskId, session: reservationId });
+    this.ports?.observe(reports.releases, { diskId, session: reservationId });
   }
 
   /** Frees the row, if it is still this session's. */
@@ -170,7 +170,7 @@ export class Stage {
   }
 }
 
-/** What became of a row, for the timeline. */
+/** The change of a row, for the timeline. */
 function diskNote(before: DiskRow | undefined, after: DiskRow, by: string): string {
   const fields = ["diskName", "inUse", "reservationId", "volumeId", "isDeleted", "snapshotCount"] as const;
   const changed = fields.filter((field) => before?.[field] !== after[field]);

@@ -29,7 +29,7 @@ function isRunning({ status }: Pod): boolean {
   return (status?.containerStatuses ?? []).some(({ state }) => state?.running !== undefined);
 }
 
-/** I14, as the API shows it: of all pods that have not ended, no two have one device. */
+/** I14 in the API: no two pods that have not ended have the same device. */
 export const oneHolderOfADevice: Invariant = {
   id: "I14",
   fact: "a device of a node has one holder",
@@ -61,14 +61,13 @@ interface Lingering {
 }
 
 /**
- * I14, as the machine would show it: what the API has forgotten by force still runs for as long as its containers take
- * to stop, and its claims stay prepared that long. Devices of a plugin do not count: a kubelet frees them with the
- * deletion from the API. A process that has died since, or a lease that has changed hands, is a machine that was
- * fenced.
+ * I14 on the node: a force-deleted pod still runs until its containers have stopped, and its claims stay prepared that
+ * long. Devices of a device plugin do not count: a kubelet releases them with the deletion from the API. A process that
+ * has crashed since, or a lease with another holder, counts as a fenced machine.
  */
 export const heldUntilStopped = (held: Held, stopMs: number): Invariant => ({
   id: "I14",
-  fact: "a device of a claim is given on only when the program that used it has stopped",
+  fact: "a device of a claim is prepared for another claim only when the program that used it has stopped",
   begin: ({ store, nowUs }) => {
     const runners = new Map<string, string>();
     let lingering: Lingering[] = [];
@@ -144,7 +143,7 @@ function claimedDevices(store: ObjectStore, pod: Pod): string[] {
   });
 }
 
-/** I15: what a node says about its devices adds up, and what a pod was given stays given. */
+/** I15: the device counts of a node add up, and the devices of a pod do not change. */
 export const devicesAddUp = (gpus: number): Invariant => ({
   id: "I15",
   fact: "allocatable is free plus used plus unhealthy, and flaps change nothing",
@@ -178,7 +177,7 @@ export const devicesAddUp = (gpus: number): Invariant => ({
         const used = live.flatMap(devicesOf);
         if (used.length > allocatable) return `${used.length} GPUs of ${name} are in use, and it has ${allocatable}`;
         for (const pod of live) {
-          if (pod.metadata.deletionTimestamp !== undefined) return `${pod.metadata.name} was never let go`;
+          if (pod.metadata.deletionTimestamp !== undefined) return `${pod.metadata.name} was never released`;
           if (conditionOf(pod) !== "True" && !isWaitingForClaim(store, pod)) return `${pod.metadata.name} is not Ready`;
         }
       }
@@ -192,7 +191,7 @@ function conditionOf({ status }: Node | Pod): string | undefined {
   return conditions.find(({ type }) => type === "Ready")?.status;
 }
 
-/** A pod waits rightly while its claim is not allocated to it, or its device is allocated twice. */
+/** A pod may wait while its claim is not allocated to it, or its device is allocated twice. */
 function isWaitingForClaim(store: ObjectStore, pod: Pod): boolean {
   return (pod.spec?.resourceClaims ?? []).some(({ resourceClaimName = "" }) => {
     const found = store.get("resource.k8s.io/resourceclaims", pod.metadata.namespace ?? "", resourceClaimName);

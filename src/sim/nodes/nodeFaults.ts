@@ -5,9 +5,9 @@ import type { Node } from "../../model/kubernetes.generated.ts";
 import type { JsonObject } from "../../model/objects/json.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import { registerFault } from "../faults.ts";
-import type { World } from "../world.ts";
+import type { Simulation } from "../simulation.ts";
 
-/** What can go wrong with a node, beside what can go wrong with the API and with processes. */
+/** Faults of nodes, in addition to those of the API and of processes. */
 const kinds = [
   ["node-flap", "a node falls silent for a while and comes back as it was"],
   ["node-loss", "a node is gone with what ran on it, and comes back as another one of its name"],
@@ -23,23 +23,23 @@ export interface FaultyNodes {
   nodeObject(name: string, nowMs: number): NewObject<Node>;
 }
 
-/** A node may be struck this often by each kind. */
+/** The number of faults of each kind per node. */
 const timesMax = 2;
 const lengthMsMax = 6_000;
 
-/** When and for how long are two decisions, so that shrinking can take each away. */
-export function planNodeFaults(world: World, nodes: FaultyNodes): void {
+/** Time and length are two decisions, so that shrinking can remove each. */
+export function planNodeFaults(simulation: Simulation, nodes: FaultyNodes): void {
   for (const node of nodes.names) {
     for (const [kind] of kinds) {
       for (let time = 1; time <= timesMax; time++) {
-        const atMs = world.decide(kind, `${node}|${time}`, (dice, strength) =>
-          dice.perMille(200 * strength) ? dice.between(1, world.scenario.faultPhaseMs) : 0,
+        const atMs = simulation.decide(kind, `${node}|${time}`, (dice, strength) =>
+          dice.perMille(200 * strength) ? dice.between(1, simulation.scenario.faultPhaseMs) : 0,
         );
         if (atMs === 0) continue;
-        const drawnMs = world.decide(kind, `${node}|${time}|length`, (dice) => dice.between(500, lengthMsMax));
+        const drawnMs = simulation.decide(kind, `${node}|${time}|length`, (dice) => dice.between(500, lengthMsMax));
         const lengthMs = Math.max(500, drawnMs);
-        world.later(atMs * 1000, time, () => {
-          if (!world.chance.calm) strike(world, nodes, { kind, node, lengthMs });
+        simulation.later(atMs * 1000, time, () => {
+          if (!simulation.chance.calm) strike(simulation, nodes, { kind, node, lengthMs });
         });
       }
     }
@@ -47,54 +47,58 @@ export function planNodeFaults(world: World, nodes: FaultyNodes): void {
 }
 
 function strike(
-  world: World,
+  simulation: Simulation,
   nodes: FaultyNodes,
   { kind, node, lengthMs }: { kind: (typeof kinds)[number][0]; node: string; lengthMs: number },
 ): void {
-  world.fault(node, `${kind} for ${lengthMs} ms`);
+  simulation.fault(node, `${kind} for ${lengthMs} ms`);
   switch (kind) {
     case "node-flap":
-      inject(world, { kind: "heartbeat-stop", node }, lengthMs);
+      inject(simulation, { kind: "heartbeat-stop", node }, lengthMs);
       return;
     case "slow-release":
-      inject(world, { kind: "slow-release", node, delay: lengthMs }, lengthMs);
+      inject(simulation, { kind: "slow-release", node, delay: lengthMs }, lengthMs);
       return;
     case "gpu-fault": {
       const dra = ["NoSchedule", "NoExecute", "remove"][lengthMs % 3] ?? "NoSchedule";
       inject(
-        world,
+        simulation,
         { kind: "gpu-unhealthy", node, device: lengthMs % nodes.gpus, dra, kill: lengthMs % 2 === 0 },
         lengthMs,
       );
       return;
     }
     case "node-loss":
-      void lose(world, nodes, node, lengthMs);
+      void lose(simulation, nodes, node, lengthMs);
   }
 }
 
-/** As `muster fault` does it. */
-function inject(world: World, given: JsonObject, lengthMs: number): void {
-  const nowMs = world.nowMs;
-  const about = `${String(given["node"])}-${world.nowUs}`;
+/** Injects a fault as `muster fault` does. */
+function inject(simulation: Simulation, given: JsonObject, lengthMs: number): void {
+  const nowMs = simulation.nowMs;
+  const about = `${String(given["node"])}-${simulation.nowUs}`;
   const fault = readFault(
     { ...given, fromMs: nowMs, untilMs: nowMs + lengthMs },
     { nowMs, id: faultId(String(given["kind"]), nowMs, about) },
   );
-  void addFaults(world.kube, [fault], nowMs);
+  void addFaults(simulation.kube, [fault], nowMs);
 }
 
 const nodesKind = builtin.Node;
 const podsKind = builtin.Pod;
 
-/** The Node object is deleted, the cluster cleans up after it, and a machine of the same name registers. */
-async function lose(world: World, nodes: FaultyNodes, name: string, lengthMs: number): Promise<void> {
-  await world.kube.delete({ ...nodesKind, namespace: "", name });
-  world.later(Math.floor(lengthMs / 2) * 1000, 0, () => void clearPods(world, name));
-  world.later(lengthMs * 1000, 0, () => void world.kube.create(nodesKind, nodes.nodeObject(name, world.nowMs)));
+/** Deletes the Node object and its pods, and registers another node of the same name later. */
+async function lose(simulation: Simulation, nodes: FaultyNodes, name: string, lengthMs: number): Promise<void> {
+  await simulation.kube.delete({ ...nodesKind, namespace: "", name });
+  simulation.later(Math.floor(lengthMs / 2) * 1000, 0, () => void clearPods(simulation, name));
+  simulation.later(
+    lengthMs * 1000,
+    0,
+    () => void simulation.kube.create(nodesKind, nodes.nodeObject(name, simulation.nowMs)),
+  );
 }
 
-async function clearPods({ kube }: World, node: string): Promise<void> {
+async function clearPods({ kube }: Simulation, node: string): Promise<void> {
   const listed = await kube.list(podsKind, { fieldSelector: `spec.nodeName=${node}` });
   if (!listed.ok) return;
   for (const { metadata } of listed.value.items) {

@@ -2,9 +2,10 @@ import { draDefaults } from "../../kubelet/devices/draDevices.ts";
 import type { Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import type { Unstored } from "../../model/objects/object.ts";
 import { builtin } from "../../model/resources.generated.ts";
+import { seededBelow } from "../../model/values/seeded.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
-import { type Act, busyPerson } from "../busyPerson.ts";
 import type { Dice } from "../chance.ts";
+import { type Act, simulatedUser } from "../simulatedUser.ts";
 
 const podsKind = builtin.Pod;
 const claimsKind = builtin.ResourceClaim;
@@ -17,8 +18,8 @@ export interface PeopleOptions {
 }
 
 /**
- * Users that bind pods and delete them, gracefully and by force, and a node controller that takes a node for dead when
- * it is not.
+ * Users that bind pods and delete them gracefully or with force, and a node controller that treats a healthy node as
+ * lost.
  */
 export function people({ acts, spanMs, ...where }: PeopleOptions): ActorSpec {
   const own = actions.map(
@@ -26,7 +27,7 @@ export function people({ acts, spanMs, ...where }: PeopleOptions): ActorSpec {
       (ports, dice) =>
         act(ports, dice, where),
   );
-  return busyPerson({ name: "people", acts, spanMs, actions: own });
+  return simulatedUser({ name: "people", acts, spanMs, actions: own });
 }
 
 type Where = Pick<PeopleOptions, "nodes" | "gpus">;
@@ -35,11 +36,11 @@ const actions: readonly ((ports: ActorPorts, dice: Dice, where: Where) => Promis
   place,
   place,
   place,
-  (ports, dice) => takeAway(ports, dice, 1),
-  (ports, dice) => takeAway(ports, dice, 0),
-  // Replaced by force in one breath: the devices are wanted at once.
+  (ports, dice) => removePod(ports, dice, 1),
+  (ports, dice) => removePod(ports, dice, 0),
+  // Force-delete and replace: the new pod needs the devices at once.
   async (ports, dice, where) => {
-    await takeAway(ports, dice, 0);
+    await removePod(ports, dice, 0);
     await place(ports, dice, where);
   },
   placeWithClaim,
@@ -54,7 +55,7 @@ const actions: readonly ((ports: ActorPorts, dice: Dice, where: Where) => Promis
     await placeWithClaim(ports, dice, where);
   },
   giveUpClaims,
-  // The node controller took the node for lost.
+  // The node controller treats the node as lost.
   async (ports, dice) => {
     const pod = await anyPod(ports, dice, ({ status }) => status?.phase === "Running");
     if (pod === undefined) return;
@@ -74,7 +75,7 @@ async function place(ports: ActorPorts, dice: Dice, { nodes, gpus }: Where): Pro
 }
 
 /**
- * As a scheduler does it, one after the other: a claim, its allocation, a pod. Devices that a claim has are not free.
+ * As a scheduler does: a claim, its allocation, a pod. Devices of other claims are not free.
  */
 async function placeWithClaim(ports: ActorPorts, dice: Dice, { nodes, gpus }: Where): Promise<void> {
   const node = nodes[dice.below(nodes.length)] ?? "";
@@ -101,7 +102,7 @@ async function placeWithClaim(ports: ActorPorts, dice: Dice, { nodes, gpus }: Wh
   await ports.kube.update(ref, { ...claim.value, status: { allocation: { devices: { results } }, reservedFor } });
 }
 
-/** Claims without a user lose what they were given, and go. */
+/** Deallocates and deletes claims without a user. */
 async function giveUpClaims(ports: ActorPorts): Promise<void> {
   const claims = await ports.kube.list(claimsKind);
   const pods = await ports.kube.list(podsKind);
@@ -116,7 +117,7 @@ async function giveUpClaims(ports: ActorPorts): Promise<void> {
   }
 }
 
-async function takeAway(ports: ActorPorts, dice: Dice, graceSeconds: number): Promise<void> {
+async function removePod(ports: ActorPorts, dice: Dice, graceSeconds: number): Promise<void> {
   const pod = await anyPod(ports, dice, () => true);
   if (pod !== undefined) await remove(ports, pod, graceSeconds);
 }
@@ -133,13 +134,29 @@ async function anyPod({ kube }: ActorPorts, dice: Dice, isWanted: (pod: Pod) => 
   return pods.length === 0 ? undefined : pods[dice.below(pods.length)];
 }
 
+/** Commands that end or fail while devices are held. */
+const commands: readonly (readonly string[] | undefined)[] = [
+  undefined,
+  ["sleep", "20"],
+  ["sh", "-c", "sleep 3; exit 1"],
+  ["sh", "-c", "nvidia-smi -L; sleep 8"],
+];
+
 function podNamed(name: string, nodeName: string, container: object, spec: object = {}): Unstored {
-  const containers = [{ name: "main", image: "registry/app:1", ...container }];
+  const command = commands[seededBelow(commands.length, "command", name)];
+  const containers = [{ name: "main", image: "registry/app:1", ...(command && { command }), ...container }];
   return {
     apiVersion: "v1",
     kind: "Pod",
     metadata: { name, namespace: "default" },
-    spec: { nodeName, terminationGracePeriodSeconds: 1, containers, ...spec },
+    // Restarts would go on for ever, and the cluster would never be silent.
+    spec: {
+      nodeName,
+      terminationGracePeriodSeconds: 1,
+      ...(command && { restartPolicy: "Never" }),
+      containers,
+      ...spec,
+    },
   };
 }
 

@@ -9,7 +9,7 @@ import { profilesWith } from "../../model/profiles/profiles.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import { faultKinds } from "../faults.ts";
-import { destroysTheSameObject, mirrorsAreComplete, neverGoesBack } from "../invariants/general.ts";
+import { cachesAreComplete, destroysTheSameObject, neverGoesBack } from "../invariants/general.ts";
 import { type Scenario, watchesRestMs } from "../scenario.ts";
 import { devicesAddUp, heldUntilStopped, oneHolderOfADevice } from "./invariants.ts";
 import { planNodeFaults } from "./nodeFaults.ts";
@@ -43,7 +43,7 @@ const delays: Delays = {
 const profiles = profilesWith([tiny]);
 export const nodeNames = ["n-0", "n-1"];
 
-/** Nodes whose leases run out after seconds, so that they change hands within a run. */
+/** Nodes whose leases expire after seconds, so that holders change within a run. */
 const kubelet = (holder: string): Component =>
   nodesComponent({
     pools: [{ name: "n", profile: tiny, count: nodeNames.length }],
@@ -69,8 +69,10 @@ function nodeNamed(name: string, nowMs: number): NewObject<Node> {
  */
 export const nodesScenario: Scenario = {
   name: "nodes",
-  about: "two simulators share nodes that flap, vanish, break and let go slowly, while pods and claims come and go",
-  planFaults: (world) => planNodeFaults(world, { names: nodeNames, gpus: gpusPerNode, nodeObject: nodeNamed }),
+  about:
+    "two simulators share nodes that flap, disappear, fail and release slowly, while pods and claims are created and deleted",
+  planFaults: (simulation) =>
+    planNodeFaults(simulation, { names: nodeNames, gpus: gpusPerNode, nodeObject: nodeNamed }),
   faults: faultKinds()
     .map(({ name }) => name)
     .filter((name) => name !== "clock-step"),
@@ -90,7 +92,7 @@ export const nodesScenario: Scenario = {
     devicesAddUp(gpusPerNode),
     destroysTheSameObject(held),
     neverGoesBack,
-    mirrorsAreComplete,
+    cachesAreComplete,
   ],
   faultPhaseMs: 20_000,
   settleMs: 240_000,

@@ -18,9 +18,9 @@ import {
   gpuHasOneHolder,
 } from "../devices/invariants.ts";
 import { extendedDevice, kubelet, type NodeMemory } from "../devices/kubelet.ts";
-import { gpuPodSpec, plain, podsRef, setUp, takeAway } from "../devices/scenario.ts";
+import { gpuPodSpec, plain, podsRef, removePod, setUp } from "../devices/scenario.ts";
 import { foldedOnce, observeCycles } from "../invariants/foldedOnce.ts";
-import { mirrorsAreComplete, neverGoesBack } from "../invariants/general.ts";
+import { cachesAreComplete, neverGoesBack } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import type { Scenario } from "../scenario.ts";
 import { bindsTheSamePod, gangsStartWhole, isInIncompleteGang, placementEnds } from "./invariants.ts";
@@ -31,7 +31,7 @@ const held = (actor: string): boolean => leaders.includes(actor);
 const lease = { namespace: "default", name: "scheduler" };
 const settings = { ...defaultSettings, allocatesDevices: true, stalenessGraceMs: 3_000 };
 const scheduler = schedulerComponent(settings);
-/** The kind of its requests is defined by the scheduler already. */
+/** The scheduler already brings the CRD of BindRequests. */
 const binder: Component = { ...binderComponent(), definitions: [] };
 const nodes = 2;
 const devices = 3;
@@ -108,13 +108,13 @@ function scenarioOf(name: string, about: string, specOf: PodSpecOf, hasPlugin: b
       placementEnds,
       oneEpochWrites(held, lease.name),
       neverGoesBack,
-      mirrorsAreComplete,
+      cachesAreComplete,
     ],
     ...placementPace,
   };
 }
 
-/** Its gang is incomplete, or the create of its group was refused and not retried. */
+/** Whether its gang is incomplete, or the create of its group failed and was not retried. */
 function waitsForOthers(store: ObjectStore, pod: Pod): boolean {
   const { namespace = "", annotations = {} } = pod.metadata;
   const name = annotations[annotationKeys.podGroup];
@@ -139,25 +139,24 @@ const user = (specOf: PodSpecOf, hasPlugin: boolean): ActorSpec => ({
       else if (what <= 6) await make(ports, `p${turn}`, { schedulerName: defaultSchedulerName, ...spec });
       else if (what <= 8) await makeGang(ports, `g${turn}`, specOf);
       else {
-        await takeAway(ports, `p${(what - 9) * 6 + (turn % 6)}`, what % 2 === 0);
-        await takeAway(ports, `g${(what - 9) * 6 + (turn % 6)}-0`, what % 2 === 0);
+        await removePod(ports, `p${(what - 9) * 6 + (turn % 6)}`, what % 2 === 0);
+        await removePod(ports, `g${(what - 9) * 6 + (turn % 6)}-0`, what % 2 === 0);
       }
     }
-    // A gang that is too large for what is left must not keep devices from others for ever: everything goes but the
-    // single pods.
+    // A gang that is larger than the free devices would stay pending for ever, so all gangs are deleted at the end.
     for (let turn = 0; turn < turns; turn++) {
-      for (const member of [0, 1]) await takeAwayForSure(ports, `g${turn}-${member}`);
+      for (const member of [0, 1]) await removePodWithRetry(ports, `g${turn}-${member}`);
     }
   },
 });
 
-/** A gang of which one pod stays waits for ever, and rightly so: a refused delete is retried. */
-async function takeAwayForSure(ports: ActorPorts, name: string): Promise<void> {
+/** Retries the delete: a gang of which one pod is left would stay pending for ever. */
+async function removePodWithRetry(ports: ActorPorts, name: string): Promise<void> {
   for (;;) {
     const found = await ports.kube.get({ ...podsRef, namespace: "default", name });
     if (!found.ok && found.reason === "NotFound") return;
     if (found.ok && found.value.metadata.deletionTimestamp !== undefined) return;
-    await takeAway(ports, name, false);
+    await removePod(ports, name, false);
     await ports.sleep(100);
   }
 }

@@ -1,4 +1,4 @@
-/** What must hold about the cluster as a scheduler has it in mind, compared with what there is. */
+/** Invariants that compare the scheduler's model with the cluster. */
 import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
 import type { SchedulerCaches } from "../../control/schedule/schedulerCaches.ts";
 import { cycle } from "../../decide/schedule/cycle.ts";
@@ -15,32 +15,34 @@ const queues = "scheduling.run.ai/queues";
 type Amounts = Readonly<Record<string, string>>;
 
 /**
- * I6: whatever was counted at two moments does not add up. What a group or queue has is part of what it asks for; what
- * may not be evicted is part of what it has; what a parent has is what its children have; and what a scheduler counted
- * as things changed is what it would count from their holders.
+ * I6: numbers from two revisions do not add up. What is allocated to a group or queue is at most what it requests; its
+ * non-preemptible part is at most what is allocated; a parent has the sum of its children; and the incremental counts
+ * of a scheduler equal a recount.
  */
 export const sumsClose = (held: Held): Invariant => ({
   id: "I6",
   fact: "a status comes from one moment, so that its sums close, and counts are what a recount gives",
   begin: ({ store }) => {
-    const worlds = new Map<string, SchedulerCaches>();
+    const cachesByActor = new Map<string, SchedulerCaches>();
     return {
-      ...following(worlds),
+      ...following(cachesByActor),
       commit: ({ event, call, type }) => {
         const { resource, name } = event.current;
         if (type !== "MODIFIED" || !held(call.actor) || (resource !== groups && resource !== queues)) return undefined;
         const { status } = event.current.object() as PodGroup & Queue;
-        const told = (resource === groups ? status?.resourcesStatus : status) as
+        const reported = (resource === groups ? status?.resourcesStatus : status) as
           | { requested?: Amounts; allocated?: Amounts; allocatedNonPreemptible?: Amounts }
           | undefined;
-        if (told === undefined) return undefined;
-        const { requested = {}, allocated = {}, allocatedNonPreemptible = {} } = told;
+        if (reported === undefined) return undefined;
+        const { requested = {}, allocated = {}, allocatedNonPreemptible = {} } = reported;
         const beyond = isBeyond(allocated, requested) ?? isBeyond(allocatedNonPreemptible, allocated);
-        return beyond === undefined ? undefined : `${name} says that it has more ${beyond} than it can: ${text(told)}`;
+        return beyond === undefined
+          ? undefined
+          : `${name} says that it has more ${beyond} than it can: ${text(reported)}`;
       },
       atRest: () => {
-        for (const [actor, world] of worlds) {
-          const wrong = miscounted(store, world);
+        for (const [actor, caches] of cachesByActor) {
+          const wrong = miscounted(store, caches);
           if (wrong !== undefined) return `${actor}: ${wrong}`;
         }
         return openSum(store);
@@ -49,11 +51,11 @@ export const sumsClose = (held: Held): Invariant => ({
   },
 });
 
-/** What a scheduler has in mind against a recount, and against the pods as they are. */
-function miscounted(store: ObjectStore, world: SchedulerCaches): string | undefined {
-  world.model.settle();
+/** Compares the scheduler's model with a recount, and with the pods in the store. */
+function miscounted(store: ObjectStore, caches: SchedulerCaches): string | undefined {
+  caches.model.settle();
   try {
-    world.cluster.assertCounts();
+    caches.cluster.assertCounts();
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
   }
@@ -61,9 +63,9 @@ function miscounted(store: ObjectStore, world: SchedulerCaches): string | undefi
     const { metadata, spec, status } = version.object() as Pod;
     const isOver = status?.phase === "Succeeded" || status?.phase === "Failed";
     const there = isOver ? "" : (spec?.nodeName ?? "");
-    // A stand-by does not look up what became of a share whose request has ended; it does so when it leads.
-    if (world.model.lingeringGroups(metadata.uid).length > 0) continue;
-    const places = world.cluster.tasks.get(metadata.uid)?.holdings.map(({ node }) => node.name) ?? [];
+    // A follower does not look up the outcome of a share whose request has ended; the leader does.
+    if (caches.model.unconfirmedShares(metadata.uid).length > 0) continue;
+    const places = caches.cluster.tasks.get(metadata.uid)?.holdings.map(({ node }) => node.name) ?? [];
     if (places.join() !== there)
       return `pod ${metadata.name} is on ${there || "no node"}, and counted on ${places.join() || "none"}`;
   }
@@ -78,32 +80,33 @@ function openSum(store: ObjectStore): string | undefined {
     if (children.length === 0) continue;
     for (const field of ["allocated", "requested"] as const) {
       const sum = children.reduce((total, { status }) => total + milli(status?.[field]?.[gpu]), 0);
-      const told = milli(parent.status?.[field]?.[gpu]);
-      if (sum !== told) return `${parent.metadata.name} says ${told} ${field}, its children ${sum} thousandths of GPUs`;
+      const reported = milli(parent.status?.[field]?.[gpu]);
+      if (sum !== reported)
+        return `${parent.metadata.name} says ${reported} ${field}, its children ${sum} thousandths of GPUs`;
     }
   }
   return undefined;
 }
 
 /**
- * I19: the same step again changes nothing. At rest the leader has observed every write and reconciled it, so another
- * cycle must decide nothing; otherwise a step was left half done, or a requeue was missed.
+ * I19: at rest the leader has observed and reconciled every write, so another cycle must decide nothing. Otherwise a
+ * step was left incomplete, or a requeue is missing.
  */
 export const decidingAgainDecidesNothing = (lease: string): Invariant => ({
   id: "I19",
-  fact: "at rest, who leads decides again and finds nothing to do, twice",
+  fact: "at rest, another cycle of the leader decides nothing, twice",
   begin: ({ store, nowMsOf }) => {
-    const worlds = new Map<string, SchedulerCaches>();
+    const cachesByActor = new Map<string, SchedulerCaches>();
     return {
-      ...following(worlds),
+      ...following(cachesByActor),
       atRest: () => {
         const actor = leaderOf(store, lease);
-        const world = worlds.get(actor);
-        if (world === undefined) return `${actor} leads, and has no picture`;
+        const caches = cachesByActor.get(actor);
+        if (caches === undefined) return `${actor} leads, and has no caches`;
         for (const time of ["once more", "and again"]) {
-          const { jobs, evictions } = cycle(world.cluster, nowMsOf(actor));
+          const { jobs, evictions } = cycle(caches.cluster, nowMsOf(actor));
           const found = jobs.find(({ binds, pipelined }) => binds.length + pipelined.length > 0);
-          if (found !== undefined) return `${actor} decides ${time}, and has a place for ${found.job.id}`;
+          if (found !== undefined) return `${actor} decides ${time}, and finds a node for ${found.job.id}`;
           const [victim] = evictions;
           if (victim !== undefined) return `${actor} decides ${time}, and evicts ${victim.task.key}`;
         }
@@ -116,28 +119,28 @@ export const decidingAgainDecidesNothing = (lease: string): Invariant => ({
 /** I11: the leader knows the outcome of every write that it sent. */
 export const nothingStaysInDoubt = (lease: string): Invariant => ({
   id: "I11",
-  fact: "at rest, who leads knows how each of its intents ended",
+  fact: "at rest, the leader knows the outcome of each of its intents",
   begin: ({ store }) => {
-    const worlds = new Map<string, SchedulerCaches>();
+    const cachesByActor = new Map<string, SchedulerCaches>();
     return {
-      ...following(worlds),
+      ...following(cachesByActor),
       atRest: () => {
         const actor = leaderOf(store, lease);
-        const [id] = worlds.get(actor)?.picture.unknownIntents() ?? [];
-        return id === undefined ? undefined : `${actor} does not know what became of ${id}`;
+        const [id] = cachesByActor.get(actor)?.assumeCache.unknownIntents() ?? [];
+        return id === undefined ? undefined : `${actor} does not know the outcome of ${id}`;
       },
     };
   },
 });
 
-/** Keeps what the living schedulers have in mind. */
-function following(worlds: Map<string, SchedulerCaches>): Pick<Checks, "born" | "observe"> {
+/** Keeps the caches of the running schedulers. */
+function following(cachesByActor: Map<string, SchedulerCaches>): Pick<Checks, "started" | "observe"> {
   return {
-    born: (actor) => {
-      worlds.delete(actor);
+    started: (actor) => {
+      cachesByActor.delete(actor);
     },
     observe: (actor, what, value) => {
-      if (what === "world") worlds.set(actor, value as SchedulerCaches);
+      if (what === "caches") cachesByActor.set(actor, value as SchedulerCaches);
       return undefined;
     },
   };

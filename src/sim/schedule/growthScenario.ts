@@ -9,7 +9,7 @@ const subGroups = [
 ];
 const turns = 12;
 
-/** Jobs that run with one subgroup get another one later, which starts as a whole or not at all. */
+/** Running jobs with one subgroup get another one later, which starts completely or not at all. */
 const user: ActorSpec = {
   name: "user",
   finite: true,
@@ -17,7 +17,7 @@ const user: ActorSpec = {
   run: async (ports) => {
     for (let turn = 0; turn < turns; turn++) {
       await ports.sleep(900);
-      // 0: nothing. 1 to 5: a job; 6 to 10: an earlier one grows; 11 and 12: a job of the other queue wants its share.
+      // 0: nothing. 1 to 5: a job; 6 to 10: an earlier one grows; 11 and 12: a job of the other queue.
       const what = ports.choose("turn", (dice) => dice.between(1, 12));
       const queue = turn % 2 === 0 ? "red" : "blue";
       if (what === 0) continue;
@@ -50,5 +50,5 @@ async function members({ kube }: Pick<ActorPorts, "kube">, group: string, subGro
 export const growthScenario: Scenario = {
   ...scheduleWith(undefined, user),
   name: "schedule/growth",
-  about: "jobs of two queues begin with one subgroup and grow by another, while everything lags, fails and dies",
+  about: "jobs of two queues start with one subgroup and grow by another, under all faults",
 };

@@ -1,4 +1,4 @@
-/** What must hold about placement under every interleaving. */
+/** Invariants of placement. */
 import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
@@ -27,7 +27,7 @@ const queuesKey = "scheduling.run.ai/queues";
  */
 export const noGpuTwice: Invariant = {
   id: "I1",
-  fact: "no node gives out more GPUs than it has, and no GPU more than itself",
+  fact: "no node allocates more GPUs than it has, and no GPU is shared beyond one",
   begin: ({ store }) => ({
     commit: ({ type, event }) => {
       if (event.current.resource !== "/pods" || type === "DELETED") return undefined;
@@ -57,27 +57,27 @@ function overfull(store: ObjectStore, name: string): string | undefined {
   }
   for (const [group, share] of shares) if (share > 1) return `GPU group ${group} of ${name} is shared by ${share}`;
   return whole + shares.size > has
-    ? `${name} has ${has} GPUs and gave out ${whole} and ${shares.size} shared`
+    ? `${name} has ${has} GPUs and allocated ${whole} whole and ${shares.size} shared ones`
     : undefined;
 }
 
 /**
- * Half a gang holds GPUs and trains nothing. Two cases are allowed: a gang that was whole and lost pods, and one whose
- * requests were all there when a pod was deleted in the middle of binding. A binder is judged by the pods that it has
- * observed: it cannot know of a deletion that has not reached it.
+ * A partially bound gang holds GPUs without running. Two cases are allowed: a gang that was complete and lost pods, and
+ * one whose BindRequests all existed when a pod was deleted during binding. A binder is judged by the pods that it has
+ * observed.
  */
 export const gangsStartWhole: Invariant = {
   id: "I4",
-  fact: "no pod of a gang, or of a subgroup, is bound unless its whole minimum has been decided",
+  fact: "no pod of a gang, or of a subgroup, is bound unless places for its whole minimum have been decided",
   begin: ({ store, nowUs }) => ({
     ...whileRequestsCome(store, nowUs),
     atRest: () => {
       for (const group of all<PodGroup>(store, groupsKey)) {
         for (const { name, min } of unitsOf(group)) {
           const bound = members(store, name).filter(isBound).length;
-          // A user may have taken pods away from a gang that ran; that is flagged.
+          // A user may have deleted pods of a running gang; that is reported by a condition.
           if (bound > 0 && bound < min && !isFlagged(group))
-            return `${bound} of ${min} pods of ${name} are bound, and nothing says so`;
+            return `${bound} of ${min} pods of ${name} are bound, and no condition reports it`;
         }
       }
       return undefined;
@@ -92,13 +92,13 @@ interface ReportedPod {
   goneUs: number;
 }
 
-function whileRequestsCome(store: ObjectStore, nowUs: () => number): Pick<Checks, "commit" | "learned"> {
+function whileRequestsCome(store: ObjectStore, nowUs: () => number): Pick<Checks, "commit" | "delivered"> {
   /** By actor that observed the pods. */
   const reported = new Map<string, Map<string, ReportedPod>>();
-  const knownBound = ({ actor, life, askedUs }: CallRecord, unit: string): number => {
+  const knownBound = ({ actor, life, requestedUs }: CallRecord, unit: string): number => {
     let count = 0;
     for (const each of reported.get(`${actor}|${life}`)?.values() ?? []) {
-      if (each.unit === unit && each.boundUs <= askedUs && each.goneUs >= askedUs) count++;
+      if (each.unit === unit && each.boundUs <= requestedUs && each.goneUs >= requestedUs) count++;
     }
     return count;
   };
@@ -115,7 +115,7 @@ function whileRequestsCome(store: ObjectStore, nowUs: () => number): Pick<Checks
     if (set.size >= Number(metadata.annotations?.[annotationKeys.commitSize])) for (const uid of set) whole.add(uid);
   };
   return {
-    learned: (actor, life, { resource, object, gone }) => {
+    delivered: (actor, life, { resource, object, gone }) => {
       if (resource !== "/pods") return;
       const pod = object;
       const who = `${actor}|${life}`;
@@ -144,7 +144,7 @@ function whileRequestsCome(store: ObjectStore, nowUs: () => number): Pick<Checks
   };
 }
 
-/** What starts together: a gang, or each of its subgroups of pods. */
+/** The units that start together: a gang, or each of its subgroups of pods. */
 function unitsOf(group: PodGroup | undefined): { readonly name: string; readonly min: number }[] {
   if (group === undefined) return [];
   const { minMember, subGroups = [] } = group.spec ?? {};
@@ -169,10 +169,10 @@ function requestOf(store: ObjectStore, { metadata }: Pod): BindRequest | undefin
   return request !== undefined && podUidOf(request) === metadata.uid ? request : undefined;
 }
 
-/** What queues say they have is what their pods have. */
+/** The status of a queue equals the requests of its pods. */
 export const queuesAddUp: Invariant = {
   id: "I10",
-  fact: "at rest the GPUs that a queue says it has are those of its running pods",
+  fact: "at rest the allocated GPUs in the status of a queue are those of its running pods",
   begin: ({ store }) => ({
     atRest: () => {
       const byQueue = new Map<string, number>();
@@ -197,23 +197,23 @@ export const queuesAddUp: Invariant = {
   }),
 };
 
-/** A name may be another pod's by now. */
+/** Another pod may have the name by now. */
 export const bindsTheSamePod = (held: Held): Invariant => ({
   id: "I7",
-  fact: "a bind hits the UID that its author had seen under that name",
+  fact: "a bind applies to the UID that its author had observed under that name",
   begin: () => ({
     commit: ({ call, event }) => {
       if (call.verb !== "bind" || !held(call.actor)) return undefined;
       const { uid } = event.current.side;
       if (call.seen?.uid === uid) return undefined;
-      return `${call.actor} bound ${event.current.key}, which is another pod than it had seen`;
+      return `${call.actor} bound ${event.current.key}, which is not the pod that it had observed`;
     },
   }),
 });
 
 export const placementEnds: Invariant = {
   id: "I11",
-  fact: "at rest no BindRequest is left that has not ended",
+  fact: "at rest every BindRequest has ended",
   begin: ({ store }) => ({
     atRest: () => {
       for (const request of all<BindRequest>(store, requestsKey)) {
@@ -226,10 +226,10 @@ export const placementEnds: Invariant = {
   }),
 };
 
-/** A pod that waits says why, and a pod that does not wait says nothing of the kind. */
+/** A pending pod has a condition with the reason, and no other pod has one. */
 export const reasonsAreCurrent: Invariant = {
   id: "I18",
-  fact: "at rest every pod that waits says why, and no other does",
+  fact: "at rest every pending pod has a reason in its condition, and no other pod has",
   begin: ({ store }) => ({
     atRest: () => {
       for (const pod of pods(store)) {
@@ -239,17 +239,17 @@ export const reasonsAreCurrent: Invariant = {
         const condition = pod.status?.conditions?.find(({ type }) => type === "PodScheduled");
         const isBound = (pod.spec?.nodeName ?? "") !== "";
         if (isBound && condition?.status === "False")
-          return `${pod.metadata.name} runs and says that it cannot be scheduled`;
+          return `${pod.metadata.name} is bound and has the condition Unschedulable`;
         if (isBound || isInIncompleteGang(store, pod)) continue;
         if (condition?.status !== "False" || (condition.message ?? "") === "")
-          return `${pod.metadata.name} waits and does not say why`;
+          return `${pod.metadata.name} is pending without a reason`;
       }
       return undefined;
     },
   }),
 };
 
-/** Its group waits for pods that do not exist; the group says so by an event. */
+/** Whether its group waits for pods that do not exist; an Event on the group reports it. */
 export function isInIncompleteGang(store: ObjectStore, pod: Pod): boolean {
   const name = pod.metadata.annotations?.[annotationKeys.podGroup] ?? "";
   const group = store.get(groupsKey, pod.metadata.namespace ?? "", name)?.object() as PodGroup | undefined;
@@ -260,13 +260,13 @@ export function isInIncompleteGang(store: ObjectStore, pod: Pod): boolean {
  * Every victim is evicted for a preemptor that runs now or was deleted. The preemptor is nominated before the first
  * victim is evicted, and the victim names its preemptor: a nomination by an abandoned plan does not count. The pods of
  * a gang are nominated together, and any of them may take what was freed for the gang. When one of them is deleted
- * before it is bound, the gang is owed no place any more: the room was made for other pods than it has now.
+ * before it is bound, the gang has no right to the place any more: the room was made for other pods than it has now.
  */
 export const evictionsServe = (held: Held): Invariant => ({
   id: "I16",
-  fact: "no pod is evicted but for a nomination, and at rest no preemptor still waits",
+  fact: "a pod is evicted only for a nominated pod, and at rest no preemptor is pending",
   begin: ({ store }) => {
-    /** UIDs of pods that others may have been evicted for, with their groups. */
+    /** UIDs of pods for which victims may have been evicted, with their groups. */
     const promised = new Map<string, string>();
     const leaves = (pod: Pod): void => {
       const group = promised.get(pod.metadata.uid);
@@ -293,11 +293,11 @@ export const evictionsServe = (held: Held): Invariant => ({
           const { name, uid } = pod.metadata;
           if (!isWaiting(pod) || isInIncompleteGang(store, pod)) continue;
           const { nominatedNodeName: node } = pod.status ?? {};
-          if (node !== undefined) return `${name} is promised a place on ${node}, and it still waits`;
+          if (node !== undefined) return `${name} is nominated to ${node}, and it is still pending`;
           if (!promised.has(uid)) continue;
           const group = groupOf(store, pod);
           const bound = members(store, group?.metadata.name ?? "").filter(isBound).length;
-          if (bound < (group?.spec?.minMember ?? 1)) return `others were evicted for ${name}, and it still waits`;
+          if (bound < (group?.spec?.minMember ?? 1)) return `pods were evicted for ${name}, and it is still pending`;
         }
         return undefined;
       },
@@ -307,14 +307,14 @@ export const evictionsServe = (held: Held): Invariant => ({
 
 /** The nominated pods of the job that a victim names as its preemptor. */
 /**
- * A workload that was deleted never runs: its pods linger until the garbage collector has come to them. A look at the
- * owner may have been on its way for `lookMs` when the eviction that rests on it leaves.
+ * A deleted workload never runs: its pods stay pending until the garbage collector deletes them. A read of the owner
+ * may be `lookMs` old when the eviction that rests on it is sent.
  */
-export const nothingGoesForTheGone = (held: Held, lookMs = 5_000): Invariant => ({
+export const noEvictionForDeletedOwners = (held: Held, lookMs = 5_000): Invariant => ({
   id: "I16",
-  fact: "no pod is evicted for a pod whose owner is gone",
+  fact: "no pod is evicted for a pod whose owner is deleted",
   begin: ({ store, nowUs }) => {
-    /** When owners went, by UID. */
+    /** The times when owners were deleted, by UID. */
     const goneUs = new Map<string, number>();
     return {
       commit: ({ type, event, call }) => {
@@ -326,8 +326,8 @@ export const nothingGoesForTheGone = (held: Held, lookMs = 5_000): Invariant => 
         if (type !== "DELETED" && victim.metadata.deletionTimestamp !== undefined) return undefined;
         for (const { metadata } of winnersOf(store, victim)) {
           const owner = metadata.ownerReferences?.find(({ uid }) => goneUs.has(uid));
-          if (owner === undefined || call.askedUs - (goneUs.get(owner.uid) ?? 0) < lookMs * 1000) continue;
-          return `${victim.metadata.name} was evicted for ${metadata.name}, whose ${owner.kind} ${owner.name} is gone`;
+          if (owner === undefined || call.requestedUs - (goneUs.get(owner.uid) ?? 0) < lookMs * 1000) continue;
+          return `${victim.metadata.name} was evicted for ${metadata.name}, whose ${owner.kind} ${owner.name} is deleted`;
         }
         return undefined;
       },
@@ -357,7 +357,7 @@ function groupOf(store: ObjectStore, { metadata }: Pod): PodGroup | undefined {
   return store.get(groupsKey, metadata.namespace ?? "", name)?.object();
 }
 
-/** It runs with less than it needs, and says so. */
+/** Whether a condition reports that the group runs below its minimum. */
 function isFlagged(group: PodGroup | undefined): boolean {
   const { annotations } = group?.metadata ?? {};
   return [annotationKeys.staleSince, annotationKeys.staleSubGroups].some((key) => annotations?.[key] !== undefined);

@@ -1,4 +1,4 @@
-/** Classic mistakes of schedulers: seeds must find each of them. */
+/** Classic bugs of schedulers: seeds must find each of them. */
 import type { ControllerOptions } from "../../control/runtime/controller.ts";
 import type { Controllers } from "../../control/runtime/controllers.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
@@ -10,15 +10,15 @@ import type { KubeApi, Patch } from "../../ports/kubeApi.ts";
 import type { ActorPorts } from "../actor.ts";
 import type { Mistake } from "../mistake.ts";
 
-/** Its `kube` is that of schedulers and binder. */
+/** `kube` is the API of schedulers and binder. */
 export interface ScheduleMistake extends Mistake {
-  /** What becomes of a scheduler's turns. */
+  /** Changes the cycles of a scheduler. */
   readonly turns?: (options: ControllerOptions, ports: ActorPorts) => ControllerOptions;
 }
 
 export const scheduleMistakes: readonly ScheduleMistake[] = [
   {
-    // Another pod of that name may have come.
+    // Another pod may have that name by now.
     name: "binds-by-name",
     invariant: "I7",
     kube: ({ kube }) => ({
@@ -26,7 +26,7 @@ export const scheduleMistakes: readonly ScheduleMistake[] = [
     }),
   },
   {
-    // A request for a share that is taken back is never let go of.
+    // The BindRequest of a share that is withdrawn is never deleted.
     name: "keeps-requests",
     invariant: "I11",
     kube: ({ kube }) => ({
@@ -38,7 +38,7 @@ export const scheduleMistakes: readonly ScheduleMistake[] = [
     }),
   },
   {
-    // A sentence that differs every time is written every time, and never comes to rest.
+    // A message that differs every time is written every time, so the cluster never becomes quiescent.
     name: "says-the-time",
     invariant: "I17",
     kube: ({ kube, clock }) => ({
@@ -52,7 +52,7 @@ export const scheduleMistakes: readonly ScheduleMistake[] = [
     },
   },
   {
-    // Events that come too soon are dropped, also the last one of a burst.
+    // Watch events within the interval are dropped, also the last one of a burst.
     name: "drops-bursts",
     invariant: "I19",
     turns: (options, { clock }) => {
@@ -68,7 +68,7 @@ export const scheduleMistakes: readonly ScheduleMistake[] = [
   },
 ];
 
-/** An owner that is not found is taken for one that may not be read: its pods are grouped anew. */
+/** An owner that is not found is treated like one that must not be read: its pods are grouped again. */
 export function ownersMayBeThere(kube: KubeApi): KubeApi["get"] {
   return async (ref, options) => {
     const found = await kube.get(ref, options);
@@ -78,7 +78,7 @@ export function ownersMayBeThere(kube: KubeApi): KubeApi["get"] {
   };
 }
 
-/** Controllers to which a scheduler adds its turns, and gets others. */
+/** Controllers that replace the cycle of the scheduler that is added to them. */
 export function mistakenControllers(
   controllers: Controllers,
   ports: ActorPorts,

@@ -1,6 +1,6 @@
 import { watchesRestMs } from "../scenario.ts";
 
-/** How long placement is shaken and may take to come to rest, in every scene of it. */
+/** The duration of faults and the time limit for quiescence of all placement scenarios. */
 export const placementPace = {
   faultPhaseMs: 14_000,
   settleMs: 240_000,

@@ -14,10 +14,10 @@ import { kubelets, makeNamespaces } from "../bind/scenario.ts";
 import { controllersProcess, runControllers } from "../controllersProcess.ts";
 import { foldedOnce, observeCycles } from "../invariants/foldedOnce.ts";
 import {
+  cachesAreComplete,
   changesWhatItSaw,
   destroysTheSameObject,
   destroysWhatItLookedAt,
-  mirrorsAreComplete,
   neverGoesBack,
 } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
@@ -28,8 +28,8 @@ import {
   bindsTheSamePod,
   evictionsServe,
   gangsStartWhole,
+  noEvictionForDeletedOwners,
   noGpuTwice,
-  nothingGoesForTheGone,
   placementEnds,
   queuesAddUp,
   reasonsAreCurrent,
@@ -46,21 +46,23 @@ const lease = { namespace: "default", name: "scheduler" };
 const nodes = kubelets(["l40s=2"]);
 const settings = { ...defaultSettings, stalenessGraceMs: 3_000 };
 const scheduler = schedulerComponent(settings);
-/** The kind of its requests is defined by the scheduler already. */
+/** The scheduler already brings the CRD of BindRequests. */
 const binder: Component = {
   ...binderComponent({ reservation: { ...reservationDefaults, allocationTimeoutMs: 4_000 } }),
   definitions: [],
 };
 
-/** Jobs of two queues come and go, whole, shared and in gangs, while two schedulers compete for the lease. */
+/**
+ * Jobs of two queues with whole GPUs, shares and gangs are created and deleted while two schedulers compete for the
+ * lease.
+ */
 export const scheduleScenario: Scenario = scheduleWith();
 
-/** `schedule`, or `schedule/<mistake>`: one classic mistake at a time. */
+/** `schedule`, or `schedule/<mistake>` with one classic bug. */
 export function scheduleWith(mistake?: ScheduleMistake, by?: ActorSpec): Scenario {
   return {
     name: mistake === undefined ? "schedule" : `schedule/${mistake.name}`,
-    about:
-      "plain pods, gangs and shares of two queues are placed, evicted and deleted while everything lags, fails and dies",
+    about: "plain pods, gangs and shares of two queues are scheduled, evicted and deleted under all faults",
     components: [scheduler, binder, nodes],
     serverLoops: true,
     collectMsMax: 12_000,
@@ -85,7 +87,7 @@ export function scheduleWith(mistake?: ScheduleMistake, by?: ActorSpec): Scenari
             mistaken(ports, mistake),
             (controllers) => {
               const caches = addScheduler(mistakenControllers(controllers, ports, mistake), settings);
-              ports.observe("world", caches);
+              ports.observe("caches", caches);
               observeCycles(ports, caches.model);
             },
             { lease },
@@ -112,17 +114,17 @@ export function scheduleWith(mistake?: ScheduleMistake, by?: ActorSpec): Scenari
       oneEpochWrites(held, lease.name),
       destroysWhatItLookedAt(held),
       evictionsServe(held),
-      nothingGoesForTheGone(held),
+      noEvictionForDeletedOwners(held),
       reasonsAreCurrent,
       decidingAgainDecidesNothing(lease.name),
       neverGoesBack,
-      mirrorsAreComplete,
+      cachesAreComplete,
     ],
     ...placementPace,
   };
 }
 
-/** Submits workloads of all kinds and takes some away. */
+/** Creates workloads of all kinds and deletes some. */
 const user: ActorSpec = {
   name: "user",
   finite: true,
@@ -136,7 +138,7 @@ const user: ActorSpec = {
       const what = ports.choose("turn", (dice) => dice.between(1, 20));
       if (what === 0) continue;
       if (what <= 12) await submit(ports, what, turn);
-      else if (what <= 16) await takeAway(ports, (what - 13) * 5 + (turn % 5));
+      else if (what <= 16) await removePod(ports, (what - 13) * 5 + (turn % 5));
       else await replace(ports, (what - 17) * 5 + (turn % 5));
     }
   },
@@ -193,7 +195,7 @@ async function passingJob(ports: ActorPorts, turn: number): Promise<void> {
   await kube.delete({ ...jobsRef, namespace: "default", name }, { preconditions, propagationPolicy: "Background" });
 }
 
-async function takeAway({ kube }: ActorPorts, turn: number): Promise<void> {
+async function removePod({ kube }: ActorPorts, turn: number): Promise<void> {
   for (const name of [`w${turn}`, `w${turn}-0`]) {
     const ref = { ...podsRef, namespace: "default", name };
     const found = await kube.get(ref);
@@ -202,7 +204,7 @@ async function takeAway({ kube }: ActorPorts, turn: number): Promise<void> {
   }
 }
 
-/** The namesake comes as soon as the name is free. */
+/** Creates another pod of the name as soon as the name is free. */
 async function replace({ kube }: ActorPorts, turn: number): Promise<void> {
   for (const name of [`w${turn}`, `w${turn}-1`]) {
     const ref = { ...podsRef, namespace: "default", name };
@@ -228,7 +230,7 @@ async function replace({ kube }: ActorPorts, turn: number): Promise<void> {
   }
 }
 
-export interface PodWords {
+export interface PodFields {
   readonly gpus?: number;
   readonly subGroup?: string;
   readonly fraction?: string;
@@ -239,7 +241,7 @@ export interface PodWords {
 
 export function pod(
   name: string,
-  { gpus = 0, fraction, queue, group, subGroup, scheduler: by = kaiSchedulerName }: PodWords,
+  { gpus = 0, fraction, queue, group, subGroup, scheduler: by = kaiSchedulerName }: PodFields,
 ): Unstored<Pod> & { readonly spec: DeepReadonly<PodSpec> } {
   const amounts = { "nvidia.com/gpu": String(gpus) };
   return {

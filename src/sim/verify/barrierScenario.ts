@@ -12,29 +12,28 @@ const proved = "proved the gang barrier";
 const scheduler = schedulerComponent();
 const binder = binderComponent();
 
-/** The proof may be hindered by the API, but it may not find half a gang. */
+/** The check may fail because of the API, but it must not find a partially bound gang. */
 const gangsWait: Invariant = {
   id: "I4",
-  fact: "a gang that is one GPU short has no pod bound, and all once the GPU is there",
+  fact: "a gang that is one GPU short has no pod bound, and all once the GPU exists",
   begin: () => ({
     observe: (_, what, value) => {
       if (what !== proved) return undefined;
       const { status, message, evidence } = value as CheckFinding;
-      const told = evidence.map(({ object, problem }) => `${object} ${problem}`).join("; ");
-      return status === "failed" || status === "skipped" ? `${message}: ${told}` : undefined;
+      const text = evidence.map(({ object, problem }) => `${object} ${problem}`).join("; ");
+      return status === "failed" || status === "skipped" ? `${message}: ${text}` : undefined;
     },
   }),
 };
 
 /**
- * The active proof of `muster verify --check gang-barrier` against the scheduler and the binder, while calls and
- * watches are late.
+ * The active check `muster verify --check gang-barrier` with scheduler and binder, while calls and watches are delayed.
  */
 export function barrierScenario(): Scenario {
   return {
     name: "gang-barrier",
     about:
-      "a gang is made one GPU short, then the GPU comes: verify's own proof, with scheduler and binder under faults",
+      "a gang is created one GPU short, then the GPU is added: the active check of verify, with scheduler and binder under faults",
     // Both bring the definition of BindRequests; one is enough.
     components: [scheduler, { ...binder, definitions: [] }],
     serverLoops: true,

@@ -10,7 +10,7 @@ export interface Rollout {
   readonly pods: number;
   /** Pause between two pods. */
   readonly everyMs: number;
-  /** How often the scheduler and the nodes look. */
+  /** The interval of the scheduler and the nodes. */
   readonly paceMs: number;
 }
 
@@ -18,7 +18,7 @@ export function busyCluster({ pods, everyMs, paceMs }: Rollout): ActorSpec[] {
   return [
     person("owner", async (ports) => {
       for (let index = 0; index < pods; index++) {
-        // A create of unknown outcome is sent again: its name is taken if it happened.
+        // A create with unknown outcome is sent again: if it took effect, the name is taken.
         for (;;) {
           const made = await ports.kube.create(kinds.pods, pod(podName(index)));
           if (made.ok || made.reason === "AlreadyExists") break;
@@ -53,7 +53,7 @@ export function busyCluster({ pods, everyMs, paceMs }: Rollout): ActorSpec[] {
   ];
 }
 
-/** All pods, kept true by a watch until the process is asked to end. */
+/** A cache of all pods, which a watch updates until the process is stopped. */
 function followPods(ports: ActorPorts): { pods: ObjectCache; following: Promise<void> } {
   let pods: ObjectCache | undefined;
   const following = runControllers(ports, (controllers) => {

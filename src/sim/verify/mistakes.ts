@@ -1,10 +1,10 @@
-/** Classic mistakes of a verifier: seeds must find each of them. */
+/** Classic bugs of a verifier: seeds must find each of them. */
 import { succeeded } from "../../model/outcome.ts";
 import type { Mistake } from "../mistake.ts";
 
 export const verifyMistakes: readonly Mistake[] = [
   {
-    // A new pod is excused by its age alone, as if no scheduler had tried it.
+    // A new pod is excused by its age alone, even if a scheduler has tried it.
     name: "excuses-by-age",
     invariant: "I18",
     kube: ({ kube }) => ({

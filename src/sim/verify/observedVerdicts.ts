@@ -1,5 +1,5 @@
 /**
- * What a verifier says, held against what was: the numbers of a line are of one revision, and an error is never a
+ * Compares the output of a verifier with the store: the numbers of a line are of one revision, and an error is never a
  * number.
  */
 import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
@@ -8,21 +8,21 @@ import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { Invariant } from "../invariant.ts";
 
 /** A line as it was printed. */
-export interface SaidLine {
+export interface ReportedLine {
   readonly total: number;
   readonly running: number;
   readonly pending: number;
   readonly unscheduled: number;
   readonly failed: number;
-  /** The revision that it says it is of; undefined when it does not say. */
+  /** The revision in the line; undefined when it has none. */
   readonly revision?: string;
 }
 
-export const saidLine = "said a line";
-export const saidVerdict = "said a verdict";
+export const reportedLine = "reported a line";
+export const reportedVerdict = "reported a verdict";
 
 /** A verdict, and whether everything that it rests on could be read. */
-export interface SaidVerdict {
+export interface ReportedVerdict {
   readonly passed: boolean;
   readonly total: number;
   readonly readErrors: number;
@@ -35,16 +35,16 @@ export const numbersAddUp: Invariant = {
   fact: "all reported numbers come from one revision, and sums close",
   begin: ({ store }) => ({
     observe: (actor, what, value) => {
-      if (what !== saidLine) return undefined;
-      const line = value as SaidLine;
-      const told = `${actor} says ${line.total} total, ${line.running} running, ${line.pending} pending (${line.unscheduled} unscheduled), ${line.failed} failed`;
-      if (line.unscheduled > line.pending) return `${told}: more unscheduled than pending`;
-      if (line.running + line.pending + line.failed > line.total) return `${told}: more than there are`;
+      if (what !== reportedLine) return undefined;
+      const line = value as ReportedLine;
+      const text = `${actor} says ${line.total} total, ${line.running} running, ${line.pending} pending (${line.unscheduled} unscheduled), ${line.failed} failed`;
+      if (line.unscheduled > line.pending) return `${text}: more unscheduled than pending`;
+      if (line.running + line.pending + line.failed > line.total) return `${text}: more than there are`;
       if (line.revision === undefined) return undefined;
       const was = recount(store, Number(line.revision));
       if (was === undefined) return undefined;
       for (const name of ["total", "running", "pending", "unscheduled", "failed"] as const) {
-        if (was[name] !== line[name]) return `${told}: at revision ${line.revision} ${name} was ${was[name]}`;
+        if (was[name] !== line[name]) return `${text}: at revision ${line.revision} ${name} was ${was[name]}`;
       }
       return undefined;
     },
@@ -56,22 +56,24 @@ export const errorsAreUnknown: Invariant = {
   fact: "a read error is unknown: never zero, never a pass",
   begin: () => ({
     observe: (actor, what, value) => {
-      if (what !== saidVerdict) return undefined;
-      const { passed, total, readErrors } = value as SaidVerdict;
+      if (what !== reportedVerdict) return undefined;
+      const { passed, total, readErrors } = value as ReportedVerdict;
       if (!passed || readErrors === 0) return undefined;
       return `${actor} passes ${total} pods, and ${readErrors} of its reads had failed`;
     },
   }),
 };
 
-/** Held against the store at the revision of the verdict: what a scheduler had written by then, verify had to read. */
+/**
+ * Compared with the store at the revision of the verdict: verify must have read what a scheduler had written by then.
+ */
 export const refusedPodsFail: Invariant = {
   id: "I18",
-  fact: "a run does not pass while a pod that a scheduler has refused is without a node",
+  fact: "a run does not pass while a pod that a scheduler found unschedulable has no node",
   begin: ({ store }) => ({
     observe: (actor, what, value) => {
-      if (what !== saidVerdict) return undefined;
-      const { passed, revision } = value as SaidVerdict;
+      if (what !== reportedVerdict) return undefined;
+      const { passed, revision } = value as ReportedVerdict;
       if (!passed || revision === undefined || Number(revision) < store.compactedRevision) return undefined;
       const events = [...store.collection("/events").at(Number(revision), "")].map((each) => each.object());
       const refused = new Set(
@@ -85,15 +87,15 @@ export const refusedPodsFail: Invariant = {
           refused.has(metadata.uid) ||
           status?.conditions?.some((each) => each.type === "PodScheduled" && each.reason === "Unschedulable") === true;
         if (isRefused && (spec?.nodeName ?? "") === "")
-          return `${actor} passes at revision ${revision}, and ${metadata.name} was refused and has no node`;
+          return `${actor} passes at revision ${revision}, and ${metadata.name} was unschedulable and has no node`;
       }
       return undefined;
     },
   }),
 };
 
-/** By hand and from the store itself; undefined when that past is forgotten. */
-function recount(store: ObjectStore, revision: number): SaidLine | undefined {
+/** Counts pods in the store at a revision; undefined when the revision is compacted. */
+function recount(store: ObjectStore, revision: number): ReportedLine | undefined {
   if (revision < store.compactedRevision) return undefined;
   const counts = { total: 0, running: 0, pending: 0, unscheduled: 0, failed: 0 };
   for (const version of store.collection("/pods").at(revision, "")) {
@@ -110,8 +112,8 @@ function recount(store: ObjectStore, revision: number): SaidLine | undefined {
 
 const linePattern = /(\d+) total, (\d+) running, (\d+) pending \((\d+) unscheduled\), (\d+) failed/;
 
-/** Reads the numbers back from the text that a person would see. */
-export function linesIn(text: string): SaidLine[] {
+/** Parses the numbers from the printed text. */
+export function linesIn(text: string): ReportedLine[] {
   return text.split("\n").flatMap((line) => {
     const found = linePattern.exec(line);
     if (found === null) return [];
@@ -121,7 +123,7 @@ export function linesIn(text: string): SaidLine[] {
 }
 
 /** The last line of a result, with its revision. */
-export function finalLine({ counts, snapshot }: VerifyResult): SaidLine | undefined {
+export function finalLine({ counts, snapshot }: VerifyResult): ReportedLine | undefined {
   if (counts === undefined || snapshot === undefined) return undefined;
   const { total, running, pending, unscheduled, failed } = counts;
   return { total, running, pending, unscheduled, failed, revision: snapshot.resourceVersion };

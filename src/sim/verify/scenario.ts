@@ -8,24 +8,27 @@ import { errorsAreUnknown, numbersAddUp, refusedPodsFail } from "./observedVerdi
 import { tooLargePods } from "./tooLargePods.ts";
 import { verifyOnce } from "./verifier.ts";
 
-/** As often as the gate looks while pods come and go. */
+/** The interval of the verifier while pods are created and deleted. */
 const gateRounds = 12;
-/** As many pods as the field's race had time for. */
+/** The number of pods in the reported race. */
 const pods = 200;
 
-/** Pods that fit nowhere, each there for less than a window: many are refused just before a last look. */
+/**
+ * Pods that fit on no node and are deleted before the window ends: many become unschedulable just before a last
+ * snapshot.
+ */
 const tooLarge = 10;
 
 /**
  * Two hundred pods are created, bound and started while verify runs in a loop; in the end it must pass. A second
- * verifier, a gate that only asks for nodes, passes and fails all the while, because some pods are refused by the
- * scheduler. `verify/<mistake>`: one classic mistake of that one.
+ * verifier, which only checks that pods have nodes, passes and fails meanwhile, because some pods are unschedulable.
+ * `verify/<mistake>` has one classic bug in the second verifier.
  */
 export function verifyScenario(mistake?: Mistake): Scenario {
   return {
     name: mistake === undefined ? "verify" : `verify/${mistake.name}`,
     about:
-      "200 pods are bound and some are refused while verify loops: no impossible line, no pass on an error or a refusal",
+      "200 pods are bound and some are unschedulable while verify runs in a loop: no inconsistent line, no pass on an error",
     faults: [
       "slow-call",
       "busy",

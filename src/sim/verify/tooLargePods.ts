@@ -1,4 +1,4 @@
-/** Pods that no node can hold: the scheduler refuses each of them, with a condition on the pod or an event. */
+/** Pods that fit on no node: the scheduler reports each of them as unschedulable, by a condition or an Event. */
 import type { KubeObject } from "../../model/objects/object.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
@@ -8,10 +8,10 @@ const events = builtin.CoreEvent;
 const refusalLabel = "refused-by";
 const message = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.";
 
-/** Where the scheduler of the scene writes its refusal: as Kubernetes does, or in an event alone. */
+/** How the scheduler reports an unschedulable pod: by condition and Event as Kubernetes does, or by an Event alone. */
 type Refusal = "condition" | "event";
 
-/** Makes such pods at odd moments and takes each away again some time later. */
+/** Creates such pods at random times and deletes each some time later. */
 export function tooLargePods(count: number): ActorSpec {
   return person("tester", async (ports) => {
     const doubtful: string[] = [];
@@ -27,25 +27,25 @@ export function tooLargePods(count: number): ActorSpec {
       });
       if (tries > 1) doubtful.push(name);
       await ports.sleep(60 + (ports.random.uint32() % 500));
-      await takeAway(ports, name);
+      await removePod(ports, name);
     }
-    // A create without an answer may land after its pod was deleted.
+    // A create without a response may take effect after its pod was deleted.
     if (doubtful.length > 0) await ports.sleep(lateMs);
-    for (const name of doubtful) await takeAway(ports, name);
+    for (const name of doubtful) await removePod(ports, name);
   });
 }
 
-/** Longer than a write that got no answer may take to land. */
+/** Longer than a write without a response may take to take effect. */
 const lateMs = 9_000;
 
-function takeAway(ports: ActorPorts, name: string): Promise<void> {
+function removePod(ports: ActorPorts, name: string): Promise<void> {
   return until(ports, async () => {
     const gone = await ports.kube.delete(at(kinds.pods, name), { gracePeriodSeconds: 0 });
     return !gone.ok && gone.reason === "NotFound";
   });
 }
 
-/** What a scheduler does with a pod that fits nowhere. False for a pod that is none of these. */
+/** Reports a pod that fits on no node as unschedulable. False for other pods. */
 export async function refuseTooLarge({ kube }: Pick<ActorPorts, "kube">, found: KubeObject): Promise<boolean> {
   const refusal = found.metadata.labels?.[refusalLabel];
   if (refusal === undefined) return false;

@@ -4,9 +4,9 @@ import { type VerifyConfig, verifyConfig } from "../../decide/verify/verifyConfi
 import type { VerifyResult } from "../../decide/verify/verifyResult.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorPorts } from "../actor.ts";
-import { finalLine, type SaidVerdict, saidLine, saidVerdict } from "./observedVerdicts.ts";
+import { finalLine, type ReportedVerdict, reportedLine, reportedVerdict } from "./observedVerdicts.ts";
 
-/** One run of the product's verify, with everything that it reports given to the invariants. */
+/** One run of the product's verify, whose reports are passed to the invariants. */
 export async function verifyOnce(
   ports: ActorPorts,
   given: Partial<VerifyConfig> & { readonly checks: readonly CheckId[] },
@@ -18,29 +18,29 @@ export async function verifyOnce(
     cluster: "simulated",
     cancel: ports.cancel,
     attempt: ({ counts }) => {
-      if (counts !== undefined) ports.observe(saidLine, counts);
+      if (counts !== undefined) ports.observe(reportedLine, counts);
     },
   });
   const line = finalLine(result);
-  if (line !== undefined) ports.observe(saidLine, line);
-  const verdict: SaidVerdict = {
+  if (line !== undefined) ports.observe(reportedLine, line);
+  const verdict: ReportedVerdict = {
     passed: result.verdict === "pass",
     total: result.counts?.total ?? 0,
     readErrors: readErrors(),
     ...(result.snapshot === undefined ? {} : { revision: result.snapshot.resourceVersion }),
   };
-  ports.observe(saidVerdict, verdict);
+  ports.observe(reportedVerdict, verdict);
   return result;
 }
 
 /**
- * How many lists of the last look failed, counted at the API and not by verify itself: an error that it swallows must
- * be seen. A kind that is not served and a past that is forgotten are answers; events decide nothing.
+ * Counts the failed lists of the last snapshot at the API, so that errors that verify swallows are counted. A kind that
+ * is not served and a compacted revision are not failures; lists of Events do not count.
  */
 function overheard(kube: KubeApi): { kube: KubeApi; readErrors: () => number } {
   let failed = 0;
   const list: KubeApi["list"] = async (kind, options = {}) => {
-    // Every look begins with the pods as they are now.
+    // Every snapshot starts with a list of pods.
     const isBeginning =
       kind.plural === "pods" && options.continueToken === undefined && options.resourceVersion === undefined;
     if (isBeginning) failed = 0;

@@ -22,19 +22,19 @@ export const leases = builtin.Lease;
 export const leaseNamespace = "kube-node-lease";
 export const nodes = builtin.Node;
 
-/** Whose writes are judged. */
+/** The actors whose writes are checked. */
 export function held(actor: string): boolean {
   return managers.includes(actor);
 }
 
-/** The cluster's own controllers: one leads, one stands by. */
+/** The cluster's own controllers: a leader and a follower. */
 export function managing(): ActorSpec[] {
   return managers.map((name) =>
     controllersProcess(name, (controllers: Controllers) => workloads.add(controllers), { lease }),
   );
 }
 
-/** What places pods, and what runs them. */
+/** The scheduler and the kubelets. */
 export function clusterWith(lifeOf: LifeOf): ActorSpec {
   const add = (controllers: Controllers): void => {
     tinyScheduler(controllers);
@@ -54,7 +54,7 @@ export async function makeNamespaces(kube: KubeApi): Promise<void> {
   }
 }
 
-/** A node says that it lives. */
+/** Renews the lease of a node. */
 export async function beat(kube: KubeApi, name: string, nowMs: number): Promise<void> {
   const ref = { ...leases, namespace: leaseNamespace, name };
   const spec = { holderIdentity: name, leaseDurationSeconds: 40, renewTime: formatMicroTime(nowMs) };

@@ -15,39 +15,39 @@ import { bigNode } from "./user.ts";
 const pods = "/pods";
 const sets = "apps/replicasets";
 const jobs = "batch/jobs";
-/** How long a decision may take from the picture to the wire, retries included. */
+/** The time from a snapshot to the request that is decided from it, retries included. */
 const decisionUs = 20_000_000;
 
 /**
- * I19: own writes count from the moment they are acknowledged. A process cannot know of a pod that it has not observed,
- * so a create is judged by what its author had observed when it sent it.
+ * I19: a process counts its own writes from their acknowledgement. A create is judged by the pods that its author had
+ * observed when it was sent.
  */
 export const ownPodsCount = (held: Held): Invariant => ({
   id: "I19",
   fact: "no pod is created for a ReplicaSet by a controller that knows of enough pods of it",
   begin: ({ store, nowUs }) => {
     const toldPods = new Map<string, number>();
-    const toldReplicas = new Map<string, { atUs: number; replicas: number }[]>();
+    const observedReplicas = new Map<string, { atUs: number; replicas: number }[]>();
     return {
-      learned: (actor, life, { resource, object }) => {
+      delivered: (actor, life, { resource, object }) => {
         const key = `${actor}|${life}|${object.metadata.uid}`;
         if (resource === pods && !toldPods.has(key)) toldPods.set(key, nowUs());
         if (resource !== sets) return;
-        const told = toldReplicas.get(key) ?? [];
-        told.push({ atUs: nowUs(), replicas: (object as ReplicaSet).spec?.replicas ?? 1 });
-        toldReplicas.set(key, told);
+        const observed = observedReplicas.get(key) ?? [];
+        observed.push({ atUs: nowUs(), replicas: (object as ReplicaSet).spec?.replicas ?? 1 });
+        observedReplicas.set(key, observed);
       },
       commit: ({ type, call, event }) => {
         if (type !== "ADDED" || event.current.resource !== pods || !held(call.actor)) return undefined;
         const owner = controllerOf(event.current.object().metadata);
         if (owner?.kind !== "ReplicaSet") return undefined;
         const who = `${call.actor}|${call.life}`;
-        const told = toldReplicas.get(`${who}|${owner.uid}`) ?? [];
+        const observed = observedReplicas.get(`${who}|${owner.uid}`) ?? [];
         let wanted = 0;
-        told.forEach(({ atUs, replicas }, at) => {
+        observed.forEach(({ atUs, replicas }, at) => {
           if (atUs > call.sentUs) return;
-          const next = told[at + 1];
-          // What was superseded long before cannot have been the reason.
+          const next = observed[at + 1];
+          // A state that was superseded long before cannot have been the reason.
           if (next === undefined || next.atUs >= call.sentUs - decisionUs) wanted = Math.max(wanted, replicas);
         });
         const set = store.get(sets, event.current.namespace, owner.name)?.object() as ReplicaSet | undefined;
@@ -60,22 +60,22 @@ export const ownPodsCount = (held: Held): Invariant => ({
           if (toldUs < call.sentUs && pod.metadata.name !== event.current.name) known++;
         }
         if (known < wanted || wanted === 0) return undefined;
-        return `${call.actor} created ${event.current.key} for ${owner.name}, which asks for ${wanted}, and knew of ${known} live pods`;
+        return `${call.actor} created ${event.current.key} for ${owner.name}, which wants ${wanted}, and had observed ${known} live pods`;
       },
     };
   },
 });
 
-/** A decision to destroy rests on a look that is no older than this. */
+/** The maximum age of the read that a delete rests on. */
 const freshUs = 5_000_000;
 
 /** I13: a pod is deleted because its set has too many, after a fresh read of the set. */
 export const shrinksOnlyWhatIsTooMuch = (held: Held): Invariant => ({
   id: "I13",
-  fact: "no pod is deleted for a size that its ReplicaSet has not had for seconds",
+  fact: "no pod is deleted for a number of replicas that its ReplicaSet has not had for seconds",
   begin: ({ store, nowUs }) => {
     const wanted = new Map<string, { atUs: number; replicas: number }[]>();
-    /** When each pod was last active: what has just ended may have counted. */
+    /** When each pod was last active: a pod that has just ended may have been counted. */
     const seen = new Map<string, Map<string, number>>();
     return {
       commit: ({ type, call, event }) => {
@@ -112,10 +112,10 @@ export const shrinksOnlyWhatIsTooMuch = (held: Held): Invariant => ({
   },
 });
 
-/** I19: how far a rollout may go beyond the wanted size, over all sets of the Deployment. */
+/** I19: the surge of a rollout, over all ReplicaSets of the Deployment. */
 export const surgeIsBounded = (held: Held): Invariant => ({
   id: "I19",
-  fact: "the sets of a Deployment together never grow beyond its size and surge",
+  fact: "the ReplicaSets of a Deployment together never grow beyond its replicas and surge",
   begin: ({ store, nowUs }) => {
     const limits = new Map<string, { atUs: number; limit: number }[]>();
     return {
@@ -144,13 +144,13 @@ export const surgeIsBounded = (held: Held): Invariant => ({
           if (next === undefined || next.atUs >= call.sentUs - decisionUs) limit = Math.max(limit, each.limit);
         });
         if (total <= limit) return undefined;
-        return `${call.actor} grew ${event.current.key}: the sets of ${owner.name} want ${total} pods, and ${limit} may be`;
+        return `${call.actor} grew ${event.current.key}: the sets of ${owner.name} want ${total} pods, and at most ${limit} are allowed`;
       },
     };
   },
 });
 
-/** I10: a success is a pod, and a pod is counted once. */
+/** I10: each succeeded pod is counted once. */
 export const successesCountOnce: Invariant = {
   id: "I10",
   fact: "a Job counts no more successes than pods of it have succeeded, and never fewer than before",
@@ -192,7 +192,7 @@ export const successesCountOnce: Invariant = {
   },
 };
 
-/** I3 for pods with a number: an identity has one holder. */
+/** I3 for pods of StatefulSets: an ordinal has one pod. */
 export const oneHolderPerIdentity: Invariant = {
   id: "I3",
   fact: "no two pods have the identity of one member of a StatefulSet",
@@ -215,17 +215,17 @@ export const oneHolderPerIdentity: Invariant = {
   }),
 };
 
-/** I7: an owner that adopts an orphan has first read itself again, by a consistent read. */
+/** I7: before a controller adopts an orphan, it reads the owner again by a consistent read. */
 export const adoptsWithAFreshLook = (held: Held): Invariant => ({
   id: "I7",
-  fact: "an adoption is by an owner whose selector matches, that was read again, and that was not leaving",
+  fact: "an orphan is adopted by an owner whose selector matches, which was read again and is not being deleted",
   begin: ({ nowUs }) => {
     const looked = new Map<string, number>();
-    const told = new Map<string, KubeObject>();
+    const observed = new Map<string, KubeObject>();
     return {
-      learned: (actor, life, { resource, object, gone }) => {
+      delivered: (actor, life, { resource, object, gone }) => {
         if (gone || !resource.startsWith("apps/")) return;
-        told.set(`${actor}|${life}|${object.metadata.uid}`, object);
+        observed.set(`${actor}|${life}|${object.metadata.uid}`, object);
         looked.set(`${actor}|${life}|${object.metadata.uid}`, nowUs());
       },
       commit: ({ type, call, event }) => {
@@ -236,26 +236,26 @@ export const adoptsWithAFreshLook = (held: Held): Invariant => ({
         if (owner === undefined || before === undefined || controllerOf(before.metadata) !== undefined)
           return undefined;
         const key = `${call.actor}|${call.life}|${owner.uid}`;
-        const known = told.get(key);
+        const known = observed.get(key);
         if (owner.kind === "Job") return undefined;
         if (known === undefined)
-          return `${call.actor} gave ${event.current.key} to ${owner.name} (${short(owner.uid)}), which it had never seen`;
+          return `${call.actor} gave ${event.current.key} to ${owner.name} (${short(owner.uid)}), which it had never observed`;
         const { selector } = known["spec"] as { selector?: LabelSelector };
         if (!matchesLabels(selectorRequirements(selector), before.metadata.labels)) {
           return `${call.actor} gave ${event.current.key} to ${owner.name}, whose selector does not match`;
         }
         const agoUs = call.sentUs - (looked.get(key) ?? 0);
         if (agoUs <= 5_000_000) return undefined;
-        return `${call.actor} gave ${event.current.key} to ${owner.name}, which it had not looked at for ${agoUs / 1e6} s`;
+        return `${call.actor} gave ${event.current.key} to ${owner.name}, which it had not read for ${agoUs / 1e6} s`;
       },
     };
   },
 });
 
-/** I17: what the controllers are for. */
+/** I17: the purpose of the controllers. */
 export const workloadsAreDone: Invariant = {
   id: "I17",
-  fact: "at rest every workload has the pods that it asks for, and nothing lacks its owner",
+  fact: "at rest every workload has the pods of its spec, and every owner exists",
   begin: ({ store }) => ({
     atRest: () => {
       for (const version of store.collection("apps/deployments").all()) {
@@ -266,8 +266,9 @@ export const workloadsAreDone: Invariant = {
         const { metadata, spec, status } = version.object() as ReplicaSet;
         const live = activePods(store, metadata.uid).length;
         const wanted = spec?.replicas ?? 1;
-        if (live !== wanted) return `${version.key} asks for ${wanted} pods and has ${live}`;
-        if (status?.replicas !== live) return `${version.key} has ${live} pods and says ${status?.replicas}`;
+        if (live !== wanted) return `${version.key} wants ${wanted} pods and has ${live}`;
+        if (status?.replicas !== live)
+          return `${version.key} has ${live} pods, but status.replicas is ${status?.replicas}`;
       }
       for (const version of store.collection("apps/statefulsets").all()) {
         const { metadata, spec, status } = version.object() as StatefulSet;

@@ -5,10 +5,10 @@ import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorSpec } from "../actor.ts";
 import { hashText } from "../chance.ts";
 import {
+  cachesAreComplete,
   changesWhatItSaw,
   destroysTheSameObject,
   destroysWhatItLookedAt,
-  mirrorsAreComplete,
   neverGoesBack,
   statusKeepsUp,
 } from "../invariants/general.ts";
@@ -29,16 +29,16 @@ import { bigNode, workloadUser } from "./user.ts";
 
 const nodeNames = ["n0", "n1", "n2"];
 
-/** Pods of Jobs end by themselves, and some of them badly; all others run on. */
+/** Pods of Jobs end, some of them with a failure; all others keep running. */
 function lifeOf(pod: Pod): TinyLife {
   if (!isOfJob(pod)) return { startMs: 100 };
   return { startMs: 100, ends: { afterMs: 500, exitCode: hashText(3, pod.metadata.name) % 8 === 0 ? 1 : 0 } };
 }
 
-/** The cluster's own controllers, with a stand-by, under every fault. */
+/** The cluster's own controllers, with a follower, under all faults. */
 export const workloadsScenario: Scenario = {
   name: "workloads",
-  about: "Deployments, StatefulSets, DaemonSets and Jobs made, scaled, changed and deleted under every fault",
+  about: "Deployments, StatefulSets, DaemonSets and Jobs are created, scaled, changed and deleted under all faults",
   components: [workloads],
   serverLoops: true,
   setUp,
@@ -55,13 +55,13 @@ export const workloadsScenario: Scenario = {
     changesWhatItSaw(held),
     oneEpochWrites(held, lease.name),
     neverGoesBack,
-    mirrorsAreComplete,
+    cachesAreComplete,
     statusKeepsUp,
     workloadsAreDone,
   ],
   faultPhaseMs: 20_000,
   settleMs: 240_000,
-  // Longer also than a Job that has failed waits: ten seconds, and three times nine more if the clock was set back.
+  // Longer than the backoff of a failed Job: ten seconds, and three times nine more after clock steps backwards.
   quietMs: watchesRestMs,
   ignoredForQuiescence: ["coordination.k8s.io/leases", "/events"],
 };
@@ -75,7 +75,7 @@ async function setUp(kube: KubeApi): Promise<void> {
       capacity: room,
       conditions: [{ type: "Ready", status: "True", reason: "KubeletReady", message: "" }],
     };
-    // Daemons stay away from the last node.
+    // The DaemonSets do not select the last node.
     const metadata = { name, labels: name === "n2" ? {} : bigNode };
     const node: Unstored = { apiVersion: "v1", kind: "Node", metadata, status };
     const made = await kube.create(nodes, node);

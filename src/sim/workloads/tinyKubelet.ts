@@ -11,21 +11,20 @@ import { formatTime, timeToMs } from "../../model/values/time.ts";
 const pods = builtin.Pod;
 const nodes = builtin.Node;
 
-/** How often the kubelet of a silent node is looked for again. */
+/** The interval in which pods on a node that does not report are checked again. */
 const silenceMs = 500;
 
-/** How long a pod takes to be ready, and how it ends; undefined: it runs for ever. */
+/** How long a pod takes to become ready, and how it ends; undefined: it never ends. */
 export interface TinyLife {
   readonly startMs: number;
   readonly ends?: { readonly afterMs: number; readonly exitCode: number };
 }
 
-/** Says by a pod what becomes of it. Pure, so that a restart of the kubelet changes nothing. */
+/** The life of a pod. Pure, so that a restart of the kubelet changes nothing. */
 export type LifeOf = (pod: Pod) => TinyLife;
 
 /**
- * The least that nodes must do for other controllers to be tried: pods become ready, end, and go when they are asked
- * to.
+ * A minimal kubelet for tests of other controllers: pods become ready, end, and are removed when they are deleted.
  */
 export function tinyKubelet(
   controllers: Controllers,
@@ -51,9 +50,9 @@ export function tinyKubelet(
     reconcile: async (key, { cancel }): Promise<ReconcileResult> => {
       const object = cache.get(key);
       if (object === undefined || !isBound(object)) return undefined;
-      // The kubelet of a node that is silent, or gone, does nothing.
+      // The kubelet of a node that does not report, or is deleted, does nothing.
       if (!isReady(nodeCache.get(nodeNameOf(object)))) return undefined;
-      // The cluster has not noticed yet, and may never.
+      // The cluster may not have noticed it.
       if (isSilent(nodeNameOf(object))) return { requeueAfterMs: silenceMs };
       const pod = object;
       const { namespace = "", name, uid, resourceVersion } = pod.metadata;
@@ -87,7 +86,7 @@ function nextStep(pod: Pod, { startMs, ends }: TinyLife, nowMs: number): Step {
   const now = formatTime(nowMs);
   if (metadata.deletionTimestamp !== undefined) {
     if (!isOver) return { status: ended(pod, 137, now) };
-    // A finalizer keeps the object: asked for once without grace, there is nothing left to ask for.
+    // A finalizer keeps the object: after a delete without grace there is nothing left to do.
     return metadata.deletionGracePeriodSeconds === 0 ? undefined : { status: undefined };
   }
   if (isOver) return undefined;
@@ -99,7 +98,7 @@ function nextStep(pod: Pod, { startMs, ends }: TinyLife, nowMs: number): Step {
   }
   if (ends !== undefined && nowMs >= beganMs + startMs + ends.afterMs)
     return { status: ended(pod, ends.exitCode, now) };
-  // The node was marked NotReady by mistake.
+  // The node was marked NotReady although its kubelet is running.
   const ready = status?.conditions?.find(({ type }) => type === "Ready");
   if (ready?.status !== "True") return { status: { conditions: withReady(pod, "True", now) } };
   return ends === undefined ? undefined : { waitMs: Math.max(1, beganMs + startMs + ends.afterMs - nowMs) };

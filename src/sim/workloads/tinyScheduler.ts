@@ -12,14 +12,13 @@ const nodes = builtin.Node;
 const retryMs = 50;
 
 /**
- * The least that a scheduler must do for other controllers to be tried: each pod that may be scheduled is bound to the
- * open node that it accepts, that has room for one more and the fewest pods. What it has sent counts until the watch
- * shows the pod bound or gone.
+ * A minimal scheduler for tests of other controllers: each schedulable pod is bound to the matching node with room and
+ * the fewest pods. Its binds count until the watch shows the pod bound or deleted.
  */
 export function tinyScheduler(controllers: Controllers): void {
   const podCache = controllers.cache(pods);
   const nodeCache = controllers.cache(nodes);
-  /** By UID: where a pod was sent. */
+  /** The node of each bind in flight, by UID of the pod. */
   const sent = new Map<string, string>();
   podCache.onEvent(({ type, object }) => {
     if (type === "deleted" || isBound(object)) sent.delete(object.metadata.uid);
@@ -59,7 +58,7 @@ export function tinyScheduler(controllers: Controllers): void {
           { cancel },
         );
         if (bound.ok) continue;
-        // If it was done all the same, the next attempt is refused: the pod has changed.
+        // If the bind took effect anyway, the next attempt is a conflict: the pod has changed.
         sent.delete(uid);
         hasFailed = true;
       }

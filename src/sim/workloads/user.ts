@@ -2,8 +2,8 @@ import type { KubeObject } from "../../model/objects/object.ts";
 import type { Resource } from "../../model/objects/resource.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
-import { type Act, busyPerson } from "../busyPerson.ts";
 import type { Dice } from "../chance.ts";
+import { type Act, simulatedUser } from "../simulatedUser.ts";
 
 const pods = builtin.Pod;
 const deployments = builtin.Deployment;
@@ -18,7 +18,7 @@ export const bigNode = { size: "big" };
 
 /** Users of workloads: they create, scale, change, delete and recreate them, and change pods by hand. */
 export function workloadUser(options: { name: string; acts: number; spanMs: number }): ActorSpec {
-  return busyPerson({ ...options, actions, atTheEnd: putAway });
+  return simulatedUser({ ...options, actions, atTheEnd: putAway });
 }
 
 const actions: readonly Act[] = [
@@ -48,12 +48,12 @@ const actions: readonly Act[] = [
   (ports, dice) => change(ports, jobs, oneOf(dice, jobNames), suspended(dice.perMille(300))),
   (ports, dice) => remove(ports, jobs, oneOf(dice, jobNames), dice),
   (ports) => make(ports, services, service),
-  // A pod dies by hand.
+  // A user deletes a pod.
   async (ports, dice) => {
     const pod = await anyPod(ports, dice);
     if (pod !== undefined) await ports.kube.delete(refTo(pods, pod.metadata.name));
   },
-  // A pod is taken out of its set for a closer look.
+  // A user releases a pod from its set by changing its labels.
   async (ports, dice) => {
     const pod = await anyPod(ports, dice);
     if (pod === undefined) return;
@@ -81,7 +81,7 @@ async function relabel(ports: ActorPorts, pod: KubeObject, changed: Record<strin
 const deploymentNames = ["red", "blue"];
 const jobNames = ["count", "sort"];
 
-/** A pod that was taken out of its set keeps its name until its owner puts it away. */
+/** Deletes released pods, which keep their names until then. */
 async function putAway(ports: ActorPorts): Promise<void> {
   for (;;) {
     const found = await ports.kube.list(pods, { labelSelector: "app=debug" });
@@ -159,7 +159,7 @@ function deployment(dice: Dice, name = oneOf(dice, deploymentNames)): object {
   return object("apps/v1", "Deployment", name, { ...spec, template: podTemplate(dice, labels) });
 }
 
-/** It selects what a Deployment of the same label has left behind. */
+/** Selects the orphaned pods of a Deployment with the same label. */
 function replicaSet(dice: Dice): object {
   const labels = { app: oneOf(dice, deploymentNames) };
   const spec = { replicas: dice.below(3), selector: { matchLabels: labels }, template: podTemplate(dice, labels) };

@@ -1,7 +1,7 @@
 import { kubectlRows } from "./kubectlRows.ts";
 import { configMap } from "./manifests.ts";
 
-// Rows 84 to 90: who may do what, and what things mean.
+// Rows 84 to 90: access reviews and explain.
 //
 //   84 auth can-i          86 auth whoami    88 explain pod.spec     90 explain --recursive
 //   85 auth can-i --list   87 --as           89 explain of a custom resource

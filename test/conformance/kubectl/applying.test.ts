@@ -1,10 +1,10 @@
 import { chmod, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { Manifest } from "../world.ts";
+import type { Manifest } from "../changeCluster.ts";
 import { kubectlRows } from "./kubectlRows.ts";
 import { configMap, deployment, pod } from "./manifests.ts";
 
-// Rows 43 to 56: apply in its two forms, and the other ways to bring a whole object.
+// Rows 43 to 56: apply, replace and edit.
 //
 //   43 apply creates           47 apply --server-side     51 apply --dry-run=server   54 replace
 //   44 apply without change    48 conflict                52 diff                     55 replace --force
@@ -15,7 +15,7 @@ const kubectlRow = kubectlRows("applying");
 
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration";
 
-/** A Deployment of two containers, so that lists have something to lose. */
+/** A Deployment with two containers, so that a list item can be removed. */
 function web(change: (spec: { containers: { name: string; image: string }[] }) => void = () => {}): Manifest {
   const made = deployment("web", { replicas: 2 });
   const spec = {
@@ -188,7 +188,7 @@ kubectlRow(
     const { text } = await row.kubectl("apply --server-side -f -", { stdin: configMap("c", { a: "2" }) });
     expect(text).toBe("configmap/c serverside-applied");
     const object = row.stored("/configmaps", "c");
-    // `b` was applied before and is not any more: with the ownership moved, it goes.
+    // `b` was applied before and is left out now: with the ownership moved, it is removed.
     expect(object?.["data"]).toEqual({ a: "2" });
     expect(object?.metadata.managedFields?.map((one) => `${one.manager} ${one.operation}`).sort()).toEqual([
       "kubectl Apply",

@@ -1,8 +1,8 @@
-import type { Manifest } from "../world.ts";
+import type { Manifest } from "../changeCluster.ts";
 import { kubectlRows } from "./kubectlRows.ts";
 import { configMap, deployment, pod } from "./manifests.ts";
 
-// Rows 57 to 66: changes to what is there.
+// Rows 57 to 66: changes of existing objects.
 //
 //   57 patch strategic    61 label                  64 scale
 //   58 patch merge        62 annotate               65 rollout status, restart
@@ -182,7 +182,7 @@ kubectlRow(
   },
 );
 
-/** What the Deployment controller would have made for one revision. */
+/** The ReplicaSet of one revision, as the Deployment controller creates it. */
 function revision(number: number, image: string): Manifest {
   const labels = { app: "web", "pod-template-hash": `h${number}` };
   return {

@@ -3,7 +3,7 @@ import type { ExpectStatic } from "vitest";
 import { kubectlRows, type Row } from "./kubectlRows.ts";
 import { configMap, deployment, pod } from "./manifests.ts";
 
-// Rows 25 to 42: objects enter, from files and from flags. Flags travel as protobuf.
+// Rows 25 to 42: create from files and from flags. kubectl sends flags as protobuf.
 //
 //   25 create -f            28 namespace        31 secret generic   34 (cluster)rolebinding   37 quota, pdb      40 token
 //   26 create -f again      29 deployment       32 serviceaccount   35 job                    38 priorityclass   41 run
@@ -56,8 +56,8 @@ kubectlRow(
 );
 
 /**
- * Creates by flags, and checks that the server stored what kubectl itself says the flags mean. What the server adds on
- * top is named by the row.
+ * Creates by flags, and checks that the server stored what `kubectl --dry-run=client` prints for these flags. The row
+ * names fields that the server adds.
  */
 async function createsAsSaid(
   { row, expect }: { row: Row; expect: ExpectStatic },

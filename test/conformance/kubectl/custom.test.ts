@@ -1,18 +1,18 @@
-import type { Manifest } from "../world.ts";
+import type { Manifest } from "../changeCluster.ts";
 import { kubectlRows } from "./kubectlRows.ts";
 
-// Rows 91 to 94: kinds that users bring.
+// Rows 91 to 94: custom resources.
 //
 //   91 apply a definition    92 wait until it is established    93 defaults, pruning, rules    94 columns
 
 const kubectlRow = kubectlRows("custom");
 
-/** Rows run side by side: each has a group and names of its own. */
+/** Rows run concurrently: each has its own group and names. */
 function groupOf(row: number): string {
   return `row${row}.example.com`;
 }
 
-/** A definition with everything that the rows look at: defaults, pruning, a rule, columns, status and scale. */
+/** A definition with everything that the rows test: defaults, pruning, a rule, columns, status and scale. */
 function definition(row: number): Manifest {
   const group = groupOf(row);
   const names = { plural: `trains${row}`, singular: `train${row}`, kind: `Train${row}`, shortNames: [`tr${row}`] };
@@ -131,7 +131,7 @@ kubectlRow("[93] a custom object is defaulted, pruned, and judged by schema and 
     ! * <nil>: Invalid value: "null": some validation rules were not checked because the object was invalid; correct the existing errors to complete validation
     exit 1"
   `);
-  // Kubectl merges custom objects by plain merge patch: there is no strategy for them.
+  // kubectl uses merge patches for custom resources: they have no strategic merge patch.
   expect((await apply(train(93, "a", { line: "hills" }))).text).toBe("train93.row93.example.com/a configured");
   expect((await row.kubectl("scale train93 a --replicas=6")).text).toBe("train93.row93.example.com/a scaled");
   expect(row.stored("row93.example.com/trains93", "a")).toMatchObject({

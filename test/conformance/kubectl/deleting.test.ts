@@ -1,8 +1,8 @@
-import type { Manifest } from "../world.ts";
+import type { Manifest } from "../changeCluster.ts";
 import { kubectlRows } from "./kubectlRows.ts";
 import { configMap, deployment, node, pod, running } from "./manifests.ts";
 
-// Rows 67 to 73: the end of objects, and waiting.
+// Rows 67 to 73: delete and wait.
 //
 //   67 delete                             70 delete --all              73 wait for jsonpath, and for create
 //   68 delete --force --grace-period=0    71 wait for a condition
@@ -17,7 +17,7 @@ kubectlRow(
     expect((await row.kubectl("delete configmap c")).text).toBe('configmap "c" deleted');
     expect(row.bodies(/^DELETE/)).toEqual([{ propagationPolicy: "Background" }]);
     expect(row.stored("/configmaps", "c")).toBeUndefined();
-    // A pod that runs has its grace: it goes when the kubelet says so.
+    // A running pod has a grace period: it is deleted when the kubelet confirms it.
     const waits = row.start("delete pod p");
     await waits.until((out) => out.includes("deleted"));
     await row.requested(/watch=true/);

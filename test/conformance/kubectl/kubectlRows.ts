@@ -1,6 +1,6 @@
 /**
- * Rows of the kubectl table as tests: one server for a file of rows, one namespace and one user for a row. The user is
- * how a request finds its row when rows run side by side. Where there is no kubectl the rows are skipped and say so.
+ * Rows of the kubectl table as tests: one server for a file of rows, one namespace and one user for a row. Requests of
+ * concurrent rows are assigned by their user. Without kubectl the rows are skipped.
  */
 import { Buffer } from "node:buffer";
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
@@ -18,6 +18,7 @@ import { kubeconfigText } from "../../../src/apiserver/auth/kubeconfig.ts";
 import { type ApiServer, startApiServer } from "../../../src/apiserver/startApiServer.ts";
 import type { KubeObject } from "../../../src/model/objects/object.ts";
 import type { PodAgent } from "../../../src/ports/podAgent.ts";
+import { act, type Deed, type Manifest, stored } from "../changeCluster.ts";
 import {
   generalise,
   isDiscovery,
@@ -26,10 +27,9 @@ import {
   relevantHeaders,
   type Step,
 } from "../recorded/recording.ts";
-import { act, type Deed, type Manifest, stored } from "../world.ts";
 import { normalise } from "./normalise.ts";
 
-/** The output of kubectl, with what differs from run to run replaced by words. */
+/** The output of kubectl, with values that differ from run to run replaced by placeholders. */
 export interface Output {
   readonly code: number;
   readonly out: string;
@@ -43,11 +43,11 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** A kubectl that runs on: a watch, a wait, a drain. */
+/** A running kubectl: a watch, a wait, a drain. */
 export interface Running {
   /** Waits until the output (normalised) has what is looked for. */
   until(found: (out: string, err: string) => boolean): Promise<Output>;
-  /** Waits until it ends by itself. */
+  /** Waits until it exits. */
   ended(): Promise<Output>;
   stop(): Promise<Output>;
 }
@@ -63,26 +63,26 @@ export interface Row {
   removed(object: Manifest): Promise<void>;
   /** By `group/plural` (`/plural` for the core group) and name, from the row's namespace, else from the cluster. */
   stored(key: string, name: string): KubeObject | undefined;
-  /** What was asked so far, as `METHOD /path?query`, without discovery. */
+  /** The requests so far, as `METHOD /path?query`, without discovery. */
   requests(): string[];
   discovery(): string[];
   /** Bodies of requests whose line matches. JSON is parsed, protobuf stays bytes. */
   bodies(line: RegExp): unknown[];
-  /** Waits until a request has been answered; a watch, until it stands. */
+  /** Waits until a request has been answered; a watch, until its headers are sent. */
   requested(line: RegExp): Promise<void>;
-  /** Waits until the store shows it; looked at after every commit. */
+  /** Waits until the store has it; checked after every commit. */
   observed(found: () => boolean): Promise<void>;
   forget(): void;
   /** A folder for files of the row. */
   directory(): Promise<string>;
-  /** A kubeconfig that knows the server and nobody: for tokens. */
+  /** A kubeconfig with the server and without credentials, for tokens. */
   bareKubeconfig(): Promise<string>;
 }
 
 const version = spawnSync("kubectl", ["version", "--client", "-o", "json"], { encoding: "utf8" });
 const hasKubectl = version.status === 0;
 
-/** Declares the rows of a file. `recordAs` names the file that keeps what kubectl sent. */
+/** Declares the rows of a file. `recordAs` is the file for the requests of kubectl. */
 export function kubectlRows(recordAs: string, options: { agent?: PodAgent } = {}) {
   const recording: Recording = {};
   const rows = new Map<string, Traffic>();
@@ -100,7 +100,7 @@ export function kubectlRows(recordAs: string, options: { agent?: PodAgent } = {}
       ...(options.agent === undefined ? {} : { agent: options.agent }),
       onRequest: (request, response) => rows.get(userOf(request))?.see(request, response, server),
     });
-    // Discovery is asked once for the file; the rows about discovery bring a cache of their own.
+    // Discovery is cached once for the file; the rows about discovery have their own cache.
     const kubeconfig = join(home, "warm.kubeconfig");
     await writeFile(kubeconfig, server.kubeconfig);
     await startKubectl(["api-resources"], { home, kubeconfig, cacheDir: cacheDir(), url: server.url }).ended();
@@ -204,7 +204,7 @@ class Traffic {
     const { method = "", url = "" } = request;
     const line = `${method} ${url}`;
     const chunks: Buffer[] = [];
-    // The handler reads the stream in its own time; looking over its shoulder must not start the flow.
+    // Reading the body here must not start the stream before the handler does.
     const push = request.push.bind(request);
     request.push = (chunk: unknown, encoding?: BufferEncoding) => {
       if (chunk !== null) chunks.push(chunk as Buffer);
@@ -213,7 +213,7 @@ class Traffic {
     const contentType = request.headers["content-type"] ?? "";
     this.lines.push(line);
     this.seen.push({ line, body: () => Buffer.concat(chunks), contentType });
-    // A watch stands when its headers are out.
+    // A watch has started when its headers are sent.
     const writeHead = response.writeHead.bind(response);
     response.writeHead = ((...args: Parameters<typeof writeHead>) => {
       const result = writeHead(...args);
@@ -228,7 +228,7 @@ class Traffic {
     }
     const step: { request: RecordedRequest } = { request: { method, url, headers } };
     this.steps.push(step);
-    // Before the answer the world is still as kubectl saw it.
+    // Before the response the cluster is unchanged.
     step.request = generalise(server.core, step.request);
     request.on("end", () => {
       const bytes = Buffer.concat(chunks);
@@ -322,7 +322,7 @@ function startKubectl(
     code = status ?? -1;
     tell();
   });
-  // Kubectl may end without reading what it was given.
+  // kubectl may exit without reading its input.
   child.stdin?.on("error", () => {});
   child.stdin?.end(typeof stdin === "object" ? yamlOf(stdin) : (stdin ?? ""));
   const change = (): Promise<void> => new Promise((done) => waiting.push(done));
@@ -366,12 +366,12 @@ async function writeRecording(name: string, recording: Recording): Promise<void>
   await writeFile(file, `${JSON.stringify(Object.fromEntries(rows), undefined, 1)}\n`);
 }
 
-/** Discovery belongs to a row that asks for nothing else; elsewhere it depends on what was cached. */
+/** Discovery belongs to a row without other requests; elsewhere it depends on the cache. */
 function withoutDiscovery(recording: Recording): Recording {
   const kept: Recording = {};
   for (const [name, steps] of Object.entries(recording)) {
     const asksMore = steps.some((step) => "request" in step && !isDiscovery(step.request.url));
-    // A build of kubectl that picks its version by the server's asks for it first; others do not.
+    // Some builds of kubectl request the server version first.
     const noise = (url: string) => (asksMore ? isDiscovery(url) : url === "/version?timeout=5s");
     kept[name] = steps.filter((step) => !("request" in step) || !noise(step.request.url));
   }

@@ -1,6 +1,6 @@
-import type { Manifest } from "../world.ts";
+import type { Manifest } from "../changeCluster.ts";
 
-/** A pod with one container, and whatever else the row needs. */
+/** A pod with one container, and additional fields. */
 export function pod(
   name: string,
   more: { labels?: Record<string, string>; nodeName?: string; image?: string; spec?: object; status?: object } = {},
@@ -18,7 +18,7 @@ export function pod(
   };
 }
 
-/** What a kubelet would say about a pod that runs. */
+/** The status that a kubelet writes for a running pod. */
 export const running = {
   phase: "Running",
   podIP: "192.168.0.7",
@@ -41,7 +41,7 @@ export const running = {
   ],
 };
 
-/** A node that is ready. */
+/** A ready node. */
 export function node(name: string, more: { labels?: Record<string, string>; taints?: object[] } = {}): Manifest {
   return {
     apiVersion: "v1",
@@ -77,7 +77,7 @@ export function node(name: string, more: { labels?: Record<string, string>; tain
   };
 }
 
-/** A Deployment of one container, as `kubectl create deployment` would make it. */
+/** A Deployment with one container, as `kubectl create deployment` creates it. */
 export function deployment(name: string, more: { replicas?: number; image?: string; status?: object } = {}): Manifest {
   return {
     apiVersion: "apps/v1",
@@ -95,7 +95,7 @@ export function deployment(name: string, more: { replicas?: number; image?: stri
   };
 }
 
-/** A ConfigMap: the plainest object there is. */
+/** A ConfigMap. */
 export function configMap(name: string, data: Record<string, string>, labels?: Record<string, string>): Manifest {
   return {
     apiVersion: "v1",

@@ -1,4 +1,4 @@
-/** What differs from run to run becomes a word, so that the rest can be compared to the letter. */
+/** Replaces values that differ from run to run by placeholders, so that the rest can be compared exactly. */
 export function normalise(text: string, serverUrl: string): string {
   return (
     text
@@ -12,7 +12,7 @@ export function normalise(text: string, serverUrl: string): string {
       .replace(/kube-api-access-[a-z0-9]{5}/g, "kube-api-access-<suffix>")
       .replace(/\b10\.\d+\.\d+\.\d+\b/g, "<ip>")
       .replace(/(?<=\s|\()\d{1,2}s(?= ago|\s|\)|$)/gm, "<age>")
-      // Kubectl since 1.34 says from where it deleted.
+      // kubectl since 1.34 prints the namespace of a deletion.
       .replace(/ deleted from \S+ namespace$/gm, " deleted")
       .split("\n")
       .map((line) => line.replace(/(\S) {2,}/g, "$1   ").trimEnd())

@@ -1,16 +1,16 @@
 import type { PodAgent } from "../../../src/ports/podAgent.ts";
-import type { Manifest } from "../world.ts";
+import type { Manifest } from "../changeCluster.ts";
 import { kubectlRows } from "./kubectlRows.ts";
 import { deployment, node, pod, running } from "./manifests.ts";
 
-// Rows 74 to 83: what happened, and the care of nodes.
+// Rows 74 to 83: describe, events, logs, and node maintenance.
 //
 //   74 describe pod          77 events, get events    80 cordon    82 taint
 //   75 describe node         78 logs                  81 uncordon  83 drain
 //   76 describe deployment,  79 logs -f
 //      job
 
-/** Says what it was asked, and for a followed log one line more when the test tells it to. */
+/** A log whose text names the request; a followed log gets one more line when the test adds it. */
 class ToldAgent implements PodAgent {
   private readonly more: (() => void)[] = [];
 
@@ -59,7 +59,7 @@ function within(namespace: string, made: Manifest): Manifest {
   return JSON.parse(JSON.stringify(made).replaceAll("$namespace", namespace)) as Manifest;
 }
 
-/** Ages of things in the past differ by day; the words stay. */
+/** Ages differ by day; the labels stay. */
 function ageless(text: string): string {
   return text
     .replace(/\b\d+[smhdy](\d+[smhd])?\b/g, "<age>")

@@ -1,7 +1,7 @@
 import { kubectlRows } from "./kubectlRows.ts";
 import { configMap, deployment, node, pod, running } from "./manifests.ts";
 
-// Rows 1 to 24 of the kubectl table: discovery, and everything that `get` can do.
+// Rows 1 to 24 of the kubectl table: discovery and `get`.
 //
 //   1 version            5 get pods         10 -o yaml            14 -l               18 get -w           21 get all
 //   2 cluster-info       6 -o wide          11 -o json            15 --field-selector 19 -w -o json       22 get pods,nodes
@@ -184,7 +184,7 @@ kubectlRow("[19] get -w -o json prints whole objects, one for each change", asyn
   await row.given(configMap("a", { x: "1" }));
   const watch = row.start("get configmap a -w -o json");
   await watch.until((out) => out.includes('"x": "1"'));
-  // For a single object kubectl throws the first event away, so a change must not come before the watch.
+  // For a single object kubectl drops the first event, so a change must not come before the watch.
   await row.requested(/watch=true/);
   await row.patched(configMap("a", { x: "2" }));
   const { out } = await watch.until((text) => text.includes('"x": "2"'));

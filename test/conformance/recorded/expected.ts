@@ -1,7 +1,7 @@
 /**
- * What the server must answer to the recorded requests, by the behaviour that Kubernetes 1.36 has: for each row its
- * requests in order, as method, resource, code, kind and reason, with the fields that matter. A watch is followed by
- * the events that must come before the row ends. What controllers do is awaited, so that reads say how things end.
+ * The expected responses to the recorded requests, by the behaviour of Kubernetes 1.36: for each row its requests in
+ * order, as method, resource, code, kind and reason, with the fields that matter. A watch is followed by the events
+ * that must be delivered before the row ends. Reads are retried until controllers have acted.
  */
 export type Expected = string | readonly [line: string, fields: object | readonly string[]];
 

@@ -1,10 +1,10 @@
 /**
- * What kubectl sent in a row of the conformance table, in an order that can be played again without kubectl. Values
- * that only the server of that day knew are replaced by words which a replay fills in from its own server.
+ * The requests of kubectl in a row of the conformance table, in an order that can be replayed without kubectl. Values
+ * that the server generated are replaced by placeholders, which a replay fills in from its own server.
  */
 import { Buffer } from "node:buffer";
 import type { Core } from "../../../src/apiserver/verbs/core.ts";
-import type { Deed } from "../world.ts";
+import type { Deed } from "../changeCluster.ts";
 
 export interface RecordedRequest {
   method: string;
@@ -33,14 +33,14 @@ export const relevantHeaders = [
   "sec-websocket-protocol",
 ] as const;
 
-/** Kubectl asks for these before almost every command; they say nothing about the row. */
+/** kubectl sends these requests before almost every command; they do not belong to the row. */
 export function isDiscovery(url: string): boolean {
   return /^\/(api|apis|openapi|version)([/?]|$)/.test(url) && !/^\/apis?\/.*\/.+|^\/api\/v1\/./.test(url);
 }
 
 const uidPattern = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g;
 
-/** Replaces uids, revisions, tokens and drawn numbers by words. */
+/** Replaces UIDs, revisions, tokens and random numbers by placeholders. */
 export function generalise(core: Core, request: RecordedRequest): RecordedRequest {
   const url = request.url
     .replace(/([?&]resourceVersion=)([1-9]\d*)/, "$1$rev")
@@ -56,14 +56,14 @@ export function generalise(core: Core, request: RecordedRequest): RecordedReques
   return { ...request, url, body };
 }
 
-/** What earlier answers of the row have told. */
+/** Values from earlier responses of the row. */
 export interface Learnt {
   continueToken: string;
   /** Addresses of OpenAPI documents, with their hashes. */
   documents: Record<string, string>;
 }
 
-/** Fills the words in again. */
+/** Replaces placeholders by values. */
 export function particularise(core: Core, request: RecordedRequest, learnt: Learnt): RecordedRequest {
   const uidOf = (_: string, key: string, namespace: string, name: string) =>
     core.store.get(key, namespace, name)?.side.uid ?? "";

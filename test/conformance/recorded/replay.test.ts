@@ -32,7 +32,7 @@ describe.each(recordings)("recorded requests of $name", ({ name, rows }) => {
       clock: systemClock(),
       random: systemRandom(),
       freeze: true,
-      // Rows about pods without a node want no simulated nodes.
+      // Rows about pods without a node need a server without simulated nodes.
       ...(name === "observing" ? { agent } : {}),
     });
   });
@@ -69,7 +69,7 @@ function fits(one: Expected | undefined, answer: Answer): boolean {
   return fields === undefined || has(answer.body, fields);
 }
 
-/** Whether everything that is wanted is there, as `toMatchObject` sees it. */
+/** Whether the value has everything that is expected, as `toMatchObject` does. */
 function has(actual: unknown, wanted: unknown): boolean {
   if (typeof wanted !== "object" || wanted === null) return actual === wanted;
   if (typeof actual !== "object" || actual === null || Array.isArray(actual) !== Array.isArray(wanted)) return false;

@@ -1,22 +1,23 @@
 /**
- * Plays a recorded row against a server and hears its answers, as kubectl did: patiently where something else must
- * happen first.
+ * Replays a recorded row against a server and collects its responses. Retries where a controller must act first, as
+ * kubectl did.
  */
 import { Buffer } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import { Agent, request as httpsRequest } from "node:https";
 import type { ApiServer } from "../../../src/apiserver/startApiServer.ts";
-import { act } from "../world.ts";
+import { decodeProtobuf } from "../../../src/apiserver/wire/protobuf.ts";
+import { act } from "../changeCluster.ts";
 import { bodyBytes, type Learnt, particularise, type RecordedRequest, type Step } from "./recording.ts";
 
 /** One answer in the short form of the table: `GET pods/p 200 Pod`. */
 export interface Answer {
   readonly line: string;
-  /** Parsed when it is JSON, text otherwise; the events so far for a watch. */
+  /** Parsed when it is JSON or protobuf, text otherwise; the events so far for a watch. */
   readonly body: unknown;
 }
 
-/** Whether an answer is the one that the table wants at this place. */
+/** Whether a response is the expected one. */
 export type Wanted = (at: number, answer: Answer) => boolean;
 
 /** Longer than any controller takes on a busy machine. */
@@ -67,8 +68,8 @@ export async function replayRow(
 }
 
 /**
- * Reads see the work of controllers a little later, and a budget allows when its controller has counted: ask again
- * after each commit.
+ * Controllers act a little later, and a budget allows a disruption once its controller has counted: retry after each
+ * commit.
  */
 async function untilWanted(
   server: ApiServer,
@@ -95,7 +96,7 @@ async function untilWanted(
   }
 }
 
-/** Events travel in their own time: waits for those that the table wants. */
+/** Waits for the expected events. */
 async function settleWatches(answers: readonly Answer[], wanted: Wanted, watches: readonly Watch[]): Promise<void> {
   const endMs = Date.now() + patienceMs;
   for (const watch of watches) {
@@ -122,7 +123,7 @@ async function openWatch(server: ApiServer, agent: Agent, request: RecordedReque
     const lines = (rest + text).split("\n");
     rest = lines.pop() ?? "";
     const parsed = lines.filter((line) => line !== "").map((line) => JSON.parse(line) as WatchLine);
-    // Bookmarks come when they come.
+    // The time of bookmarks is not fixed.
     events.push(...parsed.filter(({ type }) => type !== "BOOKMARK").map(eventOf));
     heard();
   });
@@ -163,9 +164,15 @@ async function send(
   const response = await call(server, agent, request);
   const chunks: Buffer[] = [];
   for await (const chunk of response) chunks.push(chunk as Buffer);
-  const text = Buffer.concat(chunks).toString("utf8");
-  const isJson = (response.headers["content-type"] ?? "").startsWith("application/json");
-  return { code: response.statusCode ?? 0, body: isJson ? JSON.parse(text) : text };
+  return {
+    code: response.statusCode ?? 0,
+    body: bodyOf(response.headers["content-type"] ?? "", Buffer.concat(chunks)),
+  };
+}
+
+function bodyOf(contentType: string, bytes: Buffer): unknown {
+  if (contentType.startsWith("application/vnd.kubernetes.protobuf")) return decodeProtobuf(bytes);
+  return contentType.startsWith("application/json") ? JSON.parse(bytes.toString("utf8")) : bytes.toString("utf8");
 }
 
 function call(server: ApiServer, agent: Agent, request: RecordedRequest): Promise<IncomingMessage> {
@@ -194,7 +201,7 @@ export function shortLine({ method, url }: RecordedRequest): string {
   const components = /^\/(?:api\/v1|apis\/([^/]+)\/[^/]+)\/(?:namespaces\/([^/]+)\/)?([^/]+)(\/.*)?$/.exec(path);
   if (components === null) return `${method} ${path}`;
   const [, group, namespace = "", plural = "", rest = ""] = components;
-  // The namespace of the row goes without saying.
+  // The namespace of the row is left out.
   const where = namespace === "" || namespace.startsWith("row-") ? "" : `${namespace}:`;
   return `${method} ${where}${group === undefined ? plural : `${plural}.${group}`}${rest}`;
 }

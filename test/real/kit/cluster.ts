@@ -10,7 +10,8 @@ import type { Node, Pod } from "../../../src/model/kubernetes.generated.ts";
 import type { KubeObject } from "../../../src/model/objects/object.ts";
 import type { Resource } from "../../../src/model/objects/resource.ts";
 import { builtin } from "../../../src/model/resources.generated.ts";
-import { silentLog } from "../../contract/worlds.ts";
+import { silentLog } from "../../contract/contractClusters.ts";
+import { AuditLog } from "./auditLog.ts";
 import { ControlPlane } from "./controlPlane.ts";
 import { buildMusterImage } from "./musterImage.ts";
 import { RealNode } from "./node.ts";
@@ -27,7 +28,7 @@ export interface CliResult {
   readonly err: string;
 }
 
-/** A real control plane with two real nodes of four played GPUs each. */
+/** A real control plane with real nodes of four played GPUs each, or with none. */
 export class RealCluster {
   readonly folder: string;
   readonly plane: ControlPlane;
@@ -36,19 +37,20 @@ export class RealCluster {
   readonly processes: Processes;
   private client: KubeHttp | undefined;
 
-  constructor(folder: string) {
+  constructor(folder: string, { nodes = 2 } = {}) {
     this.folder = folder;
     mkdirSync(join(folder, "programs"), { recursive: true });
     this.processes = new Processes(join(folder, "programs"));
-    this.plane = new ControlPlane(join(folder, "plane"));
+    this.plane = new ControlPlane(join(folder, "plane"), nodes > 0 ? "nodes" : "local");
     const images = [join(folder, "muster.tar")];
-    this.nodes = [1, 2].map(
-      (number) => new RealNode(this.plane, join(folder, `node-${number}`), { number, gpus: gpusOfNode, images }),
-    );
+    this.nodes = Array.from({ length: nodes }, (_, at) => {
+      const number = at + 1;
+      return new RealNode(this.plane, join(folder, `node-${number}`), { number, gpus: gpusOfNode, images });
+    });
   }
 
   async start(): Promise<void> {
-    buildMusterImage(join(this.folder, "muster.tar"));
+    if (this.nodes.length > 0) buildMusterImage(join(this.folder, "muster.tar"));
     await this.plane.start();
     this.client = await clientOf(this.plane.kubeconfig);
     await Promise.all(this.nodes.map((node) => node.start()));
@@ -143,16 +145,15 @@ export class RealCluster {
 
   /** A command of Muster's that runs until it is stopped. */
   startMuster(name: string, ...args: string[]): void {
-    this.processes.start(name, process.execPath, [program, ...args, "--kubeconfig", this.plane.kubeconfig]);
+    const whose = args.includes("--kubeconfig") ? [] : ["--kubeconfig", this.plane.kubeconfig];
+    this.processes.start(name, process.execPath, [program, ...args, ...whose]);
   }
 
   /** Requests of an account that it has no right to, as the API server's audit log has them. */
   forbidden(user: string): { readonly verb: string; readonly path: string }[] {
     return (
-      readFileSync(this.plane.file("audit.log"), "utf8")
-        .split("\n")
-        .filter((line) => line.includes(user))
-        .map((line) => JSON.parse(line) as AuditLine)
+      new AuditLog(this.plane.file("audit.log"))
+        .read(user)
         // A namespace that is being deleted answers 403, too, and that is no right that is missing.
         .filter(({ user: by, annotations }) => by.username === user && annotations?.[decision] === "forbid")
         .map(({ verb, requestURI }) => ({ verb, path: requestURI }))
@@ -180,13 +181,6 @@ export async function clientOf(kubeconfig: string, fieldManager = "real-test"): 
 }
 
 const decision = "authorization.k8s.io/decision";
-
-interface AuditLine {
-  readonly user: { readonly username: string };
-  readonly verb: string;
-  readonly requestURI: string;
-  readonly annotations?: Readonly<Record<string, string>>;
-}
 
 /** The nodes have one image of a shell, so every container runs that and waits. */
 function withImages(value: unknown): unknown {

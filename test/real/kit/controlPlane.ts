@@ -1,5 +1,6 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { AuditLog } from "./auditLog.ts";
 import { peer } from "./peers.ts";
 import { freePorts, Processes, ran, until } from "./processes.ts";
 
@@ -7,22 +8,24 @@ import { freePorts, Processes, ran, until } from "./processes.ts";
 export const network = { bridge: "muster-real", host: "10.251.0.254", nodes: "10.251.0", pods: "10.252" } as const;
 
 /**
- * etcd, kube-apiserver, kube-controller-manager and kube-scheduler, as processes of this machine. A bare one is an API
- * server and its store alone, so that nothing but the test acts on its objects.
+ * etcd, kube-apiserver, kube-controller-manager and kube-scheduler, as processes of this machine. To a local one no real
+ * node connects. A bare one is local, and an API server and its store alone: nothing but the test acts on its objects.
  */
 export class ControlPlane {
   readonly folder: string;
   readonly processes: Processes;
-  private readonly isBare: boolean;
+  readonly audit: AuditLog;
+  private readonly reach: "nodes" | "local" | "bare";
   private readonly host: string;
   private port = 0;
   private etcdPort = 0;
 
-  constructor(folder: string, { isBare = false } = {}) {
+  constructor(folder: string, reach: ControlPlane["reach"] = "nodes") {
     this.folder = folder;
-    this.isBare = isBare;
-    this.host = isBare ? "127.0.0.1" : network.host;
+    this.reach = reach;
+    this.host = reach === "nodes" ? network.host : "127.0.0.1";
     mkdirSync(folder, { recursive: true });
+    this.audit = new AuditLog(this.file("audit.log"));
     this.processes = new Processes(folder);
   }
 
@@ -39,7 +42,7 @@ export class ControlPlane {
   }
 
   async start(): Promise<void> {
-    if (!this.isBare) await makeBridge();
+    if (this.reach === "nodes") await makeBridge();
     await this.makeKeys();
     const [etcd = 0, etcdPeer = 0, manager = 0, scheduler = 0] = await freePorts(4);
     [this.port = 0] = await freePorts(1, this.host);
@@ -54,14 +57,14 @@ export class ControlPlane {
     this.startApiServer();
     writeFileSync(this.kubeconfig, this.kubeconfigOf("admin"));
     await this.untilReady();
-    if (this.isBare) return;
+    if (this.reach === "bare") return;
     const common = ["--kubeconfig", this.kubeconfig, "--leader-elect=false"];
     this.processes.start("manager", peer("kube-controller-manager"), [
       ...common,
       ...[`--service-account-private-key-file=${this.file("sa.key")}`, `--root-ca-file=${this.file("ca.crt")}`],
       ...["--use-service-account-credentials=true", `--secure-port=${manager}`, "--bind-address=127.0.0.1"],
       // A node that died is noticed within seconds instead of minutes.
-      ...["--node-monitor-grace-period=20s", "--node-monitor-period=2s"],
+      ...(this.reach === "nodes" ? ["--node-monitor-grace-period=20s", "--node-monitor-period=2s"] : []),
     ]);
     const own = ["--bind-address=127.0.0.1", `--secure-port=${scheduler}`];
     this.processes.start("scheduler", peer("kube-scheduler"), [...common, ...own]);
@@ -73,9 +76,8 @@ export class ControlPlane {
     this.processes.start("apiserver", peer("kube-apiserver"), [
       `--etcd-servers=http://127.0.0.1:${this.etcdPort}`,
       ...[`--secure-port=${this.port}`, `--bind-address=${this.host}`],
-      ...(this.isBare
-        ? ["--endpoint-reconciler-type=none", "--disable-admission-plugins=ServiceAccount"]
-        : [`--advertise-address=${this.host}`]),
+      ...(this.reach === "nodes" ? [`--advertise-address=${this.host}`] : ["--endpoint-reconciler-type=none"]),
+      ...(this.reach === "bare" ? ["--disable-admission-plugins=ServiceAccount"] : []),
       ...[`--tls-cert-file=${at("server.crt")}`, `--tls-private-key-file=${at("server.key")}`],
       ...[`--client-ca-file=${at("ca.crt")}`, `--token-auth-file=${at("tokens.csv")}`],
       "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
@@ -87,6 +89,15 @@ export class ControlPlane {
       `--kubelet-client-key=${at("admin.key")}`,
       ...[`--audit-policy-file=${at("audit.yaml")}`, `--audit-log-path=${at("audit.log")}`],
     ]);
+  }
+
+  /** Deletes a stored object without the API server, which may be away: `minions/h100-3` is a node. */
+  async deleteStored(path: string): Promise<void> {
+    const key = Buffer.from(`/registry/${path}`).toString("base64");
+    const url = `http://127.0.0.1:${this.etcdPort}/v3/kv/deleterange`;
+    const answer = await fetch(url, { method: "POST", body: JSON.stringify({ key }) });
+    const { deleted } = (await answer.json()) as { deleted?: string };
+    if (deleted !== "1") throw new Error(`etcd deleted ${deleted ?? "nothing"} for ${path}`);
   }
 
   async untilReady(): Promise<void> {
@@ -112,7 +123,7 @@ export class ControlPlane {
 
   async stop(): Promise<void> {
     await this.processes.stopAll();
-    if (!this.isBare) await ran("ip", ["link", "del", network.bridge]).catch(() => "");
+    if (this.reach === "nodes") await ran("ip", ["link", "del", network.bridge]).catch(() => "");
   }
 
   private async makeKeys(): Promise<void> {
@@ -147,9 +158,13 @@ export class ControlPlane {
     ];
     const alternatives = [...names.map((name) => `DNS:${name}`), "IP:10.96.0.1", `IP:${this.host}`];
     await sign("server", "/CN=kube-apiserver", alternatives.join(","));
-    writeFileSync(this.file("tokens.csv"), "admin,admin,admin,system:masters\nstranger,stranger,stranger,\n");
+    writeFileSync(
+      this.file("tokens.csv"),
+      "admin,admin,admin,system:masters\nrobot,robot,robot,robots\nstranger,stranger,stranger,\n",
+    );
     const policy = { apiVersion: "audit.k8s.io/v1", kind: "Policy", omitStages: ["RequestReceived"] };
-    writeFileSync(this.file("audit.yaml"), JSON.stringify({ ...policy, rules: [{ level: "Metadata" }] }));
+    const binds = { level: "Request", resources: [{ group: "", resources: ["pods/binding"] }] };
+    writeFileSync(this.file("audit.yaml"), JSON.stringify({ ...policy, rules: [binds, { level: "Metadata" }] }));
   }
 }
 

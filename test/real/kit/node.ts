@@ -57,7 +57,7 @@ export class RealNode {
     await this.makeNetwork();
     this.writeFiles();
     this.startInside("containerd", peer("containerd"), ["-c", this.file("containerd.toml")]);
-    await until(async () => existsSync(this.socket) && (await this.ctr("version")) !== "", 30_000);
+    await until(async () => existsSync(this.socket) && (await this.ctr("version")) !== "", 120_000);
     const shipped = readdirSync(join(peers, "images")).map((name) => join(peers, "images", name));
     for (const image of [...shipped, ...this.options.images]) await this.ctr("images", "import", image);
     makeCgroup(this.namespace);

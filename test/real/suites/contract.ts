@@ -7,7 +7,7 @@ import { ControlPlane } from "../kit/controlPlane.ts";
 
 export function contractSuite(folder: string): void {
   kubeApiContract("of a real kube-apiserver", async () => {
-    const plane = new ControlPlane(join(folder, "bare"), { isBare: true });
+    const plane = new ControlPlane(join(folder, "bare"), "bare");
     await plane.start();
     writeFileSync(plane.file("stranger"), plane.kubeconfigOf("stranger"));
     const api = await clientOf(plane.kubeconfig, "contract");

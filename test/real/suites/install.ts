@@ -14,7 +14,9 @@ export async function isRolledOut(cluster: RealCluster): Promise<boolean> {
   const [deployment] = await cluster.list<Deployment>(builtin.Deployment, { namespace: own });
   const { readyReplicas = 0, updatedReplicas = 0, replicas = 0 } = deployment?.status ?? {};
   const wanted = deployment?.spec?.replicas ?? -1;
-  return [readyReplicas, updatedReplicas, replicas].every((count) => count === wanted);
+  // Its counts are without pods that are being deleted, which may still lead.
+  const { length: pods } = await cluster.pods(own);
+  return [readyReplicas, updatedReplicas, replicas, pods].every((count) => count === wanted);
 }
 
 export function installSuite(cluster: RealCluster): void {

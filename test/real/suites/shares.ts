@@ -6,7 +6,7 @@ import { reservationNamespace } from "../../../src/model/scheduling/keys.ts";
 import { gpusOfNode, type RealCluster } from "../kit/cluster.ts";
 import { isRunning, podObject, waits } from "../kit/objects.ts";
 import { until } from "../kit/processes.ts";
-import { own } from "./install.ts";
+import { isRolledOut, own } from "./install.ts";
 import { killAll } from "./webhooks.ts";
 
 const deviceKey = "run.ai/reserve_for_gpu_index";
@@ -91,6 +91,7 @@ async function withArguments(cluster: RealCluster, flags: readonly string[], act
   const patch = async (operations: object[]): Promise<void> => {
     await cluster.kubectl("-n", own, "patch", "deployment", "muster", "--type=json", "-p", JSON.stringify(operations));
     await cluster.kubectl("-n", own, "rollout", "status", "deployment/muster", "--timeout=120s");
+    await until(() => isRolledOut(cluster));
   };
   await patch(add);
   try {

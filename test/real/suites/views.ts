@@ -37,6 +37,14 @@ export function viewsSuite(cluster: RealCluster): void {
       expect((await cluster.muster("why", `${namespace}/share`)).out).toContain("its share is not enforced");
     });
 
+    test("C4: why says what keeps a pod that is bound from starting, as its kubelet reports it", async () => {
+      const container = { name: "c", image: "muster.invalid/none:1", imagePullPolicy: "Never" };
+      await cluster.apply(namespace, podObject("no-image", { spec: { containers: [container] } }));
+      const why = async (): Promise<string> => (await cluster.muster("why", `${namespace}/no-image`)).out;
+      await until(async () => /ErrImageNeverPull: container c does not start on real-/.test(await why()), 60_000, why);
+      await cluster.kubectl("-n", namespace, "delete", "pod", "no-image", "--wait=true");
+    });
+
     test("a snapshot of one revision answers the same questions", async () => {
       const file = join(cluster.folder, "snapshot.json.gz");
       const saved = await cluster.muster("snapshot", "save", file);

@@ -9,8 +9,9 @@ import type { Core } from "../../verbs/core.ts";
 import { type Level, type PodLike, podLike, type Violation, violationsOf } from "./standards.ts";
 
 /**
- * PodSecurity: labels of a namespace say which standard its pods keep. `enforce` refuses pods, `warn` warns of pods and
- * of what makes pods; `audit` has nothing to write to here. Without labels everything is allowed, as upstream.
+ * Pod Security admission: labels of a namespace name the standard for its pods. `enforce` rejects pods, `warn` returns
+ * warnings for pods and for workloads with a pod template; `audit` has no effect, because there is no audit log. A
+ * namespace without labels allows every pod, as upstream.
  */
 export function admitPodSecurity(core: Core, attributes: AdmissionAttributes): void {
   const { type, subresource, operation } = attributes;
@@ -85,7 +86,7 @@ function admitNamespace(core: Core, attributes: AdmissionAttributes): void {
   warnOfPods(core, attributes, object?.metadata.name ?? "", next.enforce);
 }
 
-/** Pods that are looked at when a namespace becomes stricter. */
+/** The most pods that are checked when the labels of a namespace become stricter. */
 const podsMax = 3000;
 
 function warnOfPods(core: Core, attributes: AdmissionAttributes, namespace: string, enforce: Standard): void {
@@ -117,7 +118,7 @@ function warnOfPods(core: Core, attributes: AdmissionAttributes, namespace: stri
   for (const line of lines.sort()) attributes.warn(line);
 }
 
-/** Pods of one owner are alike: the first of each is looked at before the others. */
+/** Pods of one owner have the same template: the first pod of each owner is checked before the others. */
 function oneOfEachOwnerFirst(core: Core, namespace: string): Pod[] {
   const owners = new Set<string>();
   const first: Pod[] = [];
@@ -147,7 +148,8 @@ function policyOf(labels: Readonly<Record<string, string>>): Policy {
   standard("audit", "privileged");
   const asked = standard("warn", "privileged");
   const said = labels[`${prefix}enforce`];
-  // What is enforced is warned of as well, unless the namespace says otherwise: templates are never refused.
+  // The enforced standard is also warned of, unless the namespace has a label for warnings: templates are never
+  // rejected.
   const follows = labels[`${prefix}warn`] === undefined && said !== undefined && ranks.includes(said);
   if (!follows || enforce.level === "privileged") return { enforce, warn: asked, errors };
   const hasVersion = labels[`${prefix}warn-version`] !== undefined;
@@ -180,7 +182,7 @@ function detailOf(violations: readonly Violation[]): string {
   return violations.map(({ reason, detail }) => (detail === "" ? reason : `${reason} (${detail})`)).join(", ");
 }
 
-/** Only another image, or another container, can make a pod worse. */
+/** Only a changed image or container can violate a standard that the old pod kept. */
 function changesImages(next: Pod, old: Pod): boolean {
   const images = (pod: Pod, field: "containers" | "initContainers"): string =>
     (pod.spec?.[field] ?? []).map(({ image = "" }) => image).join("\n");

@@ -1,8 +1,8 @@
 import type { Container, EphemeralContainer, Pod, PodSpec } from "../../../model/kubernetes.generated.ts";
 
 /**
- * The Pod Security Standards: what a pod may not do at a level. Every check says what is wrong in one breath, and the
- * rules of an older minor version of Kubernetes can still be asked for.
+ * The Pod Security Standards: what a pod may not do at a level. Each check returns one violation; the rules of older
+ * minor versions of Kubernetes are kept.
  */
 export type Level = "privileged" | "baseline" | "restricted";
 
@@ -17,7 +17,7 @@ export interface Violation {
   readonly detail: string;
 }
 
-/** What the pod does that the level of this minor version (infinity: the newest) forbids, in the order of upstream. */
+/** The violations of the level in this minor version (infinity: the newest), in the order of upstream. */
 export function violationsOf(pod: PodLike, level: Level, minor: number): Violation[] {
   if (level === "privileged") return [];
   const replaced = new Set(
@@ -39,13 +39,13 @@ export function podLike(pod: Pick<Pod, "metadata" | "spec">): PodLike {
 
 interface Check {
   readonly id: string;
-  /** Minor version from which on it is asked. */
+  /** The first minor version that has the check. */
   readonly since: number;
   violation(pod: PodLike, minor: number): Violation | undefined;
 }
 
 interface RestrictedCheck extends Check {
-  /** Checks of the baseline that this one contains. */
+  /** Baseline checks that this check contains. */
   readonly replaces: readonly string[];
 }
 
@@ -65,7 +65,7 @@ const defaultCapabilities = new Set([
   "SYS_CHROOT",
 ]);
 
-/** Kernel settings that a pod cannot harm others with, and the minor version that found so. */
+/** Safe sysctls, and the minor version that added each to the standard. */
 const safeSysctls: Readonly<Record<string, number>> = {
   "kernel.shm_rmid_forced": 0,
   "net.ipv4.ip_local_port_range": 0,
@@ -385,7 +385,7 @@ function seccomp({ spec }: PodLike, isRequired: boolean): Violation | undefined 
   return { reason, detail };
 }
 
-/** Before the field there were annotations. */
+/** Annotations that came before the field. */
 function seccompAnnotations({ spec, annotations }: PodLike): Violation | undefined {
   const keys = ["seccomp.security.alpha.kubernetes.io/pod"];
   for (const { name } of allContainers(spec)) keys.push(`container.seccomp.security.alpha.kubernetes.io/${name}`);
@@ -419,7 +419,7 @@ function namesOf(spec: PodSpec, isBad: (container: AnyContainer) => boolean): st
     .map(({ name }) => name);
 }
 
-/** Adds the values; whether there were any. */
+/** Adds the values; returns whether there were any. */
 function gather(into: Set<string>, values: readonly string[]): boolean {
   for (const value of values) into.add(value);
   return values.length > 0;
@@ -433,7 +433,7 @@ function isWindows({ spec }: PodLike): boolean {
   return spec.os?.name === "windows";
 }
 
-/** The pod itself, containers by name, or both. */
+/** Names the pod, the containers, or both. */
 function setters(isPodBad: boolean, bad: readonly string[]): string {
   return [...(isPodBad ? ["pod"] : []), ...(bad.length === 0 ? [] : [containers(bad)])].join(" and ");
 }

@@ -16,10 +16,12 @@ import { quotaCounts } from "./quotaScopes.ts";
 import { type QuotaShare, quotaShare } from "./quotaShare.ts";
 
 const zero = quantityOf(0);
-/** A quota on one of these can only be kept if every container says what it wants. */
-const mustBeStated = ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
+/** With a quota on one of these resources every container must specify it. */
+const mustBeSpecified = ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 
-/** Refuses a write that would take more than a quota of its namespace has left. Runs in the turn of the commit. */
+/**
+ * Rejects a write that would exceed a quota of its namespace. Runs in the same turn of the event loop as the commit.
+ */
 export function checkQuota(core: Core, ledger: QuotaLedger, attributes: AdmissionAttributes): void {
   const { namespace, operation, type, object, subresource } = attributes;
   if (namespace === "" || object === undefined || !ledger.hasQuota(namespace)) return;
@@ -33,7 +35,7 @@ export function checkQuota(core: Core, ledger: QuotaLedger, attributes: Admissio
       throw forbiddenError({ group: type.group, resource: type.plural }, attributes.name, why);
     };
     if (operation === "CREATE" && type.storageKey === "/pods") {
-      const missing = unstated(account, object);
+      const missing = unspecifiedResources(account, object);
       if (missing !== "") refuse(`failed quota: ${account.name}: must specify ${missing}`);
     }
     const before = operation === "UPDATE" ? ledger.shareOf(namespace, type.storageKey, attributes.name) : undefined;
@@ -46,7 +48,7 @@ export function checkQuota(core: Core, ledger: QuotaLedger, attributes: Admissio
   }
 }
 
-/** Why the share does not fit, or undefined. What a write gives back or leaves alone is never refused. */
+/** Why the share exceeds the quota, or undefined. A write that lowers or keeps usage is never rejected. */
 function excess(account: QuotaAccount, share: QuotaShare, before: QuotaShare | undefined): string | undefined {
   const over: { name: string; wanted: Quantity; used: Quantity; hard: string }[] = [];
   for (const [name, hard] of Object.entries(account.spec.hard ?? {})) {
@@ -66,11 +68,11 @@ function excess(account: QuotaAccount, share: QuotaShare, before: QuotaShare | u
 }
 
 /** `limits.cpu for: a,b; requests.memory for: b`. */
-function unstated(account: QuotaAccount, { spec }: Pod): string {
+function unspecifiedResources(account: QuotaAccount, { spec }: Pod): string {
   const missing: string[] = [];
   const containers: Container[] = [...(spec?.containers ?? []), ...(spec?.initContainers ?? [])];
   for (const name of Object.keys(account.spec.hard ?? {}).sort()) {
-    if (!mustBeStated.includes(name)) continue;
+    if (!mustBeSpecified.includes(name)) continue;
     const side = name.startsWith("limits.") ? "limits" : "requests";
     const resource = name.slice(name.indexOf(".") + 1);
     if (spec?.resources?.[side]?.[resource] !== undefined) continue;

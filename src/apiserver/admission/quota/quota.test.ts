@@ -33,7 +33,7 @@ function statusOf(api: TestApi): ResourceQuota["status"] {
 const gpus = (count: number): object => ({ limits: { "nvidia.com/gpu": String(count) } });
 
 describe("a quota refuses what exceeds it:", () => {
-  test("pods, in the words that users know", async () => {
+  test("pods, with upstream's message", async () => {
     const api = await limited({ pods: "1" });
     await api.create("/pods", pod("a"));
     expect(await refusal(api.create("/pods", pod("b")))).toMatchObject({
@@ -105,14 +105,14 @@ describe("a quota refuses what exceeds it:", () => {
     expect(await refusal(api.create(resource, object))).toMatchObject({ code: 403 });
   });
 
-  test("pods that do not say what they want, when that is what it limits", async () => {
+  test("pods that do not specify a limited resource", async () => {
     const api = await limited({ "limits.cpu": "4", "requests.memory": "1Gi" });
     expect((await refusal(api.create("/pods", pod("a")))).message).toContain(
       "failed quota: q: must specify limits.cpu for: main; requests.memory for: main",
     );
   });
 
-  test("also in a dry run, which takes nothing", async () => {
+  test("also in a dry run, which uses nothing", async () => {
     const api = await limited({ pods: "1" });
     await api.create("/pods", pod("a"), api.call({ dryRun: true }));
     await api.create("/pods", pod("a"));
@@ -126,7 +126,7 @@ describe("a quota refuses what exceeds it:", () => {
   });
 });
 
-describe("a quota gives back", () => {
+describe("a quota releases", () => {
   test("what was deleted", async () => {
     const api = await limited({ pods: "1" });
     await api.create("/pods", pod("a"));
@@ -163,7 +163,7 @@ test("a quota over what is there already refuses more, and lets what is there be
   expect(await refusal(api.create("/pods", pod("b")))).toMatchObject({ code: 403 });
 });
 
-test("a quota says nothing about other namespaces", async () => {
+test("a quota does not limit other namespaces", async () => {
   const api = await limited({ pods: "0" });
   await api.create("/pods", podNamed("default/p"));
 });

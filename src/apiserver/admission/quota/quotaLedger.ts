@@ -14,28 +14,28 @@ export interface QuotaAccount {
   readonly namespace: string;
   readonly name: string;
   readonly spec: ResourceQuotaSpec;
-  /** Only what the quota limits. */
+  /** Only the resources that the quota limits. */
   readonly used: Map<string, Quantity>;
 }
 
 interface NamespaceBook {
   readonly accounts: Map<string, QuotaAccount>;
-  /** By `resource name`: what each object takes. */
+  /** By `resource name`: the usage of each object. */
   readonly shares: Map<string, QuotaShare>;
 }
 
 /**
- * What quotas have used, derived from the objects. Every object's share is known, and a new state of the object
- * replaces it, so the sums cannot drift from the objects. Only namespaces that have a quota are kept.
+ * Usage of quotas, derived from the objects. The share of every object is known, and a new state of the object replaces
+ * it, so the sums cannot drift from the objects. Only namespaces that have a quota are kept.
  *
- * A write is checked against what has been committed, which can be ahead of what has been announced (the disk may not
- * have it yet): two pods that are written in one turn must not both take the last place. So the ledger reads the
- * collections' own lists of changes when it is asked, and does not wait for events.
+ * A write is checked against committed writes, which can be ahead of delivered events (they may not be durable yet):
+ * two pods that are written in one turn of the event loop must not both take the last of a quota. So the ledger reads
+ * the collections' lists of changes at each check, and does not wait for events.
  */
 export class QuotaLedger {
   private readonly store: ObjectStore;
   private readonly books = new Map<string, NamespaceBook>();
-  /** How far each resource has been read. */
+  /** The revision up to which each resource has been read. */
   private readonly readUpTo = new Map<string, number>();
 
   constructor(store: ObjectStore) {
@@ -62,7 +62,7 @@ export class QuotaLedger {
     return this.books.get(namespace)?.accounts.get(name);
   }
 
-  /** What an object takes now. */
+  /** The current usage of an object. */
   shareOf(namespace: string, resource: string, name: string): QuotaShare | undefined {
     return this.books.get(namespace)?.shares.get(shareKey(resource, name));
   }
@@ -90,7 +90,7 @@ export class QuotaLedger {
     replaceShare(book, shareKey(version.resource, version.name), share);
   }
 
-  /** Takes a resource in as it is now. */
+  /** Counts all current objects of a resource. */
   private reread(namespace: string, resource: string): void {
     const book = this.books.get(namespace);
     if (book === undefined) return;
@@ -155,7 +155,7 @@ function shareKey(resource: string, name: string): string {
 
 const ledgers = new WeakMap<ObjectStore, QuotaLedger>();
 
-/** The one ledger of a store: admission asks it and the status of quotas is written from it. */
+/** The one ledger of a store: admission checks against it, and the status of quotas is written from it. */
 export function quotaLedgerOf({ store }: Pick<Core, "store">): QuotaLedger {
   let ledger = ledgers.get(store);
   if (ledger === undefined) {

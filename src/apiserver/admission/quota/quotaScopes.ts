@@ -7,7 +7,10 @@ interface Requirement {
   readonly values?: readonly string[];
 }
 
-/** Whether a quota counts an object. Scopes choose among pods and volume claims; a quota with some counts no other. */
+/**
+ * Whether a quota counts an object. Scopes select among pods and volume claims; a quota with scopes counts no other
+ * kind.
+ */
 export function quotaCounts(spec: ResourceQuotaSpec, facts: ScopeFacts | undefined): boolean {
   const requirements: Requirement[] = [
     ...(spec.scopes ?? []).map((scopeName) => ({ scopeName, operator: "Exists" })),

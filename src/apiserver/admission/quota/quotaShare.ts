@@ -1,17 +1,17 @@
-/** What one object takes from the quota of its namespace. */
+/** The usage of one object in the quota of its namespace. */
 import type { PersistentVolumeClaim, Pod, ResourceClaim, Service } from "../../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../../model/objects/object.ts";
 import { parseQuantity, type Quantity, quantityOf } from "../../../model/values/quantity.ts";
 import { podQosOf } from "../../kinds/pods/podQos.ts";
 import { podLimits, podRequests } from "../../kinds/pods/podResources.ts";
 
-/** Amounts by the names that quotas use, and the facts by which scopes choose. */
+/** Amounts by the resource names of quotas, and the facts that scopes select by. */
 export interface QuotaShare {
   readonly amounts: ReadonlyMap<string, Quantity>;
   readonly scopes: ScopeFacts | undefined;
 }
 
-/** What scopes choose by: facts of a pod, or the classes of a volume claim. */
+/** What scopes select by: facts of a pod, or the classes of a volume claim. */
 export type ScopeFacts = PodScopeFacts | { readonly volumeClasses: readonly string[] };
 
 export interface PodScopeFacts {
@@ -24,7 +24,7 @@ export interface PodScopeFacts {
 const one = quantityOf(1);
 /** Requests of these have a short name as well: `cpu` is `requests.cpu`. */
 const shortNames = new Set(["cpu", "memory", "ephemeral-storage"]);
-/** The most devices that a request for all of them can get. */
+/** The most devices that a request with allocationMode All can get. */
 const allDevices = 32;
 
 /** `storageKey` is group and plural. */
@@ -65,7 +65,7 @@ function podShare(pod: Pod, amounts: Map<string, Quantity>): QuotaShare {
     priorityClass: spec.priorityClassName ?? "",
     crossesNamespaces: crossesNamespaces(spec),
   };
-  // A pod that has finished exists, but uses nothing.
+  // A finished pod counts as an object and uses no resources.
   if (status?.phase === "Succeeded" || status?.phase === "Failed") return { amounts, scopes };
   amounts.set("pods", one);
   for (const [name, text] of Object.entries(podRequests(spec))) {
@@ -101,7 +101,7 @@ function serviceShare({ spec }: Service, amounts: Map<string, Quantity>): void {
   }
 }
 
-/** The class that is asked for, the one that the volume has, and the one that it is changed to. */
+/** The requested class, the current class of the volume, and the class that it is being changed to. */
 function volumeClassesOf({ spec, status }: PersistentVolumeClaim): string[] {
   const target = status?.modifyVolumeStatus?.targetVolumeAttributesClassName;
   const all = [spec?.volumeAttributesClassName, status?.currentVolumeAttributesClassName, target];
@@ -120,7 +120,7 @@ function claimShare({ spec }: PersistentVolumeClaim, amounts: Map<string, Quanti
   if (storage !== undefined) amounts.set(`${prefix}requests.storage`, storage);
 }
 
-/** Devices that a claim can get at most: of alternatives, the greediest for each class. */
+/** The most devices that a claim can get: of alternatives, the one with the most devices of each class. */
 function deviceShare({ spec }: ResourceClaim, amounts: Map<string, Quantity>): void {
   const counts = new Map<string, number>();
   for (const request of spec?.devices?.requests ?? []) {

@@ -87,7 +87,7 @@ type CommonSpec = Pick<
   "failurePolicy" | "matchConditions" | "matchConstraints" | "paramKind" | "variables"
 >;
 
-/** Returns what validations and mutations may name. */
+/** Returns the scope for the expressions of validations and mutations. */
 function checkCommon(spec: CommonSpec, errors: FieldError[], isMutating = false): ExpressionScope {
   checkOneOf(spec.failurePolicy, ["Fail", "Ignore"], "spec.failurePolicy", errors, true);
   checkParamKind(spec.paramKind, "spec.paramKind", errors);
@@ -117,7 +117,7 @@ export const mutatingPolicyStrategy = strategyOfKind<MutatingAdmissionPolicy>({
   validateUpdate: (next) => mutatingPolicyErrors(next),
 });
 
-/** A policy that is stored and silently ignored would be believed in. */
+/** Without this warning users would rely on a policy that has no effect. */
 const notRun = "MutatingAdmissionPolicies are stored by this server and not run: use a mutating webhook";
 
 function mutatingPolicyErrors(policy: MutatingAdmissionPolicy): FieldError[] {
@@ -150,7 +150,7 @@ function mutatingPolicyErrors(policy: MutatingAdmissionPolicy): FieldError[] {
   return errors;
 }
 
-/** What is deleted cannot be changed. */
+/** A deletion cannot be mutated. */
 function checkMutatedOperations({ matchConstraints }: CommonSpec, errors: FieldError[]): void {
   for (const { operations = [] } of matchConstraints?.resourceRules ?? []) {
     const path = "spec.matchConstraints.resourceRules.operations";

@@ -1,4 +1,4 @@
-/** What admission webhooks and admission policies share: which requests they look at. */
+/** Match rules, which admission webhooks and admission policies share. */
 
 import type {
   MatchCondition,
@@ -101,7 +101,7 @@ export function checkParamKind(kind: ParamKind | undefined, path: string, errors
   if (!kind.kind) errors.push(required(`${path}.kind`));
 }
 
-/** Names; the expressions are compiled where the scope of the policy is made. */
+/** Checks the names of variables; the expressions are compiled with the scope of the policy. */
 export function checkVariableNames(
   variables: readonly Variable[] | undefined,
   path: string,

@@ -49,7 +49,7 @@ describe("expressions of ValidatingAdmissionPolicies are compiled when they are 
     expect(validating({ validations: [{ expression }] })).toBe("");
   });
 
-  test("a variable knows those before it, and validations know all", () => {
+  test("a variable may use those before it, and validations may use all", () => {
     const a = { name: "a", expression: "1" };
     const b = { name: "b", expression: "variables.a + 1" };
     const validations = [{ expression: "variables.b == 2" }];
@@ -68,7 +68,7 @@ describe("expressions of ValidatingAdmissionPolicies are compiled when they are 
     expect(validating({ paramKind, validations: [{ expression: "params.data.x == '1'" }] })).toBe("");
   });
 
-  test("match conditions know no variables", () => {
+  test("match conditions have no variables", () => {
     const variables = [{ name: "a", expression: "true" }];
     const matchConditions = [{ name: "m", expression: "variables.a" }];
     expect(validating({ variables, matchConditions })).toContain("undeclared reference to 'variables'");
@@ -112,7 +112,7 @@ describe("mutations", () => {
     expect(mutating(patchType, expression)).toContain(message);
   });
 
-  test("lists of patches and objects are taken, but not for a deletion", () => {
+  test("lists of patches and objects are accepted, but not for a deletion", () => {
     const patches = "has(object.x) ? [JSONPatch{op: 'add', path: '/a', value: Object.spec{a: 1}}] : []";
     const object = "Object{metadata: Object.metadata{labels: {'a': 'b'}}}";
     expect(mutating("JSONPatch", patches)).toBe("");

@@ -1,6 +1,6 @@
 /**
- * Expressions of admission policies and of webhooks' match conditions, compiled when they are written: an undeclared
- * name, a wrong type or a bad literal is refused then, and not with the first request.
+ * CEL expressions of admission policies and of webhooks' match conditions. They are compiled when the policy is
+ * written: an undeclared name, a wrong type or a bad literal is rejected then, and not with the first request.
  */
 import { compile } from "../../../cel/cel.ts";
 import {
@@ -87,7 +87,7 @@ const jsonPatchType = objectType("JSONPatch", {
 });
 const appliedTypes = new Map<string, CelType>();
 
-/** `Object` and its parts by path, whose fields are known only where the policy runs. */
+/** `Object` and its nested types, whose fields are known only when the policy runs. */
 function messageType(name: string): CelType | undefined {
   if (name === "JSONPatch") return jsonPatchType;
   if (!/^Object(\.\w+)*$/.test(name)) return undefined;
@@ -105,7 +105,7 @@ export const results = {
   any: [],
 } satisfies Record<string, readonly CelType[]>;
 
-/** The names that expressions of one policy or webhook know. */
+/** The variables of the expressions of one policy or webhook. */
 export class ExpressionScope {
   private readonly names: Map<string, CelType>;
   private readonly isMutating: boolean;
@@ -138,7 +138,7 @@ export class ExpressionScope {
     return new ExpressionScope(names, this.isMutating);
   }
 
-  /** With the variables of a policy, each of which knows those before it. Complains about those that do not compile. */
+  /** Adds the variables of a policy, each of which may use those before it. Reports those that do not compile. */
   withVariables(variables: readonly Variable[] | undefined, path: string, errors: FieldError[]): ExpressionScope {
     let scope: ExpressionScope = this;
     const types: Record<string, CelType> = {};
@@ -150,7 +150,7 @@ export class ExpressionScope {
     return Object.keys(types).length === 0 ? this : this.with("variables", objectType("kubernetes.variables", types));
   }
 
-  /** The type of an expression; undefined when there is a complaint about it. */
+  /** The type of an expression; undefined when an error was reported. */
   check(
     text: string | undefined,
     path: string,

@@ -1,7 +1,7 @@
 import { type FieldError, invalid } from "../../../model/objects/fieldError.ts";
 import { cidrErrors, ipErrors, parseIp } from "../../../model/values/ipAddress.ts";
 
-/** Old fields took every spelling of an address; so do these checks. */
+/** Fields of older APIs accept non-canonical addresses, and so do these checks. */
 export function checkIpAddress(text: string | undefined, path: string, errors: FieldError[]): boolean {
   const problems = ipErrors(text ?? "", "legacy");
   for (const problem of problems) errors.push(invalid(path, text ?? "", problem));
@@ -14,7 +14,7 @@ export function checkCidr(text: string | undefined, path: string, errors: FieldE
   return problems.length === 0;
 }
 
-/** An address at which something can be reached from elsewhere: not loopback, link-local, multicast or unspecified. */
+/** An address that other hosts can reach: not loopback, link-local, multicast or unspecified. */
 export function checkReachableIp(text: string, path: string, errors: FieldError[]): void {
   const address = parseIp(text);
   if (address === undefined) return;

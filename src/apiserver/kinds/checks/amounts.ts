@@ -1,4 +1,4 @@
-/** Arithmetic on canonical quantity texts. Clusters use few distinct amounts, so their values are remembered. */
+/** Arithmetic on canonical quantities. Clusters use few distinct amounts, so parsed values are cached. */
 import {
   addQuantities,
   formatQuantity,
@@ -48,7 +48,7 @@ export function isWholeAmount(amount: string): boolean {
   return quantityOf(amount).nano % nanoPerUnit === 0n;
 }
 
-/** False also when the unit is no quantity at all: it can come from a user's resource name. */
+/** False also when the unit is no quantity: it can come from a user's resource name. */
 export function isMultipleOf(amount: string, unit: string): boolean {
   try {
     const size = quantityOf(unit).nano;

@@ -1,14 +1,14 @@
-/** Expressions inside specs, judged when they are written rather than when they run. */
+/** CEL expressions in specs, validated on write. */
 
 import { compileDeviceExpression, deviceCostMax, deviceExpressionBytesMax } from "../../../cel/device.ts";
 import { type FieldError, forbidden, invalid, required, tooLong } from "../../../model/objects/fieldError.ts";
 import { utf8Bytes } from "./contentSize.ts";
 
-/** Verdicts come again with every claim that is stamped from one template. */
+/** Results by expression: claims of one template have the same expressions. */
 const verdicts = new Map<string, FieldError | null>();
 const verdictsMax = 1024;
 
-/** A device selector: about `device`, and true or false. */
+/** A device selector: has the variable `device`, returns a boolean. */
 export function checkDeviceExpression(expression: string | undefined, path: string, errors: FieldError[]): void {
   if (!checkLength(expression, path, errors)) return;
   let verdict = verdicts.get(expression);
@@ -23,7 +23,7 @@ export function checkDeviceExpression(expression: string | undefined, path: stri
 function deviceVerdict(expression: string): FieldError | null {
   const result = compileDeviceExpression(expression);
   if (!result.ok) return invalid("", expression, result.message);
-  // Where a size is not declared the estimate is infinite, and the limit at run time has the last word.
+  // Without a declared size the estimate is infinite, and the runtime limit applies.
   const { costMax } = result.program;
   const isTooComplex = costMax > deviceCostMax && Number.isFinite(costMax);
   return isTooComplex ? forbidden("", "too complex, exceeds cost limit") : null;

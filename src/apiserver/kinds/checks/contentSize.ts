@@ -1,4 +1,4 @@
-/** Sizes of contents without making a copy of them. */
+/** Sizes of contents, computed without a copy. */
 export function utf8Bytes(text: string): number {
   let bytes = text.length;
   for (let i = 0; i < text.length; i++) {

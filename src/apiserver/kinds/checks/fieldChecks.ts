@@ -2,8 +2,8 @@ import { type FieldError, invalid, notSupported, required } from "../../../model
 import { equalJson } from "../../../model/objects/json.ts";
 
 /**
- * Checks that many kinds share. Each adds to a list that the caller owns, so that a correct object costs no
- * allocation beyond the list itself.
+ * Checks for many kinds. Each appends to the caller's list, so that a valid object costs no allocation beyond the list
+ * itself.
  */
 export function checkNonNegative(value: number | undefined, path: string, errors: FieldError[]): void {
   if (value !== undefined && value < 0) errors.push(invalid(path, value, "must be greater than or equal to 0"));
@@ -29,8 +29,8 @@ export function checkPortNumber(value: number | undefined, path: string, errors:
 }
 
 /**
- * Absent and empty values are refused too when `needed`. An empty value that is there was said by the client: where
- * empty and absent are the same to a typed server, decoding has dropped it.
+ * Absent and empty values are rejected too when `needed`. An empty value that is present was sent by the client: where
+ * empty and absent are the same to Go, decoding has dropped it.
  */
 export function checkOneOf(
   value: string | undefined,
@@ -54,7 +54,7 @@ export function checkRequired(value: string | undefined, path: string, errors: F
   if (value === undefined || value === "") errors.push(required(path, detail));
 }
 
-/** Which of the given keys an object has; used where exactly one of several may be set. */
+/** The given keys that an object has; used where exactly one of several may be set. */
 export function setKeys<T extends object>(object: T, keys: readonly (keyof T & string)[]): (keyof T & string)[] {
   return keys.filter((key) => object[key] !== undefined);
 }
@@ -86,7 +86,7 @@ export function checkAtMostWholePercent(value: number | string | undefined, path
   if (percent !== undefined && percent > 100) errors.push(invalid(path, value, "must not be greater than 100%"));
 }
 
-/** An absolute number, or a share of the total. */
+/** An absolute number, or a percentage of the total. */
 export function scaledValue(value: number | string, total: number, roundUp: boolean): number {
   if (typeof value === "number") return value;
   const share = ((percentOf(value) ?? 0) * total) / 100;

@@ -3,7 +3,7 @@ import { type FieldError, invalid } from "../../../model/objects/fieldError.ts";
 import { validateLabelSelector } from "../../../model/objects/labelSelector.ts";
 import { checkQualifiedName, labelValueProblem } from "./nameChecks.ts";
 
-/** Keys and values of a map of labels, such as a node selector. */
+/** Checks keys and values of a map of labels, such as a node selector. */
 export function checkLabels(labels: Record<string, string> | undefined, path: string, errors: FieldError[]): void {
   if (labels === undefined) return;
   for (const key in labels) {

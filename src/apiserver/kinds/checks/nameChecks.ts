@@ -1,6 +1,6 @@
 /**
- * Names inside specs. The common case, a good name, is decided by a scan over its characters; only a bad one pays for
- * the patterns that produce the message.
+ * Names in specs. A valid name, the common case, is recognized by a scan over its characters; only an invalid one is
+ * matched with the patterns that produce the message.
  */
 import { type FieldError, invalid } from "../../../model/objects/fieldError.ts";
 import {
@@ -15,11 +15,11 @@ import {
   relaxedEnvVarNameErrors,
 } from "../../../model/objects/names.ts";
 
-type Complaints = (value: string) => string[];
+type NameErrors = (value: string) => string[];
 
-function checker(complaints: Complaints): (value: string | undefined, path: string, errors: FieldError[]) => boolean {
+function checker(nameErrors: NameErrors): (value: string | undefined, path: string, errors: FieldError[]) => boolean {
   return (value, path, errors) => {
-    const problems = complaints(value ?? "");
+    const problems = nameErrors(value ?? "");
     for (const problem of problems) errors.push(invalid(path, value ?? "", problem));
     return problems.length === 0;
   };
@@ -44,7 +44,7 @@ export function checkDnsSubdomain(value: string, path: string, errors: FieldErro
   return isDnsLabel(value, 0, value.length) || checkDnsSubdomainSlowly(value, path, errors);
 }
 
-/** Good names that were seen before: label keys and the like are few, and come again with every pod. */
+/** Valid names seen before: label keys and the like are few, and repeat with every pod. */
 const goodQualifiedNames = new Set<string>();
 const goodQualifiedNamesMax = 4096;
 
@@ -86,7 +86,7 @@ function isDnsLabel(value: string, from: number, to: number): boolean {
   return true;
 }
 
-/** Letters, digits and underscores: what nearly all environment variables are called. */
+/** Letters, digits and underscores, as in nearly all names of environment variables. */
 function isPlainWord(value: string): boolean {
   for (let i = 0; i < value.length; i++) {
     const code = value.charCodeAt(i);

@@ -1,6 +1,6 @@
 /**
- * Says of items, one after the other, whether one before had the same key. A list that is searched from its start for
- * each of its items costs the square of its length, and a body of 3 MiB has room for tens of thousands of items.
+ * Returns a function that reports, item by item, whether an earlier item had the same key. Searching the list from its
+ * start for each item would be quadratic, and a body of 3 MiB has room for tens of thousands of items.
  */
 export function repeats(): (...key: readonly unknown[]) => boolean {
   const seen = new Set<unknown>();

@@ -1,4 +1,4 @@
-/** How much of a shared device one request may take: a list of amounts, or a range with steps. */
+/** How much of a shared device one request may consume: a list of amounts, or a range with steps. */
 
 import type { CapacityRequestPolicyRange, DeviceCapacity } from "../../../model/kubernetes.generated.ts";
 import { type FieldError, forbidden, invalid, required, tooMany } from "../../../model/objects/fieldError.ts";

@@ -1,4 +1,4 @@
-/** What a claim asks for: requests, constraints between them, and configuration for their drivers. */
+/** The spec of a claim: requests, constraints between them, and configuration for drivers. */
 
 import type {
   DeviceClaim,
@@ -143,7 +143,7 @@ export function hasRequest(devices: DeviceClaim | undefined, reference: string):
   return option === undefined || (request.firstAvailable ?? []).some((candidate) => candidate.name === option);
 }
 
-/** Where a spec asks for admin access, which its namespace must permit. */
+/** The fields with which a spec requests admin access, which its namespace must permit. */
 export function adminAccessPaths(spec: ResourceClaimSpec | undefined, path: string): string[] {
   const paths: string[] = [];
   for (const [i, request] of (spec?.devices?.requests ?? []).entries()) {

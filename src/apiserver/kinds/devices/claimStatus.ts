@@ -1,4 +1,4 @@
-/** The status of a claim: its allocation, its consumers, and what its drivers report. */
+/** The status of a claim: allocation, consumers, and device status from drivers. */
 
 import type {
   AllocatedDeviceStatus,
@@ -36,7 +36,7 @@ function idOf({ driver, pool, device, shareID }: DeviceId): string {
   return shareID === undefined ? `${driver}/${pool}/${device}` : `${driver}/${pool}/${device}/${shareID}`;
 }
 
-/** What drivers said about devices that the claim has given back means nothing any more. */
+/** Drops the driver's status of devices that are no longer allocated. */
 export function dropStaleDeviceStatus(next: ResourceClaim, old: ResourceClaim): void {
   const status = next.status;
   if (status?.devices === undefined || old.status?.allocation === undefined) return;

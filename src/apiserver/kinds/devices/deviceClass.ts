@@ -20,7 +20,7 @@ export const deviceClassStrategy = strategyOfKind<DeviceClass>({
 function classErrors(deviceClass: DeviceClass, old: DeviceClass | undefined): FieldError[] {
   const errors: FieldError[] = [];
   const spec = deviceClass.spec ?? {};
-  // Expressions that were accepted once stay accepted: the language may have become stricter since.
+  // Accepted expressions stay accepted: CEL validation may have become stricter.
   if (old === undefined || !equalJson(spec.selectors, old.spec?.selectors)) {
     checkSelectors(spec.selectors, "spec.selectors", errors);
   }
@@ -47,7 +47,7 @@ export const deviceTaintRuleStrategy = strategyOfKind<DeviceTaintRule>({
     const taint = next.spec?.taint;
     const before = old.spec?.taint;
     if (taint === undefined) return;
-    // Another effect is another taint: tolerations count anew unless the author says otherwise.
+    // A changed effect is a new taint: timeAdded is set again unless the author sets it.
     const isUntouched = taint.timeAdded === before?.timeAdded;
     if (taint.timeAdded === undefined || (isUntouched && taint.effect !== before?.effect)) {
       taint.timeAdded = formatTime(context.nowMs);

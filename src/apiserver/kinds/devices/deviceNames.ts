@@ -1,4 +1,4 @@
-/** How drivers, pools, attributes and devices are called in resource.k8s.io. */
+/** Names of drivers, pools, attributes and devices in resource.k8s.io. */
 import { type FieldError, invalid, required, tooLong } from "../../../model/objects/fieldError.ts";
 import { cIdentifierErrors, dnsSubdomainErrors } from "../../../model/objects/names.ts";
 import { checkDnsLabel, checkDnsSubdomain } from "../checks/nameChecks.ts";
@@ -13,7 +13,7 @@ export function checkDriverName(name: string | undefined, path: string, errors: 
     return;
   }
   if (name.length > driverBytesMax) errors.push(tooLong(path, driverBytesMax));
-  // Upper case was let in once and is still met in the wild.
+  // Upper case was accepted by earlier versions and is still in use.
   checkDnsSubdomain(name.toLowerCase(), path, errors);
 }
 
@@ -49,7 +49,7 @@ export function checkQualifiedIdentifier(name: string, path: string, errors: Fie
   if (domain === "") errors.push(invalid(path, "", "the domain must not be empty"));
   else checkDriverName(domain, path, errors);
   if (identifier === "") errors.push(invalid(path, "", "the name must not be empty"));
-  // A second slash slips through, as it does upstream: stored slices must stay valid.
+  // A second slash is accepted, as upstream: stored slices must stay valid.
   else if (!identifier.includes("/")) checkIdentifier(identifier, path, errors);
 }
 

@@ -1,4 +1,4 @@
-/** Pieces that claims, classes, slices and taint rules have in common. */
+/** Types that claims, classes, slices and taint rules share. */
 
 import type {
   DeviceSelector,
@@ -25,7 +25,7 @@ const rawBytesMax = 10 * 1024;
 const tolerationsMax = 16;
 const taintEffects = ["NoExecute", "NoSchedule", "None"];
 
-/** A list that a typed server writes as null has no items. */
+/** Go writes a nil list as null; it has no items. */
 export function checkCount(
   list: readonly unknown[] | undefined | null,
   max: number,
@@ -64,7 +64,7 @@ export function checkOpaque(opaque: OpaqueDeviceConfiguration | undefined, path:
   checkRawObject(opaque.parameters, `${path}.parameters`, errors);
 }
 
-/** JSON that only its driver understands: an object, and not too large. */
+/** Opaque JSON for the driver: an object of limited size. */
 export function checkRawObject(value: unknown, path: string, errors: FieldError[]): void {
   if (value === undefined || value === null) errors.push(required(path));
   else if (!isObject(value)) errors.push(invalid(path, "<value omitted>", "must be a valid JSON object"));
@@ -85,7 +85,7 @@ export function checkDeviceTolerations(
   path: string,
   errors: FieldError[],
 ): void {
-  // Kubernetes declares this limit and does not check it; a list without end would be walked for every device.
+  // Kubernetes declares this limit and does not enforce it; here it bounds the work per device.
   checkCount(tolerations, tolerationsMax, path, errors);
   for (const [i, toleration] of (tolerations ?? []).entries()) {
     const at = `${path}[${i}]`;

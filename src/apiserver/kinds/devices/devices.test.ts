@@ -420,7 +420,7 @@ test.each<[string, () => object, Edit, string]>([
   expect(updateStatus(claims, stored(), edit).errors.filter((text) => text.startsWith(error))).toHaveLength(1);
 });
 
-test("a terminating claim takes no new consumers and may lose old ones", () => {
+test("a terminating claim accepts no new consumers and may release old ones", () => {
   const object = allocated();
   object.metadata.deletionTimestamp = nowText;
   expect(updateStatus(claims, object, (c) => c.status.reservedFor.push({ ...consumer, uid: "u2" })).errors).toEqual([
@@ -429,7 +429,7 @@ test("a terminating claim takes no new consumers and may lose old ones", () => {
   expect(updateStatus(claims, object, (c) => delete c.status.reservedFor).errors).toEqual([]);
 });
 
-test("what drivers said about devices goes with the allocation", () => {
+test("the driver's device status is dropped with the allocation", () => {
   const written = updateStatus(claims, allocated(), (c) => {
     delete c.status.allocation;
     delete c.status.reservedFor;
@@ -457,7 +457,7 @@ test("a class keeps selectors that would not be accepted today", () => {
   expect(update(key, stored.object, (c) => (c.spec.config = [])).errors).toEqual([]);
 });
 
-test("a taint rule that changes its effect counts anew", () => {
+test("a taint rule that changes its effect restarts its toleration time", () => {
   const key = "resource.k8s.io/devicetaintrules";
   const stored = create(key, {
     metadata: { name: "x" },

@@ -3,6 +3,7 @@ import type { ResourceClaim, ResourceClaimTemplate } from "../../../model/kubern
 import type { FieldError } from "../../../model/objects/fieldError.ts";
 import { forbidden } from "../../../model/objects/fieldError.ts";
 import { validateLabels } from "../../../model/objects/labelSelector.ts";
+import { append } from "../../../model/values/append.ts";
 import type { WriteContext } from "../../strategy.ts";
 import { checkImmutable } from "../checks/fieldChecks.ts";
 import { checkQualifiedName } from "../checks/nameChecks.ts";
@@ -71,7 +72,7 @@ const templateStrategy = strategyOfKind<ResourceClaimTemplate>({
       errors.push(forbidden(`spec.metadata.${field}`, "cannot be set"));
     }
     const { labels, annotations } = template.spec?.metadata ?? {};
-    if (labels !== undefined) errors.push(...validateLabels(labels, "spec.metadata.labels"));
+    if (labels !== undefined) append(errors, validateLabels(labels, "spec.metadata.labels"));
     for (const key of Object.keys(annotations ?? {})) {
       checkQualifiedName(key.toLowerCase(), "spec.metadata.annotations", errors);
     }

@@ -19,7 +19,7 @@ import { checkDriverName, checkPoolName, checkQualifiedIdentifier, checkRequired
 import { checkBindingConditions, checkCount, checkTaint, checkUnique } from "./deviceParts.ts";
 
 const devicesMax = 128;
-/** Taints, counters and lists make devices larger; fewer of them fit into one object. */
+/** Devices with taints, counters or lists are larger; fewer of them fit into one object. */
 const richDevicesMax = 64;
 const attributesAndCapacitiesMax = 32;
 const attributeValuesMax = 48;
@@ -49,7 +49,7 @@ const storedStrategy = strategyOfKind<ResourceSlice>({
 
 export const resourceSliceStrategy = inStoredShape(storedStrategy, { "resource.k8s.io/v1beta1": beta1Slice });
 
-/** Evictions count from when a taint appeared; a driver that does not say means now. */
+/** Sets timeAdded of new taints that have none: evictions count from it. */
 function stampTaints(slice: ResourceSlice, nowMs: number): void {
   for (const device of slice.spec?.devices ?? []) {
     for (const taint of device.taints ?? []) taint.timeAdded ??= formatTime(nowMs);
@@ -108,7 +108,7 @@ function isRich(device: Device): boolean {
   return false;
 }
 
-/** A slice says once for all its devices which nodes reach them, or that each device says so itself. */
+/** A slice states once for all its devices which nodes reach them, or that each device states it. */
 function checkPlace(spec: ResourceSliceSpec, errors: FieldError[]): void {
   const set: string[] = [];
   if (spec.nodeName !== undefined) {
@@ -205,7 +205,7 @@ function checkDevicePlace(device: Device, perDevice: boolean, path: string, erro
   }
 }
 
-/** Returns how many values the attribute holds. */
+/** Returns the number of values of the attribute. */
 function checkAttribute(attribute: DeviceAttribute, path: string, errors: FieldError[]): number {
   let fields = 0;
   let values = 0;

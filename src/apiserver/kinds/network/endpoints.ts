@@ -9,6 +9,7 @@ import {
   tooMany,
 } from "../../../model/objects/fieldError.ts";
 import { parseIp } from "../../../model/values/ipAddress.ts";
+import { systemUser } from "../../systemCall.ts";
 import { checkIpAddress, checkReachableIp } from "../checks/addressChecks.ts";
 import { checkImmutable, checkOneOf, checkPortNumber } from "../checks/fieldChecks.ts";
 import { checkDnsLabel, checkDnsSubdomain, checkLabelValue, checkQualifiedName } from "../checks/nameChecks.ts";
@@ -23,11 +24,12 @@ export const endpointsStrategy = strategyOfKind<Endpoints>({
   setDefaults(endpoints) {
     for (const subset of endpoints.subsets ?? []) for (const port of subset.ports ?? []) port.protocol ||= "TCP";
   },
-  validate: (endpoints) => endpointsErrors(endpoints),
-  validateUpdate: (next) => endpointsErrors(next),
+  validate: (endpoints, { user }) => endpointsErrors(endpoints, user === systemUser),
+  validateUpdate: (next, _, { user }) => endpointsErrors(next, user === systemUser),
 });
 
-function endpointsErrors(endpoints: Endpoints): FieldError[] {
+/** `isOwn`: the endpoints of this server, which may listen on a loopback address. */
+function endpointsErrors(endpoints: Endpoints, isOwn: boolean): FieldError[] {
   const errors: FieldError[] = [];
   for (const [i, subset] of (endpoints.subsets ?? []).entries()) {
     const path = `subsets[${i}]`;
@@ -35,7 +37,7 @@ function endpointsErrors(endpoints: Endpoints): FieldError[] {
     if (addresses.length === 0 && notReadyAddresses.length === 0) {
       errors.push(required(path, "must specify `addresses` or `notReadyAddresses`"));
     }
-    for (const [j, address] of addresses.entries()) checkAddress(address, `${path}.addresses[${j}]`, errors);
+    for (const [j, address] of addresses.entries()) checkAddress(address, `${path}.addresses[${j}]`, errors, isOwn);
     for (const [j, address] of notReadyAddresses.entries()) {
       checkAddress(address, `${path}.notReadyAddresses[${j}]`, errors);
     }
@@ -51,8 +53,8 @@ function endpointsErrors(endpoints: Endpoints): FieldError[] {
   return errors;
 }
 
-function checkAddress(address: EndpointAddress, path: string, errors: FieldError[]): void {
-  if (checkIpAddress(address.ip, `${path}.ip`, errors)) checkReachableIp(address.ip, `${path}.ip`, errors);
+function checkAddress(address: EndpointAddress, path: string, errors: FieldError[], isOwn = false): void {
+  if (checkIpAddress(address.ip, `${path}.ip`, errors) && !isOwn) checkReachableIp(address.ip, `${path}.ip`, errors);
   if (address.hostname) checkDnsLabel(address.hostname, `${path}.hostname`, errors);
   if (address.nodeName !== undefined) checkDnsSubdomain(address.nodeName, `${path}.nodeName`, errors);
 }
@@ -70,15 +72,15 @@ export const endpointSliceStrategy = strategyOfKind<EndpointSlice>({
       port.protocol ??= "TCP";
     }
   },
-  validate: (slice) => sliceErrors(slice),
-  validateUpdate(next, old) {
-    const errors = sliceErrors(next);
+  validate: (slice, { user }) => sliceErrors(slice, user === systemUser),
+  validateUpdate(next, old, { user }) {
+    const errors = sliceErrors(next, user === systemUser);
     checkImmutable(next.addressType, old.addressType, "addressType", errors);
     return errors;
   },
 });
 
-function sliceErrors(slice: EndpointSlice): FieldError[] {
+function sliceErrors(slice: EndpointSlice, isOwn: boolean): FieldError[] {
   const errors: FieldError[] = [];
   const endpoints = slice.endpoints ?? [];
   const ports = slice.ports ?? [];
@@ -87,7 +89,7 @@ function sliceErrors(slice: EndpointSlice): FieldError[] {
   else if (!types.includes(slice.addressType)) errors.push(notSupported("addressType", slice.addressType, types));
   if (endpoints.length > endpointsMax) errors.push(tooMany("endpoints", endpoints.length, endpointsMax));
   for (const [i, endpoint] of endpoints.entries()) {
-    checkEndpoint(endpoint, slice.addressType, `endpoints[${i}]`, errors);
+    checkEndpoint(endpoint, slice.addressType, `endpoints[${i}]`, errors, isOwn);
   }
   if (ports.length > portsMax) errors.push(tooMany("ports", ports.length, portsMax));
   const names = new Set<string>();
@@ -102,7 +104,13 @@ function sliceErrors(slice: EndpointSlice): FieldError[] {
   return errors;
 }
 
-function checkEndpoint(endpoint: Endpoint, addressType: string, path: string, errors: FieldError[]): void {
+function checkEndpoint(
+  endpoint: Endpoint,
+  addressType: string,
+  path: string,
+  errors: FieldError[],
+  isOwn: boolean,
+): void {
   const addresses = endpoint.addresses ?? [];
   if (addresses.length === 0) errors.push(required(`${path}.addresses`, "must contain at least 1 address"));
   if (addresses.length > addressesMax) errors.push(tooMany(`${path}.addresses`, addresses.length, addressesMax));
@@ -112,7 +120,7 @@ function checkEndpoint(endpoint: Endpoint, addressType: string, path: string, er
     else if (checkIpAddress(address, at, errors)) {
       if (parseIp(address)?.family !== addressType)
         errors.push(invalid(at, address, `must be an ${addressType} address`));
-      checkReachableIp(address, at, errors);
+      if (!isOwn) checkReachableIp(address, at, errors);
     }
   }
   if (endpoint.hostname !== undefined) checkDnsLabel(endpoint.hostname, `${path}.hostname`, errors);

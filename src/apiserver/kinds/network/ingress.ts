@@ -20,7 +20,7 @@ export const ingressStrategy = strategyOfKind<Ingress>({
     const defaults = [...context.list("networking.k8s.io/ingressclasses", "")]
       .filter(({ metadata }) => metadata.annotations?.[defaultClassAnnotation] === "true")
       .sort((a, b) => {
-        // The newest default wins; among equals the first by name.
+        // The newest default class is used; of equally old ones the first by name.
         const byTime = b.metadata.creationTimestamp.localeCompare(a.metadata.creationTimestamp);
         return byTime !== 0 ? byTime : a.metadata.name.localeCompare(b.metadata.name);
       });

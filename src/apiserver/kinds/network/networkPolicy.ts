@@ -15,7 +15,7 @@ export const networkPolicyStrategy = strategyOfKind<NetworkPolicy>({
     for (const rule of [...(spec.ingress ?? []), ...(spec.egress ?? [])]) {
       for (const port of rule.ports ?? []) port.protocol ??= "TCP";
     }
-    // A policy that says nothing about egress does not restrict it.
+    // A policy without egress rules does not restrict egress.
     if ((spec.policyTypes ?? []).length === 0) {
       spec.policyTypes = (spec.egress ?? []).length > 0 ? ["Ingress", "Egress"] : ["Ingress"];
     }

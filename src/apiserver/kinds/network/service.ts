@@ -85,8 +85,8 @@ function isReachableFromOutside(spec: ServiceSpec): boolean {
 }
 
 /**
- * What came with a type that the service no longer has goes with it, unless the caller changed it: most of it was set
- * by the server, and a caller that only sends the new type would be refused for fields that it never set.
+ * Fields of a type that the Service no longer has are dropped, unless the caller changed them: most of them were set by
+ * the server, and a caller that only sends the new type would be rejected for fields that it never set.
  */
 function dropOutgrown(next: Service, old: Service): void {
   const { spec } = next;
@@ -103,7 +103,7 @@ function dropOutgrown(next: Service, old: Service): void {
   if (next.status !== undefined) next.status = { ...next.status, loadBalancer: {} };
 }
 
-/** The single address is the older field; the list begins with it. */
+/** clusterIP is the older field and equals the first of clusterIPs. */
 function alignAddresses(service: Service): void {
   const spec = service.spec;
   if (spec === undefined || !hasClusterIp(service)) return;
@@ -114,7 +114,7 @@ function alignAddresses(service: Service): void {
 function setFamilies(service: Service): void {
   const spec = service.spec;
   if (spec === undefined || !hasClusterIp(service)) return;
-  // Without a selector the server gives out no addresses, so either family may be meant.
+  // Without a selector the server allocates no addresses, so either family is possible.
   const isOpen = isHeadless(service) && Object.keys(spec.selector ?? {}).length === 0;
   const asked = spec.ipFamilyPolicy;
   spec.ipFamilyPolicy ??= isOpen && spec.ipFamilies === undefined ? "RequireDualStack" : "SingleStack";
@@ -123,7 +123,7 @@ function setFamilies(service: Service): void {
   if (isOpen && asked !== "SingleStack") spec.ipFamilies = ["IPv4", "IPv6"];
 }
 
-/** Services have one family of addresses here, as in every cluster with one service network. */
+/** Services have one address family here, as in every single-stack cluster. */
 function familyErrors(service: Service): FieldError[] {
   const { spec } = service;
   if (spec === undefined || !hasClusterIp(service)) return [];

@@ -1,4 +1,4 @@
-/** Gives services their virtual addresses and node ports, and takes care that no two have the same. */
+/** Allocates cluster IPs and node ports of Services. */
 
 import type { Service } from "../../../model/kubernetes.generated.ts";
 import { type FieldError, forbidden, invalid } from "../../../model/objects/fieldError.ts";
@@ -8,7 +8,7 @@ import type { WriteContext } from "../../strategy.ts";
 
 export const serviceNetworkText = "10.96.0.0/16";
 const serviceNetwork = parseCidr(serviceNetworkText);
-/** The first address is the network, the last the broadcast. */
+/** Without the network address and the broadcast address. */
 const addressCount = 2 ** 16 - 2;
 export const nodePortMin = 30000;
 export const nodePortMax = 32767;
@@ -27,7 +27,7 @@ export function needsNodePorts(service: Service): boolean {
   return type === "NodePort" || (type === "LoadBalancer" && allocateLoadBalancerNodePorts !== false);
 }
 
-/** Fills `clusterIP` and `nodePort`s that are wanted and absent; a wish that is taken or out of range is a 422. */
+/** Allocates missing `clusterIP` and `nodePort`s; a requested value that is in use or out of range is a 422. */
 export function allocateServiceAddresses(service: Service, context: WriteContext): void {
   const spec = service.spec;
   if (spec === undefined) return;
@@ -127,7 +127,7 @@ function allocateNodePorts(service: Service, context: WriteContext, errors: Fiel
   }
 }
 
-/** Addresses that the old service had and the new one may keep, or must give back because its type changed. */
+/** Keeps the addresses of the old Service, or releases them when its type changed. */
 export function carryServiceAddresses(next: Service, old: Service): void {
   const spec = next.spec;
   const before = old.spec;

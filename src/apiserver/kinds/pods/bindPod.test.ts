@@ -33,7 +33,7 @@ const node = partly<Node>({
   metadata: { name: "n1", labels: { "topology.kubernetes.io/zone": "z1", other: "x" } },
 });
 
-test("binding sets the node, merges labels and annotations, and tells that the pod is scheduled", () => {
+test("binding sets the node, merges labels and annotations, and sets PodScheduled", () => {
   const before = pod();
   const frozen = JSON.stringify(before);
   const sent = binding({ kind: "Node", name: "n1" }, { annotations: { why: "fits" }, labels: { a: "2" } });

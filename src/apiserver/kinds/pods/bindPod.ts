@@ -1,4 +1,4 @@
-/** Binding: the one write by which a pod gets its node. */
+/** Binding: the write that assigns a pod to a node. */
 
 import type { Binding, Node, Pod } from "../../../model/kubernetes.generated.ts";
 import { type FieldError, invalid, notSupported, required } from "../../../model/objects/fieldError.ts";
@@ -8,15 +8,15 @@ import { withPodCondition } from "./podConditions.ts";
 import { topologyLabelsOf } from "./topologyLabels.ts";
 
 export interface BindPodInput {
-  /** The stored pod; it is not changed. */
+  /** The stored pod, which is not changed. */
   readonly pod: Pod;
   readonly binding: Binding;
-  /** The target, if it exists: a pod may be bound to a node that has not registered yet. */
+  /** The node, if it exists: a pod may be bound to a node that has not registered yet. */
   readonly node: Node | undefined;
   readonly nowMs: number;
 }
 
-/** The pod after binding, or why it cannot be bound. That URL and body name the same pod is for the caller to check. */
+/** The bound pod, or the error. The caller checks that URL and body name the same pod. */
 export function bindPod({ pod, binding, node, nowMs }: BindPodInput): Pod | StatusError {
   const { name } = pod.metadata;
   const errors = checkBinding(binding);

@@ -1,4 +1,4 @@
-/** `/ephemeralcontainers`: debug containers are added to a running pod, and never leave it again. */
+/** `/ephemeralcontainers`: debug containers are added to a running pod and cannot be removed. */
 
 import type { Pod } from "../../../model/kubernetes.generated.ts";
 import { type FieldError, forbidden } from "../../../model/objects/fieldError.ts";
@@ -8,7 +8,7 @@ import { checkPodSpec } from "./validation/podSpecValidation.ts";
 
 const mirrorAnnotation = "kubernetes.io/config.mirror";
 
-/** Takes the list of ephemeral containers and nothing else. */
+/** Keeps only the changed list of ephemeral containers. */
 export function prepareEphemeralContainers(next: Pod, old: Pod): void {
   const asked = next.spec?.ephemeralContainers;
   if (old.spec === undefined) return;

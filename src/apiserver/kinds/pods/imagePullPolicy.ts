@@ -1,4 +1,4 @@
-/** An image without a tag, or with the tag `latest`, may change under its name and is always pulled. */
+/** An image without a tag, or with the tag `latest`, is mutable and always pulled. */
 export function imagePullPolicyOf(image: string): "Always" | "IfNotPresent" {
   const at = image.indexOf("@");
   const named = at < 0 ? image : image.slice(0, at);

@@ -1,8 +1,8 @@
 import type { LabelSelector, Pod, PodAffinityTerm } from "../../../model/kubernetes.generated.ts";
 
 /**
- * `matchLabelKeys` and `mismatchLabelKeys` mean "the value that this pod has". They are written into the selectors
- * once, at create, so that every later reader of the selector sees the same thing even if the labels change.
+ * `matchLabelKeys` and `mismatchLabelKeys` refer to the label values of this pod. They are merged into the selectors at
+ * create, so that all readers of the selector see the same values even if the labels change.
  */
 export function expandLabelKeys(pod: Pod): void {
   const affinity = pod.spec?.affinity;

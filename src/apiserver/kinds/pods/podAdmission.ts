@@ -1,6 +1,6 @@
 /**
- * What a cluster's built-in admission does to a new pod: priority from its class, the grace that tolerations give on
- * failing nodes, and what its runtime class brings. A refusal is a 403, as it is upstream.
+ * Built-in admission of a new pod: priority from its class, default tolerations for not-ready and unreachable nodes,
+ * and overhead and scheduling of its runtime class. A rejection is a 403, as upstream.
  */
 
 import type { Pod, PodSpec, PriorityClass, RuntimeClass, Toleration } from "../../../model/kubernetes.generated.ts";
@@ -28,8 +28,7 @@ export function admitPod(pod: Pod, context: WriteContext): void {
 }
 
 /**
- * What admission does to a pod that is replaced or applied again: what it gave to the pod at its creation is not
- * missing from the manifest that the pod was made from.
+ * Admission of an updated pod: fields that admission set at creation are kept when the manifest does not have them.
  */
 export function admitPodUpdate(next: Pod, old: Pod): void {
   const { spec } = next;
@@ -73,7 +72,7 @@ function applyPriority(pod: Pod, spec: PodSpec, context: WriteContext): void {
   spec.preemptionPolicy = policy;
 }
 
-/** Several classes may claim to be the default; the lowest value wins, so that a mistake promotes no pod. */
+/** Of several default classes the one with the lowest value is used, so that a mistake raises no priority. */
 function defaultPriorityClass(context: WriteContext): PriorityClass | undefined {
   let lowest: PriorityClass | undefined;
   for (const object of context.list("scheduling.k8s.io/priorityclasses", "")) {

@@ -9,7 +9,7 @@ export function isPodReady(pod: Pod): boolean {
   return podCondition(pod, "Ready")?.status === "True";
 }
 
-/** The conditions with this one set; its transition time moves only when the status does. */
+/** The conditions with this one set; lastTransitionTime changes only when the status does. */
 export function withPodCondition(
   conditions: readonly PodCondition[] | undefined,
   condition: PodCondition,

@@ -1,7 +1,7 @@
 /**
- * What a pod says when its author said nothing. It runs on every decoded object, so each rule only fills what is
- * absent. Templates inside workloads share `setPodSpecDefaults`; the rest is for pods alone, because upstream added
- * it late and a changed template would roll every workload.
+ * Defaults of pods. They are set on every decoded object, so each rule only sets absent fields. Templates of workloads
+ * share `setPodSpecDefaults`; the others are for pods only, because upstream added them later and a changed template
+ * would roll out every workload again.
  */
 import type { Container, Pod, PodSpec, PodStatus, Volume } from "../../../model/kubernetes.generated.ts";
 import { setContainerDefaults } from "./containerDefaults.ts";
@@ -30,7 +30,7 @@ export function setPodDefaults(pod: Pod): void {
 }
 
 export function setPodSpecDefaults(spec: PodSpec): void {
-  // The old name of the field follows the new one.
+  // serviceAccount is the deprecated name of serviceAccountName.
   if (spec.serviceAccountName) spec.serviceAccount = spec.serviceAccountName;
   else if (spec.serviceAccount) spec.serviceAccountName = spec.serviceAccount;
   spec.dnsPolicy ||= "ClusterFirst";
@@ -99,7 +99,7 @@ function hasSource(volume: Volume): boolean {
   return false;
 }
 
-/** The single address is the older field; it wins where the two disagree. */
+/** podIP and hostIP are the older fields; they win where they differ from the lists. */
 function keepAddressesInStep(status: PodStatus): void {
   const first = status.podIPs?.[0]?.ip;
   if (status.podIP) {

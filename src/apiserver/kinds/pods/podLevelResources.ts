@@ -2,8 +2,8 @@ import type { PodSpec } from "../../../model/kubernetes.generated.ts";
 import { aggregate, isPodLevelResource } from "./podResources.ts";
 
 /**
- * Fills `spec.resources` where its author gave only a part: huge page limits from the containers, then requests from
- * the containers together, and where no container asks, from the pod's own limit.
+ * Completes a partial `spec.resources`: huge page limits from the containers, then requests from the sum of the
+ * containers, and where no container has a request, from the pod's own limit.
  */
 export function setPodLevelRequests(spec: PodSpec): void {
   const resources = spec.resources;

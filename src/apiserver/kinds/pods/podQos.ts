@@ -4,8 +4,8 @@ import { compareAmounts, isZeroAmount } from "../checks/amounts.ts";
 export type QosClass = "Guaranteed" | "Burstable" | "BestEffort";
 
 /**
- * How much a pod may rely on what it asked for. Guaranteed: every container has cpu and memory limits and asks for
- * exactly that. BestEffort: no container asks for anything. Only cpu and memory count.
+ * The QoS class. Guaranteed: every container has cpu and memory limits, and equal requests. BestEffort: no container
+ * has requests or limits. Only cpu and memory count.
  */
 export function podQosOf(spec: PodSpec): QosClass {
   const podLevel = spec.resources;
@@ -35,10 +35,10 @@ function isNamed(resources: ResourceRequirements): boolean {
 
 function hasCompute({ requests, limits }: ResourceRequirements): boolean {
   return (
-    isAsked(requests?.["cpu"]) ||
-    isAsked(requests?.["memory"]) ||
-    isAsked(limits?.["cpu"]) ||
-    isAsked(limits?.["memory"])
+    isRequested(requests?.["cpu"]) ||
+    isRequested(requests?.["memory"]) ||
+    isRequested(limits?.["cpu"]) ||
+    isRequested(limits?.["memory"])
   );
 }
 
@@ -51,6 +51,6 @@ function isMet(request: string | undefined, limit: string | undefined): boolean 
   return request === limit || compareAmounts(request, limit) === 0;
 }
 
-function isAsked(amount: string | undefined): boolean {
+function isRequested(amount: string | undefined): boolean {
   return amount !== undefined && !isZeroAmount(amount);
 }

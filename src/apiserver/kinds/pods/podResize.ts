@@ -1,4 +1,4 @@
-/** `/resize`: containers ask for more or less cpu and memory while they run; nothing else of the pod moves. */
+/** `/resize`: changes cpu and memory of running containers, and nothing else of the pod. */
 
 import type { Container, Pod, PodSpec, ResourceRequirements } from "../../../model/kubernetes.generated.ts";
 import { type FieldError, forbidden, invalid } from "../../../model/objects/fieldError.ts";
@@ -8,7 +8,7 @@ import { checkPodSpec } from "./validation/podSpecValidation.ts";
 
 const mirrorAnnotation = "kubernetes.io/config.mirror";
 
-/** Takes only what a resize may carry; everything else is as it was stored. */
+/** Keeps only the changes that a resize may make. */
 export function preparePodResize(next: Pod, old: Pod): void {
   if (next.spec === undefined || old.spec === undefined) return;
   const asked = next.spec;
@@ -24,7 +24,7 @@ export function preparePodResize(next: Pod, old: Pod): void {
   next.metadata = { ...old.metadata, resourceVersion: next.metadata.resourceVersion };
 }
 
-/** A list of another length or order is left as sent, for validation to refuse. */
+/** A list of another length or order is kept as sent, so that validation rejects it. */
 function takeResources(asked: readonly Container[], old: readonly Container[]): Container[] {
   const isAligned = asked.length === old.length && asked.every(({ name }, i) => name === old[i]?.name);
   if (!isAligned) return [...asked];

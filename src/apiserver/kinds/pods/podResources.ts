@@ -1,4 +1,4 @@
-/** What a pod as a whole asks for: its containers together, or its largest init container if that is more. */
+/** The requests of a pod: the sum of its containers, or its largest init container if that is more. */
 import type { Container, PodSpec } from "../../../model/kubernetes.generated.ts";
 import { addAmounts, compareAmounts } from "../checks/amounts.ts";
 
@@ -14,7 +14,7 @@ export function podRequests(spec: PodSpec): ResourceList {
 export function podLimits(spec: PodSpec): ResourceList {
   const total = aggregate(spec, (container) => container.resources?.limits);
   overlay(total, spec.resources?.limits);
-  // Overhead only raises limits that exist: an absent limit means unlimited and stays so.
+  // Overhead only raises existing limits: an absent limit means unlimited.
   for (const [name, amount] of Object.entries(spec.overhead ?? {})) {
     const limit = total[name];
     if (limit !== undefined && compareAmounts(limit, "0") > 0) total[name] = addAmounts(limit, amount);
@@ -68,7 +68,7 @@ function raiseTo(total: ResourceList, floor: ResourceList): void {
   }
 }
 
-/** The resources that may be given for the pod as a whole. */
+/** The resources that `spec.resources` may have. */
 export function isPodLevelResource(name: string): boolean {
   return name === "cpu" || name === "memory" || name.startsWith("hugepages-");
 }

@@ -1,4 +1,4 @@
-/** What a node or a controller may say about a pod, and what it may not take back. */
+/** Rules for updates of a pod's status by kubelets and controllers. */
 
 import type { ContainerStatus, Pod, PodSpec, PodStatus } from "../../../model/kubernetes.generated.ts";
 import { duplicate, type FieldError, forbidden, invalid } from "../../../model/objects/fieldError.ts";
@@ -7,8 +7,8 @@ import { checkImmutable, checkRange } from "../checks/fieldChecks.ts";
 import { checkDnsSubdomain, checkQualifiedName } from "../checks/nameChecks.ts";
 import { repeats } from "../checks/repeats.ts";
 
-/** An older client drops fields that it does not know; these are put back rather than lost. */
-export function keepUnsaidStatus(next: PodStatus, old: PodStatus): void {
+/** Older clients drop fields that they do not know; these are restored. */
+export function keepUnsentStatus(next: PodStatus, old: PodStatus): void {
   if (!next.qosClass && old.qosClass !== undefined) next.qosClass = old.qosClass;
   if (!next.observedGeneration && old.observedGeneration !== undefined) {
     next.observedGeneration = old.observedGeneration;

@@ -236,7 +236,7 @@ test("a runtime class brings its overhead, node selector and tolerations", () =>
 const ranges = (limits: Draft[]) =>
   world({ "/limitranges": [{ metadata: { name: "l", namespace: "ns" }, spec: { limits } }] });
 
-test("a LimitRange fills what containers leave open, and says so", () => {
+test("a LimitRange sets default requests and limits, and annotates the pod", () => {
   const limits = [{ type: "Container", default: { cpu: "1" }, defaultRequest: { cpu: "500m" } }];
   const made = create_(pod({}, { resources: { requests: { cpu: "200m" } } }), ranges(limits)).object;
   expect(made.spec.containers[0].resources).toEqual({ requests: { cpu: "200m" }, limits: { cpu: "1" } });
@@ -732,7 +732,7 @@ test.each([
   expect(strategyFor("/pods").graceSeconds?.(object as never, requested)).toBe(expected);
 });
 
-test("selectable fields stand in the order of the resource table", () => {
+test("selectable fields are in the order of the resource table", () => {
   const object = bound();
   object.status.podIPs = [{ ip: "10.0.0.1" }, { ip: "fd00::1" }];
   object.status.podIP = "10.0.0.1";
@@ -788,7 +788,7 @@ test("whatever create accepts, an update without a change accepts", () => {
   expect(updateStatus("/pods", object, () => {}).errors).toEqual([]);
 });
 
-test("a pod that gives only its own limits asks for what its containers ask, or else for the limit", () => {
+test("a pod with pod-level limits only gets the requests of its containers, or else its limits", () => {
   const { object, errors } = create_(
     pod({ resources: { limits: { cpu: "4", memory: "8Gi" } } }, { resources: { requests: { cpu: "1" } } }),
   );

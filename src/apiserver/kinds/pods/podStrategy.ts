@@ -6,7 +6,7 @@ import { expandLabelKeys } from "./labelKeyExpansion.ts";
 import { admitPod, admitPodUpdate } from "./podAdmission.ts";
 import { setPodDefaults } from "./podDefaults.ts";
 import { podQosOf } from "./podQos.ts";
-import { checkPodStatusUpdate, keepUnsaidStatus } from "./podStatusUpdate.ts";
+import { checkPodStatusUpdate, keepUnsentStatus } from "./podStatusUpdate.ts";
 import { checkPodSpecUpdate } from "./podUpdate.ts";
 import { warnAboutPodSpec } from "./podWarnings.ts";
 import { checkPodSpec } from "./validation/podSpecValidation.ts";
@@ -74,12 +74,12 @@ export const podStrategy = strategyOfKind<Pod>({
   validateStatusUpdate(next, old) {
     const errors: FieldError[] = [];
     next.status ??= {};
-    keepUnsaidStatus(next.status, old.status ?? {});
+    keepUnsentStatus(next.status, old.status ?? {});
     checkPodStatusUpdate(next, old, errors);
     return errors;
   },
 
-  /** A pod that no node runs, or that has ended, has no kubelet to wait for. */
+  /** A pod without a node, or a finished one, has no kubelet to wait for. */
   graceSeconds(pod, requested) {
     if (!pod.spec?.nodeName) return 0;
     if (pod.status?.phase === "Failed" || pod.status?.phase === "Succeeded") return 0;
@@ -103,7 +103,7 @@ export const podStrategy = strategyOfKind<Pod>({
   },
 });
 
-/** Only pods refuse it; templates have carried padded images for too long to start. */
+/** Only pods are rejected for it: stored templates may have such images. */
 function checkImagePadding(spec: PodSpec, errors: FieldError[]): void {
   for (const field of ["containers", "initContainers"] as const) {
     const containers = spec[field];

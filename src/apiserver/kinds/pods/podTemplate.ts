@@ -1,4 +1,4 @@
-/** The pod inside a workload: it is defaulted and checked as the pod it will become. */
+/** Pod templates, which are defaulted and validated as pods. */
 
 import type { LabelSelector, PodTemplateSpec } from "../../../model/kubernetes.generated.ts";
 import { type FieldError, forbidden, invalid, notSupported } from "../../../model/objects/fieldError.ts";
@@ -34,7 +34,7 @@ export function checkTemplateMatchesSelector(
   errors.push(invalid(`${path}.metadata.labels`, labels ?? null, "`selector` does not match template `labels`"));
 }
 
-/** Controllers that replace pods for ever can only run pods that restart for ever. */
+/** Controllers that keep pods running require restartPolicy Always. */
 export function checkTemplateRunsForever(
   template: PodTemplateSpec,
   kind: string,

@@ -1,6 +1,7 @@
 /**
- * A pod is a promise to a node, so nearly nothing of it can change: images, deadlines downwards, more tolerations,
- * fewer gates. While a gate holds it back no node has seen it, and its choice of nodes may still be narrowed.
+ * Nearly all fields of a pod are immutable: only images, shorter deadlines, additional tolerations and removed
+ * scheduling gates are allowed. While a gate is left, no node runs the pod, and its node selection may still be
+ * narrowed.
  */
 
 import type {
@@ -24,7 +25,7 @@ const mutableFields = [
 
 const secondsMax = 2 ** 31 - 1;
 
-/** Checks what changed; whether the new spec makes sense by itself is checked elsewhere. */
+/** Checks the changes; the new spec itself is validated elsewhere. */
 export function checkPodSpecUpdate(next: PodSpec, old: PodSpec, errors: FieldError[]): void {
   if (equalJson(next, old)) return;
   if (!checkContainerImages(next.containers, old.containers, "spec.containers", errors)) return;
@@ -184,7 +185,7 @@ function maskNodeAffinity(masked: PodSpec, old: PodSpec): void {
   else masked.affinity = others;
 }
 
-/** The fields that differ, old value first, so that the reader finds the one that was not meant to change. */
+/** The fields that differ, old value first, so that a reader finds the immutable one. */
 export function describeDifference<T extends object>(next: T, old: T): string {
   const lines: string[] = [];
   for (const key of [...new Set([...Object.keys(old), ...Object.keys(next)])].sort()) {

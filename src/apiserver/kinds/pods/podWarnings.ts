@@ -1,4 +1,4 @@
-/** Things in a pod that are accepted and most likely not meant; clients print them beside the answer. */
+/** Warnings for pods that are accepted and most likely mistaken; clients print them. */
 import type { Container, PodSpec, PodTemplateSpec } from "../../../model/kubernetes.generated.ts";
 
 type Warn = (text: string) => void;
@@ -88,7 +88,7 @@ function warnAboutContainer(container: Container, base: string, field: string, i
   for (const list of ["limits", "requests"] as const) {
     for (const name of ["memory", "ephemeral-storage"]) {
       const amount = resources?.[list]?.[name];
-      // A user that writes 100m of memory means mebibytes and asks for a tenth of a byte.
+      // `100m` of memory is a tenth of a byte; its author most likely meant mebibytes.
       if (amount === undefined || !/[num]$/.test(amount)) continue;
       const why = `fractional byte value ${JSON.stringify(amount)} is invalid, must be an integer`;
       warn(`${base}.${field}[${index}].resources.${list}[${name}]: ${why}`);

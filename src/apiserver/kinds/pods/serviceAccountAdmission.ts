@@ -5,23 +5,23 @@ import type { WriteContext } from "../../strategy.ts";
 const defaultAccount = "default";
 const volumePrefix = "kube-api-access-";
 const tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount";
-/** An hour and a bit: clients that do not read the file again are noticed before their token ends. */
+/** Slightly more than an hour, as upstream, so that clients that do not reload the token can be detected. */
 const tokenSeconds = 3607;
 const mirrorAnnotation = "kubernetes.io/config.mirror";
 
 /**
- * Every pod runs as a service account of its namespace, and finds that account's token in its containers unless it says
- * otherwise.
+ * Service account admission: sets the service account of a pod, and mounts a token of the account unless pod or account
+ * opt out.
  */
 export function admitServiceAccount(pod: Pod, spec: PodSpec, context: WriteContext): void {
-  // What a node runs on its own cannot use the API by itself.
+  // A mirror pod cannot use API objects.
   if (pod.metadata.annotations?.[mirrorAnnotation] !== undefined) return;
   const name = spec.serviceAccountName || defaultAccount;
   spec.serviceAccountName = name;
   spec.serviceAccount = name;
   const { namespace = "" } = pod.metadata;
   const account = context.get("/serviceaccounts", namespace, name) as ServiceAccount | undefined;
-  // The default account of a new namespace is on its way; a pod need not wait for it.
+  // The default account of a new namespace is still being created; a pod need not wait for it.
   if (account === undefined && name !== defaultAccount) {
     const why = `error looking up service account ${namespace}/${name}: serviceaccount ${JSON.stringify(name)} not found`;
     throw forbiddenError({ group: "", resource: "pods" }, pod.metadata.name, why);
@@ -48,7 +48,7 @@ function mountToken(pod: Pod, spec: PodSpec): void {
   if (isMounted && existing === undefined) spec.volumes = [...(spec.volumes ?? []), tokenVolume(name)];
 }
 
-/** Five characters that tell this pod's volume from others, taken from what is random about the pod already. */
+/** A suffix of five characters for the volume's name, derived from the pod's UID. */
 function suffixOf(uid: string): string {
   const alphabet = "bcdfghjklmnpqrstvwxz2456789";
   let rest = Number.parseInt(uid.replaceAll("-", "").slice(0, 8), 16) || 0;

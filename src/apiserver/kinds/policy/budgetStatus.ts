@@ -1,4 +1,4 @@
-/** How many pods a disruption budget can spare right now. Without this number no eviction ever passes. */
+/** Computes how many disruptions a PodDisruptionBudget allows now. Evictions are decided by this number. */
 
 import type { Pod, PodDisruptionBudget, PodDisruptionBudgetStatus } from "../../../model/kubernetes.generated.ts";
 import { equalJson } from "../../../model/objects/json.ts";
@@ -8,21 +8,19 @@ import { scaledValue } from "../checks/fieldChecks.ts";
 import { isPodReady } from "../pods/podConditions.ts";
 import { withDisruptionAllowed } from "./disruptionCondition.ts";
 
-/** A pod whose eviction was granted counts as gone for this long; after that it is taken to have stayed. */
+/** A pod whose eviction was admitted counts as deleted for this long; after that it is assumed to have stayed. */
 const deletionTimeoutMs = 2 * 60 * 1000;
-/**
- * One that was made in the second of the grant is most likely its successor of the same name: that one went at once.
- */
+/** A pod that was created in the second of the eviction most likely replaced the evicted pod under the same name. */
 const successorTimeoutMs = 5_000;
 
-/** How many pods the controller behind an owner reference wants, or undefined when it is unknown. */
+/** The number of replicas of the controller of an owner reference, or undefined when it is unknown. */
 export type ExpectedCount = (owner: OwnerReference, namespace: string) => number | undefined;
 
 export interface BudgetVerdict {
   readonly status: PodDisruptionBudgetStatus;
-  /** Whether it differs from what the budget says already. */
+  /** Whether it differs from the stored status. */
   readonly isChanged: boolean;
-  /** When a granted eviction runs out and the status must be computed again, if any is open. */
+  /** When the next disrupted pod times out and the status must be computed again, if there is one. */
   readonly recheckAtMs: number | undefined;
 }
 
@@ -53,7 +51,7 @@ export function computeBudgetStatus(
     }
     if (isPodReady(pod)) currentHealthy++;
   }
-  // A budget over no pods spares none: the first pods may appear before the next look.
+  // A budget without pods allows none: the first pods may be created before the next reconcile.
   const spare = expectedPods > 0 ? Math.max(0, currentHealthy - desiredHealthy) : 0;
   const status: PodDisruptionBudgetStatus = {
     currentHealthy,
@@ -69,9 +67,8 @@ export function computeBudgetStatus(
 }
 
 /**
- * Until when a pod of this name counts as gone; undefined when the grant was for one that had the name before it. Names
- * come again at once (a StatefulSet's, and those that follow from a ReplicaSet), and a drain must not wait two minutes
- * for each.
+ * Until when a pod of this name counts as deleted; undefined when the eviction was of an earlier pod of the same name.
+ * Names are reused at once (by a StatefulSet, for example), and a drain must not wait two minutes for each.
  */
 function runsOut(granted: string, { metadata }: Pod): number | undefined {
   const grantedMs = timeToMs(granted) ?? 0;
@@ -87,7 +84,8 @@ function needsOf(budget: PodDisruptionBudget, pods: readonly Pod[], expectedCoun
   if (typeof minAvailable === "number") return { expectedPods: pods.length, desiredHealthy: minAvailable };
   if (maxUnavailable === undefined && minAvailable === undefined) return { expectedPods: 0, desiredHealthy: 0 };
 
-  // Shares are of what the controllers want, not of what happens to run: else a budget would shrink with its pods.
+  // Percentages are of the controllers' replicas, not of the running pods: otherwise a budget would shrink with its
+  // pods.
   const wanted = new Map<string, number>();
   for (const pod of pods) {
     const owner = pod.metadata.ownerReferences?.find(({ controller }) => controller === true);
@@ -107,7 +105,7 @@ function needsOf(budget: PodDisruptionBudget, pods: readonly Pod[], expectedCoun
   return { expectedPods, desiredHealthy: scaledValue(minAvailable ?? 0, expectedPods, true) };
 }
 
-/** When the count cannot be known, nothing may go. */
+/** When the expected count is unknown, no disruption is allowed. */
 function failedVerdict(budget: PodDisruptionBudget, why: string, nowMs: number): BudgetVerdict {
   const old = budget.status ?? {};
   const status: PodDisruptionBudgetStatus = { ...old, disruptionsAllowed: 0 };

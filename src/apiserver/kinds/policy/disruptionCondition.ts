@@ -1,7 +1,7 @@
 import type { Condition, PodDisruptionBudgetStatus } from "../../../model/kubernetes.generated.ts";
 import { formatTime } from "../../../model/values/time.ts";
 
-/** The condition that says in one word whether a budget lets another pod go. */
+/** The condition DisruptionAllowed: whether the budget allows a disruption. */
 export function withDisruptionAllowed(
   status: PodDisruptionBudgetStatus,
   generation: number,

@@ -69,7 +69,7 @@ test.each([
   expect(decide(target, ...budgets).kind).toBe(kind);
 });
 
-test("spending takes one disruption, remembers the pod and says when it was the last", () => {
+test("an eviction takes one disruption, records the pod, and sets the condition when it was the last", () => {
   const decision = decide(pod(), budget({ disruptionsAllowed: 1, currentHealthy: 3, desiredHealthy: 2 }));
   expect(decision).toMatchObject({
     kind: "spendBudget",
@@ -161,7 +161,7 @@ test.each(grants)("a granted eviction counts for a pod that %s, by %d ms, for %d
   expect(at((lastsMs ?? 0) + 1).status).toMatchObject({ currentHealthy: 2, disruptionsAllowed: 1 });
 });
 
-test("a granted eviction counts as gone for two minutes, and not longer", () => {
+test("an evicted pod counts as deleted for two minutes, and not longer", () => {
   const granted = { p0: nowText, p7: nowText };
   const old = replicas(2, 0);
   for (const { metadata } of old) metadata.creationTimestamp = formatTime(nowMs - 60_000);

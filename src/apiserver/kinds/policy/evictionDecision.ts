@@ -1,4 +1,4 @@
-/** Eviction: a delete that asks the pod's disruption budget first. */
+/** Eviction: a delete that respects the pod's disruption budget. */
 import type {
   Pod,
   PodCondition,
@@ -12,11 +12,11 @@ import { isPodReady } from "../pods/podConditions.ts";
 import { withDisruptionAllowed } from "./disruptionCondition.ts";
 
 export type EvictionDecision =
-  /** Delete, whatever became of the pod meanwhile. */
+  /** Delete the pod, whatever its state. */
   | { readonly kind: "delete" }
-  /** Delete only the pod as it was looked at: it must not have become ready since. */
+  /** Delete the pod only at the revision that was read: it must not have become ready since. */
   | { readonly kind: "deleteWithRevision"; readonly resourceVersion: string; readonly budget: string | undefined }
-  /** Write this status to the budget, then delete. A conflict on the budget means: decide again. */
+  /** Write this status to the budget, then delete the pod. On a conflict on the budget, decide again. */
   | {
       readonly kind: "spendBudget";
       readonly budget: PodDisruptionBudget;
@@ -32,7 +32,7 @@ export const evictionCondition: PodCondition = {
   message: "Eviction API: evicting",
 };
 
-/** Evictions that the budget's keeper has not yet seen happen; more than this and it is not keeping up. */
+/** The most disrupted pods that the disruption controller has not processed; beyond this it is not keeping up. */
 const disruptedPodsMax = 2000;
 
 export interface EvictionInput {
@@ -79,7 +79,7 @@ export function evictionDecision({ pod, budgets, nowMs }: EvictionInput): Evicti
   return { kind: "spendBudget", budget, budgetStatus };
 }
 
-/** The answer when the pod changed under a delete with its revision as precondition. */
+/** The error when the pod changed before a delete with its revision as precondition. */
 export function budgetStillProcessing(name: string): StatusError {
   return tooManyRequests(violation, 10, [
     { reason: "DisruptionBudget", message: `The disruption budget ${name} is still being processed by the server.` },

@@ -17,7 +17,7 @@ export const limitRangeStrategy = strategyOfKind<LimitRange>({
   validateUpdate: (next) => limitRangeErrors(next),
 });
 
-/** A maximum is a default limit, a default limit a default request, and so is a minimum. */
+/** Defaults: a limit from the maximum, a request from the limit or the minimum. */
 function setItemDefaults(item: LimitRangeItem): void {
   const limits = { ...item.max, ...item.default };
   if (Object.keys(limits).length > 0) item.default = limits;

@@ -1,4 +1,4 @@
-/** What the LimitRanges of a namespace do to what is created in it: defaults for containers, and bounds. */
+/** LimitRange admission: default requests and limits of containers, and bounds. */
 import type {
   Container,
   LimitRange,
@@ -70,7 +70,7 @@ export function enforceLimitRangesOnClaim(claim: PersistentVolumeClaim, context:
   refuseIfAny({ group: "", resource: "persistentvolumeclaims" }, claim.metadata?.name ?? "", problems);
 }
 
-type Asked = { requests?: ResourceList | undefined; limits?: ResourceList | undefined };
+type Requested = { requests?: ResourceList | undefined; limits?: ResourceList | undefined };
 
 function limitRangesOf(namespace: string | undefined, context: WriteContext): Iterable<LimitRange> {
   return context.list("/limitranges", namespace ?? "") as Iterable<unknown> as Iterable<LimitRange>;
@@ -99,9 +99,9 @@ function fill(
   }
 }
 
-function checkBounds(item: LimitRangeItem, asked: Asked, problems: string[]): void {
-  const { requests, limits } = asked;
-  for (const [name, bound] of Object.entries(item.min ?? {})) checkMin(item.type, name, bound, asked, problems);
+function checkBounds(item: LimitRangeItem, requested: Requested, problems: string[]): void {
+  const { requests, limits } = requested;
+  for (const [name, bound] of Object.entries(item.min ?? {})) checkMin(item.type, name, bound, requested, problems);
   for (const [name, bound] of Object.entries(item.max ?? {})) {
     const head = `maximum ${name} usage per ${item.type} is ${bound}`;
     const limit = limits?.[name];
@@ -127,7 +127,13 @@ function checkBounds(item: LimitRangeItem, asked: Asked, problems: string[]): vo
   }
 }
 
-function checkMin(type: string, name: string, bound: string, { requests, limits }: Asked, problems: string[]): void {
+function checkMin(
+  type: string,
+  name: string,
+  bound: string,
+  { requests, limits }: Requested,
+  problems: string[],
+): void {
   const head = `minimum ${name} usage per ${type} is ${bound}`;
   const limit = limits?.[name];
   const request = requests?.[name];

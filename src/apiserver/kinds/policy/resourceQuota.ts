@@ -22,7 +22,7 @@ export const resourceQuotaStrategy = strategyOfKind<ResourceQuota>({
   generation: "none",
   returnsDeleted: true,
   setDefaults({ spec }) {
-    // Without expressions it selects nothing, and is the same as none.
+    // A selector without expressions selects nothing, and is the same as none.
     if ((spec?.scopeSelector?.matchExpressions ?? []).length === 0) delete spec?.scopeSelector;
   },
   validate: (quota) => quotaErrors(quota),

@@ -11,7 +11,7 @@ import { checkNoBacksteps } from "../pods/validation/volumeMountValidation.ts";
 
 const protection = "kubernetes.io/pv-protection";
 const accessModes = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
-/** Everything in a spec that is not the source of the volume. */
+/** The fields of a spec that are not volume sources. */
 const otherFields = new Set([
   "accessModes",
   "capacity",
@@ -77,7 +77,7 @@ function volumeErrors(volume: PersistentVolume): FieldError[] {
   return errors;
 }
 
-/** `isInline` is the spec inside a VolumeAttachment, which only a CSI migration writes. */
+/** `isInline`: the spec is inside a VolumeAttachment, which only CSI migration writes. */
 export function checkPersistentVolumeSpec(
   spec: PersistentVolumeSpec,
   path: string,

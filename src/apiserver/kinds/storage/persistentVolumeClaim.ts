@@ -33,7 +33,7 @@ export const persistentVolumeClaimStrategy = strategyOfKind<PersistentVolumeClai
     if (!metadata.finalizers?.includes(protection)) metadata.finalizers = [...(metadata.finalizers ?? []), protection];
     if (spec === undefined) return;
     dropImpossibleSources(spec);
-    // Of the two ways to name a data source the newer one is the older one's superset; they are kept equal.
+    // dataSourceRef is the newer field and accepts more kinds than dataSource; they are kept equal.
     if (spec.dataSource !== undefined && spec.dataSourceRef === undefined) spec.dataSourceRef = { ...spec.dataSource };
     if (spec.storageClassName === undefined && metadata.annotations?.[classAnnotation] === undefined) {
       const name = defaultStorageClass(context.list("storage.k8s.io/storageclasses", "") as Iterable<unknown>);
@@ -67,13 +67,15 @@ export const persistentVolumeClaimStrategy = strategyOfKind<PersistentVolumeClai
   },
 });
 
-/** A source that fills no volume is dropped, not refused; so is one in another namespace, which a gate guards. */
+/**
+ * An unsupported dataSource is dropped, not rejected; so is one in another namespace, which is behind a feature gate.
+ */
 function dropImpossibleSources(spec: PersistentVolumeClaimSpec): void {
   if (!isPossibleSource(spec.dataSource)) delete spec.dataSource;
   if (spec.dataSourceRef?.namespace) delete spec.dataSourceRef;
 }
 
-/** Another claim, or a snapshot; what else may fill a volume is said by dataSourceRef alone. */
+/** dataSource accepts a claim or a snapshot; other kinds are allowed in dataSourceRef only. */
 function isPossibleSource(source: PersistentVolumeClaimSpec["dataSource"]): boolean {
   if (source === undefined) return true;
   const group = source.apiGroup ?? "";
@@ -131,7 +133,7 @@ export function checkClaimSpec(spec: PersistentVolumeClaimSpec, path: string, er
   if (repeated !== undefined) errors.push(duplicate(`${path}.accessModes`, repeated));
 }
 
-/** A claim can be bound, can grow, and can change its attributes class; the rest is fixed. */
+/** volumeName, a larger request and the attributes class may change; all other fields are immutable. */
 function checkClaimChange(next: PersistentVolumeClaim, old: PersistentVolumeClaim, errors: FieldError[]): void {
   const nextSpec = next.spec ?? {};
   const oldSpec = old.spec ?? {};
@@ -146,7 +148,7 @@ function checkClaimChange(next: PersistentVolumeClaim, old: PersistentVolumeClai
     else masked.resources = oldSpec.resources;
   }
   if (oldSpec.storageClassName === undefined && nextSpec.storageClassName !== undefined && !isBound) {
-    // A claim made before there was a default class may still be given one.
+    // A claim from before there was a default class may still get one.
     delete masked.storageClassName;
   }
   if (isBound) {
@@ -165,7 +167,7 @@ function checkClaimChange(next: PersistentVolumeClaim, old: PersistentVolumeClai
   const oldSize = oldSpec.resources?.requests?.["storage"];
   if (nextSize === undefined || oldSize === undefined || compareAmounts(nextSize, oldSize) >= 0) return;
   const capacity = old.status?.capacity?.["storage"];
-  // Shrinking back is fine as long as the volume never reached the larger size.
+  // A smaller request is allowed as long as the volume has not reached the larger size.
   if (capacity === undefined || compareAmounts(nextSize, capacity) <= 0) {
     const detail = "field can not be less than status.capacity";
     errors.push(forbidden("spec.resources.requests.storage", detail));

@@ -1,4 +1,7 @@
-/** StorageClass and what CSI drivers register about themselves, their nodes and their attachments. */
+/**
+ * StorageClass and the kinds of CSI drivers: CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment,
+ * VolumeAttributesClass.
+ */
 
 import type {
   CSIDriver,
@@ -72,7 +75,7 @@ function storageClassErrors(storageClass: StorageClass): FieldError[] {
   const modes = ["Immediate", "WaitForFirstConsumer"];
   checkOneOf(storageClass.volumeBindingMode, modes, "volumeBindingMode", errors, true);
   for (const [i, term] of (storageClass.allowedTopologies ?? []).entries()) {
-    // Terms are compared as sets of values: one without any repeats nothing, and is taken for a repetition.
+    // Terms are compared as sets of values, so a term without values equals any other such term.
     if ((term?.matchLabelExpressions ?? []).length === 0) {
       errors.push(duplicate(`allowedTopologies[${i}].matchLabelExpressions`, ""));
     }
@@ -230,7 +233,7 @@ export const csiNodeStrategy = strategyOfKind<CSINode>({
   validate: (node) => nodeErrors(node),
   validateUpdate(next, old) {
     const errors = nodeErrors(next);
-    // A driver may come and go; what it said about the node while registered stays.
+    // A driver may be added or removed; the entry of a registered driver is immutable.
     for (const before of old.spec?.drivers ?? []) {
       const after = next.spec?.drivers?.find(({ name }) => name === before.name);
       if (after === undefined) continue;

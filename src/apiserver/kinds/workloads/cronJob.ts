@@ -7,7 +7,7 @@ import { warnAboutTemplate } from "../pods/podWarnings.ts";
 import { cronScheduleProblem } from "./cronSchedule.ts";
 import { checkJobSpec } from "./jobSpec.ts";
 
-/** Jobs get the name of the CronJob plus eleven characters, and must stay a DNS label. */
+/** A Job has the name of its CronJob plus eleven characters, and its name must be a DNS label. */
 const nameLengthMax = 52;
 
 export const cronJobStrategy = strategyOfKind<CronJob>({
@@ -19,7 +19,7 @@ export const cronJobStrategy = strategyOfKind<CronJob>({
     spec.suspend ??= false;
     spec.successfulJobsHistoryLimit ??= 3;
     spec.failedJobsHistoryLimit ??= 1;
-    // Defaults of a Job are filled in when a Job is made of the template, not before.
+    // Defaults of the Job are set when a Job is created from the template.
     setPodTemplateDefaults(spec.jobTemplate?.spec?.template);
   },
   prepareForCreate(cronJob, { warn }) {
@@ -82,7 +82,7 @@ function checkTimeZone(zone: string, errors: FieldError[]): void {
 }
 
 function isKnownTimeZone(zone: string): boolean {
-  // Offsets such as +02:00 are zones to the platform, but not to the database of zones.
+  // Offsets such as +02:00 are time zones to Node, but not to the time zone database.
   if (/^[+-]/.test(zone)) return false;
   try {
     new Intl.DateTimeFormat("en", { timeZone: zone });

@@ -62,7 +62,7 @@ export const daemonSetStrategy = strategyOfKind<DaemonSet>({
   },
 });
 
-/** How often the template changed; older clients read it where the field was before. */
+/** The number of template changes, which older clients read from this annotation. */
 const templateGeneration = "deprecated.daemonset.template.generation";
 
 function countTemplate({ metadata }: DaemonSet, generation: number): void {

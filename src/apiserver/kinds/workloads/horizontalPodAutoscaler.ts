@@ -28,7 +28,7 @@ const sources = {
   External: "external",
 } as const;
 
-/** The stored shape is autoscaling/v2. */
+/** The stored form is autoscaling/v2. */
 const storedStrategy = strategyOfKind<HorizontalPodAutoscaler>({
   generation: "none",
   setDefaults(autoscaler) {
@@ -39,7 +39,7 @@ const storedStrategy = strategyOfKind<HorizontalPodAutoscaler>({
       const target = { type: "Utilization", averageUtilization: cpuUtilizationDefault };
       spec.metrics = [{ type: "Resource", resource: { name: "cpu", target } }];
     }
-    // Only a given behavior gets the rest of it spelled out.
+    // Defaults are set only inside a given behavior.
     if (spec.behavior === undefined) return;
     spec.behavior.scaleUp = {
       stabilizationWindowSeconds: 0,

@@ -1,6 +1,6 @@
 /**
- * autoscaling/v1 knows one metric, cpu; the stored v2 knows many. What v1 cannot say travels in annotations, so that
- * a client of v1 that reads, edits and writes an autoscaler does not lose the rest of it.
+ * autoscaling/v1 has one metric, cpu; the stored v2 has many. Fields that v1 does not have are kept in annotations, so
+ * that a v1 client that reads, edits and writes an autoscaler does not lose them.
  */
 
 import type {
@@ -101,7 +101,7 @@ function setAnnotations(metadata: { annotations?: Record<string, string> }, anno
   else delete metadata.annotations;
 }
 
-/** Annotations are free text of any client: what does not parse is dropped, as upstream does. */
+/** Annotations are free text of any client: invalid JSON is dropped, as upstream. */
 function readJson(annotations: Record<string, string> | undefined, key: string): unknown {
   const text = annotations?.[key];
   if (text === undefined) return undefined;

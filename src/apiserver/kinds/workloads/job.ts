@@ -32,7 +32,7 @@ export const jobStrategy = strategyOfKind<Job>({
     if (spec === undefined) return;
     warnAboutTemplate(spec.template, "spec.template", context.warn);
     if (spec.manualSelector !== true) generateSelector(job, spec);
-    // As a default would: `kubectl get jobs -l job-name=x` finds it.
+    // The labels of the pod template are the default labels of the Job: `kubectl get jobs -l job-name=x` finds it.
     const labels = spec.template?.metadata?.labels;
     if (labels !== undefined && Object.keys(job.metadata.labels ?? {}).length === 0)
       job.metadata.labels = { ...labels };
@@ -78,7 +78,7 @@ export function setJobSpecDefaults(spec: JobSpec): void {
     spec.parallelism = 1;
   }
   spec.parallelism ??= 1;
-  // With a limit per index the total would otherwise end the job long before its indexes do.
+  // With backoffLimitPerIndex the default total would end the Job long before its indexes do.
   spec.backoffLimit ??= spec.backoffLimitPerIndex !== undefined ? int32Max : 6;
   spec.completionMode ??= "NonIndexed";
   spec.suspend ??= false;
@@ -90,13 +90,13 @@ export function setJobSpecDefaults(spec: JobSpec): void {
   setPodTemplateDefaults(spec.template);
 }
 
-/** Labels that no other job's pods can have, so that jobs never fight over pods. */
+/** Labels that no pod of another Job can have, so that Jobs never adopt each other's pods. */
 function generateSelector(job: Job, spec: JobSpec): void {
   spec.template ??= {};
   spec.template.metadata ??= {};
   const { uid, name } = job.metadata;
   const labels = { ...spec.template.metadata.labels };
-  // Labels that the user set by hand stay; validation then refuses them if they are wrong.
+  // Labels set by the user are kept; validation rejects them if they are wrong.
   labels[nameLabelOld] ??= name;
   labels[nameLabel] ??= name;
   labels[uidLabelOld] ??= uid;
@@ -160,7 +160,7 @@ function checkJobSpecChange(next: JobSpec, oldJob: Job, errors: FieldError[]): v
   if (next.managedBy !== undefined && next.managedBy.length > 63) errors.push(tooLong("spec.managedBy", 63));
 }
 
-/** A job that has not begun may still get other scheduling directives and amounts. */
+/** The scheduling directives and resources of a suspended Job that has not started may change. */
 function withSchedulingOf(old: PodTemplateSpec, next: PodTemplateSpec): PodTemplateSpec {
   const spec: PodSpec = { ...(old.spec ?? { containers: [] }) };
   for (const field of ["nodeSelector", "tolerations", "schedulingGates"] as const) {
@@ -184,7 +184,7 @@ function withSchedulingOf(old: PodTemplateSpec, next: PodTemplateSpec): PodTempl
     });
   }
   const template: PodTemplateSpec = { ...old, spec };
-  // Pods get labels and annotations of it; the rest is not looked at.
+  // Only labels and annotations of the metadata are used for pods.
   if (next.metadata === undefined) delete template.metadata;
   else template.metadata = next.metadata;
   return template;

@@ -13,11 +13,13 @@ import { checkQualifiedName } from "../checks/nameChecks.ts";
 import { checkPodTemplate, checkTemplateMatchesSelector } from "../pods/podTemplate.ts";
 
 const indexedParallelismMax = 100_000;
-/** Above so many indexes each with its own retries, status would outgrow an object unless failures are capped. */
+/**
+ * With more indexes than this, each with its own retries, the status would be too large unless maxFailedIndexes is set.
+ */
 const indexesSoftMax = 100_000;
 const failedIndexesMaxForMany = 10_000;
 
-/** `needsSelector` is off for the job inside a CronJob: its selector does not exist yet. */
+/** `needsSelector` is false for the template of a CronJob: the selector is generated later. */
 export function checkJobSpec(spec: JobSpec, path: string, errors: FieldError[], needsSelector = true): void {
   if (needsSelector) {
     if (spec.selector === undefined) errors.push(required(`${path}.selector`));
@@ -25,7 +27,7 @@ export function checkJobSpec(spec: JobSpec, path: string, errors: FieldError[], 
       const before = errors.length;
       checkLabelSelector(spec.selector, `${path}.selector`, errors);
       if (spec.template !== undefined) {
-        // A selector that cannot be read matches nothing, and says so itself.
+        // An invalid selector matches nothing, and is reported itself.
         if (errors.length === before)
           checkTemplateMatchesSelector(spec.template, spec.selector, `${path}.template`, errors);
       }
@@ -185,7 +187,7 @@ function checkSuccessPolicy(spec: JobSpec, path: string, errors: FieldError[]): 
   }
 }
 
-/** How many indexes a text such as `0,2-4` names, or what is wrong with it. */
+/** The number of indexes in a text such as `0,2-4`, or an error message. */
 export function countIndexes(text: string, completions: number): number | string {
   let count = 0;
   let last = -1;

@@ -5,7 +5,7 @@ import { checkCounters } from "./workloadChecks.ts";
 
 const terminal = ["Failed", "Complete", "FailureTarget"];
 
-/** A job that has ended stays ended, and its counters do not run backwards. */
+/** A finished Job stays finished, and its counters never decrease. */
 export function checkJobStatusChange(next: Job, old: Job, errors: FieldError[]): void {
   const status = next.status ?? {};
   const before = old.status ?? {};

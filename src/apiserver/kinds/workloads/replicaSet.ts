@@ -98,7 +98,7 @@ function controllerErrors(controller: ReplicationController): FieldError[] {
   return errors;
 }
 
-/** A disk that one node alone may write cannot be shared by replicas. */
+/** A disk that only one node can mount for writing cannot be shared by replicas. */
 function isWritableDisk(volume: { gcePersistentDisk?: { readOnly?: boolean } }): boolean {
   return volume.gcePersistentDisk !== undefined && volume.gcePersistentDisk.readOnly !== true;
 }

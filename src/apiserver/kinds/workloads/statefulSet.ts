@@ -105,7 +105,7 @@ function statefulSetErrors(set: StatefulSet): FieldError[] {
   checkNonNegative(spec.minReadySeconds, "spec.minReadySeconds", errors);
   checkNonNegative(spec.ordinals?.start, "spec.ordinals.start", errors);
   if (spec.serviceName) checkDnsLabel(spec.serviceName, "spec.serviceName", errors);
-  // Claims of the set are volumes of its pods; mounts may name them although the template does not list them.
+  // volumeClaimTemplates are volumes of the pods; mounts may name them although the template does not list them.
   const template = spec.template;
   const claims = spec.volumeClaimTemplates ?? [];
   if (template?.spec !== undefined && claims.length > 0) {

@@ -4,7 +4,7 @@ import { checkNonNegative } from "../checks/fieldChecks.ts";
 import { checkLabelSelector, isEmptySelector } from "../checks/labelChecks.ts";
 import { checkPodTemplate, checkTemplateMatchesSelector, checkTemplateRunsForever } from "../pods/podTemplate.ts";
 
-/** The parts that controllers of interchangeable pods share: a selector, and a template that it must match. */
+/** Validation that controllers of pods share: a selector, and a template that it must match. */
 export function checkSelectorAndTemplate(
   selector: LabelSelector | undefined,
   template: PodTemplateSpec | undefined,
@@ -24,7 +24,7 @@ export function checkSelectorAndTemplate(
     errors.push(required("spec.template"));
     return;
   }
-  // A selector that cannot be read matches nothing, and says so itself.
+  // An invalid selector matches nothing, and is reported itself.
   if (selector !== undefined && !isEmptySelector(selector) && errors.length === before) {
     checkTemplateMatchesSelector(template, selector, "spec.template", errors);
   }
@@ -32,7 +32,7 @@ export function checkSelectorAndTemplate(
   checkTemplateRunsForever(template, kind, "spec.template", errors);
 }
 
-/** Numbers of a status never go below zero. */
+/** Counters of a status are never negative. */
 export function checkCounters(status: object | undefined, fields: readonly string[], errors: FieldError[]): void {
   for (const field of fields) {
     const value = (status as Record<string, unknown> | undefined)?.[field];
@@ -40,7 +40,7 @@ export function checkCounters(status: object | undefined, fields: readonly strin
   }
 }
 
-/** Parts of a status that cannot be more than the whole. */
+/** Counters that cannot exceed another counter. */
 export function checkNotMoreThan(
   status: object | undefined,
   fields: readonly string[],

@@ -216,7 +216,7 @@ test("a job's pods are marked with its uid, and its selector picks them", () => 
   });
 });
 
-test("a job with a selector of one's own needs to say so", () => {
+test("a job with its own selector requires manualSelector", () => {
   const own = { selector: { matchLabels: { app: "a" } } };
   expect(create("batch/jobs", job(own)).errors.some((text) => text.includes("`selector` not auto-generated"))).toBe(
     true,

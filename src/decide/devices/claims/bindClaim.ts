@@ -1,13 +1,13 @@
 /**
  * From a decision to a claim that is allocated and reserved, one write at a time; and back. Each write carries the
- * state that it was decided on, and after a conflict everything is looked at again from the first step:
+ * state that it was decided on, and after a conflict everything is read again from the first step:
  *
  *   scheduler                          controller
  *   t0  claim has its finalizer
  *   t1                                 clears the old allocation
  *   t2  sees the finalizer, skips it
  *   t3                                 removes the finalizer
- *   t4  writes the allocation          -> conflict: the claim is another one by now, and gets its finalizer first
+ *   t4  writes the allocation          -> conflict: the claim has changed, and gets its finalizer first
  */
 
 import { expectedOf, type Intent, type IntentTarget } from "../../../model/intent.ts";
@@ -31,21 +31,21 @@ export type BindStep =
   | { readonly kind: "failed"; readonly why: string };
 
 export interface BindInput {
-  /** As it is known now, newest first: an answer, the watch, or a fresh read. */
+  /** The newest known version: from an answer, the watch, or a consistent read. */
   readonly claim: ResourceClaim;
   readonly uid: string;
-  /** What was decided for it; undefined when it was allocated already. */
+  /** The decided allocation; undefined when it was allocated already. */
   readonly allocation: AllocationResult | undefined;
   readonly pod: Pod;
-  /** Where the claim is the group's, it is reserved for the group. */
+  /** The group that the claim is reserved for, where it belongs to a group. */
   readonly group?: GroupName;
   readonly nowMs: number;
 }
 
-/** The next write that brings the claim to the pod. */
+/** The next write on the way to a claim that is allocated and reserved for the pod. */
 export function nextBindStep({ claim, uid, allocation, pod, group, nowMs }: BindInput): BindStep {
   const { name } = claim.metadata;
-  if (claim.metadata.uid !== uid) return { kind: "failed", why: `claim ${name} is another one by now` };
+  if (claim.metadata.uid !== uid) return { kind: "failed", why: `claim ${name} was replaced` };
   if (claim.metadata.deletionTimestamp !== undefined) return { kind: "failed", why: `claim ${name} is being deleted` };
   const held = claim.status?.allocation;
   if (allocation === undefined && held === undefined) {
@@ -60,7 +60,7 @@ export function nextBindStep({ claim, uid, allocation, pod, group, nowMs }: Bind
   if (held === undefined && claim.metadata.finalizers?.includes(deleteProtection) !== true) {
     const finalizers = [...(claim.metadata.finalizers ?? []), deleteProtection];
     const object = { ...claim, metadata: { ...claim.metadata, finalizers } };
-    const why = "a claim that is about to be allocated must not vanish";
+    const why = "a claim must not be deleted while it is being allocated";
     return { kind: "write", intent: { type: "update", ...about(claim), object: asObject(object), why } };
   }
   const next: AllocationResult = held ?? (allocation as AllocationResult);
@@ -77,7 +77,8 @@ export function nextBindStep({ claim, uid, allocation, pod, group, nowMs }: Bind
 }
 
 /**
- * Takes the pod's, or the group's, name off the claim; the allocation stays for others, or for the controller to clear.
+ * Removes the reservation of the pod or group from the claim; the allocation stays for other consumers, or for the
+ * controller to clear.
  */
 export function unreserve(claim: ResourceClaim, { kind, metadata }: Pod | PodGroup): Intent | undefined {
   if (claim.status?.allocation === undefined || !isReservedFor(claim, metadata.uid)) return undefined;
@@ -88,7 +89,7 @@ export function unreserve(claim: ResourceClaim, { kind, metadata }: Pod | PodGro
   return { type: "status", ...about(claim), object: asObject({ ...claim, status }), why };
 }
 
-/** Gives back what the claim has, because it keeps its only pod from every node. */
+/** Deallocates the claim, because its allocation keeps its only pod from every node. */
 export function deallocate(claim: ResourceClaim, why: string): Intent {
   const { allocation: _a, reservedFor: _r, devices: _d, ...status } = claim.status ?? {};
   return { type: "status", ...about(claim), object: asObject({ ...claim, status }), why };
@@ -108,7 +109,7 @@ export function claimTarget({ metadata }: ResourceClaim): IntentTarget {
   return { ...claimKind, namespace: metadata.namespace ?? "", name: metadata.name };
 }
 
-/** When it was written does not make it another allocation. */
+/** The time stamp is not part of the comparison. */
 function isSameAllocation(a: AllocationResult, b: AllocationResult): boolean {
   const { allocationTimestamp: _a, ...left } = a;
   const { allocationTimestamp: _b, ...right } = b;

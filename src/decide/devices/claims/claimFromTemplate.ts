@@ -20,8 +20,8 @@ export interface FromTemplateInput {
 }
 
 /**
- * A claim for an entry of its owner. The name follows from the owner's UID and the entry: a create that is sent twice
- * makes one claim.
+ * A claim for an entry of its owner. The name is derived from the owner's UID and the entry: a create that is sent
+ * twice creates one claim.
  */
 export function claimFromTemplate({ owner, entry, template, claimOf, absentAt }: FromTemplateInput): CreateIntent {
   const { apiVersion, kind } = owner;
@@ -45,13 +45,13 @@ export function claimFromTemplate({ owner, entry, template, claimOf, absentAt }:
         namespace,
         ...(labels !== undefined && { labels: { ...labels } }),
         annotations: { ...annotations, [podClaimNameAnnotation]: entry },
-        // It will be allocated soon, and then it must have it: born with it, a write is spared.
+        // An allocated claim must have the finalizer: setting it at creation saves a write.
         finalizers: [deleteProtection],
         ownerReferences: [{ apiVersion, kind, name: ownerName, uid, controller: true, blockOwnerDeletion: true }],
       },
       spec: template.spec.spec,
     },
-    why: `${kind === "Pod" ? "pod" : "group"} ${ownerName} wants a claim from template ${template.metadata.name}`,
+    why: `${kind === "Pod" ? "pod" : "group"} ${ownerName} needs a claim from template ${template.metadata.name}`,
   };
 }
 

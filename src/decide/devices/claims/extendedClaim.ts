@@ -1,6 +1,6 @@
 /**
- * The claim that a pod gets for its extended resources. It exists in memory until a node is chosen, because what it
- * asks for depends on the node: a device plugin of the node comes first.
+ * The claim that a pod gets for its extended resources. It is created only when a node is chosen, because its requests
+ * depend on the node: a device plugin of the node has precedence.
  */
 import type { DeviceClass, DeviceRequest, Node, Pod, ResourceClaim } from "../../../model/kubernetes.generated.ts";
 import { suffixOf } from "../../../model/objects/derivedName.ts";
@@ -24,7 +24,7 @@ export interface NodeSplit {
   readonly mappings: readonly RequestMapping[];
 }
 
-/** The entry of the claim among a pod's claims: not a name that a pod could give. */
+/** The entry of the claim among a pod's claims. It is not a valid name, so no entry of a pod has it. */
 export const extendedEntry = "<extended-resources>";
 const noSplit: NodeSplit = { byClaims: new Set(), key: "", requests: [], mappings: [] };
 
@@ -37,13 +37,13 @@ export function splitOn(pod: Pod, node: Node, classFor: (resource: string) => De
   return { byClaims: new Set(byClaims), key: byClaims.join(","), requests, mappings };
 }
 
-/** Derived: two tries make one claim. */
+/** The name is derived from the pod, so that two attempts create one claim. */
 export function extendedClaimName({ metadata }: Pod): string {
   return `${claimNameBase(metadata.name, "extended-resources")}${suffixOf(metadata.uid, "extended-resources")}`;
 }
 
-/** As it would be created; it has no resourceVersion. */
-export function unbornClaim(pod: Pod, requests: readonly DeviceRequest[]): ResourceClaim {
+/** The claim to create; it has no resourceVersion. */
+export function extendedClaimToCreate(pod: Pod, requests: readonly DeviceRequest[]): ResourceClaim {
   const { namespace = "", uid, name } = pod.metadata;
   return {
     apiVersion: "resource.k8s.io/v1",
@@ -65,8 +65,8 @@ export function isNotCreatedYet({ metadata }: ResourceClaim): boolean {
   return metadata.resourceVersion === "";
 }
 
-/** The one that was made for the pod. A binder may have given it another name, which the pod's status has. */
-export function bornClaimOf(pod: Pod, get: GetClaim): ResourceClaim | undefined {
+/** The claim that was created for the pod. A binder may have given it another name, which the pod's status has. */
+export function createdExtendedClaim(pod: Pod, get: GetClaim): ResourceClaim | undefined {
   const { namespace = "" } = pod.metadata;
   for (const name of [pod.status?.extendedResourceClaimStatus?.resourceClaimName, extendedClaimName(pod)]) {
     const claim = name === undefined ? undefined : get(namespace, name);
@@ -75,20 +75,20 @@ export function bornClaimOf(pod: Pod, get: GetClaim): ResourceClaim | undefined 
   return undefined;
 }
 
-/** The pod's own claim as it is, or as it would be on such a node; undefined where the node needs none. */
+/** The pod's claim if it exists, else the claim to create for such a node; undefined where the node needs none. */
 export function extendedClaimOn(
   pod: Pod,
   { requests }: NodeSplit,
   born: ResourceClaim | undefined,
 ): PodClaim | undefined {
   if (requests.length === 0) return undefined;
-  if (born === undefined) return { entry: extendedEntry, claim: unbornClaim(pod, requests) };
+  if (born === undefined) return { entry: extendedEntry, claim: extendedClaimToCreate(pod, requests) };
   return { entry: extendedEntry, claim: born };
 }
 
-/** All claims that a pod has or had, the one for its extended resources among them. */
+/** All claims that a pod has or had, including the one for its extended resources. */
 export function claimsHeldBy(pod: Pod, get: GetClaim): readonly PodClaim[] {
   const named = heldClaimsOf(pod, get);
-  const born = bornClaimOf(pod, get);
+  const born = createdExtendedClaim(pod, get);
   return born === undefined ? named : [...named, { entry: extendedEntry, claim: born }];
 }

@@ -28,7 +28,7 @@ const asked = (each: Pod) => {
   };
 };
 
-describe("which class stands for a resource", () => {
+describe("the class of an extended resource", () => {
   test("explicit, implicit, or none", () => {
     expect(classFor(gpu)?.metadata.name).toBe("gpu");
     expect(classFor("deviceclass.resource.kubernetes.io/nic")?.metadata.name).toBe("nic");
@@ -43,7 +43,7 @@ describe("which class stands for a resource", () => {
   });
 });
 
-describe("what the pod's claim asks for", () => {
+describe("the requests of the pod's claim", () => {
   test.each([
     { name: "nothing", pod: pod([container("a", { cpu: "1" })]), requests: [] },
     { name: "one match", pod: pod([container("a", { [gpu]: "2" })]), requests: ["container-0-request-0 gpu 2"] },
@@ -68,7 +68,7 @@ describe("what the pod's claim asks for", () => {
       requests: ["container-1-request-0 gpu 2"],
     },
     {
-      name: "two init containers: the larger rest wins",
+      name: "two init containers: the larger remainder counts",
       pod: pod([container("a", { cpu: "1" })], [container("i", { [gpu]: "1" }), container("j", { [gpu]: "2" })]),
       requests: ["container-1-request-0 gpu 2"],
     },
@@ -89,7 +89,7 @@ describe("what the pod's claim asks for", () => {
     expect(asked(each).mappings).toEqual([`a ${gpu} container-1-request-0`, `i ${gpu} container-1-request-0`]);
   });
 
-  test("rests of init containers are mapped to the one that is left", () => {
+  test("remainders of init containers are mapped to the one that is left", () => {
     const each = pod([container("a", { cpu: "1" })], [container("i", { [gpu]: "1" }), container("j", { [gpu]: "2" })]);
     expect(asked(each).mappings).toEqual([`i ${gpu} container-1-request-0`, `j ${gpu} container-1-request-0`]);
   });

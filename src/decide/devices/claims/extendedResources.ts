@@ -1,6 +1,6 @@
 /**
- * Extended resources that are served by claims: a pod that asks for `example.com/gpu: 2` as it always did gets a claim
- * of its own, if a class says that it stands for that resource and the node has no device plugin for it.
+ * Extended resources that are served by claims: a pod that requests `example.com/gpu: 2` gets a claim of its own, if a
+ * DeviceClass has that extended resource name and the node has no device plugin for it.
  */
 import type { Container, DeviceClass, DeviceRequest, Node, Pod } from "../../../model/kubernetes.generated.ts";
 import { parseQuantity, unitsOf } from "../../../model/values/quantity.ts";
@@ -9,7 +9,7 @@ import { timeToMs } from "../../../model/values/time.ts";
 export const extendedClaimAnnotation = "resource.kubernetes.io/extended-resource-claim";
 const implicitPrefix = "deviceclass.resource.kubernetes.io/";
 
-/** Which class stands for which resource: the newest, among equals the smaller name. */
+/** The class of each extended resource: the newest one, among equals the smaller name. */
 export class ExtendedResources {
   private readonly byName = new Map<string, DeviceClass>();
   private readonly classes = new Map<string, DeviceClass>();
@@ -45,7 +45,7 @@ export interface RequestMapping {
   readonly requestName: string;
 }
 
-/** Resources of the pod that a class stands for, in order of name. */
+/** Extended resources of the pod that have a class, in order of name. */
 export function mappedResources(pod: Pod, classFor: (resource: string) => DeviceClass | undefined): string[] {
   const names = new Set<string>();
   for (const container of containersOf(pod)) {
@@ -59,8 +59,8 @@ export function mappedResources(pod: Pod, classFor: (resource: string) => Device
 export type NodeSource = "claims" | "plugin" | "none";
 
 /**
- * Where a node has the resource from: its device plugin, if it has any of it; otherwise claims, if a class stands for
- * it.
+ * The source of the resource on a node: its device plugin, if the node has any of it; otherwise claims, if the resource
+ * has a class.
  */
 export function sourceOn(
   node: Node,
@@ -72,7 +72,7 @@ export function sourceOn(
   return classFor(resource) === undefined ? "none" : "claims";
 }
 
-/** What the pod's own claim asks for, and which container uses which request. */
+/** The requests of the pod's claim, and which container uses which request. */
 export function extendedRequests(
   pod: Pod,
   resources: readonly string[],
@@ -93,7 +93,7 @@ export function extendedRequests(
       requests.push(requestOf(nameAt(at), className, count));
       forLife.push({ containerName: containers[at]?.name ?? "", resourceName: resource, requestName: nameAt(at) });
     }
-    // What runs before the others may use what they get later, and asks only for what is missing then.
+    // Init containers may use the devices of later containers, and request only what is missing then.
     let most: { at: number; count: number } | undefined;
     const short: number[] = [];
     for (const [at, count] of counts.entries()) {

@@ -51,7 +51,7 @@ interface Case {
   readonly pod: Pod;
   readonly claims?: readonly ResourceClaim[];
   readonly templates?: readonly string[];
-  /** What the index of owners shows, where it lags behind. */
+  /** The index of owners, where it lags behind. */
   readonly owned?: readonly ResourceClaim[];
   readonly expect: { creates?: number; status?: string | undefined; reserves?: string[]; missing?: string[] };
 }
@@ -82,7 +82,7 @@ const cases: Case[] = [
   { name: "missing-template", pod: pod(), templates: [], expect: { missing: ["t"] } },
   { name: "find-existing-claim-by-label", pod: pod(), claims: [claim("c")], expect: { status: "c" } },
   {
-    name: "a claim that was made for another entry of the pod is not taken for this one",
+    name: "a claim of another entry of the pod is not used for this one",
     pod: pod({ spec: { resourceClaims: ["gpu", "nic"].map((name) => ({ name, resourceClaimTemplateName: "t" })) } }),
     claims: [claim("c", { entry: "nic" })],
     expect: { creates: 1 },
@@ -161,7 +161,7 @@ test("create-conflict: a name that another owner's claim has is skipped", () => 
   expect(second?.target.name).not.toBe(taken);
 });
 
-test("flapping-resourceclaim-statuses: what is there in another order is not written again", () => {
+test("flapping-resourceclaim-statuses: the same statuses in another order are not written again", () => {
   const status = {
     resourceClaimStatuses: [
       { name: "z", resourceClaimName: "cz" },

@@ -1,6 +1,6 @@
 /**
- * Claims that a pod gets from templates: which exist already, which are to be made, and what the pod's status says of
- * them.
+ * Claims that a pod gets from templates: which exist already, which have to be created, and how the pod's status
+ * records them.
  */
 
 import { type CreateIntent, expectedOf, type Intent } from "../../../model/intent.ts";
@@ -24,18 +24,18 @@ export interface GenerateInput {
   readonly claimOf: (name: string) => ResourceClaim | undefined;
   /** Claims that have the pod as their owner, by UID. */
   readonly owned: readonly ResourceClaim[];
-  /** Up to which the claims are known: a name that is missing was free then. */
+  /** The revision of the claims: a missing name was free at it. */
   readonly absentAt: Revision;
   /** The pod's group, where groups have claims. */
   readonly group?: PodsGroup;
 }
 
 export interface Generated {
-  /** Claims to make, then, when all exist, the pod's status, then reservations. Each turn sends what it can. */
+  /** Claims to create; when all exist, the pod's status; then reservations. Each reconcile sends what it can. */
   readonly creates: readonly CreateIntent[];
   readonly status: Intent | undefined;
   readonly reserves: readonly Intent[];
-  /** Templates that do not exist; they will wake the pod when they do. */
+  /** Templates that do not exist; their creation enqueues the pod. */
   readonly missing: readonly string[];
 }
 
@@ -44,7 +44,7 @@ const nothing: Generated = { creates: [], status: undefined, reserves: [], missi
 export function generateClaims(input: GenerateInput): Generated {
   const { pod, claimOf, group: podsGroup = "none" } = input;
   if (pod.metadata.deletionTimestamp !== undefined || isFinished(pod)) return nothing;
-  // Which entries are the group's is not known before the group is.
+  // The entries of the group are unknown until the group is observed.
   if (podsGroup === "missing") return nothing;
   const owner = { apiVersion: "v1", kind: "Pod", of: pod } as const;
   const creates: CreateIntent[] = [];
@@ -63,7 +63,7 @@ export function generateClaims(input: GenerateInput): Generated {
     if (resourceClaimTemplateName === undefined) continue;
     const group = groupOfEntry(podsGroup, each);
     if (group !== undefined) {
-      // The group's claim is made for the group; until then the pod has none.
+      // The claim of the group is created for the group; until then the pod has none.
       const name = groupClaimName(group, entry);
       const claim = name === undefined ? undefined : claimOf(name);
       if (claim === undefined || !isOwnedBy(claim, group)) continue;
@@ -87,7 +87,7 @@ export function generateClaims(input: GenerateInput): Generated {
   return { creates, status, reserves: status === undefined ? reservesOf(pod, used) : [], missing };
 }
 
-/** Sorted by name and merged with what is there, so that two writers do not take turns. */
+/** Sorted by name and merged with the existing ones, so that two writers do not alternate. */
 function statusOf(pod: Pod, statuses: ReadonlyMap<string, PodResourceClaimStatus>): Intent | undefined {
   const wanted = [...statuses.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   const before = [...(pod.status?.resourceClaimStatuses ?? [])].sort((a, b) => (a.name < b.name ? -1 : 1));
@@ -105,7 +105,7 @@ function statusOf(pod: Pod, statuses: ReadonlyMap<string, PodResourceClaimStatus
   };
 }
 
-/** A pod that was given its node by hand is added to the claims that are allocated already. */
+/** A pod whose nodeName was set by a user is added to claims that are allocated already. */
 function reservesOf(pod: Pod, claims: readonly PodClaim[]): Intent[] {
   if (!pod.spec?.nodeName) return [];
   const intents: Intent[] = [];

@@ -1,4 +1,4 @@
-/** What is given back when nothing fits, by the names that Kubernetes' own tables give the cases. */
+/** What is deallocated when pods fit nowhere, by the names that Kubernetes' own tables give the cases. */
 import { expect, test } from "vitest";
 import type { Pod, PodGroup, ResourceClaim } from "../../../model/kubernetes.generated.ts";
 import { type GiveBackInput, type StuckPod, whatToGiveBack } from "./giveBack.ts";
@@ -19,7 +19,7 @@ interface Uses {
   readonly own?: ResourceClaim;
   readonly shared?: ResourceClaim;
   readonly leftover?: ResourceClaim;
-  /** The claims that keep it away. */
+  /** The claims that keep the pod from its nodes. */
   readonly blockedBy?: readonly string[];
 }
 
@@ -42,19 +42,19 @@ interface Case extends GiveBackInput {
 
 const cases: Case[] = [
   { name: "empty", pods: [], expect: [] },
-  { name: "PostFilterNoOpStatusHasNoUserVisibleReason: nothing stands in the way", pods: [stuck("p", {})], expect: [] },
+  { name: "PostFilterNoOpStatusHasNoUserVisibleReason: no claim blocks the pod", pods: [stuck("p", {})], expect: [] },
   {
     name: "wrong-topology",
     pods: [stuck("p", { own: claim("c", forPod("p")), blockedBy: ["c"] })],
     expect: ["deallocate c of p"],
   },
   {
-    name: "a claim that another pod counts on stays",
+    name: "a claim that is reserved for another pod is kept",
     pods: [stuck("p", { own: claim("c", forPod("q")), blockedBy: ["c"] })],
     expect: [],
   },
   {
-    name: "who shares a claim and cannot use it steps back, so that the last one can give it back",
+    name: "a pod that shares a claim and cannot use it removes its reservation, so that the last one can deallocate it",
     pods: [stuck("p", { own: claim("c", forPod("p"), forPod("q")), blockedBy: ["c"] })],
     expect: ["unreserve c"],
   },
@@ -76,7 +76,7 @@ const cases: Case[] = [
     expect: ["deallocate s of g"],
   },
   {
-    name: "postfilter-skip-deallocate-reserved-podgroup-feature-disabled: the group's reservation is a stranger's",
+    name: "postfilter-skip-deallocate-reserved-podgroup-feature-disabled: the reservation of the group is that of another consumer",
     pods: [stuck("p", { own: claim("s", forGroup), blockedBy: ["s"] })],
     expect: [],
   },

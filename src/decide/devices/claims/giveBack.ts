@@ -1,7 +1,7 @@
 /**
- * What is given back when pods fit nowhere: claims that keep their only user from every node. A claim of a group is
- * given back when no pod of the group has a node; where nothing stands in the way, the group lets go of what it holds,
- * so that others may have it.
+ * What is deallocated when pods fit nowhere: claims whose allocation keeps their only consumer from every node. A claim
+ * of a group is deallocated when no pod of the group has a node; where no claim blocks the pods, the group's
+ * reservations are removed, so that other pods may use the devices.
  */
 import type { Pod, PodGroup, ResourceClaim } from "../../../model/kubernetes.generated.ts";
 import { mayDeallocate } from "./bindClaim.ts";
@@ -12,7 +12,7 @@ export interface StuckPod {
   readonly claims: readonly PodClaim[];
   /** UIDs of claims whose allocation keeps the pod away from some node. */
   readonly unavailable: ReadonlySet<string>;
-  /** A claim for extended resources that an earlier try left behind. */
+  /** A claim for extended resources that an earlier attempt left behind. */
   readonly leftover?: ResourceClaim;
 }
 
@@ -30,7 +30,7 @@ export interface GiveBackInput {
   readonly isGroupActive?: boolean;
 }
 
-/** One claim for each pod, then what the group holds. Empty: the pods just wait. */
+/** One claim for each pod, then what the group holds. Empty: the pods stay pending. */
 export function whatToGiveBack({ pods, group, isGroupActive = false }: GiveBackInput): GiveBack[] {
   const steps: GiveBack[] = [];
   for (const { pod, claims, unavailable, leftover } of pods) {
@@ -44,7 +44,7 @@ export function whatToGiveBack({ pods, group, isGroupActive = false }: GiveBackI
     else if (shared !== undefined) steps.push({ kind: "unreserve", claim: shared, user: pod });
     else if (leftover !== undefined) steps.push({ kind: "delete", claim: leftover });
   }
-  // A group that is spread over a topology keeps what it has: it is tried again as a whole.
+  // A group with a topology constraint keeps its claims: it is tried again as a whole.
   const isSpread = (group?.spec.schedulingConstraints?.topology?.length ?? 0) > 0;
   if (group === undefined || isGroupActive || isSpread) return steps;
   const held = new Map<string, ResourceClaim>();

@@ -89,7 +89,7 @@ const groupCases: GroupCase[] = [
   { name: "no-volumes-podgroup", group: group({ claims: [] }), expect: {} },
   { name: "podgroup-deleted", group: group({ metadata: { deletionTimestamp: "x" } }), expect: {} },
   {
-    name: "a claim that the group names is nobody's to make",
+    name: "a claim that the group references by name is not created",
     group: group({ claims: [{ name: "gpu", resourceClaimName: "c" }] }),
     expect: {},
   },

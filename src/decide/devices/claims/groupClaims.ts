@@ -1,5 +1,5 @@
 /**
- * Claims that a PodGroup gets from templates, one for all of its pods; made like those of a pod, with the group as
+ * Claims that a PodGroup gets from templates, one for all of its pods; created like those of a pod, with the group as
  * their owner.
  */
 import { type CreateIntent, expectedOf, type Intent } from "../../../model/intent.ts";
@@ -25,7 +25,7 @@ export interface GeneratedForGroup {
   readonly missing: readonly string[];
 }
 
-/** Claims to make for the group, then, when all exist, its status. */
+/** Claims to create for the group; when all exist, its status. */
 export function generateForGroup(input: GenerateForGroupInput): GeneratedForGroup {
   const { group, claimOf, owned } = input;
   if (group.metadata.deletionTimestamp !== undefined) return { creates: [], status: undefined, missing: [] };

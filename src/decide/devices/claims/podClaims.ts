@@ -1,4 +1,4 @@
-/** Which claims a pod uses, and whether they are ready to be looked at. */
+/** Which claims a pod uses, and whether they exist. */
 import type { Pod, PodGroup, ResourceClaim } from "../../../model/kubernetes.generated.ts";
 import { groupOfEntry, type PodsGroup } from "./podsGroup.ts";
 
@@ -37,7 +37,7 @@ export function claimsOfPod(pod: Pod, get: GetClaim, podsGroup: PodsGroup = "non
     if (isGenerated) {
       const made = pod.status?.resourceClaimStatuses?.find((status) => status.name === entry);
       if (made === undefined) return { ok: false, why: `ResourceClaim not created yet for entry ${entry}` };
-      // A template that needs no claim is written down without a name.
+      // A template that needs no claim is recorded without a name.
       if (made.resourceClaimName === undefined) continue;
       name = made.resourceClaimName;
     }
@@ -80,7 +80,7 @@ export function isOwnedBy(claim: ResourceClaim, owner: { readonly metadata: { re
   );
 }
 
-/** Of claims with one owner the one that was made for the entry. */
+/** Of the claims of one owner, the one for the entry. */
 export function claimForEntry(owned: readonly ResourceClaim[], entry: string): ResourceClaim | undefined {
   return owned.find(({ metadata }) => metadata.annotations?.[podClaimNameAnnotation] === entry);
 }
@@ -89,10 +89,10 @@ export function isReservedFor(claim: ResourceClaim, uid: string): boolean {
   return claim.status?.reservedFor?.some((each) => each.uid === uid) === true;
 }
 
-/** Finished for good: it will never use a device again. */
+/** Whether the pod will never use a device again. */
 export function isFinished(pod: Pod): boolean {
   const phase = pod.status?.phase;
   if (phase === "Succeeded" || phase === "Failed") return true;
-  // Deleted before it was ever given a node: the API binds no pod that is being deleted.
+  // Deleted before it had a node: the API binds no terminating pod.
   return pod.metadata.deletionTimestamp !== undefined && !pod.spec?.nodeName;
 }

@@ -1,7 +1,7 @@
 /**
- * The PodGroup of a pod, and what it means for claims: a pod uses the group's claim where its own entry says the same
- * as the group's, and such a claim is reserved for the group as a whole, so that any number of pods needs one
- * reservation. Off unless asked for, as in Kubernetes.
+ * The PodGroup of a pod, for claims: a pod uses the group's claim where its own entry equals the group's, and such a
+ * claim is reserved for the group, so that any number of pods needs one reservation. Disabled by default, as in
+ * Kubernetes.
  */
 import type {
   Pod,
@@ -13,10 +13,13 @@ import { builtin } from "../../../model/resources.generated.ts";
 
 export const podGroupKind = builtin.PodGroup;
 
-/** The group of a pod: none, or group claims are off; one that is named and not there yet; or itself. */
+/**
+ * The group of a pod: "none" without one or where group claims are disabled; "missing" for one that does not exist
+ * yet; or the group.
+ */
 export type PodsGroup = PodGroup | "none" | "missing";
 
-/** `get` is undefined where group claims are off. */
+/** `get` is undefined where group claims are disabled. */
 export function groupOfPod(
   pod: Pod,
   get: ((namespace: string, name: string) => PodGroup | undefined) | undefined,
@@ -26,7 +29,7 @@ export function groupOfPod(
   return get(pod.metadata.namespace ?? "", name) ?? "missing";
 }
 
-/** The group, where the entry is its own too. */
+/** The group, if it has the same entry. */
 export function groupOfEntry(group: PodsGroup, entry: PodResourceClaim): PodGroup | undefined {
   if (typeof group === "string") return undefined;
   const isSame = group.spec.resourceClaims?.some(
@@ -38,7 +41,7 @@ export function groupOfEntry(group: PodsGroup, entry: PodResourceClaim): PodGrou
   return isSame === true ? group : undefined;
 }
 
-/** What a reservation says of a group. */
+/** The reference to a group in a reservation. */
 export interface GroupName {
   readonly metadata: { readonly name: string; readonly uid: string };
 }
@@ -51,7 +54,7 @@ export function isGroupReference({ apiGroup, resource }: ResourceClaimConsumerRe
   return apiGroup === podGroupKind.group && resource === podGroupKind.plural;
 }
 
-/** The group's claim for an entry, once its status says so. */
+/** The name of the group's claim for an entry, once the group's status has it. */
 export function groupClaimName(group: PodGroup, entry: string): string | undefined {
   return group.status?.resourceClaimStatuses?.find(({ name }) => name === entry)?.resourceClaimName;
 }

@@ -1,4 +1,4 @@
-/** What becomes of a claim when its pods are gone, by the names that Kubernetes' own table gives the cases. */
+/** The release of a claim whose pods are gone, by the names that Kubernetes' own table gives the cases. */
 import { expect, test } from "vitest";
 import type { Node, Pod, PodGroup, ResourceClaim } from "../../../model/kubernetes.generated.ts";
 import { type Known, releaseClaim } from "./releaseClaim.ts";
@@ -60,7 +60,7 @@ const cases: Case[] = [
     status: {},
   },
   {
-    name: "a pod of the same name is another one",
+    name: "a pod of the same name with another UID does not count",
     claim: claim({ allocation, reservedFor: [user] }),
     pod: pod({ metadata: { uid: "another" } }),
     kind: "write",
@@ -74,14 +74,14 @@ const cases: Case[] = [
     status: {},
   },
   {
-    name: "clear-reserved-podgroup: a group of the same name is another one",
+    name: "clear-reserved-podgroup: a group of the same name with another UID does not count",
     claim: claim({ allocation, reservedFor: [groupUser] }),
     group: { object: { metadata: meta("g", { uid: "another" }) } as unknown as PodGroup },
     kind: "write",
     status: {},
   },
   {
-    name: "a group that is not in the cache is looked for",
+    name: "a group that is not in the cache is read from the API",
     claim: claim({ allocation, reservedFor: [groupUser] }),
     group: "unseen",
     kind: "look",
@@ -105,7 +105,7 @@ const cases: Case[] = [
     status: {},
   },
   {
-    name: "dont-clear-reserved-structured: somebody else's consumer is theirs to remove",
+    name: "dont-clear-reserved-structured: a consumer of another kind is removed by its own controller",
     claim: claim({ allocation, reservedFor: [{ apiGroup: "g", resource: "others", name: "o", uid: "uid-o" }] }),
     kind: "none",
   },
@@ -124,14 +124,14 @@ const cases: Case[] = [
     status: {},
   },
   {
-    name: "a pod that is deleted before it ever got a node is done",
+    name: "a pod that was deleted before it had a node is finished",
     claim: claim({ allocation, reservedFor: [user] }),
     pod: pod({ metadata: deleting, spec: { nodeName: "" } }),
     kind: "write",
     status: {},
   },
   {
-    name: "a pod that is being deleted uses its claim until its node is done with it",
+    name: "a terminating pod uses its claim until its node has stopped it",
     claim: claim({ allocation, reservedFor: [user] }),
     pod: pod({ metadata: deleting, spec: { nodeName: "n1" } }),
     kind: "none",
@@ -164,8 +164,8 @@ const cases: Case[] = [
     pod: "unseen",
     kind: "none",
   },
-  { name: "an allocated claim that nobody ever reserved is left alone", claim: claim({ allocation }), kind: "none" },
-  { name: "a claim of a living pod is left alone", claim: claim({}, owned), pod: pod(), kind: "none" },
+  { name: "an allocated claim without any reservation is left alone", claim: claim({ allocation }), kind: "none" },
+  { name: "a claim of a running pod is left alone", claim: claim({}, owned), pod: pod(), kind: "none" },
   {
     name: "the node still has the devices prepared",
     claim: claim({ allocation, reservedFor: [user], devices: prepared }),
@@ -181,7 +181,7 @@ const cases: Case[] = [
     kind: "look",
   },
   {
-    name: "the node that had them prepared is gone",
+    name: "the node that had them prepared is deleted",
     claim: claim({ allocation, reservedFor: [user], devices: prepared }),
     pod: "gone",
     node: "gone",

@@ -1,17 +1,16 @@
 /**
- * What becomes of a claim when the pods that use it are gone: reservations are taken off, the devices given back, the
- * claim deleted.
+ * The release of a claim whose pods are gone: reservations are removed, the devices deallocated, the claim deleted.
  *
- * A device is free only when its node has said so. Kubernetes clears the allocation as soon as the pod object is gone;
- * then
+ * A device is free only when its node has reported that. Kubernetes clears the allocation as soon as the pod object is
+ * deleted; then
  *
  *   API                                 node
  *   t0  pod deleted by force            its program still runs on gpu-0
  *   t1  claim deallocated               gpu-0 is prepared for the old claim
  *   t2  another claim gets gpu-0        two programs share it, or the second cannot start
  *
- * So the last reservation stays as long as the claim's status says that a node has the devices prepared, unless that
- * node is fenced: its object is gone, or it is marked as out of service.
+ * So the last reservation stays as long as the claim's status shows that a node has the devices prepared, unless that
+ * node is fenced: its object is deleted, or it has the out-of-service taint.
  */
 import { type DeleteIntent, expectedOf, type Intent, type IntentTarget } from "../../../model/intent.ts";
 import type {
@@ -27,7 +26,10 @@ import { claimTarget, deallocate } from "./bindClaim.ts";
 import { deleteProtection, isFinished } from "./podClaims.ts";
 import { isGroupReference } from "./podsGroup.ts";
 
-/** What is known of a consumer: it exists, is proven to be gone, or is not in the cache, which proves nothing. */
+/**
+ * What is known of a consumer: it exists, a consistent read did not find it, or it is not in the cache, which proves
+ * nothing.
+ */
 export type Known<T> = { readonly object: T } | "gone" | "unseen";
 
 export interface ReleaseInput {
@@ -40,7 +42,7 @@ export interface ReleaseInput {
 
 export type Release =
   | { readonly kind: "none" }
-  /** Must be looked for in the API before anything is decided. */
+  /** Has to be read from the API before anything is decided. */
   | {
       readonly kind: "look";
       readonly pods: readonly string[];
@@ -48,7 +50,7 @@ export type Release =
       readonly groups: readonly string[];
     }
   | { readonly kind: "write"; readonly intent: Intent }
-  /** Look again before it is sent. */
+  /** Has to be confirmed by a second read before it is sent. */
   | { readonly kind: "delete"; readonly intent: DeleteIntent }
   | { readonly kind: "wait"; readonly why: string };
 
@@ -102,7 +104,7 @@ function consumerOf(
   return isFinished(known.object) ? "left" : "kept";
 }
 
-/** Undefined: every node has let go. */
+/** Undefined: every node has released the devices. */
 function heldBy({ claim, nodeOf }: ReleaseInput): Release | undefined {
   if (!isPrepared(claim)) return undefined;
   const node = nodeOfAllocation(claim);
@@ -114,35 +116,35 @@ function heldBy({ claim, nodeOf }: ReleaseInput): Release | undefined {
   return { kind: "wait", why: `node ${node ?? "(any)"} still has the devices prepared` };
 }
 
-/** A node says of each device what it has done; while one is prepared, a program may be using it. */
+/** A node reports the state of each device; while one is prepared, a container may be using it. */
 export function isPrepared(claim: ResourceClaim): boolean {
   return (claim.status?.devices ?? []).some(({ conditions }) =>
     conditions?.some(({ type, reason }) => type === "Ready" && (reason === "Prepared" || reason === "Unhealthy")),
   );
 }
 
-/** The out-of-service taint vouches that nothing runs on the node any more. */
+/** The out-of-service taint asserts that nothing runs on the node any more. */
 export function isFenced(node: Node): boolean {
   return node.spec?.taints?.some(({ key }) => key === "node.kubernetes.io/out-of-service") === true;
 }
 
-/** A claim that was made for a pod goes with it, also when the garbage collector is not looking. */
+/** A claim that was created for a pod is deleted with it, without waiting for the garbage collector. */
 function ownersVerdict({ claim, podOf }: ReleaseInput): Release {
   const owner = claim.metadata.ownerReferences?.find(({ controller, kind }) => controller === true && kind === "Pod");
   if (owner === undefined) return { kind: "none" };
   const known = podOf(owner.name);
-  // Unknown is left to the garbage collector, which looks for itself.
+  // A claim of an unknown pod is left to the garbage collector, which reads the owner itself.
   if (known === "unseen" || known === "gone") return { kind: "none" };
   const isOver = known.object.metadata.uid !== owner.uid || isFinished(known.object);
   if (!isOver) return { kind: "none" };
-  const why = `its pod ${owner.name} is over`;
+  const why = `its pod ${owner.name} has finished or is deleted`;
   return { kind: "delete", intent: { type: "delete", ...about(claim), why } };
 }
 
 function withReservations(claim: ResourceClaim, reservedFor: ResourceClaimConsumerReference[]): Intent {
   const { reservedFor: _before, ...rest } = claim.status ?? {};
   const status = reservedFor.length > 0 ? { ...rest, reservedFor } : rest;
-  const why = "a pod that used it is over";
+  const why = "a pod that used it has finished or is deleted";
   return { type: "status", ...about(claim), object: asObject({ ...claim, status }), why };
 }
 
@@ -150,7 +152,7 @@ export function withoutProtection(claim: ResourceClaim): Intent {
   const finalizers = (claim.metadata.finalizers ?? []).filter((each) => each !== deleteProtection);
   const { finalizers: _before, ...metadata } = claim.metadata;
   const object = { ...claim, metadata: finalizers.length > 0 ? { ...metadata, finalizers } : metadata };
-  const why = "it has no devices that could be lost";
+  const why = "it has no devices to protect";
   return { type: "update", ...about(claim), object: asObject(object), why };
 }
 

@@ -8,7 +8,7 @@ import {
   slice,
 } from "../../../../testing/decide/deviceCluster.ts";
 
-/** The ids of all shares that are given out, in order of claim and request. */
+/** The ids of all allocated shares, in order of claim and request. */
 function shareIds(given: Pick<AllocationCase, "claims" | "slices">): (string | undefined)[] {
   const result = runCase({ name: "", expect: "none", ...given });
   if (result.kind !== "allocated") throw new Error(result.kind);
@@ -20,7 +20,7 @@ const slices = [slice("s", { devices: [card("d1"), card("d2")] })];
 const ask = { class: "shareable", capacity: { memory: "1" } };
 const claims = ["c0", "c1"].map((name) => claim(name, [request("r0", ask), request("r1", { ...ask, count: 2 })]));
 
-// A share is counted under its id: two with the same one would count as one, and the device would be given away too often.
+// A share is counted by its id: two with the same id would count as one, and the device would be overallocated.
 test("no two shares have the same id: not of two claims, two requests, two devices", () => {
   const ids = shareIds({ claims, slices });
   expect(ids).toHaveLength(6);

@@ -1,4 +1,4 @@
-/** Devices for claims on one node: the search, and its answer as the API writes it down. */
+/** Devices for claims on one node: the search, and its result as an AllocationResult. */
 import type {
   AllocationResult,
   DeviceAllocationConfiguration,
@@ -14,20 +14,20 @@ import type { AllocatedState } from "./allocatedState.ts";
 import type { Taken } from "./attempt.ts";
 import type { ClaimPlan, PlannedClaim } from "./claimPlan.ts";
 import type { DeviceFeatures } from "./features.ts";
-import { BadSelector, type NodePools, type Place, type SliceBook } from "./pools.ts";
+import { BadSelector, type NodePools, type Place, type SliceIndex } from "./pools.ts";
 import { type SearchInput, search } from "./search.ts";
 
 export type Allocation =
   /** One result for each claim of the plan, in its order. */
   | { readonly kind: "allocated"; readonly results: readonly AllocationResult[]; readonly visited: number }
   | { readonly kind: "doesNotFit"; readonly visited: number }
-  /** `isNodeLocal`: other nodes may do. Otherwise no node should be tried: the claim or a class has a mistake. */
+  /** `isNodeLocal`: other nodes may fit. Otherwise no node can: the claim or a class is invalid. */
   | { readonly kind: "failed"; readonly message: string; readonly isNodeLocal: boolean; readonly visited: number }
   | { readonly kind: "stopped"; readonly why: string; readonly visited: number };
 
 export interface AllocateInput {
   readonly plan: ClaimPlan;
-  readonly book: SliceBook;
+  readonly book: SliceIndex;
   readonly node: Node;
   readonly state: AllocatedState;
   readonly features: DeviceFeatures;
@@ -106,8 +106,8 @@ function deviceResult(
   if (bindingConditions !== undefined) result.bindingConditions = [...bindingConditions];
   if (bindingFailureConditions !== undefined) result.bindingFailureConditions = [...bindingFailureConditions];
   if (it.isShareable && isSharing) {
-    // Drawn ids would differ when a decision is taken again; this one follows from the claim's state and the place in
-    // the result.
+    // Random ids would differ when a decision is taken again; this one is derived from the version of the claim and the
+    // index of the result.
     const { uid, resourceVersion } = claim.metadata;
     result.shareID = seededUuid(uid, resourceVersion, it.key, position);
     if (consumed !== undefined && consumed.size > 0) {
@@ -117,7 +117,7 @@ function deviceResult(
   return result;
 }
 
-/** Configuration of the classes that were used, then the claim's own as far as it speaks of what was chosen. */
+/** The configuration of the used classes, then that of the claim for the chosen requests. */
 function configOf({ claim, requests }: PlannedClaim, taken: readonly Taken[]): DeviceAllocationConfiguration[] {
   const chosen = requests.map(({ name, options }) => {
     const option = taken.find((each) => each.option.request === name)?.option ?? options[0];
@@ -149,7 +149,7 @@ function configOf({ claim, requests }: PlannedClaim, taken: readonly Taken[]): D
   });
 }
 
-/** Where the devices can be used: on one node, wherever all of them reach, or everywhere. */
+/** The node selector of the allocation: one node, the nodes that reach all devices, or every node. */
 function nodeSelectorOf(taken: readonly Taken[], node: Node): NodeSelector | undefined | string {
   const expressions: NodeSelectorRequirement[] = [];
   const fields: NodeSelectorRequirement[] = [];

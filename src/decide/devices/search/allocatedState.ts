@@ -1,20 +1,20 @@
-/** What is given away: whole devices, shares of devices, and how much of their capacity the shares take. */
+/** Allocated devices, shares of devices, and the consumed capacity of the shares. */
 import type { DeviceRequestAllocationResult, ResourceClaim } from "../../../model/kubernetes.generated.ts";
 import { parseQuantity } from "../../../model/values/quantity.ts";
 import { deviceKey } from "./poolDevice.ts";
 
 export interface AllocatedState {
-  /** Held by one claim alone. */
+  /** Allocated exclusively to one claim. */
   isTaken(device: string): boolean;
-  /** Held by at least one share. */
+  /** Has at least one share. */
   isShared(device: string): boolean;
-  /** Capacity name to billionths; undefined where no share took any. */
+  /** Consumed capacity in billionths by name; undefined without shares. */
   consumed(device: string): ReadonlyMap<string, bigint> | undefined;
 }
 
-/** A state on top of which changes can be tried. */
+/** A state to which trial changes can be applied. */
 export interface CountedState extends AllocatedState {
-  /** How many shares of the device are given away. */
+  /** The number of allocated shares of the device. */
   shareCount(device: string): number;
 }
 
@@ -23,7 +23,7 @@ export interface SharedDeviceId {
   readonly shareId: string;
 }
 
-/** The state as plain sets, for tests, for oracles and for callers without a tracker. */
+/** The state as plain sets, for tests and for callers without a tracker. */
 export class AllocatedSets implements CountedState {
   readonly devices = new Set<string>();
   readonly shares = new Map<string, Set<string>>();

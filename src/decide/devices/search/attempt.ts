@@ -1,6 +1,6 @@
 /**
- * One attempt to give devices to claims: what has been taken so far, whether a further device can be taken, and how to
- * undo it. Every refusal and every undo gives back exactly what was taken.
+ * One attempt to allocate devices to claims: the devices so far, whether a further device can be allocated, and how to
+ * undo it. Every refusal and every undo restores the exact state.
  */
 import { toleratesAll } from "../../../model/deviceTaints.ts";
 import type { Quantity } from "../../../model/values/quantity.ts";
@@ -15,7 +15,7 @@ import { type NodePools, type PlacedDevice, type Pool, placeMatches } from "./po
 /** Devices in one claim. */
 export const resultsMax = 32;
 
-/** A device given to a request. */
+/** A device that is allocated to a request. */
 export interface Taken {
   readonly option: PlannedOption;
   readonly device: PlacedDevice;
@@ -50,7 +50,7 @@ export class Attempt {
   /** Shares of the device that this attempt has made, even those that take nothing. */
   readonly shareCounts: (number | undefined)[] = [];
   readonly shareSums: (Map<string, bigint> | undefined)[] = [];
-  /** By option: the devices that mode All means. */
+  /** By option: the devices of mode All. */
   readonly allLists: (number[] | undefined)[] = [];
   private readonly counters = new Map<Pool, { free: readonly bigint[]; used: bigint[] }>();
   private readonly verdicts: ((1 | 2 | undefined)[] | undefined)[] = [];
@@ -65,7 +65,7 @@ export class Attempt {
     this.results = this.claims.map(() => []);
   }
 
-  /** What is known before anything is tried: which devices mode All means, and that the claim is not too large. */
+  /** Computed before the search: the devices of mode All, and that the claim does not exceed its limit. */
   prepare(): void {
     for (const { claim, requests } of this.claims) {
       let needed = 0;
@@ -87,7 +87,7 @@ export class Attempt {
       if (pool.state === "complete") continue;
       const state = pool.state === "incomplete" ? "is currently being updated" : "is currently invalid";
       const message = `claim ${claim}, request ${option.label}: asks for all devices, but resource pool ${pool.id} ${state}`;
-      // Upstream ends the pod's whole attempt here. It is a fact about this node alone.
+      // Upstream fails the pod here. Muster fails only this node, because the pool is that of this node.
       throw new Failure(message, true);
     }
     const list: number[] = [];
@@ -106,8 +106,7 @@ export class Attempt {
     if (holders !== undefined && holders.length > 0) return true;
     const { it } = this.devices[at] as PlacedDevice;
     const { state } = this.input;
-    // Shares outlive the permission to share: a device that became dedicated is not free while a claim has a part of
-    // it.
+    // Shares stay allocated when a device no longer allows sharing: it is not free while a claim has a share of it.
     return state.isTaken(it.key) || (!this.isShareable(it) && state.isShared(it.key));
   }
 
@@ -129,7 +128,7 @@ export class Attempt {
     return verdicts[at] === 1;
   }
 
-  /** True, false, or the mistake in a selector that ends everything: hiding it would hide it from its author. */
+  /** True, false, or throws the error of a selector: the author of the claim has to see it. */
   judge(option: PlannedOption, at: number): boolean | string {
     const { it } = this.devices[at] as PlacedDevice;
     if (!this.input.features.bindingConditions && it.device.bindingConditions !== undefined) return false;
@@ -144,7 +143,7 @@ export class Attempt {
     return placeMatches(it.device, this.input.pools.node);
   }
 
-  /** What the option takes of the device; undefined where the device cannot serve it. */
+  /** The capacity that the option consumes of the device; undefined where the device cannot serve it. */
   consumption(option: PlannedOption, at: number): ReadonlyMap<string, Quantity> | undefined {
     let known = this.consumptions[option.index];
     if (known === undefined) {
@@ -187,7 +186,7 @@ export class Attempt {
     return known[at] === 1;
   }
 
-  /** Gives the device to the option, or does nothing. What it returns takes back exactly what was done. */
+  /** Allocates the device to the option, or does nothing. The returned function undoes it. */
   take(c: number, option: PlannedOption, at: number, must: boolean): (() => void) | undefined {
     const placed = this.devices[at] as PlacedDevice;
     const { it } = placed;
@@ -195,7 +194,7 @@ export class Attempt {
     if (!(option.isAdmin && this.isShareable(it)) && this.isInUse(c, option, at)) return undefined;
     const consumesCounters = (it.device.consumesCounters?.length ?? 0) > 0;
     if (consumesCounters && !features.partitionableDevices) return undefined;
-    // A further share of a device that is shared already was paid for by the first one.
+    // Counters are consumed by the first share of a device, not by further ones.
     const isPaid =
       this.isShareable(it) &&
       (state.consumed(it.key) !== undefined || state.isShared(it.key) || (this.shareCounts[at] ?? 0) > 0);
@@ -278,7 +277,7 @@ export class Attempt {
     return known;
   }
 
-  /** Every counter of the pool is looked at: one that is overdrawn stops all devices that use any. */
+  /** Every counter of the pool is checked: one that is overdrawn blocks all devices that use counters. */
   chargeCounters({ pool, uses = [] }: PlacedDevice): boolean {
     const { free, used } = this.countersOf(pool);
     for (const { at, amount } of uses) used[at] = (used[at] as bigint) + amount;

@@ -7,12 +7,12 @@ const fractional = { default: "0.2", validRange: { min: "0.2", step: "0.1", max:
 const set = { default: "1", validValues: ["1", "2", "4"] };
 const max = "9223372036854775807";
 
-describe("what a request takes", () => {
+describe("the consumption of a request", () => {
   test.each([
     { name: "nothing asked, no policy: all of it", value: "8", policy: undefined, asked: undefined, gets: "8" },
     { name: "nothing asked: the default", value: "8", policy: range, asked: undefined, gets: "2" },
     { name: "no policy: what was asked", value: "8", policy: undefined, asked: "3", gets: "3" },
-    { name: "below the least: the least", value: "8", policy: range, asked: "1", gets: "2" },
+    { name: "below the minimum: the minimum", value: "8", policy: range, asked: "1", gets: "2" },
     { name: "between two steps: the next", value: "8", policy: range, asked: "3", gets: "4" },
     { name: "on a step: itself", value: "8", policy: range, asked: "4", gets: "4" },
     { name: "a fraction between two steps: the next", value: "1", policy: fractional, asked: "0.25", gets: "300m" },
@@ -54,11 +54,11 @@ describe("what a request takes", () => {
   });
 });
 
-describe("what a policy forbids", () => {
+describe("what violates a policy", () => {
   test.each([
     { name: "nothing without a policy", policy: undefined, amount: "7", isForbidden: false },
-    { name: "nothing up to the most", policy: range, amount: "4", isForbidden: false },
-    { name: "more than the most", policy: range, amount: "6", isForbidden: true },
+    { name: "nothing up to the maximum", policy: range, amount: "4", isForbidden: false },
+    { name: "more than the maximum", policy: range, amount: "6", isForbidden: true },
     {
       name: "what is off the steps",
       policy: { default: "2", validRange: { min: "2", step: "2" } },
@@ -82,15 +82,15 @@ describe("thousandths", () => {
     { text: "0.2", isSafe: true },
     { text: "100u", isSafe: false },
     { text: "9223372036854775807", isSafe: false },
-  ])("$text can be said in them: $isSafe", ({ text, isSafe }) => {
+  ])("$text can be represented in them: $isSafe", ({ text, isSafe }) => {
     expect(isMilliSafe(parseQuantity(text))).toBe(isSafe);
   });
 
   test.each([
-    { name: "never when they are switched off", policy: fractional.validRange, isOn: false, uses: false },
+    { name: "never when they are disabled", policy: fractional.validRange, isOn: false, uses: false },
     { name: "for fractions", policy: fractional.validRange, isOn: true, uses: true },
     { name: "for whole numbers too", policy: range.validRange, isOn: true, uses: true },
-    { name: "not when the least is too large", policy: { min: max }, isOn: true, uses: false },
+    { name: "not when the minimum is too large", policy: { min: max }, isOn: true, uses: false },
     { name: "not when a step is finer", policy: { min: "1", step: "100u" }, isOn: true, uses: false },
   ])("$name", ({ policy, isOn, uses }) => {
     expect(usesMilli(policy, isOn)).toBe(uses);

@@ -1,6 +1,6 @@
 /**
- * How much of a shared device one request takes, and whether there is so much. A device may prescribe amounts: a list,
- * or a range with steps; what is asked for is rounded up to the next one.
+ * How much capacity of a shared device one request consumes, and whether that much is left. A request policy may define
+ * valid amounts: a list, or a range with steps; a request is rounded up to the next valid amount.
  */
 import type { CapacityRequestPolicyRange, DeviceCapacity } from "../../../model/kubernetes.generated.ts";
 import { parseQuantity, type Quantity } from "../../../model/values/quantity.ts";
@@ -19,7 +19,7 @@ export type Consumption =
 
 const unfit: Consumption = { ok: false, isFatal: false };
 
-/** What the request takes of the device when no other claim is on it. */
+/** The consumption of the request on a device without other claims. */
 export function consumptionOf(
   device: PoolDevice,
   requests: ReadonlyMap<string, Quantity> | undefined,
@@ -44,7 +44,7 @@ export function consumptionOf(
   return { ok: true, amounts };
 }
 
-/** Whether so much is left besides what others take. */
+/** Whether this much is left besides the consumption of others. */
 export function fitsBeside(
   device: PoolDevice,
   amounts: ReadonlyMap<string, Quantity>,
@@ -58,7 +58,7 @@ export function fitsBeside(
   return true;
 }
 
-/** The amount, or why there is none. */
+/** The amount, or an error. */
 export function amountOf(
   { requestPolicy }: DeviceCapacity,
   value: Quantity,
@@ -100,7 +100,7 @@ function roundedToRange(
   return { nano: amount * unit, format: step.format };
 }
 
-/** Thousandths wherever all bounds can be said in them, whether or not anything is fractional. */
+/** Amounts are computed in thousandths if all bounds can be represented in them, even if none is fractional. */
 export function usesMilli({ min, max, step }: CapacityRequestPolicyRange, fractional: boolean): boolean {
   if (!fractional) return false;
   for (const text of [min, max, step]) {
@@ -113,7 +113,7 @@ export function isMilliSafe({ nano }: Quantity): boolean {
   return nano % nanoPerMilli === 0n && nano / nanoPerMilli <= int64Max;
 }
 
-/** The default is always allowed, whatever the policy says of others. */
+/** The default is always valid. */
 export function violatesPolicy({ requestPolicy }: DeviceCapacity, amount: Quantity, fractional: boolean): boolean {
   if (requestPolicy === undefined) return false;
   const { validRange, validValues } = requestPolicy;

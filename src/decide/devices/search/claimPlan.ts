@@ -1,4 +1,4 @@
-/** What claims ask for, read once for all nodes: classes found, selectors compiled, amounts parsed. */
+/** The requests of claims, prepared once for all nodes: classes looked up, selectors compiled, amounts parsed. */
 import type {
   DeviceClass,
   DeviceRequest,
@@ -39,7 +39,7 @@ export interface PlannedClaim {
   readonly claim: ResourceClaim;
   readonly requests: readonly PlannedRequest[];
   readonly hasConstraints: boolean;
-  /** Constraints keep what they have seen, so each search gets its own. */
+  /** Constraints have state, so each search gets its own. */
   readonly makeConstraints: () => Constraint[];
 }
 

@@ -4,20 +4,20 @@
 import type { DeviceAttribute, DeviceConstraint } from "../../../model/kubernetes.generated.ts";
 import type { PoolDevice } from "./poolDevice.ts";
 
-/** What a constraint has seen so far; devices come and go like plates on a stack. */
+/** The state of a constraint: devices are added and removed like on a stack. */
 export interface Constraint {
   appliesTo(request: string, label: string): boolean;
-  /** False: the device breaks it, and nothing was noted. */
+  /** False: the device violates the constraint and was not added. */
   add(device: PoolDevice): boolean;
-  /** Takes back the last one that was added. */
+  /** Removes the last device that was added. */
   drop(): void;
   /** Whether the device could be added now. */
   admits(device: PoolDevice): boolean;
-  /** Everything that decides about the future, as text. */
+  /** The state as text: two equal texts behave equally from here on. */
   stateKey(): string;
   readonly attribute: string;
   readonly isDistinct: boolean;
-  /** The value that all must have, once there is one. */
+  /** The value that all devices must have, once one was added. */
   readonly fixed: string | undefined;
 }
 

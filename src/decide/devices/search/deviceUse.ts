@@ -1,11 +1,11 @@
-/** What a claim holds, as keys of the ledger: one for each device, or for each share of one. */
+/** The devices of a claim, as keys of the ledger: one for each device or share. */
 import type { ResourceClaim } from "../../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../../model/objects/object.ts";
 import { parseQuantity } from "../../../model/values/quantity.ts";
 import type { Effect } from "../../../snapshot/ledger.ts";
 import { deviceKey } from "./poolDevice.ts";
 
-/** One device, or one share of it, in the hands of one claim. */
+/** One device, or one share of it, that is allocated to one claim. */
 export interface DeviceUse {
   readonly device: string;
   readonly claimUid: string;
@@ -38,17 +38,17 @@ export function nodeOfAllocation(claim: ResourceClaim): string | undefined {
   return undefined;
 }
 
-/** A whole device has one key, however many want it; a share has its own. */
+/** A whole device has one key for all claims; a share has a key of its own. */
 export function useKey({ device, shareId }: DeviceUse): string {
   return shareId === undefined ? device : `${device} ${shareId}`;
 }
 
-/** For a picture: what a claim of the watch holds. */
+/** The effects of a claim in an assume cache. */
 export function deviceEffects(claim: KubeObject): readonly Effect<DeviceUse>[] {
   return usesOf(claim as ResourceClaim).map((value) => ({ key: useKey(value), value }));
 }
 
-/** How much capacity the uses take together: by name, in billionths. */
+/** The total consumed capacity of the uses: by name, in billionths. */
 export function sumOf(uses: Iterable<Pick<DeviceUse, "consumed">>): Map<string, bigint> {
   const sums = new Map<string, bigint>();
   for (const { consumed } of uses) {

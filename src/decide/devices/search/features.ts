@@ -1,4 +1,4 @@
-/** What the allocator takes part in. The names are Kubernetes' own; what is alpha there is not here. */
+/** Feature gates of the allocator. The names are Kubernetes' own; alpha features are not implemented. */
 export interface DeviceFeatures {
   readonly adminAccess: boolean;
   readonly prioritizedList: boolean;
@@ -8,7 +8,7 @@ export interface DeviceFeatures {
   readonly bindingConditions: boolean;
   readonly consumableCapacity: boolean;
   readonly fractionalCapacityRange: boolean;
-  /** Extended resources that classes stand for are served by claims. */
+  /** Extended resources of classes are served by claims. */
   readonly extendedResource: boolean;
 }
 

@@ -1,20 +1,20 @@
 /**
- * Nodes on which nothing is free, so that a cluster that is nearly full costs no more to search than an empty one. What
- * is known of a node is forgotten when one of its devices changes hands.
+ * Nodes without free devices, so that searching a nearly full cluster costs no more than searching an empty one. The
+ * entry of a node is dropped when one of its devices is allocated or released.
  */
 import type { Node } from "../../../model/kubernetes.generated.ts";
 import type { AllocatedState } from "./allocatedState.ts";
 import type { ClaimPlan } from "./claimPlan.ts";
-import type { SliceBook } from "./pools.ts";
+import type { SliceIndex } from "./pools.ts";
 
 export class FullNodes {
-  private readonly book: SliceBook;
+  private readonly book: SliceIndex;
   private readonly state: AllocatedState;
   private readonly known = new Map<string, boolean>();
   private readonly nodesOf = new Map<string, string[]>();
 
-  /** For one book: made anew with it. */
-  constructor(book: SliceBook, state: AllocatedState) {
+  /** Valid for one slice index, and created again with it. */
+  constructor(book: SliceIndex, state: AllocatedState) {
     this.book = book;
     this.state = state;
   }
@@ -42,9 +42,8 @@ export class FullNodes {
 }
 
 /**
- * Whether a full node may be passed over without a search: it looks at no device that is in use, so it would find
- * neither an answer nor a mistake. Mode All asks about every device first, and admin access may use devices that are in
- * use.
+ * Whether a full node may be skipped: the search would check no allocated device, so it would find neither an
+ * allocation nor an error. Mode All checks every device first, and admin access may use allocated devices.
  */
 export function isSkippable({ options, claims }: ClaimPlan): boolean {
   return claims.length > 0 && options.length > 0 && options.every(({ isAll, isAdmin }) => !isAll && !isAdmin);

@@ -1,7 +1,6 @@
 /**
- * The aids of a search that takes long. They only say "there is no answer here", and only where that is certain: a look
- * at what every open request could still get, devices that nothing tells apart, states between requests that failed
- * before.
+ * Pruning for a long search. A branch is cut only where it certainly has no solution: an open request cannot get enough
+ * devices any more, an equivalent device was tried, or the same state between requests failed before.
  */
 import type { Attempt } from "./attempt.ts";
 import type { PlannedClaim, PlannedOption } from "./claimPlan.ts";
@@ -9,9 +8,9 @@ import { attributeText, type Constraint } from "./constraints.ts";
 import type { PlacedDevice, Pool } from "./pools.ts";
 
 export class LookAhead {
-  /** States between requests from which no answer was found. */
+  /** States between requests from which no solution was found. */
   readonly failed = new Set<string>();
-  /** They stay off where cutting could hide an error. */
+  /** Disabled where cutting could hide an error. */
   isActive = false;
   private readonly attempt: Attempt;
   private readonly numbers: number[] = [];
@@ -23,12 +22,12 @@ export class LookAhead {
     this.prepare();
   }
 
-  /** Decides whether cutting is sound at all, and which devices nothing tells apart. */
+  /** Computes whether cutting is sound, and which devices are equivalent. */
   private prepare(): void {
     const { options } = this.attempt.input.plan;
     const { features, state } = this.attempt.input;
     for (const { requests, hasConstraints } of this.attempt.claims) {
-      // Mode All fails for good on a constraint: a branch that is cut might have shown that.
+      // Mode All fails the claim on a constraint: a cut branch could have that error.
       if (hasConstraints && requests.some((each) => each.options.some(({ isAll }) => isAll))) return;
     }
     const attributes = new Set(this.attempt.constraints.flat().map(({ attribute }) => attribute));
@@ -72,18 +71,17 @@ export class LookAhead {
   }
 
   /**
-   * Devices with the same number can stand for each other. If there were an answer with the second one here, then the
-   * first one in its place, and the second one wherever the first was used, would be an answer too, and it would have
-   * been found.
+   * Devices with the same number are equivalent. A solution with the second one here would also be a solution with the
+   * two exchanged, and that one would have been found already.
    */
   likeness(at: number): number | undefined {
     if ((this.attempt.holders[at]?.length ?? 0) > 0 || (this.attempt.shareCounts[at] ?? 0) > 0) return undefined;
     return this.numbers[at];
   }
 
-  /** Everything that the rest of the search depends on, when it stands between two requests. */
+  /** The state on which the rest of the search depends, between two requests. */
   stateKey(c: number, r: number): string | undefined {
-    // What an administrator looks at stays usable for others: which claim holds what would have to be in the key.
+    // Devices with admin access stay usable for others: the key would have to contain which claim holds which device.
     if (this.hasAdmin) return undefined;
     const used = new Int32Array(this.kinds);
     const shares: string[] = [];
@@ -179,7 +177,7 @@ export class LookAhead {
     return { most, shares };
   }
 
-  /** How many of the cheapest devices each counter could pay for. */
+  /** How many of the cheapest devices each counter allows. */
   private affordable(pool: Pool, costs: readonly bigint[][]): number {
     const { free, used } = this.attempt.countersOf(pool);
     let most = costs.length;

@@ -3,7 +3,7 @@ import type { JsonMap } from "../../../cel/values.ts";
 import type { Device, DeviceAttribute, ResourceSlice } from "../../../model/kubernetes.generated.ts";
 import { parseQuantity, type Quantity } from "../../../model/values/quantity.ts";
 
-/** One device of a slice, with what is worked out from it once: slices never change, they are replaced. */
+/** One device of a slice, with values that are computed from it once: slices are never changed, only replaced. */
 export class PoolDevice {
   readonly key: string;
   readonly slice: ResourceSlice;
@@ -27,7 +27,7 @@ export class PoolDevice {
     return this.slice.spec.pool.name;
   }
 
-  /** The device as selectors see it. */
+  /** The device as CEL selectors see it. */
   get celValue(): { value: JsonMap } | { problem: string } {
     this.shown ??= deviceValue(this.driver, this.device);
     return this.shown;
@@ -42,7 +42,7 @@ export class PoolDevice {
     return this.amounts;
   }
 
-  /** By its full name, or by its bare one where the domain is the driver's own. */
+  /** An attribute by its qualified name, or by its bare name where the domain is the driver's. */
   attribute(fullName: string): DeviceAttribute | undefined {
     const { attributes } = this.device;
     if (attributes === undefined) return undefined;
@@ -52,7 +52,7 @@ export class PoolDevice {
   }
 }
 
-/** A driver has no slash and neither has a device, so the three parts are unambiguous. */
+/** Driver and device contain no slash, so the key is unambiguous. */
 export function deviceKey({ driver, pool, device }: { driver: string; pool: string; device: string }): string {
   return `${driver}/${pool}/${device}`;
 }

@@ -9,7 +9,7 @@ import {
   slice,
 } from "../../../../testing/decide/deviceCluster.ts";
 
-/** What one request gets: lines of devices, or the kind of the refusal. */
+/** The result of one request: lines of devices, or the kind of the refusal. */
 function got(given: Omit<AllocationCase, "name" | "expect">): readonly string[] | string {
   const result = runCase({ name: "", expect: "none", ...given });
   return result.kind === "allocated" ? result.results.flatMap(linesOf) : result.kind;
@@ -30,19 +30,20 @@ describe("generations of a pool", () => {
     expect(got({ claims: all, slices })).toEqual(["r pool-1/d2"]);
   });
 
-  test("a newer one that is not complete yet hides an older one that is", () => {
+  test("a newer incomplete generation hides an older complete one", () => {
     const begun = slice("new", { pool: "pool-1/2", generation: 2, devices: ["d2"] });
     expect(got({ claims: one, slices: [older, begun] })).toBe("doesNotFit");
   });
 
-  // The pool spans two nodes. The driver has begun to publish it anew, on the other one: what this node offers may be gone.
+  // The pool spans two nodes. The driver has begun to publish a new generation on the other one: the devices of this
+  // node may not exist any more.
   const stale = [
     slice("s1", { pool: "pool-1/2", generation: 1, at: "node-1", devices: ["d1"] }),
     slice("s2", { pool: "pool-1/2", generation: 1, at: "node-2", devices: ["d2"] }),
   ];
   const begunElsewhere = slice("s3", { pool: "pool-1/2", generation: 2, at: "node-2", devices: ["d2"] });
 
-  test("one that was complete over two nodes is not used once a newer one has begun on the other node", () => {
+  test("a complete generation over two nodes is not used once a newer one has begun on the other node", () => {
     expect(got({ claims: one, slices: stale })).toEqual(["r pool-1/d1"]);
     expect(got({ claims: one, slices: [...stale, begunElsewhere] })).toBe("doesNotFit");
   });
@@ -67,7 +68,7 @@ describe("counters of a pool", () => {
     });
   const taken = ["pool-1/d1", "pool-1/d2"];
 
-  test("one that is overdrawn stops every device that uses any, and no other", () => {
+  test("an overdrawn counter blocks every device that uses counters, and no other", () => {
     expect(got({ claims: one, slices: [counted, parts()], taken: ["pool-1/d1"] })).toEqual(["r pool-1/d3"]);
     expect(got({ claims: one, slices: [counted, parts()], taken })).toBe("doesNotFit");
     expect(got({ claims: one, slices: [counted, parts(device("d4"))], taken })).toEqual(["r pool-1/d4"]);

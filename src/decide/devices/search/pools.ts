@@ -1,6 +1,6 @@
 /**
- * From slices to pools: what one node can reach, in the order in which it is tried. A pool is one driver's set of
- * slices of one generation; while some of them are missing nothing of it is given out.
+ * From slices to pools: the devices that one node can reach, in the order in which they are tried. A pool is one
+ * driver's set of slices of one generation; while some of them are missing, none of its devices is allocated.
  */
 import type { Device, Node, ResourceSlice } from "../../../model/kubernetes.generated.ts";
 import { matchesNodeSelector } from "../../../model/objects/nodeMatch.ts";
@@ -19,9 +19,7 @@ export interface Pool {
   readonly counters: PoolCounters | undefined;
 }
 
-/**
- * Counters of a pool by position, and what each of its devices takes of them; devices of other nodes take theirs too.
- */
+/** Counters of a pool by index, and what each of its devices consumes; devices of other nodes consume counters too. */
 export interface PoolCounters {
   readonly totals: readonly bigint[];
   readonly uses: ReadonlyMap<string, readonly CounterUse[]>;
@@ -32,7 +30,7 @@ export interface CounterUse {
   readonly amount: bigint;
 }
 
-/** A device at its place in the order of one node. */
+/** A device and its index in the search order of one node. */
 export interface PlacedDevice {
   readonly it: PoolDevice;
   readonly pool: Pool;
@@ -47,10 +45,10 @@ export interface NodePools {
 }
 
 /**
- * All slices of a cluster, split by node once. Built anew when slices change; pools of a node are worked out when asked
- * for.
+ * All slices of a cluster, indexed by node. Created again when slices change; the pools of a node are computed on
+ * demand.
  */
-export class SliceBook {
+export class SliceIndex {
   private readonly features: DeviceFeatures;
   private readonly slices: readonly ResourceSlice[];
   private readonly byNode = new Map<string, ResourceSlice[]>();
@@ -77,10 +75,10 @@ export class SliceBook {
     return this.shared.length > 0;
   }
 
-  /** What the node can reach. Throws BadSelector where a slice cannot be understood. */
+  /** The pools that the node can reach. Throws BadSelector where a slice is invalid. */
   poolsOf(node: Node): NodePools {
     const before = this.known.get(node.metadata.name);
-    // A node changes with every heartbeat; only its name and labels decide here.
+    // A node changes with every heartbeat; only its name and labels matter here.
     if (before !== undefined && (before.node === node || sameLabels(before.node, node))) return before.pools;
     const pools = this.build(node);
     this.known.set(node.metadata.name, { node, pools });
@@ -150,7 +148,7 @@ export class SliceBook {
   }
 }
 
-/** A slice or device with an invalid node selector. It is a driver's mistake, and no node is judged by guessing. */
+/** A slice or device with an invalid node selector: an error of the driver. */
 export class BadSelector extends Error {}
 
 function completePool(
@@ -233,7 +231,7 @@ function reachesNode(slice: ResourceSlice, node: Node): boolean {
   return (spec.devices ?? []).some((device) => placeMatches(device, node));
 }
 
-/** Where a slice or a device says it is. */
+/** The nodes of a slice or device. */
 export type Place = Pick<Device, "nodeName" | "nodeSelector" | "allNodes">;
 
 export function placeMatches({ nodeName, allNodes, nodeSelector }: Place, node: Node): boolean {

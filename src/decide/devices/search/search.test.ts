@@ -6,7 +6,7 @@ const visits = (given: Omit<Parameters<typeof runCase>[0], "name" | "expect">) =
   return { kind: result.kind, visited: result.visited };
 };
 
-// Each of these has no answer, and a plain search would try more assignments than there is time for.
+// Each of these has no solution, and a plain search would try more assignments than time allows.
 
 test("eight devices of one root, where every root has six", () => {
   const devices = Array.from({ length: 36 }, (_, i) => device(`d${i}`, { attrs: { root: i % 6, index: i } }));
@@ -20,7 +20,7 @@ test("eight devices of one root, where every root has six", () => {
   expect(result.visited).toBeLessThan(2_000);
 });
 
-test("seven partitions that the counters pay for six of", () => {
+test("seven partitions where the counters allow six", () => {
   const part = (i: number) => device(`d${i}`, { uses: { gpu: { memory: "10" } } });
   const slices = [
     slice("s0", { pool: "pool-1/2", counters: { gpu: { memory: "60" } } }),
@@ -40,7 +40,7 @@ test("many requests for devices of which one is missing at the end", () => {
   expect(result.visited).toBeLessThan(2_000);
 });
 
-test("alternatives that all need what an earlier request holds", () => {
+test("alternatives that all need the devices of an earlier request", () => {
   const devices = Array.from({ length: 16 }, (_, i) => device(`d${i}`, { attrs: { kind: i % 2 } }));
   const even = { where: 'device.attributes["driver-a"].kind == 0' };
   const requests = [

@@ -1,17 +1,17 @@
 /**
- * The search for devices: claims in the order given, requests and their alternatives as written, devices by place. The
- * first assignment in that order is the answer, which is Kubernetes' own order.
+ * The search for devices: claims in the given order, requests and their alternatives in the order of the spec, devices
+ * in the order of the node. The first assignment in that order is the result, as in Kubernetes.
  *
- * The plain search can take time without end on a claim that has no answer. So it has a budget; when that is used up it
- * begins again with aids that only cut branches without an answer. The answer stays the same, and so does every error:
- * where an error may lie in a branch, nothing is cut.
+ * The plain search can take exponential time on a claim without a solution. So it has a budget; when that is used up it
+ * starts again with pruning, which only cuts branches without a solution. The result stays the same, and so does every
+ * error: a branch that may contain an error is not cut.
  */
 import { assert } from "../../../model/assert.ts";
 import { Attempt, type AttemptInput, Failure, resultsMax, type Taken } from "./attempt.ts";
 import type { PlannedClaim, PlannedOption } from "./claimPlan.ts";
 import { LookAhead } from "./lookAhead.ts";
 
-/** How far the plain search goes before it asks for aids. */
+/** The number of steps of the plain search before pruning is used. */
 const plainVisitsMax = 400;
 
 export type SearchResult =
@@ -21,9 +21,9 @@ export type SearchResult =
   | { readonly kind: "stopped"; readonly why: string; readonly visited: number };
 
 export interface SearchInput extends AttemptInput {
-  /** Asked at every step; a text ends the search. */
+  /** Called at every step; a text ends the search. */
   readonly stop?: () => string | undefined;
-  /** For tests: the search without aids, or with them from the start. */
+  /** For tests: the search without pruning, or with pruning from the start. */
   readonly aids?: "never" | "always";
 }
 
@@ -92,8 +92,8 @@ class Search {
   }
 
   /**
-   * One step: device number `d` of request `r` of claim `c`, not before the place `start`. `s` is the alternative, or
-   * -1 while none has been chosen.
+   * One step: device number `d` of request `r` of claim `c`, from the index `start` on. `s` is the alternative, or -1
+   * while none has been chosen.
    */
   private step(c: number, r: number, s: number, d: number, start: number): Step {
     this.visited++;

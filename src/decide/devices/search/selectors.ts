@@ -1,19 +1,19 @@
 /**
- * Selectors, compiled once and asked once per device. Two devices that agree in everything an expression reads get one
- * answer, so a selector over a thousand equal GPUs is run once.
+ * Selectors, compiled once and evaluated once per device. Two devices with equal values in everything an expression
+ * reads share one result, so a selector over a thousand equal GPUs is evaluated once.
  */
 import { type CelProgram, evaluateSlots } from "../../../cel/cel.ts";
 import { compileDeviceExpression, type DeviceReads, deviceCostMax, splitName } from "../../../cel/device.ts";
 import type { CelValue } from "../../../cel/values.ts";
 import type { PoolDevice } from "./poolDevice.ts";
 
-/** True, false, or why it cannot be said. */
+/** True, false, or the error of the evaluation. */
 export type Verdict = boolean | string;
 
 const noSuchKeyHint =
   "Consider using the optional chaining operator (`.?`) or checking for the presence of the attribute with `has()`.";
 
-/** One expression. A mistake in it shows when it is first asked about a device, not before. */
+/** One expression. An error in it is reported when it is first evaluated. */
 export class DeviceSelector {
   readonly expression: string;
   private readonly program: CelProgram | undefined;
@@ -84,9 +84,7 @@ function valuesRead(reads: DeviceReads, device: PoolDevice): string {
   return parts.length === 1 && typeof parts[0] === "string" ? parts[0] : JSON.stringify(parts);
 }
 
-/**
- * A bare name is filed under the driver; where both forms are given, the one that is listed last wins, as in the map.
- */
+/** A bare name has the domain of the driver; where both forms are given, the last one wins. */
 function read<T>(values: Readonly<Record<string, T>> | undefined, driver: string, fullName: string): T | null {
   if (values === undefined) return null;
   const [domain, id] = splitName(driver, fullName);
@@ -99,7 +97,10 @@ function read<T>(values: Readonly<Record<string, T>> | undefined, driver: string
   return values[fullName] ?? values[id] ?? null;
 }
 
-/** Compiled selectors, so that a thousand claims of one template cost one compilation. The oldest go first. */
+/**
+ * Compiled selectors, so that a thousand claims of one template cost one compilation. The oldest entries are dropped
+ * first.
+ */
 export class SelectorCache {
   private readonly known = new Map<string, DeviceSelector>();
   private readonly max: number;

@@ -1,4 +1,4 @@
-/** Who must leave a tainted device, and when, by the names that Kubernetes' own table gives the cases. */
+/** Which pods are evicted from a tainted device, and when, by the names that Kubernetes' own table gives the cases. */
 import { describe, expect, test } from "vitest";
 import { partly } from "../../../../testing/partly.ts";
 import type {
@@ -103,7 +103,7 @@ const cases: Case[] = [
     leaves: undefined,
   },
   {
-    name: "a claim of a group is nothing to its pods where groups have no claims",
+    name: "a claim of a group does not affect its pods where groups have no claims",
     claims: [claim({ users: ["uid-g"] })],
     slices: [slice([taint()])],
     leaves: undefined,
@@ -166,13 +166,13 @@ const cases: Case[] = [
     leaves: 80,
   },
   {
-    name: "no-evict-wrong-resourceclaim: a claim that is reserved for a namesake",
+    name: "no-evict-wrong-resourceclaim: a claim that is reserved for an earlier pod of the same name",
     claims: [claim({ users: ["uid-p-before"] })],
     slices: [slice([taint()])],
     leaves: undefined,
   },
   {
-    name: "evict-wrong-resourceclaim-replaced: the claim that took its place is reserved for the pod",
+    name: "evict-wrong-resourceclaim-replaced: the claim that replaced it is reserved for the pod",
     claims: [{ ...claim(), metadata: meta("c", { uid: "uid-c-2" }) } as ResourceClaim],
     slices: [slice([taint()])],
     leaves: 0,
@@ -180,7 +180,7 @@ const cases: Case[] = [
   { name: "untainted-claim", slices: [slice([])], leaves: undefined },
   { name: "tainted-claim-through-resourceslice", slices: [slice([taint()])], leaves: 0 },
   { name: "tainted-claim-through-rule", slices: [slice([])], rules: [rule({ driver: "d" })], leaves: 0 },
-  { name: "evict-pod-rule, whose device's slice is gone", rules: [rule({ pool: "pool" })], leaves: 0 },
+  { name: "evict-pod-rule, whose device's slice is deleted", rules: [rule({ pool: "pool" })], leaves: 0 },
   { name: "a rule without a selector selects nothing", rules: [rule(undefined)], leaves: undefined },
   { name: "a rule with an empty selector selects everything", rules: [rule({})], leaves: 0 },
   {
@@ -220,7 +220,7 @@ const cases: Case[] = [
     leaves: 0,
   },
   {
-    name: "evict-pod-many-taints: the first that runs out",
+    name: "evict-pod-many-taints: the earliest end of a toleration counts",
     claims: [
       claim({
         tolerations: [
@@ -239,7 +239,7 @@ const cases: Case[] = [
     leaves: 10,
   },
   {
-    name: "seconds below nought are at once",
+    name: "negative seconds mean at once",
     claims: [claim({ tolerations: [tolerates({ tolerationSeconds: -5 })] })],
     slices: [slice([taint()])],
     leaves: 0,
@@ -273,7 +273,7 @@ const cases: Case[] = [
   { name: "no-evict-resourceclaim-deleted", claims: [], slices: [slice([taint()])], leaves: undefined },
   { name: "ignore-none-effect", slices: [slice([taint("None")])], leaves: undefined },
   { name: "ignore-unknown-effect", slices: [slice([taint("Whatever")])], leaves: undefined },
-  { name: "NoSchedule drives nobody out", slices: [slice([taint("NoSchedule")])], leaves: undefined },
+  { name: "NoSchedule evicts no pod", slices: [slice([taint("NoSchedule")])], leaves: undefined },
   {
     name: "cancel-eviction-remove-taint-in-new-slice: only the newest generation counts",
     slices: [slice([taint()], { generation: 1 }), slice([], { generation: 2 })],
@@ -302,24 +302,24 @@ test.each(cases)("$name", (each) => {
   expect(eviction?.atMs).toBe(each.leaves === undefined ? undefined : at(each.leaves));
 });
 
-describe("rule-status: what a rule says of itself", () => {
+describe("rule-status: the status of a rule", () => {
   const counts = { pending: 0, evicted: 0, wouldEvict: 0, namespaces: 0 };
   test.each([
     {
-      name: "pods have to go",
+      name: "pods have to be evicted",
       effect: "NoExecute",
       counts: { ...counts, pending: 2, namespaces: 1 },
       status: "True",
       reason: "PodsPendingEviction",
     },
     {
-      name: "all have gone",
+      name: "all are evicted",
       effect: "NoExecute",
       counts: { ...counts, evicted: 2 },
       status: "False",
       reason: "Completed",
     },
-    { name: "nobody was there", effect: "NoExecute", counts, status: "False", reason: "NotStarted" },
+    { name: "no pod was affected", effect: "NoExecute", counts, status: "False", reason: "NotStarted" },
     {
       name: "a trial",
       effect: "None",
@@ -327,7 +327,7 @@ describe("rule-status: what a rule says of itself", () => {
       status: "False",
       reason: "NoEffect",
     },
-    { name: "it only keeps away", effect: "NoSchedule", counts, status: "False", reason: "OtherEffect" },
+    { name: "NoSchedule evicts no pod", effect: "NoSchedule", counts, status: "False", reason: "OtherEffect" },
   ])("$name", ({ effect, counts: given, status, reason }) => {
     expect(ruleCondition(rule({}, effect), given, nowMs)).toMatchObject({ type: "EvictionInProgress", status, reason });
   });

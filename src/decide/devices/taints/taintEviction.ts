@@ -1,6 +1,6 @@
 /**
- * Which pods must leave because a device of theirs was tainted, and when. A pod leaves when a claim that is reserved
- * for it has a device with a NoExecute taint that the claim does not tolerate, or no longer.
+ * Which pods are evicted because of a device taint, and when. A pod is evicted when a claim that is reserved for it has
+ * a device with a NoExecute taint that the claim does not tolerate, or whose toleration has ended.
  */
 import { selectsDevice, toleratesDeviceTaint } from "../../../model/deviceTaints.ts";
 import type {
@@ -15,16 +15,16 @@ import type {
 import { formatTime, timeToMs } from "../../../model/values/time.ts";
 import { isReservedFor } from "../claims/podClaims.ts";
 
-/** Why a pod must leave, and when. */
+/** The reason and the time of an eviction. */
 export interface Eviction {
   readonly atMs: number;
   readonly why: string;
-  /** Name of the rule that put the taint on, where it was one. */
+  /** The name of the DeviceTaintRule, if the taint comes from one. */
   readonly rule: string | undefined;
 }
 
 export interface TaintView {
-  /** As drivers publish them. Of a pool only the newest generation counts. */
+  /** The slices as drivers publish them. Of a pool only the newest generation counts. */
   readonly slicesOfPool: (driver: string, pool: string) => readonly ResourceSlice[];
   readonly rules: readonly DeviceTaintRule[];
   readonly nowMs: number;
@@ -32,7 +32,7 @@ export interface TaintView {
   readonly groupUidOf?: (pod: Pod) => string | undefined;
 }
 
-/** When the pod must leave, or undefined. */
+/** The eviction of the pod, or undefined. */
 export function evictionOfPod(pod: Pod, claims: readonly ResourceClaim[], view: TaintView): Eviction | undefined {
   if (!pod.spec?.nodeName || pod.metadata.deletionTimestamp !== undefined) return undefined;
   const phase = pod.status?.phase;
@@ -67,7 +67,7 @@ interface Tainted {
   readonly rule: string | undefined;
 }
 
-/** Taints of the slice that lists the device, then those of rules, which hold also when the slice is gone. */
+/** Taints of the slice that lists the device, then those of rules, which apply also without the slice. */
 function taintsOf(result: DeviceRequestAllocationResult, { slicesOfPool, rules }: TaintView): Tainted[] {
   const slices = slicesOfPool(result.driver, result.pool);
   const newest = Math.max(0, ...slices.map(({ spec }) => spec.pool.generation));
@@ -88,7 +88,7 @@ function leavesAtMs(
   nowMs: number,
 ): number | undefined {
   const sinceMs = timeToMs(taint.timeAdded) ?? nowMs;
-  // The same matcher as the allocator's: a pod that was let in with a taint is not evicted for it.
+  // The same matcher as the allocator's: a pod that was scheduled with a taint is not evicted for it.
   const matching = (tolerations ?? []).filter((each) => toleratesDeviceTaint(each, taint));
   if (matching.length === 0) return sinceMs;
   let shortest: number | undefined;
@@ -99,7 +99,7 @@ function leavesAtMs(
   return shortest === undefined ? undefined : sinceMs + shortest * 1000;
 }
 
-/** What a rule's status says about the evictions that it causes. */
+/** The condition of a rule about its evictions. */
 export function ruleCondition(
   rule: DeviceTaintRule,
   counts: { pending: number; evicted: number; wouldEvict: number; namespaces: number },

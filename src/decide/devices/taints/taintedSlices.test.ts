@@ -55,7 +55,7 @@ test.each([
   expect(told(cluster(...rules))).toEqual(taints);
 });
 
-test("what no rule touches stays the same object, so nothing has to be worked out again", () => {
+test("a slice that no rule selects stays the same object, so nothing is recomputed", () => {
   const tainted = cluster(rule("r", { driver: driverB }));
   expect(tainted.get("a")).toBe(a);
   const before = tainted.get("b");

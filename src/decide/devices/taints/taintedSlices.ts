@@ -1,4 +1,7 @@
-/** Slices with the taints that DeviceTaintRules put on their devices. What no rule touches stays the same object. */
+/**
+ * Slices with the taints of DeviceTaintRules added to their devices. A slice that no rule selects stays the same
+ * object.
+ */
 
 import { selectsDevice } from "../../../model/deviceTaints.ts";
 import type { DeviceTaint, DeviceTaintRule, ResourceSlice } from "../../../model/kubernetes.generated.ts";
@@ -10,7 +13,7 @@ export class TaintedSlices {
   private readonly patched = new Map<string, ResourceSlice>();
   private sorted: readonly ResourceSlice[] | undefined;
 
-  /** Undefined: it is gone. True when what readers see has changed. */
+  /** Undefined: the object was deleted. Returns whether the slices have changed. */
   setSlice(name: string, slice: ResourceSlice | undefined): boolean {
     if (slice === undefined) {
       this.slices.delete(name);

@@ -1,4 +1,7 @@
-/** The PodClique that should exist for a clique of a set, in a replica of it and perhaps of a group. */
+/**
+ * The PodClique that should exist for a clique of a set, in a replica of the set and, for a member of a scaling group,
+ * in a replica of the group.
+ */
 import {
   annotations as annotationKeys,
   components,
@@ -112,7 +115,7 @@ export function cliquePatch(stored: PodClique, wanted: ReturnType<typeof cliqueO
   };
 }
 
-/** Labels, annotations and owner that are wanted and differ. What others have put on the object stays. */
+/** The labels, annotations and owner that differ from the desired ones. Those of other clients stay. */
 export function metadataPatch(stored: KubeObject, wanted: NewObject): JsonObject | undefined {
   const patch: JsonObject = {};
   for (const field of ["labels", "annotations"] as const) {
@@ -126,8 +129,7 @@ export function metadataPatch(stored: KubeObject, wanted: NewObject): JsonObject
 }
 
 /**
- * A merge patch that leaves exactly the wanted fields: stored ones that are not wanted are removed. Lists are replaced
- * whole.
+ * A merge patch that leaves exactly the desired fields: other stored fields are removed. Lists are replaced as a whole.
  */
 export function replaced(wanted: object, stored: object): object {
   const patch: Record<string, unknown> = {};
@@ -150,7 +152,7 @@ export const fromLabel = (name: string, label: string): EnvVar => ({
   valueFrom: { fieldRef: { apiVersion: "v1", fieldPath: `metadata.labels['${label}']` } },
 });
 
-/** Variables of every container, before the user's own: so that the user's values can refer to them. */
+/** Environment variables for every container, before the user's own, so that the user's values can refer to them. */
 export function withVariables(podSpec: PodSpec, own: readonly EnvVar[]): PodSpec {
   const names = new Set(own.map(({ name }) => name));
   const told = (container: Container): Container => ({

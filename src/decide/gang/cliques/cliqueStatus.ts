@@ -13,18 +13,18 @@ import { conditionOf, withCondition } from "../gangs/gangConditions.ts";
 import { datedError, type ReconcileFailure } from "../reconcileEvents.ts";
 import { isForeignHash, templateHash } from "../sets/hashes.ts";
 import { hashOf, isRunning } from "./cliqueUpdate.ts";
-import type { CliqueHome } from "./decideClique.ts";
+import type { CliquePosition } from "./decideClique.ts";
 import type { NodeOf } from "./lostPods.ts";
 import { countPods } from "./podClasses.ts";
 import { recordLoss } from "./scheduleLoss.ts";
 
-export interface CliqueSaid {
+export interface CliqueStatusInput {
   readonly clique: PodClique;
   readonly set: PodCliqueSet;
-  readonly place: CliqueHome;
+  readonly place: CliquePosition;
   readonly pods: readonly Pod[];
   readonly nodeOf: NodeOf;
-  /** Whether its gang is on course to be ended. */
+  /** Whether its gang is going to be terminated. */
   readonly isEnding: () => boolean;
   readonly progress: CliqueUpdateProgress | undefined;
   readonly settings: GangSettings;
@@ -32,12 +32,12 @@ export interface CliqueSaid {
   readonly failures: readonly ReconcileFailure[];
 }
 
-export function cliqueStatus(draft: GangDraft, said: CliqueSaid, nowMs: number): void {
-  const { clique, set, place, pods, progress, settings, problem } = said;
+export function cliqueStatus(draft: GangDraft, input: CliqueStatusInput, nowMs: number): void {
+  const { clique, set, place, pods, progress, settings, problem } = input;
   const code = "ERR_SYNC_PCLQ_RESOURCE_CLAIM";
-  const errors = [...(problem === undefined ? [] : [{ code, description: problem }]), ...said.failures];
+  const errors = [...(problem === undefined ? [] : [{ code, description: problem }]), ...input.failures];
   const { observedGeneration: _seen, lastErrors: _errors, ...before } = clique.status ?? {};
-  const counts = countPods(pods, said.nodeOf, nowMs);
+  const counts = countPods(pods, input.nodeOf, nowMs);
   draft.wakeAt(counts.nextLossMs);
   const minAvailable = minAvailableOf(clique.spec);
   const target = isRunning(progress) ? progress?.podTemplateHash : clique.metadata.labels?.[labels.templateHash];
@@ -51,9 +51,9 @@ export function cliqueStatus(draft: GangDraft, said: CliqueSaid, nowMs: number):
     {
       scheduled: counts.scheduled,
       policy: settings.fullLossPolicy,
-      // An update replaces the pods that it deletes; a node that is lost meanwhile is a loss all the same.
+      // An update replaces the pods that it deletes; a node that is lost meanwhile still counts as a loss.
       isReplaced: isRunning(progress) && counts.lostWithNode === 0,
-      isEnding: said.isEnding,
+      isEnding: input.isEnding,
     },
     nowMs,
   );
@@ -70,37 +70,37 @@ export function cliqueStatus(draft: GangDraft, said: CliqueSaid, nowMs: number):
     updatedReplicas: updated,
     ...(place.group === undefined && { hpaPodSelector: podSelector(set, clique) }),
     conditions,
-    ...realised(said, { updated, live: counts.live }),
+    ...realised(input, { updated, live: counts.live }),
     ...(progress && { updateProgress: progress }),
     everScheduled: counts.scheduled >= minAvailable || wasEverScheduled(clique),
     ...(loss && { scheduleLoss: loss }),
   };
-  draft.status(clique, status, "what its pods say");
+  draft.status(clique, status, "the status of its pods");
 }
 
 export function podSelector(set: PodCliqueSet, { metadata }: PodClique): string {
   return selectorText({ ...defaultLabels(set.metadata.name), [labels.clique]: metadata.name });
 }
 
-/** How long Grove takes a condition for its first word. */
-const firstWordMs = 5_000;
+/** Grove treats a condition that changed within this time of the creation as its first value. */
+const firstConditionMs = 5_000;
 
 /**
- * Whether the minimum was ever scheduled. It is remembered in the status; for a clique that another operator has kept,
- * which has no such memory, it is guessed from when its condition last changed.
+ * Whether the minimum was ever scheduled. The status records it; for a clique of another operator, which has no such
+ * record, it is inferred from the last transition of the condition.
  */
 export function wasEverScheduled(clique: PodClique): boolean {
   if (clique.status?.everScheduled !== undefined) return clique.status.everScheduled;
   const condition = conditionOf(clique, scheduledType);
   if (condition === undefined) return false;
   if (condition.status === "True") return true;
-  const [changedMs, bornMs] = [timeToMs(condition.lastTransitionTime), timeToMs(clique.metadata.creationTimestamp)];
-  return changedMs !== undefined && bornMs !== undefined && changedMs > bornMs + firstWordMs;
+  const [changedMs, createdMs] = [timeToMs(condition.lastTransitionTime), timeToMs(clique.metadata.creationTimestamp)];
+  return changedMs !== undefined && createdMs !== undefined && changedMs > createdMs + firstConditionMs;
 }
 
-/** Hashes that all pods have: they move on when no update runs and nothing is left of an older template. */
+/** The hashes that all pods have: they change when no update runs and no pod of an older template is left. */
 function realised(
-  { clique, set, place, progress }: CliqueSaid,
+  { clique, set, place, progress }: CliqueStatusInput,
   { updated, live }: { updated: number; live: number },
 ): Pick<PodCliqueStatus, "currentPodTemplateHash" | "currentPodCliqueSetGenerationHash"> {
   const { currentPodTemplateHash, currentPodCliqueSetGenerationHash } = clique.status ?? {};
@@ -112,7 +112,7 @@ function realised(
   const generation = set.status?.currentGenerationHash;
   if (template === undefined || generation === undefined || isRunning(progress) || updated !== live) return kept;
   if (template !== templateHash(set, place.clique)) return kept;
-  // An update of this clique is still to come, unless it has none of its own.
+  // An update of this clique has not started yet, unless the clique belongs to a group, which is updated as a whole.
   const isBehind =
     place.group === undefined &&
     currentPodCliqueSetGenerationHash !== undefined &&
@@ -122,7 +122,7 @@ function realised(
   return isBehind ? kept : { currentPodTemplateHash: template, currentPodCliqueSetGenerationHash: generation };
 }
 
-/** What an update, a group and the set ask of a clique: all of it, ready, at the newest template (U-done). */
+/** Whether all pods of a clique are ready and of the newest template, as updates, groups and sets require it. */
 export function isUpToDate(clique: PodClique, set: PodCliqueSet, hash: string): boolean {
   const { status, spec } = clique;
   const minAvailable = minAvailableOf(spec);

@@ -1,4 +1,4 @@
-/** When the update of a clique begins, and which pods it takes: one look, from what is stored. */
+/** When the update of a clique begins, and which pods it deletes: one decision from the stored objects. */
 import { describe, expect, test } from "vitest";
 import { partly } from "../../../../testing/partly.ts";
 import { labels } from "../../../model/gang/keys.ts";
@@ -37,8 +37,8 @@ const set = (updating: number | undefined, strategy = "RollingRecreate"): PodCli
 const realised: PodCliqueStatus = { currentPodCliqueSetGenerationHash: "mu-g1", currentPodTemplateHash: "mu-old" };
 const progress = { updateStartedAt: now, podCliqueSetGenerationHash: "mu-g2", podTemplateHash: "mu-new" };
 
-const look = (status: PodCliqueStatus, pods: Pod[], of = set(0), isNoted = true) => {
-  const seen = { set: of, clique: clique(status), setReplica: 0, pods, isLost: () => false, isNoted };
+const look = (status: PodCliqueStatus, pods: Pod[], of = set(0), isObserved = true) => {
+  const seen = { set: of, clique: clique(status), setReplica: 0, pods, isLost: () => false, isObserved };
   const { progress: next, victims } = cliqueUpdate(seen, nowMs);
   return { next, victims: victims.map(({ metadata }) => metadata.name) };
 };
@@ -58,12 +58,12 @@ test("a new clique has nothing to update", () => {
   expect(look({}, [pod("a", "mu-new", true)])).toEqual({ next: undefined, victims: [] });
 });
 
-test("a new clique whose template was changed while its first pods were on their way is updated all the same", () => {
+test("a new clique whose template was changed while its first pods were in flight is updated", () => {
   const { next } = look({}, [pod("a", "mu-old", true), pod("b", "mu-old", true)]);
   expect(next).toMatchObject({ podTemplateHash: "mu-new", readyPodsSelectedToUpdate: { current: "a" } });
 });
 
-test("a foreign hash is no older template", () => {
+test("a hash of another operator is not an older template", () => {
   expect(look({}, [pod("a", "7d9f5c", true)])).toEqual({ next: undefined, victims: [] });
 });
 
@@ -93,7 +93,7 @@ test("of those that are ready the oldest is chosen, and none while fewer than th
     setReplica: 0,
     pods: [young, old],
     isLost: () => false,
-    isNoted: true,
+    isObserved: true,
   };
   expect(cliqueUpdate(seen, nowMs)).toEqual({ progress, victims: [] });
 });
@@ -104,29 +104,29 @@ test("an update ends when nothing old is left and the minimum is ready", () => {
   expect(look(status, [pod("m", "mu-new", true), pod("n", "mu-new", false)]).next?.updateEndedAt).toBe(now);
 });
 
-test("on delete it is over as it begins", () => {
+test("with OnDelete the update is complete when it begins", () => {
   expect(look(realised, [pod("a", "mu-old", true)], set(undefined, "OnDelete"))).toEqual({
     next: { ...progress, updateEndedAt: now },
     victims: [],
   });
 });
 
-/** All is said to be of the new template: without an update, or after one. */
+/** The status records the new template for all pods: without an update, or after one. */
 const upToDate: PodCliqueStatus = { currentPodCliqueSetGenerationHash: "mu-g2", currentPodTemplateHash: "mu-new" };
 const ended = { ...progress, updateStartedAt: "2025-12-31T00:00:00Z", updateEndedAt: "2025-12-31T00:00:00Z" };
 
 describe.each<[string, PodCliqueStatus]>([
-  ["before any of its pods was seen", upToDate],
+  ["before any of its pods was observed", upToDate],
   ["after an update", { ...upToDate, updateProgress: ended }],
-])("a clique that was said to be up to date %s", (_when, status) => {
-  test("is updated when a pod of an older template comes late", () => {
+])("a clique that was recorded as up to date %s", (_when, status) => {
+  test("is updated when a pod of an older template is observed late", () => {
     expect(look(status, [pod("a", "mu-old", false), pod("b", "mu-new", true)])).toEqual({
       next: progress,
       victims: ["a"],
     });
   });
 
-  test("stays so while all its pods are of the new one, or of another operator's", () => {
+  test("stays up to date while all its pods are of the new template, or of another operator", () => {
     const { updateProgress } = status;
     expect(look(status, [pod("b", "mu-new", false)])).toEqual({ next: updateProgress, victims: [] });
     expect(look(status, [pod("b", "7d9f5c", false)])).toEqual({ next: updateProgress, victims: [] });
@@ -139,7 +139,7 @@ describe.each<[string, PodCliqueStatus]>([
     expect(look(status, late, set(0), false)).toEqual({ next: updateProgress, victims: [] });
   });
 
-  test("keeps a pod of an older template on delete", () => {
+  test("keeps a pod of an older template with OnDelete", () => {
     const { updateProgress } = status;
     const late = [pod("a", "mu-old", false)];
     expect(look(status, late, set(undefined, "OnDelete"))).toEqual({ next: updateProgress, victims: [] });

@@ -1,7 +1,7 @@
 /**
  * How a standalone clique is updated to a new template: pods that are not ready are replaced at once, ready ones one by
- * one, each only after the one before is replaced. All state is in the status: the chosen pod is recorded before it is
- * deleted.
+ * one, each after the replacement of the one before is ready. All state is in the status: the chosen pod is recorded
+ * before it is deleted.
  */
 import { labels } from "../../../model/gang/keys.ts";
 import { strategyOf } from "../../../model/gang/setFacts.ts";
@@ -31,8 +31,8 @@ export function targetHash({ status, metadata }: PodClique): string | undefined 
 export const hashOf = (object: { metadata: { labels?: Record<string, string> } }): string | undefined =>
   object.metadata.labels?.[labels.templateHash];
 
-/** Whether the set's update has reached this replica, or has passed it. */
-export function isTurnOf(set: PodCliqueSet, setReplica: number): boolean {
+/** Whether pods of this replica may be updated: the set's update is at this replica, or is over. */
+export function mayUpdateReplica(set: PodCliqueSet, setReplica: number): boolean {
   const progress = set.status?.updateProgress;
   if (progress === undefined || progress.updateEndedAt !== undefined) return true;
   return (progress.currentlyUpdating ?? []).some(
@@ -40,25 +40,25 @@ export function isTurnOf(set: PodCliqueSet, setReplica: number): boolean {
   );
 }
 
-export interface CliqueLook {
+export interface CliqueUpdateInput {
   readonly set: PodCliqueSet;
   readonly clique: PodClique;
   readonly setReplica: number;
   readonly pods: readonly Pod[];
-  /** Whether a pod counts for nothing any more; one on a silent node may still say that it is ready. */
+  /** Whether a pod no longer counts. A pod on a silent node may still have Ready=True. */
   readonly isLost: (pod: Pod) => boolean;
-  /** Whether the set has taken note of its template, and the clique has it. */
-  readonly isNoted: boolean;
+  /** Whether the set has recorded its template and the clique has it. */
+  readonly isObserved: boolean;
 }
 
-export function cliqueUpdate(look: CliqueLook, nowMs: number): CliqueUpdate {
+export function cliqueUpdate(look: CliqueUpdateInput, nowMs: number): CliqueUpdate {
   const begun = beginUpdate(look, nowMs);
   if (begun === undefined || !isRunning(begun)) return { progress: begun, victims: [] };
   return stepUpdate(begun, look, nowMs);
 }
 
 function beginUpdate(
-  { set, clique: { status, metadata }, setReplica, pods, isNoted }: CliqueLook,
+  { set, clique: { status, metadata }, setReplica, pods, isObserved }: CliqueUpdateInput,
   nowMs: number,
 ): CliqueUpdateProgress | undefined {
   const isOnDelete = strategyOf(set) === "OnDelete";
@@ -73,15 +73,15 @@ function beginUpdate(
   if (realised === undefined && progress === undefined && !hasOld) return progress;
   if (isForeignHash(realised) || isForeignHash(template)) return progress;
   // A create of an older leader, or of our own, may land or be observed after the update was recorded as complete. The
-  // pods win over the record.
-  const hasLate = hasOld && isNoted && !isOnDelete;
+  // pods decide, not the record.
+  const hasLate = hasOld && isObserved && !isOnDelete;
   if (progress === undefined && realised === generation && !hasLate) return progress;
   if (progress?.podCliqueSetGenerationHash === generation) {
     if (progress.podTemplateHash === template && (isRunning(progress) || !hasLate)) return progress;
-    // The clique was given its new template after the update of its set had begun: the label is the newest word.
+    // The clique got its new template after the update of its set had begun: the label is newer than the record.
     if (isRunning(progress)) return { ...progress, podTemplateHash: template };
   }
-  if (!isOnDelete && !isTurnOf(set, setReplica)) return progress;
+  if (!isOnDelete && !mayUpdateReplica(set, setReplica)) return progress;
   const now = formatTime(nowMs);
   return {
     updateStartedAt: now,
@@ -93,7 +93,7 @@ function beginUpdate(
 
 function stepUpdate(
   progress: CliqueUpdateProgress,
-  { clique: { spec }, pods, isLost }: CliqueLook,
+  { clique: { spec }, pods, isLost }: CliqueUpdateInput,
   nowMs: number,
 ): CliqueUpdate {
   const isServing = (pod: Pod): boolean => isReady(pod) && !isLost(pod);
@@ -107,7 +107,7 @@ function stepUpdate(
   const completed = selected?.completed ?? [];
   const current = old.find(({ metadata }) => metadata.name === selected?.current);
   if (current !== undefined) return { progress, victims: [current] };
-  // Where fewer are asked for by now, the chosen one has no successor to wait for.
+  // If the clique was scaled in meanwhile, the chosen pod gets no replacement to wait for.
   const successors = Math.min(completed.length + 1, spec.replicas - old.length);
   const isCurrentDone = selected === undefined || newReady >= successors;
   if (!isCurrentDone) return { progress, victims: [] };

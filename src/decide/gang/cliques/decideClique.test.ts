@@ -1,6 +1,6 @@
 /**
- * When the gate of a pod goes: not before its gang is there, names this very pod and, with the default scheduler, is
- * whole. And that a pod which has ended is replaced.
+ * When the scheduling gate of a pod is removed: not before its gang exists, references this pod by UID and, with the
+ * default scheduler, has all its pods. And that a finished pod is replaced.
  */
 import { expect, test } from "vitest";
 import { partly } from "../../../../testing/partly.ts";
@@ -72,18 +72,18 @@ const pod = {
 
 interface Around {
   readonly scheduler?: "default-scheduler" | "kai-scheduler";
-  /** Of the group: the first is of the base gang, the second a gang of its own. */
+  /** Replicas of the group: the first belongs to the base gang, the second is a scaled gang. */
   readonly replica?: number;
-  readonly gang?: "missing" | "is empty" | "names a namesake" | "names it";
+  readonly gang?: "missing" | "is empty" | "names another pod of that name" | "names it";
   readonly isWhole?: boolean;
-  /** How many the base gang has of the one that it needs. */
+  /** How many of its minimum of one the base gang has scheduled. */
   readonly inBase?: number;
 }
 
 function decide({ scheduler = "kai-scheduler", replica = 0, gang = "names it", ...more }: Around, of = pod) {
   const { isWhole = true, inBase = 1 } = more;
   const clique = cliqueOf(replica, 0);
-  const uid = gang === "names a namesake" ? "p0" : "p1";
+  const uid = gang === "names another pod of that name" ? "p0" : "p1";
   const references = gang === "is empty" ? [] : [{ namespace: "default", name: "p", uid }];
   const own = gangOf(clique.metadata.labels?.[labels.podGang] ?? "", clique.metadata.name, references, isWhole);
   const base = gangOf("s-0", "s-0-g-0-c", [], true);
@@ -122,10 +122,10 @@ test.each<[string, Around, unknown]>([
   ["its gang names it", {}, lifted],
   ["its gang does not exist", { gang: "missing" }, "all"],
   ["its gang names no pods yet", { gang: "is empty" }, "all"],
-  ["its gang names a pod of the same name that was there before", { gang: "names a namesake" }, "all"],
-  ["its gang is not whole, and its scheduler holds gangs together", { isWhole: false }, lifted],
-  ["its gang is not whole, with the default scheduler", { scheduler: "default-scheduler", isWhole: false }, "all"],
-  ["its gang is whole, with the default scheduler", { scheduler: "default-scheduler" }, lifted],
+  ["its gang references an earlier pod of the same name", { gang: "names another pod of that name" }, "all"],
+  ["its gang is incomplete, with a gang scheduler", { isWhole: false }, lifted],
+  ["its gang is incomplete, with the default scheduler", { scheduler: "default-scheduler", isWhole: false }, "all"],
+  ["its gang is complete, with the default scheduler", { scheduler: "default-scheduler" }, lifted],
   ["the base gang has its minimum scheduled", { replica: 1 }, lifted],
   ["the base gang has less than its minimum scheduled", { replica: 1, inBase: 0 }, "all"],
 ])("gates of a pod when %s", (_when, around, left) => {

@@ -1,4 +1,4 @@
-/** What a PodClique needs: its claims, its number of pods, their gates, its update, and its status. */
+/** The decision for a PodClique: its claims, its number of pods, their gates, its update, and its status. */
 import { finalizers, gangGate, labels } from "../../../model/gang/keys.ts";
 import { podsInReach } from "../../../model/gang/reach.ts";
 import { cliqueNamed, groupReplicaOf, groupsOf, schedulerOf, setReplicaOf } from "../../../model/gang/setFacts.ts";
@@ -24,25 +24,25 @@ export interface CliqueSnapshot {
   readonly absentAt: AbsentAt;
   readonly settings: GangSettings;
   readonly clique: PodClique;
-  /** The set that it belongs to; undefined when it is gone or another one has its name. */
+  /** The set that it belongs to; undefined when that set does not exist, or exists under another UID. */
   readonly set: PodCliqueSet | undefined;
   /** The pods that the clique controls, by UID. */
   readonly pods: readonly Pod[];
   readonly nodeOf: NodeOf;
-  /** The replica of the set that the clique belongs to, as its objects say; asked only when something is announced. */
+  /** The objects of the set replica that the clique belongs to; read only when an Event is written. */
   readonly replica: () => Pick<ReplicaGangs, "groups" | "cliques">;
-  /** Whether a pod of this name was decided on and has not been shown yet. */
+  /** Whether the create of a pod of this name is in flight. */
   readonly isComing: (podName: string) => boolean;
-  /** Whether a pod that the cache still shows was deleted by us. */
+  /** Whether the deletion of a pod that the cache still has is in flight. */
   readonly isGone: (podName: string) => boolean;
-  /** Whether anything at all has the name of a pod. */
+  /** Whether any pod has this name. */
   readonly isTaken: (podName: string) => boolean;
   readonly podGangNamed: (name: string) => PodGang | undefined;
   readonly cliqueNamed: (name: string) => PodClique | undefined;
   readonly claims: readonly ResourceClaim[];
   readonly templateNamed: TemplateNamed;
   readonly tokenSecret: Secret | undefined;
-  /** What could not be done for it. */
+  /** Failures of its reconciles. */
   readonly failures: readonly ReconcileFailure[];
 }
 
@@ -54,17 +54,17 @@ export function decideClique(snapshot: CliqueSnapshot, nowMs: number): GangDecis
     return draft.decision();
   }
   const place = set === undefined ? undefined : placeOf(set, clique);
-  // Its owner is terminating, or the set no longer has it: its owner deletes it.
+  // The owner is terminating, or the set no longer contains the clique: the owner deletes it.
   if (set === undefined || place === undefined || isLeaving(set)) return draft.decision();
   keepFinalizer(draft, clique, finalizers.PodClique);
   const problem = syncClaims(draft, cliqueClaims(set, clique, place.clique), snapshot.claims, snapshot.templateNamed);
   if (problem !== undefined) draft.wait(problem);
   const pods = snapshot.pods.filter(({ metadata }) => !snapshot.isGone(metadata.name));
-  const isNoted =
+  const isObserved =
     set.status?.currentGenerationHash === generationHash(set) && hashOf(clique) === templateHash(set, place.clique);
   const isGoneFor = (pod: Pod): boolean => isLost(pod, snapshot.nodeOf, nowMs);
   const { setReplica } = place;
-  const update = cliqueUpdate({ set, clique, setReplica, pods, isLost: isGoneFor, isNoted }, nowMs);
+  const update = cliqueUpdate({ set, clique, setReplica, pods, isLost: isGoneFor, isObserved }, nowMs);
   adoptForeign(draft, clique, pods);
   replaceEnded(draft, pods);
   const stillHash = update.progress?.podTemplateHash;
@@ -93,12 +93,12 @@ export function decideClique(snapshot: CliqueSnapshot, nowMs: number): GangDecis
   return draft.decision();
 }
 
-export interface CliqueHome extends Omit<PodPlace, "podIndex" | "cliqueName"> {
+export interface CliquePosition extends Omit<PodPlace, "podIndex" | "cliqueName"> {
   readonly clique: CliqueTemplate;
 }
 
-/** Where in its set a clique is, by whole names. */
-export function placeOf(set: PodCliqueSet, clique: PodClique): CliqueHome | undefined {
+/** The position of a clique in its set, found by complete names. */
+export function placeOf(set: PodCliqueSet, clique: PodClique): CliquePosition | undefined {
   const setReplica = setReplicaOf(clique);
   if (setReplica === undefined) return undefined;
   const { name } = clique.metadata;
@@ -121,21 +121,25 @@ export function placeOf(set: PodCliqueSet, clique: PodClique): CliqueHome | unde
   return { set, setReplica, clique: template, group: { template: found, name: whole, replica } };
 }
 
-/** Pods that another operator has made have a hash that says nothing to us: they are taken for what they are now. */
+/** The template hash of another operator's pods cannot be compared: such pods count as up to date. */
 function adoptForeign(draft: GangDraft, clique: PodClique, pods: readonly Pod[]): void {
   const hash = clique.metadata.labels?.[labels.templateHash];
   if (hash === undefined || isForeignHash(hash)) return;
   for (const pod of pods) {
     if (isLeaving(pod) || !isForeignHash(hashOf(pod)) || draft.has(pod)) continue;
-    draft.patch(pod, { metadata: { labels: { [labels.templateHash]: hash } } }, "its hash is of another operator");
+    draft.patch(
+      pod,
+      { metadata: { labels: { [labels.templateHash]: hash } } },
+      "its template hash was written by another operator",
+    );
   }
 }
 
-/** A pod that has ended is replaced; otherwise it would count for ever and never run. */
+/** A finished pod is deleted and replaced; otherwise it would count for ever and never run. */
 function replaceEnded(draft: GangDraft, pods: readonly Pod[]): void {
   for (const pod of pods) {
     if (!isFinished(pod) || isLeaving(pod)) continue;
-    draft.remove(pod, "it has ended and another one takes its place", {
+    draft.remove(pod, "it has finished and is replaced", {
       stillRight: (fresh) => isFinished(fresh),
     });
   }
@@ -143,14 +147,14 @@ function replaceEnded(draft: GangDraft, pods: readonly Pod[]): void {
 
 interface Scaling {
   readonly set: PodCliqueSet;
-  readonly place: CliqueHome;
+  readonly place: CliquePosition;
   readonly pods: readonly Pod[];
   readonly isLost: (pod: Pod) => boolean;
 }
 
 /**
- * As many pods as are asked for, each with the lowest number that is free. A pod on a silent node holds its number
- * until the cluster asks it to go: its containers may still run, and a second pod of that number would run beside them.
+ * Creates the missing pods, each with the lowest free index. A pod on a silent node keeps its index until it is
+ * evicted: its containers may still run, and a second pod of that index would run beside them.
  */
 function scale(draft: GangDraft, snapshot: CliqueSnapshot, { set, place, pods, isLost: isGoneFor }: Scaling): void {
   const { clique } = snapshot;
@@ -176,7 +180,7 @@ function scale(draft: GangDraft, snapshot: CliqueSnapshot, { set, place, pods, i
     return;
   }
   if (isTokenMissing(snapshot, set)) {
-    draft.wait("the token of its pods is not there yet");
+    draft.wait("the token Secret of its pods does not exist yet");
     return;
   }
   let missing = wanted - active.length;
@@ -189,21 +193,21 @@ function scale(draft: GangDraft, snapshot: CliqueSnapshot, { set, place, pods, i
     made.add(name);
     const wish = { set, clique, name, settings: snapshot.settings };
     const pod = podObject({ ...wish, place: { ...place, cliqueName: clique.metadata.name, podIndex: number } });
-    draft.create(pod, `clique ${clique.metadata.name} asks for ${wanted} pods`);
+    draft.create(pod, `clique ${clique.metadata.name} has spec.replicas ${wanted}`);
   }
-  if (active.length < wanted) draft.wait(`${wanted - active.length} pods of ${clique.metadata.name} are not there yet`);
+  if (active.length < wanted) draft.wait(`${wanted - active.length} pods of ${clique.metadata.name} do not exist yet`);
 }
 
 /** No more creates than this in one reconcile; their events start the next one. */
 const createsMax = 500;
 
-/** More attempts than that are never in flight for one number. */
+/** The largest number of creates in flight for one index. */
 const attemptsMax = 8;
 
 /**
- * The name whose create for this number is in flight, else the first free one. A later attempt may be in flight while
- * the name of an earlier one has become free again: that pod counts. Among thousands of numbers two have the same first
- * name: `made` has those of this reconcile.
+ * The name whose create for this index is in flight, else the first free one. A later attempt may be in flight while
+ * the name of an earlier one has become free again: that pod counts. Among thousands of indexes two may have the same
+ * first name: `made` has the names of this reconcile.
  */
 function freeName({ clique, isTaken, isComing }: CliqueSnapshot, number: number, made: ReadonlySet<string>): string {
   for (let attempt = 0; attempt < attemptsMax; attempt++) {
@@ -216,7 +220,9 @@ function freeName({ clique, isTaken, isComing }: CliqueSnapshot, number: number,
   }
 }
 
-/** The wait of a start-up order reads pods with a token; without one it would fail and start again for nothing. */
+/**
+ * The init container of a start-up order reads pods with this token; without it the container would fail and restart.
+ */
 function isTokenMissing({ settings, clique, tokenSecret }: CliqueSnapshot, set: PodCliqueSet): boolean {
   if (settings.startOrder.by !== "container" || (clique.spec.startsAfter ?? []).length === 0) return false;
   return set.spec.template.cliques.length > 0 && tokenSecret?.data?.["token"] === undefined;
@@ -224,13 +230,13 @@ function isTokenMissing({ settings, clique, tokenSecret }: CliqueSnapshot, set: 
 
 function shrink(draft: GangDraft, clique: PodClique, victims: readonly Pod[]): void {
   const asked = clique.spec.replicas;
-  // More pods may be asked for by now; then none of these is one too many.
+  // The clique may have been scaled out meanwhile; then none of these pods is surplus.
   const ground = {
     target: targetOf("PodClique", clique.metadata),
     holds: (fresh: { metadata: { uid: string }; [field: string]: unknown } | undefined): boolean =>
       fresh?.metadata.uid === clique.metadata.uid && ((fresh["spec"] as { replicas: number }).replicas ?? 0) <= asked,
   };
-  for (const pod of victims) draft.remove(pod, `clique ${clique.metadata.name} asks for ${asked} pods`, { ground });
+  for (const pod of victims) draft.remove(pod, `clique ${clique.metadata.name} has spec.replicas ${asked}`, { ground });
 }
 
 const phases: Readonly<Record<string, number>> = { Pending: 0, Unknown: 1, Running: 2 };
@@ -258,7 +264,7 @@ export function rankForRemoval(
   );
 }
 
-/** Of two pods with one number the better stays. */
+/** Of two pods with the same index the better one is kept. */
 function byUsefulness(clique: PodClique, isGoneFor: (pod: Pod) => boolean): (a: Pod, b: Pod) => number {
   return (a, b) => (rankForRemoval([a, b], clique, isGoneFor)[0] === a ? 1 : -1);
 }
@@ -267,7 +273,10 @@ function compare(a: string, b: string): number {
   return a === b ? 0 : a < b ? -1 : 1;
 }
 
-/** A pod may be scheduled when its gang names it, and, beyond a group's minimum, when the base gang has its own. */
+/**
+ * The gate of a pod is removed when its gang references it and, beyond a group's minimum, when the base gang has its
+ * minimum scheduled.
+ */
 function removeGates(draft: GangDraft, snapshot: CliqueSnapshot, { set, pods }: Pick<Scaling, "set" | "pods">): void {
   const { clique, settings } = snapshot;
   const gated = pods.filter((pod) => !isLeaving(pod) && hasGate(pod) && !draft.has(pod));
@@ -278,7 +287,7 @@ function removeGates(draft: GangDraft, snapshot: CliqueSnapshot, { set, pods }: 
     draft.wait(`gang ${gangName} does not exist yet`);
     return;
   }
-  // Without a scheduler that holds a gang together, no pod starts before the whole gang exists.
+  // Without a gang scheduler no pod starts before all pods of the gang exist.
   const isWhole = conditionOf(gang, "Initialized")?.status === "True";
   if (schedulerOf(set, settings.defaultProfile) === "default-scheduler" && !isWhole) {
     draft.wait(`gang ${gangName} does not have all its pods yet`);
@@ -292,12 +301,12 @@ function removeGates(draft: GangDraft, snapshot: CliqueSnapshot, { set, pods }: 
   }
   for (const pod of gated) {
     if (!namesPod(gang, pod)) {
-      draft.wait(`gang ${gangName} does not name ${pod.metadata.name} yet`);
+      draft.wait(`gang ${gangName} does not reference ${pod.metadata.name} yet`);
       continue;
     }
     const rest = (pod.spec?.schedulingGates ?? []).filter(({ name }) => name !== gangGate);
     const patch = { spec: { schedulingGates: rest.length === 0 ? null : rest } };
-    draft.patch(pod, patch, `gang ${gangName} names it`);
+    draft.patch(pod, patch, `gang ${gangName} references it`);
   }
 }
 

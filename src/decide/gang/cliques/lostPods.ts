@@ -1,7 +1,7 @@
 /**
- * Pods that a clique no longer has, although their objects exist. A pod on a node that is gone or silent stays
- * Terminating for ever, because no kubelet confirms its deletion; and when every node is silent the cluster stops
- * evicting, so that such pods are not even deleted. So the nodes count as well:
+ * Pods that no longer count for their clique although their objects exist. A pod on a node that is deleted or silent
+ * stays Terminating for ever, because no kubelet confirms its deletion; and when every node is silent, the node
+ * lifecycle controller stops evicting, so that such pods are not even deleted. So the state of the node counts as well:
  *
  *   kubelet        node                      pod                               counts
  *   silent         Ready is Unknown          tolerates that for a while        as before
@@ -11,13 +11,13 @@
  */
 import type { Node, Pod } from "../../../model/kubernetes.generated.ts";
 import { notReadyTaint, unreachableTaint } from "../../../model/objects/taints.ts";
-import { evictionAtMs } from "../../workloads/nodes/nodeLife.ts";
+import { evictionAtMs } from "../../workloads/nodes/nodeLifecycle.ts";
 import { isLeaving } from "../gangLabels.ts";
 
-/** The node that a pod is bound to. Undefined: the pod has none, or nothing is known of it, which is no loss. */
+/** The node that a pod is bound to. Undefined: the pod has none, or the node is unknown, which is not a loss. */
 export type NodeOf = (pod: Pod) => Node | "gone" | undefined;
 
-/** When a pod is lost with its node: undefined while nothing that is known of the node leads to that. */
+/** When a pod is lost with its node. Undefined: the known state of the node does not lead to a loss. */
 export function nodeLossAtMs(pod: Pod, nodeOf: NodeOf): number | undefined {
   const node = nodeOf(pod);
   if (node === undefined) return undefined;

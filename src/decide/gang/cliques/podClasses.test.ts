@@ -48,17 +48,13 @@ test.each<[string, Wish, object]>([
   ["is inside its startup probe", { main: { started: false, ready: false } }, starting],
   ["is ready", { isReady: true, main: { started: true, ready: true } }, { ...starting, ready: 1 }],
   ["runs and does not answer", { main: { started: true, ready: false } }, against],
-  ["has failed before and waits to start again", { main: { ready: false, lastState: failed } }, against],
+  ["has failed before and waits for its restart", { main: { ready: false, lastState: failed } }, against],
   ["has an init container that failed before", { init: { ready: false, lastState: failed } }, against],
-  ["fails for the first time: its state swings and is not asked", { main: { ready: false, state: failed } }, starting],
-  ["has ended well before", { main: { ready: false, lastState: ended } }, starting],
+  ["fails for the first time: only earlier failures count", { main: { ready: false, state: failed } }, starting],
+  ["has terminated with exit code 0 before", { main: { ready: false, lastState: ended } }, starting],
   ["has failed before and is ready", { isReady: true, main: { lastState: failed } }, { ...starting, ready: 1 }],
-  ["was evicted: it has ended and holds no node", { phase: "Failed" }, nothing],
-  [
-    "is going and still ready: it counts for nothing any more",
-    { isReady: true, isLeaving: true },
-    { ...nothing, live: 0 },
-  ],
+  ["was evicted: it has failed and no longer counts as scheduled", { phase: "Failed" }, nothing],
+  ["is terminating and still ready: it no longer counts", { isReady: true, isLeaving: true }, { ...nothing, live: 0 }],
 ])("a pod that %s", (_does, wish, counts) => {
   expect(countPods([pod(wish)], () => undefined, 0)).toEqual(counts);
 });
@@ -68,7 +64,7 @@ const atMs = (ms: number): string => new Date(ms).toISOString();
 
 interface NodeWish {
   readonly ready: "True" | "False" | "Unknown" | undefined;
-  /** Since when, before now. */
+  /** How long ago. */
   readonly forMs?: number;
   readonly taintedForMs?: number;
 }
@@ -104,25 +100,27 @@ const bound = (tolerationSeconds?: number | "for ever", isLeaving = false): Pod 
   } as Pod;
 };
 
-test.each<{ node: NodeWish | "gone" | "not seen yet"; pod: Pod; scheduled: number; lost: number; nextMs?: number }>([
-  { node: { ready: "True", forMs: 1 }, pod: bound(5), scheduled: 1, lost: 0 },
-  { node: { ready: undefined }, pod: bound(5), scheduled: 1, lost: 0 },
-  { node: "not seen yet", pod: bound(5), scheduled: 1, lost: 0 },
-  { node: "gone", pod: bound(300), scheduled: 0, lost: 1 },
-  { node: "gone", pod: bound("for ever"), scheduled: 0, lost: 1 },
-  { node: { ready: "Unknown", forMs: 4_999 }, pod: bound(5), scheduled: 1, lost: 0, nextMs: nowMs + 1 },
-  { node: { ready: "Unknown", forMs: 5_000 }, pod: bound(5), scheduled: 0, lost: 1 },
-  { node: { ready: "False", forMs: 5_000 }, pod: bound(5), scheduled: 0, lost: 1 },
-  { node: { ready: "Unknown", taintedForMs: 4_000 }, pod: bound(5), scheduled: 1, lost: 0, nextMs: nowMs + 1_000 },
-  { node: { ready: "Unknown", taintedForMs: 5_000 }, pod: bound(5), scheduled: 0, lost: 1 },
-  { node: { ready: "Unknown", forMs: 5_000, taintedForMs: 1_000 }, pod: bound(5), scheduled: 0, lost: 1 },
-  { node: { ready: "Unknown", forMs: 3_000_000 }, pod: bound("for ever"), scheduled: 1, lost: 0 },
-  { node: { ready: "Unknown", forMs: 0 }, pod: bound(undefined), scheduled: 0, lost: 1 },
-  { node: { ready: "Unknown" }, pod: bound(5), scheduled: 1, lost: 0 },
-  { node: { ready: "True" }, pod: bound(5, true), scheduled: 0, lost: 0 },
-  { node: { ready: "Unknown", forMs: 5_000 }, pod: bound(5, true), scheduled: 0, lost: 1 },
-])("a pod on a node that is $node", ({ node: where, pod: own, scheduled, lost, nextMs }) => {
-  const of = where === "gone" ? where : where === "not seen yet" ? undefined : node(where);
+test.each<{ node: NodeWish | "gone" | "not observed yet"; pod: Pod; scheduled: number; lost: number; nextMs?: number }>(
+  [
+    { node: { ready: "True", forMs: 1 }, pod: bound(5), scheduled: 1, lost: 0 },
+    { node: { ready: undefined }, pod: bound(5), scheduled: 1, lost: 0 },
+    { node: "not observed yet", pod: bound(5), scheduled: 1, lost: 0 },
+    { node: "gone", pod: bound(300), scheduled: 0, lost: 1 },
+    { node: "gone", pod: bound("for ever"), scheduled: 0, lost: 1 },
+    { node: { ready: "Unknown", forMs: 4_999 }, pod: bound(5), scheduled: 1, lost: 0, nextMs: nowMs + 1 },
+    { node: { ready: "Unknown", forMs: 5_000 }, pod: bound(5), scheduled: 0, lost: 1 },
+    { node: { ready: "False", forMs: 5_000 }, pod: bound(5), scheduled: 0, lost: 1 },
+    { node: { ready: "Unknown", taintedForMs: 4_000 }, pod: bound(5), scheduled: 1, lost: 0, nextMs: nowMs + 1_000 },
+    { node: { ready: "Unknown", taintedForMs: 5_000 }, pod: bound(5), scheduled: 0, lost: 1 },
+    { node: { ready: "Unknown", forMs: 5_000, taintedForMs: 1_000 }, pod: bound(5), scheduled: 0, lost: 1 },
+    { node: { ready: "Unknown", forMs: 3_000_000 }, pod: bound("for ever"), scheduled: 1, lost: 0 },
+    { node: { ready: "Unknown", forMs: 0 }, pod: bound(undefined), scheduled: 0, lost: 1 },
+    { node: { ready: "Unknown" }, pod: bound(5), scheduled: 1, lost: 0 },
+    { node: { ready: "True" }, pod: bound(5, true), scheduled: 0, lost: 0 },
+    { node: { ready: "Unknown", forMs: 5_000 }, pod: bound(5, true), scheduled: 0, lost: 1 },
+  ],
+)("a pod on a node that is $node", ({ node: where, pod: own, scheduled, lost, nextMs }) => {
+  const of = where === "gone" ? where : where === "not observed yet" ? undefined : node(where);
   const counts = countPods([own], () => of, nowMs);
   expect(counts).toMatchObject({ scheduled, ready: scheduled, readyOrStarting: scheduled, lostWithNode: lost });
   expect(counts.nextLossMs).toBe(nextMs);

@@ -6,7 +6,7 @@ import { isFinished, isReady, podCondition } from "../../../model/objects/podFac
 import { isLeaving } from "../gangLabels.ts";
 import { isLostWithNode, type NodeOf, nodeLossAtMs } from "./lostPods.ts";
 
-/** Has a node. A pod that has ended no longer holds its node. */
+/** Has a node. A finished pod no longer counts. */
 export function isScheduled(pod: Pod): boolean {
   return podCondition(pod, "PodScheduled")?.status === "True" && !isFinished(pod);
 }
@@ -16,7 +16,7 @@ export function isGated(pod: Pod): boolean {
   return scheduled?.status === "False" && scheduled.reason === "SchedulingGated";
 }
 
-/** Some container has ended badly before. What it does now is not asked: it swings between two states. */
+/** A container has failed before. Its current state is not used, because it alternates between running and waiting. */
 export function isErrored(pod: Pod): boolean {
   if (isReady(pod)) return false;
   const { initContainerStatuses = [], containerStatuses = [] } = pod.status ?? {};
@@ -25,7 +25,7 @@ export function isErrored(pod: Pod): boolean {
   );
 }
 
-/** Runs and does not answer. A pod that still pulls, initialises or starts is not meant. */
+/** Runs and is not ready. A pod that still pulls its image, initializes or starts is not counted. */
 export function isStartedNotReady(pod: Pod): boolean {
   if (isReady(pod) || isErrored(pod)) return false;
   return (pod.status?.containerStatuses ?? []).some(
@@ -34,7 +34,7 @@ export function isStartedNotReady(pod: Pod): boolean {
 }
 
 export interface PodCounts {
-  /** Not asked to go. */
+  /** Not terminating. */
   readonly live: number;
   readonly ready: number;
   /** Have a node that runs them: neither terminating nor lost with their node. */
@@ -42,9 +42,9 @@ export interface PodCounts {
   readonly gated: number;
   /** Scheduled, and ready or still starting. */
   readonly readyOrStarting: number;
-  /** Had a node and lost it, whether or not they were asked to go since. */
+  /** Lost with their node, whether or not they were evicted since. */
   readonly lostWithNode: number;
-  /** When the next pod is lost with its node, if that stays as it is. */
+  /** When the next pod is lost with its node, unless the node recovers. */
   readonly nextLossMs: number | undefined;
 }
 

@@ -15,7 +15,7 @@ import {
   marksSimulated,
   simulatedInitImage,
   startWaitAnnotation,
-  waitsForEver,
+  startWaitPending,
 } from "../../../model/gang/settings.ts";
 import type { PodClique, PodCliqueSet } from "../../../model/gang/types.ts";
 import type { NewObject } from "../../../model/intent.ts";
@@ -28,21 +28,21 @@ import { fromLabel, withVariables } from "./cliqueObject.ts";
 import { reservedVariables, waitArguments } from "./startOrder.ts";
 
 /**
- * The name of the pod with this number. It looks random, as Grove's do, and is derived from the clique's UID, so that a
- * create that is sent twice makes one pod. Later attempts are for names that are still taken.
+ * The name of the pod with this index. It looks random, as Grove's names do, and is derived from the clique's UID, so
+ * that a create that is sent twice creates one pod. Later attempts are used while a name is taken.
  */
 export function podName(clique: PodClique, index: number, attempt: number): string {
   const { name, uid } = clique.metadata;
   return `${name}-${suffixOf(uid, index, attempt)}`;
 }
 
-/** The number of a pod among those of its clique. */
+/** The index of a pod in its clique. */
 export function podIndexOf(pod: Pod): number | undefined {
   const text = pod.metadata.labels?.[labels.podIndex];
   return text !== undefined && /^\d+$/.test(text) ? Number(text) : undefined;
 }
 
-export interface PodWish {
+export interface PodInput {
   readonly set: PodCliqueSet;
   readonly clique: PodClique;
   readonly place: PodPlace;
@@ -50,7 +50,7 @@ export interface PodWish {
   readonly settings: GangSettings;
 }
 
-export function podObject({ set, clique, place, name, settings }: PodWish): NewObject & { spec: PodSpec } {
+export function podObject({ set, clique, place, name, settings }: PodInput): NewObject & { spec: PodSpec } {
   const { metadata, spec } = clique;
   const namespace = metadata.namespace ?? "default";
   const service = setReplicaName(set.metadata.name, place.setReplica);
@@ -62,7 +62,7 @@ export function podObject({ set, clique, place, name, settings }: PodWish): NewO
   const annotations = {
     ...metadata.annotations,
     ...(isKai && { [annotationKeys.skipPodGrouper]: "true", [annotationKeys.podGroupName]: gang }),
-    ...(isSimulated && { [startWaitAnnotation]: waitsForEver }),
+    ...(isSimulated && { [startWaitAnnotation]: startWaitPending }),
   };
   const told = withVariables(withoutReserved(spec.podSpec, place.group !== undefined), [
     { name: variables.setName, value: set.metadata.name },
@@ -137,7 +137,7 @@ function withClaims(podSpec: PodSpec, names: readonly string[]): PodSpec {
 const tokenVolume = "sa-token-secret-vol";
 const infoVolume = "pod-info-vol";
 
-/** As namespaces with the Pod Security Standard `restricted` demand it of every container. */
+/** As the Pod Security Standard `restricted` requires of every container. */
 const restricted = {
   allowPrivilegeEscalation: false,
   capabilities: { drop: ["ALL"] },
@@ -147,7 +147,7 @@ const restricted = {
   seccompProfile: { type: "RuntimeDefault" },
 };
 
-/** The container that waits for others, after all init containers of the user. */
+/** The init container that waits for other cliques, after all init containers of the user. */
 function withWait(podSpec: PodSpec, args: string[], set: PodCliqueSet, { startOrder }: GangSettings): PodSpec {
   const downward = (path: string, fieldPath: string) => ({ path, fieldRef: { apiVersion: "v1", fieldPath } });
   return {

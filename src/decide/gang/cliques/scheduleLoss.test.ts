@@ -1,4 +1,7 @@
-/** When `AllScheduledReplicasLost` is told, and when not: the table of the founding document, and deaths in between. */
+/**
+ * When the Event `AllScheduledReplicasLost` is written, and when not: the table of the founding document, and crashes
+ * in between.
+ */
 import { describe, expect, test } from "vitest";
 import type { FullLossPolicy } from "../../../model/gang/settings.ts";
 import type { ScheduleLoss } from "../../../model/gang/types.ts";
@@ -27,8 +30,7 @@ const facts = (scheduled: number, policy: FullLossPolicy) => ({
 });
 
 /**
- * One look after the other at the same object, as an operator takes them; a null is its death before the status is
- * written.
+ * Reconciles of the same object, one after the other; a null is a crash of the operator before the status is written.
  */
 function play(counts: readonly (number | null)[], policy: FullLossPolicy, kind: Kind): string[] {
   const told: string[] = [];
@@ -62,24 +64,32 @@ describe.each<{ kind: Kind; policy: FullLossPolicy }>([
   { kind: "PodCliqueScalingGroup", policy: "Terminate" },
 ])("$kind under $policy", ({ kind, policy }) => {
   test.each<{ fact: string; counts: (number | null)[]; told: number }>([
-    { fact: "some, then none: told", counts: [3, 0, 0], told: 1 },
-    { fact: "none, then none: silence", counts: [0, 0, 0], told: 0 },
-    { fact: "some, then fewer: silence", counts: [3, 1, 1], told: 0 },
-    { fact: "some, then as many: silence", counts: [3, 3, 3], told: 0 },
-    { fact: "some, then more: silence", counts: [1, 3, 3], told: 0 },
-    { fact: "none, then some: silence", counts: [0, 3, 3], told: 0 },
-    { fact: "none for long: told once", counts: [2, 0, 0, 0, 0, 0], told: 1 },
-    { fact: "lost, back, lost again: told twice", counts: [2, 0, 0, 2, 0, 0], told: 2 },
+    { fact: "some, then none: announced", counts: [3, 0, 0], told: 1 },
+    { fact: "none, then none: no Event", counts: [0, 0, 0], told: 0 },
+    { fact: "some, then fewer: no Event", counts: [3, 1, 1], told: 0 },
+    { fact: "some, then as many: no Event", counts: [3, 3, 3], told: 0 },
+    { fact: "some, then more: no Event", counts: [1, 3, 3], told: 0 },
+    { fact: "none, then some: no Event", counts: [0, 3, 3], told: 0 },
+    { fact: "none for long: announced once", counts: [2, 0, 0, 0, 0, 0], told: 1 },
+    { fact: "lost, back, lost again: announced twice", counts: [2, 0, 0, 2, 0, 0], told: 2 },
     { fact: "lost, back and lost again before an Event was written: two Events", counts: [2, 0, 2, 0, 0], told: 2 },
-    { fact: "death before the loss is on record: the next one sees it and tells", counts: [2, null, 0, 0, 0], told: 1 },
-    { fact: "death after the Event and before that is on record: told once", counts: [2, 0, null, 0, 0, 0], told: 1 },
-    { fact: "death at every step: told once", counts: [2, null, 0, 0, null, 0, null, 0, 0], told: 1 },
+    {
+      fact: "a crash before the loss is recorded: the next operator finds and announces it",
+      counts: [2, null, 0, 0, 0],
+      told: 1,
+    },
+    {
+      fact: "a crash after the Event and before the announcement is recorded: announced once",
+      counts: [2, 0, null, 0, 0, 0],
+      told: 1,
+    },
+    { fact: "a crash at every step: announced once", counts: [2, null, 0, 0, null, 0, null, 0, 0], told: 1 },
   ])("$fact", ({ counts, told }) => {
     expect(play(counts, policy, kind)).toHaveLength(told);
   });
 });
 
-test("the Event says how many there were, and what follows from it", () => {
+test("the Event has the number of lost replicas, and whether a termination follows", () => {
   const stored = object({ scheduledReplicas: 0, scheduleLoss: { count: 1, replicas: 3, at: "T", announced: 0 } });
   const note = (policy: FullLossPolicy, isEnding: boolean): unknown => {
     const draft = new GangDraft(() => "1");
@@ -87,14 +97,14 @@ test("the Event says how many there were, and what follows from it", () => {
     return draft.announcements;
   };
   expect(note("Suppress", false)).toMatchObject([
-    { type: "Warning", reason: "AllScheduledReplicasLost", note: expect.stringMatching(/there were 3 .* suppressed/) },
+    { type: "Warning", reason: "AllScheduledReplicasLost", note: expect.stringMatching(/the last 3 .* suppressed/) },
   ]);
   for (const policy of ["Suppress", "Terminate"] as const) {
     expect(note(policy, true)).toMatchObject([
-      { note: expect.stringMatching(/there were 3 .* follows after the termination delay/) },
+      { note: expect.stringMatching(/the last 3 .* follows after the termination delay/) },
     ]);
   }
-  expect(note("Terminate", false)).toMatchObject([{ note: expect.stringMatching(/there were 3 .* does not follow/) }]);
+  expect(note("Terminate", false)).toMatchObject([{ note: expect.stringMatching(/the last 3 .* does not follow/) }]);
 });
 
 test("an announced loss is recorded as announced, and its Event is not created again when it has expired", () => {
@@ -110,14 +120,14 @@ test("an announced loss is recorded as announced, and its Event is not created a
   expect(later.announcements).toEqual([]);
 });
 
-test("a namesake's loss is another one", () => {
+test("the loss of another clique of the same name is a different loss", () => {
   const loss = { count: 1, replicas: 3, at: "T", announced: 0 };
   const other = { ...object(), metadata: { ...object().metadata, uid: "u2" } };
   expect(lossEventName(other, loss)).not.toBe(lossEventName(object(), loss));
   expect(lossEventName(object(), { ...loss, count: 2 })).not.toBe(lossEventName(object(), loss));
 });
 
-test("what an update takes away is no loss", () => {
+test("pods that an update deletes are no loss", () => {
   const draft = new GangDraft(() => "1");
   const stored = object({ scheduledReplicas: 1 });
   expect(recordLoss(draft, stored, { ...facts(0, "Suppress"), isReplaced: true }, nowMs)).toBeUndefined();

@@ -1,9 +1,9 @@
 /**
- * The moment in which the last scheduled replica is lost. It is recorded by the very status write that says "none", and
- * announced by an Event whose name follows from the record:
+ * The loss of the last scheduled replica. It is recorded by the same status write that sets the count to 0, and
+ * announced by an Event whose name is derived from the record:
  *
  *   operator                        API
- *   write status: scheduled 0  -->  loss 1 recorded, announced 0      dies here: the next one reads "1, announced 0"
+ *   write status: scheduled 0  -->  loss 1 recorded, announced 0      crash here: the next one reads "1, announced 0"
  *   create Event of loss 1     -->  one Event                         crash here: the next operator finds the Event
  *   write status: announced 1  -->  loss 1 announced                  it is not announced again
  */
@@ -24,15 +24,15 @@ interface Remembered {
 export interface LossFacts {
   readonly scheduled: number;
   readonly policy: FullLossPolicy;
-  /** An update has taken the last of them away, and makes others. */
+  /** The operator has deleted the last of them by an update or a termination, and creates others. */
   readonly isReplaced: boolean;
-  /** Whether the gang is on course to be ended; asked only when a loss is announced. */
+  /** Whether the gang is going to be terminated; evaluated only when a loss is announced. */
   readonly isEnding: () => boolean;
 }
 
 /**
- * The record to write with a status in which so many are scheduled. A loss that is on record and not announced is
- * announced before that, so what is written says that it was.
+ * The record for a status with this number of scheduled replicas. A recorded loss that is not announced yet is
+ * announced before the status is written, so the new record has it as announced.
  */
 export function recordLoss(
   draft: GangDraft,
@@ -55,18 +55,22 @@ export function recordLoss(
 }
 
 /**
- * What follows from a loss. The gang may end for another reason than this loss, also where the loss itself ends
- * nothing.
+ * What follows from a loss. The gang may be terminated for another reason, also where this loss alone does not
+ * terminate it.
  */
 function consequence(policy: FullLossPolicy, isEnding: boolean): string {
-  if (isEnding) return "Gang termination follows after the termination delay unless the gang recovers.";
+  if (isEnding) {
+    const unless = policy === "Suppress" ? "recovers or loses all its replicas" : "recovers";
+    return `Gang termination follows after the termination delay unless the gang ${unless}.`;
+  }
   return policy === "Suppress"
-    ? "Gang termination is suppressed while none is scheduled; pods are made and scheduled as before."
-    : "Gang termination does not follow now; pods are made and scheduled as before.";
+    ? "Gang termination is suppressed while none is scheduled; pods are created and scheduled as before."
+    : "Gang termination does not follow now; pods are created and scheduled as before.";
 }
 
 function announceLoss(object: KubeObject, loss: ScheduleLoss, then: string) {
-  const what = `All scheduled replicas are lost: there were ${loss.replicas} at ${loss.at}.`;
+  // Nodes are lost one after another, so the count before the loss may be lower than the minimum.
+  const what = `All scheduled replicas are lost, the last ${loss.replicas} of them at ${loss.at}.`;
   return {
     regarding: object,
     type: "Warning" as const,

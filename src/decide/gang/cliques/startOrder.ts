@@ -1,6 +1,6 @@
 /**
- * The start order of cliques. An order holds inside one gang: a pod of a scaled gang cannot wait for another gang, or
- * one that never fits would hold it for ever.
+ * The start order of cliques. It applies within one gang: a pod of a scaled gang does not wait for another gang,
+ * because a gang that never fits would block it for ever.
  */
 import { labels, startOrderProgram, variables } from "../../../model/gang/keys.ts";
 import { gangCliquesMax } from "../../../model/gang/reach.ts";
@@ -19,7 +19,7 @@ import type { Pod } from "../../../model/kubernetes.generated.ts";
 import { isReady } from "../../../model/objects/podFacts.ts";
 import { cliqueName, groupName, memberName } from "../names.ts";
 
-/** Names of the cliques that a clique waits for, by the set's own word for its order. */
+/** Names of the cliques that a clique waits for, by the set's `cliqueStartupType`. */
 export function parentsOf(set: PodCliqueSet, clique: string): readonly string[] {
   switch (set.spec.template.cliqueStartupType) {
     case "CliqueStartupTypeInOrder": {
@@ -56,7 +56,7 @@ export function startsAfter(
   });
 }
 
-/** `--podcliques=<name>:<minimum>` for each clique that is waited for. Minimums are looked up by whole names. */
+/** `--podcliques=<name>:<minimum>` for each clique that is waited for. Minimums are looked up by complete names. */
 export function waitArguments(set: PodCliqueSet, setReplica: number, waitsFor: readonly string[]): string[] {
   const { name } = set.metadata;
   const minimums = new Map<string, number>();
@@ -87,7 +87,7 @@ export interface Waited {
   readonly minimum: number;
 }
 
-/** Reads the arguments back; a word that says nothing sensible is reported. */
+/** Parses the arguments; an invalid one is reported. */
 export function readWaitArguments(
   args: readonly string[],
 ): { readonly waits: readonly Waited[] } | { readonly error: string } {
@@ -107,7 +107,7 @@ export function readWaitArguments(
   return { waits };
 }
 
-/** Whether all that is waited for is there at this moment, among the pods that the gang has. */
+/** Whether every clique that is waited for has enough ready pods now, among the pods of the gang. */
 export function mayStart(waits: readonly Waited[], gangPods: readonly Pod[]): boolean {
   return waits.every(({ clique, minimum }) => {
     const ready = gangPods.filter((pod) => pod.metadata.labels?.[labels.clique] === clique && isReady(pod));

@@ -1,7 +1,7 @@
 /** When a pod that starts after others may start: its predecessors must be ready on nodes that run them. */
 import { expect, test } from "vitest";
 import { initContainerName, labels } from "../../../model/gang/keys.ts";
-import { startWaitAnnotation, waitsForEver } from "../../../model/gang/settings.ts";
+import { startWaitAnnotation, startWaitPending } from "../../../model/gang/settings.ts";
 import type { Node, Pod } from "../../../model/kubernetes.generated.ts";
 import { decideStart } from "./startStep.ts";
 
@@ -25,7 +25,7 @@ const pod = (name: string, clique: string, more: { metadata?: object; spec?: obj
   }) as Pod;
 
 const waiting = pod("w", "s-0-second", {
-  metadata: { annotations: { [startWaitAnnotation]: waitsForEver } },
+  metadata: { annotations: { [startWaitAnnotation]: startWaitPending } },
   spec: { initContainers: [{ name: initContainerName, args: ["--podcliques=s-0-first:1"] }] },
 });
 
@@ -43,13 +43,13 @@ test.each<{ first: string; predecessor: Pod; node?: Node | "gone"; starts: boole
     starts: false,
   },
   {
-    first: "ready by its last word, on a node that is unreachable",
+    first: "ready by its last status, on a node that is unreachable",
     predecessor: pod("p", "s-0-first", { isReady: true }),
     node: unreachable,
     starts: false,
   },
   {
-    first: "ready by its last word, on a node that is gone",
+    first: "ready by its last status, on a node that is deleted",
     predecessor: pod("p", "s-0-first", { isReady: true }),
     node: "gone",
     starts: false,

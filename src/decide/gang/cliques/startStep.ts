@@ -3,7 +3,7 @@
  * annotation.
  */
 import { initContainerName } from "../../../model/gang/keys.ts";
-import { startWaitAnnotation, waitIsOver, waitsForEver } from "../../../model/gang/settings.ts";
+import { startWaitAnnotation, startWaitDone, startWaitPending } from "../../../model/gang/settings.ts";
 import type { Pod } from "../../../model/kubernetes.generated.ts";
 import { type AbsentAt, type GangDecision, GangDraft } from "../gangDraft.ts";
 import { isLeaving } from "../gangLabels.ts";
@@ -21,14 +21,14 @@ export function decideStart({ absentAt, pods, nodeOf }: StartSnapshot, nowMs: nu
   const draft = new GangDraft(absentAt);
   const there = pods.filter((pod) => !isLost(pod, nodeOf, nowMs));
   for (const pod of pods) {
-    if (pod.metadata.annotations?.[startWaitAnnotation] !== waitsForEver || isLeaving(pod)) continue;
+    if (pod.metadata.annotations?.[startWaitAnnotation] !== startWaitPending || isLeaving(pod)) continue;
     const wait = (pod.spec?.initContainers ?? []).find(({ name }) => name === initContainerName);
     const read = readWaitArguments(wait?.args ?? []);
     if ("error" in read || !mayStart(read.waits, there)) continue;
     draft.patch(
       pod,
-      { metadata: { annotations: { [startWaitAnnotation]: waitIsOver } } },
-      "what it starts after is ready",
+      { metadata: { annotations: { [startWaitAnnotation]: startWaitDone } } },
+      "the cliques that it starts after are ready",
     );
   }
   return draft.decision();

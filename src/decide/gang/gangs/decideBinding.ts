@@ -1,6 +1,6 @@
 /**
  * A topology binding and the Topology that the scheduler reads: created from the binding, or only compared where the
- * binding refers to a Topology that another controller keeps.
+ * binding refers to a Topology of another controller.
  */
 import { groveApiVersion } from "../../../model/gang/keys.ts";
 import type { GangSettings, SchedulerName } from "../../../model/gang/settings.ts";
@@ -10,7 +10,7 @@ import { equalFields } from "../../../model/objects/json.ts";
 import type { Topology } from "../../../model/scheduling/topology.ts";
 import { type AbsentAt, type GangDecision, GangDraft } from "../gangDraft.ts";
 import { isLeaving, ownerOf } from "../gangLabels.ts";
-import { conditionOf, type Said, withCondition, withoutCondition } from "./gangConditions.ts";
+import { type ConditionContent, conditionOf, withCondition, withoutCondition } from "./gangConditions.ts";
 
 const driftType = "SchedulerTopologyDrift";
 
@@ -43,49 +43,53 @@ export function decideBinding(snapshot: BindingSnapshot, nowMs: number): GangDec
   if (draft.intents.length > 0) return draft.decision();
   const unusable = references.filter(({ schedulerName }) => !isUsable(schedulerName));
   for (const { schedulerName, topologyReference } of unusable) {
-    const message = "the scheduler is not switched on or knows no topology";
+    const message = "the scheduler is not enabled or does not support topologies";
     statuses.push({ schedulerName, topologyReference, inSync: false, message });
   }
-  const said = driftOf(statuses, unusable.length > 0);
+  const condition = driftOf(statuses, unusable.length > 0);
   const conditions =
-    said === undefined
+    condition === undefined
       ? withoutCondition(binding.status?.conditions, driftType)
-      : withCondition(binding.status?.conditions, said, nowMs);
+      : withCondition(binding.status?.conditions, condition, nowMs);
   const status = {
     ...binding.status,
     observedGeneration: binding.metadata.generation ?? 0,
     conditions,
     schedulerTopologyStatuses: statuses,
   };
-  if (draft.status(binding, status, "what the schedulers know of it")) {
-    noteTransition(draft, binding, said);
+  if (draft.status(binding, status, "the topologies of the schedulers")) {
+    noteTransition(draft, binding, condition);
   }
   return draft.decision();
 }
 
-function noteTransition(draft: GangDraft, binding: ClusterTopologyBinding, said: Said | undefined): void {
+function noteTransition(
+  draft: GangDraft,
+  binding: ClusterTopologyBinding,
+  condition: ConditionContent | undefined,
+): void {
   const before = conditionOf(binding, driftType)?.status;
-  if (said === undefined || before === said.status) return;
-  if (said.status === "True") {
+  if (condition === undefined || before === condition.status) return;
+  if (condition.status === "True") {
     draft.note({
       regarding: binding,
       type: "Warning",
       reason: "TopologyDriftDetected",
       action: "Comparing",
-      note: said.message,
+      note: condition.message,
     });
-  } else if (said.status === "False") {
+  } else if (condition.status === "False") {
     draft.note({
       regarding: binding,
       type: "Normal",
       reason: "TopologyInSync",
       action: "Comparing",
-      note: said.message,
+      note: condition.message,
     });
   }
 }
 
-function driftOf(statuses: readonly TopologyStatus[], hasUnusable: boolean): Said | undefined {
+function driftOf(statuses: readonly TopologyStatus[], hasUnusable: boolean): ConditionContent | undefined {
   if (statuses.length === 0) return undefined;
   const off = statuses.filter(({ inSync }) => !inSync);
   const message = off.map((each) => `${each.schedulerName}: ${each.message ?? "differs"}`).join("; ");
@@ -99,7 +103,7 @@ function driftOf(statuses: readonly TopologyStatus[], hasUnusable: boolean): Sai
   };
 }
 
-/** Levels of a topology cannot change, so another one takes its place. */
+/** The levels of a Topology are immutable, so it is deleted and created again. */
 function keepTopology(
   draft: GangDraft,
   { binding, topologyNamed }: BindingSnapshot,
@@ -127,13 +131,13 @@ function keepTopology(
       },
       `topology binding ${name}`,
     );
-    return status(false, `topology ${name} is being made`);
+    return status(false, `topology ${name} is being created`);
   }
   const isOurs = stored.metadata.ownerReferences?.some(({ uid }) => uid === binding.metadata.uid) === true;
   if (!isOurs) return status(false, `topology ${name} exists and belongs to another owner`);
   if (equalFields(keysOf(stored), keysOf({ spec: { levels } }))) return status(true);
   const uid = binding.metadata.uid;
-  draft.remove(stored, "its levels have changed, and they cannot be written", {
+  draft.remove(stored, "its levels have changed, and they are immutable", {
     stillRight: (fresh) => fresh.metadata.ownerReferences?.some((owner) => owner.uid === uid) === true,
   });
   return status(false, "the levels are being replaced");

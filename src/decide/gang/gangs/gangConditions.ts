@@ -1,8 +1,8 @@
-/** Conditions: rewritten only when they say something else, and their time moves only with their status. */
+/** Conditions: rewritten only when they have changed; lastTransitionTime changes only with the status. */
 import type { GangCondition } from "../../../model/gang/types.ts";
 import { formatTime } from "../../../model/values/time.ts";
 
-export type Said = Pick<GangCondition, "type" | "status" | "reason" | "message">;
+export type ConditionContent = Pick<GangCondition, "type" | "status" | "reason" | "message" | "observedGeneration">;
 
 export function conditionOf(
   object: { status?: { conditions?: GangCondition[] } } | undefined,
@@ -13,16 +13,16 @@ export function conditionOf(
 
 export function withCondition(
   conditions: readonly GangCondition[] | undefined,
-  said: Said,
+  condition: ConditionContent,
   nowMs: number,
 ): GangCondition[] {
-  const before = conditions?.find(({ type }) => type === said.type);
-  if (before === undefined) return [...(conditions ?? []), { ...said, lastTransitionTime: formatTime(nowMs) }];
-  if (before.status === said.status && before.reason === said.reason && before.message === said.message) {
-    return [...(conditions ?? [])];
-  }
-  const lastTransitionTime = before.status === said.status ? before.lastTransitionTime : formatTime(nowMs);
-  return (conditions ?? []).map((each) => (each === before ? { ...before, ...said, lastTransitionTime } : each));
+  const before = conditions?.find(({ type }) => type === condition.type);
+  if (before === undefined) return [...(conditions ?? []), { ...condition, lastTransitionTime: formatTime(nowMs) }];
+  const { observedGeneration = before.observedGeneration } = condition;
+  const isSame = (["status", "reason", "message"] as const).every((field) => before[field] === condition[field]);
+  if (isSame && before.observedGeneration === observedGeneration) return [...(conditions ?? [])];
+  const lastTransitionTime = before.status === condition.status ? before.lastTransitionTime : formatTime(nowMs);
+  return (conditions ?? []).map((each) => (each === before ? { ...before, ...condition, lastTransitionTime } : each));
 }
 
 export function withoutCondition(conditions: readonly GangCondition[] | undefined, type: string): GangCondition[] {

@@ -1,6 +1,6 @@
 /**
  * The PodGangs of one replica of a set: the base gang of everything up to the minimums, and one scaled gang for each
- * group replica beyond. A gang names its pods; the pods that it names may be scheduled.
+ * group replica beyond. A gang references its pods; the pods that it references may be scheduled.
  */
 import { annotations as annotationKeys, components, labels, podGangApiVersion } from "../../../model/gang/keys.ts";
 import { gangCliquesMax, groupReplicasInReach } from "../../../model/gang/reach.ts";
@@ -53,7 +53,7 @@ export interface GangShape {
   }[];
 }
 
-/** How many replicas a group has now: its own word if it exists, else its template's. */
+/** The current replicas of a group: of its spec if it exists, else of its template. */
 export function liveGroupReplicas(
   set: PodCliqueSet,
   index: number,
@@ -76,7 +76,7 @@ export function gangShapes(set: PodCliqueSet, index: number, groups: readonly Po
   for (const template of groupsOf(set)) {
     const whole = groupName(name, index, template.name);
     const minimum = groupMinAvailable(template);
-    // A set whose minimum is larger than a gang can be has no replicas; for the others this changes nothing.
+    // Bounds the loop: a set whose minimum exceeds the largest gang has no replicas.
     const replicas = Math.max(Math.min(minimum, gangCliquesMax), liveGroupReplicas(set, index, template, groups));
     for (let replica = 0; replica < replicas; replica++) {
       const ofReplica = membersOf(set, template).map((clique) => ({
@@ -122,7 +122,7 @@ export function translate(
   };
 }
 
-/** The pods that a gang may name: not terminating, not ended, and labelled with this gang. */
+/** The pods that a gang may reference: not terminating, not finished, and labelled with this gang. */
 export function referablePods(pods: readonly Pod[], member: string, gang: string): Pod[] {
   return pods.filter(
     (pod) =>
@@ -133,14 +133,14 @@ export function referablePods(pods: readonly Pod[], member: string, gang: string
   );
 }
 
-export interface GangSurroundings {
+export interface GangContext {
   readonly set: PodCliqueSet;
   readonly pods: readonly Pod[];
   readonly binding: ClusterTopologyBinding | undefined;
   readonly settings: GangSettings;
 }
 
-export function podGangSpec(shape: GangShape, { set, pods, binding, settings }: GangSurroundings): PodGangSpec {
+export function podGangSpec(shape: GangShape, { set, pods, binding, settings }: GangContext): PodGangSpec {
   const known = settings.topologyAware ? binding : undefined;
   const podgroups = shape.members.map(({ name, clique }): PodGangGroup => {
     const constraint = translate(clique.topologyConstraint, known);
@@ -167,14 +167,14 @@ export function podGangSpec(shape: GangShape, { set, pods, binding, settings }: 
   };
 }
 
-/** Whether a gang names this very pod. An API that keeps no UIDs leaves only the name to go by. */
+/** Whether a gang references this pod. Where the CRD prunes the UID, only the name is compared. */
 export function namesPod({ spec }: PodGang, { metadata }: Pod): boolean {
   return spec.podgroups.some(({ podReferences }) =>
     podReferences.some(({ name, uid }) => name === metadata.name && (uid === undefined || uid === metadata.uid)),
   );
 }
 
-/** Whether a stored gang equals the wanted one. References without UIDs come from a writer that keeps none. */
+/** Whether a stored gang equals the desired one. References without UIDs are compared by name. */
 export function isSameGang(stored: PodGangSpec, wanted: PodGangSpec): boolean {
   const references = stored.podgroups.flatMap(({ podReferences }) => podReferences);
   const keepsNone = references.length > 0 && references.every(({ uid }) => uid === undefined);
@@ -201,10 +201,13 @@ const own = (key: string): boolean => key.startsWith("grove.io/");
 /** An annotation that a scheduler's own controller has set on a gang is kept. */
 const ofScheduler = (key: string): boolean => key === annotationKeys.skipPodGrouper;
 
-/** Labels and annotations of the set are mirrored; what is ours or the scheduler's on an existing gang stays. */
+/**
+ * Labels and annotations of the set are mirrored; labels and annotations of the operator or the scheduler on an
+ * existing gang stay.
+ */
 export function podGangObject(
   shape: GangShape,
-  around: GangSurroundings,
+  around: GangContext,
   stored: PodGang | undefined,
 ): NewObject & { spec: PodGangSpec } {
   const { set, settings } = around;
@@ -230,7 +233,7 @@ export function podGangObject(
         ...mirrored(set.metadata.labels),
         ...defaultLabels(set.metadata.name),
         [labels.component]: components.podGang,
-        // Not Grove's: whose gang this is must not be guessed from its name.
+        // Not in Grove: the owner of a gang must not be guessed from its name.
         [labels.setReplica]: String(shape.setReplica),
         [labels.schedulerName]: schedulerOf(set, settings.defaultProfile),
       },

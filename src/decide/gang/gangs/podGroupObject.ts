@@ -1,4 +1,4 @@
-/** What a PodGang is for kai-scheduler: a PodGroup with a subgroup for each clique. */
+/** The PodGroup of a PodGang, for kai-scheduler: a subgroup for each clique. */
 import { annotations as annotationKeys, labels } from "../../../model/gang/keys.ts";
 import type { GangTopologyConstraint, PodCliqueSet, PodGang } from "../../../model/gang/types.ts";
 import { queueOf } from "../../../model/gang/validateSet.ts";
@@ -42,7 +42,7 @@ export function decidePodGroup({ absentAt, podGang, set, podGroup }: PodGroupSna
   }
   if (podGang.metadata.annotations?.[annotationKeys.skipPodGrouper] !== "true") {
     const annotations = { [annotationKeys.skipPodGrouper]: "true" };
-    draft.patch(podGang, { metadata: { annotations } }, "its PodGroup is made here");
+    draft.patch(podGang, { metadata: { annotations } }, "its PodGroup is created by this operator");
   }
   const { name, namespace = "default" } = podGang.metadata;
   if (podGroup === undefined) {
@@ -57,10 +57,10 @@ export function decidePodGroup({ absentAt, podGang, set, podGroup }: PodGroupSna
       },
       spec: wanted.spec,
     };
-    draft.create(object, `gang ${name} is scheduled as one`);
+    draft.create(object, `gang ${name} is scheduled as a gang`);
     return draft.decision();
   }
-  // What the scheduler and its users decide about a group stays theirs.
+  // Fields that the scheduler or users set on a PodGroup are kept.
   const { markUnschedulable, schedulingBackoff, queue } = podGroup.spec ?? {};
   const spec: PodGroupSpec = {
     ...wanted.spec,
@@ -75,7 +75,7 @@ export function decidePodGroup({ absentAt, podGang, set, podGroup }: PodGroupSna
   return draft.decision();
 }
 
-/** The fields that we write, as they are stored; others belong to others. */
+/** The stored values of the fields that this operator writes. */
 function pick(stored: PodGroupSpec, wanted: PodGroupSpec): PodGroupSpec {
   const ours = [
     "minMember",
@@ -104,7 +104,7 @@ export function podGroupSpec(
     ...spec.podgroups.map((group) => group.topologyConstraint),
   ];
   if (topology === undefined && constraints.some((each) => each !== undefined)) {
-    return { problem: `gang ${metadata.name} has a topology constraint and no topology` };
+    return { problem: `gang ${metadata.name} has a topology constraint and its set names no topology` };
   }
   const queue = queueOf(set);
   if ("problem" in queue) return { problem: queue.problem };

@@ -3,7 +3,7 @@ import type { GangSettings } from "../../../model/gang/settings.ts";
 import type { ClusterTopologyBinding, PodCliqueSet } from "../../../model/gang/types.ts";
 import { constraintsOf, requiredDomain } from "../../../model/gang/validateSetUpdate.ts";
 import { topologyNameOf } from "../../../model/gang/validateTopology.ts";
-import type { Said } from "./gangConditions.ts";
+import type { ConditionContent } from "./gangConditions.ts";
 
 const type = "TopologyLevelsUnavailable";
 
@@ -11,23 +11,23 @@ export function topologyCondition(
   set: PodCliqueSet,
   { topologyAware }: GangSettings,
   bindingNamed: (name: string) => ClusterTopologyBinding | undefined,
-): Said | undefined {
+): ConditionContent | undefined {
   const domains = new Set(
     constraintsOf(set).flatMap(({ constraint }) => [requiredDomain(constraint), constraint.pack?.preferred]),
   );
   domains.delete(undefined);
   if (!topologyAware) {
     if (domains.size === 0) return undefined;
-    const message = "topology-aware scheduling is switched off: constraints have no effect";
+    const message = "topology-aware scheduling is disabled: constraints have no effect";
     return { type, status: "Unknown", reason: "TopologyAwareSchedulingDisabled", message };
   }
-  const fine: Said = {
+  const fine: ConditionContent = {
     type,
     status: "False",
     reason: "AllClusterTopologyLevelsAvailable",
-    message: "all levels that are asked for exist",
+    message: "all requested levels exist",
   };
-  if (domains.size === 0) return fine;
+  if (domains.size === 0) return { ...fine, message: "no topology constraints are defined" };
   const name = topologyNameOf(set);
   if (name === undefined) {
     return { type, status: "Unknown", reason: "TopologyNameMissing", message: "no constraint names a topology" };

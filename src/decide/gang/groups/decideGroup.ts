@@ -1,6 +1,6 @@
 /**
- * What a PodCliqueScalingGroup wants done: its claims, the cliques of each replica, its update, and the end of replicas
- * that are broken.
+ * The decision for a PodCliqueScalingGroup: its claims, the cliques of each replica, its update, and the termination of
+ * replicas in breach.
  */
 import { finalizers, labels } from "../../../model/gang/keys.ts";
 import { groupReplicasInReach } from "../../../model/gang/reach.ts";
@@ -34,7 +34,13 @@ import { datedError, type ReconcileFailure } from "../reconcileEvents.ts";
 import { groupClaims, syncClaims, type TemplateNamed } from "../sets/claims.ts";
 import { isForeignHash } from "../sets/hashes.ts";
 import { isReplicaEnding, isStatusCurrent, judgeGroupReplicas, type ReplicaGangs } from "../termination.ts";
-import { type GroupHome, type GroupReplica, groupReplicasOf, homeOfGroup } from "./groupFacts.ts";
+import {
+  type GroupPosition,
+  type GroupReplica,
+  groupReplicasOf,
+  hasLostClique,
+  positionOfGroup,
+} from "./groupFacts.ts";
 import { type GroupUpdate, groupUpdate } from "./groupUpdate.ts";
 
 export interface GroupSnapshot {
@@ -44,13 +50,13 @@ export interface GroupSnapshot {
   readonly set: PodCliqueSet | undefined;
   /** The cliques that the group controls, by UID. */
   readonly cliques: readonly PodClique[];
-  /** The replica of the set that the group belongs to, as its objects say; asked only when something is announced. */
+  /** The objects of the set replica that the group belongs to; read only when an Event is written. */
   readonly replica: () => Pick<ReplicaGangs, "groups" | "cliques">;
   /** Whether any clique has a name, whatever its owner. */
   readonly isTaken: (cliqueName: string) => boolean;
   readonly claims: readonly ResourceClaim[];
   readonly templateNamed: TemplateNamed;
-  /** What could not be done for it. */
+  /** Failures of its reconciles. */
   readonly failures: readonly ReconcileFailure[];
 }
 
@@ -67,30 +73,35 @@ export function decideGroup(snapshot: GroupSnapshot, nowMs: number): GroupDecisi
     dropFinalizer(draft, group, finalizers.PodCliqueScalingGroup);
     return nothing();
   }
-  const home = set === undefined ? undefined : homeOfGroup(set, group);
-  if (set === undefined || home === undefined || isLeaving(set)) return nothing();
+  const position = set === undefined ? undefined : positionOfGroup(set, group);
+  if (set === undefined || position === undefined || isLeaving(set)) return nothing();
   keepFinalizer(draft, group, finalizers.PodCliqueScalingGroup);
-  const problem = syncClaims(draft, groupClaims(set, group, home.template), snapshot.claims, snapshot.templateNamed);
+  const problem = syncClaims(
+    draft,
+    groupClaims(set, group, position.template),
+    snapshot.claims,
+    snapshot.templateNamed,
+  );
   if (problem !== undefined) draft.wait(problem);
-  const replicas = groupReplicasOf(group, home, cliques);
-  const open = finishTerminations(draft, group, home, cliques);
+  const replicas = groupReplicasOf(group, position, cliques);
+  const open = finishTerminations(draft, group, position, cliques);
   removeExcess(draft, group, cliques);
-  if (problem === undefined) syncMembers(draft, snapshot, home);
-  const update = groupUpdate(group, home, replicas, nowMs);
+  if (problem === undefined) syncMembers(draft, snapshot, position);
+  const update = groupUpdate(group, position, replicas, nowMs);
   const ends: number[] = [];
   if (open.length === 0 && !isRunning(update.progress)) {
     for (const { index, verdict } of judgeGroupReplicas(group, replicas, policyOf(snapshot, set), nowMs)) {
       // The record is part of the status, so the rest of the status must be of the same generation. This reconcile
-      // writes it, the next one terminates.
+      // writes the status, the next one terminates.
       if (verdict.verdict === "end" && isStatusCurrent(group)) ends.push(index);
       else if (verdict.verdict === "wait") {
         draft.wakeAt(verdict.untilMs);
-        draft.wait(`${verdict.because}: its replica ${index} ends at ${formatTime(verdict.untilMs)}`);
+        draft.wait(`${verdict.because}: replica ${index} of the group is terminated at ${formatTime(verdict.untilMs)}`);
       }
     }
   }
   const terminations = [...open, ...update.terminations];
-  groupStatus(draft, snapshot, { home, replicas, update, terminations, problem }, nowMs);
+  groupStatus(draft, snapshot, { position, replicas, update, terminations, problem }, nowMs);
   return { ...draft.decision(), ends };
 }
 
@@ -105,7 +116,7 @@ function policyOf(
 function finishTerminations(
   draft: GangDraft,
   group: PodCliqueScalingGroup,
-  { set }: GroupHome,
+  { set }: GroupPosition,
   cliques: readonly PodClique[],
 ): GangTermination[] {
   return removeRecorded(draft, group.status?.gangTerminations, cliques, (termination) => {
@@ -114,7 +125,7 @@ function finishTerminations(
       type: "Normal",
       reason: "PodCliqueScalingGroupReplicaDeleteSuccessful",
       action: "Terminating",
-      note: `Replica ${termination.replicaIndex} of ${group.metadata.name} has ended: ${termination.because}`,
+      note: `Replica ${termination.replicaIndex} of ${group.metadata.name} is terminated: ${termination.because}`,
     });
   });
 }
@@ -129,41 +140,44 @@ export function removeRecorded(
   return (records ?? []).filter((record) => {
     const uids = new Set(record.podCliques.map(({ uid }) => uid));
     const left = cliques.filter(({ metadata }) => uids.has(metadata.uid));
-    for (const clique of left) draft.remove(clique, `${record.because}: its gang ends`);
+    for (const clique of left) draft.remove(clique, `${record.because}: its gang is terminated`);
     if (left.length === 0) over(record);
     return left.length > 0;
   });
 }
 
 function removeExcess(draft: GangDraft, group: PodCliqueScalingGroup, cliques: readonly PodClique[]): void {
-  const asked = groupReplicas(group.spec);
+  const requested = groupReplicas(group.spec);
   const ground = {
     target: targetOf("PodCliqueScalingGroup", group.metadata),
     holds: (fresh: KubeObject | undefined): boolean =>
-      fresh?.metadata.uid === group.metadata.uid && groupReplicas(fresh["spec"] as { replicas?: number }) <= asked,
+      fresh?.metadata.uid === group.metadata.uid && groupReplicas(fresh["spec"] as { replicas?: number }) <= requested,
   };
-  // By index, whatever indexes exist: a gap below is no reason to delete the last one.
+  // By index: a missing lower index is no reason to delete the highest one.
   for (const clique of cliques) {
-    if ((groupReplicaOf(clique) ?? 0) >= asked) {
-      draft.remove(clique, `${group.metadata.name} has ${asked} replicas`, { ground });
+    if ((groupReplicaOf(clique) ?? 0) >= requested) {
+      draft.remove(clique, `${group.metadata.name} has ${requested} replicas`, { ground });
     }
   }
 }
 
-/** Creates missing cliques. Existing ones are patched only where nothing is rolled: elsewhere they are replaced. */
-function syncMembers(draft: GangDraft, { group, cliques, isTaken }: GroupSnapshot, home: GroupHome): void {
-  const { set, setReplica, template } = home;
+/**
+ * Creates missing cliques. Existing ones are patched only where no rolling update applies; otherwise they are replaced.
+ */
+function syncMembers(draft: GangDraft, { group, cliques, isTaken }: GroupSnapshot, position: GroupPosition): void {
+  const { set, setReplica, template } = position;
   const byName = new Map(cliques.map((clique) => [clique.metadata.name, clique]));
   for (let replica = 0; replica < groupReplicasInReach(set, template, group.spec); replica++) {
     for (const name of template.cliqueNames) {
       const clique = cliqueNamed(set, name);
       if (clique === undefined) continue;
-      const whole = memberName(group.metadata.name, replica, name);
-      const stored = byName.get(whole);
+      const fullName = memberName(group.metadata.name, replica, name);
+      const stored = byName.get(fullName);
       const wanted = cliqueObject({ set, setReplica, clique, group: { template, object: group, replica } });
       if (stored === undefined) {
-        draft.wait(`clique ${whole} does not exist yet`);
-        if (!isTaken(whole)) draft.create(wanted, `${group.metadata.name} has ${groupReplicas(group.spec)} replicas`);
+        draft.wait(`clique ${fullName} does not exist yet`);
+        if (!isTaken(fullName))
+          draft.create(wanted, `${group.metadata.name} has ${groupReplicas(group.spec)} replicas`);
         continue;
       }
       if (isLeaving(stored) || draft.has(stored)) continue;
@@ -172,13 +186,17 @@ function syncMembers(draft: GangDraft, { group, cliques, isTaken }: GroupSnapsho
       if (strategyOf(set) !== "OnDelete" && !isForeign) continue;
       const patch = cliquePatch(stored, wanted);
       if (patch !== undefined)
-        draft.patch(stored, patch, isForeign ? "its hash is of another operator" : "its template has changed");
+        draft.patch(
+          stored,
+          patch,
+          isForeign ? "its template hash was written by another operator" : "its template has changed",
+        );
     }
   }
 }
 
-interface GroupSaid {
-  readonly home: GroupHome;
+interface StatusInput {
+  readonly position: GroupPosition;
   readonly replicas: readonly GroupReplica[];
   readonly update: GroupUpdate;
   readonly terminations: readonly GangTermination[];
@@ -188,31 +206,31 @@ interface GroupSaid {
 function groupStatus(
   draft: GangDraft,
   { group, settings, failures, replica }: GroupSnapshot,
-  { home, replicas, update, terminations, problem }: GroupSaid,
+  { position, replicas, update, terminations, problem }: StatusInput,
   nowMs: number,
 ): void {
   const code = "ERR_SYNC_PCSG_RESOURCE_CLAIM";
   const errors = [...(problem === undefined ? [] : [{ code, description: problem }]), ...failures];
   const policy = settings.fullLossPolicy;
-  const { set, setReplica, template } = home;
+  const { set, setReplica, template } = position;
   const { gangTerminations: _open, lastErrors: _errors, everHealthy: _ever, ...before } = group.status ?? {};
   const scheduled = replicas.filter(({ isScheduled }) => isScheduled).length;
   const minAvailable = groupMinAvailable(template);
-  const said = groupBreach({ minAvailable, isUpdating: isRunning(update.progress), replicas }, policy);
-  let conditions = withCondition(before.conditions, said, nowMs);
+  const breach = groupBreach({ minAvailable, isUpdating: isRunning(update.progress), replicas }, policy);
+  let conditions = withCondition(before.conditions, breach, nowMs);
   const isEnding = (set.status?.gangTerminations ?? []).some(({ replicaIndex }) => replicaIndex === setReplica);
   if (isEnding && policy === "Terminate") {
     const message = "the replica of the set that it belongs to has been terminated and is starting again";
     const flag = { type: terminationType, status: "True", reason: "GangTerminationActive", message } as const;
     conditions = withCondition(conditions, flag, nowMs);
-  } else if (said.status === "False") conditions = withoutCondition(conditions, terminationType);
+  } else if (breach.status === "False") conditions = withoutCondition(conditions, terminationType);
   const loss = recordLoss(
     draft,
     group,
     {
       scheduled,
       policy,
-      isReplaced: isRunning(update.progress),
+      isReplaced: !hasLostClique(replicas, [...terminations, ...(set.status?.gangTerminations ?? [])]),
       isEnding: () => isReplicaEnding({ set, setReplica, ...replica() }, policy, nowMs),
     },
     nowMs,
@@ -229,22 +247,22 @@ function groupStatus(
     conditions,
     ...(update.realised !== undefined && { currentPodCliqueSetGenerationHash: update.realised }),
     ...(update.progress && { updateProgress: update.progress }),
-    // Replicas that are all there and scheduled: a group without any is not healthy, whatever its condition says.
-    everHealthy: wasEverHealthy(group) || (said.status === "False" && scheduled >= minAvailable),
+    // Complete and scheduled replicas: a group without any is not healthy, whatever its condition is.
+    everHealthy: wasEverHealthy(group) || (breach.status === "False" && scheduled >= minAvailable),
     ...(loss && { scheduleLoss: loss }),
     ...(terminations.length > 0 && { gangTerminations: [...terminations] }),
   };
-  draft.status(group, status, "what its cliques say");
+  draft.status(group, status, "the status of its cliques");
 }
 
-const firstWordMs = 5_000;
+const firstConditionMs = 5_000;
 
-/** Remembered; for a group of another operator guessed from when its condition last changed. */
+/** Recorded in the status; for a group of another operator inferred from the last transition of its condition. */
 function wasEverHealthy(group: PodCliqueScalingGroup): boolean {
   if (group.status?.everHealthy !== undefined) return group.status.everHealthy;
   const condition = conditionOf(group, breachType);
   if (condition === undefined) return false;
   if (condition.status === "False") return (group.status?.scheduledReplicas ?? 0) > 0;
-  const [changedMs, bornMs] = [timeToMs(condition.lastTransitionTime), timeToMs(group.metadata.creationTimestamp)];
-  return changedMs !== undefined && bornMs !== undefined && changedMs > bornMs + firstWordMs;
+  const [changedMs, createdMs] = [timeToMs(condition.lastTransitionTime), timeToMs(group.metadata.creationTimestamp)];
+  return changedMs !== undefined && createdMs !== undefined && changedMs > createdMs + firstConditionMs;
 }

@@ -1,10 +1,16 @@
-/** What the cliques of a scaling group say about its replicas. */
+/** The state of a scaling group's replicas, from the conditions of their cliques. */
 import { labels } from "../../../model/gang/keys.ts";
 import { groupReplicasInReach } from "../../../model/gang/reach.ts";
 import { cliqueNamed, groupNamed, groupReplicaOf, minAvailableOf, setReplicaOf } from "../../../model/gang/setFacts.ts";
-import type { GroupTemplate, PodClique, PodCliqueScalingGroup, PodCliqueSet } from "../../../model/gang/types.ts";
+import type {
+  GangTermination,
+  GroupTemplate,
+  PodClique,
+  PodCliqueScalingGroup,
+  PodCliqueSet,
+} from "../../../model/gang/types.ts";
 import { type GroupReplicaFacts, scheduledType } from "../breach.ts";
-import { isBreached, isUpToDate } from "../cliques/cliqueStatus.ts";
+import { isBreached, isUpToDate, wasEverScheduled } from "../cliques/cliqueStatus.ts";
 import { isLeaving } from "../gangLabels.ts";
 import { conditionOf } from "../gangs/gangConditions.ts";
 import { groupName, memberName } from "../names.ts";
@@ -12,7 +18,7 @@ import { templateHash } from "../sets/hashes.ts";
 
 export interface GroupReplica extends GroupReplicaFacts {
   readonly index: number;
-  /** Its cliques that exist and stay, in the order of the group. */
+  /** Its cliques that exist and are not terminating, in the order of the group. */
   readonly cliques: readonly PodClique[];
   /** Scheduled, and every clique has its minimum ready. */
   readonly isAvailable: boolean;
@@ -22,13 +28,13 @@ export interface GroupReplica extends GroupReplicaFacts {
   readonly isOld: boolean;
 }
 
-export interface GroupHome {
+export interface GroupPosition {
   readonly set: PodCliqueSet;
   readonly setReplica: number;
   readonly template: GroupTemplate;
 }
 
-export function homeOfGroup(set: PodCliqueSet, group: PodCliqueScalingGroup): GroupHome | undefined {
+export function positionOfGroup(set: PodCliqueSet, group: PodCliqueScalingGroup): GroupPosition | undefined {
   const setReplica = setReplicaOf(group);
   if (setReplica === undefined) return undefined;
   const found = (set.spec.template.podCliqueScalingGroups ?? []).find(
@@ -37,10 +43,10 @@ export function homeOfGroup(set: PodCliqueSet, group: PodCliqueScalingGroup): Gr
   return found === undefined ? undefined : { set, setReplica, template: groupNamed(set, found.name) ?? found };
 }
 
-/** Those that are asked for, by number. Cliques of other numbers or names do not count. */
+/** The replicas of the spec, by index. Cliques with other indexes or names do not count. */
 export function groupReplicasOf(
   group: PodCliqueScalingGroup,
-  { set, template }: GroupHome,
+  { set, template }: GroupPosition,
   cliques: readonly PodClique[],
 ): GroupReplica[] {
   const byName = new Map(cliques.filter((each) => !isLeaving(each)).map((each) => [each.metadata.name, each]));
@@ -70,4 +76,20 @@ export function groupReplicasOf(
       isOld: found.some(({ name, clique }) => clique.metadata.labels?.[labels.templateHash] !== hashOf(name)),
     };
   });
+}
+
+/**
+ * Whether a clique that stays has lost its minimum. Cliques that a termination or an update deletes are replaced by
+ * cliques that were never scheduled: neither is a loss.
+ */
+export function hasLostClique(replicas: readonly GroupReplica[], terminations: readonly GangTermination[]): boolean {
+  const ending = new Set(terminations.flatMap(({ podCliques }) => podCliques.map(({ uid }) => uid)));
+  return replicas.some(({ cliques }) =>
+    cliques.some(
+      (clique) =>
+        !ending.has(clique.metadata.uid) &&
+        wasEverScheduled(clique) &&
+        conditionOf(clique, scheduledType)?.status !== "True",
+    ),
+  );
 }

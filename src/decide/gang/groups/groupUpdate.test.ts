@@ -1,6 +1,4 @@
-/**
- * When the update of a scaling group begins again: what was made late from an older template is found, and only then.
- */
+/** When the update of a scaling group begins again: only when a clique of an older template is observed late. */
 import { expect, test } from "vitest";
 import { partly } from "../../../../testing/partly.ts";
 import type {
@@ -60,10 +58,10 @@ const look = (status: PodCliqueScalingGroupStatus, isOld: boolean, of = set()) =
 };
 
 test.each<[string, PodCliqueScalingGroupStatus]>([
-  ["before any of its cliques was seen", realised],
+  ["before any of its cliques was observed", realised],
   ["after an update", { ...realised, updateProgress: ended }],
 ])(
-  "a group that was said to be up to date %s is updated when a clique of an older template comes late",
+  "a group that was recorded as up to date %s is updated when a clique of an older template is observed late",
   (_, status) => {
     expect(look(status, true)).toEqual({ begins: true, goes: [0] });
     expect(look(status, false)).toEqual({ begins: false, goes: [] });
@@ -72,12 +70,12 @@ test.each<[string, PodCliqueScalingGroupStatus]>([
 );
 
 test.each<[string, PodCliqueSet]>([
-  ["until its set has taken note of the template", set({ noted: "mu-before" })],
-  ["until its turn has come", set({ updating: 1 })],
-  ["where cliques are changed as they are", set({ strategy: "OnDelete" })],
+  ["until its set has recorded the template", set({ noted: "mu-before" })],
+  ["until its set replica is being updated", set({ updating: 1 })],
+  ["where cliques are patched in place", set({ strategy: "OnDelete" })],
 ])("that waits %s", (_when, of) => {
   for (const status of [realised, { ...realised, updateProgress: ended }]) {
-    // A set that has not taken note names the older generation, and so did the group.
+    // A set that has not recorded the template has the older generation hash, and so has the group.
     const { currentGenerationHash = "" } = of.status ?? {};
     const said = { ...status, currentPodCliqueSetGenerationHash: currentGenerationHash };
     expect(look(said, true, of)).toMatchObject({ goes: [] });

@@ -6,10 +6,10 @@
 import { groupMinAvailable, strategyOf } from "../../../model/gang/setFacts.ts";
 import type { GangTermination, GroupUpdateProgress, PodCliqueScalingGroup } from "../../../model/gang/types.ts";
 import { formatTime } from "../../../model/values/time.ts";
-import { isRunning, isTurnOf } from "../cliques/cliqueUpdate.ts";
+import { isRunning, mayUpdateReplica } from "../cliques/cliqueUpdate.ts";
 import { generationHash, isForeignHash } from "../sets/hashes.ts";
 import { terminationOf } from "../termination.ts";
-import type { GroupHome, GroupReplica } from "./groupFacts.ts";
+import type { GroupPosition, GroupReplica } from "./groupFacts.ts";
 
 export interface GroupUpdate {
   readonly progress: GroupUpdateProgress | undefined;
@@ -20,7 +20,7 @@ export interface GroupUpdate {
 
 export function groupUpdate(
   group: PodCliqueScalingGroup,
-  home: GroupHome,
+  home: GroupPosition,
   replicas: readonly GroupReplica[],
   nowMs: number,
 ): GroupUpdate {
@@ -30,8 +30,8 @@ export function groupUpdate(
   const progress = status?.updateProgress;
   const idle = { progress, realised, terminations: [] };
   if (generation === undefined) return idle;
-  // A group that is new, or was another operator's, is what it is; unless its template was changed before its first
-  // look.
+  // A new group, or one of another operator, counts as up to date, unless its template was changed before its first
+  // reconcile.
   const isNew = realised === undefined && progress === undefined && !replicas.some(({ isOld }) => isOld);
   if (isNew || isForeignHash(realised)) return { ...idle, realised: generation };
   // A clique may be observed, or its create may land, after the update was recorded as complete.
@@ -51,13 +51,13 @@ export function groupUpdate(
 
 function beginGroupUpdate(
   progress: GroupUpdateProgress | undefined,
-  { set, setReplica }: GroupHome,
+  { set, setReplica }: GroupPosition,
   { generation, hasLate }: { readonly generation: string; readonly hasLate: boolean },
   nowMs: number,
 ): GroupUpdateProgress | undefined {
   if (progress?.podCliqueSetGenerationHash === generation && (isRunning(progress) || !hasLate)) return progress;
   const isOnDelete = strategyOf(set) === "OnDelete";
-  if (!isOnDelete && !isTurnOf(set, setReplica)) return progress;
+  if (!isOnDelete && !mayUpdateReplica(set, setReplica)) return progress;
   const now = formatTime(nowMs);
   return {
     updateStartedAt: now,
@@ -68,7 +68,7 @@ function beginGroupUpdate(
 
 function counted(
   progress: GroupUpdateProgress,
-  { template }: GroupHome,
+  { template }: GroupPosition,
   replicas: readonly GroupReplica[],
 ): GroupUpdateProgress {
   const each = template.cliqueNames.length;
@@ -81,7 +81,7 @@ function counted(
 
 interface GroupStep {
   readonly group: PodCliqueScalingGroup;
-  readonly home: GroupHome;
+  readonly home: GroupPosition;
   readonly replicas: readonly GroupReplica[];
   readonly generation: string;
   readonly realised: string | undefined;
@@ -105,7 +105,7 @@ function stepGroupUpdate(
   }
   const selected = progress.readyReplicaIndicesSelectedToUpdate;
   const current = replicas.find(({ index }) => index === selected?.current);
-  // A replica that was chosen may be gone by a smaller number of replicas.
+  // A chosen replica may have been removed by a scale-in.
   if (current !== undefined && !current.isUpdated) return wait;
   const [next] = old;
   if (next !== undefined) {

@@ -1,4 +1,4 @@
-/** ResourceClaims that pods share: which should exist at each level, and which of them a pod uses. */
+/** ResourceClaims that pods share: the desired claims at each level, and those that a pod uses. */
 import { components, labels } from "../../../model/gang/keys.ts";
 import { groupReplicasInReach, podsInReach, replicasInReach } from "../../../model/gang/reach.ts";
 import type {
@@ -22,10 +22,10 @@ export type TemplateNamed = (namespace: string, name: string) => ResourceClaimTe
 
 export interface ClaimPlace {
   readonly set: PodCliqueSet;
-  /** Whose claims these are; the name of each begins with its name. */
+  /** The owner of the claims; the name of each claim begins with its name. */
   readonly owner: KubeObject;
   readonly sharing: readonly ResourceSharing[] | undefined;
-  /** The numbers of the replicas that there are. */
+  /** The indexes of the existing replicas. */
   readonly replicas: readonly number[];
   /** Labels beside the index of the replica. */
   readonly labels: Readonly<Record<string, string>>;
@@ -94,7 +94,7 @@ export function syncClaims(
   for (const claim of existing) {
     const isOurs = claim.metadata.ownerReferences?.some(({ uid }) => uid === owner.metadata.uid) === true;
     if (isOurs && !wanted.has(claim.metadata.name)) {
-      draft.remove(claim, "its replica is gone", {
+      draft.remove(claim, "its replica does not exist any more", {
         stillRight: (fresh) => fresh.metadata.ownerReferences?.some(({ uid }) => uid === owner.metadata.uid) === true,
       });
     }
@@ -102,7 +102,7 @@ export function syncClaims(
   return problem;
 }
 
-/** The claim that a user waits for. The set's own reconcile creates it. */
+/** A claim that does not exist yet. The reconcile of the set creates it. */
 export function missingClaim(
   { owner, sharing = [], replicas }: ClaimPlace,
   existing: readonly ResourceClaim[],
@@ -122,7 +122,7 @@ function keepClaim(draft: GangDraft, place: ClaimPlace, claim: ResourceClaim, in
   const wanted = labelsOf(place, index);
   const isSame = Object.entries(wanted).every(([key, value]) => claim.metadata.labels?.[key] === value);
   if (isSame || draft.has(claim)) return;
-  draft.patch(claim, { metadata: { labels: wanted } }, "its labels say where it belongs");
+  draft.patch(claim, { metadata: { labels: wanted } }, "its labels name its owner");
 }
 
 function labelsOf({ set, labels: more, indexLabel }: ClaimPlace, index: number | "all"): Record<string, string> {

@@ -1,6 +1,6 @@
 /**
- * What one replica of a PodCliqueSet wants done: its Service, autoscalers, claims, cliques, groups and gangs, and its
- * end.
+ * The decision for one replica of a PodCliqueSet: its Service, autoscalers, claims, cliques, groups and gangs, and its
+ * termination.
  */
 import { podsInReach, replicasInReach } from "../../../model/gang/reach.ts";
 import { groupsOf, standaloneCliques } from "../../../model/gang/setFacts.ts";
@@ -22,8 +22,8 @@ import { type AbsentAt, type GangDecision, GangDraft, targetOf } from "../gangDr
 import { isLeaving } from "../gangLabels.ts";
 import { conditionOf, withCondition } from "../gangs/gangConditions.ts";
 import {
+  type GangContext,
   type GangShape,
-  type GangSurroundings,
   gangShapes,
   isSameGang,
   podGangObject,
@@ -43,12 +43,12 @@ export interface ReplicaSnapshot {
   /** All cliques of the replica, of its groups as well. */
   readonly cliques: readonly PodClique[];
   readonly groups: readonly PodCliqueScalingGroup[];
-  /** Those with the replica's number; one without any number is found by name. */
+  /** The gangs with the replica's index; one without an index is found by name. */
   readonly podGangs: readonly PodGang[];
   readonly podGangNamed: (name: string) => PodGang | undefined;
   readonly pods: readonly Pod[];
   readonly service: Service | undefined;
-  /** All that the set has. */
+  /** All gangs of the set. */
   readonly autoscalerNamed: (name: string) => HorizontalPodAutoscaler | undefined;
   /** Claims of the set, of all its replicas. */
   readonly claims: readonly ResourceClaim[];
@@ -70,7 +70,7 @@ export function decideReplica(snapshot: ReplicaSnapshot, nowMs: number): Replica
   if (problem !== undefined) draft.wait(problem);
   const record = (set.status?.gangTerminations ?? []).filter(({ replicaIndex }) => replicaIndex === setReplica);
   removeRecorded(draft, record, snapshot.cliques, () => {});
-  // Users of a claim are created after it.
+  // Pods that use a claim are created after it.
   if (problem === undefined) {
     syncCliques(draft, snapshot);
     syncGroups(draft, snapshot);
@@ -79,14 +79,14 @@ export function decideReplica(snapshot: ReplicaSnapshot, nowMs: number): Replica
   const verdict = record.length > 0 ? calm : judgeSetReplica(snapshot, settings.fullLossPolicy, nowMs);
   if (verdict.verdict === "wait") {
     draft.wakeAt(verdict.untilMs);
-    draft.wait(`${verdict.because}: replica ${setReplica} ends at ${formatTime(verdict.untilMs)}`);
+    draft.wait(`${verdict.because}: replica ${setReplica} is terminated at ${formatTime(verdict.untilMs)}`);
   }
   return { ...draft.decision(), verdict };
 }
 
 function syncService(draft: GangDraft, { set, setReplica, service }: ReplicaSnapshot): void {
   const wanted = serviceObject(set, setReplica);
-  if (service === undefined) draft.create(wanted, "the replica's pods have names");
+  if (service === undefined) draft.create(wanted, "the pods of the replica have DNS names");
   else if (!isLeaving(service)) {
     const metadata = metadataPatch(service, wanted);
     const isSame = (service.spec?.publishNotReadyAddresses ?? false) === publishesNotReady(set);
@@ -99,14 +99,14 @@ function syncService(draft: GangDraft, { set, setReplica, service }: ReplicaSnap
 function syncAutoscalers(draft: GangDraft, { set, setReplica, autoscalerNamed }: ReplicaSnapshot): void {
   for (const wanted of autoscalerObjects(set, setReplica)) {
     const stored = autoscalerNamed(wanted.metadata.name);
-    if (stored === undefined) draft.create(wanted, "its replicas follow the load");
+    if (stored === undefined) draft.create(wanted, "its replicas are scaled by the autoscaler");
     else if (!isLeaving(stored) && isOwnedBy(stored, set)) {
       const { scaleTargetRef, minReplicas, maxReplicas, metrics } = stored.spec ?? {};
       const now = {
         scaleTargetRef,
         ...(minReplicas !== undefined && { minReplicas }),
         maxReplicas,
-        // Without metrics the API server fills in its own.
+        // Without metrics the API server sets its default.
         ...(wanted.spec?.metrics !== undefined && metrics !== undefined && { metrics }),
       };
       if (!equalFields(now, wanted.spec)) {
@@ -145,14 +145,15 @@ function syncGroups(draft: GangDraft, { set, setReplica, groups }: ReplicaSnapsh
 }
 
 /**
- * A gang exists before its pods may be scheduled, names them as they are created, and is initialized when all exist.
+ * A gang exists before its pods may be scheduled, references them as they are created, and is initialized when all
+ * exist.
  */
 function syncGangs(draft: GangDraft, snapshot: ReplicaSnapshot, nowMs: number): void {
   const { set, setReplica, groups, pods, binding, settings } = snapshot;
   const shapes = gangShapes(set, setReplica, groups);
   const wanted = new Set(shapes.map(({ name }) => name));
   for (const gang of snapshot.podGangs) if (!wanted.has(gang.metadata.name)) removeGang(draft, set, gang);
-  const around: GangSurroundings = { set, pods, binding, settings };
+  const around: GangContext = { set, pods, binding, settings };
   for (const shape of shapes) {
     const stored =
       snapshot.podGangs.find(({ metadata }) => metadata.name === shape.name) ?? snapshot.podGangNamed(shape.name);
@@ -160,7 +161,7 @@ function syncGangs(draft: GangDraft, snapshot: ReplicaSnapshot, nowMs: number): 
     const missing = missingOf(shape, snapshot);
     if (missing !== undefined) draft.wait(missing);
     if (stored === undefined) {
-      draft.create(object, `replica ${setReplica} is scheduled as one`);
+      draft.create(object, `replica ${setReplica} is scheduled as a gang`);
       continue;
     }
     if (isLeaving(stored) || !isOwnedBy(stored, set)) continue;
@@ -191,7 +192,7 @@ function gangMetadataPatch(stored: PodGang, wanted: ReturnType<typeof podGangObj
 }
 
 function removeGang(draft: GangDraft, set: PodCliqueSet, gang: PodGang): void {
-  draft.remove(gang, "its replica is gone", {
+  draft.remove(gang, "its replica does not exist any more", {
     stillRight: (fresh) => fresh.metadata.ownerReferences?.some(({ uid }) => uid === set.metadata.uid) === true,
     ground: {
       target: targetOf("PodCliqueSet", set.metadata),
@@ -200,7 +201,7 @@ function removeGang(draft: GangDraft, set: PodCliqueSet, gang: PodGang): void {
   });
 }
 
-/** Why a gang is not whole: a clique that is missing, too few pods, or pods that belong to another gang. */
+/** Why a gang is incomplete: a clique is missing, too few pods exist, or pods belong to another gang. */
 function missingOf({ name, members }: GangShape, { set, cliques, pods }: ReplicaSnapshot): string | undefined {
   for (const member of members) {
     const clique = cliques.find(({ metadata }) => metadata.name === member.name);
@@ -212,14 +213,14 @@ function missingOf({ name, members }: GangShape, { set, cliques, pods }: Replica
   return undefined;
 }
 
-/** Once whole, always whole: pods that come and go later are not what this condition is about. */
+/** Initialized stays True once it was: later changes of the pods do not affect this condition. */
 function sayInitialized(draft: GangDraft, gang: PodGang, missing: string | undefined, nowMs: number): void {
   const before = conditionOf(gang, "Initialized");
   if (before?.status === "True" || (before !== undefined && missing !== undefined)) return;
-  const said =
+  const initialized =
     missing === undefined
       ? { status: "True" as const, reason: "PodGangPodsCreated", message: "all pods of the gang exist" }
       : { status: "False" as const, reason: "PodGangPodsCreationPending", message: "not all pods of the gang exist" };
-  const conditions = withCondition(gang.status?.conditions, { type: "Initialized", ...said }, nowMs);
-  draft.status(gang, { ...gang.status, phase: gang.status?.phase ?? "Pending", conditions }, said.message);
+  const conditions = withCondition(gang.status?.conditions, { type: "Initialized", ...initialized }, nowMs);
+  draft.status(gang, { ...gang.status, phase: gang.status?.phase ?? "Pending", conditions }, initialized.message);
 }

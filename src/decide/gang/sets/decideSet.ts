@@ -1,4 +1,6 @@
-/** What a PodCliqueSet needs as a whole: account and token, excess to delete, its update, and its status. */
+/**
+ * The decision for a PodCliqueSet: service account and token, surplus objects to delete, its update, and its status.
+ */
 import { finalizers, labels } from "../../../model/gang/keys.ts";
 import { limitOf, replicasInReach } from "../../../model/gang/reach.ts";
 import {
@@ -53,7 +55,7 @@ export interface SetSnapshot {
   /** The account, role, binding and token of this name, if it exists. */
   readonly accountNamed: (kind: string, name: string) => KubeObject | undefined;
   readonly bindingNamed: (name: string) => ClusterTopologyBinding | undefined;
-  /** What could not be done for it. */
+  /** Failures of its reconciles. */
   readonly failures: readonly ReconcileFailure[];
 }
 
@@ -87,12 +89,14 @@ const limitCode = "ERR_REPLICAS_LIMITED";
 /** An Event when the limit begins or changes; the status keeps it. */
 function sayLimit(draft: GangDraft, set: PodCliqueSet, limit: string): void {
   draft.wait(limit);
-  const isSaid = set.status?.lastErrors?.some(({ code, description }) => code === limitCode && description === limit);
-  if (isSaid === true) return;
+  const isRecorded = set.status?.lastErrors?.some(
+    ({ code, description }) => code === limitCode && description === limit,
+  );
+  if (isRecorded === true) return;
   draft.note({ regarding: set, type: "Warning", reason: "ReplicasLimited", action: "Reconciling", note: limit });
 }
 
-/** An object with a name of ours and another owner is not adopted. */
+/** An existing object of this name with another owner is not adopted. */
 function syncAccount(
   draft: GangDraft,
   { set, accountNamed }: SetSnapshot,
@@ -100,7 +104,7 @@ function syncAccount(
   let conflict: Pick<LastError, "code" | "description"> | undefined;
   for (const wanted of accountObjects(set)) {
     const stored = accountNamed(wanted.kind, wanted.metadata.name);
-    if (stored === undefined) draft.create(wanted, "the pods of the set have a name of their own");
+    if (stored === undefined) draft.create(wanted, "the pods of the set have their own service account");
     else if (wanted.kind === "Secret" && !isOwnedBy(stored, set)) {
       conflict = {
         code: "ERR_SECRET_CONFLICT",
@@ -111,7 +115,7 @@ function syncAccount(
   return conflict;
 }
 
-/** Everything of replicas that are no longer wanted, Services included, and autoscalers that are no longer wanted. */
+/** Deletes all objects of surplus replicas, Services included, and surplus autoscalers. */
 function removeExcess(draft: GangDraft, snapshot: SetSnapshot): void {
   const { set } = snapshot;
   const asked = replicasOf(set);
@@ -122,7 +126,7 @@ function removeExcess(draft: GangDraft, snapshot: SetSnapshot): void {
   };
   const why = `the set has ${asked} replicas`;
   const isOurs = (object: KubeObject): boolean => isOwnedBy(object, set);
-  // Cliques of groups go with their group.
+  // Cliques of groups are deleted with their group.
   for (const object of [...snapshot.groups, ...snapshot.cliques, ...snapshot.podGangs, ...snapshot.services]) {
     const index = setReplicaOf(object);
     if (index !== undefined && index >= asked && isOurs(object)) draft.remove(object, why, { ground });
@@ -136,18 +140,19 @@ function removeExcess(draft: GangDraft, snapshot: SetSnapshot): void {
   }
   for (const scaler of snapshot.autoscalers) {
     if (!scalers.has(scaler.metadata.name) && isOurs(scaler))
-      draft.remove(scaler, "nothing is scaled by it", { ground });
+      draft.remove(scaler, "its target is no longer scaled", { ground });
   }
 }
 
-/** Gangs from an operator that put no number on them: found by name, all of them. */
+/** Gangs without the index label, which another operator created, are found by name. */
 function removeUnexpectedGangs(draft: GangDraft, { set, groups }: SetSnapshot, gangs: readonly PodGang[]): void {
   const names = new Set<string>();
   for (let index = 0; index < replicasInReach(set); index++) {
     for (const { name } of gangShapes(set, index, groups)) names.add(name);
   }
   for (const gang of gangs)
-    if (!names.has(gang.metadata.name) && isOwnedBy(gang, set)) draft.remove(gang, "its replica is gone");
+    if (!names.has(gang.metadata.name) && isOwnedBy(gang, set))
+      draft.remove(gang, "its replica does not exist any more");
 }
 
 export function childrenByReplica({
@@ -165,7 +170,7 @@ export function childrenByReplica({
   return replicas;
 }
 
-/** All of its own cliques and groups are there and have their minimum ready. */
+/** All its cliques and groups exist and have their minimum ready. */
 export function isReplicaAvailable(set: PodCliqueSet, { cliques, groups }: SetReplicaChildren): boolean {
   const own = cliques.filter((clique) => !isLeaving(clique) && indexLabel(clique, labels.groupReplica) === undefined);
   const staying = groups.filter((group) => !isLeaving(group));
@@ -187,7 +192,7 @@ function setStatus(
   const { lastErrors, gangTerminations, ...before } = set.status ?? {};
   const replicas = childrenByReplica(snapshot);
   const { hash, progress: begun } = beginUpdate(set, nowMs);
-  // Judged by the hash that is stored: what children say about a newer one is not known yet.
+  // Compared with the stored hash: the children may not have observed a newer one yet.
   const isNew = hash !== set.status?.currentGenerationHash;
   const moved = begun === undefined || isNew ? begun : nextProgress(set, begun, replicas, nowMs);
   const counts = countUpdated(set, replicas);
@@ -200,17 +205,18 @@ function setStatus(
   };
   const available = replicas.filter((replica) => isReplicaAvailable(set, replica));
   const updated = isNew ? 0 : available.filter((replica) => isReplicaUpdated(set, replica)).length;
+  const { generation } = set.metadata;
+  const observed = generation === undefined ? {} : { observedGeneration: generation };
   const topology = topologyCondition(set, settings, snapshot.bindingNamed);
   const conditions =
     topology === undefined
       ? withoutCondition(before.conditions, "TopologyLevelsUnavailable")
-      : withCondition(before.conditions, topology, nowMs);
+      : withCondition(before.conditions, { ...topology, ...observed }, nowMs);
   const terminations = openTerminations(draft, snapshot, gangTerminations, settings);
   const isSettled = available.length === replicas.length && terminations.length === 0 && !isRunningUpdate(progress);
-  const { generation } = set.metadata;
   const status: PodCliqueSetStatus = {
     ...before,
-    ...(isSettled && generation !== undefined && { observedGeneration: generation }),
+    ...(isSettled && observed),
     ...(conditions.length > 0 ? { conditions } : {}),
     ...(errors.length > 0 && { lastErrors: errors.map((error) => datedError(error, lastErrors, nowMs)) }),
     replicas: replicasInReach(set),
@@ -223,14 +229,14 @@ function setStatus(
     ...(terminations.length > 0 && { gangTerminations: terminations }),
   };
   if (topology === undefined && before.conditions !== undefined && conditions.length === 0) delete status.conditions;
-  draft.status(set, status, "what its replicas say");
+  draft.status(set, status, "the status of its replicas");
 }
 
 function isRunningUpdate(progress: SetUpdateProgress | undefined): boolean {
   return progress !== undefined && progress.updateEndedAt === undefined;
 }
 
-/** The first hash is stored, a foreign one is taken over, and a new one begins an update. */
+/** The first hash is stored, one of another operator is adopted, and a new one begins an update. */
 function beginUpdate(set: PodCliqueSet, nowMs: number): { hash: string; progress: SetUpdateProgress | undefined } {
   const hash = generationHash(set);
   const stored = set.status?.currentGenerationHash;
@@ -265,9 +271,9 @@ function openTerminations(
         type: "Normal",
         reason: "PodCliqueSetReplicaDeleteSuccessful",
         action: "Terminating",
-        note: `Replica ${record.replicaIndex} has ended and starts again: ${record.because}`,
+        note: `Replica ${record.replicaIndex} is terminated and starts again: ${record.because}`,
       });
-    } else draft.wait(`replica ${record.replicaIndex} ends: ${left} cliques are left`);
+    } else draft.wait(`replica ${record.replicaIndex} is being terminated: ${left} cliques are left`);
     return isOpen;
   });
 }

@@ -1,4 +1,4 @@
-/** What makes pods of a clique others than they were, and what does not. */
+/** Which changes of a clique make a new template, and which do not. */
 import { expect, test } from "vitest";
 import type { CliqueTemplate, PodCliqueSet } from "../../../model/gang/types.ts";
 import { generationHash, isForeignHash, templateHash } from "./hashes.ts";
@@ -66,6 +66,6 @@ function reversed(object: Record<string, unknown>): void {
   }
 }
 
-test("a hash of ours is distinguished from another operator's and from none", () => {
+test("a hash of this operator is distinguished from another operator's and from none", () => {
   expect([isForeignHash(before.all), isForeignHash("7d9f5c"), isForeignHash(undefined)]).toEqual([false, true, false]);
 });

@@ -1,7 +1,7 @@
 /**
- * What a clique's pods are made from, as a short text. Grove hashes a dump of Go structures, which no other program can
- * reproduce; ours is a function of the JSON. Ours begin with letters that Grove's alphabet lacks, so the two can be
- * told apart: a foreign hash means "unknown", and is adopted instead of rolling everything that runs.
+ * The hash of a clique's pod template. Grove hashes a dump of Go structures, which no other program can reproduce;
+ * Muster hashes the JSON. Muster's hashes begin with letters that Grove's alphabet lacks, so the two can be
+ * distinguished: a hash of Grove is adopted instead of starting a rolling update of running pods.
  */
 import { cliquesOf } from "../../../model/gang/setFacts.ts";
 import type { CliqueTemplate, PodCliqueSet } from "../../../model/gang/types.ts";

@@ -1,4 +1,4 @@
-/** Which replica of a set is updated next: one at a time, and where least is lost first. */
+/** Which replica of a set is updated next: one at a time, and the one with the fewest healthy pods first. */
 import { expect, test } from "vitest";
 import { partly } from "../../../../testing/partly.ts";
 import type { PodClique, PodCliqueSet } from "../../../model/gang/types.ts";
@@ -34,9 +34,9 @@ const old = (index: number, state: State) => {
 const progress = { updateStartedAt: now };
 
 test.each<[string, State[], number]>([
-  ["nothing is lost where nothing has a node", ["well", "in breach", "without a node"], 2],
-  ["what is broken anyway comes next", ["well", "well", "in breach"], 2],
-  ["then they go by their number", ["well", "well", "well"], 0],
+  ["a replica without scheduled pods comes first", ["well", "in breach", "without a node"], 2],
+  ["a replica in breach comes next", ["well", "well", "in breach"], 2],
+  ["then by index", ["well", "well", "well"], 0],
 ])("%s", (_why, states, next) => {
   const { currentlyUpdating } = nextProgress(
     set,
@@ -47,13 +47,13 @@ test.each<[string, State[], number]>([
   expect(currentlyUpdating).toEqual([{ replicaIndex: next, updateStartedAt: now }]);
 });
 
-test("the one that is being updated is finished first, whatever becomes of the others", () => {
+test("the replica that is being updated is finished first, whatever the state of the others", () => {
   const running = { ...progress, currentlyUpdating: [{ replicaIndex: 1, updateStartedAt: now }] };
   const replicas = [old(0, "without a node"), old(1, "well"), old(2, "in breach")];
   expect(nextProgress(set, running, replicas, nowMs)).toEqual(running);
 });
 
-test("one that is not asked for any more holds nothing up", () => {
+test("a replica beyond the spec does not block the update", () => {
   const running = { ...progress, currentlyUpdating: [{ replicaIndex: 3, updateStartedAt: now }] };
   expect(nextProgress(set, running, [old(0, "well"), old(3, "well")], nowMs).currentlyUpdating).toEqual([
     { replicaIndex: 0, updateStartedAt: now },

@@ -8,7 +8,7 @@ import { isLeaving } from "../gangLabels.ts";
 import { cliqueName, groupName } from "../names.ts";
 import { templateHash } from "./hashes.ts";
 
-/** What a replica of the set has. */
+/** The children of a set replica. */
 export interface SetReplicaChildren {
   readonly index: number;
   readonly cliques: readonly PodClique[];
@@ -82,7 +82,7 @@ export function nextProgress(
   return { ...rest, updateEndedAt: now };
 }
 
-/** Nothing is lost where nothing runs; what is broken anyway comes next. */
+/** Replicas without scheduled pods first, then replicas in breach. */
 function urgency({ cliques, groups }: SetReplicaChildren): number {
   const scheduled = cliques.reduce((sum, { status }) => sum + (status?.scheduledReplicas ?? 0), 0);
   if (scheduled === 0) return 0;

@@ -1,4 +1,4 @@
-/** What a set has once (account, role, token) and once for each replica (Service), and its autoscalers. */
+/** The objects of a set (service account, role, token), of each replica (Service), and the autoscalers. */
 import { components, groveApiVersion, labels } from "../../../model/gang/keys.ts";
 import { groupsOf, standaloneCliques } from "../../../model/gang/setFacts.ts";
 import type { AutoScalingConfig, PodCliqueSet } from "../../../model/gang/types.ts";
@@ -28,7 +28,7 @@ function child<M extends object>(
   };
 }
 
-/** In the order in which they lean on each other. */
+/** In the order of their dependencies. */
 export function accountObjects(set: PodCliqueSet): NewObject[] {
   const { name } = set.metadata;
   const rbac = "rbac.authorization.k8s.io";
@@ -69,7 +69,7 @@ export function publishesNotReady({ spec }: PodCliqueSet): boolean {
   return spec.template.headlessServiceConfig?.publishNotReadyAddresses ?? true;
 }
 
-/** Those of one replica of the set. */
+/** The autoscalers of one replica of the set. */
 export function autoscalerObjects(set: PodCliqueSet, index: number): NewObject<HorizontalPodAutoscaler>[] {
   const { name } = set.metadata;
   const scaler = (kind: string, target: string, config: AutoScalingConfig) =>

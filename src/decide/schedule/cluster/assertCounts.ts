@@ -3,7 +3,7 @@ import type { Cluster } from "./cluster.ts";
 import { ClusterTotal } from "./clusterTotal.ts";
 import { addTo, zeroVector } from "./resources.ts";
 
-/** For tests: everything that is counted as it changes, recounted from the holders. */
+/** For tests: recounts every incremental count from the holders. */
 export function assertCounts(cluster: Cluster): void {
   for (const node of cluster.table.nodes) {
     const idle = cluster.table.idle.map((amounts) => amounts[node.index]);

@@ -29,7 +29,7 @@ describe("how many GPUs a claim counts for in a queue", () => {
     ["all that there are, once they are allocated", claim([exactly("gpu", { allocationMode: "All" })], ["r", "r"]), 2],
     ["another class is none", claim([exactly("nic.example.com", { count: 3 })]), 0],
     ["who only looks has none", claim([exactly("gpu", { adminAccess: true })]), 0],
-    ["the least of what would do", claim([oneOf(["big-gpu", 1], ["small-gpu", 4])]), 1],
+    ["it would fit with the least of what", claim([oneOf(["big-gpu", 1], ["small-gpu", 4])]), 1],
     [
       "the alternative that was chosen",
       claim([oneOf(["big-gpu", 1], ["small-gpu", 2])], Array(2).fill("r/small-gpu")),

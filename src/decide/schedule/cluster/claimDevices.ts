@@ -18,24 +18,24 @@ import { gpuMaker } from "./resources.ts";
 import type { Task } from "./task.ts";
 
 export interface ClaimFacts {
-  /** What is given away, what there is, and what is on its way. */
+  /** Allocated, published and assumed devices. */
   readonly view: (nowMs: number) => DeviceView;
   /** The pods that name a claim. */
   readonly usersOf: (claim: ResourceClaim) => Iterable<Pod>;
   /** Claims that are reserved for pods that are gone or have ended, by the pod's UID. */
   readonly departed?: () => Iterable<readonly [string, readonly ResourceClaim[]]>;
-  /** Told of each device that is tried, freed, or taken back. */
+  /** Called for each device that is tried, freed, or rolled back. */
   readonly onDevice?: (device: string) => void;
 }
 
 type Fitted = DeviceFit & { readonly ok: true; readonly fit: ClaimsFit & { ok: true } };
 
-/** Devices for pods with claims, by the search and the tracker that every allocator in the process uses. */
+/** Allocates devices for pods with claims, by the search and the tracker that every allocator of the process uses. */
 export class ClaimDevices implements DeviceClaims {
   private readonly facts: ClaimFacts;
   private view: DeviceView;
   private trial: ClaimTrial;
-  /** Devices that will be free soon, as far as this cycle knows. */
+  /** Devices that are being released, as far as this cycle knows. */
   private leaving = new Set<string>();
   /** Devices that were decided on before this cycle, and that no claim of the API has yet. */
   private unwritten: ReadonlySet<string> = new Set();
@@ -60,7 +60,8 @@ export class ClaimDevices implements DeviceClaims {
     for (const device of before) if (!this.unwritten.has(device)) this.facts.onDevice?.(device);
     for (const device of this.unwritten) if (!before.has(device)) this.facts.onDevice?.(device);
     for (const { pod } of releasing) this.trial.release(pod);
-    // Their claims keep the devices until they are deallocated, and pods that wait for them must not look further.
+    // Claims of deleted pods keep their devices until they are deallocated. Pods that wait for these devices must not
+    // cause further evictions.
     for (const [uid, claims] of this.facts.departed?.() ?? []) this.trial.releaseClaims(uid, claims);
     isBegun = true;
     for (const device of wereLeaving) if (!this.leaving.has(device)) this.facts.onDevice?.(device);
@@ -81,8 +82,8 @@ export class ClaimDevices implements DeviceClaims {
   }
 
   /**
-   * GPUs that it asks for by another name, where devices serve it. What it asks for as GPUs counts already, wherever it
-   * comes from.
+   * GPUs that the pod requests as an extended resource of another name, where devices serve that resource. Requests for
+   * `nvidia.com/gpu` and `amd.com/gpu` count already.
    */
   private extendedClassesOf({ pod, holdings }: Task): Map<string, number> {
     const classes = new Map<string, number>();
@@ -106,29 +107,29 @@ export class ClaimDevices implements DeviceClaims {
       if (queue === undefined || isOwnedBy(claim, task.pod) || gpuClassesOfClaim(claim).size === 0) continue;
       const { name, labels } = claim.metadata;
       if (labels?.[labelKeys.queue] === queue) continue;
-      const why = `ResourceClaim ${name} has no label ${labelKeys.queue}: ${queue}, which claims of GPUs that pods may share need`;
-      return { why, reason: "BadRequest" };
+      const why = `ResourceClaim ${name} has no label ${labelKeys.queue}: ${queue}, which a claim of GPUs that several pods may share needs`;
+      return { why, reason: "BadRequest", cure: `add the label ${labelKeys.queue}: ${queue} to ResourceClaim ${name}` };
     }
     return undefined;
   }
 
   fit({ pod }: Task, state: NodeState): DeviceFit {
     const { node, gpus } = state;
-    if (node === undefined) return { ok: false, why: "the node is gone", reason: "NotOnNode" };
+    if (node === undefined) return { ok: false, why: "the node was deleted", reason: "NotOnNode" };
     const held = gpus === undefined ? nothingHeld : heldByPlugin(state);
     const isHeld = held.later.size === 0 ? undefined : (device: string) => gpus?.isAmong(device, held.later) === true;
     const fit = this.trial.fit(pod, node, isHeld);
     if (!fit.ok) return { ok: false, why: fit.why, reason: fit.reason };
     const chosen = newDevicesOf(fit);
     const units = gpus?.unitsOf(chosen) ?? noUnits;
-    // The node gives a GPU to that pod, of which nothing is known before it has: it may be any of them.
+    // The device plugin chooses the GPU of that pod, and the pod does not report it before it runs: it may be any GPU.
     if (units.size > 0 && held.unreported !== undefined) {
       const why = `have a GPU for pod ${held.unreported} and have not reported which`;
       return { ok: false, why, reason: "NoDevices" };
     }
     const isFree =
       this.unwrittenIn(fit).every(({ device }) => gpus?.isAmong(device, held.now) !== true) && this.isNow(fit);
-    // A pod that is going has its GPU until it is gone, and it may be any of them as well.
+    // A terminating pod holds its GPU until it is deleted, and that may be any GPU as well.
     const leaving = units.size > 0 ? held.leaving : "named";
     const named = fit.claims.filter(({ entry }) => entry !== extendedEntry);
     const allocations = named.map(({ entry, allocation }) => ({ name: entry, allocation }));
@@ -185,12 +186,12 @@ export class ClaimDevices implements DeviceClaims {
     return { now: units, later: gpus.unitsOf(later), isUnwritten, foreignGpus: Math.max(0, foreignGpus) };
   }
 
-  /** A device that only the trial calls free is held by a pod that still has to go. */
+  /** A device that is free only in the trial is held by a pod that has not terminated yet. */
   private isNow(fit: ClaimsFit & { ok: true }): boolean {
     const { state } = this.view;
     return this.unwrittenIn(fit).every(({ device, shareId }) => {
       if (shareId === undefined) return !state.isTaken(device);
-      // For a device with room for several claims the trial does not say which of them has which room.
+      // For a device that several claims can share the trial does not say which claim has which capacity.
       return state.shareCount(device) <= this.trial.shareCount(device);
     });
   }
@@ -217,18 +218,18 @@ export class ClaimDevices implements DeviceClaims {
   }
 }
 
-/** Ids of GPUs that pods of a node have by another way than a claim. */
+/** Ids of the GPUs that pods of a node have from the device plugin, and not by a claim. */
 interface PluginHeld {
   readonly now: ReadonlySet<string>;
   readonly later: ReadonlySet<string>;
-  /** A pod that keeps its GPU, and it is not known which. */
+  /** A pod that keeps its GPU and has not reported which one. */
   readonly unreported: string | undefined;
   readonly leaving: Leaving;
 }
 
 /**
- * What is known of the GPUs of pods that leave: all of them; all but those of a pod that terminates by itself; all but
- * those of a pod that is tried as a victim.
+ * Which GPUs of terminating pods and of victims are known: all of them; all but those of a pod that terminates by
+ * itself; all but those of a pod that is tried as a victim.
  */
 type Leaving = "named" | "going" | "victim";
 
@@ -243,7 +244,7 @@ function heldByPlugin({ holdings, groups }: NodeState): PluginHeld {
     const ids = reportedGpus((holder as Task).pod);
     for (const id of ids) {
       now.add(id);
-      // A reservation stays as long as a pod shares its GPU.
+      // A reservation is kept as long as a pod shares its GPU.
       const stays = holder.isReservation
         ? of.some((group) => (groups.get(group)?.laterHolders ?? 0) > 0)
         : state !== "releasing";
@@ -283,8 +284,8 @@ export function gpusOfClaim(claim: ResourceClaim): number {
 }
 
 /**
- * The same by class: a class whose name says GPU is one. What is allocated is counted; before that what is asked for,
- * the least of what would do, and one for a request of all there are.
+ * The same by device class: a class whose name contains `gpu` is a class of GPUs. An allocated claim counts its
+ * devices, a pending one its requests: the smallest of alternatives, and 1 for `allocationMode: All`.
  */
 export function gpuClassesOfClaim({ spec, status }: ResourceClaim): ReadonlyMap<string, number> {
   const classes = new Map<string, number>();
@@ -306,7 +307,7 @@ export function gpuClassesOfClaim({ spec, status }: ResourceClaim): ReadonlyMap<
   return classes;
 }
 
-/** Devices of drivers whose name says GPU. */
+/** The number of devices of drivers whose name contains `gpu`. */
 export function gpusIn(slices: readonly ResourceSlice[]): number {
   let count = 0;
   for (const { spec } of slices) if (spec.driver.includes("gpu")) count += spec.devices?.length ?? 0;
@@ -337,7 +338,7 @@ function groupClaimsOf({ claims }: ClaimsFit & { ok: true }): GroupClaims | unde
   return { uid, name, entries: ofGroup.map(({ entry }) => entry) };
 }
 
-/** Sums of thousandths of it stay whole numbers. */
+/** Sums of thousandths of this number stay whole numbers. */
 const gpusMax = 1e9;
 
 function askedGpus(request: ExactDeviceRequest | DeviceSubRequest): number {

@@ -21,7 +21,7 @@ import { NodeGpus } from "../../devices/physicalGpus.ts";
 import { DisruptionBudgets } from "../eviction/disruptionBudgets.ts";
 import { Fit } from "../placement/fit.ts";
 import { recharge } from "../queues/charging.ts";
-import { QueueBook } from "../queues/queueBook.ts";
+import { QueueIndex } from "../queues/queueIndex.ts";
 import type { QueueTree } from "../queues/queueTree.ts";
 import { defaultSettings, type Settings } from "../settings.ts";
 import { assertCounts } from "./assertCounts.ts";
@@ -41,7 +41,7 @@ import {
   type WantedHolding,
 } from "./nodeState.ts";
 import { NodeTable } from "./nodeTable.ts";
-import { PodShapes } from "./podShape.ts";
+import { type PodShape, PodShapes } from "./podShape.ts";
 import { PodTerms } from "./podTerms.ts";
 import { addTo, gpuAt, ResourceNames, type Vector, zeroVector } from "./resources.ts";
 import { hasSameFacts, hasSamePodFacts, type PodFacts } from "./sameFacts.ts";
@@ -49,20 +49,20 @@ import { ServedResources } from "./servedResources.ts";
 import { isAllocatedStatus, onePerNode, type Place, queueVector, statusOf, Task, type TaskStatus } from "./task.ts";
 import { VolumeFacts } from "./volumeFacts.ts";
 
-/** A pod that is not bound, or evicted, before a time, because the last try was refused. */
-export interface HeldBack {
+/** A pod that is not bound, or not evicted, before a time, because the last attempt was refused. */
+export interface BackOff {
   readonly untilMs: number;
   readonly why: string;
   readonly times: number;
 }
 
 /**
- * The cluster as decisions see it: nodes with what they have left, pods with where they are, jobs, queues. Events
- * change it one object at a time, and an event costs what it touches. Between events it is the same function of the
- * picture, however it got there; what a decision tries on it is undone before the next event comes.
+ * The cluster as decisions read it: nodes with their idle resources, pods with their nodes, jobs, queues. An event
+ * changes one object and costs as much as that object touches. Between events the cluster is a function of the assume
+ * cache, whatever the order of the events was; what a decision tries on it is rolled back before the next event.
  */
 export class Cluster {
-  /** Of everything that could change a decision. */
+  /** Counts every change that could change a decision. */
   readonly changes = new Changes();
   settings: Settings;
   readonly names = new ResourceNames();
@@ -79,31 +79,33 @@ export class Cluster {
   /** `namespace/name` of every ConfigMap; undefined while there is no cache of them. */
   configMaps: ReadonlySet<string> | undefined;
   /** Queues of other node pools, by name: which pool they are of. */
-  readonly queuesElsewhere = new FactMap<string, string>(this.changes);
-  /** No scheduler serves its pool: every pod in it keeps waiting. */
+  readonly queuesOfOtherPools = new FactMap<string, string>(this.changes);
+  /** Whether no scheduler serves the node pool of a group: every pod of the group stays pending. */
   isUnserved = false;
-  /** Answers for device claims. */
+  /** Allocates devices for claims. */
   devices: DeviceClaims = noDeviceClaims;
-  /** Pods that are not bound, or evicted, before a time, because the last try was refused. */
-  readonly heldBack = new FactMap<string, HeldBack>(this.changes);
+  /** Back-offs of pods, by UID. */
+  readonly backOffs = new FactMap<string, BackOff>(this.changes);
   /** Pods that are nominated to a node. */
   readonly nominated = new Set<Task>();
   /**
-   * The victim search failed with some jobs left out because their pods are still being bound; these are candidates
-   * once the pods have arrived.
+   * The victim search failed without some jobs whose pods are still being bound; these jobs are candidates once their
+   * pods are bound.
    */
   awaitsArrivals = false;
   private readonly nodes = new FactMap<string, Node>(this.changes, hasSameFacts);
   private readonly namespaceLabels = new FactMap<string, Readonly<Record<string, string>>>(this.changes, equalFields);
   private readonly releasing = new Set<Task>();
   private readonly slicesOf = new FactMap<string, readonly ResourceSlice[]>(this.changes, hasSameSlices);
-  /** What is set and is in no object. */
+  /** The number of pods that name each ConfigMap, by `namespace/name`. */
+  private readonly configMapUsers = new Map<string, number>();
+  /** Inputs that are in no object. */
   private readonly inputs = new FactMap<"settings" | "usage" | "servedPools", unknown>(this.changes);
   private readonly nodeOfDevice = new Map<string, string>();
-  /** Nodes on which devices, or pods that have claims, have come or gone since they were counted. */
+  /** Nodes whose devices, or pods with claims, have changed since they were counted. */
   private readonly claimsOn = new Set<string>();
   private readonly sum: ClusterTotal;
-  private readonly queueBook = new QueueBook(this.changes);
+  private readonly queueIndex = new QueueIndex(this.changes);
   private readonly roll: JobIndex;
   private gpuMemory = { leastMiB: 0, mostMiB: 0 };
   private isGpuMemoryDirty = true;
@@ -120,7 +122,7 @@ export class Cluster {
     this.sum = new ClusterTotal(this.table, this.names, settings);
     this.roll = new JobIndex({
       settings: () => this.settings,
-      queueBook: this.queueBook,
+      queueIndex: this.queueIndex,
       topologies: this.topologies,
       heldVector: (task) => this.heldVector(task),
       changes: this.changes,
@@ -132,21 +134,21 @@ export class Cluster {
     );
   }
 
-  /** Applies changed settings. The pool stays: another pool has a cluster of its own. */
+  /** Applies changed settings. The node pool cannot change: each pool has a cluster of its own. */
   configure(settings: Settings): void {
     assert(settings.nodePool === this.settings.nodePool, () => `this is the cluster of pool ${this.settings.nodePool}`);
     this.inputs.set("settings", settings);
     this.settings = settings;
     this.fit.configure(settings);
     this.sum.configure(settings);
-    this.queueBook.touched();
+    this.queueIndex.touched();
   }
 
   // Events
 
   putNode(node: Node): void {
     const known = this.table.get(node.metadata.name);
-    // Heartbeats change nothing that decides.
+    // A heartbeat changes no decision.
     if (!this.nodes.replace(node.metadata.name, node) && known !== undefined) {
       known.node = node;
       return;
@@ -174,7 +176,7 @@ export class Cluster {
     else if (state.index >= 0) this.table.recount(state);
   }
 
-  /** The slices of a node: which of its GPUs claims can have as well. */
+  /** The ResourceSlices of a node: which of its GPUs can be allocated to claims as well. */
   setSlices(name: string, slices: readonly ResourceSlice[]): void {
     this.setClaimGpus(name, gpusIn(slices));
     if (slices.length > 0) this.slicesOf.set(name, slices);
@@ -183,7 +185,7 @@ export class Cluster {
     this.followGpus(this.table.named(name));
   }
 
-  /** A device was given to a claim, or let go of: what the device plugin of its node can give has changed. */
+  /** A device was allocated to a claim or released: the node's device plugin has fewer or more free GPUs. */
   deviceChanged(device: string): void {
     const node = this.nodeOfDevice.get(device);
     if (node !== undefined) this.claimsOn.add(node);
@@ -197,7 +199,7 @@ export class Cluster {
     this.claimsOn.add(state.name);
   }
 
-  /** Brings what device plugins can give up to date with what claims have. */
+  /** Recounts the free GPUs of device plugins on nodes whose claims have changed. */
   countClaims(): void {
     for (const name of this.claimsOn) {
       const state = this.table.get(name);
@@ -213,7 +215,7 @@ export class Cluster {
     this.claimsOn.clear();
   }
 
-  /** The extended resources that a DeviceClass stands for. */
+  /** The extended resources that a DeviceClass serves (`extendedResourceName`). */
   setServed(names: ReadonlySet<string>): void {
     const changed = this.served.replace(names);
     if (changed.size === 0) return;
@@ -244,7 +246,8 @@ export class Cluster {
     const isOurs = scheduler === kaiSchedulerName || pod.metadata.namespace === scalingNamespace;
     const task = new Task(pod, this.shapes.shapeOf(pod), !isOurs);
     this.tasks.set(pod.metadata.uid, task);
-    this.roll.enrol(task);
+    this.countConfigMaps(task, task.shape, 1);
+    this.roll.addTask(task);
     this.settle(task);
   }
 
@@ -261,12 +264,12 @@ export class Cluster {
     if (!hasSameLabels && !this.terms.isEmpty) this.terms.relabelled(task);
     if (groupName !== task.groupName || subGroupName !== task.subGroupName) {
       this.roll.withdraw(task);
-      this.roll.enrol(task);
+      this.roll.addTask(task);
     }
     this.settle(task);
   }
 
-  /** Notes a change when something that decides about the pod is another than before. */
+  /** Counts a change if the fold changed a fact of the pod. */
   private folding(task: Task, fold: () => void): void {
     const before = this.factsOf(task);
     fold();
@@ -280,8 +283,8 @@ export class Cluster {
   }
 
   private factsOf({ pod, shape, groupName, subGroupName, status, holdings, job }: Task): PodFacts {
-    // Whether a pod is bound, binding or running is all the same to a decision; but the rest of a gang waits for pods
-    // that are being bound, and so does a job that would evict them.
+    // Bound and running are the same to a decision. Binding is not: the rest of a gang waits for pods that are being
+    // bound, and so does a job that would evict them.
     const isAwaited = status === "binding" && job !== undefined && (job.pendingCount > 0 || this.awaitsArrivals);
     const decisive = isAllocatedStatus[status] && !isAwaited ? "allocated" : status;
     const states = holdings.map(({ state }) => state).join();
@@ -289,7 +292,7 @@ export class Cluster {
   }
 
   /**
-   * Amounts are counted by shape: a task whose shape changes lets go of everything first, and is settled afterwards.
+   * Amounts are counted by shape: a task whose shape changes releases everything first and is settled afterwards.
    */
   private reshape(task: Task): void {
     const before = task.shape;
@@ -302,7 +305,29 @@ export class Cluster {
     task.shape = shape;
     if (task.job !== undefined) task.job.pendingVector = undefined;
     task.counted = recharge(task, undefined);
-    if (this.shapes.release(before)) this.fit.forget(before.need.id);
+    this.countConfigMaps(task, before, -1);
+    this.countConfigMaps(task, shape, 1);
+    this.releaseShape(before);
+  }
+
+  /** One pod fewer has the shape: its scores and terms are dropped with the last one. */
+  private releaseShape(shape: PodShape): void {
+    if (this.shapes.release(shape)) this.fit.forget(shape.need.id);
+    if (shape.users === 0) this.terms.forget(shape);
+  }
+
+  private countConfigMaps({ namespace }: Task, { configMaps }: PodShape, by: number): void {
+    for (const name of configMaps) {
+      const key = `${namespace}/${name}`;
+      const users = (this.configMapUsers.get(key) ?? 0) + by;
+      if (users === 0) this.configMapUsers.delete(key);
+      else this.configMapUsers.set(key, users);
+    }
+  }
+
+  /** A ConfigMap was created or deleted: that changes a decision only if a pod names it. */
+  configMapChanged(key: string): void {
+    if (this.configMapUsers.has(key)) this.changes.note();
   }
 
   removePod(uid: string): void {
@@ -312,15 +337,16 @@ export class Cluster {
     this.setHoldings(task, []);
     this.setStatus(task, "unknown");
     this.roll.withdraw(task);
-    assert(task.holdings.length === 0 && task.counted === undefined, () => `pod ${task.key} is gone and counts`);
+    assert(task.holdings.length === 0 && task.counted === undefined, () => `pod ${task.key} is deleted and counts`);
     this.tasks.delete(uid);
-    this.heldBack.delete(uid);
+    this.backOffs.delete(uid);
     this.nominated.delete(task);
     this.releasing.delete(task);
-    if (this.shapes.release(task.shape)) this.fit.forget(task.shape.need.id);
+    this.countConfigMaps(task, task.shape, -1);
+    this.releaseShape(task.shape);
   }
 
-  /** Where the picture has the pod: by its own node name, by a durable intent, or by an in-flight one. */
+  /** The nodes of a pod by the assume cache: by its `nodeName`, its BindRequest, or an in-flight intent. */
   setPlaces(uid: string, places: readonly Place[], isBeingEvicted = false): void {
     const task = this.tasks.get(uid);
     if (task === undefined) return;
@@ -365,17 +391,17 @@ export class Cluster {
   }
 
   putQueue(queue: Queue): void {
-    this.queueBook.put(queue);
+    this.queueIndex.put(queue);
   }
 
   removeQueue(name: string): void {
-    this.queueBook.remove(name);
+    this.queueIndex.remove(name);
   }
 
-  /** What queues have had of the cluster in the past, from 0 to 1 of each resource. */
+  /** The historical usage of queues, as a portion (0 to 1) of each resource of the cluster. */
   setUsage(usage: ReadonlyMap<string, Readonly<Vector>>): void {
     this.inputs.set("usage", usage);
-    this.queueBook.setUsage(usage);
+    this.queueIndex.setUsage(usage);
   }
 
   putTopology(topology: Topology): void {
@@ -397,24 +423,24 @@ export class Cluster {
   // Reading
 
   get queues(): QueueTree {
-    return this.queueBook.tree;
+    return this.queueIndex.tree;
   }
 
   get jobs(): ReadonlyMap<string, Job> {
     return this.roll.jobs;
   }
 
-  /** Jobs that have pods to place. */
+  /** Jobs with pending pods. */
   get waiting(): ReadonlySet<Job> {
     return this.roll.waiting;
   }
 
-  /** Gangs that have pods somewhere, but fewer than they need. */
+  /** Gangs that run fewer pods than their minimum. */
   get unwell(): ReadonlySet<Job> {
     return this.roll.unwell;
   }
 
-  /** Pods that name a group that is not there, by its key. */
+  /** Pods whose PodGroup does not exist, by the key of the group. */
   get withoutGroup(): ReadonlyMap<string, ReadonlySet<Task>> {
     return this.roll.withoutGroup;
   }
@@ -426,15 +452,16 @@ export class Cluster {
   /** Brings everything up to date before a decision. */
   refresh(nowMs: number): void {
     this.table.refresh();
-    // What waiting jobs ask for is in GPUs of these sizes.
+    // Requests of pending jobs for GPU memory are counted in GPUs of these sizes.
     this.gpuMemoryRange();
     this.fit.follow();
-    this.queueBook.refresh(this.jobs.values(), this.settings);
+    this.queueIndex.refresh(this.jobs.values(), this.settings);
     for (const task of this.releasing) this.settle(task, nowMs);
   }
 
   /**
-   * Lets devices be tried anew. What a pod has that goes by itself will be free; what one has that is stuck will not.
+   * Begins a trial of devices. Devices of terminating pods will be free; devices of pods that are stuck terminating
+   * will not.
    */
   beginDevices(nowMs: number): void {
     const going = [...this.releasing].filter(({ shape, status }) => shape.hasDeviceClaims && status === "releasing");
@@ -442,7 +469,7 @@ export class Cluster {
     this.countClaims();
   }
 
-  /** A pod's claims have changed, or the pods that share them: they may count for another number of GPUs. */
+  /** A pod's claims, or the pods that share them, have changed: the pod may count for another number of GPUs. */
   claimsChanged(uid: string): void {
     const task = this.tasks.get(uid);
     if (task === undefined || !task.shape.hasDeviceClaims) return;
@@ -451,12 +478,12 @@ export class Cluster {
     if (task.counted !== undefined) task.counted = recharge(task, this.heldVector(task));
   }
 
-  /** The memory of the smallest and of the largest GPU there is. */
+  /** The memory of the smallest and of the largest GPU of the cluster. */
   gpuMemoryRange(): { leastMiB: number; mostMiB: number } {
     if (!this.isGpuMemoryDirty) return this.gpuMemory;
     let leastMiB = Number.POSITIVE_INFINITY;
     let mostMiB = 0;
-    // Asked between two refreshes, when pods are counted that come together with their nodes.
+    // Called between two refreshes, when pods are counted that are observed together with their nodes.
     for (const node of this.table.known()) {
       if ((node.capacity[gpuAt] ?? 0) <= 0 || !node.knowsGpuMemory || node.servedPlaces.has(gpuAt)) continue;
       leastMiB = Math.min(leastMiB, node.gpuMemoryMiB);
@@ -468,12 +495,12 @@ export class Cluster {
     return this.gpuMemory;
   }
 
-  /** What queues divide; after a refresh. */
+  /** The resources that queues divide. Call `refresh` first. */
   total(): Vector {
     return this.sum.vector();
   }
 
-  /** What the pending pods of a job ask for, for fairness. */
+  /** The requests of the pending pods of a job, for fairness. */
   pendingVector(job: Job): Vector {
     if (job.pendingVector !== undefined) return job.pendingVector;
     const { leastMiB } = this.gpuMemoryRange();
@@ -489,7 +516,7 @@ export class Cluster {
     return queueVector(task.shape, deviceMemoryMiB, task.shape.hasDeviceClaims ? this.devices.gpusOf(task) : 0);
   }
 
-  // Changes, by events and by what is tried
+  // Changes, by events and by statements
 
   setStatus(task: Task, status: TaskStatus): void {
     const before = task.status;
@@ -530,13 +557,13 @@ export class Cluster {
     });
   }
 
-  /** Restores what a task had, exactly. */
+  /** Restores the former holdings of a task exactly. */
   restore(task: Task, holdings: readonly Holding[], states: readonly HoldState[], status: TaskStatus): void {
     for (const holding of task.holdings) if (!holdings.includes(holding)) this.drop(task, holding);
     for (const [at, holding] of holdings.entries()) {
       const state = states[at] as HoldState;
       if (task.holdings.includes(holding)) {
-        // What its job can do without may be another here, though what it holds here is the same.
+        // The surplus of its job may have changed on this node, though the task holds the same here.
         if (holding.state === state) this.table.touch(holding.node);
         else this.table.setState(holding, state);
         continue;
@@ -549,7 +576,7 @@ export class Cluster {
     this.setStatus(task, status);
   }
 
-  /** One more holding beside those that it has. */
+  /** Adds a holding to those that the task has. */
   addHolding(task: Task, node: NodeState, groups: readonly string[], state: HoldState): void {
     this.took(task, node);
     task.holdings = [...task.holdings, this.table.hold(task, node, groups, state)];
@@ -570,7 +597,7 @@ export class Cluster {
     this.table.release(holding);
   }
 
-  /** Works out a task's status and what it holds, from its pod and its places. */
+  /** Derives a task's status and holdings from its pod and its places. */
   private settle(task: Task, nowMs?: number): void {
     if (task.pod.status?.nominatedNodeName === undefined) this.nominated.delete(task);
     else this.nominated.add(task);
@@ -599,7 +626,14 @@ export class Cluster {
     return this.vectorOf(task, node?.knowsGpuMemory === true ? node.gpuMemoryMiB : this.gpuMemoryRange().leastMiB);
   }
 
-  /** For tests: everything that is counted as it changes, recounted from the holders. */
+  /** For checks: copies the inputs of another cluster that are in no object, and the back-offs of its pods. */
+  adopt({ inputs, backOffs }: Cluster): void {
+    const usage = inputs.get("usage");
+    if (usage !== undefined) this.setUsage(usage as ReadonlyMap<string, Readonly<Vector>>);
+    for (const [uid, backOff] of backOffs) if (this.tasks.has(uid)) this.backOffs.set(uid, backOff);
+  }
+
+  /** For tests: recounts every incremental count from the holders. */
   assertCounts(): void {
     assertCounts(this);
   }

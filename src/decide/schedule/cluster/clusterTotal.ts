@@ -5,8 +5,8 @@ import type { NodeTable } from "./nodeTable.ts";
 import { gpuAt, migWeight, type ResourceNames, type Vector, zeroVector } from "./resources.ts";
 
 /**
- * What queues divide: healthy nodes, less what pods hold that are not ours. Where nodes are set apart by role, only GPU
- * workers give GPUs. Kept as a sum that follows the nodes that change.
+ * The resources that queues divide: those of healthy nodes, less what pods of other schedulers hold. Where nodes are
+ * restricted by role, only GPU workers add GPUs. The sum is updated for the nodes that change.
  */
 export class ClusterTotal {
   private readonly table: NodeTable;
@@ -58,7 +58,7 @@ export class ClusterTotal {
     if (this.restrictsNodes && labels[labelKeys.gpuWorker] === undefined) {
       return [0, (capacity[0] ?? 0) - foreign[1], (capacity[1] ?? 0) - foreign[2]];
     }
-    // A node that has both means the same GPUs twice.
+    // A node that publishes its GPUs both ways has each of them once.
     let gpus = (capacity[gpuAt] ?? 0) > 0 ? (capacity[gpuAt] as number) : claimGpus;
     for (let place = 4; place < capacity.length; place++) {
       if (!servedPlaces.has(place)) gpus += (capacity[place] ?? 0) * this.migWeightAt(place);

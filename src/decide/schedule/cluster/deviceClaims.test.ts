@@ -5,7 +5,7 @@ import {
   group,
   node,
   outcome,
-  type PodWords,
+  type PodFields,
   pod,
   queue,
   startMs,
@@ -27,7 +27,7 @@ const shared = { "kai.scheduler/queue": "q" };
 
 interface Member {
   readonly name: string;
-  readonly words?: PodWords;
+  readonly words?: PodFields;
   readonly spec?: PodGroupSpec;
   /** Its claim comes from a template. */
   readonly isMade?: boolean;
@@ -94,7 +94,7 @@ function cluster(members: readonly Member[], claims: readonly ResourceClaim[], d
   });
 }
 
-test("a claim of devices that are no GPUs needs no queue: nothing of it is charged", () => {
+test("a claim of devices other than GPUs needs no queue and is not charged", () => {
   const nic = claim("p", undefined, { labels: {} });
   const spec = { devices: { requests: [{ name: "r", exactly: { deviceClassName: "nic", count: 1 } }] } };
   expect(outcome(decide(cluster([{ name: "p" }], [{ ...nic, spec } as ResourceClaim], ["d1"]), nowMs))).toEqual({

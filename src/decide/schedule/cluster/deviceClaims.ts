@@ -4,21 +4,21 @@ import type { NodeState } from "./nodeState.ts";
 import type { Task } from "./task.ts";
 
 /**
- * The interface to the device allocator. The scheduler asks about pods that have claims and reports what it tries;
- * everything reported after `checkpoint` is undone by `rollback`.
+ * The interface to the device allocator. The scheduler calls it for pods with claims, and reports the placements that
+ * it tries; `rollback` undoes everything that was reported after `checkpoint`.
  */
 export interface DeviceClaims {
-  /** A cycle begins: everything tried before is forgotten, and devices of these pods will be free soon. */
+  /** A cycle begins: earlier trials are discarded, and devices of these terminating pods will be free. */
   begin(nowMs: number, releasing: Iterable<Task>): void;
   /** How many GPUs the pod's claims count for in its queue. */
   gpusOf(task: Task): number;
   /** The same by device class. */
   gpuClassesOf(task: Task): ReadonlyMap<string, number>;
-  /** Why no node can satisfy the claims as they are (one is missing, or being deleted), or undefined. */
+  /** Why no node can satisfy the claims (one does not exist, or is being deleted), or undefined. */
   problemOf(task: Task): ClaimProblem | undefined;
   /** Devices on this node for all claims of the pod, given what was assumed before; or why there are none. */
   fit(task: Task, node: NodeState): DeviceFit;
-  /** The pod gets this node and these devices; they are taken from now on. */
+  /** The pod is placed on this node with these devices; they are in use from now on. */
   assume(task: Task, node: NodeState, fit: DeviceFit & { ok: true }): void;
   /** The pod is evicted: its devices will be free. */
   release(task: Task): void;
@@ -31,18 +31,18 @@ export interface DeviceClaims {
   unitsOn(node: NodeState): ClaimedUnits | undefined;
 }
 
-/** What claims have of a node that offers its GPUs both ways: by name of the plugin's resource. */
+/** GPUs of a node that are allocated to claims, where its device plugin offers them too, by the plugin's resource. */
 export interface ClaimedUnits {
   readonly now: ReadonlyMap<string, number>;
-  /** When what is being released is free. */
+  /** The same after terminating pods have released theirs. */
   readonly later: ReadonlyMap<string, number>;
-  /** A device was chosen, and its node cannot know yet: it might give the same GPU to a pod by its plugin. */
+  /** A device is chosen and not written to its claim yet: the node's plugin might allocate the same GPU to a pod. */
   readonly isUnwritten: boolean;
   /** GPUs of pods that are not in queues. */
   readonly foreignGpus: number;
 }
 
-/** KAI's words for it in a BindRequest. */
+/** `extendedResourceClaimAllocation` of a BindRequest, as KAI defines it. */
 export interface ExtendedFit {
   readonly allocation: unknown;
   readonly deviceRequests: readonly unknown[];
@@ -65,18 +65,18 @@ export type DeviceFit =
       readonly extended?: ExtendedFit;
       /** The PodGroup that claims are reserved for, and the entries of those claims. */
       readonly groupClaims?: GroupClaims;
-      /** How far below the first alternatives of its requests the chosen ones are; 0 is the best there is. */
+      /** The rank of the chosen alternatives (`firstAvailable`) of its requests; 0 is the first one of each. */
       readonly rank: number;
-      /** What the devices that were found just now are of the plugin's resources. */
+      /** The newly chosen devices as amounts of the device plugin's resources. */
       readonly units: ReadonlyMap<string, number>;
       /** False: one of the devices has to be released first. */
       readonly isNow: boolean;
-      /** Only the report of a pod's GPU is missing: the node writes it in moments, and no pod is evicted for that. */
+      /** Only the report of a pod's GPU is missing: the node writes it soon, and no pod is evicted for that. */
       readonly lacksOnlyName: boolean;
     }
   | { readonly ok: false; readonly why: string; readonly reason: RefusalReason };
 
-/** No device allocator: pods with claims wait, and their condition says so. */
+/** No device allocator: pods with claims stay pending, and their condition gives this reason. */
 export const noDeviceClaims: DeviceClaims = {
   begin: () => {},
   gpusOf: () => 0,

@@ -3,7 +3,7 @@ import type { NodeState } from "./nodeState.ts";
 
 /** Which nodes are counted at all. */
 export interface NodeFilter {
-  /** Grows when an answer may be another. */
+  /** Increases when the filter may accept other nodes. */
   readonly version: number;
   accepts(at: number): boolean;
 }
@@ -17,13 +17,13 @@ export interface DomainCounts {
 }
 
 /**
- * Counts pods by domain as they come and go, so that no decision walks over all nodes or pods. It is recounted from
- * `source` when the domains or the nodes that count have changed.
+ * Counts pods by domain incrementally, so that no decision iterates over all nodes or pods. The counts are rebuilt from
+ * `source` when the domains or the accepted nodes have changed.
  */
 export class DomainCounter implements DomainCounts {
   ofNode: Int32Array = new Int32Array(0);
   counts: Int32Array = new Int32Array(0);
-  /** Domains that have nodes that count. */
+  /** Domains with accepted nodes. */
   domainCount = 0;
   /** Pods in all domains. */
   private sum = 0;
@@ -33,9 +33,9 @@ export class DomainCounter implements DomainCounts {
   private readonly filter: NodeFilter | undefined;
   private labelsVersion = -1;
   private filterVersion = -1;
-  /** By node: 1 when it counts. Empty where all do. */
+  /** By node: 1 if the filter accepts it. Empty if it accepts all. */
   private isCounted = new Uint8Array(0);
-  /** By domain: 1 when some node of it counts. */
+  /** By domain: 1 if the filter accepts a node of it. */
   private hasNodes = new Uint8Array(0);
 
   constructor(
@@ -50,7 +50,7 @@ export class DomainCounter implements DomainCounts {
     this.filter = filter;
   }
 
-  /** Brings it up to date; afterwards it follows the changes that are reported to it. */
+  /** Rebuilds the counts if necessary; afterwards `shift` keeps them current. */
   current(): this {
     if (!this.isCurrent()) this.recount();
     return this;
@@ -70,7 +70,7 @@ export class DomainCounter implements DomainCounts {
     return this.domainCount === 0 ? 0 : least;
   }
 
-  /** So many pods more on a node; the source knows it already. */
+  /** Adds a number of pods on a node; `source` has them already. */
   shift(node: NodeState, by: number): void {
     if (!this.isCurrent()) {
       this.labelsVersion = -1;

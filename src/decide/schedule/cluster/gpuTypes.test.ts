@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import {
   addPod,
   carryOut,
+  clusterWith,
   decide,
   gang,
   group,
@@ -11,7 +12,6 @@ import {
   queue,
   startMs,
   together,
-  world,
 } from "../../../../testing/decide/scheduleCluster.ts";
 import { cycle } from "../cycle.ts";
 import { explain } from "../explain/explain.ts";
@@ -35,16 +35,16 @@ const jobs = (queueName: string, count: number, words: object = { gpus: 1 }, spe
   );
 
 describe("a queue's bounds by type of GPU", () => {
-  test("beyond the limit of one type it goes on with others", () => {
+  test("beyond the limit of one type other types are used", () => {
     const queues = [queue("q", bounded({ A100: { limit: 2 } }))];
-    expect(typesOf(outcome(decide(world({ nodes, queues, ...jobs("q", 6) }))))).toEqual({ a1: 2, h1: 4 });
+    expect(typesOf(outcome(decide(clusterWith({ nodes, queues, ...jobs("q", 6) }))))).toEqual({ a1: 2, h1: 4 });
   });
 
   test("a type that is not named has no bound, and no GPU at all needs none", () => {
     const queues = [queue("q", bounded({ A100: { limit: 0 }, H100: { limit: 0 } }))];
     const other = [...nodes, node("x1", ofType("B200"))];
-    expect(typesOf(outcome(decide(world({ nodes: other, queues, ...jobs("q", 3) }))))).toEqual({ x1: 3 });
-    expect(Object.keys(outcome(decide(world({ nodes, queues, ...jobs("q", 2, { cpu: "1" }) }))))).toHaveLength(2);
+    expect(typesOf(outcome(decide(clusterWith({ nodes: other, queues, ...jobs("q", 3) }))))).toEqual({ x1: 3 });
+    expect(Object.keys(outcome(decide(clusterWith({ nodes, queues, ...jobs("q", 2, { cpu: "1" }) }))))).toHaveLength(2);
   });
 
   test("the limit of a queue above holds for all below it together", () => {
@@ -53,13 +53,13 @@ describe("a queue's bounds by type of GPU", () => {
       queue("x", bounded({}, { parentQueue: "top" })),
       queue("y", bounded({}, { parentQueue: "top" })),
     ];
-    const placed = outcome(decide(world({ nodes, queues, ...together(jobs("x", 3), jobs("y", 3)) })));
+    const placed = outcome(decide(clusterWith({ nodes, queues, ...together(jobs("x", 3), jobs("y", 3)) })));
     expect(typesOf(placed)).toEqual({ a1: 3 });
   });
 
   test("what runs counts, and counts no more when it ends", () => {
     const queues = [queue("q", bounded({ A100: { limit: 1 }, H100: { limit: 0 } }))];
-    const cluster = world({ nodes, queues, ...jobs("q", 2) });
+    const cluster = clusterWith({ nodes, queues, ...jobs("q", 2) });
     carryOut(cluster, cycle(cluster, startMs));
     expect(outcome(decide(cluster))).toEqual({});
     addPod(cluster, pod("q0-000", { gpus: 1, group: "q0", on: "a1", phase: "Succeeded" }));
@@ -69,26 +69,28 @@ describe("a queue's bounds by type of GPU", () => {
 
   test("a share counts as much as it is", () => {
     const queues = [queue("q", bounded({ A100: { limit: 1 }, H100: { limit: 0 } }))];
-    expect(typesOf(outcome(decide(world({ nodes, queues, ...jobs("q", 3, { fraction: "0.5" }) }))))).toEqual({ a1: 2 });
+    expect(typesOf(outcome(decide(clusterWith({ nodes, queues, ...jobs("q", 3, { fraction: "0.5" }) }))))).toEqual({
+      a1: 2,
+    });
   });
 
   test("work that cannot be evicted stays within the quota of a type", () => {
     const queues = [queue("q", bounded({ A100: { quota: 1 }, H100: { quota: 0 } }))];
     const fixed = jobs("q", 3, { gpus: 1 }, { preemptibility: "non-preemptible" });
-    expect(typesOf(outcome(decide(world({ nodes, queues, ...fixed }))))).toEqual({ a1: 1 });
-    expect(Object.keys(outcome(decide(world({ nodes, queues, ...jobs("q", 3) }))))).toHaveLength(3);
+    expect(typesOf(outcome(decide(clusterWith({ nodes, queues, ...fixed }))))).toEqual({ a1: 1 });
+    expect(Object.keys(outcome(decide(clusterWith({ nodes, queues, ...jobs("q", 3) }))))).toHaveLength(3);
   });
 
   test("a gang that would go beyond it does not begin", () => {
     const queues = [queue("q", bounded({ A100: { limit: 2 }, H100: { limit: 1 } }))];
     const gangOf = (count: number) => gang("g", count, { gpus: 1 }, { queue: "q" });
-    expect(outcome(decide(world({ nodes, queues, ...gangOf(4) })))).toEqual({});
-    expect(typesOf(outcome(decide(world({ nodes, queues, ...gangOf(3) }))))).toEqual({ a1: 2, h1: 1 });
+    expect(outcome(decide(clusterWith({ nodes, queues, ...gangOf(4) })))).toEqual({});
+    expect(typesOf(outcome(decide(clusterWith({ nodes, queues, ...gangOf(3) }))))).toEqual({ a1: 2, h1: 1 });
   });
 
   test("a node whose type becomes known later counts from then on", () => {
     const queues = [queue("q", bounded({ A100: { limit: 1 } }))];
-    const cluster = world({ nodes: [node("n")], queues, groups: [group("r", { queue: "q" })] });
+    const cluster = clusterWith({ nodes: [node("n")], queues, groups: [group("r", { queue: "q" })] });
     addPod(cluster, pod("r", { gpus: 1, group: "r", on: "n", phase: "Running" }));
     cluster.putNode(node("n", ofType("A100")));
     cluster.putPodGroup(group("late", { queue: "q" }));
@@ -99,7 +101,7 @@ describe("a queue's bounds by type of GPU", () => {
 
   test("the reason names queue, type and limit", () => {
     const queues = [queue("q", bounded({ A100: { limit: 0 }, H100: { limit: 0 } }))];
-    const cluster = world({ nodes, queues, ...jobs("q", 1) });
+    const cluster = clusterWith({ nodes, queues, ...jobs("q", 1) });
     let sentence = "";
     cycle(cluster, startMs, (session) => {
       for (const [job, obstacle] of session.obstacles) sentence = sentenceOf(explain(session, job, obstacle));

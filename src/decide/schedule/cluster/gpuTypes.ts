@@ -3,7 +3,7 @@ import type { QueueState } from "../queues/queueTree.ts";
 import type { Cluster } from "./cluster.ts";
 import type { Task } from "./task.ts";
 
-/** Why GPUs of one type are not for a task. */
+/** The bound of a queue that keeps a task from GPUs of one type. */
 export interface TypeBar {
   readonly queue: QueueState;
   readonly type: string;
@@ -15,8 +15,8 @@ export interface TypeBar {
 const none: ReadonlyMap<string, TypeBar> = new Map();
 
 /**
- * The types of GPUs of which a task's queue, or one above it, may have no more: its limit of the type is reached, or
- * for work that cannot be evicted its quota of it.
+ * The types of GPUs for which a task's queue, or an ancestor of it, has reached its limit; for non-preemptible work,
+ * its quota.
  */
 export function barredTypes(cluster: Cluster, task: Task): ReadonlyMap<string, TypeBar> {
   const { job } = task;

@@ -30,16 +30,16 @@ export class PodSet {
   readonly tasks = new Set<Task>();
   /** How many of its pods have which status. */
   private readonly counts = noTasks();
-  /** Pods that have a place and will keep it. */
+  /** Pods that have a node and keep it. */
   allocated = 0;
-  /** Pods that have a place, perhaps not for long. */
+  /** Pods that have a node, terminating pods included. */
   used = 0;
   /** Pods that run or may run. */
   alive = 0;
-  /** Pods that wait for a place, and those that must not be given one yet. */
+  /** Pending pods, and gated pods. */
   pending = 0;
   private gated = 0;
-  /** Its only pod as a step, for placement. */
+  /** The step of its only pod, for placement. */
   stepAlone: Step | undefined;
   private ordered: Task[] | undefined;
 
@@ -82,7 +82,7 @@ export class PodSet {
     return this.ordered;
   }
 
-  /** Pods that exist and could be placed. */
+  /** Pods that exist and are not gated. */
   get ready(): number {
     return this.alive - this.gated;
   }
@@ -115,16 +115,16 @@ export class Job {
   queueName: string;
   queue: QueueState | undefined;
   priority: number;
-  /** Its priority class says whether it may evict lower ones of its queue. */
+  /** False for `preemptionPolicy: Never`: the job preempts no job of its queue. */
   mayPreempt = true;
   allocated: Vector = zeroVector();
   /** Of that, GPUs by type. */
   readonly allocatedByType = new Map<string, number>();
-  /** What its pending pods ask for; undefined until it is asked for again. */
+  /** The requests of its pending pods; undefined until it is computed again. */
   pendingVector: Vector | undefined;
-  /** The last line of jobs without a queue that it stood in. */
+  /** The number of the last order of jobs without a queue that contained it. */
   lineNumber = 0;
-  /** Pods that name a subgroup that the group does not have. */
+  /** Pods whose subgroup does not exist in the group. */
   readonly strays = new Set<Task>();
 
   constructor(id: string, owner: PodGroup | Pod, isGroup: boolean, spec: PodGroupSpec, priority: number) {
@@ -167,7 +167,7 @@ export class Job {
     return sum;
   }
 
-  /** A pod that waits in no existing subgroup: it will never be placed, and gets a condition. */
+  /** A pending pod whose subgroup does not exist: it is never placed, and gets a condition. */
   get waitingStray(): Task | undefined {
     if (this.strays.size === 0) return undefined;
     for (const task of this.strays) if (task.status === "pending") return task;
@@ -188,12 +188,12 @@ export class Job {
     return this.annotationMs(annotationKeys.lastStart);
   }
 
-  /** Since when it is known to run below its minimum. */
+  /** The time since which it runs below its minimum (`lastStaleTimestamp`). */
   get staleSinceMs(): number | undefined {
     return this.annotationMs(annotationKeys.staleSince);
   }
 
-  /** The same for subgroups that it can do without, by name. */
+  /** The same for subgroups beyond the required ones, by name. */
   get staleSubGroupsSinceMs(): ReadonlyMap<string, number> {
     return staleSubGroupsOf(this.owner.metadata.annotations);
   }
@@ -202,33 +202,33 @@ export class Job {
     return durationToMs(this.spec.stalenessGracePeriod);
   }
 
-  /** The time before which the job preempts no pod. */
+  /** The end of `preemptionDelay`: the job preempts no pod before. */
   get preemptsFromMs(): number {
     const delayMs = durationToMs(this.spec.preemptionDelay) ?? 0;
     if (delayMs <= 0) return 0;
     return Math.max(this.createdMs, this.annotationMs(annotationKeys.lastEviction) ?? 0) + delayMs;
   }
 
-  /** Rebuilds the tree for another spec; its pods find their places again. */
+  /** Rebuilds the tree for a changed spec and adds the pods to it again. */
   reshape(spec: PodGroupSpec): void {
     this.spec = spec;
     this.queueName = spec.queue ?? "";
     this.root = gangTree(spec);
     this.podSets = podSetsOf(this.root);
     this.strays.clear();
-    for (const task of this.tasks) this.seat(task);
+    for (const task of this.tasks) this.addTask(task);
     this.pendingVector = undefined;
   }
 
-  /** Gives a pod its place in the tree. */
-  seat(task: Task): void {
+  /** Adds a pod to its pod set. */
+  addTask(task: Task): void {
     const name = (this.spec.subGroups?.length ?? 0) === 0 ? defaultPodSet : task.subGroupName;
     task.podSet = this.podSets.find((set) => set.name === name);
     if (task.podSet === undefined) this.strays.add(task);
     else task.podSet.add(task);
   }
 
-  unseat(task: Task): void {
+  removeTask(task: Task): void {
     task.podSet?.remove(task);
     task.podSet = undefined;
     this.strays.delete(task);
@@ -249,7 +249,7 @@ export function gangTree(spec: PodGroupSpec): GroupNode {
     childrenOf.set(parent, [...(childrenOf.get(parent) ?? []), group]);
   }
   const build = (group: SubGroup, depth: number): GroupNode => {
-    // Admission refuses circles; an object from before it was there must not hang us.
+    // Admission refuses cycles; an object that was stored without admission must not cause an endless recursion.
     const below = depth > subGroups.length ? [] : (childrenOf.get(group.name) ?? []);
     const own = group.topologyConstraint ?? undefined;
     if (below.length === 0) {

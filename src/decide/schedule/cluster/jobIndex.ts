@@ -5,7 +5,7 @@ import { defaultPriority, type PodGroup } from "../../../model/scheduling/podGro
 import type { Topology } from "../../../model/scheduling/topology.ts";
 import { fragmentsOf } from "../placement/gang.ts";
 import { chargeJob, recharge } from "../queues/charging.ts";
-import type { QueueBook } from "../queues/queueBook.ts";
+import type { QueueIndex } from "../queues/queueIndex.ts";
 import type { Settings } from "../settings.ts";
 import { type Changes, FactMap } from "./facts.ts";
 import { Job } from "./job.ts";
@@ -14,38 +14,38 @@ import type { Vector } from "./resources.ts";
 import { hasSameGroupFacts } from "./sameFacts.ts";
 import { isAllocatedStatus, type Task } from "./task.ts";
 
-export interface RollOptions {
+export interface JobIndexOptions {
   readonly settings: () => Settings;
-  readonly queueBook: QueueBook;
+  readonly queueIndex: QueueIndex;
   readonly topologies: Map<string, Topology>;
-  /** What a pod that has a place counts for. */
+  /** What a pod that has a node counts for in its queue. */
   readonly heldVector: (task: Task) => Vector;
   readonly changes: Changes;
 }
 
-/** Which pods belong together: jobs by their groups, and the pods that wait for a group of theirs. */
+/** Jobs by their PodGroups, and the pods whose PodGroup does not exist. */
 export class JobIndex {
   readonly jobs = new Map<string, Job>();
-  /** Jobs that have pods to place. */
+  /** Jobs with pending pods. */
   readonly waiting = new Set<Job>();
-  /** Gangs that have pods somewhere, but fewer than they need. */
+  /** Gangs that run fewer pods than their minimum. */
   readonly unwell = new Set<Job>();
-  /** Pods that name a group that is not there, by its key. */
+  /** Pods whose PodGroup does not exist, by the key of the group. */
   readonly withoutGroup = new Map<string, Set<Task>>();
   private readonly groups: FactMap<string, PodGroup>;
   private readonly plainGroups: FactMap<string, PlainGroup>;
   private readonly priorityClasses: FactMap<string, PriorityClass>;
   private readonly settings: () => Settings;
-  private readonly queueBook: QueueBook;
+  private readonly queueIndex: QueueIndex;
   private readonly topologies: Map<string, Topology>;
   private readonly heldVector: (task: Task) => Vector;
 
-  constructor({ settings, queueBook, topologies, heldVector, changes }: RollOptions) {
+  constructor({ settings, queueIndex, topologies, heldVector, changes }: JobIndexOptions) {
     this.groups = new FactMap(changes, hasSameGroupFacts);
     this.plainGroups = new FactMap(changes, (a, b) => equalFields(a.spec, b.spec));
     this.priorityClasses = new FactMap(changes);
     this.settings = settings;
-    this.queueBook = queueBook;
+    this.queueIndex = queueIndex;
     this.topologies = topologies;
     this.heldVector = heldVector;
   }
@@ -67,8 +67,8 @@ export class JobIndex {
     if (before.metadata.uid === group.metadata.uid && equalFields(before.spec, group.spec)) return;
     chargeJob(job, -1);
     job.reshape(group.spec ?? {});
-    this.price(job, group);
-    job.queue = this.queueBook.tree.byName.get(job.queueName);
+    this.setPriority(job, group);
+    job.queue = this.queueIndex.tree.byName.get(job.queueName);
     chargeJob(job, 1);
     this.noteWaiting(job);
     this.noteHealth(job);
@@ -86,17 +86,17 @@ export class JobIndex {
     this.jobs.delete(id);
     this.waiting.delete(job);
     this.unwell.delete(job);
-    for (const task of left) this.enrol(task);
+    for (const task of left) this.addTask(task);
   }
 
-  /** A group of Kubernetes' own kind: its pods wait in no queue. */
+  /** A PodGroup of `scheduling.k8s.io`: its pods are in no queue. */
   putPlainGroup(group: PlainGroup): void {
     const { namespace = "", name } = group.metadata;
     const id = plainGangId(namespace, name);
     const spec = plainGangSpec(group);
     this.plainGroups.set(id, group);
     const implied = impliedTopology(group);
-    // It stays when the group goes: its name says all there is to it.
+    // The topology stays when the group is deleted: its name determines its content.
     if (implied !== undefined && !this.topologies.has(implied.metadata.name))
       this.topologies.set(implied.metadata.name, implied);
     const job = this.jobs.get(id);
@@ -119,24 +119,24 @@ export class JobIndex {
 
   putPriorityClass(priorityClass: PriorityClass): void {
     this.priorityClasses.set(priorityClass.metadata.name, priorityClass);
-    this.repriceJobs();
+    this.updatePriorities();
   }
 
   removePriorityClass(name: string): void {
-    if (this.priorityClasses.delete(name)) this.repriceJobs();
+    if (this.priorityClasses.delete(name)) this.updatePriorities();
   }
 
-  /** Finds the job of a pod, if it has one. */
-  enrol(task: Task): void {
+  /** Adds a pod to its job, if it has one. */
+  addTask(task: Task): void {
     const { pod } = task;
-    // A reservation pod waits for no other pod.
+    // A reservation pod belongs to no gang.
     if (task.isReservation) return;
     const scheduler = pod.spec?.schedulerName ?? defaultSchedulerName;
     if (scheduler === defaultSchedulerName) {
       if (!this.settings().placesPlainPods) return;
       const gang = this.settings().formsPlainGangs ? plainGangOf(pod) : undefined;
       if (gang !== undefined) {
-        this.enrolIn(gang, task);
+        this.addToJob(gang, task);
         return;
       }
       const job = new Job(task.uid, pod, false, { minMember: 1 }, pod.spec?.priority ?? 0);
@@ -145,10 +145,10 @@ export class JobIndex {
       return;
     }
     if (scheduler !== kaiSchedulerName || task.groupName === undefined) return;
-    this.enrolIn(`${task.namespace}/${task.groupName}`, task);
+    this.addToJob(`${task.namespace}/${task.groupName}`, task);
   }
 
-  private enrolIn(id: string, task: Task): void {
+  private addToJob(id: string, task: Task): void {
     const job = this.jobs.get(id);
     if (job !== undefined) {
       this.join(job, task);
@@ -164,7 +164,7 @@ export class JobIndex {
     task.waitsForGroup = undefined;
     task.job = job;
     job.tasks.add(task);
-    job.seat(task);
+    job.addTask(task);
     job.pendingVector = undefined;
     if (isAllocatedStatus[task.status]) task.counted = recharge(task, this.heldVector(task));
     this.noteWaiting(job);
@@ -181,7 +181,7 @@ export class JobIndex {
       return;
     }
     task.counted = recharge(task, undefined);
-    job.unseat(task);
+    job.removeTask(task);
     job.tasks.delete(task);
     job.pendingVector = undefined;
     task.job = undefined;
@@ -195,20 +195,20 @@ export class JobIndex {
 
   private makeJob(id: string, group: PodGroup): void {
     const job = new Job(id, group, true, group.spec ?? {}, defaultPriority);
-    this.price(job, group);
-    job.queue = this.queueBook.tree.byName.get(job.queueName);
+    this.setPriority(job, group);
+    job.queue = this.queueIndex.tree.byName.get(job.queueName);
     this.addJob(job);
   }
 
   private addJob(job: Job): void {
     this.jobs.set(job.id, job);
-    // Pods may have come before their group.
+    // Pods may be observed before their group.
     const early = this.withoutGroup.get(job.id);
     this.withoutGroup.delete(job.id);
     for (const task of early ?? []) this.join(job, task);
   }
 
-  /** Notes whether a gang runs with less than it needs. */
+  /** Records whether a gang runs below its minimum. */
   noteHealth(job: Job): void {
     if (!job.isGroup) return;
     // With a minimum of one, a job that runs any pod has its minimum.
@@ -224,17 +224,17 @@ export class JobIndex {
     else this.waiting.delete(job);
   }
 
-  private repriceJobs(): void {
+  private updatePriorities(): void {
     for (const [id, group] of this.groups) {
       const job = this.jobs.get(id);
       if (job === undefined) continue;
       chargeJob(job, -1);
-      this.price(job, group);
+      this.setPriority(job, group);
       chargeJob(job, 1);
     }
   }
 
-  private price(job: Job, group: PodGroup): void {
+  private setPriority(job: Job, group: PodGroup): void {
     const priorityClass = this.priorityClassOf(group);
     job.priority = priorityClass?.value ?? (priorityClass === undefined ? defaultPriority : 0);
     job.mayPreempt = priorityClass?.preemptionPolicy !== "Never";

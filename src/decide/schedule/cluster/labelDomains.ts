@@ -1,15 +1,15 @@
 import type { NodeState } from "./nodeState.ts";
 import type { NodeTable } from "./nodeTable.ts";
 
-/** Nodes by what one of their labels says: those that say the same are a domain, and each domain has a number. */
+/** Nodes by the value of one label: nodes with the same value are a domain, and each domain has a number. */
 export interface Domains {
   /** By node: the number of its domain; -1 where the node has no such label. */
   readonly ofNode: Int32Array;
-  /** By number: what the label says there. */
+  /** By number: the value of the label. */
   readonly names: readonly string[];
 }
 
-/** Numbers for the domains of every label that a counter uses, so that counting is a walk over numbers. */
+/** Numbers the domains of every label that a counter uses, so that counting needs no strings. */
 export class LabelDomains {
   private readonly table: NodeTable;
   private readonly byKey = new Map<string, Domains>();
@@ -20,7 +20,7 @@ export class LabelDomains {
     this.table = table;
   }
 
-  /** Grows when the numbers are others: what was counted by the old ones is void. */
+  /** Increases when domains are numbered again: counts by the old numbers are invalid. */
   get version(): number {
     if (this.epoch !== this.table.epoch) {
       this.epoch = this.table.epoch;
@@ -30,7 +30,7 @@ export class LabelDomains {
   }
 
   by(topologyKey: string): Domains {
-    // Before the lookup: it may drop what is there.
+    // Before the lookup: a refresh may drop the entry.
     const { version: _ } = this;
     let known = this.byKey.get(topologyKey);
     if (known === undefined) {

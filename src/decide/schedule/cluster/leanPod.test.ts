@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { gang, node, world } from "../../../../testing/decide/scheduleCluster.ts";
+import { clusterWith, gang, node } from "../../../../testing/decide/scheduleCluster.ts";
 import type { Pod } from "../../../model/kubernetes.generated.ts";
 import { leanPod } from "./leanPod.ts";
 
@@ -80,7 +80,7 @@ describe("of a pod that is kept in memory", () => {
 
   test("the shape is that of the whole pod, so the same is decided", () => {
     const shapeOf = (pod: Pod) => {
-      const cluster = world({ nodes: [node("n1")], ...gang("g", 1), pods: [pod] });
+      const cluster = clusterWith({ nodes: [node("n1")], ...gang("g", 1), pods: [pod] });
       const { where, ...shape } = cluster.tasks.get("u")!.shape;
       return { ...shape, where: where.key };
     };
@@ -120,7 +120,11 @@ describe("of a pod that is kept in memory", () => {
   );
 
   test("that has ended the place in its gang is known", () => {
-    const cluster = world({ nodes: [node("n1")], ...gang("g", 1), pods: [leanPod(full({}, { phase: "Succeeded" }))] });
+    const cluster = clusterWith({
+      nodes: [node("n1")],
+      ...gang("g", 1),
+      pods: [leanPod(full({}, { phase: "Succeeded" }))],
+    });
     const task = cluster.tasks.get("u");
     expect(task).toMatchObject({ status: "succeeded", holdings: [] });
     expect(task?.job?.id).toBe("default/g");

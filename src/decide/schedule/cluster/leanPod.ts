@@ -1,11 +1,11 @@
 import type { Container, EnvVar, Pod } from "../../../model/kubernetes.generated.ts";
 
 /**
- * A pod without what no decision reads: a cluster's pods are most of a controller's memory, and most of a pod is
- * variables, mounts, probes and managedFields. Only for caches that hold copies of their own; inside the API
- * server's process the objects are there anyway.
+ * A pod without the fields that no decision reads. A cluster's pods are most of a controller's memory, and most of a
+ * pod is environment variables, mounts, probes and managedFields. Only for caches that hold copies of their own; in the
+ * API server's process the objects are in memory anyway.
  *
- * Writes are patches of what changes and carry the revision that was read, so nothing of this is ever sent back.
+ * Writes are patches that carry the revision that was read, so a stripped pod is never sent back.
  */
 export function leanPod(pod: Pod): Pod {
   const { metadata, spec, status } = pod;
@@ -16,7 +16,7 @@ export function leanPod(pod: Pod): Pod {
   };
   if (spec === undefined) return lean;
   const { initContainers } = spec;
-  // A pod that has ended is counted and cleaned up after, and never placed again.
+  // A pod that has ended is counted and cleaned up, and never placed again.
   if (status?.phase === "Succeeded" || status?.phase === "Failed") {
     const { nodeName, schedulerName, resourceClaims, restartPolicy } = spec;
     return {
@@ -37,7 +37,7 @@ export function leanPod(pod: Pod): Pod {
       ...spec,
       containers: spec.containers.map(leanContainer),
       ...(initContainers !== undefined && {
-        // What a pod of a gang waits for stands in the arguments of one of these.
+        // The cliques that a pod of a gang waits for are in the arguments of an init container.
         initContainers: initContainers.map((each) => ({
           ...leanContainer(each),
           ...(each.args !== undefined && { args: each.args }),
@@ -47,7 +47,7 @@ export function leanPod(pod: Pod): Pod {
   };
 }
 
-/** How many pods an AmlJob has, which is said nowhere else. */
+/** The only place where the number of pods of an AmlJob can be read. */
 const countedVariable = "AZUREML_NODE_COUNT";
 
 function leanContainer(container: Container): Container {
@@ -66,7 +66,7 @@ function bare({ name, restartPolicy }: Container): Container {
   return { name, ...(restartPolicy !== undefined && { restartPolicy }) };
 }
 
-/** kubectl keeps whole manifests in annotations. */
+/** `kubectl apply` keeps the last manifest in an annotation. */
 function withoutBulk(annotations: Record<string, string>): Record<string, string> {
   const { "kubectl.kubernetes.io/last-applied-configuration": _, ...rest } = annotations;
   return rest;

@@ -11,16 +11,16 @@ import { type ServedResources, servedAmount } from "./servedResources.ts";
 export type HoldState =
   /** Now and later. */
   | "used"
-  /** Now; it is terminating, and what it has may be nominated to others. */
+  /** Now; the pod is terminating, and its resources may be nominated to others. */
   | "releasing"
-  /** Now; it should have gone long ago, so nothing of it is nominated. */
+  /** Now; the pod is terminating for too long, so its resources are not nominated. */
   | "stuck"
-  /** Later, when what is being released is free. */
+  /** Later, when terminating pods have released their resources. */
   | "pipelined";
 
 /**
- * A pod on a node, or about to be: its amounts count there. A pod holds two places while the outcome of a bind is
- * unknown.
+ * A pod on a node, bound or decided: its requests count there. A pod holds two nodes while the outcome of a bind is
+ * unknown and it was decided again.
  */
 export interface Holding {
   readonly holder: Holder;
@@ -50,13 +50,13 @@ export function sameHoldings(a: readonly Holding[], b: readonly WantedHolding[])
   return a.length === b.length && b.every((each, at) => sameHolding(a[at], each));
 }
 
-/** What can hold a place. */
+/** A pod that can hold resources of a node. */
 export interface Holder {
   readonly uid: string;
   readonly shape: PodShape;
-  /** Reserves a GPU for the pods that share it: it has the device, but the sharers count, not it. */
+  /** A reservation pod holds the device of a GPU group; the pods of the group count, and not the reservation. */
   readonly isReservation: boolean;
-  /** Not ours to schedule: what it holds is no part of what queues divide. */
+  /** A pod of another scheduler: its resources are not divided among queues. */
   readonly isForeign: boolean;
 }
 
@@ -72,10 +72,10 @@ export interface GroupUse {
   hasReservation: boolean;
 }
 
-/** When a node does not say how much memory its GPUs have, shares are counted in hundredths. */
+/** For a node without a label of GPU memory: shares are counted in hundredths of a GPU. */
 const unknownGpuMemoryMiB = 100;
 
-/** A node as decisions see it. It exists as soon as a pod names it; without its object nothing may be placed on it. */
+/** A node as decisions read it. It exists as soon as a pod names it; without a Node object no pod is placed on it. */
 export class NodeState {
   readonly name: string;
   /** Its place in the packed arrays, in order of name. */
@@ -83,7 +83,7 @@ export class NodeState {
   node: Node | undefined;
   readonly holdings = new Set<Holding>();
   readonly groups = new Map<string, GroupUse>();
-  /** What it can give, by place of the resource. */
+  /** Allocatable amounts, by place of the resource. */
   capacity: number[] = [];
   labels: Readonly<Record<string, string>> = {};
   taints: readonly Taint[] = [];
@@ -92,28 +92,28 @@ export class NodeState {
   gpuMemoryMiB = unknownGpuMemoryMiB;
   knowsGpuMemory = false;
   migStrategy: "none" | "single" | "mixed" = "none";
-  /** The product that its GPUs are; empty when it does not say. */
+  /** The label `nvidia.com/gpu.product`; empty without the label. */
   gpuType = "";
   /** Makers of the GPUs that it offers, as bits. */
   gpuMakers = 0;
-  /** GPUs that only claims can have: published as devices, and not as an amount. */
+  /** GPUs that are published as devices only, and not by a device plugin. */
   claimGpus = 0;
   /** Resources that it has from devices, and not from a device plugin. */
   servedPlaces: ReadonlySet<number> = new Set();
   /** Its GPUs that are published as devices; undefined where there are none. */
   gpus: NodeGpus | undefined;
-  /** What claims have of the GPUs that its device plugin offers as well; undefined where they have none. */
+  /** GPUs of its device plugin that are allocated to claims; undefined where there are none. */
   claimed: ClaimedUnits | undefined;
-  /** What is idle of the plugin's resources for claims, by place, where pods have to wait for it. */
+  /** Idle amounts of the plugin's resources for claims, by place, while pods may not use them yet. */
   readonly idleForClaims = new Map<number, number>();
-  /** What pods that are not ours hold. */
+  /** Resources that pods of other schedulers hold. */
   foreign: Vector = zeroVector();
 
   constructor(name: string) {
     this.name = name;
   }
 
-  /** The node as its object says it is; without one it can give nothing. */
+  /** Updates the state from the Node object; without one nothing is allocatable. */
   update(node: Node | undefined, names: ResourceNames, served: ServedResources): void {
     this.node = node;
     this.labels = node?.metadata.labels ?? {};
@@ -152,7 +152,7 @@ const badWhenTrue = new Set(["MemoryPressure", "DiskPressure", "PIDPressure", "N
 
 const mebi = 1024 * 1024;
 
-/** Floored to whole hundreds of MiB; some label makers write bytes, which no GPU has so many MiB of. */
+/** Rounded down to hundreds of MiB. A value that no GPU can have in MiB is in bytes, as some labellers write it. */
 export function gpuMemoryMiB(label: string | undefined): number | undefined {
   if (label === undefined || !/^[0-9]+$/.test(label)) return undefined;
   const value = Number(label);

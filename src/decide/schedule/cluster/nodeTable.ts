@@ -6,20 +6,20 @@ import { gpuAt, podsAt, type ResourceNames } from "./resources.ts";
 import type { ServedResources } from "./servedResources.ts";
 
 /**
- * All nodes, packed: one array per resource in order of name, so that a search is a walk over numbers. What a node has
- * left is recounted from its holders whenever an event touches it; a decision that is only tried adds and takes away
- * whole numbers and is undone exactly.
+ * All nodes in packed form: one array for each resource, in order of node name, so that a search compares numbers only.
+ * The idle amounts of a node are recounted from its holders whenever an event touches it; a statement adds and
+ * subtracts whole numbers, and is rolled back exactly.
  */
 export class NodeTable {
-  /** What may be given out now, by resource and node. */
+  /** Free amounts, by resource and node. */
   idle: Float64Array[] = [];
-  /** What may be nominated: idle, and what is being released, less what is nominated already. */
+  /** Amounts that may be nominated: idle and being released, less those that are nominated already. */
   later: Float64Array[] = [];
   /** Nodes in order of name. */
   nodes: readonly NodeState[] = [];
   /** Every change of a node's amounts, newest last; a cache of something per node follows it. */
   readonly log = new ChangeLog();
-  /** Grows when the set of nodes or their order changes: everything kept per index is void. */
+  /** Increases when the set of nodes or their order changes: everything that is kept by index is invalid. */
   epoch = 0;
   private readonly byName = new Map<string, NodeState>();
   private readonly names: ResourceNames;
@@ -38,12 +38,12 @@ export class NodeTable {
     return this.byName.get(name);
   }
 
-  /** All of them, also those that have come since the last refresh. */
+  /** All nodes, also those that were added since the last refresh. */
   known(): Iterable<NodeState> {
     return this.byName.values();
   }
 
-  /** The node of this name; one that is not observed yet is there without capacity. */
+  /** The node of this name; a node that is not observed yet is created without capacity. */
   named(name: string): NodeState {
     let state = this.byName.get(name);
     if (state === undefined) {
@@ -69,7 +69,7 @@ export class NodeTable {
     this.forgetIfEmpty(state);
   }
 
-  /** What devices serve has changed: of every node, or of one. */
+  /** The resources that devices serve have changed, of all nodes or of these. */
   updateAgain(states: Iterable<NodeState> = [...this.byName.values()]): void {
     for (const state of states) {
       state.update(state.node, this.names, this.served);
@@ -108,7 +108,7 @@ export class NodeTable {
     const { node } = holding;
     if (this.idle.length < this.names.names.length) this.grow();
     assert(!node.holdings.has(holding), () => `pod ${holding.holder.uid} holds ${node.name} already`);
-    // Its last holder may have left between the decision and here, and with it the node that has no object yet.
+    // A node without an object is dropped with its last holder, which may have happened since the decision.
     if (this.byName.get(node.name) === undefined) {
       this.byName.set(node.name, node);
       this.isSetDirty = true;
@@ -139,12 +139,12 @@ export class NodeTable {
     }
   }
 
-  /** Nothing that is counted here has changed, but what depends on the holders here may have. */
+  /** The amounts of the node have not changed, but values that depend on its holders may have. */
   touch({ index }: NodeState): void {
     if (index >= 0) this.log.push(index);
   }
 
-  /** From its holders, whatever was counted before. */
+  /** Counts the node again from its holders. */
   recount(node: NodeState): void {
     const at = node.index;
     assert(at < 0 || this.nodes[at] === node, () => `node ${node.name} is not at ${at}`);
@@ -161,8 +161,8 @@ export class NodeTable {
       for (const group of holding.groups) this.joinGroup(node, group, holding);
     }
     for (const group of node.groups.values()) {
-      // A shared GPU is one device less for pods that want whole ones. Its reservation, if it does not exist yet, will
-      // take a pod's slot.
+      // A shared GPU is one device less for pods that request whole GPUs. Its reservation takes a pod slot, also if it
+      // does not exist yet.
       if (group.holders > 0) this.take(this.idle, at, group.hasReservation);
       if (group.laterHolders > 0) this.take(this.later, at, group.hasReservation);
     }
@@ -171,8 +171,8 @@ export class NodeTable {
   }
 
   /**
-   * A GPU that a claim has is one less for the device plugin of the node. While a device is chosen and not written,
-   * pods get no GPU from the plugin now: the node does not know yet which one it must not give them.
+   * A GPU that is allocated to a claim is one less for the device plugin of the node. While a device is chosen and not
+   * written to its claim, no pod gets a GPU of the plugin: the node does not know yet which one is in use.
    */
   private countClaimed({ claimed, foreign, idleForClaims }: NodeState, at: number): void {
     idleForClaims.clear();
@@ -195,7 +195,7 @@ export class NodeTable {
     }
   }
 
-  /** What a claim may have now of a resource that the plugin offers as well. */
+  /** The amount that is free for claims of a resource that the device plugin offers as well. */
   idleForClaims({ index, idleForClaims }: NodeState, place: number): number {
     return idleForClaims.get(place) ?? this.idle[place]?.[index] ?? 0;
   }
@@ -220,14 +220,14 @@ export class NodeTable {
       group.usedMiB += memory;
       group.holders++;
     }
-    // A reservation goes with the last pod that shares its GPU.
+    // A reservation is deleted with the last pod that shares its GPU.
     if (state !== "releasing" && !holder.isReservation) {
       group.laterMiB += memory;
       group.laterHolders++;
     }
   }
 
-  /** Holders without shares need no recount: their amounts are all they have. */
+  /** Holders without GPU shares need no recount: adding their amounts is enough. */
   private isPlain({ groups, node }: Holding): boolean {
     return groups.length === 0 && node.index >= 0 && node.claimed === undefined;
   }
@@ -289,7 +289,7 @@ function amountsAt(all: readonly Float64Array[], place: number): Float64Array {
   return all[place] as Float64Array;
 }
 
-/** Which node changed when. Short: a reader that is too far behind starts over. */
+/** The most recent changes of nodes, in order. A reader that is too far behind starts over. */
 export class ChangeLog {
   private entries: number[] = [];
   private dropped = 0;
@@ -307,7 +307,7 @@ export class ChangeLog {
     }
   }
 
-  /** The nodes that changed since a position, some perhaps more than once; undefined when that is forgotten. */
+  /** The nodes that changed since a position, with repetitions; undefined if the log no longer has them. */
   since(position: number): readonly number[] | undefined {
     if (position < this.dropped) return undefined;
     return position === this.end ? none : this.entries.slice(position - this.dropped);

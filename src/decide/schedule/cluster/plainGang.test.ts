@@ -2,12 +2,12 @@ import { describe, expect, test } from "vitest";
 import {
   addPod,
   carryOut,
+  clusterWith,
   decide,
   node,
   outcome,
   pod,
   startMs,
-  world,
 } from "../../../../testing/decide/scheduleCluster.ts";
 import type { PodGroup as PlainGroup } from "../../../model/kubernetes.generated.ts";
 import { cycle } from "../cycle.ts";
@@ -29,7 +29,7 @@ function addMembers(cluster: Cluster, name: string, count: number, gpus = 8): vo
 }
 
 const nodes = ["n1", "n2", "n3"].map((name) => node(name, { labels: { rack: name === "n3" ? "b" : "a" } }));
-const clusterOf = (): Cluster => world({ nodes, settings: { formsPlainGangs: true } });
+const clusterOf = (): Cluster => clusterWith({ nodes, settings: { formsPlainGangs: true } });
 
 describe("a PodGroup of Kubernetes' own kind", () => {
   test("starts when as many pods fit as it needs, and not before", () => {

@@ -7,7 +7,7 @@ import type { Topology } from "../../../model/scheduling/topology.ts";
  * them fit.
  */
 
-/** The id of the job of such a group; KAI's groups have theirs without the ending. */
+/** The id of the job of such a group; jobs of KAI's groups have ids without the suffix. */
 export function plainGangId(namespace: string, name: string): string {
   return `${namespace}/${name} (scheduling.k8s.io)`;
 }
@@ -17,13 +17,13 @@ export function isPlainGang({ id }: { readonly id: string }): boolean {
   return id.endsWith(" (scheduling.k8s.io)");
 }
 
-/** The job that a pod of the cluster's own scheduler belongs to, where it is not alone. */
+/** The job of a pod of `default-scheduler` that names a PodGroup. */
 export function plainGangOf({ metadata, spec }: Pod): string | undefined {
   const name = spec?.schedulingGroup?.podGroupName;
   return name === undefined ? undefined : plainGangId(metadata.namespace ?? "", name);
 }
 
-/** What the group asks for, in the words of KAI's. */
+/** The spec of the group as that of a KAI PodGroup. */
 export function plainGangSpec({ spec }: PlainGroup): PodGroupSpec {
   const key = topologyKey(spec);
   return {
@@ -34,7 +34,7 @@ export function plainGangSpec({ spec }: PlainGroup): PodGroupSpec {
   };
 }
 
-/** A label that a gang is kept together by is a topology of one level. */
+/** The topology key of a gang as a Topology of one level. */
 export function impliedTopology(group: PlainGroup): Topology | undefined {
   const key = topologyKey(group.spec);
   if (key === undefined) return undefined;
@@ -51,7 +51,7 @@ function topologyKey({ schedulingConstraints }: PlainGroup["spec"]): string | un
   return schedulingConstraints?.topology?.[0]?.key;
 }
 
-/** No object can have such a name. */
+/** A name that no object can have. */
 function impliedTopologyName(key: string): string {
   return `label ${key}`;
 }

@@ -13,35 +13,34 @@ import { cpuAt, gpuAt, gpuMaker, memoryAt, migWeight, podsAt, type ResourceNames
 import type { ServedResources } from "./servedResources.ts";
 
 /**
- * Everything about a pod that decides where it fits. Pods of one template share a shape, so what was worked out for one
- * of them (which nodes it may use, which is best) holds for all.
+ * The fields of a pod that decide where it fits. Pods of one template share a shape, so a result for one of them (which
+ * nodes it accepts, which is best) holds for all.
  */
 export interface PodShape {
   readonly id: number;
   readonly key: string;
-  /** How many pods have it; a shape without pods is forgotten. */
+  /** The number of pods with this shape; a shape without pods is dropped. */
   users: number;
-  /** What it asks of a node itself. */
+  /** Its requirements on a node by itself. */
   readonly need: PodNeed;
   /**
-   * Places of the resources it asks for, and how much of each. One pod slot is always among them; shares of GPUs are
-   * not.
+   * Places of the requested resources, and the amount of each. One pod slot is always among them; GPU shares are not.
    */
   readonly places: readonly number[];
   readonly amounts: readonly number[];
   readonly cpuMilli: number;
   readonly memoryBytes: number;
   readonly gpu: GpuRequest;
-  /** Makers of the whole GPUs that it asks for, as bits. */
+  /** Vendors of the requested whole GPUs, as bits. */
   readonly gpuMakers: number;
-  /** What MIG instances weigh in queues. */
+  /** GPUs that its MIG instances count for in queues. */
   readonly migGpus: number;
   readonly asksForMig: boolean;
-  /** Why it can run nowhere as it is written. */
+  /** Why its GPU request is invalid, so that no node can run it. */
   readonly problem: string | undefined;
-  /** Whose rules of scoring and of node conditions apply. */
+  /** Whether KAI's or kube-scheduler's rules of scoring and of node conditions apply. */
   readonly rules: "kai" | "default";
-  /** Which nodes it accepts, apart from amounts; shapes with the same one share the answer. */
+  /** The nodes that it accepts, apart from amounts; shapes with an equal choice share the result. */
   readonly where: NodeChoice;
   readonly hostPorts: readonly HostPort[];
   readonly affinity: readonly PodAffinityTerm[];
@@ -49,7 +48,7 @@ export interface PodShape {
   readonly preferredAffinity: readonly WeightedPodAffinityTerm[];
   readonly preferredAntiAffinity: readonly WeightedPodAffinityTerm[];
   readonly spread: readonly TopologySpreadConstraint[];
-  /** Names of volume claims, and of ConfigMaps that must exist, in the pod's namespace. */
+  /** Names of PersistentVolumeClaims, and of ConfigMaps that must exist, in the pod's namespace. */
   readonly volumeClaims: readonly string[];
   readonly configMaps: readonly string[];
   readonly hasDeviceClaims: boolean;
@@ -57,15 +56,15 @@ export interface PodShape {
   readonly servedPlaces: readonly number[];
   /** Those of the first pod of this shape. */
   readonly namespace: string;
-  /** Whether a node's own state is all that decides: then the best node can be kept up to date instead of searched. */
+  /** Whether only a node's own state decides: then the best node is kept up to date instead of searched. */
   readonly isLocal: boolean;
-  /** What limits its placement besides amounts; two pods with equal limits can be compared by amounts alone. */
+  /** The constraints on its placement besides amounts; pods with equal constraints can be compared by amounts. */
   readonly limits: string;
 }
 
 /**
- * What pods ask of a node itself: selectors, amounts, ports, GPUs. Shapes that differ in labels, volumes or inter-pod
- * rules share it.
+ * A pod's requirements on a node by itself: selectors, amounts, ports, GPUs. Shapes that differ only in labels, volumes
+ * or inter-pod rules share it.
  */
 export interface PodNeed {
   readonly id: number;
@@ -91,7 +90,7 @@ export interface NodeChoice {
 
 const nothing: readonly never[] = [];
 
-/** Hands out one shape for all pods that are alike. */
+/** Returns one shape for all pods with equal fields. */
 export class PodShapes {
   private readonly byKey = new Map<string, PodShape>();
   private readonly choices = new Map<string, NodeChoice>();
@@ -99,7 +98,7 @@ export class PodShapes {
   private readonly names: ResourceNames;
   private nextId = 0;
   private nextNeedId = 0;
-  /** Shapes of pods that ask for devices. */
+  /** The number of shapes with device claims. */
   private withClaims = 0;
 
   private readonly served: ServedResources;
@@ -147,7 +146,7 @@ export class PodShapes {
       asked += `|${annotations[annotationKeys.gpuFractionDevices] ?? ""}`;
     }
     let key = limits + asked;
-    // A pod that counts pods by labels may count itself; all others are alike whatever their labels say.
+    // A pod with affinity or spread terms may match its own labels; the labels of other pods do not matter.
     if (hasInterPodRules) key += `|${pod.metadata.namespace ?? ""}|${JSON.stringify(pod.metadata.labels ?? {})}`;
     const known = this.byKey.get(key);
     if (known !== undefined) {
@@ -179,7 +178,7 @@ export class PodShapes {
     const read = readGpuRequest(pod, wholeDevices);
     const gpu: GpuRequest = "gpu" in read ? read.gpu : { type: "none" };
     if (gpu.type === "whole") {
-      // The scarcest first: most nodes are ruled out by one comparison.
+      // The scarcest resource first: most nodes are ruled out by one comparison.
       places.unshift(gpuAt);
       amounts.unshift(gpu.devices);
     }
@@ -233,7 +232,7 @@ export class PodShapes {
     return shape;
   }
 
-  /** Whether any pod asks for devices. */
+  /** Whether any pod has device claims. */
   get haveClaims(): boolean {
     return this.withClaims > 0;
   }
@@ -248,7 +247,7 @@ export class PodShapes {
     return need;
   }
 
-  /** One pod less has it. True when no pod is left that asks a node for the same. */
+  /** One pod fewer has the shape. True if no pod is left with the same need. */
   release(shape: PodShape): boolean {
     shape.users--;
     if (shape.users > 0) return false;
@@ -291,7 +290,7 @@ function volumeClaimsOf({ metadata, spec }: Pod): string[] {
   return names;
 }
 
-/** ConfigMaps without which a container would wait for ever. The ones of shared GPUs are made by the binder, later. */
+/** ConfigMaps without which a container cannot start. Those of GPU shares are created later, by the binder. */
 export function namedConfigMaps({ metadata, spec }: Pod): string[] {
   const names = new Set<string>();
   const ours = metadata.annotations?.[annotationKeys.sharedGpuConfigMap];
@@ -316,7 +315,7 @@ export function namedConfigMaps({ metadata, spec }: Pod): string[] {
   return [...names].filter((name) => ours === undefined || !name.startsWith(ours)).sort();
 }
 
-/** Whether its binding takes more than one write, leaving gangs aside. */
+/** Whether one write binds the pod, leaving gangs aside. */
 export function bindsInOneWrite(shape: PodShape): boolean {
   return !isShared(shape.gpu) && !shape.hasDeviceClaims && shape.volumeClaims.length === 0;
 }

@@ -1,3 +1,4 @@
+import { assert } from "../../../model/assert.ts";
 import type { PodAffinityTerm, TopologySpreadConstraint } from "../../../model/kubernetes.generated.ts";
 import { type LabelRequirements, matchesLabels, selectorRequirements } from "../../../model/objects/labelSelector.ts";
 import { DomainCounter, type DomainCounts, type NodeFilter } from "./domainCounter.ts";
@@ -7,11 +8,13 @@ import type { PodShape } from "./podShape.ts";
 import type { Task } from "./task.ts";
 
 /**
- * Terms about other pods: affinity, anti-affinity, topology spread. Each term in use counts the placed pods that it
- * matches, node by node, as they come and go; a decision then reads counts instead of walking over all pods.
+ * A term about other pods: of affinity, anti-affinity or topology spread. Each term in use counts the placed pods that
+ * it matches by node, incrementally; a decision reads counts instead of iterating over all pods.
  */
 export interface PodTerm {
   readonly key: string;
+  /** The number of uses by shapes; a term without uses is dropped. */
+  users: number;
   readonly selector: LabelRequirements;
   /** Undefined: every namespace. */
   readonly namespaces: ReadonlySet<string> | undefined;
@@ -20,7 +23,7 @@ export interface PodTerm {
   readonly matched: Map<NodeState, number>;
   /** The same by domain, for every way in which a rule counts them. */
   readonly counters: Map<string, DomainCounter>;
-  /** Placed pods that have it as an anti-affinity of theirs, by how near they mean (a topology key). */
+  /** Placed pods with this term in their anti-affinity, by topology key. */
   readonly holders: Map<string, Holders>;
 }
 
@@ -29,21 +32,21 @@ interface Holders {
   readonly counter: DomainCounter;
 }
 
-/** A term and how near it means. */
-export interface NearTerm {
+/** A term with its topology key. */
+export interface TopologyTerm {
   readonly term: PodTerm;
   readonly topologyKey: string;
 }
 
-/** What a pod says about others. */
+/** The terms of a pod. */
 export interface OwnTerms {
-  readonly wanted: readonly NearTerm[];
-  readonly unwanted: readonly NearTerm[];
-  readonly preferred: readonly (NearTerm & { readonly weight: number })[];
-  readonly spread: readonly (NearTerm & { readonly constraint: TopologySpreadConstraint })[];
+  readonly affinity: readonly TopologyTerm[];
+  readonly antiAffinity: readonly TopologyTerm[];
+  readonly preferred: readonly (TopologyTerm & { readonly weight: number })[];
+  readonly spread: readonly (TopologyTerm & { readonly constraint: TopologySpreadConstraint })[];
 }
 
-/** More ways of counting than these are not kept at once. */
+/** The number of domain counters that are kept at once. */
 const countersMax = 512;
 
 const nothing: readonly never[] = [];
@@ -53,7 +56,7 @@ export class PodTerms {
   private readonly matches = new WeakMap<Task, { version: number; terms: readonly PodTerm[] }>();
   private readonly held = new WeakMap<
     Task,
-    { node: NodeState; terms: readonly PodTerm[]; antiTerms: readonly NearTerm[] }[]
+    { node: NodeState; terms: readonly PodTerm[]; antiTerms: readonly TopologyTerm[] }[]
   >();
   private readonly byShape = new WeakMap<PodShape, OwnTerms>();
   private readonly labels: LabelDomains;
@@ -78,18 +81,18 @@ export class PodTerms {
     return this.terms.size === 0;
   }
 
-  /** What a pod says about others. Pods of one shape have the same labels and namespace if they say anything. */
+  /** The terms of a pod. Pods of one shape with terms have equal labels and the same namespace. */
   ownOf(task: Task): OwnTerms {
     const { shape } = task;
     const known = this.byShape.get(shape);
     if (known !== undefined) return known;
-    const near = (each: PodAffinityTerm): NearTerm => ({
+    const near = (each: PodAffinityTerm): TopologyTerm => ({
       term: this.ofAffinity(each, task),
       topologyKey: each.topologyKey,
     });
     const own: OwnTerms = {
-      wanted: shape.affinity.map(near),
-      unwanted: shape.antiAffinity.map(near),
+      affinity: shape.affinity.map(near),
+      antiAffinity: shape.antiAffinity.map(near),
       preferred: [
         ...shape.preferredAffinity.map(({ weight, podAffinityTerm }) => ({ weight, ...near(podAffinityTerm) })),
         ...shape.preferredAntiAffinity.map(({ weight, podAffinityTerm }) => ({
@@ -107,8 +110,51 @@ export class PodTerms {
     return own;
   }
 
+  /** No pod has the shape any more: terms that no other shape has are dropped. */
+  forget(shape: PodShape): void {
+    const own = this.byShape.get(shape);
+    if (own === undefined) return;
+    this.byShape.delete(shape);
+    for (const { term } of [...own.affinity, ...own.antiAffinity, ...own.preferred, ...own.spread]) {
+      term.users--;
+      if (term.users === 0) this.drop(term);
+    }
+  }
+
+  private drop(term: PodTerm): void {
+    assert(term.holders.size === 0, () => `the anti-affinity ${term.key} of a placed pod is dropped`);
+    this.terms.delete(term.key);
+    this.counterCount -= term.counters.size;
+    this.version++;
+    for (const node of term.matched.keys()) {
+      for (const { holder } of node.holdings) {
+        const counted = this.held.get(holder as Task);
+        if (counted === undefined) continue;
+        const left = counted
+          .map((entry) => ({ ...entry, terms: entry.terms.filter((each) => each !== term) }))
+          .filter(({ terms, antiTerms }) => terms.length > 0 || antiTerms.length > 0);
+        if (left.length === 0) this.held.delete(holder as Task);
+        else this.held.set(holder as Task, left);
+      }
+    }
+  }
+
+  /** The terms of all pods with their counts by node, for comparisons. */
+  describe(): readonly (readonly [key: string, counts: object])[] {
+    for (const task of this.allTasks()) this.ownOf(task);
+    const byNode = (counts: ReadonlyMap<NodeState, number>): object =>
+      Object.fromEntries([...counts].map(([{ name }, count]) => [name, count] as const).sort(byFirst));
+    return [...this.terms.values()].map(({ key, users, matched, holders }) => {
+      const antiAffinity = [...holders].map(([topologyKey, { nodes }]) => [topologyKey, byNode(nodes)] as const);
+      return [
+        key,
+        { users, matched: byNode(matched), antiAffinity: Object.fromEntries(antiAffinity.sort(byFirst)) },
+      ] as const;
+    });
+  }
+
   /** How many pods that a term matches are in each domain; with a filter, on the nodes that it accepts. */
-  countsOf({ term, topologyKey }: NearTerm, filter?: NodeFilter & { readonly key: string }): DomainCounter {
+  countsOf({ term, topologyKey }: TopologyTerm, filter?: NodeFilter & { readonly key: string }): DomainCounter {
     const key = filter === undefined ? topologyKey : `${topologyKey} ${filter.key}`;
     let counter = term.counters.get(key);
     if (counter === undefined) {
@@ -123,7 +169,7 @@ export class PodTerms {
     return counter.current();
   }
 
-  /** The term that an affinity of a pod in a namespace means. */
+  /** The term of a pod's affinity. */
   ofAffinity(term: PodAffinityTerm, task: Task): PodTerm {
     const selector = withMatchKeys(selectorRequirements(term.labelSelector), term, task);
     const named = term.namespaces ?? [];
@@ -159,7 +205,7 @@ export class PodTerms {
     return terms;
   }
 
-  /** Called for every pod that counts when it takes or leaves a node. */
+  /** Called for every counted pod that is placed on a node, and by `left` that is removed from it. */
   took(task: Task, node: NodeState): void {
     if (this.terms.size === 0 && !hasOwnTerms(task)) return;
     this.count(task, node);
@@ -175,7 +221,7 @@ export class PodTerms {
     for (const each of entry?.antiTerms ?? []) this.shiftHolder(each, node, -1);
   }
 
-  /** A pod has other labels now: it counts for other terms, wherever it is. */
+  /** The labels of a pod have changed: other terms match it. */
   relabelled(task: Task): void {
     this.matches.delete(task);
     const nodes = (this.held.get(task) ?? []).map(({ node }) => node);
@@ -183,7 +229,7 @@ export class PodTerms {
     for (const { node } of task.holdings) this.count(task, node);
   }
 
-  /** A namespace has other labels now: terms that select namespaces may mean its pods, or not any more. */
+  /** The labels of a namespace have changed: terms that select namespaces may match its pods, or no longer. */
   namespaceChanged(namespace: string): void {
     if (![...this.terms.values()].some(({ namespaceSelector }) => namespaceSelector !== undefined)) return;
     this.version++;
@@ -196,14 +242,14 @@ export class PodTerms {
     return this.matchesOf(task).some((term) => term.holders.size > 0);
   }
 
-  /** Where pods are that do not want this one near them. */
-  shunning(task: Task): DomainCounts[] {
+  /** The domains with pods whose anti-affinity matches this pod. */
+  antiAffinityDomains(task: Task): DomainCounts[] {
     const held = this.held.get(task) ?? nothing;
     const found: DomainCounts[] = [];
     for (const term of this.matchesOf(task)) {
       for (const [topologyKey, { counter }] of term.holders) {
         const { ofNode, counts } = counter.current();
-        // It does not keep itself away.
+        // A pod's own anti-affinity does not keep itself away.
         const own = held.filter(({ antiTerms }) =>
           antiTerms.some((each) => each.term === term && each.topologyKey === topologyKey),
         );
@@ -214,8 +260,9 @@ export class PodTerms {
   }
 
   private count(task: Task, node: NodeState): void {
-    const antiTerms = hasOwnTerms(task) ? this.ownOf(task).unwanted : nothing;
+    const antiTerms = hasOwnTerms(task) ? this.ownOf(task).antiAffinity : nothing;
     const terms = this.matchesOf(task);
+    if (terms.length === 0 && antiTerms.length === 0) return;
     for (const term of terms) shiftMatched(term, node, 1);
     for (const each of antiTerms) this.shiftHolder(each, node, 1);
     const counted = this.held.get(task);
@@ -224,7 +271,7 @@ export class PodTerms {
     else counted.push(entry);
   }
 
-  private shiftHolder({ term, topologyKey }: NearTerm, node: NodeState, by: number): void {
+  private shiftHolder({ term, topologyKey }: TopologyTerm, node: NodeState, by: number): void {
     let holders = term.holders.get(topologyKey);
     if (holders === undefined) {
       const nodes = new Map<NodeState, number>();
@@ -243,9 +290,13 @@ export class PodTerms {
   ): PodTerm {
     const key = JSON.stringify([selector, [...names].sort(), namespaceSelector ?? 0]);
     const known = this.terms.get(key);
-    if (known !== undefined) return known;
+    if (known !== undefined) {
+      known.users++;
+      return known;
+    }
     const term: PodTerm = {
       key,
+      users: 1,
       selector,
       namespaces: new Set(names),
       namespaceSelector,
@@ -255,7 +306,7 @@ export class PodTerms {
     };
     this.terms.set(key, term);
     this.version++;
-    // Pods that were placed before the term was known count from now on.
+    // Pods that were placed before the term was in use count from now on.
     for (const task of this.allTasks()) {
       if (task.holdings.length === 0 || !this.isMatch(term, task)) continue;
       for (const { node } of task.holdings) {
@@ -272,13 +323,17 @@ export class PodTerms {
   }
 }
 
+function byFirst(a: readonly [string, unknown], b: readonly [string, unknown]): number {
+  return a[0] < b[0] ? -1 : 1;
+}
+
 function hasOwnTerms({ shape }: Task): boolean {
   return shape.antiAffinity.length > 0;
 }
 
-/** Counts without what a pod adds to them itself. */
+/** The counts without the pod itself. */
 function without(
-  own: readonly { readonly node: NodeState; readonly antiTerms: readonly NearTerm[] }[],
+  own: readonly { readonly node: NodeState; readonly antiTerms: readonly TopologyTerm[] }[],
   term: PodTerm,
   topologyKey: string,
   { ofNode, counts }: DomainCounts,
@@ -305,7 +360,7 @@ function shift(counts: Map<NodeState, number>, node: NodeState, by: number): voi
   else counts.set(node, count);
 }
 
-/** Keys whose value the pods must share with this one, or must not. */
+/** Adds `matchLabelKeys` and `mismatchLabelKeys`. */
 function withMatchKeys(selector: LabelRequirements, term: PodAffinityTerm, { pod }: Task): LabelRequirements {
   const requirements = [...selector];
   for (const key of term.matchLabelKeys ?? []) {

@@ -1,20 +1,20 @@
 /**
- * Amounts as whole numbers: CPU in thousandths of a core, everything else in its own unit. Whole numbers add up and
- * undo exactly.
+ * Amounts as whole numbers: CPU in thousandths of a core, everything else in its own unit. Sums of whole numbers are
+ * exact, so that a rollback restores them exactly.
  */
 
-/** The first four resources always have these places; others get theirs when they are first named. */
+/** The first four resources always have these places; others get a place when they are first named. */
 export const cpuAt = 0;
 export const memoryAt = 1;
-/** GPUs in devices, whatever their maker calls them. */
+/** Whole GPUs of all vendors. */
 export const gpuAt = 2;
 export const podsAt = 3;
 
-/** Both makers' names feed the one GPU dimension; any other name is an ordinary extended resource. */
+/** The resources of both vendors count as GPUs; any other name is an ordinary extended resource. */
 export const nvidiaGpu = "nvidia.com/gpu";
 export const amdGpu = "amd.com/gpu";
 
-/** Whose GPUs, as bits: one maker's are no use to a pod that asks for another's. None for any other resource. */
+/** The vendor of a GPU resource as a bit, 0 for any other resource: a pod needs GPUs of the vendor that it requests. */
 export function gpuMaker(name: string): number {
   if (name === nvidiaGpu) return 1;
   return name === amdGpu ? 2 : 0;
@@ -45,21 +45,21 @@ export class ResourceNames {
   }
 }
 
-/** What is asked for is rounded up, so that no rounding overfills a node. */
+/** Requests are rounded up, so that rounding never overcommits a node. */
 export function wholeAmount(name: string, nano: bigint): number {
   const unit = name === "cpu" ? nanoPerMilli : nanoPerUnit;
   const whole = nano / unit;
   return Number(nano > 0n && whole * unit !== nano ? whole + 1n : whole);
 }
 
-/** What a node has is rounded down, for the same reason. */
+/** Capacities are rounded down, for the same reason. */
 export function wholeCapacity(name: string, nano: bigint): number {
   return Number(nano / (name === "cpu" ? nanoPerMilli : nanoPerUnit));
 }
 
 /**
- * `1g.5gb` of a MIG profile weighs one, `7g.40gb` seven, as if they were GPUs; names with more parts weigh nothing (as
- * in KAI).
+ * The MIG profile `1g.5gb` counts as one GPU in queues, `7g.40gb` as seven; names with more components count as none
+ * (as in KAI).
  */
 const migShape = /^nvidia\.com\/mig-([0-9]+)g\.[0-9]+gb$/;
 
@@ -68,7 +68,7 @@ export function migWeight(name: string): number {
   return match === null ? 0 : Number(match[1]);
 }
 
-/** GPU in thousandths of a device, CPU in thousandths of a core, memory in bytes: what queues share out. */
+/** The resources of queues: GPU in thousandths of a device, CPU in thousandths of a core, memory in bytes. */
 export type Vector = [gpuMilli: number, cpuMilli: number, memoryBytes: number];
 
 export const queueResources = ["gpu", "cpu", "memory"] as const;

@@ -6,9 +6,7 @@ import type { Holding } from "./nodeState.ts";
 import type { PodShape } from "./podShape.ts";
 import type { TaskStatus } from "./task.ts";
 
-/** What of an object's news matters: heartbeats and accounts change nothing that decides. */
-
-/** Whether two states of a node are the same to a decision. */
+/** Whether two states of a node lead to the same decisions: a heartbeat changes none. */
 export function hasSameFacts(a: Node, b: Node): boolean {
   if (a.metadata.uid !== b.metadata.uid || a.metadata.deletionTimestamp !== b.metadata.deletionTimestamp) return false;
   return (
@@ -20,7 +18,7 @@ export function hasSameFacts(a: Node, b: Node): boolean {
   );
 }
 
-/** What of a pod decides: what it asks for, whose it is, and what it has. */
+/** The facts of a pod: its requests, its group, its status and holdings. */
 export interface PodFacts {
   readonly pod: Pod;
   readonly shape: PodShape;
@@ -32,8 +30,8 @@ export interface PodFacts {
 }
 
 /**
- * Whether two states of a pod are the same to a decision. `isLabelled`: some pod looks at the labels of others.
- * `isSliced`: which GPUs a device plugin gave away matters, since claims may have the others.
+ * Whether two states of a pod lead to the same decisions. `isLabelled`: the terms of some pod select by labels.
+ * `isSliced`: it matters which GPUs the device plugin has allocated, since the others are free for claims.
  */
 export function hasSamePodFacts(
   a: PodFacts,
@@ -51,13 +49,13 @@ export function hasSamePodFacts(
   return !isSliced || !hasReported(a.pod, b.pod);
 }
 
-/** Whether it is known now which GPUs the pod has, or that its node will not say. */
+/** Whether the pod has just reported its GPUs, or has started to run without a report. */
 function hasReported(before: Pod, after: Pod): boolean {
   const hasStarted = before.status?.phase !== "Running" && after.status?.phase === "Running";
   return hasStarted || reportedGpus(before).size !== reportedGpus(after).size;
 }
 
-/** Whether two states of a group are the same to a decision: amounts on its status are not. */
+/** Whether two states of a group lead to the same decisions: the amounts in its status change none. */
 export function hasSameGroupFacts(a: PodGroup, b: PodGroup): boolean {
   return (
     a.metadata.uid === b.metadata.uid &&

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { group, node, pod, world } from "../../../../testing/decide/scheduleCluster.ts";
+import { clusterWith, group, node, pod } from "../../../../testing/decide/scheduleCluster.ts";
 import type { Pod } from "../../../model/kubernetes.generated.ts";
 import type { Cluster } from "./cluster.ts";
 import { unbounded } from "./servedResources.ts";
@@ -15,7 +15,7 @@ function asking(name: string, words: { on?: string; scheduler?: string } = {}): 
 
 function cluster(...pods: readonly Pod[]): Cluster {
   const nodes = [node("n1", { more: { [resource]: "2" } }), node("n2")];
-  return world({ nodes, groups: pods.map(({ metadata }) => group(metadata.name)), pods });
+  return clusterWith({ nodes, groups: pods.map(({ metadata }) => group(metadata.name)), pods });
 }
 
 /** By node: what is idle of the resource. */

@@ -1,6 +1,7 @@
 /**
- * Extended resources that a DeviceClass stands for. A node whose device plugin offers none of such a resource serves it
- * from devices: how much it has is for the search of devices to say, so as an amount it is without bound there.
+ * Extended resources that a DeviceClass serves (`extendedResourceName`). A node whose device plugin offers none of such
+ * a resource serves it from devices: the device search decides whether they are enough, so the amount is unbounded
+ * there.
  */
 
 import type { Node, Pod } from "../../../model/kubernetes.generated.ts";
@@ -8,7 +9,7 @@ import { parseQuantity } from "../../../model/values/quantity.ts";
 import { mappedResources } from "../../devices/claims/extendedResources.ts";
 import { gpuAt, type ResourceNames } from "./resources.ts";
 
-/** More than any pod asks for, and sums of it stay whole numbers. */
+/** More than any pod requests, and small enough that sums stay whole numbers. */
 export const unbounded = 1e9;
 
 export class ServedResources {
@@ -18,7 +19,7 @@ export class ServedResources {
     return this.names.has(name);
   }
 
-  /** The names that are not served any more, or not yet before. */
+  /** Returns the names that were added or removed. */
   replace(names: ReadonlySet<string>): ReadonlySet<string> {
     const changed = new Set([...names].filter((name) => !this.names.has(name)));
     for (const name of this.names) if (!names.has(name)) changed.add(name);
@@ -47,7 +48,7 @@ export class ServedResources {
 const none: readonly number[] = [];
 const anyClass = { apiVersion: "", kind: "", metadata: { name: "" }, spec: {} } as never;
 
-/** What a node can give of a resource that it has from devices. GPUs are counted, as queues divide them. */
+/** The amount of a resource that a node serves from devices. GPUs are counted, because queues divide them. */
 export function servedAmount(place: number, claimGpus: number): number {
   return place === gpuAt ? claimGpus : unbounded;
 }

@@ -8,7 +8,7 @@ import type { Holder, Holding } from "./nodeState.ts";
 import type { PodShape } from "./podShape.ts";
 import type { Vector } from "./resources.ts";
 
-/** Where a pod stands, as decisions see it. `allocated` and `pipelined` exist only while a decision is tried. */
+/** The status of a pod in the scheduler. `allocated` and `pipelined` exist only within a cycle. */
 export type TaskStatus =
   | "pending"
   | "gated"
@@ -23,7 +23,7 @@ export type TaskStatus =
   | "failed"
   | "unknown";
 
-/** It has a place and will keep it. */
+/** The pod has a node and keeps it. */
 export const isAllocatedStatus: Readonly<Record<TaskStatus, boolean>> = statuses(
   "allocated",
   "pipelined",
@@ -32,7 +32,7 @@ export const isAllocatedStatus: Readonly<Record<TaskStatus, boolean>> = statuses
   "running",
 );
 
-/** It has a place, perhaps not for long. */
+/** The pod has a node, also while it is terminating. */
 export const isUsedStatus: Readonly<Record<TaskStatus, boolean>> = statuses(
   "allocated",
   "pipelined",
@@ -43,7 +43,7 @@ export const isUsedStatus: Readonly<Record<TaskStatus, boolean>> = statuses(
   "stuck",
 );
 
-/** It runs or may run. */
+/** The pod runs or may run. */
 export const isAliveStatus: Readonly<Record<TaskStatus, boolean>> = statuses(
   "allocated",
   "pipelined",
@@ -77,14 +77,14 @@ export function noTasks(): Record<TaskStatus, number> {
   };
 }
 
-/** Where a pod is or was decided to be. */
+/** The node of a pod, bound or decided. */
 export interface Place {
   readonly node: string;
   /** The groups whose GPUs it shares there. */
   readonly groups: readonly string[];
 }
 
-/** A pod that is bound and has not got its labels yet is on one node, with the groups that its intent names. */
+/** A pod that is bound and has no group labels yet is on one node, with the groups of its intent. */
 export function onePerNode(places: readonly Place[]): readonly Place[] {
   if (places.length < 2) return places;
   const byNode = new Map<string, Place>();
@@ -95,7 +95,7 @@ export function onePerNode(places: readonly Place[]): readonly Place[] {
   return [...byNode.values()];
 }
 
-/** A pod, with what was worked out about it. */
+/** A pod with its derived state. */
 export class Task implements Holder {
   readonly uid: string;
   readonly key: string;
@@ -108,20 +108,20 @@ export class Task implements Holder {
   shape: PodShape;
   status: TaskStatus = "unknown";
   holdings: readonly Holding[] = [];
-  /** Where the picture has it. */
+  /** Its nodes by the assume cache. */
   places: readonly Place[] = [];
-  /** We have decided to evict it, and the watch has not shown that yet. */
+  /** An eviction of the pod is in flight. */
   isBeingEvicted = false;
   job: Job | undefined;
-  /** The key of the group that it names and that is not there. */
+  /** The key of its group, if that does not exist. */
   waitsForGroup: string | undefined;
   podSet: PodSet | undefined;
-  /** What its queue counts for it now. */
+  /** The amounts that its queue counts for it. */
   counted: Vector | undefined;
   /** The type of the GPUs in it. */
   countedType = "";
-  /** The last verdict that was reported while the pod waited alone, and what it was about. */
-  told: { readonly about: object; readonly verdict: Verdict } | undefined;
+  /** The last verdict about the pod while it was pending without a gang, and the explanation it was made from. */
+  lastVerdict: { readonly about: object; readonly verdict: Verdict } | undefined;
 
   constructor(pod: Pod, shape: PodShape, isForeign: boolean) {
     this.uid = pod.metadata.uid;
@@ -144,7 +144,7 @@ export class Task implements Holder {
   }
 }
 
-/** What a pod is worth in its queue. The memory of a device turns a request for GPU memory into a part of a device. */
+/** The amounts that a pod counts for in its queue. GPU memory is counted as a portion of a device of this memory. */
 export function queueVector(shape: PodShape, deviceMemoryMiB: number, claimedGpus = 0): Vector {
   return [
     gpuMilliOf(shape.gpu, deviceMemoryMiB) + (shape.migGpus + claimedGpus) * 1000,
@@ -153,7 +153,7 @@ export function queueVector(shape: PodShape, deviceMemoryMiB: number, claimedGpu
   ];
 }
 
-/** Masters and heads first, then the higher priority label, then the older one. */
+/** Masters and heads first, then the higher priority label, then the older pod. */
 export function compareTasks(a: Task, b: Task): number {
   return (
     roleRank(a) - roleRank(b) ||
@@ -173,7 +173,7 @@ function roleRank({ pod: { metadata } }: Task): number {
   return labels["ray.io/node-type"] === "head" ? 0 : 1;
 }
 
-/** With a label before without one; of those with a label, one that is no number last. */
+/** Pods with the label before those without; of those with the label, an invalid number last. */
 function comparePriorities(a: number | undefined, b: number | undefined): number {
   if (a === b) return 0;
   if (a === undefined) return 1;
@@ -187,7 +187,7 @@ function priorityOf({ pod }: Task): number | undefined {
   return /^[-+]?[0-9]{1,15}$/.test(text) ? Number(text) : Number.NEGATIVE_INFINITY;
 }
 
-/** Where a pod stands by its own word and by where the picture has it. Without a time, what is stuck stays stuck. */
+/** The status of a pod by its object and its places. Without a time, a stuck pod stays stuck. */
 export function statusOf(task: Task, nowMs: number | undefined, stuckMs: number): TaskStatus {
   const { metadata, spec, status } = task.pod;
   if (status?.phase === "Succeeded") return "succeeded";
@@ -205,7 +205,7 @@ export function statusOf(task: Task, nowMs: number | undefined, stuckMs: number)
   return status?.phase === undefined || status.phase === "Pending" ? "pending" : "unknown";
 }
 
-/** It has its node and keeps it. What is only on its way is not evicted: it would be bound after that. */
+/** The pod is bound. A pod that is still being bound is not evicted: it would be bound after the eviction. */
 export function isEvictable({ status }: Task): boolean {
   return status === "running" || status === "bound";
 }

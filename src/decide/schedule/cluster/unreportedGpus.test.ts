@@ -6,7 +6,7 @@ import {
   group,
   node,
   outcome,
-  type PodWords,
+  type PodFields,
   pod,
   queue,
   startMs,
@@ -26,7 +26,7 @@ function claimer(name: string): Pod {
 }
 
 /** Has one GPU from the plugin of n1; which one is not known. */
-const unreported = (name: string, words: PodWords = {}): Pod =>
+const unreported = (name: string, words: PodFields = {}): Pod =>
   pod(name, { gpus: 1, on: "n1", phase: "Pending", group: name, ...words });
 
 function cluster(gpus: number, pods: readonly Pod[], priorities: Readonly<Record<string, string>> = {}): Cluster {
@@ -88,7 +88,7 @@ describe("a claim gets no device now", () => {
     expect(outcome(decide(cluster(3, [going, claimer("b")]), nowMs))).toEqual({ b: "~n1" });
   });
 
-  test("while a pod that should have gone long ago has a GPU that is not named", () => {
+  test("while a pod that is stuck terminating has a GPU that it has not reported", () => {
     const stuck = unreported("a", { deletedMs: startMs - anHourMs });
     expect(outcome(decide(cluster(3, [stuck, claimer("b")]), nowMs))).toEqual({});
   });

@@ -7,10 +7,11 @@ import type {
 import { matchesTerm } from "../../../model/objects/nodeMatch.ts";
 import { type Changes, FactMap } from "./facts.ts";
 import type { NodeState } from "./nodeState.ts";
+import { doesNotExist, type PodProblem } from "./podProblem.ts";
 import type { Task } from "./task.ts";
 
 /**
- * What volumes have to say about where a pod may go: whether they exist, where they are, how many a node can attach.
+ * The constraints of volumes on placement: whether they exist, their zones, and how many a node can attach.
  */
 export class VolumeFacts {
   readonly claims: FactMap<string, PersistentVolumeClaim>;
@@ -28,24 +29,30 @@ export class VolumeFacts {
   }
 
   /**
-   * What no node and no eviction can cure: a PersistentVolumeClaim that is missing, terminating, or that no controller
-   * will bind.
+   * Problems that no node and no eviction can solve: a PersistentVolumeClaim that does not exist, is terminating, or
+   * that no controller will bind.
    */
-  problemOf(task: Task): string | undefined {
+  problemOf(task: Task): PodProblem | undefined {
     for (const name of task.shape.volumeClaims) {
       const claim = this.claims.get(`${task.namespace}/${name}`);
-      if (claim === undefined) return `PersistentVolumeClaim ${task.namespace}/${name} does not exist`;
-      if (claim.metadata.deletionTimestamp !== undefined) return `PersistentVolumeClaim ${name} is being deleted`;
-      if (claim.status?.phase === "Lost") return `PersistentVolumeClaim ${name} has lost its volume`;
+      const object = `PersistentVolumeClaim ${task.namespace}/${name}`;
+      if (claim === undefined) return doesNotExist(object);
+      if (claim.metadata.deletionTimestamp !== undefined)
+        return { message: `${object} is being deleted`, cure: `create ${object} again after its deletion` };
+      if (claim.status?.phase === "Lost")
+        return { message: `${object} has lost its volume`, cure: `delete ${object} and create it again` };
       if (isBound(claim) || this.waitsForConsumer(claim) || !this.hasStorage) continue;
-      return `PersistentVolumeClaim ${name} is not bound yet`;
+      return {
+        message: `${object} is not bound yet`,
+        cure: `create a PersistentVolume for ${object}, or wait for its provisioner`,
+      };
     }
     return undefined;
   }
 
   /**
-   * A cluster without a single class or volume binds no claim, ever. Simulated nodes run pods without their volumes, so
-   * there claims hold no pod back.
+   * A cluster without StorageClasses and PersistentVolumes never binds a claim. Simulated nodes run pods without their
+   * volumes, so there an unbound claim keeps no pod pending.
    */
   private get hasStorage(): boolean {
     return this.classes.size > 0 || this.volumes.size > 0;
@@ -91,7 +98,7 @@ export class VolumeFacts {
     return undefined;
   }
 
-  /** Whether all its claims have their volumes, so that nothing but the pod is written when it is bound. */
+  /** Whether all its claims are bound, so that binding the pod writes the pod alone. */
   areAllBound(task: Task): boolean {
     if (!this.hasStorage) return true;
     return task.shape.volumeClaims.every((name) => {
@@ -116,7 +123,7 @@ export class VolumeFacts {
     return handles;
   }
 
-  /** On whatever node: one pod of the whole cluster may use it. */
+  /** Whether another pod of the cluster uses the claim (`ReadWriteOncePod`). */
   private hasOtherUser(task: Task, claim: string): boolean {
     for (const { holdings } of this.nodes()) {
       for (const { holder } of holdings) {

@@ -10,8 +10,8 @@ import { isWithin } from "../queues/queueShares.ts";
 import type { EvictingAction } from "./searchBudget.ts";
 
 /**
- * What a job was tried with. After it has failed, a job that could only succeed where this one would have succeeded is
- * not tried.
+ * The requests of a job whose victim search failed. A job that could only succeed where this one would have succeeded
+ * is not tried.
  */
 export class Attempt {
   private readonly cluster: Cluster;
@@ -22,10 +22,10 @@ export class Attempt {
   /** The one shape of its pods; undefined where they differ. */
   private readonly shape: PodShape | undefined;
   /**
-   * Whether others are as hopeless as it is. A job that runs in part may be bound to where it runs, and for itself it
-   * is not moved: for others that is different.
+   * Whether the failure holds for other jobs. A job that runs already may be pinned to its topology domain, and its own
+   * pods are not moved for it; for other jobs that differs.
    */
-  readonly tellsOfOthers: boolean;
+  readonly appliesToOthers: boolean;
   private knownReach: string | undefined;
 
   constructor(cluster: Cluster, job: Job, step: Step, action: EvictingAction) {
@@ -36,10 +36,22 @@ export class Attempt {
     this.structure = structureOf(job.spec);
     const [first] = step.tasks;
     this.shape = step.tasks.every(({ shape }) => shape === first?.shape) ? first?.shape : undefined;
-    this.tellsOfOthers = job.allocatedCount === 0 || (this.structure === "" && action !== "consolidation");
+    this.appliesToOthers = job.allocatedCount === 0 || (this.structure === "" && action !== "consolidation");
   }
 
-  /** Every pod of the other has one here, of the same subgroup, that asks for no less: where these fit, those fit. */
+  /** Attempts with different keys are never compared. */
+  get kind(): string {
+    const { priority, isPreemptible, mayPreempt, queueName } = this.job;
+    return `${priority} ${isPreemptible} ${mayPreempt} ${this.action === "consolidation" ? "" : queueName}`;
+  }
+
+  /** What the shapes of its pods require of nodes, in order: a shape is compared with those that require the same. */
+  get limits(): readonly string[] {
+    if (this.shape !== undefined) return [this.shape.limits];
+    return [...new Set(this.step.tasks.map(({ shape }) => shape.limits))].sort();
+  }
+
+  /** Whether every pod of the failed job has a counterpart here, of the same subgroup, that requests no less. */
   isNoEasierThan(failure: Attempt): boolean {
     const { job, step, shape } = this;
     if (job.priority !== failure.job.priority || job.isPreemptible !== failure.job.isPreemptible) return false;
@@ -70,8 +82,7 @@ export class Attempt {
   }
 
   /**
-   * Whose pods reclaim may take depends on what is asked for at all, and on whether the queues would stay within their
-   * quotas.
+   * The victims of reclaim depend on the requested resources, and on whether the queues would stay within their quotas.
    */
   private get reach(): string {
     if (this.action !== "reclaim") return "";
@@ -88,8 +99,40 @@ export class Attempt {
 }
 
 /**
- * Whether each of the smaller has one of the larger for itself: its like, or any. Where it matters which, the answer is
- * no.
+ * The failures of one action, by what must be equal in order that one covers a job: jobs of many different shapes cost
+ * one look-up each. A failure is kept under the first of its limits, which a job that it covers has too.
+ */
+export class FailedAttempts {
+  private readonly byLimits = new Map<string, Map<string, Attempt[]>>();
+
+  add(failure: Attempt): void {
+    const [first = ""] = failure.limits;
+    let byKind = this.byLimits.get(first);
+    if (byKind === undefined) {
+      byKind = new Map();
+      this.byLimits.set(first, byKind);
+    }
+    const others = byKind.get(failure.kind) ?? [];
+    // What those would cover, this one covers.
+    const kept = others.filter((other) => !other.isNoEasierThan(failure));
+    byKind.set(failure.kind, [...kept, failure]);
+  }
+
+  /** Whether the job could only succeed where one that failed would have succeeded. */
+  cover(attempt: Attempt): boolean {
+    const { kind } = attempt;
+    return attempt.limits.some((each) =>
+      this.byLimits
+        .get(each)
+        ?.get(kind)
+        ?.some((failure) => attempt.isNoEasierThan(failure)),
+    );
+  }
+}
+
+/**
+ * Whether each of the smaller shapes can be assigned one of the larger shapes for itself. If the assignment is
+ * ambiguous, the answer is no.
  */
 function covers(larger: readonly PodShape[], smaller: readonly PodShape[]): boolean {
   const spare = new Map<PodShape, number>();
@@ -101,7 +144,7 @@ function covers(larger: readonly PodShape[], smaller: readonly PodShape[]): bool
     else if (count === 1) spare.delete(shape);
     else spare.set(shape, count - 1);
   }
-  // Every one that is left is no smaller than any, so that any assignment will do; there are enough.
+  // Each of the remaining larger shapes is no smaller than any smaller one, so any assignment is valid.
   for (const small of rest) for (const large of spare.keys()) if (!asksForNoLess(large, small)) return false;
   return true;
 }
@@ -110,7 +153,7 @@ function asksForNoLess(large: PodShape, small: PodShape): boolean {
   if (large === small) return true;
   if (large.limits !== small.limits || large.gpuMakers !== small.gpuMakers) return false;
   if (large.asksForMig !== small.asksForMig) return false;
-  // Others look at the labels of such a pod, and it looks at them itself.
+  // Terms of other pods, and its own, match the labels of such a pod.
   if (!large.isLocal || !small.isLocal || !hasNoLessGpu(large.gpu, small.gpu)) return false;
   return small.places.every((place, k) => {
     const at = large.places.indexOf(place);
@@ -118,7 +161,7 @@ function asksForNoLess(large: PodShape, small: PodShape): boolean {
   });
 }
 
-/** Parts of GPUs, whole ones and none are found in different ways: they say nothing about each other. */
+/** GPU shares, whole GPUs and none are placed in different ways, and cannot be compared. */
 function hasNoLessGpu(large: GpuRequest, small: GpuRequest): boolean {
   if (large.type === "none" && small.type === "none") return true;
   if (large.type === "fraction" && small.type === "fraction") {

@@ -8,13 +8,13 @@ import {
 import type { Task } from "../cluster/task.ts";
 
 /**
- * How many pods may be disrupted, by PodDisruptionBudgets. Kubernetes' preemption spares those beyond that where it
- * can, and takes them where it must.
+ * PodDisruptionBudgets. Preemption by Kubernetes' rules avoids victims that a budget protects where it can, and evicts
+ * them where it must.
  */
 export class DisruptionBudgets {
   readonly byKey = new Map<string, PodDisruptionBudget>();
 
-  /** Those of the tasks that some budget does not allow to go with those before them. */
+  /** The tasks whose eviction, after those before them, would violate a budget. */
   guarded(tasks: readonly Task[]): ReadonlySet<Task> {
     const guarded = new Set<Task>();
     if (this.byKey.size === 0) return guarded;
@@ -23,7 +23,7 @@ export class DisruptionBudgets {
       // An empty selector is every pod of the namespace, none is none.
       requirements:
         budget.spec?.selector == null ? matchNothing : selectorRequirements(budget.spec.selector as LabelSelector),
-      // Those are counted already.
+      // Terminating pods are counted already.
       disrupted: budget.status?.disruptedPods ?? {},
       left: budget.status?.disruptionsAllowed ?? 0,
     }));

@@ -8,17 +8,16 @@ import { JobLine, sortedJobs } from "../queues/order.ts";
 import { reclaimRules } from "../queues/reclaimRules.ts";
 import type { Obstacle, Session } from "../session.ts";
 import type { EvictionReason } from "../statement.ts";
-import { Attempt } from "./attempt.ts";
+import { Attempt, FailedAttempts } from "./attempt.ts";
 import { freeGpuMilli } from "./freeGpus.ts";
 import { Losses } from "./losses.ts";
 import { isHopeless, makeRoom } from "./makeRoom.ts";
 import { Reclaimers } from "./reclaimers.ts";
 import { ActionBudget, type EvictingAction } from "./searchBudget.ts";
-import { hasVictims, isOfQueue, reasonFor, type VictimRules } from "./victimRules.ts";
+import { VictimCandidates } from "./victimCandidates.ts";
+import { isOfQueue, reasonFor, type VictimRules } from "./victimRules.ts";
 
-/** Actions that evict: they differ in which pods may be victims, and in what is fair. */
-
-/** Moves running pods together so that a job fits; every moved pod has a place to move to. */
+/** Moves running pods so that a pending job fits; every moved pod has another node. */
 export function consolidate(session: Session): void {
   const { actions } = session.cluster.settings;
   const isReclaimAhead = actions.indexOf("reclaim") > actions.indexOf("consolidation");
@@ -34,7 +33,7 @@ export function consolidate(session: Session): void {
 function consolidateFor(session: Session, mayStart: (job: Job) => boolean, isCandidate: (job: Job) => boolean): void {
   const { settings } = session.cluster;
   const { gpuStrategy, cpuStrategy, consolidationJobsMax } = settings;
-  // A spread strategy does not want pods moved together.
+  // With a spread strategy pods are not moved together.
   if (gpuStrategy === "spread" || cpuStrategy === "spread" || consolidationJobsMax === 0) return;
   const rulesFor: RulesFor = (job, step) => {
     if (!job.isPreemptible || !mayStart(job)) return undefined;
@@ -47,7 +46,7 @@ function consolidateFor(session: Session, mayStart: (job: Job) => boolean, isCan
       compareQueues: () => 0,
       mayLoseCore: () => true,
       mayTake: () => true,
-      // Now with what its queue has with it.
+      // With the current usage of its queue.
       isFair: () => mayStart(job),
       replacesAll: true,
       mayMove: false,
@@ -57,7 +56,7 @@ function consolidateFor(session: Session, mayStart: (job: Job) => boolean, isCan
   search(session, "consolidation", rulesFor, isCandidate);
 }
 
-/** Queues take back what is theirs from queues that have more than they should. */
+/** Queues below their fair share reclaim resources from queues beyond theirs. */
 export function reclaim(session: Session): void {
   const { postponed } = session;
   search(session, "reclaim", (job, step) => reclaimRules(session, job, step));
@@ -71,7 +70,7 @@ export function reclaim(session: Session): void {
   );
 }
 
-/** Inside a queue, the higher priority goes before the lower one. */
+/** Within a queue, jobs of higher priority preempt those of lower priority. */
 export function preempt(session: Session): void {
   search(session, "preempt", (job) => {
     if (!job.mayPreempt) return undefined;
@@ -99,13 +98,14 @@ export function preempt(session: Session): void {
 /** Kubernetes' own preemption, for pods of the default scheduler: lower priorities on one node. */
 function preemptPlain(session: Session): void {
   const { cluster } = session;
-  // Obstacles were found in the order of the line.
+  // Obstacles are in the order in which jobs were tried.
   const waiting: Job[] = [];
   for (const [job, obstacle] of session.obstacles) {
     if (job.isGroup || obstacle.type !== "placement" || isHopeless(session, obstacle.step)) continue;
     waiting.push(job);
   }
   const failed = new Map<PodShape, Set<number>>();
+  const candidates = new VictimCandidates(cluster);
   const losses = new Losses(cluster);
   const budget = new ActionBudget(cluster.settings.searchBudgets, "preempt");
   for (const job of sortedJobs(waiting)) {
@@ -128,35 +128,26 @@ function preemptPlain(session: Session): void {
     };
     const allowed = budget.beginJob();
     if (allowed === undefined) return;
-    if (hasVictims(cluster, rules) && makeRoom(session, { job, step, losses }, rules, allowed)) {
+    if (candidates.exist(rules) && makeRoom(session, { job, step, losses }, rules, allowed)) {
+      candidates.clear();
       session.obstacles.delete(job);
       session.decided.set(job, "preempt");
     } else {
       const priorities = failed.get(task.shape) ?? new Set();
       failed.set(task.shape, priorities.add(job.priority));
-      noteArrivals(session, rules);
+      candidates.noteArrivals(rules);
     }
   }
 }
 
-/** A pod that is being bound cannot be evicted; when it has arrived, the search is worth another try. */
-function noteArrivals({ cluster }: Session, rules: VictimRules | undefined): void {
-  if (cluster.awaitsArrivals || rules === undefined) return;
-  for (const job of cluster.jobs.values()) {
-    if (!rules.isVictim(job) || job.podSets.every((set) => set.countOf("binding") === 0)) continue;
-    cluster.awaitsArrivals = true;
-    return;
-  }
-}
-
-/** A job that runs already, and wants to grow, is not its own victim. */
+/** A running job that grows is not its own victim. */
 function unlessItself(job: Job, kind: string): string {
   return job.allocatedCount > 0 ? `${kind} ${job.id}` : kind;
 }
 
 type RulesFor = (job: Job, step: Step) => VictimRules | undefined;
 
-/** Tries every waiting job in fair order; a job that asks for no less than one that failed is not tried. */
+/** Tries every pending job in the order of fairness, except jobs that request no less than one that failed. */
 function search(
   session: Session,
   action: EvictingAction,
@@ -165,10 +156,13 @@ function search(
 ): void {
   const { cluster, nowMs } = session;
   const counts = session.searchesOf(action);
+  const depth = cluster.settings.queueDepth[action];
   const budget = new ActionBudget(cluster.settings.searchBudgets, action);
   const jobs: Job[] = [];
   for (const [job, obstacle] of session.obstacles) {
     if (!job.isGroup || !mayBeCured(obstacle, action) || !isCandidate(job)) continue;
+    // Within a limited depth such a job counts, as in KAI.
+    if (depth === undefined && obstacle.type === "placement" && isHopeless(session, obstacle.step)) continue;
     if (job.preemptsFromMs > nowMs) {
       session.wakeAt(job.preemptsFromMs);
       if (obstacle.type === "placement") session.obstacles.set(job, { type: "delay", untilMs: job.preemptsFromMs });
@@ -177,25 +171,27 @@ function search(
     jobs.push(job);
   }
   if (jobs.length === 0) return;
-  const failures: Attempt[] = [];
+  const failures = new FailedAttempts();
+  const candidates = new VictimCandidates(cluster);
   const losses = new Losses(cluster);
-  const line = new JobLine(cluster, session.total, jobs, cluster.settings.queueDepth[action]);
+  const line = new JobLine(cluster, session.total, jobs, depth);
   for (let job = line.pop(); job !== undefined; job = line.pop()) {
     const [step] = nextSteps(job);
     if (step === undefined || isVictimNow(session, job)) continue;
     const attempt = new Attempt(cluster, job, step, action);
-    if (cluster.settings.usesSignatures && failures.some((each) => attempt.isNoEasierThan(each))) continue;
+    if (cluster.settings.usesSignatures && failures.cover(attempt)) continue;
     if (isHopeless(session, step)) continue;
     const allowed = budget.beginJob();
     if (allowed === undefined) {
-      // Jobs after it are tried in another cycle.
+      // The remaining jobs are tried in another cycle.
       counts.ended("not_attempted", true);
       counts.isCutShort = true;
       return;
     }
     const rules = sparingWinners(session, rulesFor(job, step));
-    const isHelped = rules !== undefined && hasVictims(cluster, rules);
+    const isHelped = rules !== undefined && candidates.exist(rules);
     if (isHelped && makeRoom(session, { job, step, losses }, rules, allowed)) {
+      candidates.clear();
       counts.ended("solved", allowed.isReduced);
       session.obstacles.delete(job);
       session.decided.set(job, action);
@@ -206,14 +202,14 @@ function search(
       allowed.isSpent ? "deadline_exhausted" : isHelped ? "generators_exhausted" : "no_generator",
       allowed.isReduced,
     );
-    noteArrivals(session, rules);
-    // A search that was cut short says nothing about the next, and neither does a job that has to wait for reclaim.
-    if (!allowed.isSpent && !session.postponed.has(job) && (rules === undefined || attempt.tellsOfOthers))
-      failures.push(attempt);
+    if (rules !== undefined) candidates.noteArrivals(rules);
+    // A search that exhausted its budget does not rule out other jobs, and neither does a job that waits for reclaim.
+    if (!allowed.isSpent && !session.postponed.has(job) && (rules === undefined || attempt.appliesToOthers))
+      failures.add(attempt);
   }
 }
 
-/** A preemptor of this cycle is no victim in it: its own victims would be evicted for nothing. */
+/** A preemptor of this cycle is no victim in the same cycle: its own victims would be evicted for nothing. */
 function sparingWinners(session: Session, rules: VictimRules | undefined): VictimRules | undefined {
   if (rules === undefined) return undefined;
   const { decided } = session;
@@ -221,12 +217,12 @@ function sparingWinners(session: Session, rules: VictimRules | undefined): Victi
   return { ...rules, isVictim: (job) => rules.isVictim(job) && !isWinner(job) && !mayNotGo(session, job) };
 }
 
-/** The API would not let a pod of it go, a moment ago: the plan would come to nothing again, and again. */
+/** Whether the eviction of a pod of the job is in back-off, because the API refused it. */
 function mayNotGo(session: Session, { tasks }: Job): boolean {
-  const { heldBack } = session.cluster;
-  if (heldBack.size === 0) return false;
+  const { backOffs } = session.cluster;
+  if (backOffs.size === 0) return false;
   for (const { uid } of tasks) {
-    const untilMs = heldBack.get(uid)?.untilMs ?? 0;
+    const untilMs = backOffs.get(uid)?.untilMs ?? 0;
     if (untilMs <= session.nowMs) continue;
     session.wakeAt(untilMs);
     return true;
@@ -235,22 +231,22 @@ function mayNotGo(session: Session, { tasks }: Job): boolean {
 }
 
 /**
- * A job that loses pods in this cycle preempts none: until its own pods are back it may not be able to use the room.
+ * A job that loses pods in this cycle preempts none: without these pods it may not be able to use the freed resources.
  */
 function isVictimNow({ statement }: Session, { tasks }: Job): boolean {
   for (const task of tasks) if (statement.evictionOf(task) !== undefined) return true;
   return false;
 }
 
-/** An evicted pod leaves room and no longer counts for the limits of its queues. A moved pod takes both along. */
+/** Whether an action can resolve the obstacle: a limit is resolved by evictions, but not by moving pods. */
 function mayBeCured(obstacle: Obstacle, action: EvictingAction): boolean {
   if (obstacle.type === "placement") return true;
   return obstacle.type === "gate" && obstacle.refusal.reason === "OverLimit" && action !== "consolidation";
 }
 
 /**
- * Gangs that fell below their minimum and did not recover in time give back what they hold, and so do subgroups that
- * their job can do without.
+ * Evicts gangs that run below their minimum for longer than the grace period, and subgroups beyond the required ones
+ * that do.
  */
 export function evictStaleGangs(session: Session): void {
   const { cluster, nowMs, statement } = session;
@@ -261,7 +257,7 @@ export function evictStaleGangs(session: Session): void {
     for (const fragment of fragmentsOf(job.root)) {
       const isAll = fragment === job.root;
       const sinceMs = isAll ? job.staleSinceMs : job.staleSubGroupsSinceMs.get(fragment.name);
-      // The moment at which it was first seen is noted on the group; until that is there, nothing happens.
+      // The time is in an annotation of the group; without it nothing is evicted.
       if (sinceMs === undefined) continue;
       if (nowMs < sinceMs + graceMs) {
         session.wakeAt(sinceMs + graceMs);

@@ -3,7 +3,7 @@ import type { NodeState } from "../cluster/nodeState.ts";
 import { gpuAt } from "../cluster/resources.ts";
 
 /**
- * GPUs of healthy nodes that are free when what is being released is gone, with what is left of shared ones, in
+ * Free GPUs of healthy nodes after terminating pods have released theirs, including free portions of shared GPUs, in
  * thousandths.
  */
 export function freeGpuMilli({ table }: Cluster, nodes: Iterable<NodeState>): number {

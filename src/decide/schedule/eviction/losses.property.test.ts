@@ -1,6 +1,15 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { gang, group, node, pod, queue, startMs, together, world } from "../../../../testing/decide/scheduleCluster.ts";
+import {
+  clusterWith,
+  gang,
+  group,
+  node,
+  pod,
+  queue,
+  startMs,
+  together,
+} from "../../../../testing/decide/scheduleCluster.ts";
 import { isEvictable, type Task } from "../cluster/task.ts";
 import { placeTask } from "../placement/placeTask.ts";
 import { Statement } from "../statement.ts";
@@ -54,7 +63,10 @@ const moves: fc.Arbitrary<MoveCase[]> = fc.array(
   { maxLength: 12 },
 );
 
-/** A pod that had found another place has lost it again: its job can do without less where the pod was, and nothing has changed there. */
+/**
+ * A pod that had found another place has lost it again: its job can do without less where the pod was, and nothing has
+ * changed there.
+ */
 const takenBackFromElsewhere: [GangCase[], MoveCase[]] = [
   [
     { min: 1, on: ["n0", "n0"], gpus: 1 },
@@ -68,10 +80,10 @@ const takenBackFromElsewhere: [GangCase[], MoveCase[]] = [
   ],
 ];
 
-test("what nodes would lose, kept from one search to the next, is what it would be if it were worked out anew", () => {
+test("losses of nodes cached between searches equal those computed again", () => {
   fc.assert(
     fc.property(gangs, moves, (all, steps) => {
-      const cluster = world({
+      const cluster = clusterWith({
         nodes: nodes.map((name) => node(name)),
         queues: [queue("q")],
         ...together(

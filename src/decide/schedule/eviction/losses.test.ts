@@ -1,13 +1,13 @@
 import { describe, expect, test } from "vitest";
 import {
+  type ClusterFields,
+  clusterWith,
   gang,
   group,
   node,
   pod,
   startMs,
   together,
-  type WorldWords,
-  world,
 } from "../../../../testing/decide/scheduleCluster.ts";
 import { placeTask } from "../placement/placeTask.ts";
 import { Statement } from "../statement.ts";
@@ -28,9 +28,9 @@ const everybody: VictimRules = {
 };
 
 /** Who would go from the one node for a pod that asks for so many GPUs, and the most important of their jobs. */
-function lossFor(gpus: number, words: WorldWords, rules: Partial<VictimRules> = {}) {
+function lossFor(gpus: number, words: ClusterFields, rules: Partial<VictimRules> = {}) {
   const waiting = gang("w", 1, { gpus });
-  const cluster = world({
+  const cluster = clusterWith({
     ...words,
     ...together({ groups: [...(words.groups ?? [])], pods: [...(words.pods ?? [])] }, waiting),
   });
@@ -78,7 +78,7 @@ describe("what a node would lose", () => {
 
 test("of all victims those of the queue that loses first come first, whatever their priority", () => {
   const older = gang("mid", 1, { gpus: 1, on: "n1" }, { priorityClassName: "train", createdMs: startMs - 9_000 });
-  const cluster = world(together(one("low"), older, one("high", "build-preemptible")));
+  const cluster = clusterWith(together(one("low"), older, one("high", "build-preemptible")));
   cluster.refresh(startMs);
   const isLast = ({ name }: { name: string }): number => Number(name === "low");
   const names = (rules: VictimRules) => victimsUnder(cluster, rules).map(({ name }) => name);
@@ -89,7 +89,7 @@ test("of all victims those of the queue that loses first come first, whatever th
 test("a second look costs what has changed, not what there is", () => {
   const names = Array.from({ length: 50 }, (_, at) => `n${at}`);
   const victims = names.map((on) => gang(`v-${on}`, 8, { gpus: 1, on }, { minMember: 1 }));
-  const cluster = world({
+  const cluster = clusterWith({
     nodes: names.map((name) => node(name)),
     ...together(...victims, gang("w", 40, { gpus: 1 })),
   });

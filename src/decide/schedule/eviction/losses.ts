@@ -11,37 +11,37 @@ import { compareVictims, type VictimRules } from "./victimRules.ts";
 const nobody: ReadonlySet<Task> = new Set();
 const noJob: ReadonlySet<Job> = new Set();
 
-/** What a node would lose for a pod to fit there. */
+/** The victims on a node that would let a pod fit there. */
 export interface Loss {
   readonly node: NodeState;
-  /** Pods that go together, the first to lose first. */
+  /** Pods that are evicted together, in the order of eviction. */
   readonly units: readonly (readonly Task[])[];
   readonly pods: number;
-  /** How many jobs lose more than what they can do without. */
+  /** The number of jobs that lose more than their surplus. */
   readonly cores: number;
-  /** How many of them a budget of theirs would not let go. */
+  /** The number of victims that a PodDisruptionBudget protects. */
   readonly guarded: number;
-  /** The most important of those that lose something, and its rank before that. */
+  /** The most important job that loses pods, and its rank before that. */
   readonly worst: Job;
   readonly worstRank: number;
 }
 
-/** Losses for one kind of pod under one kind of rules, by the index of the node. */
+/** Losses for one shape of pod under one kind of rules, by the index of the node. */
 interface Known {
   readonly losses: (Loss | "not enough" | undefined)[];
-  /** The least first, with some that are so no longer. */
+  /** In ascending order; may contain outdated entries. */
   readonly inOrder: Heap<Loss>;
-  /** Nodes that have to be looked at again. */
+  /** Nodes that have to be evaluated again. */
   readonly stale: Set<number>;
-  /** How many nodes would not have enough. */
+  /** The number of nodes that would not have enough. */
   refused: number;
-  /** How far the changes of the nodes are heeded. */
+  /** The position in the change log of nodes. */
   cursor: number;
 }
 
 /**
- * What nodes would lose, in one action of one cycle. It is worked out once for a node and a kind of pod, and again only
- * where something has changed: many searches for room look at the same nodes.
+ * The losses of nodes, in one action of one cycle. They are computed once for a node and a shape of pod, and again only
+ * for nodes that have changed: many searches look at the same nodes.
  */
 export class Losses {
   private readonly cluster: Cluster;
@@ -53,15 +53,15 @@ export class Losses {
   }
 
   /**
-   * Whether a victim may have pods beyond its minimum. Jobs that have none when the action begins get none in it, but
-   * for those that grow by it: they are no victims.
+   * Whether a victim has pods beyond its minimum. During an action only jobs that grow by it can get such pods, and
+   * those are no victims.
    */
   hasSurplus(rules: VictimRules): boolean {
     this.elastic ??= [...this.cluster.jobs.values()].filter((job) => elasticRank(job) === 2);
     return this.elastic.some((job) => rules.isVictim(job));
   }
 
-  /** For every node that would accept the task. */
+  /** The loss of every node that accepts the task. */
   *forTask(task: Task, rules: VictimRules): Iterable<Loss | "not enough"> {
     const { losses } = this.current(task, rules);
     for (const { index } of this.cluster.table.nodes) {
@@ -70,14 +70,14 @@ export class Losses {
     }
   }
 
-  /** How many nodes accept the task, and would not have enough without any of their victims. */
+  /** The number of nodes that accept the task and would not have enough even without all their victims. */
   refusedFor(task: Task, rules: VictimRules): number {
     return this.current(task, rules).refused;
   }
 
   /**
-   * The least first. A caller that takes the first pays for what has changed, not for all nodes. Only one may be on its
-   * way through them.
+   * In ascending order. Taking the first costs as much as the changed nodes, and not all nodes. Only one iteration may
+   * be active at a time.
    */
   *inOrder(task: Task, rules: VictimRules): Iterable<Loss> {
     const { losses, inOrder } = this.current(task, rules);
@@ -93,10 +93,10 @@ export class Losses {
     }
   }
 
-  /** What is known, with what has changed worked out again. */
+  /** The losses, with those of changed nodes computed again. */
   private current(task: Task, rules: VictimRules): Known {
     const { fit, table } = this.cluster;
-    const known = this.heeded(`${task.shape.id} ${rules.kind}`, rules);
+    const known = this.invalidated(`${task.shape.id} ${rules.kind}`, rules);
     for (const index of known.stale) {
       if (known.losses[index] === "not enough") known.refused--;
       const node = table.nodes[index] as NodeState;
@@ -109,8 +109,8 @@ export class Losses {
     return known;
   }
 
-  /** Notes what is so no longer. */
-  private heeded(key: string, rules: VictimRules): Known {
+  /** Marks the losses of changed nodes as stale. */
+  private invalidated(key: string, rules: VictimRules): Known {
     const { table } = this.cluster;
     let known = this.known.get(key);
     const changed = known === undefined ? undefined : table.log.since(known.cursor);
@@ -141,21 +141,21 @@ export class Losses {
   }
 
   /**
-   * The victims on a node that let the task fit; undefined when evicting all of them is not enough. What jobs can do
-   * without goes before what one of them needs: an elastic job shrinks before any job dies.
+   * The victims on a node that let the task fit; undefined if evicting all of them is not enough. Surplus pods are
+   * evicted before pods that a job needs: an elastic job shrinks before any job ends.
    */
   lossOf(node: NodeState, task: Task, rules: VictimRules, spared: ReadonlySet<Job> = noJob): Loss | undefined {
     const victims = victimsOn(node, rules).filter(({ job }) => !spared.has(job));
     const loss = this.lossAmong(victims, node, task, rules);
     if (loss === undefined || loss.cores === 0 || loss.cores === loss.units.length) return loss;
-    // A job can spare one pod and has a small and a large one here: the large one may be enough.
+    // A job may have a surplus of one pod, and a small and a large pod here: the large one may be enough.
     const lack = new Lack(this.cluster, node, task);
     const largest = [...victims].sort((a, b) => lack.partOf(b.other) - lack.partOf(a.other));
     const other = this.lossAmong(largest, node, task, rules);
     return other !== undefined && other.cores < loss.cores ? other : loss;
   }
 
-  /** The same without the end of a job, from the jobs that can spare most: others may need the rest of the others. */
+  /** The same without ending a job, from the jobs with the most surplus first. */
   lossOfRichest(node: NodeState, task: Task, rules: VictimRules): Loss | undefined {
     const surpluses = new Map<Job, number>();
     const surplusOf = (job: Job): number => {
@@ -191,7 +191,7 @@ export class Losses {
       victims.filter(({ other }) => !guarded.has(other)),
       victims.filter(({ other }) => guarded.has(other)),
     ]) {
-      // Where every pod is moved no job dies, and one job is moved rather than two.
+      // If every victim is moved, no job ends, and one job is moved rather than two.
       if (rules.replacesAll) take(of, smallestWith);
       else {
         take(of, spareWith);
@@ -216,7 +216,7 @@ export class Losses {
   }
 }
 
-/** The fewest pods, and where jobs die the fewest of them; then the pods that are the first to lose. */
+/** The fewest pods, and of ended jobs the fewest; then the order of victims. */
 export function compareLosses(rules: VictimRules, a: Loss, b: Loss): number {
   const rankOf = (job: Job): number => (job === a.worst ? a.worstRank : b.worstRank);
   return (
@@ -224,22 +224,22 @@ export function compareLosses(rules: VictimRules, a: Loss, b: Loss): number {
     (rules.replacesAll ? 0 : a.cores - b.cores) ||
     a.pods - b.pods ||
     compareVictims(rules, a.worst, b.worst, rankOf) ||
-    // Of one job the last pod goes first.
+    // Of one job the last pod is evicted first.
     compareTasks(b.units[0]?.[0] as Task, a.units[0]?.[0] as Task) ||
     a.node.index - b.node.index
   );
 }
 
-/** Pods of a job that go together. */
+/** Pods of a job that are evicted together. */
 interface Unit {
   readonly job: Job;
   readonly tasks: readonly Task[];
   readonly isCore: boolean;
-  /** What they leave of what the task lacks; undefined where that depends on others that share a GPU with them. */
+  /** The lacking amounts that they free; undefined where that depends on other pods that share their GPU. */
   readonly freed: readonly number[] | undefined;
 }
 
-/** What a task lacks on a node, and how much of that is left when pods have gone. */
+/** The amounts that a task lacks on a node, and those that it still lacks after evictions. */
 class Lack {
   private readonly node: NodeState;
   private readonly places: readonly number[];
@@ -257,7 +257,7 @@ class Lack {
     return this.lacking.every((each) => each <= 0);
   }
 
-  /** The amounts that these leave, by place. */
+  /** The amounts that these pods free, by place. */
   without(tasks: readonly Task[]): readonly number[] | undefined {
     const freed = this.places.map(() => 0);
     let isShare = false;
@@ -275,7 +275,7 @@ class Lack {
     return isShare ? undefined : freed;
   }
 
-  /** How much of what the task lacks a pod has, as a sum of parts. */
+  /** The portion of the lacking amounts that a pod holds, summed over resources. */
   partOf({ shape }: Task): number {
     let part = 0;
     for (const [k, place] of this.places.entries()) {
@@ -287,8 +287,8 @@ class Lack {
   }
 
   /**
-   * Without units that the others make unnecessary: the last to lose stays first, and a core before a surplus. Of one
-   * job only the last unit can stay: what was taken before it went first because it is needed less.
+   * Removes units that the others make unnecessary: the last in the order of eviction first, and required pods before
+   * surplus. Of one job only the last unit can be removed, because the units before it are needed less.
    */
   needed(units: readonly Unit[]): readonly Unit[] {
     if (units.length === 1) return units;
@@ -311,7 +311,7 @@ class Lack {
   }
 }
 
-/** A shared GPU is free when the last pod that shares it is gone. */
+/** A shared GPU is free when the last pod that shares it is evicted. */
 function freedGpus({ groups }: Holding, sharers: Map<string, number>): number {
   let freed = 0;
   for (const id of groups) {
@@ -327,7 +327,7 @@ interface Victim {
   readonly job: Job;
 }
 
-/** Pods of victims on a node, the first to lose first; of one job the youngest. */
+/** Pods of victims on a node, in the order of eviction; of one job the youngest first. */
 function victimsOn(node: NodeState, rules: VictimRules): Victim[] {
   const found: Victim[] = [];
   for (const { holder, state } of node.holdings) {
@@ -343,19 +343,19 @@ function victimsOn(node: NodeState, rules: VictimRules): Victim[] {
   );
 }
 
-/** With its surplus gone a job is as any other of its priority. */
+/** Without its surplus a job ranks as any other of its priority. */
 function byCore(victims: readonly Victim[], rules: VictimRules): readonly Victim[] {
   return [...victims].sort((a, b) => compareVictims(rules, a.job, b.job, coreRank));
 }
 
-/** What goes with a pod; undefined when the job may not lose that, or has to arrive first. */
+/** The pods that are evicted with a pod; undefined if the job may not lose them, or is still being bound. */
 type UnitWith = (task: Task, job: Job, taken: ReadonlySet<Task>, rules: VictimRules) => readonly Task[] | undefined;
 
-/** As little as its job can do without. */
+/** As little of its surplus as possible. */
 const spareWith: UnitWith = (task, job, taken) =>
   isSatisfied(job.root) ? spareUnitWith(job.root, task, isEvictable, taken) : undefined;
 
-/** All that is left of the job. */
+/** All remaining pods of the job. */
 const coreWith: UnitWith = (task, job, taken, rules) => {
   if (spareWith(task, job, taken, rules) !== undefined) return undefined;
   return rules.mayLoseCore(job) && !isStarting(job.root)
@@ -366,13 +366,13 @@ const coreWith: UnitWith = (task, job, taken, rules) => {
 const smallestWith: UnitWith = (task, job, taken, rules) =>
   spareWith(task, job, taken, rules) ?? coreWith(task, job, taken, rules);
 
-/** What a job has to lose, in an order that does not depend on how it came to be known. */
+/** The evictable pods of a job, in an order that does not depend on the order of events. */
 export function evictableOf({ tasks }: Job): Task[] {
   return [...tasks].filter(isEvictable).sort(compareTasks);
 }
 
 /**
- * What a share lacks is in its GPUs, and what claims lack in their devices: amounts do not tell whether it is enough.
+ * Whether amounts alone do not show that a task fits: a GPU share depends on single GPUs, and a claim on devices.
  */
 export function lacksMoreThanAmounts({ shape }: Task): boolean {
   return isShared(shape.gpu) || shape.hasDeviceClaims;

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import {
+  clusterWith,
   decide,
   evicted,
   gang,
@@ -10,7 +11,6 @@ import {
   queue,
   startMs,
   together,
-  world,
 } from "../../../../testing/decide/scheduleCluster.ts";
 
 /** Two pods that share each GPU of a node, and the pods that hold these GPUs for them. */
@@ -36,7 +36,7 @@ const singles = (word: string, count: number, on: string, spec: Parameters<typeo
 describe("a limit that its victims use up does not keep a job from", () => {
   test("taking back what is its own: the limit is asked when they have gone", () => {
     const plan = decide(
-      world({
+      clusterWith({
         nodes: [node("n1", { gpus: 16 })],
         queues: [
           queue("dept", gpuBounds(8, 8)),
@@ -52,7 +52,7 @@ describe("a limit that its victims use up does not keep a job from", () => {
 
   test("going before a lower priority in its queue, which loses no more than it must", () => {
     const plan = decide(
-      world({
+      clusterWith({
         nodes: [node("n1")],
         queues: [queue("solo", gpuBounds(2, 2))],
         ...together(
@@ -67,7 +67,7 @@ describe("a limit that its victims use up does not keep a job from", () => {
 
   test("but no pod is evicted where the limit would be exceeded all the same", () => {
     const plan = decide(
-      world({
+      clusterWith({
         nodes: [node("n1")],
         queues: [queue("solo", gpuBounds(2, 2))],
         ...together(
@@ -84,7 +84,7 @@ describe("a limit that its victims use up does not keep a job from", () => {
 describe("only those go that are in the way", () => {
   test("of whole GPUs: the youngest stays where another one that has to go is enough", () => {
     const plan = decide(
-      world({
+      clusterWith({
         nodes: [node("n1", { gpus: 8 })],
         queues: [queue("q", gpuBounds(8))],
         ...together(
@@ -100,7 +100,7 @@ describe("only those go that are in the way", () => {
 
   test("of shares: the two of one GPU, not one of each", () => {
     const plan = decide(
-      world({
+      clusterWith({
         nodes: [node("n1", { gpus: 8 })],
         queues: [queue("q", gpuBounds(8))],
         ...together(
@@ -122,7 +122,7 @@ describe("a GPU that is shared is made free for a pod that wants all of it", () 
 
   test("of a queue that takes back what is its own", () => {
     const plan = decide(
-      world({
+      clusterWith({
         nodes: [node("n1", { gpus: 8 })],
         queues: [queue("theirs", gpuBounds(4)), queue("mine", gpuBounds(4))],
         ...together(sharers(16, "n1", "theirs"), gang("new", 1, { gpus: 1 }, { queue: "mine" })),
@@ -135,7 +135,7 @@ describe("a GPU that is shared is made free for a pod that wants all of it", () 
   test("of a higher priority", () => {
     const high = gang("new", 1, { gpus: 1 }, { queue: "q", priorityClassName: "build-preemptible" });
     const plan = decide(
-      world({
+      clusterWith({
         nodes: [node("n1", { gpus: 8 })],
         queues: [queue("q", gpuBounds(8))],
         ...together(sharers(16, "n1", "q"), high),
@@ -148,7 +148,7 @@ describe("a GPU that is shared is made free for a pod that wants all of it", () 
     const halves = sharers(16, "n1", "q");
     const every = (each: { metadata: { name: string } }) => !/^s\d*[13579]$/.test(each.metadata.name);
     const plan = decide(
-      world({
+      clusterWith({
         nodes: [node("n1", { gpus: 8 })],
         queues: [queue("q", gpuBounds(8))],
         ...together(
@@ -165,7 +165,7 @@ describe("a GPU that is shared is made free for a pod that wants all of it", () 
     const [reservation] = sharers(2, "n1", "q").pods.slice(2);
     const mine = pod("a-000", { gpus: 1, group: "a", status: { nominatedNodeName: "n1" } as never });
     const plan = decide(
-      world({
+      clusterWith({
         nodes: [node("n1", { gpus: 1 })],
         queues: [queue("q", gpuBounds(8))],
         ...together({ groups: gang("a", 1).groups, pods: [mine] }, gang("b", 1, { gpus: 1 }), {
@@ -182,7 +182,7 @@ describe("a GPU that is shared is made free for a pod that wants all of it", () 
 test("pods are moved together from whichever node they can leave, not only from the one that has the fewest", () => {
   const stay = { spec: { nodeSelector: { "kubernetes.io/hostname": "n1" } } as never };
   const plan = decide(
-    world({
+    clusterWith({
       nodes: [node("n1", { gpus: 8 }), node("n2", { gpus: 8 })],
       queues: [queue("q", gpuBounds(16))],
       ...together(
@@ -206,7 +206,7 @@ describe("preemption of the cluster's own scheduler and PodDisruptionBudgets", (
   });
   /** The guarded pod is younger: without its budget it would be the first to go. */
   const choose = (nodes: string[], disruptionsAllowed: number) => {
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: nodes.map((name) => node(name, { gpus: 8 })),
       pods: [
         pod("open", { ...plain, on: "n1", createdMs: startMs }),
@@ -232,7 +232,7 @@ describe("preemption of the cluster's own scheduler and PodDisruptionBudgets", (
 
   test("on one node, those go first that are not guarded", () => {
     const half = { scheduler: "default-scheduler", gpus: 4, on: "n1" };
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1", { gpus: 8 })],
       pods: [
         pod("open", { ...half, createdMs: startMs }),

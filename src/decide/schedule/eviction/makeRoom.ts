@@ -19,27 +19,27 @@ import type { SearchCounts } from "./searchCounts.ts";
 import { Sparing } from "./sparing.ts";
 import { compareVictims, type VictimRules, victimsUnder } from "./victimRules.ts";
 
-/** The job that needs room, and the step that it is for. */
-export interface RoomWish {
+/** The job that needs resources, and its next step. */
+export interface RoomRequest {
   readonly job: Job;
   readonly step: Step;
-  /** Of the action that searches; many of its searches share it. */
+  /** Shared by all searches of an action. */
   readonly losses: Losses;
 }
 
 /**
- * Makes room for the next step of a job by evicting others, and proves it: the job is placed on what they leave.
- * Nothing is left changed when it fails. First node by node with as little disruption as possible, pod after pod; if
- * that leads nowhere, all candidates are evicted, the job is placed, and victims that were not in the way are spared.
- * Either way pods that jobs can do without go first, and a job ends only where they are not enough. If eviction is not
- * enough and moving is allowed, the same again with pods that may only be moved. Where every victim must be moved, one
- * domain after the other is tried for a job with a topology.
+ * Evicts victims for the next step of a job, and places the job on the freed resources as a proof. Everything is rolled
+ * back if it fails. First node by node with as little disruption as possible, pod after pod; if that fails, all
+ * candidates are evicted, the job is placed, and unnecessary victims are kept. In both cases surplus pods are evicted
+ * first, and a job ends only where they are not enough. If eviction is not enough and moving is allowed, the same is
+ * tried with pods that may only be moved. Where every victim must be moved, a job with a topology tries one domain
+ * after the other.
  */
-export function makeRoom(session: Session, wish: RoomWish, rules: VictimRules, budget: JobBudget): boolean {
+export function makeRoom(session: Session, wish: RoomRequest, rules: VictimRules, budget: JobBudget): boolean {
   for (const moves of rules.mayMove ? [false, true] : [false]) {
     const search = new Search(session, wish, rules, budget, moves);
     if (search.run("NodeLocalGreedy")) {
-      // Pod by pod, a first one may have taken what a later one could have had without the end of a job.
+      // Pod by pod, a first pod may have used the surplus that a later pod could have had without ending a job.
       if (wish.step.tasks.length === 1 || !search.endsJobs()) return true;
       return (
         search.instead(() => search.run("MultiNodeGang", true) || search.run("NodeLocalGreedy", true)) ||
@@ -52,12 +52,12 @@ export function makeRoom(session: Session, wish: RoomWish, rules: VictimRules, b
   return false;
 }
 
-/** How often a gang may try another node or job before one of its victims has to end. */
+/** The number of alternatives that a gang tries before one of its victim jobs has to end. */
 const detourAttemptsMax = 256;
-/** Larger gangs do not try: for each of their pods all nodes are looked at. */
+/** Larger gangs do not try alternatives: for each of their pods all nodes are checked. */
 const detourPodsMax = 64;
 
-/** So many parts of a topology are tried for one job. */
+/** The number of topology domains that are tried for one job. */
 const domainsMax = 64;
 
 class Search {
@@ -67,15 +67,15 @@ class Search {
   private readonly losses: Losses;
   private readonly rules: VictimRules;
   private readonly budget: JobBudget;
-  /** Whether pods that may not be taken are looked at too: they have to find another place. */
+  /** Whether pods that may only be moved are candidates too. */
   private readonly moves: boolean;
   private readonly mustMove = new Set<Job>();
-  /** Whether each victim had its minimum before it lost something. */
+  /** Whether each victim had its minimum before it lost pods. */
   private readonly ranks = new Map<Job, number>();
   private readonly start: number;
   private isRepeated = false;
 
-  constructor(session: Session, wish: RoomWish, rules: VictimRules, budget: JobBudget, moves: boolean) {
+  constructor(session: Session, wish: RoomRequest, rules: VictimRules, budget: JobBudget, moves: boolean) {
     this.session = session;
     this.job = wish.job;
     this.step = wish.step;
@@ -86,7 +86,7 @@ class Search {
     this.start = session.statement.checkpoint();
   }
 
-  /** True when the job has its place. Otherwise nothing has changed. */
+  /** True if the job is placed. Otherwise everything is rolled back. */
   run(generator: Generator, surplusOnly = false): boolean {
     const { statement, watch } = this.session;
     if (surplusOnly && (this.rules.replacesAll || !this.losses.hasSurplus(this.rules))) return false;
@@ -100,12 +100,12 @@ class Search {
     return isSolved;
   }
 
-  /** Whether a job loses more than what it can do without, though others have such pods. */
+  /** Whether a job loses more than its surplus, though other jobs have surplus. */
   endsJobs(): boolean {
     return this.losses.hasSurplus(this.rules) && this.evictedByJob().some(([job]) => !isSatisfied(job.root));
   }
 
-  /** Takes back what was found and tries another search; what was found before is found again without a budget. */
+  /** Rolls back and tries another search; if that fails, the former result is searched again without a budget. */
   instead(other: () => boolean): boolean {
     this.session.statement.rollback(this.start);
     if (other()) return true;
@@ -131,7 +131,7 @@ class Search {
     return this.session.searchesOf(this.rules.reason.action);
   }
 
-  /** Pod after pod: where it fits, or where the least has to go. */
+  /** Places pod after pod, where it fits or where the fewest pods have to be evicted. */
   private nodeByNode(): boolean {
     const { cluster, statement } = this.session;
     if (hasTopology(this.job)) return false;
@@ -144,7 +144,7 @@ class Search {
     return true;
   }
 
-  /** What is large finds a place more easily while there is room for it. */
+  /** Large pods first, because they fit fewer nodes. */
   private largestFirst(): readonly Task[] {
     const { cluster } = this.session;
     const { mostMiB } = cluster.gpuMemoryRange();
@@ -153,8 +153,8 @@ class Search {
   }
 
   /**
-   * Pod after pod without the end of a job. Which surplus the first pods take decides whether the last find any, so
-   * other nodes and other jobs are tried, for some attempts.
+   * Pod after pod without ending a job. The surplus that the first pods use decides whether it is enough for the last,
+   * so other nodes and jobs are tried, for some attempts.
    */
   private shrinkingOnly(): boolean {
     const tasks = this.largestFirst();
@@ -186,7 +186,7 @@ class Search {
     return true;
   }
 
-  /** Evicts all candidates, then spares those that are not in the way. */
+  /** Evicts all candidates, then keeps those that are not necessary. */
   private allVictims(surplusOnly: boolean): boolean {
     const { cluster, statement } = this.session;
     if (!this.mayTry("MultiNodeGang")) return false;
@@ -200,8 +200,8 @@ class Search {
   }
 
   /**
-   * Moves pods out of one part of the topology after the other, the first to lose first, until the job fits there. A
-   * job that finds no other place is left where it is, and the part is tried without it.
+   * Moves pods out of one topology domain after the other, in the order of victims, until the job fits there. A job
+   * that fits no other node stays, and the domain is tried without it.
    */
   private domainByDomain(): boolean {
     const { statement } = this.session;
@@ -226,7 +226,7 @@ class Search {
     return false;
   }
 
-  /** What may hold the whole job, the domain whose pods are the first to lose first. */
+  /** The domains that could hold the job, in the order of their victims. */
   private domains(): { nodes: readonly number[]; victims: readonly Job[] }[] {
     const { cluster } = this.session;
     const all = [...cluster.table.nodes.keys()];
@@ -251,13 +251,13 @@ class Search {
     return [...jobs].sort((a, b) => compareVictims(this.rules, a, b, coreRank));
   }
 
-  /** Undefined when the job has its place and every victim another one; else the victim that has none. */
+  /** Undefined if the job and every victim are placed; otherwise the victim that fits no other node. */
   private freeDomain(nodes: readonly number[], victims: readonly Job[]): Job | "not enough" | undefined {
     const { cluster, statement } = this.session;
     const before = statement.checkpoint();
     const [needed] = requestOf(cluster, this.step.tasks);
     const states = nodes.map((at) => cluster.table.nodes[at] as NodeState);
-    // To place a gang costs more than to count what is free for it.
+    // Placing a gang costs more than counting the free resources.
     const place = (): boolean =>
       freeGpuMilli(cluster, states) >= needed && placeStep(cluster, statement, this.job, this.step, { nodes }).ok;
     const isPlaced = victims.slice(0, this.rules.jobsMax).some((victim) => {
@@ -279,14 +279,14 @@ class Search {
   private evict(task: Task, victim: Job): void {
     if (!this.ranks.has(victim)) this.ranks.set(victim, coreRank(victim));
     const { standings } = this.rules.reason;
-    // The first time: nothing of this queue has gone yet.
+    // Recorded at the first eviction from this queue.
     if (victim.queue !== undefined && standings?.has(victim.queue) === false) {
       standings.set(victim.queue, standingText(victim.queue));
     }
     this.session.statement.evict(task, this.rules.reason);
   }
 
-  /** Whether it may be taken, or else moved. */
+  /** Whether the job may be evicted, or else moved. */
   private mayEvict(victim: Job): boolean {
     if (!this.mustMove.has(victim) && this.rules.mayTake(victim)) return true;
     if (!this.moves) return false;
@@ -296,10 +296,10 @@ class Search {
 
   private isAcceptable(): boolean {
     if (this.moves && !this.moveVictims()) return false;
-    // What the victims had no longer counts for the bounds of the queues that they share with the job.
+    // The victims no longer count for the bounds of the queues that they share with the job.
     if (placedRefusal(this.job) !== undefined) return false;
     const evicted = this.evicted();
-    // The release of other pods may be enough: then there is nothing to evict for.
+    // Terminating pods may release enough: then no eviction is necessary.
     if (evicted.length > 0) {
       if (new Set(evicted.map(({ job }) => job)).size > this.rules.jobsMax) return false;
       if (!this.rules.isFair()) return false;
@@ -308,10 +308,10 @@ class Search {
   }
 
   /**
-   * A pod is nominated to a node, not to a GPU. Whether pods that share GPUs find theirs when the victims have gone
-   * depends on how they are packed then, so it is tried, with all pods that are nominated to the same nodes and in the
-   * order in which they will be served: a plan that does not come out would be made again and again, and its victims
-   * would be evicted for nothing each time.
+   * A pod is nominated to a node, not to a GPU. Whether GPU shares fit after the evictions depends on how they are
+   * packed then, so it is tried, with all pods that are nominated to the same nodes, in the order in which they will be
+   * placed. Otherwise a plan that fails would be made again and again, and victims would be evicted for nothing each
+   * time.
    */
   private isKeepable(): boolean {
     const { cluster, statement } = this.session;
@@ -347,8 +347,8 @@ class Search {
   }
 
   /**
-   * Gives victims another place, the most important first, all of a job or none of it. False when one is without a
-   * place that may not be taken. What has a place counts for its queue as before.
+   * Places victims on other nodes, the most important first, all pods of a job or none. False if a victim that may only
+   * be moved fits no node. A moved victim counts for its queue as before.
    */
   private moveVictims(): boolean {
     const { cluster, statement } = this.session;
@@ -364,7 +364,7 @@ class Search {
     return [...byJob(this.evicted())].sort(([a], [b]) => compareVictims(this.rules, b, a, rankOf));
   }
 
-  /** The most important first, and before them the pods that a budget guards. */
+  /** Pods that a PodDisruptionBudget protects first, then the most important. */
   private inOrderOfSparing(): (readonly Task[])[] {
     const all = this.evictedByJob().map(([, tasks]) => tasks);
     const guarded = this.rules.guarded?.(all.flat());
@@ -382,13 +382,13 @@ class Search {
     return statement.touchedSince(checkpoint).filter((task) => statement.evictionOf(task) !== undefined);
   }
 
-  /** All that a job has left; nothing while that is being bound. */
+  /** The remaining pods of a job; none while it is being bound. */
   private coreOf(victim: Job): readonly Task[] {
     if (!this.rules.mayLoseCore(victim) || isStarting(victim.root)) return [];
     return evictableOf(victim);
   }
 
-  /** Tries the nodes on which the fewest pods have to go, until one works out. */
+  /** Tries the nodes with the fewest victims first, until the task fits one. */
   private freeNodeFor(task: Task): boolean {
     const { statement } = this.session;
     const { counts } = this;
@@ -403,7 +403,7 @@ class Search {
         if (isFreed && stuck === undefined) return true;
         statement.rollback(before);
         if (stuck === undefined) break;
-        // Another pod of the node may have a place elsewhere.
+        // Another pod of the node may fit elsewhere.
         immovable.add(stuck);
         tried = this.losses.lossOf(loss.node, task, this.rules, immovable);
       }
@@ -411,7 +411,7 @@ class Search {
     return false;
   }
 
-  /** Gives every victim another place; the first that finds none. */
+  /** Places every victim on another node; returns the first that fits none. */
   private stuckSince(checkpoint: number): Job | undefined {
     const { cluster, statement } = this.session;
     for (const [victim, tasks] of byJob(this.evictedSince(checkpoint))) {
@@ -424,7 +424,7 @@ class Search {
     const { cluster, statement } = this.session;
     const place = (): boolean => placeTask(cluster, statement, task, { nodes: [node.index] });
     if (!lacksMoreThanAmounts(task)) return this.evictUnits(units) && place();
-    // How much is enough shows when it is: one after the other, until it fits.
+    // One unit after the other is evicted until the task fits.
     return units.some((unit) => this.evictUnits([unit]) && place());
   }
 
@@ -437,7 +437,7 @@ class Search {
     return true;
   }
 
-  /** Victims that are not in the way stay. */
+  /** Keeps victims that are not necessary. */
   private spareTheRest(): void {
     const sparing = new Sparing(this.session, this.job, this.step, hasTopology(this.job));
     sparing.spare(
@@ -449,8 +449,8 @@ class Search {
   }
 
   /**
-   * No pod of the gang starts before all of it can, and none before the victims are gone: what is free now may be
-   * nominated to other pods, which count on what the victims leave.
+   * No pod of the gang starts before all can, and none before the victims have terminated: resources that are free now
+   * may be nominated to other pods, which rely on the resources of the victims.
    */
   private waitTogether(): void {
     const { statement } = this.session;
@@ -470,7 +470,7 @@ function byJob(tasks: readonly Task[]): Map<Job, Task[]> {
   return found;
 }
 
-/** What no eviction can cure: something is missing, or no node is large enough. */
+/** Whether no eviction can help: an object does not exist, or no node is accepted or large enough. */
 export function isHopeless(session: Session, step: Step): boolean {
   return step.tasks.some((task) => isHopelessTask(session, task));
 }
@@ -489,6 +489,7 @@ function isHopelessTask(session: Session, task: Task): boolean {
   if (known === undefined) {
     known =
       problemOf(session.cluster, task) !== undefined ||
+      !session.cluster.fit.acceptsSome(shape) ||
       shape.places.some(
         (place, k) => mostOnOneNode(session, place, { isHealthy: true }) < (shape.amounts[k] as number),
       );

@@ -1,6 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
+  type ClusterFields,
+  clusterWith,
   gang,
   gpuBounds,
   group,
@@ -10,8 +12,6 @@ import {
   startMs,
   together,
   topology,
-  type WorldWords,
-  world,
 } from "../../../../testing/decide/scheduleCluster.ts";
 import type { Task } from "../cluster/task.ts";
 import { cycle } from "../cycle.ts";
@@ -81,7 +81,7 @@ function podsOf({ jobs }: Case): Pod[] {
   return jobs.flatMap(({ on, gpus }, job) => on.map((at, k) => ({ name: `j${job}-${k}`, job, node: at, gpus })));
 }
 
-function wordsOf(given: Case, theirs: string): WorldWords {
+function wordsOf(given: Case, theirs: string): ClusterFields {
   const running = given.jobs.map(({ on, min, gpus, priority, isFixed }, job) => ({
     groups: [
       group(`j${job}`, {
@@ -114,8 +114,8 @@ interface Outcome {
   readonly victims: ReadonlySet<string>;
 }
 
-function decided(words: WorldWords): Outcome {
-  const cluster = world(words);
+function decided(words: ClusterFields): Outcome {
+  const cluster = clusterWith(words);
   const plan = cycle(cluster, startMs + 120_000);
   cluster.assertCounts();
   return {
@@ -218,7 +218,7 @@ describe("no more pods are evicted than have to, and jobs shrink before one ends
   });
 });
 
-test("no job is evicted by one that is no more important than it", () => {
+test("no job is evicted by one of equal or lower priority", () => {
   fc.assert(
     fc.property(cases, fc.constantFrom("train", "build-preemptible"), (given, priorityClassName) => {
       const words = wordsOf(given, "mine");
@@ -247,7 +247,7 @@ test("a consolidation leaves no moved pod without its place", () => {
     fc.property(cases, fc.boolean(), (given, isClose) => {
       const words = wordsOf(given, "mine");
       const inRack = { topologyConstraint: { topology: "t", requiredTopologyLevel: "rack" } };
-      const cluster = world({
+      const cluster = clusterWith({
         ...words,
         nodes: given.nodes.map((gpus, at) => node(nodeName(at), { gpus, labels: { rack: at < 2 ? "a" : "b" } })),
         groups: (words.groups ?? []).map((each) =>

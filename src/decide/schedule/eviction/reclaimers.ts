@@ -12,13 +12,13 @@ interface Reclaimer {
 }
 
 /**
- * Jobs that wait and may take back what is their queue's own, one of each queue: the one that asks for least may take
- * most. A job that such a one may take is not started just before it: it would run for the moment until it is evicted.
+ * Pending jobs that may reclaim, one of each queue: the one with the smallest request has the most victims. A job that
+ * such a reclaimer may evict is not started just before: it would be evicted at once.
  */
 export class Reclaimers {
   private readonly session: Session;
   private known: ReadonlyMap<QueueState, Reclaimer> | undefined;
-  /** By the queue of the job that asks, until something is placed or taken back: jobs of one queue lose alike. */
+  /** By the queue of the job, until something is placed or rolled back: jobs of one queue have the same reclaimers. */
   private readonly answers = new Map<QueueState, boolean>();
   private answeredAt = -1;
 
@@ -26,7 +26,7 @@ export class Reclaimers {
     this.session = session;
   }
 
-  /** Whether one of them may evict the preemptible job, with what its queue has now. */
+  /** Whether one of them may evict the preemptible job, with the current usage of its queue. */
   mayTake(job: Job): boolean {
     const { end } = this.session.cluster.table.log;
     if (this.answeredAt !== end) this.answers.clear();
@@ -43,7 +43,7 @@ export class Reclaimers {
   private looks(job: Job): boolean {
     this.known ??= this.byQueue();
     for (const [queue, { job: reclaimer, step }] of this.known) {
-      // It may have got its place meanwhile.
+      // It may have been placed since.
       if (queue === job.queue || !this.session.obstacles.has(reclaimer)) continue;
       if (reclaimRules(this.session, reclaimer, step)?.isVictim(job) === true) return true;
     }

@@ -1,8 +1,8 @@
 import type { ActionName } from "../settings.ts";
 
 /**
- * How long victims are looked for. KAI stops by the clock; here a second of its budgets is a number of attempts, so
- * that a decision taken again is the same decision.
+ * The bounds of a victim search. KAI stops by the clock; here a second of its budgets is a number of attempts, so that
+ * a decision can be replayed.
  */
 export const attemptsPerSecond = 100;
 
@@ -13,11 +13,11 @@ export const evictingActions: readonly EvictingAction[] = ["consolidation", "rec
 export type Generator = "NodeLocalGreedy" | "MultiNodeGang";
 export const generators: readonly Generator[] = ["NodeLocalGreedy", "MultiNodeGang"];
 
-/** In milliseconds; zero is without bound. */
+/** In milliseconds; zero is unbounded. */
 export interface SearchBudgets {
   readonly actionMs: Readonly<Record<EvictingAction, number>>;
   readonly jobMs: number;
-  /** What a job gets even when its action has used up its own. */
+  /** The budget of a job even if its action has exhausted its own. */
   readonly jobMinMs: number;
   /** For one job. */
   readonly generatorMs: Readonly<Record<Generator, number>>;
@@ -40,12 +40,12 @@ export class ActionBudget {
     this.left = attemptsIn(budgets.actionMs[action]);
   }
 
-  /** Nothing is left for jobs to come. */
+  /** Whether no budget is left for further jobs. */
   get isSpent(): boolean {
     return this.left <= 0;
   }
 
-  /** What the next job may use; undefined when the action ends here. */
+  /** The budget of the next job; undefined if the action ends. */
   beginJob(): JobBudget | undefined {
     const { jobMs, jobMinMs, generatorMs } = this.budgets;
     const most = attemptsIn(jobMs);
@@ -58,9 +58,9 @@ export class ActionBudget {
 
 /** The attempts of one job. */
 export class JobBudget {
-  /** It got less than jobs usually get. */
+  /** Whether the job got less than the full budget of a job. */
   readonly isReduced: boolean;
-  /** An attempt was not made for want of budget. */
+  /** Whether an attempt was not made because the budget is exhausted. */
   isSpent = false;
   private left: number;
   private readonly ofGenerator: Record<Generator, number>;

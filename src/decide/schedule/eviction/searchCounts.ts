@@ -1,25 +1,25 @@
 import type { Generator } from "./searchBudget.ts";
 
-/** How the search for one job ended, in the words of KAI's metrics. */
+/** How the search for one job ended, as in KAI's metrics. */
 export type SearchEnd = "solved" | "generators_exhausted" | "deadline_exhausted" | "no_generator" | "not_attempted";
 
-/** What became of the victim sets that were considered. */
+/** The victim sets that were considered, by result. */
 export interface ScenarioCounts {
   emitted: number;
   simulated: number;
-  /** Room enough, but not fair. */
+  /** Enough resources, but not fair. */
   rejected: number;
 }
 
-/** How hard an action has looked for victims. */
+/** The counts of the victim searches of an action. */
 export class SearchCounts {
   readonly scenarios: Readonly<Record<Generator, ScenarioCounts>> = {
     NodeLocalGreedy: { emitted: 0, simulated: 0, rejected: 0 },
     MultiNodeGang: { emitted: 0, simulated: 0, rejected: 0 },
   };
-  /** Sets that were seen to be useless without trying. */
+  /** Sets that were discarded without a simulation. */
   filtered = 0;
-  /** The action ended before all jobs were looked at. */
+  /** Whether the action ended before all jobs were tried. */
   isCutShort = false;
   private readonly ends: { end: SearchEnd; isReduced: boolean; count: number }[] = [];
 
@@ -38,7 +38,7 @@ export class SearchCounts {
     return this.countOf("solved");
   }
 
-  /** Searches that found nothing, to their end or to the end of their budget. */
+  /** Searches without a result, complete or with an exhausted budget. */
   get failed(): number {
     return this.countOf("generators_exhausted") + this.countOf("deadline_exhausted") + this.countOf("no_generator");
   }

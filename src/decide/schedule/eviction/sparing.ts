@@ -10,20 +10,20 @@ import { placeStep } from "../placement/placeGang.ts";
 import { placedRefusal } from "../queues/gates.ts";
 import type { Session } from "../session.ts";
 
-/** So often a pod of the preemptor that has a topology is tried elsewhere in vain: each time looks at all nodes. */
+/** The number of failed attempts to place a pod of a preemptor with a topology elsewhere: each checks all nodes. */
 const failedDetoursMax = 64;
 
-/** A job that loses pods, and what it was before that. */
-export interface Loser {
+/** A job that loses pods, and its state before that. */
+export interface VictimJob {
   readonly job: Job;
   readonly tasks: readonly Task[];
-  /** It ran below its minimum: it stays as it is or goes. */
+  /** It ran below its minimum: it keeps all its pods or none. */
   readonly wasIncomplete: boolean;
 }
 
 /**
- * Lets victims stay that are not in the way of the preemptor, the most important first. All of them get the minimum
- * that they need before one gets back more, so that what is lost in the end is what jobs can do without.
+ * Keeps victims that the preemptor does not need evicted, the most important first. All jobs get their minimum back
+ * before one gets more, so that only surplus pods are evicted in the end where that is possible.
  */
 export class Sparing {
   private readonly session: Session;
@@ -43,17 +43,17 @@ export class Sparing {
     this.ours = new Set(step.tasks);
   }
 
-  /** First those that can stay as things are, then those for which the preemptor can go elsewhere. */
-  spare(losers: readonly Loser[]): void {
+  /** First victims that can stay at once, then those for which the preemptor can be placed elsewhere. */
+  spare(victimJobs: readonly VictimJob[]): void {
     for (const mayDetour of [false, true]) {
       this.mayDetour = mayDetour;
-      // Devices that were allocated to the preemptor are not given back before the plan is taken back.
+      // Devices that were allocated to the preemptor are not released before the rollback.
       if (mayDetour && this.step.tasks.some(({ shape }) => shape.hasDeviceClaims)) return;
-      for (const { job, tasks, wasIncomplete } of losers) {
+      for (const { job, tasks, wasIncomplete } of victimJobs) {
         if (wasIncomplete) this.attempt(() => tasks.every((task) => this.stays(task)));
         else this.attempt(() => this.complete(job.root));
       }
-      for (const { job, wasIncomplete } of losers) {
+      for (const { job, wasIncomplete } of victimJobs) {
         if (wasIncomplete || !isSatisfied(job.root)) continue;
         this.grow(job.root);
         for (const task of job.strays) if (this.isVictim(task)) this.attempt(() => this.stays(task));
@@ -69,7 +69,7 @@ export class Sparing {
     return false;
   }
 
-  /** Gives a job or subgroup back what it needs at least. */
+  /** Gives a job or subgroup its minimum back. */
   private complete(node: GroupNode): boolean {
     if (isSatisfied(node)) return true;
     const { podSet } = node;
@@ -87,7 +87,7 @@ export class Sparing {
     return isSatisfied(node);
   }
 
-  /** Gives it back what it could do without, pod by pod and subgroup by subgroup. */
+  /** Gives it its surplus back, pod by pod and subgroup by subgroup. */
   private grow(node: GroupNode): void {
     for (const child of [...node.children].sort(bySubGroupOrder)) {
       if (isSatisfied(child) || this.attempt(() => this.complete(child))) this.grow(child);
@@ -104,7 +104,7 @@ export class Sparing {
   private stays(task: Task): boolean {
     const { cluster, statement } = this.session;
     const [holding] = task.holdings;
-    // Its devices may be allocated to another pod by now.
+    // Its devices may be allocated to another pod.
     if (holding === undefined || task.shape.hasDeviceClaims) return false;
     const moved: Task[] = [];
     if (!canStay(cluster, task, holding)) {
@@ -124,14 +124,14 @@ export class Sparing {
     return false;
   }
 
-  /** A quick look: where no node has room for one more of its kind, there is none for it. */
+  /** A quick check: whether any node has resources for one more pod of its shape. */
   private mayFitElsewhere({ shape }: Task): boolean {
     if (this.hasTopology) return this.failedDetours < failedDetoursMax;
     return !shape.isLocal || this.session.cluster.fit.best(shape) !== nowhere;
   }
 }
 
-/** Whether no pod has taken, or been nominated to, what the task had. */
+/** Whether the former resources of the task are neither in use nor nominated. */
 function canStay({ fit, table }: Cluster, { shape }: Task, { node, groups }: Holding): boolean {
   if (groups.length === 0) return fit.fitsLater(shape, node.index);
   const memory = shareMemoryMiB(shape.gpu, node.gpuMemoryMiB);

@@ -6,39 +6,39 @@ import { compareJobs, sortedJobs } from "../queues/order.ts";
 import type { EvictionReason } from "../statement.ts";
 
 /**
- * Which pods a job may evict, and when that is fair. Nothing of it is worked out for every running job: most are never
- * looked at.
+ * Which pods a job may evict, and when that is fair. The rules are evaluated on demand, because most running jobs are
+ * never considered.
  */
 export interface VictimRules {
   readonly reason: EvictionReason;
   /** Two rules of one action and one kind have the same victims in the same order, and let them keep the same core. */
   readonly kind: string;
-  /** As it was before anything was taken. */
+  /** Before the first eviction. */
   readonly isVictim: (job: Job) => boolean;
-  /** Which of two jobs' queues loses first, as they were before anything was taken: negative for the first one's. */
+  /** Compares the queues of two jobs before the first eviction: negative if that of the first job loses first. */
   readonly compareQueues: (a: Job, b: Job) => number;
-  /** Of pods, the most important first, those that a budget of theirs does not let go: they go last. */
+  /** The pods that a PodDisruptionBudget protects, given in order of importance: they are evicted last. */
   readonly guarded?: (tasks: readonly Task[]) => ReadonlySet<Task>;
-  /** Whether the job may lose more than what it can do without. */
+  /** Whether the job may lose more than its surplus. */
   readonly mayLoseCore: (job: Job) => boolean;
-  /** Asked before each step, with everything taken so far already gone from the queues' accounts. */
+  /** Called before each eviction, with the evictions so far applied to the queues. */
   readonly mayTake: (job: Job) => boolean;
-  /** Asked at the end, with the job placed. */
+  /** Called at the end, with the job placed. */
   readonly isFair: () => boolean;
-  /** Every victim must find another place. */
+  /** Every victim must be placed on another node. */
   readonly replacesAll: boolean;
-  /** A pod that may not be evicted may be moved: it must find another place then. */
+  /** A pod that may not be evicted may be moved to another node. */
   readonly mayMove: boolean;
   readonly jobsMax: number;
 }
 
-/** The first to lose first: of the queue that loses first, of the lowest priority, the youngest. */
+/** The order of victims: by queue, then the lowest priority first, then the youngest. */
 export function compareVictims(rules: VictimRules, a: Job, b: Job, rankOf: (job: Job) => number = elasticRank): number {
   if (a === b) return 0;
   return rules.compareQueues(a, b) || compareJobs(b, a, rankOf);
 }
 
-/** All jobs that may lose pods, the first to lose first. */
+/** All jobs that may lose pods, in the order of victims. */
 export function victimsUnder(cluster: Cluster, rules: VictimRules): Job[] {
   const jobs: Job[] = [];
   for (const job of cluster.jobs.values()) if (job.allocatedCount > 0 && rules.isVictim(job)) jobs.push(job);
@@ -47,12 +47,7 @@ export function victimsUnder(cluster: Cluster, rules: VictimRules): Job[] {
     .sort((a, b) => rules.compareQueues(a, b));
 }
 
-export function hasVictims(cluster: Cluster, rules: VictimRules): boolean {
-  for (const job of cluster.jobs.values()) if (rules.isVictim(job) && job.allocatedCount > 0) return true;
-  return false;
-}
-
-/** Only groups are in queues; a pod without one is the business of the cluster's own scheduler. */
+/** Only jobs of PodGroups are in queues; other pods are scheduled by Kubernetes' rules. */
 export function isOfQueue(job: Job): boolean {
   return job.isGroup && job.queue !== undefined;
 }

@@ -2,6 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
+  clusterWith,
   gang,
   group,
   node,
@@ -10,7 +11,6 @@ import {
   queue,
   startMs,
   topology,
-  world,
 } from "../../../../testing/decide/scheduleCluster.ts";
 import type { Node, Pod } from "../../../model/kubernetes.generated.ts";
 import { cpuAt, gpuAt, memoryAt, podsAt } from "../cluster/resources.ts";
@@ -97,7 +97,7 @@ function objectsOf(each: Case) {
 type Objects = ReturnType<typeof objectsOf>;
 
 function clusterOf({ nodes, pods, job }: Objects) {
-  return world({
+  return clusterWith({
     nodes,
     topologies: [topology("t", "rack")],
     queues: [queue("q", { resources: { gpu: { quota: -1, limit: -1, overQuotaWeight: 1 } } })],
@@ -131,8 +131,8 @@ function withMore(of: Node, name: string, amount: number): Node {
 }
 
 function cured({ nodes, pods, job }: Objects, cure: Extract<CureVerdict, { type: "cure" }>): Objects {
-  const gone = new Set(cure.gone.map(({ name }) => name));
-  const well = new Set(cure.well.map(({ name }) => name));
+  const gone = new Set(cure.deleted.map(({ name }) => name));
+  const well = new Set(cure.repaired.map(({ name }) => name));
   return {
     job,
     pods: pods.filter(({ metadata }) => !gone.has(metadata.name)),
@@ -152,7 +152,7 @@ function cured({ nodes, pods, job }: Objects, cure: Extract<CureVerdict, { type:
 }
 
 describe("what would make a job run", () => {
-  test("makes it run when it is done, and nothing less is said to be hopeless", () => {
+  test("lets it run when it is carried out, and no job that could run is reported as hopeless", () => {
     let found = 0;
     let untried = 0;
     fc.assert(

@@ -4,34 +4,34 @@ import { isShared } from "../../../model/scheduling/gpuRequest.ts";
 import type { GroupNode, Job } from "../cluster/job.ts";
 import type { NodeState } from "../cluster/nodeState.ts";
 import type { Task } from "../cluster/task.ts";
-import { asIfUntainted, asIfWell } from "../placement/betterNodes.ts";
 import type { Step } from "../placement/gang.ts";
 import { inPlacingOrder, placeStep } from "../placement/placeGang.ts";
 import { anywhere, type Candidates, placeTask } from "../placement/placeTask.ts";
+import { asIfHealthy, asIfUntainted } from "../placement/repairedNodes.ts";
 import { requiredDomains, widerLevels } from "../placement/topologyDomains.ts";
 import type { Session } from "../session.ts";
 import { type Grant, LackingNodes, OwnHoldings } from "./lackingNodes.ts";
+import { minimalVictims } from "./minimalVictims.ts";
 import { liftCost, type TrialBudget, trialBudgetOf } from "./trialBudget.ts";
-import { whoWouldHaveToGo } from "./wouldHaveToGo.ts";
 
-/** What would make a step run. Everything in it is needed together. */
+/** Changes of the cluster that would let a step run; all of them together are needed. */
 export interface Cure {
   readonly grants: readonly Grant[];
-  /** Pods that would have to go. */
-  readonly gone: readonly Task[];
-  /** Nodes that would have to be well again. */
-  readonly well: readonly NodeState[];
+  /** Pods that would have to be deleted. */
+  readonly deleted: readonly Task[];
+  /** Nodes that would have to be healthy and schedulable. */
+  readonly repaired: readonly NodeState[];
   /** Taints that would have to be tolerated or removed. */
   readonly taints: readonly Taint[];
 }
 
-/** `untried`: it would cost too much to find out. */
+/** `untried`: the trial would cost too much. */
 export type CureVerdict = ({ readonly type: "cure" } & Cure) | { readonly type: "none" } | { readonly type: "untried" };
 
 /**
- * What would have to be different for a step to run, found by trying it on the cluster as it stands: first with more
- * free on the nodes that it accepts or without pods that stand in its way, then with nodes that are not well, then with
- * nodes whose taints it does not tolerate. Everything is taken back.
+ * Finds changes that would let a step run by trying them on the cluster: first with more free resources on the nodes
+ * that it accepts or without pods that its anti-affinity rules out, then with unhealthy nodes repaired, then with nodes
+ * whose taints it does not tolerate. Everything is rolled back.
  */
 export function cureOf(session: Session, job: Job, step: Step): CureVerdict {
   const { cluster } = session;
@@ -39,17 +39,20 @@ export function cureOf(session: Session, job: Job, step: Step): CureVerdict {
   const nodes = cluster.table.nodes.filter(
     ({ node }) => node !== undefined && node.metadata.deletionTimestamp === undefined,
   );
-  const ill = nodes.filter(({ isHealthy }) => !isHealthy);
-  const shunned = nodes.filter((node) => barredBy(node, step).length > 0);
-  const rounds = [{ well: [], clean: [] }, ...(ill.length > 0 ? [{ well: ill, clean: [] }] : [])] as {
-    well: NodeState[];
-    clean: NodeState[];
+  const unhealthy = nodes.filter(({ isHealthy }) => !isHealthy);
+  const tainted = nodes.filter((node) => barredBy(node, step).length > 0);
+  const rounds = [
+    { repaired: [], untainted: [] },
+    ...(unhealthy.length > 0 ? [{ repaired: unhealthy, untainted: [] }] : []),
+  ] as {
+    repaired: NodeState[];
+    untainted: NodeState[];
   }[];
-  if (shunned.length > 0) rounds.push({ well: ill, clean: shunned });
-  for (const { well, clean } of rounds) {
+  if (tainted.length > 0) rounds.push({ repaired: unhealthy, untainted: tainted });
+  for (const { repaired, untainted } of rounds) {
     if (budget.isSpent) return { type: "untried" };
-    const taints = new Map(clean.map((node) => [node, barredBy(node, step)]));
-    const undo = [asIfWell(cluster, well), asIfUntainted(cluster, clean)];
+    const taints = new Map(untainted.map((node) => [node, barredBy(node, step)]));
+    const undo = [asIfHealthy(cluster, repaired), asIfUntainted(cluster, untainted)];
     const found = attemptWithin(session, job, step, budget);
     for (const each of undo.reverse()) each();
     if (found === undefined) continue;
@@ -57,21 +60,21 @@ export function cureOf(session: Session, job: Job, step: Step): CureVerdict {
     return {
       type: "cure",
       ...cure,
-      well: well.filter((node) => used.has(node)),
-      taints: distinct(clean.filter((node) => used.has(node)).flatMap((node) => taints.get(node) ?? [])),
+      repaired: repaired.filter((node) => used.has(node)),
+      taints: distinct(untainted.filter((node) => used.has(node)).flatMap((node) => taints.get(node) ?? [])),
     };
   }
-  const undo = [asIfWell(cluster, ill), asIfUntainted(cluster, shunned)];
+  const undo = [asIfHealthy(cluster, unhealthy), asIfUntainted(cluster, tainted)];
   const isHopeless = !fitsEmpty(session, job, step, budget);
   for (const each of undo.reverse()) each();
   return { type: isHopeless && !budget.isSpent ? "none" : "untried" };
 }
 
-interface Found extends Pick<Cure, "grants" | "gone"> {
+interface Found extends Pick<Cure, "grants" | "deleted"> {
   readonly used: ReadonlySet<NodeState>;
 }
 
-/** Whether it would run if the nodes that it accepts were empty; true when that would cost too much to try. */
+/** Whether it would run if the nodes that it accepts were empty; true if that would cost too much to try. */
 function fitsEmpty({ cluster, statement }: Session, job: Job, step: Step, budget: TrialBudget): boolean {
   const shapes = new Set(step.tasks.map(({ shape }) => shape));
   const others = new Set<Task>();
@@ -92,10 +95,10 @@ function fitsEmpty({ cluster, statement }: Session, job: Job, step: Step, budget
   return ok;
 }
 
-/** So many domains of a required level are tried. */
+/** The number of domains of a required level that are tried. */
 const domainsMax = 16;
 
-/** Where everything has to be in one domain, tries one domain after the other; the one that needs least is reported. */
+/** Where a domain is required, tries one domain after the other and returns the one with the fewest changes. */
 function attemptWithin(session: Session, job: Job, step: Step, budget: TrialBudget): Found | undefined {
   const domains = requiredDomains(session.cluster, job.root.topology);
   if (domains === undefined) return attempt(session, job, step, anywhere, budget);
@@ -108,53 +111,57 @@ function attemptWithin(session: Session, job: Job, step: Step, budget: TrialBudg
 }
 
 /** An eviction costs more than waiting for something to become free. */
-function costOf({ grants, gone }: Found): number {
-  return grants.length + 4 * gone.length;
+function costOf({ grants, deleted }: Found): number {
+  return grants.length + 4 * deleted.length;
 }
 
-/** What was given is tried again from the beginning so often: with more room the first pods may go elsewhere. */
+/** The number of attempts with the changes found so far: with them the first pods may be placed on other nodes. */
 const roundsMax = 4;
 
 /**
- * Pod after pod is placed; where none fits, the node that lacks least is given what it lacks, or the pods that stand in
- * the way are taken off. That is repeated with all of it given from the start, until nothing more is needed.
+ * Places pod after pod. Where one fits no node, the node that lacks least is granted what it lacks, or conflicting pods
+ * are removed. That is repeated with all changes made from the start, until no further change is needed.
  */
 function attempt(session: Session, job: Job, step: Step, within: Candidates, budget: TrialBudget): Found | undefined {
   const { cluster, statement } = session;
   const start = statement.checkpoint();
   const grants: Grant[] = [];
-  const gone: Task[] = [];
+  const deleted: Task[] = [];
   let found: Found | undefined;
-  for (let round = 0, known = -1; round < roundsMax && grants.length + gone.length > known; round++) {
-    known = grants.length + gone.length;
-    for (const each of gone) statement.lift(each);
-    const isPlaced = placeAll(session, job, step, within, { grants, gone }, budget);
-    const isEnough = isPlaced && grants.length + gone.length === known;
+  for (let round = 0, known = -1; round < roundsMax && grants.length + deleted.length > known; round++) {
+    known = grants.length + deleted.length;
+    for (const each of deleted) statement.lift(each);
+    const isPlaced = placeAll(session, job, step, within, { grants, deleted }, budget);
+    const isEnough = isPlaced && grants.length + deleted.length === known;
     if (isEnough)
-      found = { grants, gone, used: new Set(step.tasks.flatMap(({ holdings }) => holdings.map(({ node }) => node))) };
+      found = {
+        grants,
+        deleted,
+        used: new Set(step.tasks.flatMap(({ holdings }) => holdings.map(({ node }) => node))),
+      };
     statement.rollback(start);
   }
   if (found !== undefined && isBound(job.root)) {
-    for (const each of gone) statement.lift(each);
+    for (const each of deleted) statement.lift(each);
     if (!placeStep(cluster, statement, job, step).ok) found = undefined;
     statement.rollback(start);
   }
-  // Recounted from the holders: exact, whatever was counted in between.
+  // Recounted from the holders, which is exact.
   for (const node of new Set(grants.map((grant) => grant.node))) cluster.table.recount(node);
   return found;
 }
 
-/** Adds to what is given where that is not enough. */
+/** Places all pods, and adds grants where the existing ones are not enough. */
 function placeAll(
   session: Session,
   job: Job,
   step: Step,
   within: Candidates,
-  { grants, gone }: { grants: Grant[]; gone: Task[] },
+  { grants, deleted }: { grants: Grant[]; deleted: Task[] },
   budget: TrialBudget,
 ): boolean {
   const { cluster, statement } = session;
-  // Amounts that are given by hand do not outlive a count of shared GPUs.
+  // A recount of shared GPUs discards grants.
   const mayGive = !step.tasks.some(({ shape }) => isShared(shape.gpu) || shape.hasDeviceClaims);
   const own = new OwnHoldings();
   for (const task of job.tasks) own.add(task);
@@ -183,17 +190,17 @@ function placeAll(
       grants.splice(-lacking.length);
     }
     const freed = new Set(grants.map((grant) => grant.node));
-    const goers = whoWouldHaveToGo(session, task, { freed, within }, budget);
-    if (goers === undefined) return false;
-    for (const each of goers) statement.lift(each);
-    gone.push(...goers);
-    // Where they were, more is free than was counted.
+    const victims = minimalVictims(session, task, { freed, within }, budget);
+    if (victims === undefined) return false;
+    for (const each of victims) statement.lift(each);
+    deleted.push(...victims);
+    // Their nodes have more free resources than were counted.
     byShape.clear();
     return place(task);
   });
 }
 
-/** The nearest wider level with which it would run as things are, or undefined. */
+/** The nearest wider topology level with which it would run now, or undefined. */
 export function widerLevel(session: Session, job: Job, step: Step): string | undefined {
   const { cluster, statement } = session;
   const { root } = job;
@@ -212,14 +219,13 @@ export function widerLevel(session: Session, job: Job, step: Step): string | und
   return fits;
 }
 
-/** Whether it may not go everywhere: what a single pod accepts is not enough then. */
+/** Whether a topology constrains its nodes beyond what each pod accepts. */
 export function isBound(node: GroupNode | undefined): boolean {
   return node !== undefined && (node.topology !== undefined || node.children.some(isBound));
 }
 
 /**
- * As if so much more were free. The same with -1 takes it back, as long as no pod with a GPU share was placed on the
- * node.
+ * Adds a grant to the free amounts. `times` -1 removes it, as long as no pod with a GPU share was placed on the node.
  */
 export function give({ cluster }: Session, { node, place, amount }: Grant, times = 1): void {
   const at = node.index;

@@ -6,21 +6,32 @@ import type { Session } from "../session.ts";
 import { numberText, placeText } from "./amountWords.ts";
 import { type Cure, cureOf, isBound, widerLevel } from "./cure.ts";
 
-/** By why nodes are refused, what helps where neither room nor other nodes of the same kind do. */
-const otherCures: Readonly<Record<string, string>> = {
-  "are ruled out by pod affinity": "a pod that its affinity asks for has to run where it may go",
-  "are ruled out by pod spread": "its topologySpreadConstraints have to allow more, or nodes of other domains be added",
-  "are ruled out by volume zone": "add nodes where its volumes are",
-  "are ruled out by volume in use": "the pod that uses its volume has to end",
-  "are ruled out by volume limit": "add nodes that can attach its volumes",
-};
+/** The kind of reason for which a node is refused. `amount`: it lacks free resources. */
+export type RefusalKind =
+  | "amount"
+  | "pod affinity"
+  | "pod anti-affinity"
+  | "pod spread"
+  | "volume zone"
+  | "volume in use"
+  | "volume limit"
+  | "other";
 
-/** What would be enough, as it was tried. */
+/** By kind of refusal: what helps where neither free resources nor more nodes of the same kind do, in order. */
+const otherCures: readonly (readonly [RefusalKind, string])[] = [
+  ["pod affinity", "start a pod that its pod affinity matches on nodes that it accepts"],
+  ["pod spread", "raise maxSkew of its topologySpreadConstraints, or add nodes in other domains"],
+  ["volume zone", "add nodes in the zones of its volumes"],
+  ["volume in use", "wait until the pod that uses its volume has ended"],
+  ["volume limit", "add nodes that can attach its volumes"],
+];
+
+/** The change that would let a step run, as it was tried on the snapshot. */
 export function cureText(
   session: Session,
   job: Job,
   step: Step,
-  reasons: ReadonlyMap<string, unknown> = new Map(),
+  refusals: ReadonlySet<RefusalKind> = new Set(),
 ): string {
   const cure = cureOf(session, job, step);
   const wider = widerLevel(session, job, step);
@@ -29,27 +40,27 @@ export function cureText(
   switch (cure.type) {
     case "none":
       if (isBound(job.root)) return `add nodes to the topology domain it needs${orWider}`;
-      for (const [reason, what] of Object.entries(otherCures)) if (reasons.has(reason)) return what;
+      for (const [kind, what] of otherCures) if (refusals.has(kind)) return what;
       return step.tasks.some(({ shape }) => shape.hasDeviceClaims)
-        ? "add or release devices that its claims ask for"
-        : "add nodes that match this pod: no existing node could fit it even if empty";
+        ? "add or release devices that its claims request"
+        : "add nodes that match this pod: it would not fit any existing node even if the node were empty";
     case "untried":
-      return `free places that it accepts, or add nodes${orWider}`;
+      return `free resources on nodes that it accepts, or add nodes${orWider}`;
     case "cure":
-      return `${partsOf(session, cure).join(" and ")} would do${orWider}`;
+      return `it would fit with ${changesOf(session, cure).join(" and ")}${orWider}`;
   }
 }
 
-function partsOf({ cluster }: Session, { grants, gone, well, taints }: Cure): string[] {
-  const parts: string[] = [];
-  const cordoned = well.filter(({ node }) => node?.spec?.unschedulable === true);
-  const ill = well.filter(({ node }) => node !== undefined && !isReadyNode(node));
-  const strained = well.filter((node) => !cordoned.includes(node) && !ill.includes(node));
-  if (cordoned.length > 0) parts.push(`${namesText(cordoned)} uncordoned`);
-  if (ill.length > 0) parts.push(`${namesText(ill)} ready again`);
-  if (strained.length > 0) parts.push(`${namesText(strained)} without pressure`);
-  if (taints.length > 0) parts.push(`a toleration of ${taints.map(taintText).join(" and ")}`);
-  if (gone.length > 0) parts.push(`${listText(gone.map(({ key }) => key))} gone`);
+function changesOf({ cluster }: Session, { grants, deleted, repaired, taints }: Cure): string[] {
+  const changes: string[] = [];
+  const cordoned = repaired.filter(({ node }) => node?.spec?.unschedulable === true);
+  const notReady = repaired.filter(({ node }) => node !== undefined && !isReadyNode(node));
+  const underPressure = repaired.filter((node) => !cordoned.includes(node) && !notReady.includes(node));
+  if (cordoned.length > 0) changes.push(`${namesText(cordoned)} uncordoned`);
+  if (notReady.length > 0) changes.push(`${namesText(notReady)} ready`);
+  if (underPressure.length > 0) changes.push(`${namesText(underPressure)} without pressure`);
+  if (taints.length > 0) changes.push(`a toleration of ${taints.map(taintText).join(" and ")}`);
+  if (deleted.length > 0) changes.push(`${listText(deleted.map(({ key }) => key))} deleted`);
   const byPlace = new Map<number, { amount: number; nodes: Set<NodeState> }>();
   for (const { node, place, amount } of grants) {
     const known = byPlace.get(place) ?? { amount: 0, nodes: new Set<NodeState>() };
@@ -59,9 +70,9 @@ function partsOf({ cluster }: Session, { grants, gone, well, taints }: Cure): st
   }
   for (const [place, { amount, nodes }] of byPlace) {
     const what = placeText(cluster.names.names[place] ?? "", place);
-    parts.push(`${numberText(amount, place)} more ${what} free on ${namesText([...nodes])}`);
+    changes.push(`${numberText(amount, place)} more ${what} free on ${namesText([...nodes])}`);
   }
-  return parts;
+  return changes;
 }
 
 function isReadyNode({ status }: Node): boolean {

@@ -1,15 +1,15 @@
 import { describe, expect, test } from "vitest";
 import {
+  type ClusterFields,
+  clusterWith,
   gang,
   group,
   node,
-  type PodWords,
+  type PodFields,
   pod,
   queue,
   startMs,
   together,
-  type WorldWords,
-  world,
 } from "../../../../testing/decide/scheduleCluster.ts";
 import { cycle } from "../cycle.ts";
 import { explain, whyEvicted } from "./explain.ts";
@@ -18,9 +18,9 @@ import { sentenceOf, type Verdict } from "./verdict.ts";
 
 const nowMs = startMs + 60_000;
 
-function verdicts(words: WorldWords): Record<string, Verdict> {
+function verdicts(words: ClusterFields): Record<string, Verdict> {
   const found: Record<string, Verdict> = {};
-  cycle(world(words), nowMs, (session) => {
+  cycle(clusterWith(words), nowMs, (session) => {
     for (const [job, obstacle] of session.obstacles) found[job.name] = explain(session, job, obstacle);
   });
   return found;
@@ -29,14 +29,14 @@ function verdicts(words: WorldWords): Record<string, Verdict> {
 const portOf = (hostPort: number) =>
   ({ containers: [{ name: "c", ports: [{ hostPort, containerPort: hostPort }], resources: {} }] }) as never;
 
-const only = (words: WorldWords): Verdict => Object.values(verdicts(words))[0] as Verdict;
+const only = (words: ClusterFields): Verdict => Object.values(verdicts(words))[0] as Verdict;
 
 describe("the reason of a job that waits", () => {
   test("the limit of a queue, with its numbers and what would be enough", () => {
     const limited = queue("q", { resources: { gpu: { quota: 0, limit: 2, overQuotaWeight: 1 } } });
     const { reason, message, cure, queueDetails } = only({ queues: [limited], ...gang("a", 1, { gpus: 3 }) });
     expect(reason).toBe("OverLimit");
-    expect(message).toBe("queue q has reached its limit of gpu: the limit is 2, 0 are in use, 3 more are asked for");
+    expect(message).toBe("queue q has reached its limit of gpu: the limit is 2, 0 are in use, 3 more are requested");
     // It asks for more than the limit: no end of others helps.
     expect(cure).toBe("raise the gpu limit of queue q to 3");
     expect(queueDetails).toMatchObject({
@@ -90,7 +90,7 @@ describe("the reason of a job that waits", () => {
       expect(message).toBe("subgroup y waits for 3 pods, 2 exist");
       expect(cure).toBe("it starts when the missing pods exist and are not gated");
       expect(verdicts(of("y", "y", "y"))).toEqual({});
-      expect(answerWhy(world(of("y", "y")), "a", nowMs)[0]).toMatchObject({ reason, message });
+      expect(answerWhy(clusterWith(of("y", "y")), "a", nowMs)[0]).toMatchObject({ reason, message });
     });
 
     test("also in a cycle in which another subgroup grows", () => {
@@ -116,8 +116,8 @@ describe("the reason of a job that waits", () => {
 
   test("a pod that is larger than any node", () => {
     const { message, cure } = only(gang("a", 1, { gpus: 9 }));
-    expect(message).toBe("pod default/a-000 asks for 9 GPUs, and the largest node has 8");
-    expect(cure).toBe("ask for at most 8 GPUs, or add a node with 9");
+    expect(message).toBe("pod default/a-000 requests 9 GPUs, and the largest node has 8");
+    expect(cure).toBe("request at most 8 GPUs, or add a node with 9");
   });
 
   test("nodes, counted by why they are refused", () => {
@@ -142,34 +142,34 @@ describe("the reason of a job that waits", () => {
     } as never;
     const { message, cure } = only({ nodes, ...together(busy, gang("a", 1, { gpus: 1, spec })) });
     expect(message).toBe(
-      "pod default/a-000 fits 0 of 4 nodes: 1 node(s) are not ready or cordoned, 1 node(s) do not match its node selector or affinity, 1 node(s) have not enough GPUs, 1 node(s) have taints that it does not tolerate",
+      "pod default/a-000 fits 0 of 4 nodes: 1 node(s) are not ready or cordoned, 1 node(s) do not have enough GPUs, 1 node(s) do not match its node selector or affinity, 1 node(s) have taints that it does not tolerate",
     );
-    expect(cure).toBe("1 more GPUs free on full would do");
+    expect(cure).toBe("it would fit with 1 more GPUs free on full");
   });
 
-  test.each<[string, Parameters<typeof node>[1], PodWords, string]>([
-    ["GPUs", { gpus: 4 }, { gpus: 4 }, "have not enough GPUs"],
-    ["cores", { cpu: "64" }, { cpu: "40" }, "have not enough CPU cores"],
-    ["memory", { memory: "512Gi" }, { memory: "300Gi" }, "have not enough memory"],
+  test.each<[string, Parameters<typeof node>[1], PodFields, string]>([
+    ["GPUs", { gpus: 4 }, { gpus: 4 }, "do not have enough GPUs"],
+    ["cores", { cpu: "64" }, { cpu: "40" }, "do not have enough CPU cores"],
+    ["memory", { memory: "512Gi" }, { memory: "300Gi" }, "do not have enough memory"],
     [
       "a MIG profile",
       { gpus: 0, more: { "nvidia.com/mig-1g.5gb": "4" }, labels: { "nvidia.com/mig.strategy": "mixed" } },
       { requests: { "nvidia.com/mig-1g.5gb": "3" } },
-      "have not enough nvidia.com/mig-1g.5gb",
+      "do not have enough nvidia.com/mig-1g.5gb",
     ],
     [
       "another resource",
       { more: { "example.com/nic": "4" } },
       { requests: { "example.com/nic": "3" } },
-      "have not enough example.com/nic",
+      "do not have enough example.com/nic",
     ],
-    ["slots for pods", { pods: 1 }, {}, "have not enough pod slots"],
-    ["a port", {}, { spec: portOf(80) }, "have the port in use"],
+    ["slots for pods", { pods: 1 }, {}, "do not have enough pod slots"],
+    ["a port", {}, { spec: portOf(80) }, "have a requested host port in use"],
     [
       "cores for the overhead alone",
       { cpu: "3" },
       { cpu: "1", spec: { overhead: { cpu: "1500m" } } as never },
-      "have not enough CPU cores for the pod's overhead",
+      "do not have enough CPU cores for the pod's overhead",
     ],
   ])("nodes that lack %s", (_, nodeWords, words, says) => {
     const first = {
@@ -195,7 +195,7 @@ describe("the reason of a job that waits", () => {
   });
 
   test("volumes of another zone", () => {
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1", { labels: { "topology.kubernetes.io/zone": "a" } })],
       ...gang("a", 1, { spec: { volumes: [{ name: "v", persistentVolumeClaim: { claimName: "data" } }] } as never }),
     });
@@ -226,44 +226,46 @@ describe("the reason of a job that waits", () => {
     [
       "a queue without its parent",
       [queue("q", { parentQueue: "no" })],
-      "queue q is left out: queue q names the parent no, which does not exist. To run: create queue no, or set parentQueue of queue q to a queue that is there",
+      "queue q is not in the tree of queues: queue q names the parent no, which does not exist. To run: create queue no, or set parentQueue of queue q to an existing queue",
       [queue("q", { parentQueue: "no" }), queue("no")],
     ],
     [
       "a queue whose parent has no parent",
       [queue("q", { parentQueue: "mid" }), queue("mid", { parentQueue: "no" })],
-      "queue q is left out: queue mid names the parent no, which does not exist. To run: create queue no, or set parentQueue of queue mid to a queue that is there",
+      "queue q is not in the tree of queues: queue mid names the parent no, which does not exist. To run: create queue no, or set parentQueue of queue mid to an existing queue",
       [queue("q", { parentQueue: "mid" }), queue("mid", { parentQueue: "no" }), queue("no")],
     ],
     [
       "a queue that is its own parent",
       [queue("q", { parentQueue: "q" })],
-      "queue q is left out: queue q is its own parent. To run: remove parentQueue of queue q, or name another",
+      "queue q is not in the tree of queues: queue q is its own parent. To run: remove parentQueue of queue q, or name another",
       [queue("q")],
     ],
     [
-      "queues whose parents go round",
+      "queues whose parents form a cycle",
       [queue("q", { parentQueue: "b" }), queue("b", { parentQueue: "q" })],
-      "queue q is left out: the parents of queue q lead back to it (q, b, q). To run: remove parentQueue of queue b, or name another",
+      "queue q is not in the tree of queues: the parents of queue q form a cycle (q, b, q). To run: remove parentQueue of queue b, or name another",
       [queue("q", { parentQueue: "b" }), queue("b")],
     ],
     [
-      "a queue below queues whose parents go round",
+      "a queue below queues whose parents form a cycle",
       [queue("q", { parentQueue: "b" }), queue("b", { parentQueue: "c" }), queue("c", { parentQueue: "b" })],
-      "queue q is left out: the parents of queue b lead back to it (b, c, b). To run: remove parentQueue of queue b, or name another",
+      "queue q is not in the tree of queues: the parents of queue b form a cycle (b, c, b). To run: remove parentQueue of queue b, or name another",
       [queue("q", { parentQueue: "b" }), queue("b"), queue("c", { parentQueue: "b" })],
     ],
   ])("%s", (_, queues, says, cured) => {
     const verdict = only({ queues, ...gang("a", 1, {}) });
-    expect(verdict.reason).toBe("QueueDoesNotExist");
+    const exists = queues.some(({ metadata }) => metadata.name === "q");
+    expect(verdict.reason).toBe(exists ? "QueueTakesNoPods" : "QueueDoesNotExist");
     expect(sentenceOf(verdict)).toBe(says);
     expect(verdicts({ queues: cured, ...gang("a", 1, {}) })).toEqual({});
   });
 
-  test("a queue with queues below", () => {
+  test("a queue with child queues takes no pods", () => {
     const queues = [queue("q"), queue("r", { parentQueue: "q" })];
-    const { message } = only({ queues, ...gang("a", 1, {}) });
-    expect(message).toContain("queue q has queues below it");
+    const { reason, message } = only({ queues, ...gang("a", 1, {}) });
+    expect(reason).toBe("QueueTakesNoPods");
+    expect(message).toContain("queue q has child queues; only queues without children take workloads");
     expect(verdicts({ queues, ...gang("a", 1, {}, { queue: "r" }) })).toEqual({});
   });
 
@@ -316,7 +318,7 @@ describe("the reason of a job that waits", () => {
     const words = gang("a", 1, { gpus: 8, cpu: "2" });
     expect(only({ queues, ...words }).cure).toBe(raised);
     expect(only({ queues, nodes: [node("n1", { spec: { unschedulable: true } })], ...words }).cure).toBe(
-      `${raised}; besides it finds no free place: n1 uncordoned would do`,
+      `${raised}; no node has enough free resources either: it would fit with n1 uncordoned`,
     );
   });
 
@@ -335,7 +337,7 @@ describe("the reason of a job that waits", () => {
   test("no limit is too low for what no GPU and no node could give", () => {
     const limited = queue("q", { resources: { gpu: { quota: 0, limit: 2, overQuotaWeight: 1 } } });
     expect(sentenceOf(only({ queues: [limited], ...gang("a", 1, { gpuMemory: "999999999" }) }))).toBe(
-      "pod default/a-000 asks for 999999999 MiB of GPU memory, and the largest GPU has 80000. To run: ask for at most 80000 MiB",
+      "pod default/a-000 requests 999999999 MiB of GPU memory, and the largest GPU has 80000. To run: request at most 80000 MiB",
     );
     expect(only({ queues: [limited], ...gang("a", 1, { gpus: 9 }) }).message).toContain("the largest node has 8");
   });
@@ -365,7 +367,7 @@ describe("the reason of a job that waits", () => {
       pods: [member("h", "head", 1), ...[0, 1, 2].map((at) => member(`w${at}`, "workers", 3))],
     };
     expect(only(words).message).toBe(
-      "group a needs places for 4 pods at once and 3 were found: the next, w2 of subgroup workers, fits 0 of 1 nodes: 1 node(s) have not enough GPUs",
+      "group a needs places for 4 pods at once and 3 were found: the next, w2 of subgroup workers, fits 0 of 1 nodes: 1 node(s) do not have enough GPUs",
     );
     const constraint = { topologyConstraint: { topology: "nope", requiredTopologyLevel: "rack" } };
     const close = [group("a", { subGroups: [subGroups[0], { ...subGroups[1], ...constraint }] as never })];
@@ -388,9 +390,9 @@ describe("the reason of a job that waits", () => {
     };
     const { message, cure } = only(words);
     expect(message).toBe(
-      "group g needs places for 8 pods at once and 6 were found: the next, b2 of subgroup b, fits 0 of 2 nodes: 2 node(s) have not enough GPUs",
+      "group g needs places for 8 pods at once and 6 were found: the next, b2 of subgroup b, fits 0 of 2 nodes: 2 node(s) do not have enough GPUs",
     );
-    expect(cure).toBe("add nodes that match this pod: no existing node could fit it even if empty");
+    expect(cure).toBe("add nodes that match this pod: it would not fit any existing node even if the node were empty");
     expect(verdicts({ ...words, nodes: ["n1", "n2", "n3"].map((name) => node(name)) })).toEqual({});
   });
 
@@ -426,7 +428,7 @@ describe("the reason of a job that waits", () => {
       pods: [pod("p", { group: "cyc", subGroup: "a" })],
     });
     expect(sentenceOf(only(words(subGroups)))).toBe(
-      "the parents of subgroups a, b of group cyc lead back to them or do not exist. To run: set their parents to subgroups that are there and not below them, or to none",
+      "the parents of subgroups a, b of group cyc form a cycle or do not exist. To run: set their parent to an existing subgroup that is not their descendant, or remove it",
     );
     const [first, second] = subGroups;
     expect(only(words([...subGroups, { name: "c", minMember: 1 }])).message).toContain("the parents of subgroups a, b");
@@ -463,8 +465,23 @@ describe("the reason of a job that waits", () => {
     });
   });
 
-  test("a ConfigMap or a volume claim that is missing", () => {
-    const cluster = world(
+  test("the cure of a problem does not depend on the name of its object", () => {
+    const cluster = clusterWith(
+      gang("a", 1, { spec: { volumes: [{ name: "v", persistentVolumeClaim: { claimName: "gpu-data" } }] } as never }),
+    );
+    cluster.volumes.claims.set("default/gpu-data", {
+      metadata: { name: "gpu-data", namespace: "default", deletionTimestamp: "2026-01-01T00:00:00Z" },
+    } as never);
+    cycle(cluster, nowMs, (session) => {
+      const [[job, obstacle]] = [...session.obstacles] as never as [[never, never]];
+      expect(sentenceOf(explain(session, job, obstacle))).toBe(
+        "pod default/a-000: PersistentVolumeClaim default/gpu-data is being deleted. To run: create PersistentVolumeClaim default/gpu-data again after its deletion",
+      );
+    });
+  });
+
+  test("a ConfigMap or a volume claim that does not exist", () => {
+    const cluster = clusterWith(
       gang("a", 1, { spec: { volumes: [{ name: "v", persistentVolumeClaim: { claimName: "data" } }] } as never }),
     );
     cycle(cluster, nowMs, (session) => {
@@ -474,7 +491,7 @@ describe("the reason of a job that waits", () => {
         cure: "create PersistentVolumeClaim default/data",
       });
     });
-    const mapped = world(
+    const mapped = clusterWith(
       gang("b", 1, {
         spec: { containers: [{ name: "c", envFrom: [{ configMapRef: { name: "settings" } }] }] } as never,
       }),
@@ -489,15 +506,15 @@ describe("the reason of a job that waits", () => {
   test("annotations that make no sense", () => {
     expect(only(gang("a", 1, { fraction: "1.5" })).message).toContain('gpu-fraction is "1.5", not between 0 and 1');
     expect(only(gang("a", 1, { fraction: "NaN" })).message).toContain("not between 0 and 1");
-    expect(only(gang("a", 1, { fraction: "0.5", gpus: 1 })).message).toContain("whole GPUs and for a share");
+    expect(only(gang("a", 1, { fraction: "0.5", gpus: 1 })).message).toContain("whole GPUs and a GPU share");
     expect(only(gang("a", 1, { gpuMemory: "-3" })).message).toContain("not a number of MiB");
   });
 
   test("a bind that was refused and waits", () => {
-    const cluster = world(
+    const cluster = clusterWith(
       together(gang("a", 1, { gpus: 8 }, { createdMs: startMs - 1000 }), gang("b", 1, { gpus: 8 })),
     );
-    cluster.heldBack.set("pod-default-a-000", {
+    cluster.backOffs.set("pod-default-a-000", {
       untilMs: nowMs + 5_000,
       why: "the bind to n1 was refused: no",
       times: 1,
@@ -520,10 +537,10 @@ describe("the reason of a job that waits", () => {
       pods: [pod("x", { gpus: 6, on: "n1", group: "r" }), pod("y", { gpus: 1, on: "n2", group: "r" })],
     };
     const { cure } = only({ nodes: [node("n1"), node("n2")], ...together(busy, gang("a", 2, { gpus: 8 })) });
-    expect(cure).toBe("7 more GPUs free on 2 nodes (n1, n2) would do");
+    expect(cure).toBe("it would fit with 7 more GPUs free on 2 nodes (n1, n2)");
   });
 
-  test("one attempt was all it wanted", () => {
+  test("a group with schedulingBackoff 1 had its one attempt", () => {
     const once = {
       ...group("a", { schedulingBackoff: 1 }),
       status: { schedulingConditions: [{ type: "UnschedulableOnNodePool", nodePool: "default" }] },
@@ -554,11 +571,11 @@ describe("what would make a job run", () => {
   const lonely = { labels: { app: "x" }, spec: hostAnti("x") as never };
   const gates = { containers: [{ name: "c", ports: [{ hostPort: 80, containerPort: 80 }], resources: {} }] };
 
-  const cases: [string, WorldWords, string, WorldWords][] = [
+  const cases: [string, ClusterFields, string, ClusterFields][] = [
     [
       "nodes uncordoned",
       { nodes: [node("n1", cordoned), node("n2", cordoned)], ...gang("a", 2, { gpus: 8 }) },
-      "2 nodes (n1, n2) uncordoned would do",
+      "it would fit with 2 nodes (n1, n2) uncordoned",
       { nodes: [node("n1"), node("n2")] },
     ],
     [
@@ -571,19 +588,19 @@ describe("what would make a job run", () => {
         ),
         ...gang("a", 1, { gpus: 8 }),
       },
-      "n1 uncordoned would do",
+      "it would fit with n1 uncordoned",
       { nodes: [node("n1"), node("n2", cordoned)] },
     ],
     [
       "a node that is ready again",
       { nodes: [node("n1", { isReady: false })], ...gang("a", 1, { gpus: 8 }) },
-      "n1 ready again would do",
+      "it would fit with n1 ready",
       { nodes: [node("n1")] },
     ],
     [
       "a toleration",
       { nodes: [node("n1", { spec: { taints: [taint] } })], ...gang("a", 1, { gpus: 8 }) },
-      "a toleration of taint k=v:NoSchedule would do",
+      "it would fit with a toleration of taint k=v:NoSchedule",
       { ...gang("a", 1, { gpus: 8, spec: { tolerations: [taint] } as never }) },
     ],
     [
@@ -593,7 +610,7 @@ describe("what would make a job run", () => {
         nodes: [node("n1", cordoned)],
         ...together(gang("r", 1, { gpus: 6, on: "n1" }, fixed), gang("a", 1, { gpus: 8 })),
       },
-      "n1 uncordoned and 6 more GPUs free on n1 would do",
+      "it would fit with n1 uncordoned and 6 more GPUs free on n1",
       { nodes: [node("n1")], ...gang("a", 1, { gpus: 8 }) },
     ],
     [
@@ -607,7 +624,7 @@ describe("what would make a job run", () => {
           gang("a", 1, lonely),
         ),
       },
-      "default/r-000 gone would do",
+      "it would fit with default/r-000 deleted",
       { ...together(gang("busy", 3, { gpus: 1, on: "n1" }, fixed), gang("a", 1, lonely)) },
     ],
     [
@@ -617,7 +634,7 @@ describe("what would make a job run", () => {
         nodes: [node("n1")],
         ...together(gang("r", 1, { ...lonely, on: "n1" }, fixed), gang("a", 1, { labels: { app: "x" } })),
       },
-      "default/r-000 gone would do",
+      "it would fit with default/r-000 deleted",
       { ...gang("a", 1, { labels: { app: "x" } }) },
     ],
     [
@@ -631,7 +648,7 @@ describe("what would make a job run", () => {
           gang("a", 1, { spec: gates as never }),
         ),
       },
-      "default/r-000 gone would do",
+      "it would fit with default/r-000 deleted",
       { ...together(gang("busy", 2, { gpus: 1, on: "n1" }, fixed), gang("a", 1, { spec: gates as never })) },
     ],
   ];
@@ -648,7 +665,7 @@ describe("what would make a job run", () => {
     };
     const words = { queues: [open], nodes: names.map((name) => node(name)) };
     const { cure } = verdicts({ ...words, ...together(busy, gang("a", 70, { gpus: 8 })) })["a"] as Verdict;
-    expect(cure).toBe("560 more GPUs free on 70 nodes (n00, n01, n02, ...) would do");
+    expect(cure).toBe("it would fit with 560 more GPUs free on 70 nodes (n00, n01, n02, ...)");
     expect(verdicts({ ...words, ...gang("a", 70, { gpus: 8 }) })).toEqual({});
     const more = verdicts({ ...words, ...together(busy, gang("a", 71, { gpus: 8 })) })["a"] as Verdict;
     expect(more.cure).toContain("add nodes that match this pod");
@@ -658,13 +675,13 @@ describe("what would make a job run", () => {
     const terms = [{ topologyKey: "kubernetes.io/hostname", labelSelector: { matchLabels: { app: "db" } } }];
     const affinity = { podAffinity: { requiredDuringSchedulingIgnoredDuringExecution: terms } };
     const words = gang("a", 1, { spec: { affinity } as never });
-    expect(only(words).cure).toBe("a pod that its affinity asks for has to run where it may go");
+    expect(only(words).cure).toBe("start a pod that its pod affinity matches on nodes that it accepts");
     expect(verdicts(together(words, gang("r", 1, { labels: { app: "db" }, on: "n1" })))).toEqual({});
   });
 
   test("what was tried has left nothing behind", () => {
     for (const [, words] of cases) {
-      const cluster = world(words);
+      const cluster = clusterWith(words);
       cycle(cluster, nowMs, (session) => {
         for (const [job, obstacle] of session.obstacles) explain(session, job, obstacle);
       });
@@ -680,7 +697,7 @@ describe("what would make a job run", () => {
 
 describe("an eviction message names", () => {
   const gpus = (quota: number) => ({ resources: { gpu: { quota, limit: -1, overQuotaWeight: 1 } } });
-  const why = (words: WorldWords): string[] => cycle(world(words), nowMs).evictions.map(whyEvicted);
+  const why = (words: ClusterFields): string[] => cycle(clusterWith(words), nowMs).evictions.map(whyEvicted);
 
   test("the reclaiming job, and how both queues stand", () => {
     expect(

@@ -3,7 +3,7 @@ import { isShared } from "../../../model/scheduling/gpuRequest.ts";
 import { labelKeys } from "../../../model/scheduling/keys.ts";
 import { formatTime } from "../../../model/values/time.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import { barredTypes, typeBarText } from "../cluster/gpuTypes.ts";
+import { barredTypes, type TypeBar, typeBarText } from "../cluster/gpuTypes.ts";
 import { type GroupNode, type Job, podSetsOf } from "../cluster/job.ts";
 import type { NodeState } from "../cluster/nodeState.ts";
 import type { PodShape } from "../cluster/podShape.ts";
@@ -15,23 +15,19 @@ import { isReady, type Step } from "../placement/gang.ts";
 import { inPlacingOrder } from "../placement/placeGang.ts";
 import { placeTask, problemOf, roomForClaims } from "../placement/placeTask.ts";
 import { interPodRules } from "../placement/podAffinity.ts";
-import { constraintProblem } from "../placement/topologyDomains.ts";
 import { memoryGate } from "../queues/gates.ts";
 import type { QueueState } from "../queues/queueTree.ts";
 import type { Obstacle, Session } from "../session.ts";
 import { gpuText, placeText } from "./amountWords.ts";
 import { isBound } from "./cure.ts";
-import { cureText } from "./cureText.ts";
+import { cureText, type RefusalKind } from "./cureText.ts";
 import { explainGate, explainQueue } from "./explainQueue.ts";
 import { explainShare } from "./explainShare.ts";
 import { largerThanAnyNode } from "./largestNode.ts";
 import { trialBudgetOf } from "./trialBudget.ts";
 import type { Verdict } from "./verdict.ts";
 
-/**
- * Messages for what a decision found in the way of a job. Conditions, events and `muster why` use the same sentences.
- */
-
+/** The message for an obstacle. Conditions, events and `muster why` use the same sentences. */
 export function explain(session: Session, job: Job, obstacle: Obstacle): Verdict {
   switch (obstacle.type) {
     case "queue":
@@ -48,16 +44,16 @@ export function explain(session: Session, job: Job, obstacle: Obstacle): Verdict
         message: `group ${job.name} had its one attempt (schedulingBackoff is 1)`,
         cure: "remove its scheduling condition, or set schedulingBackoff to -1",
       };
-    case "heldBack":
+    case "backOff":
       return {
         reason: "BindingRefused",
         message: obstacle.why,
-        cure: `it is tried again at ${formatTime(obstacle.untilMs)}`,
+        cure: `binding is retried at ${formatTime(obstacle.untilMs)}`,
       };
     case "delay":
       return {
         reason: "PreemptionDelayNotElapsed",
-        message: `it may not preempt before ${formatTime(obstacle.untilMs)} (preemptionDelay), and nothing is free`,
+        message: `it may not preempt before ${formatTime(obstacle.untilMs)} (preemptionDelay), and no node has enough free resources`,
         cure: "free resources, or wait until then",
       };
     case "placement":
@@ -65,24 +61,24 @@ export function explain(session: Session, job: Job, obstacle: Obstacle): Verdict
   }
 }
 
-/** Why a pod is evicted, as its events say; for reclaim also how its own queue stands. */
+/** Why a pod is evicted, as in its event; for reclaim also the usage of its own queue. */
 export function whyEvicted({ task, reason }: PlannedEviction): string {
   const queue = task.job?.queue;
   const standing = queue === undefined ? undefined : reason.standings?.get(queue);
   return standing === undefined ? reason.why : `${reason.why} from queue ${queue?.name} (${standing})`;
 }
 
-/** What a queue has and should have of GPUs. */
+/** The GPUs of a queue: in use, quota, fair share. */
 export function standingText({ allocated, deserved, fairShare, priority }: QueueState): string {
   const [has, quota, share] = [allocated, deserved, fairShare].map((each) => gpuText(each[0]));
   return `${has} GPUs in use, quota ${quota}, fair share ${share}, priority ${priority}`;
 }
 
-/** Pods that name a group that is not there. */
+/** For pods whose PodGroup does not exist. */
 export function explainMissingGroup(id: string): Verdict {
   if (id.includes(" ")) {
     const message = `PodGroup ${id} does not exist, and the pod's schedulingGroup names it`;
-    return { reason: "PodSchedulingErrors", message, cure: "create it" };
+    return { reason: "PodSchedulingErrors", message, cure: `create PodGroup ${id.split(" ", 1)[0]}` };
   }
   return {
     reason: "PodSchedulingErrors",
@@ -91,7 +87,7 @@ export function explainMissingGroup(id: string): Verdict {
   };
 }
 
-/** Pods that no scheduler may place before their gates are removed. */
+/** For gated pods. */
 export function explainGates(tasks: Iterable<Task>): Verdict {
   const gates = new Set<string>();
   for (const { pod, status } of tasks) {
@@ -100,30 +96,30 @@ export function explainGates(tasks: Iterable<Task>): Verdict {
   const names = [...gates].sort().join(", ");
   return {
     reason: "SchedulingGated",
-    message: `its schedulingGates keep it from being placed: ${names}`,
+    message: `it has schedulingGates: ${names}`,
     cure: `the controller that set ${names} has to remove it from spec.schedulingGates`,
   };
 }
 
-/** A pod of ours that names no group. */
+/** For a pod of `kai-scheduler` without a PodGroup. */
 export function explainUngrouped(): Verdict {
   return {
     reason: "NoGroup",
-    message: "no PodGroup has been made for it yet",
-    cure: "the grouper makes one, unless kai-config leaves such pods out; what keeps it from it is among the pod's events",
+    message: "its PodGroup has not been created yet",
+    cure: "the pod grouper creates it, unless a selector in kai-config excludes the pod; errors are in the pod's events",
   };
 }
 
-/** A group of a node pool that no scheduler serves: it is in no queue. */
+/** For a group of a node pool that no scheduler serves. */
 export function explainUnserved(pool: string, groupId: string): Verdict {
   return {
     reason: "NoScheduler",
     message: `no scheduler serves node pool ${pool}: no SchedulingShard has it as its partitionLabelValue`,
-    cure: `create a SchedulingShard with partitionLabelValue ${pool}, or take the label ${labelKeys.nodePool} off PodGroup ${groupId}`,
+    cure: `create a SchedulingShard with partitionLabelValue ${pool}, or remove the label ${labelKeys.nodePool} from PodGroup ${groupId}`,
   };
 }
 
-/** A pod that names no subgroup that there is. */
+/** For a pod whose subgroup does not exist. */
 function explainStray(job: Job, { key, subGroupName }: Task): Verdict {
   const reason = "PodSchedulingErrors";
   const known = job.podSets.map(({ name }) => name);
@@ -131,8 +127,8 @@ function explainStray(job: Job, { key, subGroupName }: Task): Verdict {
   if (known.length === 0 || detached.includes(subGroupName)) {
     return {
       reason,
-      message: `the parents of subgroups ${detached.join(", ")} of group ${job.name} lead back to them or do not exist`,
-      cure: "set their parents to subgroups that are there and not below them, or to none",
+      message: `the parents of subgroups ${detached.join(", ")} of group ${job.name} form a cycle or do not exist`,
+      cure: "set their parent to an existing subgroup that is not their descendant, or remove it",
     };
   }
   const named = subGroupName === "" ? "no subgroup" : `subgroup ${subGroupName}`;
@@ -168,7 +164,7 @@ function explainReadiness(job: Job): Verdict {
       cures.add(`set minSubGroup${isRoot ? "" : ` of ${what}`} to ${children.length} or less, or add subgroups`);
       return;
     }
-    // Where enough are complete, only those matter whose pods wait for the rest of theirs.
+    // If enough subgroups are complete, only incomplete ones with pending pods are reported.
     const isEnough = isReady(node);
     for (const child of children) {
       const hasPending = podSetsOf(child).some(({ pending }) => pending > 0);
@@ -185,16 +181,16 @@ function explainPlacement(
   { step, placed, failed, why }: Obstacle & { type: "placement" },
 ): Verdict {
   const reason = "PodSchedulingErrors";
-  if (failed === undefined) return { reason, message: why ?? "no node fits", cure: "" };
+  if (failed === undefined) return { reason, message: why?.message ?? "no node fits", cure: "" };
   const isAlone = step.tasks.length === 1 && why === undefined && isOfShape(session, job, failed);
-  const told = isAlone ? explanationsOf(session).alone.get(failed.shape) : undefined;
-  if (told !== undefined) return verdictAbout(failed, told);
+  const explained = isAlone ? explanationsOf(session).alone.get(failed.shape) : undefined;
+  if (explained !== undefined) return verdictAbout(failed, explained);
   const { cluster } = session;
   const problem = problemOf(cluster, failed);
   if (problem !== undefined) {
     const awaitsClaims = failed.shape.hasDeviceClaims && cluster.devices.problemOf(failed)?.reason === "NotReady";
-    const message = `pod ${failed.key}: ${problem}`;
-    return { reason, message, cure: cureOfProblem(problem), ...(awaitsClaims && { awaitsClaims }) };
+    const message = `pod ${failed.key}: ${problem.message}`;
+    return { reason, message, cure: problem.cure, ...(awaitsClaims && { awaitsClaims }) };
   }
   if (explanationsOf(session).total === 0) return { reason, message: "there are no nodes", cure: "add nodes" };
   const { podSet } = failed;
@@ -206,8 +202,8 @@ function explainPlacement(
   if (why !== undefined)
     return {
       reason,
-      message: `${lead}${part === "" ? "" : `${part}: `}${why}`,
-      cure: topologyCure(session, job, step, why),
+      message: `${lead}${part === "" ? "" : `${part}: `}${why.message}`,
+      cure: why.cure ?? cureText(session, job, step),
     };
   const tooLarge = largerThanAnyNode(session, failed);
   if (tooLarge !== undefined) {
@@ -223,54 +219,28 @@ function explainPlacement(
   return { reason: found.reason, message: `${lead}${who} ${found.text}`, cure: found.cure };
 }
 
-/** What is wrong with a constraint is cured by another one; where room is missing, by room. */
-function topologyCure(session: Session, job: Job, step: Step, why: string): string {
-  const find = (node: GroupNode): string | undefined => {
-    const problem = node.topology === undefined ? undefined : constraintProblem(session.cluster, node.topology);
-    if (problem?.message === why) return problem.cure;
-    for (const child of node.children) {
-      const found = find(child);
-      if (found !== undefined) return found;
-    }
-    return undefined;
-  };
-  const found = find(job.root);
-  if (found !== undefined) return found;
-  return why.startsWith("no node carries")
-    ? "label nodes with all levels of the topology"
-    : cureText(session, job, step);
-}
-
-function cureOfProblem(problem: string): string {
-  if (problem.includes("does not exist")) return `create ${problem.replace(" does not exist", "")}`;
-  return problem.includes("annotation") || problem.includes("gpu-")
-    ? "correct the pod's annotations"
-    : "it is tried again when that changes";
-}
-
 /** How many different pods are explained node by node in one cycle; pods of one shape share an explanation. */
 const explanationsMax = 64;
 
 interface Explained {
   readonly reason: Verdict["reason"];
-  /**
-   * How many nodes there are, and how many of them are refused for what; the subject of the sentence comes before it.
-   */
+  /** The number of nodes by the reason of their refusal, as the predicate of a sentence about the pod. */
   readonly text: string;
   readonly cure: string;
 }
 
-/** Of one cycle: how many nodes there are, and what was explained. */
+/** The explanations of one cycle. */
 interface Explanations {
+  /** The number of nodes. */
   readonly total: number;
   /** By shape and number of pods. */
   readonly byShape: Map<string, Explained>;
-  /** Verdicts of pods that wait alone, by their shape. */
+  /** Explanations of pending pods without a gang, by their shape. */
   readonly alone: Map<PodShape, Explained>;
 }
 
 const explained = new WeakMap<Session, Explanations>();
-/** Verdicts of pods that wait alone, from the last cycle that explained anything. */
+/** The same of the last cycle that explained anything. */
 const lastAlone = new WeakMap<Cluster, { now: Map<PodShape, Explained>; before: Map<PodShape, Explained> }>();
 
 function explanationsOf(session: Session): Explanations {
@@ -286,27 +256,27 @@ function explanationsOf(session: Session): Explanations {
 }
 
 /**
- * What is said to the next pod alone of this shape; the same object as in the cycle before when nothing has changed.
+ * Keeps the explanation for further pods of this shape; returns the object of the last cycle if nothing has changed.
  */
 function keepAlone(session: Session, { shape }: Task, found: Explained): Explained {
   const before = lastAlone.get(session.cluster)?.before.get(shape);
   const isSame = before?.reason === found.reason && before.text === found.text && before.cure === found.cure;
-  const told = isSame ? before : found;
-  explanationsOf(session).alone.set(shape, told);
-  return told;
+  const explained = isSame ? before : found;
+  explanationsOf(session).alone.set(shape, explained);
+  return explained;
 }
 
-/** Thousands of pods may have the same verdict in every cycle. */
-function verdictAbout(task: Task, told: Explained): Verdict {
-  if (task.told?.about === told) return task.told.verdict;
-  const verdict = { reason: told.reason, message: `pod ${task.key} ${told.text}`, cure: told.cure };
-  task.told = { about: told, verdict };
+/** Reuses the last verdict of the pod: thousands of pods may have the same one in every cycle. */
+function verdictAbout(task: Task, explained: Explained): Verdict {
+  if (task.lastVerdict?.about === explained) return task.lastVerdict.verdict;
+  const verdict = { reason: explained.reason, message: `pod ${task.key} ${explained.text}`, cure: explained.cure };
+  task.lastVerdict = { about: explained, verdict };
   return verdict;
 }
 
 /**
- * Whether whatever is found about the pod holds for all of its shape: neither its queue, nor its labels, nor a topology
- * have a say.
+ * Whether an explanation of the pod holds for all pods of its shape: neither its queue, nor its labels, nor a topology
+ * influence it.
  */
 function isOfShape({ cluster }: Session, { root }: Job, task: Task): boolean {
   const { terms, queues } = cluster;
@@ -314,13 +284,13 @@ function isOfShape({ cluster }: Session, { root }: Job, task: Task): boolean {
   return !task.shape.hasDeviceClaims && memoryGate(task) === undefined && !terms.matchesOthersAntiAffinity(task);
 }
 
-/** Counting shared GPUs of a node costs as much as looking at this many. */
+/** Counting the shared GPUs of a node costs as much as checking this many nodes. */
 const roomCost = 10;
 
-/** Of a gang, the pods before the one that failed are put back for a moment: what they take is why it fails. */
+/** For a gang, the pods before the one that failed are placed again first: they hold what the failed pod lacks. */
 function reasonsFor(session: Session, job: Job, task: Task, step: Step, before: readonly Task[]): Explained {
   const { total, byShape } = explanationsOf(session);
-  // With bounds of GPUs the queue decides too, and with others around their labels or those of a topology.
+  // Bounds of GPU types depend on the queue, anti-affinity on labels, and domains on the job's topology.
   const { terms, queues } = session.cluster;
   const isOwn =
     queues.hasTypes || memoryGate(task) !== undefined || terms.matchesOthersAntiAffinity(task) || isBound(job.root);
@@ -329,30 +299,31 @@ function reasonsFor(session: Session, job: Job, task: Task, step: Step, before: 
   let reasons = isAlike ? byShape.get(key) : undefined;
   if (reasons !== undefined) return reasons;
   if (byShape.size >= explanationsMax) {
-    const untold = "it is tried again whenever something changes";
-    return { reason: "PodSchedulingErrors", text: `fits 0 of ${total} nodes`, cure: untold };
+    const cure = "scheduling is retried when the cluster changes";
+    return { reason: "PodSchedulingErrors", text: `fits 0 of ${total} nodes`, cure };
   }
   const start = session.statement.checkpoint();
   for (const each of before) placeTask(session.cluster, session.statement, each);
   const { reasons: nodes, open } = nodeReasons(session, task);
   const share = trialBudgetOf(session).spend(roomCost * open.length) ? explainShare(session, task, open) : undefined;
-  const bar = [...barredTypes(session.cluster, task).values()].find((each) => nodes.has(typeBarText(each)));
+  const bar = [...nodes.values()].find((each) => each.bar !== undefined)?.bar;
   session.statement.rollback(start);
+  const kinds = new Set([...nodes.values()].map(({ kind }) => kind));
   const cure =
     bar === undefined
-      ? cureText(session, job, step, nodes)
+      ? cureText(session, job, step, kinds)
       : `give queue ${bar.queue.name} a higher ${bar.bound} of ${bar.type}, or free GPUs of another type that it accepts`;
   const detailed = session.cluster.settings.showsNodesInErrors;
   const list = [...nodes]
-    .filter(([text]) => share === undefined || !isOfAmounts(text))
+    .filter(([, { kind }]) => share === undefined || kind !== "amount")
     .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([text, names]) => `${nodesText(names, detailed)} ${text}`);
+    .map(([text, { names }]) => `${nodesText(names, detailed)} ${text}`);
   const others = list.join(", ");
   if (share === undefined) {
     const text = `fits 0 of ${total} nodes${others === "" ? "" : `: ${others}`}`;
     reasons = { reason: "PodSchedulingErrors", text, cure };
   } else {
-    // For a pod alone it is known what less would do; of a gang each would have to ask for less.
+    // The smaller request that would fit is known for a single pod; in a gang every pod would have to request less.
     const own = step.tasks.length === 1 && bar === undefined ? share.cure : "";
     reasons = {
       reason: share.reason,
@@ -364,37 +335,38 @@ function reasonsFor(session: Session, job: Job, task: Task, step: Step, before: 
   return reasons;
 }
 
-/** More names than these would not be read. */
+/** The number of node names in a message. */
 const namesMax = 20;
 
-/** Counted, or by name where a shard wants to see them. */
+/** The number of nodes, or their names where a shard sets `detailed-fit-errors`. */
 function nodesText(names: readonly string[], isDetailed: boolean): string {
   if (!isDetailed) return `${names.length} node(s)`;
   const shown = [...names].sort().slice(0, namesMax).join(", ");
   return names.length > namesMax ? `${shown} and ${names.length - namesMax} more` : shown;
 }
 
-/** Whether it is amounts that a node lacks. */
-function isOfAmounts(text: string): boolean {
-  return text.startsWith(lackText) || text === noGpuText;
+/** Nodes that are refused for the same reason. */
+export interface RefusedNodes {
+  readonly kind: RefusalKind;
+  readonly names: string[];
+  /** The bound of a GPU type that refuses them. */
+  readonly bar?: TypeBar;
 }
 
-const lackText = "have not enough ";
-const noGpuText = "have no GPU with enough memory left";
-/** Perhaps it is the one that could be shared: such a node gives no share at all. */
-const failedGpuText = "have a failed GPU: more are in use than they have left";
-
-/** Why each node is refused: nodes by reason, and those that nothing but room keeps it from. */
-function nodeReasons(session: Session, task: Task): { reasons: Map<string, string[]>; open: NodeState[] } {
+/**
+ * Why each node is refused, by the text of the reason; `open` are the nodes that lack nothing but free resources. A
+ * node with a failed GPU offers no share at all, because the failed GPU may be the shared one.
+ */
+export function nodeReasons(session: Session, task: Task): { reasons: Map<string, RefusedNodes>; open: NodeState[] } {
   const open: NodeState[] = [];
   const { cluster } = session;
   const { table, fit, names } = cluster;
-  const reasons = new Map<string, string[]>();
+  const reasons = new Map<string, RefusedNodes>();
   let on = "";
-  const add = (text: string): void => {
+  const add = (text: string, kind: RefusalKind = "other", bar?: TypeBar): void => {
     const known = reasons.get(text);
-    if (known === undefined) reasons.set(text, [on]);
-    else known.push(on);
+    if (known === undefined) reasons.set(text, { kind, names: [on], ...(bar && { bar }) });
+    else known.names.push(on);
   };
   const { shape } = task;
   const rules = cluster.terms.isEmpty && shape.isLocal ? undefined : interPodRules(task, cluster.terms, fit);
@@ -410,17 +382,17 @@ function nodeReasons(session: Session, task: Task): { reasons: Map<string, strin
       continue;
     }
     if (!fit.accepts(shape, at)) {
-      add("do not give GPUs in the form it asks for");
+      add("do not offer GPUs in the requested form");
       continue;
     }
     const bar = bars.get(node.gpuType);
     if (bar !== undefined) {
-      add(typeBarText(bar));
+      add(typeBarText(bar), "other", bar);
       continue;
     }
     const beyond = gate?.(node);
     if (beyond !== undefined) {
-      add(`would take queue ${beyond.name} beyond its bound of gpu: the memory is more of a GPU there`);
+      add(`have smaller GPUs, on which the requested memory would exceed the GPU bound of queue ${beyond.name}`);
       continue;
     }
     open.push(node);
@@ -428,28 +400,30 @@ function nodeReasons(session: Session, task: Task): { reasons: Map<string, strin
     if (lack !== undefined) {
       const name = names.names[lack] ?? "";
       const isOverhead = fitsWithoutOverhead(session, task, node, lack, name);
-      add(`${lackText}${placeText(name, lack)}${isOverhead ? " for the pod's overhead" : ""}`);
+      add(`do not have enough ${placeText(name, lack)}${isOverhead ? " for the pod's overhead" : ""}`, "amount");
       continue;
     }
-    if (shape.hostPorts.length > 0 && fit.score(shape, at) < 0) add("have the port in use");
-    else if (isShared(shape.gpu) && (table.idle[gpuAt]?.[at] ?? 0) < 0) add(failedGpuText);
-    else if (isShared(shape.gpu) && fit.score(shape, at) < 0) add(noGpuText);
-    else if (rules?.refuses(at) !== undefined) add(`are ruled out by pod ${rules.refuses(at)}`);
-    else if (shape.volumeClaims.length > 0 && cluster.volumes.refuses(task, node) !== undefined) {
-      add(`are ruled out by ${cluster.volumes.refuses(task, node)}`);
-    } else if (shape.hasDeviceClaims) {
+    const podRule = rules?.refuses(at);
+    const volumeRule = shape.volumeClaims.length > 0 ? cluster.volumes.refuses(task, node) : undefined;
+    if (shape.hostPorts.length > 0 && fit.score(shape, at) < 0) add("have a requested host port in use");
+    else if (isShared(shape.gpu) && (table.idle[gpuAt]?.[at] ?? 0) < 0)
+      add("have a failed GPU: more are in use than exist");
+    else if (isShared(shape.gpu) && fit.score(shape, at) < 0) add("have no GPU with enough memory left", "amount");
+    else if (podRule !== undefined) add(`are ruled out by pod ${podRule}`, `pod ${podRule}`);
+    else if (volumeRule !== undefined) add(`are ruled out by ${volumeRule}`, volumeRule);
+    else if (shape.hasDeviceClaims) {
       const verdict = cluster.devices.fit(task, node);
       if (!verdict.ok) add(verdict.why);
       else if (roomForClaims(cluster, node, verdict.units) === "none")
-        add("have given their GPUs to pods by the device plugin");
+        add("have their GPUs allocated by the device plugin");
     } else if (isBound(task.job?.root) && fit.score(shape, at) >= 0)
-      add("lie outside of the domain that it was tried in");
-    else add("are promised to others");
+      add("are outside of the topology domain that was tried");
+    else add("are nominated to other pods");
   }
   return { reasons, open };
 }
 
-/** Whether the node has enough for the containers, and it is the overhead of the runtime class that is too much. */
+/** Whether the node has enough for the containers, but not for the overhead of the runtime class. */
 function fitsWithoutOverhead(
   { cluster }: Session,
   { pod, shape }: Task,

@@ -15,63 +15,69 @@ import { largerThanAnyNode } from "./largestNode.ts";
 import { trialBudgetOf } from "./trialBudget.ts";
 import type { Verdict } from "./verdict.ts";
 
-/** Why a queue keeps a job waiting: it is not there for it, or it may have no more. */
-
 export function explainQueue(cluster: Cluster, job: Job, why: "missing" | "orphan" | "inner"): Verdict {
   const { queueName } = job;
-  const reason = "QueueDoesNotExist";
   if (queueName === "") {
-    return { reason, message: `PodGroup ${job.id} names no queue`, cure: `set spec.queue of PodGroup ${job.id}` };
+    const message = `PodGroup ${job.id} names no queue`;
+    return { reason: "QueueDoesNotExist", message, cure: `set spec.queue of PodGroup ${job.id}` };
   }
   switch (why) {
     case "missing":
-      return { reason, ...explainMissing(cluster, job) };
-    case "orphan":
-      return { reason, ...explainOrphan(cluster, queueName) };
+      return explainMissing(cluster, job);
+    case "orphan": {
+      const { problem, cure } = explainOrphan(cluster, queueName);
+      return {
+        reason: "QueueTakesNoPods",
+        message: `queue ${queueName} is not in the tree of queues: ${problem}`,
+        cure,
+      };
+    }
     case "inner":
       return {
-        reason,
-        message: `queue ${queueName} has queues below it; only queues without children take workloads`,
-        cure: `name one of the queues below ${queueName}`,
+        reason: "QueueTakesNoPods",
+        message: `queue ${queueName} has child queues; only queues without children take workloads`,
+        cure: `name one of the child queues of ${queueName}`,
       };
   }
 }
 
-type Words = Pick<Verdict, "message" | "cure">;
-
-function explainMissing({ queuesElsewhere, settings }: Cluster, { queueName, id }: Job): Words {
-  const pool = queuesElsewhere.get(queueName);
+function explainMissing({ queuesOfOtherPools, settings }: Cluster, { queueName, id }: Job): Verdict {
+  const pool = queuesOfOtherPools.get(queueName);
   if (pool === undefined) {
-    return { message: `queue ${queueName} does not exist`, cure: `create queue ${queueName}, or name another` };
+    return {
+      reason: "QueueDoesNotExist",
+      message: `queue ${queueName} does not exist`,
+      cure: `create queue ${queueName}, or name another`,
+    };
   }
   const move =
-    pool === "" ? `take the label ${labelKeys.nodePool} off` : `set the label ${labelKeys.nodePool} to ${pool} on`;
+    pool === "" ? `remove the label ${labelKeys.nodePool} from` : `set the label ${labelKeys.nodePool} to ${pool} on`;
   return {
+    reason: "QueueTakesNoPods",
     message: `queue ${queueName} is of node pool ${poolName(pool)}, and PodGroup ${id} is of node pool ${poolName(settings.nodePool)}`,
     cure: `name a queue of node pool ${poolName(settings.nodePool)}, or ${move} PodGroup ${id}`,
   };
 }
 
-/** What keeps a queue that is there from having a place in the tree. */
+/** Why an existing queue is not in the tree of queues. */
 export function orphanText(cluster: Cluster, queueName: string): string {
-  return explainOrphan(cluster, queueName).message.replace(`queue ${queueName} is `, "");
+  return `not in the tree of queues: ${explainOrphan(cluster, queueName).problem}`;
 }
 
-function explainOrphan({ queues, queuesElsewhere }: Cluster, queueName: string): Words {
+function explainOrphan({ queues, queuesOfOtherPools }: Cluster, queueName: string): Orphaned {
   const orphan = queues.orphans.get(queueName);
-  const left = `queue ${queueName} is left out`;
   if (orphan?.circle === undefined) {
     const { child = queueName, parent = "" } = orphan ?? {};
-    const pool = queuesElsewhere.get(parent);
+    const pool = queuesOfOtherPools.get(parent);
     return {
-      message: `${left}: queue ${child} names the parent ${parent}, which ${pool === undefined ? "does not exist" : `is of node pool ${poolName(pool)}`}`,
-      cure: `${pool === undefined ? `create queue ${parent}, or ` : ""}set parentQueue of queue ${child} to a queue that is there`,
+      problem: `queue ${child} names the parent ${parent}, which ${pool === undefined ? "does not exist" : `is of node pool ${poolName(pool)}`}`,
+      cure: `${pool === undefined ? `create queue ${parent}, or ` : ""}set parentQueue of queue ${child} to an existing queue`,
     };
   }
   const { circle } = orphan;
   if (circle.length === 1) {
     return {
-      message: `${left}: queue ${circle[0]} is its own parent`,
+      problem: `queue ${circle[0]} is its own parent`,
       cure: `remove parentQueue of queue ${circle[0]}, or name another`,
     };
   }
@@ -79,18 +85,23 @@ function explainOrphan({ queues, queuesElsewhere }: Cluster, queueName: string):
   const at = circle.indexOf(queueName);
   const cut = circle[(at + 1) % circle.length];
   return {
-    message: `${left}: the parents of queue ${circle[0]} lead back to it (${[...circle, circle[0]].join(", ")})`,
+    problem: `the parents of queue ${circle[0]} form a cycle (${[...circle, circle[0]].join(", ")})`,
     cure: `remove parentQueue of queue ${cut}, or name another`,
   };
 }
 
-/** A bound that stands in the way, and what it would have to be. */
+interface Orphaned {
+  readonly problem: string;
+  readonly cure: string;
+}
+
+/** A limit or quota that is exceeded, and the value that would be enough. */
 interface Excess {
   readonly queue: QueueState;
   readonly resource: number;
   readonly bound: "limit" | "quota";
   readonly wanted: number;
-  /** It would be kept if the queue were empty. */
+  /** The bound would be kept if the queue were empty. */
   readonly mayWait: boolean;
 }
 
@@ -117,7 +128,7 @@ export function explainGate(session: Session, job: Job, refusal: GateRefusal): V
     if (mayWait) ways.push("wait until its workloads end");
     return {
       ...about,
-      message: `queue ${queue.name} has reached its limit of ${name}: the limit is ${show(queue.limit)}, ${show(queue.allocated)} are in use, ${show(requested)} more are asked for`,
+      message: `queue ${queue.name} has reached its limit of ${name}: the limit is ${show(queue.limit)}, ${show(queue.allocated)} are in use, ${show(requested)} more are requested`,
       cure: `${ways.join(", or ")}${roomText(session, job, step)}`,
     };
   }
@@ -125,15 +136,18 @@ export function explainGate(session: Session, job: Job, refusal: GateRefusal): V
   if (gateRefusal(leaf, true, requested) === undefined) {
     ways.unshift(`use a preemptible workload (label ${labelKeys.preemptibility}: preemptible)`);
   }
-  if (mayWait) ways.push("wait until such work of it ends");
+  if (mayWait) ways.push("wait until non-preemptible workloads of the queue end");
   return {
     ...about,
-    message: `${job.name} cannot be evicted and goes beyond the ${name} quota of queue ${queue.name}: the quota is ${show(queue.deserved)}, work that cannot be evicted uses ${show(queue.allocatedNonPreemptible)}, ${show(requested)} more are asked for`,
+    message: `${job.name} is non-preemptible and would exceed the ${name} quota of queue ${queue.name}: the quota is ${show(queue.deserved)}, non-preemptible workloads use ${show(queue.allocatedNonPreemptible)}, ${show(requested)} more are requested`,
     cure: `${ways.join(", or ")}${roomText(session, job, step)}`,
   };
 }
 
-/** Memory of GPUs was found to be too much only where it was placed: there it is the more, the smaller the GPU. */
+/**
+ * A request for GPU memory may exceed the bound only after placement: the same memory is a larger portion of a smaller
+ * GPU.
+ */
 function requestedOf(cluster: Cluster, step: Step | undefined, { requested, resource }: GateRefusal): Readonly<Vector> {
   if ((requested[resource] ?? 0) > 0 || step === undefined) return requested;
   const vector = zeroVector();
@@ -141,7 +155,7 @@ function requestedOf(cluster: Cluster, step: Step | undefined, { requested, reso
   return vector;
 }
 
-/** Everything that would have to be raised: one bound alone may not be enough. */
+/** Every bound that would have to be raised. */
 function excessesOf({ queue: leaf, isPreemptible }: Job, requested: Readonly<Vector>): Excess[] {
   const excesses: Excess[] = [];
   for (const queue of leaf?.path() ?? []) {
@@ -159,10 +173,10 @@ function excessesOf({ queue: leaf, isPreemptible }: Job, requested: Readonly<Vec
   return excesses;
 }
 
-/** Where a higher bound alone would not do: whether there is room as well, tried as if there were no bound. */
+/** Whether nodes have enough free resources as well, tried as if there were no bound. */
 function roomText(session: Session, job: Job, step: Step | undefined): string {
   const { cluster, statement } = session;
-  // What a type or a share by memory may have is looked at again where it is placed.
+  // Bounds of GPU types and of GPU memory are checked again at placement.
   if (step === undefined || cluster.queues.hasTypes || step.tasks.some(({ shape }) => shape.gpu.type === "memory")) {
     return "";
   }
@@ -170,7 +184,7 @@ function roomText(session: Session, job: Job, step: Step | undefined): string {
   const start = statement.checkpoint();
   const { ok } = placeStep(cluster, statement, job, step);
   statement.rollback(start);
-  return ok ? "" : `; besides it finds no free place: ${cureText(session, job, step)}`;
+  return ok ? "" : `; no node has enough free resources either: ${cureText(session, job, step)}`;
 }
 
 function queueDetails(queue: QueueState, job: Job, requested: Readonly<Vector>): QueueDetails {

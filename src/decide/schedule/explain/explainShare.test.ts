@@ -1,15 +1,15 @@
 import { describe, expect, test } from "vitest";
 import {
+  type ClusterFields,
+  clusterWith,
   gang,
   group,
   node,
-  type PodWords,
+  type PodFields,
   pod,
   queue,
   startMs,
   together,
-  type WorldWords,
-  world,
 } from "../../../../testing/decide/scheduleCluster.ts";
 import { cycle } from "../cycle.ts";
 import { explain } from "./explain.ts";
@@ -18,9 +18,9 @@ import { sentenceOf, type Verdict } from "./verdict.ts";
 const open = [queue("q", { resources: { gpu: { quota: -1, limit: -1, overQuotaWeight: 1 } } })];
 const fixed = { preemptibility: "non-preemptible" } as const;
 
-function why(words: WorldWords): Verdict | undefined {
+function why(words: ClusterFields): Verdict | undefined {
   let found: Verdict | undefined;
-  const cluster = world({ queues: open, ...words });
+  const cluster = clusterWith({ queues: open, ...words });
   cycle(cluster, startMs + 60_000, (session) => {
     for (const [job, obstacle] of session.obstacles) if (job.name === "f") found = explain(session, job, obstacle);
   });
@@ -28,7 +28,7 @@ function why(words: WorldWords): Verdict | undefined {
   return found;
 }
 
-const asking = (words: PodWords) => gang("f", 1, words);
+const asking = (words: PodFields) => gang("f", 1, words);
 const half = asking({ fraction: "0.5" });
 const user = (name: string, fraction: string, ...groups: string[]) => ({
   groups: [group(name, fixed)],
@@ -39,7 +39,7 @@ const one = (more: Parameters<typeof node>[1] = {}) => [node("n1", { gpus: 1, gp
 const two = [node("n1", { gpus: 2, gpuMemory: 10_000 })];
 
 describe("why a share waits", () => {
-  test.each<[string, WorldWords, string | undefined]>([
+  test.each<[string, ClusterFields, string | undefined]>([
     ["a GPU is free", { nodes: one(), ...half }, undefined],
     ["a shared GPU has room", { nodes: one(), ...together(user("a", "0.5", "X"), half) }, undefined],
     ["a shared GPU has too little", { nodes: one(), ...together(user("a", "0.51", "X"), half) }, "NoGpuWithRoom"],
@@ -94,20 +94,20 @@ describe("why a share waits", () => {
   test("more GPUs than any node has: what there is, and what would do", () => {
     const words = (devices: number) => ({ nodes: [node("n1")], ...asking({ fraction: "0.5", devices }) });
     expect(sentenceOf(why(words(9)) as Verdict)).toBe(
-      "pod default/f-000 asks for shares of 9 GPUs of one node, and the largest node has 8. To run: ask for shares of at most 8 GPUs, or add a node with 9",
+      "pod default/f-000 requests shares of 9 GPUs of one node, and the largest node has 8. To run: request shares of at most 8 GPUs, or add a node with 9",
     );
     expect(why(words(8))).toBeUndefined();
   });
 });
 
 describe("what would make a share run", () => {
-  test("others gone, or less asked for", () => {
+  test("other pods deleted, or a smaller request", () => {
     const others = together(user("a", "0.7", "X"), user("b", "0.2", "X"));
     const { message, cure } = why({ nodes: one(), ...together(others, half) }) as Verdict;
     expect(message).toBe(
-      "pod default/f-000 asks for 0.50 of a GPU, and no GPU has that: n1 has 1 GPUs, none of them free, and the most that a shared one has left is 0.10",
+      "pod default/f-000 requests 0.50 of a GPU, and no GPU has that: n1 has 1 GPUs, none of them free, and the most that a shared one has left is 0.10",
     );
-    expect(cure).toBe("default/a gone would do, or ask for 0.10 or less");
+    expect(cure).toBe("it would fit with default/a deleted, or request 0.10 or less");
     expect(why({ nodes: one(), ...together(user("b", "0.2", "X"), half) })).toBeUndefined();
     expect(why({ nodes: one(), ...together(others, asking({ fraction: "0.1" })) })).toBeUndefined();
     expect(why({ nodes: one(), ...together(others, asking({ fraction: "0.11" })) })).toBeDefined();
@@ -117,9 +117,9 @@ describe("what would make a share run", () => {
     const others = together(user("a", "0.25", "X"), user("b", "0.6", "Y"));
     const asked = (fraction: string) => ({ nodes: two, ...together(others, asking({ fraction, devices: 2 })) });
     const { message, cure } = why(asked("0.8")) as Verdict;
-    expect(message).toContain("asks for 2 times 0.80 of a GPU, and no node has that many with so much left");
+    expect(message).toContain("requests 2 times 0.80 of a GPU, and no node has that many with so much left");
     expect(message).toContain("a shared one has left is 0.75");
-    expect(cure).toBe("default/a, default/b gone would do, or ask for 0.40 or less");
+    expect(cure).toBe("it would fit with default/a, default/b deleted, or request 0.40 or less");
     expect(why(asked("0.4"))).toBeUndefined();
     expect(why(asked("0.41"))?.reason).toBe("NoGpuWithRoom");
   });
@@ -128,7 +128,7 @@ describe("what would make a share run", () => {
     const busy = gang("w", 1, { cpu: "62", on: "n1" }, fixed);
     const words = { nodes: one(), ...together(busy, asking({ fraction: "0.5", cpu: "4" })) };
     expect(sentenceOf(why(words) as Verdict)).toBe(
-      "pod default/f-000 asks for 0.50 of a GPU, for which one node has room on a GPU, but n1 lacks 2 CPU cores. To run: free 2 CPU cores on n1, or add a node",
+      "pod default/f-000 requests 0.50 of a GPU, for which one node has room on a GPU, but n1 lacks 2 CPU cores. To run: free 2 CPU cores on n1, or add a node",
     );
     const slots = why({ nodes: one({ pods: 1 }), ...half }) as Verdict;
     expect(slots.message).toContain("n1 lacks 1 of 2 pod slots (one for the pod, 1 for a reservation)");
@@ -143,9 +143,9 @@ describe("what would make a share run", () => {
   });
 });
 
-test("a share that no GPU of a node with a failed one may take says so, and not that memory is missing", () => {
+test("a share that no GPU of a node with a failed GPU can take reports that, and not missing memory", () => {
   const words = together(user("a", "0.2", "X"), user("b", "0.2", "Y"), half);
   const verdict = why({ nodes: one(), ...words });
-  expect(verdict?.message).toContain("1 node(s) have a failed GPU: more are in use than they have left");
+  expect(verdict?.message).toContain("1 node(s) have a failed GPU: more are in use than exist");
   expect(verdict?.message).not.toContain("memory");
 });

@@ -9,25 +9,25 @@ import { give } from "./cure.ts";
 import type { Verdict } from "./verdict.ts";
 
 /**
- * Why a share of GPUs fits nowhere, as far as the share is the cause: no GPU has so much left, or its node has no room
- * beside it.
+ * Why a GPU share fits no node, as far as the share is the cause: no GPU has enough left, or the node of such a GPU
+ * lacks another resource.
  */
 export interface ShareFound {
   readonly reason: Extract<Verdict["reason"], "NoGpuWithRoom" | "NodeFull">;
-  /** The subject of the sentence comes before it. */
+  /** The predicate of a sentence about the pod. */
   readonly text: string;
-  /** What would do besides others going; empty when there is nothing of that kind. */
+  /** A change that would be enough without evictions; empty if there is none. */
   readonly cure: string;
 }
 
-/** What a node has for a share, when everything that is being released is free. */
+/** The free resources of a node for a share, after terminating pods have released theirs. */
 interface Room {
   readonly node: NodeState;
   readonly gpus: number;
   readonly idle: number;
-  /** Memory left on the shared GPU that has most of it. */
+  /** Memory left on the shared GPU with the most. */
   readonly mostMiB: number | undefined;
-  /** So much each of as many GPUs as are asked for has left. */
+  /** The memory that each of the requested number of GPUs has left. */
   readonly eachMiB: number;
   /** Its GPUs have room. */
   readonly fits: boolean;
@@ -38,15 +38,15 @@ interface Lack {
   readonly place: number;
   readonly amount: number;
   readonly text: string;
-  /** The node has as much; others have it. */
+  /** The capacity of the node is enough; other pods hold it. */
   readonly canBeFreed: boolean;
 }
 
 type Share = Extract<GpuRequest, { type: "fraction" | "memory" }>;
 
 /**
- * `open` are the nodes that nothing but room keeps it from. Undefined when it asks for no share, or none of them has
- * GPUs.
+ * `open` are the nodes that lack nothing but free resources. Undefined if the pod requests no share, or none of the
+ * nodes has GPUs.
  */
 export function explainShare(session: Session, task: Task, open: readonly NodeState[]): ShareFound | undefined {
   const { gpu } = task.shape;
@@ -54,7 +54,7 @@ export function explainShare(session: Session, task: Task, open: readonly NodeSt
   const rooms = open.map((node) => roomOn(session, task, gpu, node)).filter(({ gpus }) => gpus >= gpu.devices);
   const [first] = rooms;
   if (first === undefined) return undefined;
-  const asks = `asks for ${gpu.devices > 1 ? `${gpu.devices} times ` : ""}${wantedText(gpu, first.node)} of a GPU`;
+  const asks = `requests ${gpu.devices > 1 ? `${gpu.devices} times ` : ""}${wantedText(gpu, first.node)} of a GPU`;
   const full = rooms.filter(({ fits, lacks }) => fits && lacks.length > 0);
   const lacksText = ({ lacks }: Room): string => lacks.map(({ text }) => text).join(" and ");
   if (full.length > 0) {
@@ -119,7 +119,7 @@ function roomOn({ cluster }: Session, { shape }: Task, gpu: Share, node: NodeSta
   };
 }
 
-/** Tried: with what it lacks the node takes it. */
+/** Whether the pod fits the node with the lacking resources added, tried on the cluster. */
 function fitsWith(session: Session, task: Task, { node, lacks }: Room): boolean {
   for (const { place, amount } of lacks) give(session, { node, place, amount });
   const spot = findSpot(session.cluster, task, { nodes: [node.index] });
@@ -127,11 +127,11 @@ function fitsWith(session: Session, task: Task, { node, lacks }: Room): boolean 
   return spot !== undefined;
 }
 
-/** What of each GPU could be had on the roomiest node. */
+/** The largest share that would fit, on the node with the most left. */
 function lessText(gpu: Share, { node, eachMiB }: Room): string {
-  if (gpu.type === "memory") return eachMiB > 0 ? `ask for ${eachMiB} MiB or less` : "";
+  if (gpu.type === "memory") return eachMiB > 0 ? `request ${eachMiB} MiB or less` : "";
   const hundredths = Math.floor((eachMiB * 100) / node.gpuMemoryMiB);
-  return hundredths > 0 ? `ask for ${(hundredths / 100).toFixed(2)} or less` : "";
+  return hundredths > 0 ? `request ${(hundredths / 100).toFixed(2)} or less` : "";
 }
 
 function wantedText(gpu: Share, { gpuMemoryMiB }: NodeState): string {

@@ -5,14 +5,14 @@ import type { Task } from "../cluster/task.ts";
 import type { Candidates } from "../placement/placeTask.ts";
 import { nodesOf } from "./trialNodes.ts";
 
-/** More of a resource on a node, as if it had been freed. */
+/** An amount of a resource on a node that a trial treats as free. */
 export interface Grant {
   readonly node: NodeState;
   readonly place: number;
   readonly amount: number;
 }
 
-/** What pods of one job hold, node by node. */
+/** The resources that pods of one job hold, by node. */
 export class OwnHoldings {
   private readonly byNode = new Map<NodeState, Map<number, number>>();
 
@@ -33,14 +33,13 @@ export class OwnHoldings {
 
 interface Lacking {
   readonly node: NodeState;
-  /** The parts that it lacks of what is asked for, added up. */
+  /** The lacking portions of the requested resources, summed. */
   part: number;
 }
 
 /**
- * Nodes that accept pods of a shape and lack some of what they ask for, the one that lacks least first. A gang takes
- * them one after the other, so they are put in order once; what has become less in the meantime is looked at when its
- * turn comes.
+ * Nodes that accept pods of a shape and lack some of their requests, the one that lacks least first. A gang uses them
+ * one after the other, so they are sorted once; amounts that have changed since are checked when a node is next.
  */
 export class LackingNodes {
   private readonly cluster: Cluster;
@@ -60,7 +59,7 @@ export class LackingNodes {
     this.line.sort(byPart);
   }
 
-  /** What the first of them lacks; undefined when there is none. */
+  /** The amounts that the first node lacks; undefined if there is none. */
   first(): Grant[] | undefined {
     for (let head = this.line[0]; head !== undefined; head = this.line[0]) {
       const part = this.partOf(head.node);
@@ -74,7 +73,7 @@ export class LackingNodes {
     return undefined;
   }
 
-  /** Zero when nothing is missing, negative when the node could not give it even if it were empty. */
+  /** Zero if nothing is lacking, negative if the capacity of the node is not enough. */
   private partOf(node: NodeState): number {
     const { idle } = this.cluster.table;
     const { places, amounts } = this.shape;
@@ -83,7 +82,7 @@ export class LackingNodes {
     for (let k = 0; k < places.length; k++) {
       const place = places[k] as number;
       const wants = amounts[k] as number;
-      // What the node does not have cannot become free on it, and what its own job has is no room for it.
+      // Amounts beyond the capacity cannot become free, and amounts of its own job do not count as free.
       if ((node.capacity[place] ?? 0) - (own?.get(place) ?? 0) < wants) return -1;
       part += Math.max(0, wants - (idle[place]?.[node.index] ?? 0)) / wants;
     }

@@ -12,7 +12,7 @@ interface Largest {
 
 const known = new WeakMap<Session, Largest>();
 
-/** The most that one node has of a resource. All pods that wait ask for it, so it is worked out once in a cycle. */
+/** The largest capacity of a resource on one node, computed once in a cycle. */
 export function mostOnOneNode(session: Session, place: number, { isHealthy }: { isHealthy: boolean }): number {
   let largest = known.get(session);
   if (largest === undefined) {
@@ -30,7 +30,7 @@ export function mostOnOneNode(session: Session, place: number, { isHealthy }: { 
   return most;
 }
 
-/** A pod that asks for more than any node has, however empty; the subject of the sentence comes before the text. */
+/** Whether a pod requests more than the capacity of any node; the text is the predicate of a sentence about the pod. */
 export function largerThanAnyNode(session: Session, { shape }: Task): { text: string; cure: string } | undefined {
   const { cluster } = session;
   for (const [k, place] of shape.places.entries()) {
@@ -39,11 +39,11 @@ export function largerThanAnyNode(session: Session, { shape }: Task): { text: st
     if (wants <= most) continue;
     const what = placeText(cluster.names.names[place] ?? "", place);
     return {
-      text: `asks for ${numberText(wants, place)} ${what}, and ${most === 0 ? "no node has any" : `the largest node has ${numberText(most, place)}`}`,
+      text: `requests ${numberText(wants, place)} ${what}, and ${most === 0 ? "no node has any" : `the largest node has ${numberText(most, place)}`}`,
       cure:
         most === 0
           ? `add a node with ${numberText(wants, place)} ${what}`
-          : `ask for at most ${numberText(most, place)} ${what}, or add a node with ${numberText(wants, place)}`,
+          : `request at most ${numberText(most, place)} ${what}, or add a node with ${numberText(wants, place)}`,
     };
   }
   const { gpu } = shape;
@@ -51,18 +51,18 @@ export function largerThanAnyNode(session: Session, { shape }: Task): { text: st
   const devices = mostOnOneNode(session, gpuAt, { isHealthy: false });
   if (gpu.devices > devices) {
     return {
-      text: `asks for shares of ${gpu.devices} GPUs of one node, and ${devices === 0 ? "no node has any" : `the largest node has ${devices}`}`,
+      text: `requests shares of ${gpu.devices} GPUs of one node, and ${devices === 0 ? "no node has any" : `the largest node has ${devices}`}`,
       cure:
         devices === 0
           ? "add a node with GPUs"
-          : `ask for shares of at most ${devices} GPUs, or add a node with ${gpu.devices}`,
+          : `request shares of at most ${devices} GPUs, or add a node with ${gpu.devices}`,
     };
   }
   if (gpu.type === "fraction") return undefined;
   const { mostMiB } = cluster.gpuMemoryRange();
   if (shareMemoryMiB(gpu, mostMiB) <= mostMiB) return undefined;
   return {
-    text: `asks for ${gpu.memoryMiB} MiB of GPU memory, and the largest GPU has ${mostMiB}`,
-    cure: `ask for at most ${mostMiB} MiB`,
+    text: `requests ${gpu.memoryMiB} MiB of GPU memory, and the largest GPU has ${mostMiB}`,
+    cure: `request at most ${mostMiB} MiB`,
   };
 }

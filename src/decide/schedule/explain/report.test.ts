@@ -69,9 +69,9 @@ describe("questions about a cluster", () => {
     const rows = queueRows(clusterOf({ ...none, nodes: [node("n1")], queues, ...words }), nowMs);
     expect(rows.map(({ name, requested, pending, note }) => [name, requested, pending, note])).toEqual([
       ["q", "0", 0, ""],
-      ["a", "0", 0, "left out: the parents of queue a lead back to it (a, b, a)"],
-      ["b", "0", 0, "left out: the parents of queue b lead back to it (b, a, b)"],
-      ["lost", "2", 1, "left out: queue lost names the parent no, which does not exist"],
+      ["a", "0", 0, "not in the tree of queues: the parents of queue a form a cycle (a, b, a)"],
+      ["b", "0", 0, "not in the tree of queues: the parents of queue b form a cycle (b, a, b)"],
+      ["lost", "2", 1, "not in the tree of queues: queue lost names the parent no, which does not exist"],
     ]);
   });
 
@@ -145,7 +145,7 @@ describe("questions about a cluster", () => {
     expect(ask({ configMaps: new Set() })[0]).toMatchObject({ next: "", cure: "create ConfigMap default/settings" });
   });
 
-  test("a pod that names no group, and one whose group is missing, wait and say so", () => {
+  test("a pod without a group, and one whose group is missing, are pending with a reason", () => {
     const pods = [pod("early"), pod("lost", { group: "nope" }), pod("theirs", { scheduler: "volcano" })];
     const found = clusterOf({ ...none, nodes: [node("n1")], queues: [queue("q")], groups: [], pods });
     expect(jobRows(found, nowMs).map(({ id, gang: places, reason }) => [id, places, reason])).toEqual([
@@ -174,7 +174,7 @@ describe("questions about a cluster", () => {
     });
     const says = {
       reason: "SchedulingGated",
-      message: "its schedulingGates keep it from being placed: example.com/later",
+      message: "it has schedulingGates: example.com/later",
     };
     expect(answerWhy(found, "g-0", nowMs)).toMatchObject([{ state: "gated", ...says }]);
     expect(answerWhy(found, "g", nowMs)).toMatchObject([{ kind: "PodGroup", ...says }]);

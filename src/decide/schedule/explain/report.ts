@@ -1,6 +1,7 @@
 import { nanoOf } from "../../../model/objects/podRequests.ts";
 import { labelKeys, scalingNamespace } from "../../../model/scheduling/keys.ts";
 import type { Queue } from "../../../model/scheduling/queue.ts";
+import { timeToMs } from "../../../model/values/time.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { GroupNode, Job } from "../cluster/job.ts";
 import { isPlainGang } from "../cluster/plainGang.ts";
@@ -14,7 +15,7 @@ import { explain, explainGates, explainMissingGroup, explainUngrouped, explainUn
 import { orphanText } from "./explainQueue.ts";
 import { sentenceOf, type Verdict } from "./verdict.ts";
 
-/** One line of what waits and what runs. */
+/** One row of `muster q`. */
 export interface JobRow {
   readonly id: string;
   readonly queue: string;
@@ -25,9 +26,13 @@ export interface JobRow {
   readonly state: "Pending" | "Running" | "Waiting" | "Binding";
   readonly reason: string;
   readonly message: string;
+  readonly namespace: string;
+  /** The name of the workload: that of the owner of the group, else of the group or pod. */
+  readonly workload: string;
+  readonly createdMs: number;
 }
 
-/** What a cycle finds about everything that waits: the plan, and why the rest is not in it. */
+/** The result of a trial cycle: its plan, and why the other jobs are pending. */
 interface Findings {
   readonly plan: Plan;
   readonly verdictOf: (job: Job) => Verdict | undefined;
@@ -48,13 +53,13 @@ function findingsOf(cluster: Cluster, nowMs: number): Findings {
   return { plan: nothing, verdictOf };
 }
 
-/** Something of it has no place and should get one. */
+/** Whether the job has pods that should be placed and are not. */
 function isWaiting(job: Job): boolean {
   if (job.pendingCount > 0 || job.waitingStray !== undefined) return true;
   return job.podSets.some((set) => set.countOf("gated") > 0);
 }
 
-/** Pods that wait and are in no job: their group is missing, or was not made yet. */
+/** Pending pods without a job: their group does not exist, or was not created yet. */
 function* ungrouped({ tasks }: Cluster): Iterable<{ id: string; tasks: readonly Task[]; verdict: Verdict }> {
   const byGroup = new Map<string, Task[]>();
   for (const task of tasks.values()) {
@@ -72,7 +77,7 @@ function* ungrouped({ tasks }: Cluster): Iterable<{ id: string; tasks: readonly 
   for (const [id, each] of byGroup) yield { id, tasks: each, verdict: explainMissingGroup(id) };
 }
 
-/** Every job that has something to place, or with `isAll` every job, in the order in which they are served. */
+/** Every pending job, or with `isAll` every job, in the order in which they are tried. */
 export function jobRows(cluster: Cluster, nowMs: number, isAll = false): JobRow[] {
   const { plan, verdictOf } = findingsOf(cluster, nowMs);
   const planned = new Map<Job, string>();
@@ -100,6 +105,9 @@ export function jobRows(cluster: Cluster, nowMs: number, isAll = false): JobRow[
           : "Running",
       reason: verdict?.reason ?? planned.get(job) ?? "",
       message: verdict === undefined ? "" : sentenceOf(verdict),
+      namespace: job.namespace,
+      workload: workloadOf(job),
+      createdMs: job.createdMs,
     });
   }
   for (const { id, tasks, verdict } of ungrouped(cluster)) {
@@ -114,16 +122,24 @@ export function jobRows(cluster: Cluster, nowMs: number, isAll = false): JobRow[
       state: "Pending",
       reason: verdict.reason,
       message: sentenceOf(verdict),
+      namespace: tasks[0]?.namespace ?? "",
+      workload: tasks[0]?.name ?? id,
+      createdMs: timeToMs(tasks[0]?.pod.metadata.creationTimestamp) ?? nowMs,
     });
   }
   return rows;
 }
 
-/** With how many pods it starts: of subgroups that need not all be there, the smallest. */
+/** The number of pods with which it starts: of optional subgroups, the smallest. */
 function leastPods({ podSet, children, minChildren }: GroupNode): number {
   if (podSet !== undefined) return podSet.min;
   const least = children.map(leastPods).sort((a, b) => a - b);
   return least.slice(0, minChildren).reduce((sum, count) => sum + count, 0);
+}
+
+/** The name of the workload: that of the owner of the group, else of the group or pod. */
+export function workloadOf({ name, owner }: Job): string {
+  return (owner.metadata.ownerReferences ?? []).find(({ kind }) => kind !== "Pod")?.name ?? name;
 }
 
 function byLine(a: Job, b: Job): number {
@@ -144,12 +160,12 @@ export interface QueueRow {
   readonly fairShare: string;
   readonly allocated: string;
   readonly requested: string;
-  /** Beyond the quota, which others may take back. */
+  /** Usage beyond the quota, which other queues may reclaim. */
   readonly borrowed: string;
   readonly pending: number;
   /** GPUs of claims by device class, as the queue's status has them; they are among those of the other columns. */
   readonly classes: { readonly allocated: ClassCounts; readonly requested: ClassCounts };
-  /** Why it takes no part; empty when it does. */
+  /** Why the queue is not in the tree; empty if it is. */
   readonly note: string;
 }
 
@@ -195,7 +211,7 @@ function countsOf(amounts: ClassAmounts = new ClassAmounts()): QueueRow["classes
   return { allocated: Object.fromEntries(amounts.allocated), requested: Object.fromEntries(amounts.requested) };
 }
 
-/** A queue without a place in the tree: what its workloads have and ask for is counted here alone. */
+/** The row of a queue that is not in the tree: the usage and requests of its workloads are counted here only. */
 function orphanRow(cluster: Cluster, name: string, queue: Queue): QueueRow {
   const { priority, deserved, limit } = new QueueState(queue);
   const jobs = [...cluster.jobs.values()].filter((job) => job.queueName === name);
@@ -229,16 +245,16 @@ function orphanRow(cluster: Cluster, name: string, queue: Queue): QueueRow {
 export interface NodeRow {
   readonly type: string;
   readonly nodes: number;
-  /** GPUs that are there, whatever their state. */
+  /** All GPUs, whatever their state. */
   readonly total: number;
   readonly free: number;
   /** Nodes with all of their GPUs free. */
   readonly fullNodes: number;
-  /** The most that one pod could get. */
+  /** The largest number of GPUs that one pod could get. */
   readonly maxReservable: number;
   /** GPUs of nodes that are cordoned. */
   readonly drained: number;
-  /** GPUs that are broken or withdrawn, and all of a node that is not well. */
+  /** GPUs that have failed or are withdrawn, and all GPUs of unhealthy nodes. */
   readonly bad: number;
 }
 
@@ -286,7 +302,7 @@ function gpusOf(amounts: Readonly<Record<string, string>> = {}): number {
   return sum;
 }
 
-/** The answer to why a pod or a group waits. */
+/** The answer of `muster why` about a pod or a group. */
 export interface WhyAnswer {
   readonly name: string;
   /** Pod, PodGroup, or the kind of a workload that has no pods. */
@@ -299,7 +315,7 @@ export interface WhyAnswer {
   readonly next: string;
 }
 
-/** Empty when nothing has the name. A name without a namespace is looked for in all of them. */
+/** Empty if nothing has the name. A name without a namespace is searched in all namespaces. */
 export function answerWhy(cluster: Cluster, name: string, nowMs: number): WhyAnswer[] {
   const tasks = [...cluster.tasks.values()].filter((task) => task.key === name || task.name === name);
   // A group may be asked for by its own name or by that of its workload.
@@ -357,7 +373,7 @@ export function answerWhy(cluster: Cluster, name: string, nowMs: number): WhyAns
   return answers;
 }
 
-/** What was not looked up and may keep the pod waiting. */
+/** ConfigMaps that could not be listed and may keep the pod pending. */
 function proviso({ configMaps }: Cluster, { shape, namespace }: Task): string {
   if (configMaps !== undefined || shape.configMaps.length === 0) return "";
   return `, if ${shape.configMaps.map((name) => `ConfigMap ${namespace}/${name}`).join(" and ")} exist, which is not known here`;

@@ -1,15 +1,15 @@
 import type { Session } from "../session.ts";
 
 /**
- * Looking at a node costs one; a cycle that explains thousands of pods must not take much longer than one that places
- * them.
+ * The budget of a cycle; checking a node costs one. A cycle that explains thousands of pods must not take much longer
+ * than one that places them.
  */
 const trialsMax = 300_000;
 
-/** Taking a pod off its node and putting it back costs as much as looking at this many nodes. */
+/** Removing a pod from its node and restoring it costs as much as checking this many nodes. */
 export const liftCost = 20;
 
-/** How much may be tried to find out what would make those run that wait, in one cycle. */
+/** Bounds the trials of one cycle that search for changes that would let pending jobs run. */
 export class TrialBudget {
   private left = trialsMax;
 

@@ -488,11 +488,11 @@ describe("for every kind", () => {
     expect(group.labels).toMatchObject({ "kai.scheduler/node-pool": "gold" });
   });
 
-  test("a delay that is no duration is reported and left out, and the pod's own counts instead", () => {
+  test("an invalid delay is reported and ignored, and the pod's own counts instead", () => {
     const key = "kai.scheduler/preemption-delay";
     const job = owner("batch/v1", "Job", { annotations: { [key]: "soon" } });
     expect(wanted([job]).spec).not.toHaveProperty("preemptionDelay");
-    expect(wanted([job]).problems).toEqual([`${key}: soon is no duration`]);
+    expect(wanted([job]).problems).toEqual([`${key}: soon is not a valid duration`]);
     const member = pod("p");
     member.metadata.annotations = { [key]: "5m" };
     expect(wanted([job], member).spec).toMatchObject({ preemptionDelay: "5m" });
@@ -575,7 +575,7 @@ describe("a group that exists", () => {
 });
 
 describe("the installation's Config", () => {
-  test("that is not there, or says nothing, groups all pods", () => {
+  test("that is missing or empty groups all pods", () => {
     const usual = { podLabels: {}, namespaceLabels: {}, priorities: undefined, gangsKnative: true };
     expect(readGrouperSettings(undefined)).toEqual({ settings: usual, problems: [] });
     expect(readGrouperSettings({ global: { schedulerName: "kai-scheduler" } })).toEqual({

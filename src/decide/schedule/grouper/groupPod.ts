@@ -18,11 +18,11 @@ export interface WantedGroup {
   readonly spec: PodGroupSpec;
   /** The pod's subgroup in it. */
   readonly subGroup: string | undefined;
-  /** What could not be understood, and was left out. */
+  /** Invalid values, which were ignored. */
   readonly problems: readonly string[];
 }
 
-/** Why a pod gets no group from us. */
+/** Why the grouper creates no group for a pod. */
 export type NoGroup = { readonly skip: string };
 
 export interface GroupFacts {
@@ -30,14 +30,14 @@ export interface GroupFacts {
   readonly hasPriorityClass: (name: string) => boolean;
   /** A group that exists already under the name, if any. */
   readonly existing: (name: string) => PodGroup | undefined;
-  /** What the installation says about kinds. */
+  /** The priority classes of kinds in the installation's settings. */
   readonly kindPriorities: KindPriorities;
   readonly gangsKnative: boolean;
-  /** Whether the job of this name, in the pod's namespace, has a launcher that is not about to go. */
+  /** Whether the job of this name, in the pod's namespace, has a launcher that is not terminating. */
   readonly hasLauncher: (job: string) => boolean;
 }
 
-/** Pure: the same pod with the same owners has the same group. The chain goes from the pod's own owner to the top. */
+/** The group of a pod. The chain goes from the pod's own owner to the top owner. */
 export function groupPod(pod: Pod, chain: readonly Workload[], facts: GroupFacts): WantedGroup | NoGroup {
   const annotations = pod.metadata.annotations ?? {};
   if (annotations[annotationKeys.skipPodGrouper] !== undefined) return { skip: "the pod says so" };
@@ -58,13 +58,13 @@ export function groupPod(pod: Pod, chain: readonly Workload[], facts: GroupFacts
   const input = { pod, top, chain: counted, gangsKnative, hasLauncher };
   const draft = grouper({ ...input, maySubGroup: true });
   const existing = facts.existing(draft.name ?? defaultName);
-  // A group that was made flat stays flat: its pods carry no subgroup.
+  // A group that was created without subgroups keeps none: its pods have no subgroup label.
   const isFlat = existing !== undefined && (existing.spec?.subGroups?.length ?? 0) === 0;
   const grouping = isFlat ? grouper({ ...input, maySubGroup: false }) : draft;
 
   const podLabels = pod.metadata.labels ?? {};
   const nodePool = labels[labelKeys.nodePool] ?? podLabels[labelKeys.nodePool];
-  // What is said of an owner that only passes on holds for what it passes on to.
+  // Labels and annotations of a skipped owner apply to the owner below it.
   const usual = [...skipped, top].map(({ apiVersion: version, kind: of }) =>
     kindPriority(facts.kindPriorities, splitApiVersion(version).group, of),
   );
@@ -72,10 +72,11 @@ export function groupPod(pod: Pod, chain: readonly Workload[], facts: GroupFacts
   const preemptibility = labels[labelKeys.preemptibility] ?? podLabels[labelKeys.preemptibility];
   const topology = grouping.topology ?? topologyOf(ownerAnnotations) ?? topologyOf(annotations);
   const problems: string[] = [];
-  // What is no duration would be refused with the group, and the pod would wait for it.
+  // An invalid duration would cause the API to refuse the group, and the pod would stay pending.
   const durationAt = (key: string): string | undefined => {
     const given = [ownerAnnotations[key], annotations[key]].filter((text) => text !== undefined);
-    for (const text of given) if (durationToMs(text) === undefined) problems.push(`${key}: ${text} is no duration`);
+    for (const text of given)
+      if (durationToMs(text) === undefined) problems.push(`${key}: ${text} is not a valid duration`);
     return given.find((text) => durationToMs(text) !== undefined);
   };
   const delay = durationAt(annotationKeys.preemptionDelay);
@@ -111,8 +112,8 @@ export function groupPod(pod: Pod, chain: readonly Workload[], facts: GroupFacts
 }
 
 /**
- * Label of the owner, then of the pod; the older label `project` in the same order; else the queue that is always
- * there.
+ * The queue label of the owner, then of the pod; the older label `project` in the same order; otherwise
+ * `default-queue`.
  */
 function queueOf(pod: Pod, ownerLabels: Readonly<Record<string, string>>): string {
   const podLabels = pod.metadata.labels ?? {};
@@ -156,7 +157,7 @@ function passedDown(skipped: readonly Workload[]): Record<string, string> {
   return Object.assign({}, ...skipped.map(({ metadata }) => metadata.labels ?? {})) as Record<string, string>;
 }
 
-/** kubectl keeps whole manifests in annotations; a group needs no copy. */
+/** Without the annotation in which `kubectl apply` keeps the last manifest. */
 function withoutBulk(annotations: Readonly<Record<string, string>>): Record<string, string> {
   const { "kubectl.kubernetes.io/last-applied-configuration": _, ...rest } = annotations;
   return rest;
@@ -175,7 +176,7 @@ export function newGroup(
   };
 }
 
-/** What has to change in a group that exists; what users and others may have set stays. Undefined when nothing has. */
+/** The changes of an existing group; fields that users may have set are kept. Undefined if there are none. */
 export function groupChanges(existing: PodGroup, wanted: WantedGroup): Partial<PodGroupSpec> | undefined {
   const { queue: _queue, topologyConstraint, ...rest } = wanted.spec;
   const desired: Record<string, unknown> = { ...rest, ...(topologyConstraint !== undefined && { topologyConstraint }) };

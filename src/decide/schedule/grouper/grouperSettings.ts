@@ -2,7 +2,7 @@ import { isObject } from "../../../model/objects/json.ts";
 import { kaiSchedulerName, labelKeys } from "../../../model/scheduling/keys.ts";
 import type { KaiConfigSpec } from "../../../model/scheduling/schedulingShard.ts";
 
-/** What the installation's Config says about making groups. */
+/** The settings of the pod grouper in the installation's Config. */
 export interface GrouperSettings {
   /** Only pods with these labels are grouped, in namespaces with these labels. */
   readonly podLabels: Readonly<Record<string, string>>;
@@ -22,7 +22,7 @@ const defaultGrouperSettings: GrouperSettings = {
 
 export interface ReadGrouperSettings {
   readonly settings: GrouperSettings;
-  /** What is asked for and is not done. */
+  /** Settings that are not supported. */
   readonly problems: readonly string[];
 }
 
@@ -66,7 +66,7 @@ export type KindPriorities = ReadonlyMap<string, string>;
 
 export const noKindPriorities: KindPriorities = new Map();
 
-/** The text under `types`: a list of kinds with their classes. What cannot be read counts for nothing. */
+/** Reads the key `types`: a list of kinds with their classes. Invalid entries are ignored. */
 export function readKindPriorities(text: string | undefined): KindPriorities {
   let list: unknown;
   try {

@@ -3,8 +3,6 @@ import { annotationKeys } from "../../../model/scheduling/keys.ts";
 import type { SubGroup } from "../../../model/scheduling/podGroup.ts";
 import { field, type Grouping, type GroupingInput, listAt, numberAt, objectAt, wholeNumber } from "./workload.ts";
 
-/** How each kind of workload is grouped. What is not here has one group with a minimum of one. */
-
 export type Grouper = (input: GroupingInput) => Grouping;
 
 const train = "train";
@@ -14,7 +12,7 @@ const one =
   (priorityClass = train): Grouper =>
   () => ({ minMember: 1, priorityClass });
 
-/** Pods of a Spark application find each other by its selector. */
+/** Pods of a Spark application have a common label. */
 const barePod: Grouper = ({ pod }) => {
   const labels = pod.metadata.labels ?? {};
   const selector = labels["spark-app-selector"];
@@ -22,7 +20,7 @@ const barePod: Grouper = ({ pod }) => {
   return { minMember: 1, priorityClass: train, ...(isSpark && { name: selector }) };
 };
 
-/** Replicas scale one by one, so each is a group of its own. */
+/** Replicas scale one by one, so each has a group of its own. */
 const deployment: Grouper = ({ pod }) => ({
   name: `pg-${pod.metadata.name}-${pod.metadata.uid}`,
   minMember: 1,
@@ -67,7 +65,7 @@ const kubeflow: Grouper = ({ top: { spec } }) => ({
   priorityClass: train,
 });
 
-/** A launcher that is made only after the workers are ready is not counted before it is there. */
+/** A launcher that is created only after the workers are ready does not count before it exists. */
 const mpiJob: Grouper = ({ top: { spec, metadata }, pod, hasLauncher }) => {
   const replicas = replicasOf(spec);
   const launchers = replicas.find(({ role }) => role === "Launcher")?.count ?? 0;
@@ -82,13 +80,15 @@ function roleOf(labels: Readonly<Record<string, string>> | undefined): string {
   return role.toLowerCase();
 }
 
-/** The job that a pod launches, if it is a launcher and not about to go. */
+/** The job that a pod launches, if it is a launcher and not terminating. */
 export function launchedJob({ metadata: { labels, deletionTimestamp } }: Pod): string | undefined {
   if (deletionTimestamp !== undefined || roleOf(labels) !== "launcher") return undefined;
   return labels?.["training.kubeflow.org/job-name"] ?? "";
 }
 
-/** Master and workers are subgroups; with segments the workers are cut into pieces that are placed closely. */
+/**
+ * Master and workers are subgroups; with segments the workers are split into subgroups that are placed close together.
+ */
 const pyTorchJob: Grouper = ({ top, pod, maySubGroup }) => {
   const { spec, metadata } = top;
   const replicas = replicasOf(spec);
@@ -116,7 +116,7 @@ const pyTorchJob: Grouper = ({ top, pod, maySubGroup }) => {
   };
 };
 
-/** Workers cut into pieces that are each placed closely; what is beyond the minimum may come later, or not at all. */
+/** Splits workers into segments that are each placed close together; segments beyond the minimum are optional. */
 function segments(
   parent: string,
   { workers, workersMin, size, index }: { workers: number; workersMin: number; size: number; index: number },
@@ -189,7 +189,7 @@ const jobSet: Grouper = ({ top, pod, maySubGroup }) => {
   const labels = pod.metadata.labels ?? {};
   const name = labels["jobset.sigs.k8s.io/replicatedjob-name"];
   const index = labels["jobset.sigs.k8s.io/job-index"];
-  // More replicas than a PodGroup can list are one group: their number is whatever the JobSet's owner wrote.
+  // More replicas than a PodGroup can list have one subgroup together.
   const isTooMany = jobs.reduce((sum, { replicas }) => sum + replicas, 0) > segmentsMax;
   if (!maySubGroup || isTooMany || jobs.length === 0 || name === undefined || index === undefined) {
     return {
@@ -214,7 +214,7 @@ const jobSet: Grouper = ({ top, pod, maySubGroup }) => {
   };
 };
 
-/** Each group of a leader and its workers stands alone. */
+/** Each group of a leader and its workers has a PodGroup of its own. */
 const leaderWorkerSet: Grouper = ({ top, pod, maySubGroup }) => {
   const labels = pod.metadata.labels ?? {};
   const index = labels["leaderworkerset.sigs.k8s.io/group-index"] ?? "0";
@@ -222,7 +222,7 @@ const leaderWorkerSet: Grouper = ({ top, pod, maySubGroup }) => {
   const name = `pg-${top.metadata.name}-${top.metadata.uid}-group-${index}`;
   const isLeader = (labels["leaderworkerset.sigs.k8s.io/worker-index"] ?? "0") === "0";
   const isLeaderFirst = field(top.spec, "startupPolicy") === "LeaderReady";
-  // Workers do not exist before their leader is ready, so waiting for them would wait for ever.
+  // Workers are not created before their leader is ready, so the leader must not wait for them.
   if (isLeaderFirst && isLeader && (pod.spec?.nodeName ?? "") === "")
     return { name, minMember: 1, priorityClass: train };
   if (!maySubGroup || size < 2) return { name, minMember: size, priorityClass: train };
@@ -313,7 +313,7 @@ export const groupers: Readonly<Record<string, Grouper>> = {
   "egx.nvidia.io/SPOTRequest": one("inference"),
 };
 
-/** Owners that only pass on: the one below them names the group. */
+/** Owners that are skipped: the owner below them determines the group. */
 export const passedOver: ReadonlySet<string> = new Set([
   "trainer.kubeflow.org/TrainJob",
   "argoproj.io/Workflow",

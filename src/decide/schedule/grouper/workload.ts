@@ -3,7 +3,7 @@ import { isObject, type JsonObject } from "../../../model/objects/json.ts";
 import { splitApiVersion } from "../../../model/objects/object.ts";
 import type { PodGroupSpec, SubGroup } from "../../../model/scheduling/podGroup.ts";
 
-/** An owner of a pod. Where it cannot be read, what the owner reference says of it is all there is. */
+/** An owner of a pod; only its owner reference, if it cannot be read. */
 export interface Workload {
   readonly apiVersion: string;
   readonly kind: string;
@@ -18,9 +18,9 @@ export interface Workload {
   readonly status?: unknown;
 }
 
-/** What a kind of workload says about its group. */
+/** The group of a pod, by the kind of its workload. */
 export interface Grouping {
-  /** Without it `pg-<owner>-<uid>`. */
+  /** By default `pg-<owner>-<uid>`. */
   readonly name?: string;
   readonly minMember?: number;
   readonly minSubGroup?: number;
@@ -40,7 +40,7 @@ export interface GroupingInput {
   /** The group has subgroups already, or does not exist. */
   readonly maySubGroup: boolean;
   readonly gangsKnative: boolean;
-  /** Whether the job of this name, in the pod's namespace, has a launcher that is not about to go. */
+  /** Whether the job of this name, in the pod's namespace, has a launcher that is not terminating. */
   readonly hasLauncher: (job: string) => boolean;
 }
 

@@ -77,6 +77,28 @@ const request = (name: string, more: object, status?: object): Loose => ({
 });
 const shareOf = (name: string) => ({ [annotationKeys.gpuFraction]: "0.5", [annotationKeys.podGroup]: name });
 
+const affinityOf = (kind: "podAffinity" | "podAntiAffinity", more: object = {}) => ({
+  affinity: {
+    [kind]: {
+      requiredDuringSchedulingIgnoredDuringExecution: [
+        { topologyKey: "kubernetes.io/hostname", labelSelector: { matchLabels: { colour: "red" } }, ...more },
+      ],
+    },
+  },
+});
+const spreadBy = (key: string) => ({
+  topologySpreadConstraints: [
+    {
+      maxSkew: 1,
+      topologyKey: "kubernetes.io/hostname",
+      whenUnsatisfiable: "DoNotSchedule",
+      labelSelector: { matchExpressions: [{ key, operator: "Exists" }] },
+    },
+  ],
+});
+const coloured = (name: string, colour: string, more: object = {}) =>
+  pod(name, { scheduler: "default-scheduler", labels: { colour }, spec: more as never });
+
 const states: Readonly<Record<Kind, readonly States[]>> = {
   nodes: [
     [node("n1"), node("n1", { gpus: 4 }), node("n1", { isReady: false }), node("n1", { labels: { zone: "x" } })].map(
@@ -84,7 +106,14 @@ const states: Readonly<Record<Kind, readonly States[]>> = {
     ),
     [asLoose(node("n2", { gpus: 0 })), inGold(asLoose(node("n2")))],
   ],
-  queues: [[asLoose(queue("q")), asLoose(queue("q", gpus(2))), inGold(asLoose(queue("q")))]],
+  queues: [
+    [
+      asLoose(queue("q")),
+      asLoose(queue("q", gpus(2))),
+      asLoose(queue("q", { priority: 7, resources: { gpu: { quota: 2, limit: -1, overQuotaWeight: 3 } } })),
+      inGold(asLoose(queue("q"))),
+    ],
+  ],
   groups: [
     [group, { ...group, spec: { queue: "q", minMember: 1, priorityClassName: "high" } }, inGold(group)],
     [asLoose(gang("b", 1).groups[0] as object)],
@@ -107,6 +136,28 @@ const states: Readonly<Record<Kind, readonly States[]>> = {
     [asLoose(claimed("c1", "shared")), on(claimed("c1", "shared"), "n1")],
     [asLoose(claimed("c2", "shared"))],
     [asLoose(pod("plain", { scheduler: "default-scheduler", gpus: 1, labels: { colour: "red" } }))],
+    [
+      asLoose(coloured("near", "red", affinityOf("podAffinity"))),
+      on(coloured("near", "red", affinityOf("podAffinity")), "n1"),
+      on(coloured("near", "blue", affinityOf("podAffinity")), "n1"),
+    ],
+    [
+      asLoose(coloured("apart", "red", affinityOf("podAntiAffinity"))),
+      on(coloured("apart", "red", affinityOf("podAntiAffinity")), "n1"),
+      on(
+        coloured("apart", "red", affinityOf("podAntiAffinity", { namespaceSelector: { matchLabels: { team: "x" } } })),
+        "n2",
+      ),
+    ],
+    [asLoose(coloured("spread", "red", spreadBy("colour"))), on(coloured("spread", "red", spreadBy("colour")), "n1")],
+    [
+      asLoose(
+        pod("mapped", {
+          scheduler: "default-scheduler",
+          spec: { containers: [{ name: "c", envFrom: [{ configMapRef: { name: "settings" } }] }] } as never,
+        }),
+      ),
+    ],
   ],
   requests: [
     [
@@ -129,7 +180,7 @@ const states: Readonly<Record<Kind, readonly States[]>> = {
   priorityClasses: [[loose("high", { value: 200 }), loose("high", { value: 10, preemptionPolicy: "Never" })]],
   topologies: [[loose("t", { spec: { levels: [{ nodeLabel: "zone" }] } })]],
   namespaces: [[loose("default"), loose("default", { metadata: { name: "default", labels: { team: "x" } } })]],
-  configMaps: [[loose("settings", {}, "default")]],
+  configMaps: [[loose("settings", {}, "default")], [loose("other", {}, "default")]],
   claims: [
     [loose("data", { spec: { volumeName: "v" } }, "default"), loose("data", { status: { phase: "Bound" } }, "default")],
   ],
@@ -227,7 +278,7 @@ class Live {
 
 const step = fc.record({
   kind: fc.constantFrom(...kinds, "pods" as const, "pods" as const, "requests" as const),
-  object: fc.nat(7),
+  object: fc.nat(11),
   state: fc.nat(7),
   isRemoved: fc.boolean(),
   /** Whether a cycle decides after it. */
@@ -291,6 +342,118 @@ test("devices of another request for the same pod count beside those of the one 
   live.put("requests", chosen("d1"));
   live.put("requests", chosen("d2"));
   expect(live.devices.tracker.listAllAllocatedDevices()).toContain("gpu.example.com/n1/d2");
+});
+
+describe("the GPU share of a request that ended without success", () => {
+  const share = (name: string, selectedNode: string, group: string) =>
+    request(name, { selectedNode, selectedGPUGroups: [group], receivedResourceType: "Fraction" });
+  const groupsOn = (live: Live, name: string): string[] => {
+    live.model.settle();
+    return [...live.model.cluster.table.named(name).holdings].flatMap(({ groups }) => [...groups]);
+  };
+  const ended = (...requests: readonly Loose[]): Live => {
+    const live = new Live();
+    for (const name of ["n1", "n2"]) live.put("nodes", asLoose(node(name)));
+    live.put("pods", asLoose(pod("half", { annotations: shareOf("b") })));
+    for (const each of requests) {
+      live.put("requests", each);
+      live.remove("requests", each);
+    }
+    return live;
+  };
+
+  test("counts until it is confirmed", () => {
+    const live = ended(share("half", "n1", "g1"));
+    expect(groupsOn(live, "n1")).toEqual(["g1"]);
+    live.model.confirmShares("pod-default-half", live.model.unconfirmedShares("pod-default-half"));
+    expect(groupsOn(live, "n1")).toEqual([]);
+  });
+
+  test("counts beside that of a later request for the same pod that ended as well", () => {
+    const live = ended(share("half", "n1", "g1"), share("half", "n2", "g2"), share("half", "n2", "g3"));
+    expect(groupsOn(live, "n1")).toEqual(["g1"]);
+    expect(groupsOn(live, "n2")).toEqual(["g2", "g3"]);
+  });
+
+  test("counts beside the node that the pod has now", () => {
+    const live = ended(share("half", "n1", "g1"), share("half", "n2", "g2"));
+    live.put("pods", on(pod("half", { annotations: shareOf("b"), groups: ["g3"] }), "n2"));
+    expect(groupsOn(live, "n1")).toEqual(["g1"]);
+    expect(groupsOn(live, "n2")).toEqual(["g2", "g3"]);
+  });
+
+  test("is confirmed without those that ended after the read", () => {
+    const live = ended(share("half", "n1", "g1"));
+    const read = live.model.unconfirmedShares("pod-default-half");
+    live.put("requests", share("half", "n1", "g2"));
+    live.remove("requests", share("half", "n1", "g2"));
+    live.model.confirmShares("pod-default-half", read);
+    expect(groupsOn(live, "n1")).toEqual(["g2"]);
+  });
+});
+
+test("a ConfigMap starts a cycle only if a pod names it", () => {
+  const live = new Live();
+  const notes = (run: () => void): boolean => {
+    const { count } = live.model.cluster.changes;
+    run();
+    return live.model.cluster.changes.count !== count;
+  };
+  const settingsMap = loose("settings", {}, "default");
+  const mapped = pod("mapped", {
+    spec: { containers: [{ name: "c", envFrom: [{ configMapRef: { name: "settings" } }] }] } as never,
+  });
+  live.put("pods", asLoose(mapped));
+  expect(notes(() => live.put("configMaps", loose("other", {}, "default")))).toBe(false);
+  expect(notes(() => live.put("configMaps", settingsMap))).toBe(true);
+  expect(notes(() => live.put("configMaps", settingsMap))).toBe(false);
+  expect(notes(() => live.remove("configMaps", settingsMap))).toBe(true);
+  live.remove("pods", asLoose(mapped));
+  expect(notes(() => live.put("configMaps", settingsMap))).toBe(false);
+});
+
+test("terms of affinity are dropped with the last pod that has them, and count again with the next", () => {
+  const live = new Live();
+  const { cluster } = live.model;
+  live.put("nodes", asLoose(node("n1")));
+  live.put("pods", on(coloured("plain", "red"), "n1"));
+  const apart = coloured("apart", "red", affinityOf("podAntiAffinity"));
+  const pendingOnly = coloured("spread", "red", spreadBy("colour"));
+  for (let round = 0; round < 3; round++) {
+    live.put("pods", on(apart, "n1"));
+    live.put("pods", asLoose(pendingOnly));
+    live.model.settle();
+    cycle(cluster, nowMs);
+    const terms = Object.fromEntries(cluster.terms.describe());
+    expect(Object.values(terms)).toMatchObject([{ matched: { n1: 2 } }, { matched: { n1: 2 } }]);
+    live.remove("pods", asLoose(apart));
+    live.remove("pods", asLoose(pendingOnly));
+    live.model.settle();
+    expect(cluster.terms.isEmpty).toBe(true);
+  }
+});
+
+test("a description shows the weights of queues, the terms of pods and back-offs", () => {
+  const live = new Live();
+  live.put("queues", asLoose(queue("q")));
+  live.put("pods", on(coloured("apart", "red", affinityOf("podAntiAffinity")), "n1"));
+  const described = (): string => {
+    live.model.settle();
+    live.model.cluster.refresh(nowMs);
+    return JSON.stringify(describeModel(live.model));
+  };
+  const changes: readonly (() => void)[] = [
+    () => live.put("queues", asLoose(queue("q", { resources: { gpu: { quota: 0, limit: -1, overQuotaWeight: 9 } } }))),
+    () => live.model.cluster.backOffs.set("pod-default-apart", { untilMs: nowMs, why: "refused", times: 1 }),
+    () => live.put("pods", on(coloured("plain", "red"), "n1")),
+  ];
+  described();
+  expect(Object.values(describeModel(live.model)["terms"] as object)).toMatchObject([{ matched: { n1: 1 } }]);
+  for (const change of changes) {
+    const before = described();
+    change();
+    expect(described()).not.toBe(before);
+  }
 });
 
 describe("a model that events were folded into", () => {

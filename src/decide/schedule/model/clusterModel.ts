@@ -1,7 +1,7 @@
 /**
- * One cluster, folded once: the objects of every kind that decides, and what was decided and is not observed yet. The
- * scheduler feeds it the events of its watches; `muster why`, `q`, `queues` and `nodes` feed it lists. The result is
- * the same, because it is a function of the objects and of the ledger.
+ * The scheduler's cache of the cluster: the objects of every kind that a decision reads, and the intents that are not
+ * observed yet. The scheduler applies the events of its watches; `muster why`, `q`, `queues` and `nodes` apply lists.
+ * The result is the same, because it is a function of the objects and of the ledger.
  */
 import { kindOf } from "../../../model/intent.ts";
 import type {
@@ -29,31 +29,30 @@ import { nodePoolOf } from "../../../model/scheduling/keys.ts";
 import { type PodGroup, podGroupRef } from "../../../model/scheduling/podGroup.ts";
 import { type Queue, queueRef } from "../../../model/scheduling/queue.ts";
 import type { Topology } from "../../../model/scheduling/topology.ts";
+import { AssumeCache } from "../../../snapshot/assumeCache.ts";
 import type { KindChange, KindTable } from "../../../snapshot/kindTable.ts";
-import { Picture } from "../../../snapshot/picture.ts";
 import type { DeviceModel } from "../../devices/deviceModel.ts";
 import { ClaimDevices } from "../cluster/claimDevices.ts";
 import { Cluster } from "../cluster/cluster.ts";
 import type { DeviceClaims } from "../cluster/deviceClaims.ts";
-import { FactSet } from "../cluster/facts.ts";
-import type { Place } from "../cluster/task.ts";
+import { onePerNode, type Place } from "../cluster/task.ts";
 import type { Settings } from "../settings.ts";
-import { evictionKey, ghostOf, type Mark, podEffects, requestEffects } from "./marks.ts";
 import { PendingClaims } from "./pendingClaims.ts";
+import { deletedPodOf, evictionKey, type PodEffect, podEffects, requestEffects } from "./podEffects.ts";
 
-/** What is known of each kind. */
+/** The objects of each kind. */
 export interface ClusterTables {
   readonly pods: KindTable<Pod>;
   readonly nodes: KindTable<Node>;
   readonly requests: KindTable<BindRequest>;
   readonly groups: KindTable<PodGroup>;
   readonly queues: KindTable<Queue>;
-  /** Groups of Kubernetes' own kind, where gangs are formed of them. */
+  /** PodGroups of `scheduling.k8s.io`, where gangs are formed of them. */
   readonly plainGroups?: KindTable<PlainGroup>;
   readonly priorityClasses: KindTable<PriorityClass>;
   readonly topologies: KindTable<Topology>;
   readonly namespaces: KindTable<Namespace>;
-  /** Undefined where they could not be read: then a pod is not refused for the lack of one. */
+  /** Undefined where they could not be listed: then a pod is not rejected for a missing ConfigMap. */
   readonly configMaps?: KindTable<ConfigMap>;
   readonly claims: KindTable<PersistentVolumeClaim>;
   readonly volumes: KindTable<PersistentVolume>;
@@ -65,7 +64,7 @@ export interface ClusterTables {
 export type ClusterKind = keyof ClusterTables;
 type ObjectOf<K extends ClusterKind> = Required<ClusterTables>[K] extends KindTable<infer T> ? T : never;
 
-/** What the kinds of the device model mean for the cluster. */
+/** The kinds of the device model that the cluster reads. */
 export interface DeviceObjectsOf {
   readonly claims: ResourceClaim;
   readonly slices: ResourceSlice;
@@ -74,9 +73,9 @@ export interface DeviceObjectsOf {
 }
 
 export interface ClusterModelOptions {
-  /** Folded before this model observes the same event. */
+  /** The device model. It observes each event before this model does. */
   readonly devices?: DeviceModel;
-  /** Measures what is asked about devices. */
+  /** Wraps the device allocator, for metrics. */
   readonly around?: (devices: DeviceClaims) => DeviceClaims;
   /** Objects of every node pool count, and not only those of the pool that the settings name. */
   readonly isOfAllPools?: boolean;
@@ -84,27 +83,27 @@ export interface ClusterModelOptions {
   readonly like?: ClusterModel;
 }
 
-/** Told of what happens in the model without an event of its own. */
+/** Callbacks for changes of the model that have no watch event. */
 export interface ClusterListener {
-  /** The pod counts somewhere else from now on. */
+  /** The pod counts on another node from now on. */
   onMoved?(uid: string): void;
-  /** The GPU share of the pod counts though its request has ended. */
-  onLingering?(uid: string): void;
-  /** The devices chosen for the pod count though its request has ended. */
-  onLingeringClaims?(uid: string): void;
-  /** When the claims are observed up to this revision, `PendingClaims.letGoOfShown` has to be called. */
+  /** The GPU share of the pod is unconfirmed: its request has ended, and the share still counts. */
+  onUnconfirmedShare?(uid: string): void;
+  /** The devices that were chosen for the pod are unconfirmed: its request has ended, and they still count. */
+  onUnconfirmedClaims?(uid: string): void;
+  /** When the claims are observed up to this revision, `PendingClaims.releaseObserved` has to be called. */
   onClaimsEnded?(uid: string, endedAt: Revision): void;
   /** A device became free. */
   onFreed?(): void;
 }
 
-/** How the objects of one kind get into the cluster. */
+/** Applies the objects of one kind to the cluster. */
 interface Fold<T> {
   put(object: T, key: string): void;
   remove(before: T, key: string): void;
 }
 
-/** Kinds whose objects hold something, or that intents are about. */
+/** Kinds whose objects have effects, or that intents are about. */
 const counted: Readonly<Partial<Record<ClusterKind, string>>> = {
   pods: kindOf(builtin.Pod),
   requests: kindOf(bindRequestRef),
@@ -116,11 +115,11 @@ const counted: Readonly<Partial<Record<ClusterKind, string>>> = {
 export class ClusterModel {
   readonly cluster: Cluster;
   readonly tables: ClusterTables;
-  /** Where pods are, with the ledger of what was decided and is not observed yet. */
-  readonly picture: Picture<Mark>;
+  /** The nodes of pods, with the ledger of in-flight intents. */
+  readonly assumeCache: AssumeCache<PodEffect>;
   readonly pendingClaims: PendingClaims | undefined;
   listener: ClusterListener = {};
-  /** A cycle has decided from it at this time. */
+  /** Called after each cycle that decided from this model, with the time of the cycle. */
   onDecided: (nowMs: number) => void = () => {};
   readonly devices: DeviceModel | undefined;
   private readonly folds: { readonly [K in ClusterKind]-?: Fold<ObjectOf<K>> };
@@ -130,24 +129,24 @@ export class ClusterModel {
   /** Pods whose chosen devices may have changed. */
   private readonly dirtyClaims = new Set<string>();
   /**
-   * GPU shares whose BindRequest has ended while the pods may be known up to an earlier revision: the binder may have
-   * created a reservation pod. They count until a list has shown which reservations exist.
+   * GPU shares whose BindRequest has ended while the cache of pods may be older: the binder may have created a
+   * reservation pod. They count until a list has shown which reservations exist.
    */
-  private readonly lingering = new Map<string, Place>();
+  private readonly unconfirmed = new Map<string, readonly Place[]>();
   /**
-   * Pods as our own writes that decide have left them, by UID, until the watch has come so far: what it shows before is
-   * the past.
+   * Pods as this process has written them, by UID, until the watch has reached the revision of the write: the states
+   * that it shows before are older.
    */
   private readonly own = new Map<string, Pod>();
-  /** Pods that are gone, and whose request for a share is not. */
-  private readonly ghosts = new Map<string, Pod>();
+  /** Deleted pods whose BindRequest for a GPU share still exists. */
+  private readonly deletedPods = new Map<string, Pod>();
 
   constructor(tables: ClusterTables, settings: Settings, options: ClusterModelOptions = {}) {
     this.cluster = new Cluster(settings);
     this.tables = tables;
     this.devices = options.devices;
     this.isOfAllPools = options.isOfAllPools ?? false;
-    this.picture = new Picture<Mark>(
+    this.assumeCache = new AssumeCache<PodEffect>(
       {
         [kindOf(builtin.Pod)]: { table: tables.pods, effects: podEffects },
         [kindOf(bindRequestRef)]: { table: tables.requests, effects: requestEffects },
@@ -160,7 +159,7 @@ export class ClusterModel {
           this.moved(key.endsWith("!") ? key.slice(0, -1) : key);
           this.dirtyClaims.add(key);
         },
-        ...(options.like && { like: options.like.picture }),
+        ...(options.like && { like: options.like.assumeCache }),
       },
     );
     this.folds = this.createFolds();
@@ -175,8 +174,8 @@ export class ClusterModel {
   }
 
   /**
-   * For checks: the same cluster, folded anew from the tables. What no table shows (the ledger, our own writes that the
-   * watch has not shown, what lingers) is taken over.
+   * For checks: the same cluster, folded again from the tables. State that is in no table (the ledger, own writes that
+   * the watch has not shown, unconfirmed shares and devices) is copied.
    */
   refolded(): ClusterModel {
     const devices = this.devices?.refolded();
@@ -192,7 +191,7 @@ export class ClusterModel {
     const { put, remove } = this.folds[kind] as Fold<ObjectOf<K>>;
     const problems: unknown[] = [];
     for (const change of changes) {
-      // An object that cannot be folded keeps no other one out.
+      // An object that cannot be folded does not prevent the others.
       try {
         if (kind === "requests") this.requestChanged(change as KindChange<BindRequest>);
         if (change.type === "deleted") remove(change.before, change.key);
@@ -203,7 +202,7 @@ export class ClusterModel {
     }
     const resource = counted[kind];
     if (resource !== undefined) {
-      this.picture.observed(resource, changes, isNewList);
+      this.assumeCache.observed(resource, changes, isNewList);
       this.settleClaims();
     }
     if (kind === "pods") this.claimUsersChanged(changes as readonly KindChange<Pod>[]);
@@ -227,12 +226,12 @@ export class ClusterModel {
     }
   }
 
-  /** Every other allocator in the process must see at once which devices were chosen here. */
+  /** Reports the chosen devices to the tracker, so that every other allocator in the process sees them at once. */
   settleClaims(): void {
     const { pendingClaims } = this;
     for (const key of this.dirtyClaims) {
-      // Not by the pod's shape: a request for a resource that devices serve may be known before the class that says so.
-      const marks = pendingClaims === undefined ? [] : this.picture.values(key);
+      // Not by the pod's shape: a BindRequest with an extended resource may be observed before its DeviceClass.
+      const marks = pendingClaims === undefined ? [] : this.assumeCache.values(key);
       const chosen = marks.flatMap((mark) => ("claims" in mark ? (mark.claims ?? []) : []));
       pendingClaims?.set(key, chosen);
     }
@@ -240,7 +239,7 @@ export class ClusterModel {
     pendingClaims?.settleUnsettled();
   }
 
-  /** A pod as this process has just written it. A nomination counts from here on, and not when the watch shows it. */
+  /** Records a pod as this process has just written it. A nomination counts at once, before the watch shows it. */
   wrote(pod: Pod): void {
     const { namespace = "", name, uid, resourceVersion } = pod.metadata;
     const shown = this.tables.pods.get(`${namespace}/${name}`);
@@ -250,39 +249,44 @@ export class ClusterModel {
     this.dirty.add(uid);
   }
 
-  /** The GPUs of a share that lingers. */
-  lingeringGroups(uid: string): readonly string[] {
-    return this.lingering.get(uid)?.groups ?? [];
+  /** The unconfirmed GPU shares of a pod, one for each request that has ended. */
+  unconfirmedShares(uid: string): readonly Place[] {
+    return this.unconfirmed.get(uid) ?? [];
   }
 
-  /** Our pods show what is there: the share of the pod counts no longer by itself. */
-  letGo(uid: string): void {
-    if (this.lingering.delete(uid)) this.moved(uid);
+  /** The cache of pods shows whether reservations exist for these shares of the pod: they no longer count. */
+  confirmShares(uid: string, shares: readonly Place[]): void {
+    const left = this.unconfirmedShares(uid).filter((share) => !shares.includes(share));
+    if (left.length === 0) this.unconfirmed.delete(uid);
+    else this.unconfirmed.set(uid, left);
+    this.moved(uid);
   }
 
-  /** Puts every pod where the picture has it now, and says up to which revision that is true. */
+  /**
+   * Updates the nodes of changed pods from the assume cache; returns the revision that the cluster is complete up to.
+   */
   settle(): Revision {
     for (const uid of this.dirty) {
-      const ghost = this.ghosts.get(uid);
-      if (ghost !== undefined && !this.sharesOf(uid)) this.podGone(ghost);
-      const places = this.picture.values(uid).filter((mark): mark is Place => "node" in mark);
-      const lingers = this.lingering.get(uid);
-      if (lingers !== undefined && places.length === 0) places.push(lingers);
-      this.cluster.setPlaces(uid, places, this.picture.values(evictionKey(uid)).length > 0);
+      const deletedPod = this.deletedPods.get(uid);
+      if (deletedPod !== undefined && !this.sharesOf(uid)) this.podGone(deletedPod);
+      const places = this.assumeCache.values(uid).filter((mark): mark is Place => "node" in mark);
+      const isBeingEvicted = this.assumeCache.values(evictionKey(uid)).length > 0;
+      this.cluster.setPlaces(uid, withShares(places, this.unconfirmedShares(uid)), isBeingEvicted);
     }
     this.dirty.clear();
     this.settleClaims();
-    return this.picture.snapshot().revision;
+    return this.assumeCache.snapshot().revision;
   }
 
-  private adopt({ own, ghosts, lingering, pendingClaims }: ClusterModel): void {
+  private adopt({ cluster, own, deletedPods, unconfirmed, pendingClaims }: ClusterModel): void {
     for (const pod of own.values()) this.wrote(pod);
-    for (const [uid, place] of lingering) {
-      this.lingering.set(uid, place);
+    for (const [uid, shares] of unconfirmed) {
+      this.unconfirmed.set(uid, shares);
       this.moved(uid);
     }
-    for (const ghost of ghosts.values()) this.podGone(ghost);
+    for (const deletedPod of deletedPods.values()) this.podGone(deletedPod);
     if (pendingClaims !== undefined) this.pendingClaims?.adopt(pendingClaims);
+    this.cluster.adopt(cluster);
   }
 
   private isOurs(object: KubeObject): boolean {
@@ -296,23 +300,23 @@ export class ClusterModel {
 
   private createFolds(): ClusterModel["folds"] {
     const { cluster } = this;
-    const { queuesElsewhere } = cluster;
-    const configMaps = new FactSet<string>(cluster.changes);
+    const { queuesOfOtherPools } = cluster;
+    const configMaps = new Set<string>();
     if (this.tables.configMaps !== undefined) cluster.configMaps = configMaps;
     return {
       nodes: this.inPool({ put: (node) => cluster.putNode(node), remove: (_, name) => cluster.removeNode(name) }),
       queues: {
         put: (queue, name) => {
           if (this.isOurs(queue)) {
-            queuesElsewhere.delete(name);
+            queuesOfOtherPools.delete(name);
             cluster.putQueue(queue);
           } else {
             cluster.removeQueue(name);
-            queuesElsewhere.set(name, nodePoolOf(queue));
+            queuesOfOtherPools.set(name, nodePoolOf(queue));
           }
         },
         remove: (_, name) => {
-          queuesElsewhere.delete(name);
+          queuesOfOtherPools.delete(name);
           cluster.removeQueue(name);
         },
       },
@@ -321,8 +325,8 @@ export class ClusterModel {
         remove: (_, key) => cluster.removePodGroup(key),
       }),
       pods: { put: (pod) => this.putPod(pod), remove: (pod) => this.removePod(pod) },
-      // After the pods: a request whose pod is not among them is all that is known of it.
-      requests: { put: (request) => this.noteGhost(request), remove: () => {} },
+      // After the pods: for a deleted pod, its BindRequest is all that is known.
+      requests: { put: (request) => this.noteDeletedPod(request), remove: () => {} },
       plainGroups: {
         put: (group) => cluster.putPlainGroup(group),
         remove: (_, key) => cluster.removePlainGroup(key),
@@ -339,7 +343,16 @@ export class ClusterModel {
         put: ({ metadata }) => cluster.putNamespace(metadata.name, metadata.labels ?? {}),
         remove: (_, name) => cluster.removeNamespace(name),
       },
-      configMaps: { put: (_, key) => void configMaps.add(key), remove: (_, key) => void configMaps.delete(key) },
+      configMaps: {
+        put: (_, key) => {
+          if (configMaps.has(key)) return;
+          configMaps.add(key);
+          cluster.configMapChanged(key);
+        },
+        remove: (_, key) => {
+          if (configMaps.delete(key)) cluster.configMapChanged(key);
+        },
+      },
       claims: kept(cluster.volumes.claims),
       volumes: kept(cluster.volumes.volumes),
       classes: kept(cluster.volumes.classes),
@@ -354,7 +367,7 @@ export class ClusterModel {
     const own = this.own.get(uid);
     if (own !== undefined && isLater(own.metadata.resourceVersion, resourceVersion)) return;
     this.own.delete(uid);
-    this.ghosts.delete(uid);
+    this.deletedPods.delete(uid);
     this.cluster.putPod(pod);
     this.dirty.add(uid);
   }
@@ -365,34 +378,34 @@ export class ClusterModel {
   }
 
   /**
-   * A pod that is gone holds nothing; but while its request for a GPU share exists, the binder may not have observed
-   * that, and may still reserve a GPU for it.
+   * A deleted pod holds nothing. But while its BindRequest for a GPU share exists, the binder may not have observed the
+   * deletion, and may still reserve a GPU for the pod.
    */
   private podGone(pod: Pod): void {
     const { uid } = pod.metadata;
     if (!this.sharesOf(uid)) {
-      this.ghosts.delete(uid);
+      this.deletedPods.delete(uid);
       this.cluster.removePod(uid);
       return;
     }
-    this.ghosts.set(uid, pod);
+    this.deletedPods.set(uid, pod);
     this.dirty.add(uid);
     const deletionTimestamp = pod.metadata.deletionTimestamp ?? pod.metadata.creationTimestamp;
     this.cluster.putPod({ ...pod, metadata: { ...pod.metadata, deletionTimestamp } } as Pod);
   }
 
-  /** The pod of a request may have gone unobserved: what is known of it is the request. */
-  private noteGhost(request: BindRequest): void {
+  /** The pod of a request may have been deleted unobserved: it is reconstructed from the request. */
+  private noteDeletedPod(request: BindRequest): void {
     const [effect] = requestEffects(request);
     if (effect === undefined || this.cluster.tasks.has(effect.key)) return;
     if (!("node" in effect.value) || effect.value.groups.length === 0) return;
-    const ghost = ghostOf(request, effect.key);
-    this.ghosts.set(effect.key, ghost);
-    this.cluster.putPod(ghost);
+    const deletedPod = deletedPodOf(request, effect.key);
+    this.deletedPods.set(effect.key, deletedPod);
+    this.cluster.putPod(deletedPod);
     this.moved(effect.key);
   }
 
-  /** A request for a GPU share that ends, and was not seen to succeed, leaves the share in doubt. */
+  /** When a request for a GPU share ends and was not observed to succeed, the share is unconfirmed. */
   private requestChanged(change: KindChange<BindRequest>): void {
     if (change.type === "added") return;
     const after = change.type === "deleted" ? [] : requestEffects(change.object);
@@ -400,9 +413,12 @@ export class ClusterModel {
     if (before === undefined || after.length > 0 || !("node" in before.value)) return;
     const hasSucceeded = change.before.status?.phase === "Succeeded";
     if (before.value.groups.length === 0 || hasSucceeded) return;
-    this.lingering.set(before.key, before.value);
+    const { node, groups } = before.value;
+    const isSame = (share: Place): boolean => share.node === node && share.groups.join() === groups.join();
+    const others = this.unconfirmedShares(before.key).filter((share) => !isSame(share));
+    this.unconfirmed.set(before.key, [...others, before.value]);
     this.moved(before.key);
-    this.listener.onLingering?.(before.key);
+    this.listener.onUnconfirmedShare?.(before.key);
   }
 
   private moved(uid: string): void {
@@ -411,10 +427,12 @@ export class ClusterModel {
   }
 
   private sharesOf(uid: string): boolean {
-    return this.picture.values(uid).some((mark) => "node" in mark && mark.groups.length > 0) || this.lingering.has(uid);
+    return (
+      this.assumeCache.values(uid).some((mark) => "node" in mark && mark.groups.length > 0) || this.unconfirmed.has(uid)
+    );
   }
 
-  /** Lets the cluster search devices, and counts those that are chosen. */
+  /** Connects the device model: the cluster searches its devices, and chosen devices count. */
   private followDevices(devices: DeviceModel, around: ClusterModelOptions["around"]): PendingClaims {
     const { cluster } = this;
     const found = new ClaimDevices({
@@ -427,7 +445,7 @@ export class ClusterModel {
     cluster.setServed(devices.extendedResources().names);
     for (const node of devices.nodes()) cluster.setSlices(node, devices.slicesOn(node));
     devices.onDevice((device) => cluster.deviceChanged(device));
-    // The request of a pod may be there still: then the binder may write the device again.
+    // The BindRequest of a pod may still exist: then the binder may write the device again.
     devices.onReleased((claimKey) => this.usersChanged(claimKey));
     devices.onFreed(() => {
       cluster.changes.note();
@@ -436,12 +454,12 @@ export class ClusterModel {
     return new PendingClaims(devices, {
       podOf: (uid) => cluster.tasks.get(uid)?.pod,
       requestsRevision: () => this.tables.requests.revision,
-      onLingering: (uid) => this.listener.onLingeringClaims?.(uid),
+      onUnconfirmed: (uid) => this.listener.onUnconfirmedClaims?.(uid),
       onEnded: (uid, endedAt) => this.listener.onClaimsEnded?.(uid, endedAt),
     });
   }
 
-  /** Pods that share a claim count for a part of its GPUs each. */
+  /** A claim that several pods share counts for one of them, so a change of its users changes what they count for. */
   private claimUsersChanged(changes: readonly KindChange<Pod>[]): void {
     if (this.devices === undefined) return;
     for (const { object } of changes) {
@@ -461,7 +479,23 @@ export class ClusterModel {
   }
 }
 
-/** Objects that are read as they are, when a decision is taken. */
+/**
+ * The places of a pod with its unconfirmed GPU shares: nodes that only a share names come first, and on a node of a
+ * place the groups of both count.
+ */
+function withShares(places: readonly Place[], shares: readonly Place[]): readonly Place[] {
+  if (shares.length === 0) return places;
+  const groupsOn = new Map<string, Set<string>>();
+  for (const { node, groups } of shares) groupsOn.set(node, new Set([...(groupsOn.get(node) ?? []), ...groups]));
+  const placed = onePerNode(places).map(({ node, groups }) => {
+    const all = new Set([...groups, ...(groupsOn.get(node) ?? [])]);
+    groupsOn.delete(node);
+    return { node, groups: [...all].sort() };
+  });
+  return [...[...groupsOn].map(([node, groups]) => ({ node, groups: [...groups].sort() })), ...placed];
+}
+
+/** Objects that a decision reads directly. */
 function kept<T extends KubeObject>(map: Map<string, T>): Fold<T> {
   return { put: (object, key) => void map.set(key, object), remove: (_, key) => void map.delete(key) };
 }

@@ -1,4 +1,4 @@
-/** The cluster model of lists: of a cluster that was read once, or saved. */
+/** The cluster model of a cluster that was listed once, or saved to a file. */
 import type {
   ConfigMap,
   CSINode,
@@ -28,15 +28,15 @@ import type { Cluster } from "../cluster/cluster.ts";
 import { defaultSettings, type Settings } from "../settings.ts";
 import { ClusterModel, type ClusterModelOptions, type ClusterTables } from "./clusterModel.ts";
 
-/** The objects of a cluster at one revision, from which questions about scheduling are answered. */
+/** The objects of a cluster at one revision. */
 export interface ClusterObjects {
-  /** The newest of an object of them, if it is not given. */
+  /** By default the highest revision of the objects. */
   readonly revision?: Revision;
   readonly pods: readonly Pod[];
   readonly nodes: readonly Node[];
   readonly queues: readonly Queue[];
   readonly groups: readonly PodGroup[];
-  /** Kubernetes' own groups; undefined where the cluster has none or they were not listed. */
+  /** PodGroups of `scheduling.k8s.io`; undefined where they are not served or could not be listed. */
   readonly plainGroups?: readonly PlainGroup[];
   readonly requests: readonly BindRequest[];
   readonly topologies: readonly Topology[];
@@ -47,9 +47,9 @@ export interface ClusterObjects {
   readonly csiNodes?: readonly CSINode[];
   readonly budgets?: readonly PodDisruptionBudget[];
   readonly namespaces?: readonly Namespace[];
-  /** `namespace/name` of the ConfigMaps; undefined where they were not listed. */
+  /** `namespace/name` of the ConfigMaps; undefined where they could not be listed. */
   readonly configMaps?: ReadonlySet<string>;
-  /** Device claims and what they are served from; undefined where they were not listed. */
+  /** ResourceClaims, slices and classes; undefined where they could not be listed. */
   readonly devices?: DeviceObjects;
 }
 
@@ -60,13 +60,13 @@ export interface DeviceObjects {
   readonly rules?: readonly DeviceTaintRule[];
 }
 
-/** The cluster as a scheduler would see it that serves every node pool. */
+/** The cluster of a scheduler that serves every node pool. */
 export function clusterOf(objects: ClusterObjects, settings: Settings = defaultSettings): Cluster {
   const devices = deviceModelOf(objects);
   return settledCluster(objects, settings, { isOfAllPools: true, ...(devices && { devices }) });
 }
 
-/** Undefined where the objects say nothing of devices. */
+/** Undefined where the objects contain no device kinds. */
 export function deviceModelOf(objects: ClusterObjects): DeviceModel | undefined {
   const { pods, devices } = objects;
   if (devices === undefined) return undefined;
@@ -81,7 +81,7 @@ export function deviceModelOf(objects: ClusterObjects): DeviceModel | undefined 
   });
 }
 
-/** With every pod where the objects have it. */
+/** The cluster with the node of every pod applied. */
 export function settledCluster(objects: ClusterObjects, settings: Settings, options: ClusterModelOptions): Cluster {
   const formsPlainGangs = objects.plainGroups !== undefined;
   const model = new ClusterModel(tablesOf(objects), { ...settings, formsPlainGangs }, options);
@@ -123,7 +123,7 @@ function revisionOf({ revision, ...objects }: ClusterObjects): Revision {
   return newest;
 }
 
-/** That it exists is all that is asked. */
+/** Only the existence of a ConfigMap is read. */
 function configMapNamed(key: string): ConfigMap {
   const [namespace = "", name = ""] = key.split("/");
   return {

@@ -1,6 +1,6 @@
 /**
- * Everything that decisions read of a cluster, as plain data in a fixed order: two clusters with the same description
- * are the same to a scheduler, however they came to be.
+ * Everything that decisions read of a cluster, as plain data in a fixed order: clusters with equal descriptions lead to
+ * the same decisions, whatever events they were built from.
  */
 import type { Cluster } from "../cluster/cluster.ts";
 import type { Job } from "../cluster/job.ts";
@@ -10,9 +10,9 @@ import type { ClusterModel } from "./clusterModel.ts";
 
 export type ClusterDescription = Readonly<Record<string, unknown>>;
 
-/** To be called when the cluster is up to date; see `Cluster.refresh`. */
+/** Call `Cluster.refresh` first. */
 export function describeCluster(cluster: Cluster): ClusterDescription {
-  const { volumes, topologies, configMaps, queuesElsewhere } = cluster;
+  const { volumes, topologies, configMaps, queuesOfOtherPools } = cluster;
   const nodes = [...cluster.table.known()].filter(({ node, holdings }) => node !== undefined || holdings.size > 0);
   return {
     nodes: byName(nodes.map((node) => [node.name, describeNode(cluster, node)])),
@@ -22,14 +22,21 @@ export function describeCluster(cluster: Cluster): ClusterDescription {
     unwell: [...cluster.unwell].map(({ id }) => id).sort(),
     withoutGroup: byName([...cluster.withoutGroup].map(([id, tasks]) => [id, uidsOf(tasks)])),
     queues: byName(
-      [...cluster.queues.byName].map(([name, { allocated, deserved, limit }]) => [
-        name,
-        { allocated, deserved, limit },
-      ]),
+      [...cluster.queues.byName].map(([name, queue]) => {
+        const { allocated, allocatedNonPreemptible, deserved, limit, weight, priority, usage, createdMs } = queue;
+        const { preemptMinRuntimeMs, reclaimMinRuntimeMs, typeBounds } = queue;
+        const bounds = { deserved, limit, weight, priority, preemptMinRuntimeMs, reclaimMinRuntimeMs };
+        const parent = queue.parent?.name;
+        const types = byName(typeBounds);
+        return [name, { parent, createdMs, allocated, allocatedNonPreemptible, usage, types, ...bounds }];
+      }),
     ),
+    orphans: [...cluster.queues.orphans.keys()].sort(),
+    terms: byName(cluster.terms.describe()),
+    backOffs: byName(cluster.backOffs),
     total: cluster.total(),
-    queuesElsewhere: byName(queuesElsewhere),
-    // Those that a plain group implies stay when it is gone.
+    queuesOfOtherPools: byName(queuesOfOtherPools),
+    // Topologies that a PodGroup of `scheduling.k8s.io` implies stay when it is deleted.
     topologies: [...topologies.keys()].filter((name) => !name.includes(" ")).sort(),
     configMaps: configMaps === undefined ? undefined : [...configMaps].sort(),
     claims: revisionsOf(volumes.claims),
@@ -40,14 +47,14 @@ export function describeCluster(cluster: Cluster): ClusterDescription {
   };
 }
 
-/** What a model counts beside its cluster. */
+/** The description of a model: its cluster and its devices. */
 export function describeModel({ cluster, devices }: ClusterModel): ClusterDescription {
   if (devices === undefined) return describeCluster(cluster);
   const { devices: taken, sharedIds } = devices.tracker.gatherAllocatedState();
   return { ...describeCluster(cluster), devices: { taken, sharedIds, slices: devices.nodes() } };
 }
 
-/** The first difference, for a person: the path, and both values. */
+/** The first difference as text: the path and both values. */
 export function differenceOf(kept: unknown, fresh: unknown, path = "cluster"): string | undefined {
   if (JSON.stringify(kept) === JSON.stringify(fresh)) return undefined;
   const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;
@@ -57,7 +64,7 @@ export function differenceOf(kept: unknown, fresh: unknown, path = "cluster"): s
       if (found !== undefined) return found;
     }
   }
-  return `${path} is ${JSON.stringify(kept)}, and folded anew ${JSON.stringify(fresh)}`;
+  return `${path} is ${JSON.stringify(kept)}, and folded again ${JSON.stringify(fresh)}`;
 }
 
 function describeNode({ table, names }: Cluster, node: NodeState): object {

@@ -1,46 +1,51 @@
 import type { AllocationResult, Pod, ResourceClaim } from "../../../model/kubernetes.generated.ts";
 import { equalFields } from "../../../model/objects/json.ts";
 import { firstRevision, isAtLeast, type Revision } from "../../../model/revision.ts";
-import { bornClaimOf, extendedEntry, isNotCreatedYet, unbornClaim } from "../../devices/claims/extendedClaim.ts";
+import {
+  createdExtendedClaim,
+  extendedClaimToCreate,
+  extendedEntry,
+  isNotCreatedYet,
+} from "../../devices/claims/extendedClaim.ts";
 import { deleteProtection } from "../../devices/claims/podClaims.ts";
 import type { DecisionSource } from "../../devices/deviceChange.ts";
 import type { DeviceModel } from "../../devices/deviceModel.ts";
 
-/** Devices that were chosen for an entry of a pod's claims. */
+/** Devices that were chosen for an entry of `resourceClaims`. */
 export interface ChosenDevices {
   readonly name: string;
   readonly allocation: unknown;
 }
 
-/** A claim that counts as allocated because of a pod. */
+/** A claim that counts as allocated because of a decision for a pod. */
 export interface CountedClaim {
   readonly uid: string;
   readonly namespace: string;
   readonly name: string;
-  /** The entry of the pod's claims. */
+  /** The name of the entry in the pod's `resourceClaims`. */
   readonly entry: string;
-  /** It did not exist when it was decided on; the one that is created has another UID. */
+  /** The claim did not exist at the time of the decision; the one that is created has another UID. */
   readonly isNotCreatedYet: boolean;
-  /** Which claim it is could not be said, since the pod is not known. */
+  /** A placeholder: the pod, and so the name of its claim, is not known. */
   readonly isStandIn: boolean;
-  /** Up to where requests were known when its request was over. */
+  /** The revision of the BindRequests at which its request had ended. */
   readonly endedAt?: Revision;
 }
 
-/** What it needs to know, and what it reports. */
+/** Inputs and callbacks of PendingClaims. */
 export interface PendingClaimFacts {
   readonly podOf: (uid: string) => Pod | undefined;
   readonly requestsRevision: () => Revision;
-  /** Claims count because of this pod though no BindRequest wants them. */
-  readonly onLingering: (podUid: string) => void;
-  /** When the claims have been observed up to this revision, `letGoOfShown` has to be called. */
+  /** Claims of this pod are unconfirmed: they count though no BindRequest names them. */
+  readonly onUnconfirmed: (podUid: string) => void;
+  /** When the claims have been observed up to this revision, `releaseObserved` has to be called. */
   readonly onEnded: (podUid: string, endedAt: Revision) => void;
 }
 
 /**
- * Devices that were chosen for pods and are not in their claims yet count as taken, for every allocator in the process:
- * from the moment of the decision until the BindRequest that carries them is gone, and it is known what became of the
- * claim:
+ * Devices that were chosen for pods and are not in their claims yet count as allocated, for every allocator in the
+ * process: from the decision until the BindRequest that carries them has ended and the final state of the claim is
+ * known:
  *
  *   binder                  API                              scheduler
  *   claim gets device d --> claim, revision 7                (claims at revision 5)
@@ -48,15 +53,15 @@ export interface PendingClaimFacts {
  *                                                            (claims at revision 7) it is not
  */
 export class PendingClaims {
-  /** The source of what is set from now on: decisions of an earlier leader until this one begins to decide. */
+  /** The source of decisions that are set from now on: an earlier leader, until this one begins to decide. */
   decidedBy: DecisionSource = "take-over";
   private readonly devices: DeviceModel;
   private readonly facts: PendingClaimFacts;
   private readonly wanted = new Map<string, readonly ChosenDevices[]>();
-  /** By pod: the claims that count because of it. */
+  /** By pod: its claims that count because a BindRequest or an intent names them. */
   private readonly counted = new Map<string, readonly CountedClaim[]>();
-  /** By pod: claims that still count though no BindRequest wants them. */
-  private readonly lingering = new Map<string, readonly CountedClaim[]>();
+  /** By pod: its unconfirmed claims, which count though no BindRequest names them. */
+  private readonly unconfirmed = new Map<string, readonly CountedClaim[]>();
   /** Pods with a claim that is not in the cache yet, though devices are chosen for it. */
   private readonly unsettled = new Set<string>();
 
@@ -68,15 +73,15 @@ export class PendingClaims {
   /** The watch has shown changes of claims. */
   claimsChanged(): void {
     this.settleUnsettled();
-    for (const uid of [...this.lingering.keys()]) this.letGoOfShown(uid);
+    for (const uid of [...this.unconfirmed.keys()]) this.releaseObserved(uid);
   }
 
-  /** Pods and claims come in any order: a request may be known before the pod that says which claim it is about. */
+  /** Kinds are observed in any order: a BindRequest may be known before the pod that names the claim. */
   settleUnsettled(): void {
     for (const uid of [...this.unsettled]) this.settle(uid);
   }
 
-  /** What the picture has for a pod now. */
+  /** Sets the devices that the assume cache has for a pod. */
   set(uid: string, chosen: readonly ChosenDevices[]): void {
     if (chosen.length === 0 && !this.wanted.has(uid)) return;
     if (chosen.length === 0) this.wanted.delete(uid);
@@ -84,17 +89,17 @@ export class PendingClaims {
     this.settle(uid);
   }
 
-  /** Claims that count though the request of the pod is over. */
-  lingeringOf(podUid: string): readonly CountedClaim[] {
-    return this.lingering.get(podUid) ?? [];
+  /** The unconfirmed claims of a pod. */
+  unconfirmedOf(podUid: string): readonly CountedClaim[] {
+    return this.unconfirmed.get(podUid) ?? [];
   }
 
-  /** The pod, or a claim of it, is another than before. */
+  /** The pod or one of its claims has changed. */
   changed(uid: string): void {
     if (this.wanted.has(uid)) this.settle(uid);
   }
 
-  /** New ones first: a device that stays chosen is free at no moment. */
+  /** New devices count before old ones are released, so that a device that stays chosen is never free in between. */
   private settle(uid: string): void {
     this.unsettled.delete(uid);
     const before = this.counted.get(uid) ?? [];
@@ -104,18 +109,19 @@ export class PendingClaims {
     if (now.length === 0) this.counted.delete(uid);
     else this.counted.set(uid, now);
     const endedAt = this.facts.requestsRevision();
-    const others = (this.lingering.get(uid) ?? []).filter((each) => !now.some((other) => other.uid === each.uid));
-    const lingering = [...others, ...gone.map((each) => ({ ...each, endedAt }))];
-    if (lingering.length === 0) this.lingering.delete(uid);
-    else this.lingering.set(uid, lingering);
-    // The claim that it stood in for counts by itself.
-    for (const each of gone) if (each.isStandIn && now.some(({ entry }) => entry === each.entry)) this.letGo(uid, each);
+    const others = (this.unconfirmed.get(uid) ?? []).filter((each) => !now.some((other) => other.uid === each.uid));
+    const unconfirmed = [...others, ...gone.map((each) => ({ ...each, endedAt }))];
+    if (unconfirmed.length === 0) this.unconfirmed.delete(uid);
+    else this.unconfirmed.set(uid, unconfirmed);
+    // The claim that it was a placeholder for is known now, and counts by itself.
+    for (const each of gone)
+      if (each.isStandIn && now.some(({ entry }) => entry === each.entry)) this.confirm(uid, each);
     if (gone.length > 0) this.facts.onEnded(uid, endedAt);
-    this.letGoOfShown(uid);
-    if (this.lingering.has(uid)) this.facts.onLingering(uid);
+    this.releaseObserved(uid);
+    if (this.unconfirmed.has(uid)) this.facts.onUnconfirmed(uid);
   }
 
-  /** The devices count, with their claim where it is known: the pod may not be observed yet, or be gone. */
+  /** Counts the devices for their claim, or for a placeholder if the pod is not observed yet or deleted. */
   private count(
     uid: string,
     { name: entry, allocation }: ChosenDevices,
@@ -129,7 +135,7 @@ export class PendingClaims {
     const { uid: claimUid, namespace = "", name } = claim.metadata;
     const born = before.find((each) => each.isNotCreatedYet && each.name === name && each.uid !== claimUid);
     if (born !== undefined) return born;
-    const isUnborn = found === undefined || isNotCreatedYet(claim);
+    const isNotCreated = found === undefined || isNotCreatedYet(claim);
     const other = this.devices.tracker.pendingAllocation(claimUid);
     if (other !== undefined && !hasSameDevices(other, allocation as AllocationResult)) {
       // Devices of an earlier decision still count for the claim: the new ones count beside them.
@@ -138,71 +144,71 @@ export class PendingClaims {
       this.signal(uid, standIn({ uid: name, namespace: "", name }), allocation, true);
       return { uid: name, namespace: "", name, entry, isNotCreatedYet: true, isStandIn: true };
     }
-    this.signal(uid, claim, allocation, isUnborn);
+    this.signal(uid, claim, allocation, isNotCreated);
     const isStandIn = found === undefined;
-    return known ?? { uid: claimUid, namespace, name, entry, isNotCreatedYet: isUnborn, isStandIn };
+    return known ?? { uid: claimUid, namespace, name, entry, isNotCreatedYet: isNotCreated, isStandIn };
   }
 
-  private signal(podUid: string, claim: ResourceClaim, allocation: unknown, isUnborn: boolean): void {
+  private signal(podUid: string, claim: ResourceClaim, allocation: unknown, isNotCreated: boolean): void {
     this.devices.tracker.signalClaimPendingAllocation(withAllocation(claim, allocation as AllocationResult), podUid, {
       source: this.decidedBy,
-      isNotCreatedYet: isUnborn,
+      isNotCreatedYet: isNotCreated,
     });
   }
 
-  /** What the watch shows as allocated, or shows no more, counts by itself. */
-  letGoOfShown(podUid: string): void {
-    for (const each of this.lingering.get(podUid) ?? []) {
+  /** Releases unconfirmed claims whose final state the watch has shown. */
+  releaseObserved(podUid: string): void {
+    for (const each of this.unconfirmed.get(podUid) ?? []) {
       const claim = this.devices.tables.claims.get(`${each.namespace}/${each.name}`);
-      if (this.isShown(claim, each)) this.letGo(podUid, each);
+      if (this.isShown(claim, each)) this.confirm(podUid, each);
     }
   }
 
   /**
-   * Claims are observed up to the end of the request. A claim that did not exist was not created before: the binder
-   * looks for its request after it has created the claim, and allocates nothing when that is gone. A claim without its
-   * finalizer gets no devices by a write that is still in flight. A replica that does not lead has to find that out by
-   * itself: only the leader removes finalizers.
+   * Whether the watch has shown the final state of a claim. Once claims are observed up to the end of the request, a
+   * claim that did not exist was not created before: the binder reads its request after it has created the claim, and
+   * allocates nothing if the request is deleted. A claim without its finalizer gets no devices by a write that is still
+   * in flight. A replica that does not lead relies on the watch, because only the leader removes finalizers.
    */
   private isShown(
     claim: ResourceClaim | undefined,
-    { uid, isNotCreatedYet: wasUnborn, endedAt }: CountedClaim,
+    { uid, isNotCreatedYet: wasNotCreated, endedAt }: CountedClaim,
   ): boolean {
     if (claim?.status?.allocation !== undefined) return true;
-    if (!wasUnborn && claim?.metadata.uid !== uid) return true;
+    if (!wasNotCreated && claim?.metadata.uid !== uid) return true;
     if (endedAt === undefined || !isAtLeast(this.devices.tables.claims.revision, endedAt)) return false;
     return claim?.metadata.finalizers?.includes(deleteProtection) !== true;
   }
 
-  /** For checks: what lingers with another one lingers here. */
-  adopt({ lingering, devices }: PendingClaims): void {
-    for (const [podUid, claims] of lingering) {
-      this.lingering.set(podUid, claims);
-      for (const { uid, namespace, name, isNotCreatedYet: wasUnborn } of claims) {
+  /** For checks: copies the unconfirmed claims of another instance. */
+  adopt({ unconfirmed, devices }: PendingClaims): void {
+    for (const [podUid, claims] of unconfirmed) {
+      this.unconfirmed.set(podUid, claims);
+      for (const { uid, namespace, name, isNotCreatedYet: wasNotCreated } of claims) {
         const allocation = devices.tracker.pendingAllocation(uid);
         if (allocation === undefined) continue;
         const known = this.devices.tracker.get(namespace, name);
         const claim = { ...known, metadata: { ...known?.metadata, uid, namespace, name }, status: { allocation } };
         this.devices.tracker.signalClaimPendingAllocation(claim as ResourceClaim, podUid, {
-          isNotCreatedYet: wasUnborn,
+          isNotCreatedYet: wasNotCreated,
         });
       }
     }
   }
 
-  /** What became of the claim is known. */
-  letGo(podUid: string, { uid }: CountedClaim): void {
-    const left = (this.lingering.get(podUid) ?? []).filter((each) => each.uid !== uid);
-    if (left.length === 0) this.lingering.delete(podUid);
-    else this.lingering.set(podUid, left);
+  /** The final state of the claim is known: it no longer counts here. */
+  confirm(podUid: string, { uid }: CountedClaim): void {
+    const left = (this.unconfirmed.get(podUid) ?? []).filter((each) => each.uid !== uid);
+    if (left.length === 0) this.unconfirmed.delete(podUid);
+    else this.unconfirmed.set(podUid, left);
     if (this.counted.get(podUid)?.some((each) => each.uid === uid) === true) return;
     this.devices.tracker.removeClaimPendingAllocation(uid, podUid);
   }
 
   private claimOf(pod: Pod, entry: string): ResourceClaim | undefined {
     if (entry === extendedEntry) {
-      const born = bornClaimOf(pod, (namespace, name) => this.devices.tracker.get(namespace, name));
-      return born ?? unbornClaim(pod, []);
+      const born = createdExtendedClaim(pod, (namespace, name) => this.devices.tracker.get(namespace, name));
+      return born ?? extendedClaimToCreate(pod, []);
     }
     const named = pod.spec?.resourceClaims?.find(({ name }) => name === entry)?.resourceClaimName;
     const made = pod.status?.resourceClaimStatuses?.find(({ name }) => name === entry)?.resourceClaimName;
@@ -211,7 +217,7 @@ export class PendingClaims {
   }
 }
 
-/** For a claim of a pod that is not known. Where the claim never was, it has a name that no claim can have. */
+/** A placeholder for the claim of an unknown pod. Without a known claim its name is one that no claim can have. */
 function standIn({ uid, namespace, name }: Pick<CountedClaim, "uid" | "namespace" | "name">): ResourceClaim {
   const metadata = { namespace, name, uid, resourceVersion: firstRevision, creationTimestamp: "" };
   return { apiVersion: "resource.k8s.io/v1", kind: "ResourceClaim", metadata, spec: {} };

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import {
   addPod,
+  clusterWith,
   decide,
   gang,
   group,
@@ -10,18 +11,17 @@ import {
   queue,
   startMs,
   together,
-  world,
 } from "../../../../testing/decide/scheduleCluster.ts";
 import type { Queue } from "../../../model/scheduling/queue.ts";
 
 describe("a gang", () => {
   test("is placed whole", () => {
-    const cluster = world({ nodes: [node("n1"), node("n2")], ...gang("a", 2, { gpus: 8 }) });
+    const cluster = clusterWith({ nodes: [node("n1"), node("n2")], ...gang("a", 2, { gpus: 8 }) });
     expect(outcome(decide(cluster))).toEqual({ "a-000": "n1", "a-001": "n2" });
   });
 
   test("that does not fit leaves no trace", () => {
-    const cluster = world({ nodes: [node("n1")], ...gang("a", 2, { gpus: 8 }) });
+    const cluster = clusterWith({ nodes: [node("n1")], ...gang("a", 2, { gpus: 8 }) });
     const plan = decide(cluster);
     expect(outcome(plan)).toEqual({});
     expect([...plan.obstacles.values()]).toMatchObject([{ type: "placement", placed: 1 }]);
@@ -29,7 +29,7 @@ describe("a gang", () => {
   });
 
   test("waits for its pods to exist", () => {
-    const cluster = world(gang("a", 2, { gpus: 1 }, { minMember: 3 }));
+    const cluster = clusterWith(gang("a", 2, { gpus: 1 }, { minMember: 3 }));
     const plan = decide(cluster);
     expect(outcome(plan)).toEqual({});
     expect([...plan.obstacles.values()]).toEqual([{ type: "notReady" }]);
@@ -38,21 +38,21 @@ describe("a gang", () => {
   test("does not count gated pods as there", () => {
     const { groups, pods } = gang("a", 2, { gpus: 1 });
     const gated = pod("a-001", { gpus: 1, group: "a", spec: { schedulingGates: [{ name: "g" }] } as never });
-    expect(outcome(decide(world({ groups, pods: [pods[0]!, gated] })))).toEqual({});
+    expect(outcome(decide(clusterWith({ groups, pods: [pods[0]!, gated] })))).toEqual({});
   });
 
   test("starts at its minimum and grows with what is left", () => {
-    const cluster = world({ nodes: [node("n1", { gpus: 4 })], ...gang("a", 6, { gpus: 1 }, { minMember: 2 }) });
+    const cluster = clusterWith({ nodes: [node("n1", { gpus: 4 })], ...gang("a", 6, { gpus: 1 }, { minMember: 2 }) });
     expect(Object.keys(outcome(decide(cluster)))).toHaveLength(4);
   });
 
   test("of minimum zero is no gang", () => {
-    const cluster = world({ nodes: [node("n1", { gpus: 1 })], ...gang("a", 3, { gpus: 1 }, { minMember: 0 }) });
+    const cluster = clusterWith({ nodes: [node("n1", { gpus: 1 })], ...gang("a", 3, { gpus: 1 }, { minMember: 0 }) });
     expect(Object.keys(outcome(decide(cluster)))).toHaveLength(1);
   });
 
   test("that has to wait for a release waits as a whole", () => {
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1", { gpus: 2 })],
       ...together(gang("a", 2, { gpus: 1 }), {
         groups: [group("old")],
@@ -66,7 +66,7 @@ describe("a gang", () => {
     // 000 is large and waits for n1; 001 waits with it, and 002 would fit n2 at once.
     const large = pod("a-000", { gpus: 4, group: "a", status: { nominatedNodeName: "n1" } as never });
     const small = ["a-001", "a-002"].map((name) => pod(name, { gpus: 1, group: "a" }));
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1", { gpus: 4 }), node("n2", { gpus: 2 })],
       ...together(
         { groups: [group("a", { minMember: 2 })], pods: [large, ...small] },
@@ -83,14 +83,14 @@ describe("a gang", () => {
     const pods = gang("a", 3, { gpus: 1 }).pods.map((each) =>
       each.metadata.name === "a-000" ? each : { ...each, status: { ...each.status, nominatedNodeName: "n1" } },
     );
-    const cluster = world({ nodes: [node("n1", { gpus: 2 })], groups: [group("a", { minMember: 2 })], pods });
+    const cluster = clusterWith({ nodes: [node("n1", { gpus: 2 })], groups: [group("a", { minMember: 2 })], pods });
     expect(outcome(decide(cluster))).toEqual({ "a-001": "n1", "a-002": "n1" });
   });
 
   test("keeps what it was promised while others of it are on their way", () => {
     const first = pod("a-000", { gpus: 1, group: "a" });
     const second = pod("a-001", { gpus: 1, group: "a", status: { nominatedNodeName: "n1" } as never });
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1", { gpus: 2 })],
       ...together({ groups: [group("a", { minMember: 2 })], pods: [first, second] }, gang("b", 1, { gpus: 1 })),
     });
@@ -100,8 +100,8 @@ describe("a gang", () => {
     expect(outcome(decide(cluster))).toEqual({ "a-000": "n1", "a-001": "n1" });
   });
 
-  test("is not promised what a pod holds that should have gone long ago", () => {
-    const cluster = world({
+  test("is not nominated to resources of a pod that is stuck terminating", () => {
+    const cluster = clusterWith({
       nodes: [node("n1", { gpus: 1 })],
       ...together(gang("a", 1, { gpus: 1 }), {
         groups: [group("old")],
@@ -113,7 +113,7 @@ describe("a gang", () => {
 });
 
 test("a share does not join a GPU that is only promised so far", () => {
-  const cluster = world({
+  const cluster = clusterWith({
     nodes: [node("n1", { gpus: 1 })],
     ...together(gang("a", 1, { fraction: "0.5" }), gang("b", 1, { fraction: "0.5" }), {
       groups: [group("old")],
@@ -125,7 +125,7 @@ test("a share does not join a GPU that is only promised so far", () => {
 
 test("a share that moves to another node begins another group there", () => {
   const groupsOn = (name: string): readonly string[] =>
-    decide(world({ nodes: [node(name)], ...gang("a", 1, { fraction: "0.5" }) })).jobs[0]?.binds[0]?.groups ?? [];
+    decide(clusterWith({ nodes: [node(name)], ...gang("a", 1, { fraction: "0.5" }) })).jobs[0]?.binds[0]?.groups ?? [];
   expect(groupsOn("n1")).toEqual(groupsOn("n1"));
   expect(groupsOn("n1")).not.toEqual(groupsOn("n2"));
 });
@@ -142,13 +142,13 @@ describe("subgroups", () => {
 
   test("must all reach their minimum", () => {
     const groups = [group("a", { subGroups })];
-    expect(outcome(decide(world({ groups, pods: members(1, 2) })))).toEqual({ h0: "n1", w0: "n1", w1: "n1" });
-    expect(outcome(decide(world({ groups, pods: members(0, 3) })))).toEqual({});
-    expect(outcome(decide(world({ groups, pods: members(3, 1) })))).toEqual({});
+    expect(outcome(decide(clusterWith({ groups, pods: members(1, 2) })))).toEqual({ h0: "n1", w0: "n1", w1: "n1" });
+    expect(outcome(decide(clusterWith({ groups, pods: members(0, 3) })))).toEqual({});
+    expect(outcome(decide(clusterWith({ groups, pods: members(3, 1) })))).toEqual({});
   });
 
   test("are enough when the required number of them is satisfied", () => {
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1", { gpus: 2 })],
       groups: [group("a", { minSubGroup: 1, subGroups })],
       pods: members(0, 2),
@@ -165,12 +165,16 @@ describe("subgroups", () => {
     const pods = ["x", "y"].flatMap((sub) =>
       [0, 1].map((at) => pod(`${sub}${at}`, { gpus: 2, group: "a", subGroup: sub })),
     );
-    const cluster = world({ nodes: [node("n1", { gpus: 6 })], groups: [group("a", { subGroups: nested })], pods });
+    const cluster = clusterWith({
+      nodes: [node("n1", { gpus: 6 })],
+      groups: [group("a", { subGroups: nested })],
+      pods,
+    });
     expect(outcome(decide(cluster))).toEqual({ x0: "n1", x1: "n1" });
   });
 
   test("that do not exist are named", () => {
-    const cluster = world({
+    const cluster = clusterWith({
       groups: [group("a", { subGroups })],
       pods: [pod("lost", { group: "a", subGroup: "nobody" })],
     });
@@ -182,14 +186,14 @@ describe("subgroups", () => {
   test("that do not exist are named also when the rest of the group runs", () => {
     const running = members(1, 2).map((each) => ({ ...each, spec: { ...each.spec, nodeName: "n1" } }) as typeof each);
     const lost = pod("lost", { group: "a" });
-    const plan = decide(world({ groups: [group("a", { subGroups })], pods: [...running, lost] }));
+    const plan = decide(clusterWith({ groups: [group("a", { subGroups })], pods: [...running, lost] }));
     expect([...plan.obstacles.values()]).toMatchObject([{ type: "stray", task: { name: "lost" } }]);
   });
 });
 
 describe("order", () => {
-  test("the higher priority goes first, then the older", () => {
-    const cluster = world({
+  test("the higher priority is placed first, then the older job", () => {
+    const cluster = clusterWith({
       nodes: [node("n1", { gpus: 2 })],
       ...together(
         gang("old", 1, { gpus: 1 }, { createdMs: startMs - 2000 }),
@@ -201,7 +205,7 @@ describe("order", () => {
   });
 
   test("queues take turns by what they have of their share", () => {
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1", { gpus: 4 })],
       queues: [queue("a"), queue("b")],
       ...together(
@@ -216,7 +220,7 @@ describe("order", () => {
 
   test("queues at the top take turns before those below them do", () => {
     // Of a2 nothing runs, but its parent has its share; b1 has more than a2, and its parent less than the other.
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1", { gpus: 7 })],
       settings: { actions: ["allocate"] },
       queues: [
@@ -234,8 +238,8 @@ describe("order", () => {
     expect(outcome(decide(cluster))).toEqual({ "n-000": "n1" });
   });
 
-  test("a queue within its quota goes before one that is beyond it", () => {
-    const cluster = world({
+  test("a queue within its quota is served before one that is beyond it", () => {
+    const cluster = clusterWith({
       nodes: [node("n1", { gpus: 1 })],
       queues: [
         queue("poor", { createdMs: startMs - 1 }),
@@ -248,7 +252,7 @@ describe("order", () => {
 
   test("masters go before workers", () => {
     const role = (name: string) => ({ "training.kubeflow.org/replica-type": name });
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1", { gpus: 1 })],
       groups: [group("a", { minMember: 1 })],
       pods: [
@@ -265,8 +269,8 @@ describe("gates", () => {
     queue("q", { resources: { gpu: { ...gpu, overQuotaWeight: 1 } } }),
   ];
 
-  test("no job goes beyond the limit of the queue", () => {
-    const cluster = world({
+  test("no job exceeds the limit of the queue", () => {
+    const cluster = clusterWith({
       queues: bounded({ quota: 0, limit: 2 }),
       ...together(gang("a", 1, { gpus: 2 }), gang("b", 1, { gpus: 1 })),
     });
@@ -279,14 +283,14 @@ describe("gates", () => {
 
   test("nor of any queue above it", () => {
     const top = queue("top", { resources: { gpu: { quota: 0, limit: 1, overQuotaWeight: 1 } } });
-    const cluster = world({ queues: [top, queue("q", { parentQueue: "top" })], ...gang("a", 1, { gpus: 2 }) });
+    const cluster = clusterWith({ queues: [top, queue("q", { parentQueue: "top" })], ...gang("a", 1, { gpus: 2 }) });
     expect([...decide(cluster).obstacles.values()]).toMatchObject([
       { refusal: { reason: "OverLimit", queue: { name: "top" } } },
     ]);
   });
 
   test("what cannot be evicted stays within the quota", () => {
-    const cluster = world({
+    const cluster = clusterWith({
       queues: bounded({ quota: 1, limit: -1 }),
       ...gang("a", 1, { gpus: 2 }, { preemptibility: "non-preemptible" }),
     });
@@ -302,7 +306,7 @@ describe("gates", () => {
     const all = { gpu: open, cpu: open, memory: open };
     const reasons = (bound: object, preemptibility: "preemptible" | "non-preemptible") => {
       const queues = [queue("q", { resources: { ...all, [resource]: { ...open, ...bound } } })];
-      const plan = decide(world({ queues, ...gang("a", 1, asks, { preemptibility }) }));
+      const plan = decide(clusterWith({ queues, ...gang("a", 1, asks, { preemptibility }) }));
       return [...plan.obstacles.values()].map((each) => ("refusal" in each ? each.refusal.reason : each.type));
     };
     expect(reasons({ limit: amount }, "preemptible")).toEqual([]);
@@ -313,7 +317,7 @@ describe("gates", () => {
   });
 
   test("a limit of nothing allows nothing", () => {
-    const cluster = world({
+    const cluster = clusterWith({
       queues: bounded({ quota: 0, limit: 0 }),
       ...together(gang("a", 1, { gpus: 1 }), gang("b", 1, {})),
     });
@@ -325,7 +329,7 @@ describe("gates", () => {
     ["orphan", [queue("q", { parentQueue: "nobody" })]],
     ["inner", [queue("q"), queue("below", { parentQueue: "q" })]],
   ])("a job of a queue that is %s waits with a reason", (why, queues) => {
-    const plan = decide(world({ queues, ...gang("a", 1, {}) }));
+    const plan = decide(clusterWith({ queues, ...gang("a", 1, {}) }));
     expect([...plan.obstacles.values()]).toEqual([{ type: "queue", why }]);
   });
 });
@@ -337,7 +341,7 @@ describe("shares of GPUs", () => {
     );
 
   test("sixteen halves fill eight GPUs, two on each", () => {
-    const cluster = world(halves(17));
+    const cluster = clusterWith(halves(17));
     const plan = decide(cluster);
     const groups = plan.jobs.flatMap(({ binds }) => binds.flatMap((bind) => bind.groups));
     expect(groups).toHaveLength(16);
@@ -347,7 +351,9 @@ describe("shares of GPUs", () => {
   });
 
   test("a GPU takes one pod of seven tenths", () => {
-    const cluster = world(together(...Array.from({ length: 10 }, (_, at) => gang(`s${at}`, 1, { fraction: "0.7" }))));
+    const cluster = clusterWith(
+      together(...Array.from({ length: 10 }, (_, at) => gang(`s${at}`, 1, { fraction: "0.7" }))),
+    );
     const groups = decide(cluster).jobs.flatMap(({ binds }) => binds.flatMap((bind) => bind.groups));
     expect(new Set(groups).size).toBe(8);
     expect(groups).toHaveLength(8);
@@ -362,7 +368,7 @@ describe("shares of GPUs", () => {
       ],
     };
     const groupsOf = (gpuStrategy: "binpack" | "spread") => {
-      const cluster = world({
+      const cluster = clusterWith({
         nodes: [node("n1", { gpus: 3 })],
         settings: { gpuStrategy },
         ...together(running, gang("a", 1, { fraction: "0.5" })),
@@ -375,7 +381,7 @@ describe("shares of GPUs", () => {
   });
 
   test("a share and a whole GPU never meet", () => {
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1", { gpus: 1 })],
       ...together(gang("whole", 1, { gpus: 1 }), {
         groups: [group("r")],
@@ -386,23 +392,26 @@ describe("shares of GPUs", () => {
   });
 
   test("several devices are different devices", () => {
-    const cluster = world(gang("a", 1, { fraction: "0.5", devices: 3 }));
+    const cluster = clusterWith(gang("a", 1, { fraction: "0.5", devices: 3 }));
     const [bind] = decide(cluster).jobs[0]?.binds ?? [];
     expect(new Set(bind?.groups).size).toBe(3);
   });
 
-  test("memory is fitted to the node's GPUs, and needs a node that says what they have", () => {
+  test("memory is fitted to the node's GPUs, and needs a node with the label of their memory", () => {
     const want = gang("a", 1, { gpuMemory: "50000" });
     expect(
       outcome(
-        decide(world({ nodes: [node("small", { gpuMemory: 40_000 }), node("unknown", { gpuMemory: 0 })], ...want })),
+        decide(
+          clusterWith({ nodes: [node("small", { gpuMemory: 40_000 }), node("unknown", { gpuMemory: 0 })], ...want }),
+        ),
       ),
     ).toEqual({});
-    expect(outcome(decide(world({ nodes: [node("big")], ...want })))).toEqual({ "a-000": "big" });
+    expect(outcome(decide(clusterWith({ nodes: [node("big")], ...want })))).toEqual({ "a-000": "big" });
   });
 
   test("a new group needs a slot for its reservation too", () => {
-    const alone = (pods: number) => world({ nodes: [node("n1", { pods })], ...gang("a", 1, { fraction: "0.5" }) });
+    const alone = (pods: number) =>
+      clusterWith({ nodes: [node("n1", { pods })], ...gang("a", 1, { fraction: "0.5" }) });
     expect(outcome(decide(alone(1)))).toEqual({});
     expect(outcome(decide(alone(2)))).toEqual({ "a-000": "n1" });
   });
@@ -415,12 +424,12 @@ describe("shares of GPUs", () => {
       labels: { app: "kai-resource-reservation", "runai-gpu-group": "g" },
       scheduler: "other",
     });
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1", { gpus: 1 })],
       ...together(gang("whole", 1, { gpus: 1 }), { groups: [], pods: [reservation] }),
     });
     expect(outcome(decide(cluster))).toEqual({ "whole-000": "~n1" });
-    const sharing = world({
+    const sharing = clusterWith({
       nodes: [node("n1", { gpus: 1 })],
       ...together(gang("half", 1, { fraction: "0.5" }), { groups: [], pods: [reservation] }),
     });
@@ -444,12 +453,12 @@ describe("shares of GPUs", () => {
         pod("a", { fraction: "0.5", group: "a" }),
       ],
     });
-    expect(outcome(decide(world(words(3))))).toEqual({ a: "n1" });
-    expect(outcome(decide(world(words(2))))).toEqual({});
+    expect(outcome(decide(clusterWith(words(3))))).toEqual({ a: "n1" });
+    expect(outcome(decide(clusterWith(words(2))))).toEqual({});
   });
 
   test("deciding twice names the same group", () => {
-    const name = () => decide(world(gang("a", 1, { fraction: "0.5" }))).jobs[0]?.binds[0]?.groups;
+    const name = () => decide(clusterWith(gang("a", 1, { fraction: "0.5" }))).jobs[0]?.binds[0]?.groups;
     expect(name()).toEqual(name());
   });
 });
@@ -460,7 +469,7 @@ describe("placement", () => {
     const on = (gpuStrategy: "binpack" | "spread") =>
       outcome(
         decide(
-          world({
+          clusterWith({
             nodes: [node("n1"), node("n2")],
             settings: { gpuStrategy },
             ...together(running, gang("a", 1, { gpus: 1 })),
@@ -472,7 +481,7 @@ describe("placement", () => {
   });
 
   test("a pod without GPUs prefers a node without GPUs", () => {
-    const cluster = world({ nodes: [node("gpu"), node("plain", { gpus: 0 })], ...gang("a", 1, {}) });
+    const cluster = clusterWith({ nodes: [node("gpu"), node("plain", { gpus: 0 })], ...gang("a", 1, {}) });
     expect(outcome(decide(cluster))).toEqual({ "a-000": "plain" });
   });
 
@@ -484,18 +493,21 @@ describe("placement", () => {
         pod("y", { gpus: 6, on: "n1", group: "r" }),
       ],
     };
-    const cluster = world({ nodes: [node("n1"), node("n2")], ...together(running, gang("a", 1, { fraction: "0.5" })) });
+    const cluster = clusterWith({
+      nodes: [node("n1"), node("n2")],
+      ...together(running, gang("a", 1, { fraction: "0.5" })),
+    });
     expect(outcome(decide(cluster))).toEqual({ "a-000": "n2" });
   });
 
   test("ties go to the first name", () => {
-    expect(outcome(decide(world({ nodes: [node("b"), node("a")], ...gang("x", 1, { gpus: 1 }) })))).toEqual({
+    expect(outcome(decide(clusterWith({ nodes: [node("b"), node("a")], ...gang("x", 1, { gpus: 1 }) })))).toEqual({
       "x-000": "a",
     });
   });
 
   test("a node that was promised is taken", () => {
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1"), node("n2")],
       groups: [group("a")],
       pods: [pod("p", { gpus: 1, group: "a", status: { nominatedNodeName: "n2" } as never })],
@@ -509,7 +521,7 @@ describe("placement", () => {
     ["tainted", node("n1", { spec: { taints: [{ key: "k", effect: "NoSchedule" }] } })],
     ["without slots", node("n1", { pods: 0 })],
   ])("nothing goes to a node that is %s", (_, each) => {
-    expect(outcome(decide(world({ nodes: [each], ...gang("a", 1, {}) })))).toEqual({});
+    expect(outcome(decide(clusterWith({ nodes: [each], ...gang("a", 1, {}) })))).toEqual({});
   });
 
   test.each([
@@ -518,7 +530,7 @@ describe("placement", () => {
     ["PreferNoSchedule", ["n1"]],
   ])("a taint of effect %s leaves %j of one node", (effect, places) => {
     const nodes = [node("n1", { spec: { taints: [{ key: "k", effect }] } })];
-    expect(Object.values(outcome(decide(world({ nodes, ...gang("a", 1, {}) }))))).toEqual(places);
+    expect(Object.values(outcome(decide(clusterWith({ nodes, ...gang("a", 1, {}) }))))).toEqual(places);
   });
 
   test("a toleration opens a tainted node, a selector closes others", () => {
@@ -527,14 +539,14 @@ describe("placement", () => {
       node("n1"),
       node("n2", { labels: { zone: "z" }, spec: { taints: [{ key: "k", effect: "NoSchedule" }] } }),
     ];
-    expect(outcome(decide(world({ nodes, ...gang("a", 1, { spec }) })))).toEqual({ "a-000": "n2" });
+    expect(outcome(decide(clusterWith({ nodes, ...gang("a", 1, { spec }) })))).toEqual({ "a-000": "n2" });
   });
 
   test("a port of a node is given once", () => {
     const spec = {
       containers: [{ name: "c", ports: [{ hostPort: 80, containerPort: 80 }], resources: { requests: {} } }],
     } as never;
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1"), node("n2")],
       ...together(gang("a", 1, { spec }), gang("b", 1, { spec }), gang("c", 1, { spec })),
     });
@@ -543,16 +555,16 @@ describe("placement", () => {
 
   test("pods of the default scheduler go where most is free", () => {
     const busy = pod("busy", { cpu: "32", on: "n1", scheduler: "default-scheduler" });
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1"), node("n2")],
       pods: [busy, pod("new", { scheduler: "default-scheduler" })],
     });
     expect(outcome(decide(cluster))).toEqual({ new: "n2" });
   });
 
-  test("pods of another scheduler are left alone, and what they hold is no part of what queues divide", () => {
+  test("pods of another scheduler are not scheduled, and their resources are not divided among queues", () => {
     const foreign = pod("x", { gpus: 6, on: "n1", scheduler: "volcano" });
-    const cluster = world({ pods: [foreign, pod("y", { scheduler: "volcano" })] });
+    const cluster = clusterWith({ pods: [foreign, pod("y", { scheduler: "volcano" })] });
     expect(outcome(decide(cluster))).toEqual({});
     expect(cluster.total()[0]).toBe(2000);
   });
@@ -586,13 +598,13 @@ describe("other pods", () => {
   ];
 
   test("anti-affinity keeps pods of a gang apart", () => {
-    const cluster = world({ nodes: zones, ...gang("a", 3, { labels: { app: "w" }, spec: anti("w") }) });
+    const cluster = clusterWith({ nodes: zones, ...gang("a", 3, { labels: { app: "w" }, spec: anti("w") }) });
     expect(new Set(Object.values(outcome(decide(cluster)))).size).toBe(3);
   });
 
   test("a running pod whose labels change is avoided by its new labels", () => {
     const there = { groups: [group("r")], pods: [pod("x", { on: "n1", group: "r", labels: { app: "quiet" } })] };
-    const cluster = world({ nodes: zones, ...together(there, gang("a", 1, { spec: anti("loud") })) });
+    const cluster = clusterWith({ nodes: zones, ...together(there, gang("a", 1, { spec: anti("loud") })) });
     expect(outcome(decide(cluster))).toEqual({ "a-000": "n1" });
     addPod(cluster, pod("x", { on: "n1", group: "r", labels: { app: "loud" } }));
     expect(outcome(decide(cluster))).toEqual({ "a-000": "n2" });
@@ -600,7 +612,7 @@ describe("other pods", () => {
 
   test("anti-affinity of a placed pod keeps a newcomer away", () => {
     const there = { groups: [group("r")], pods: [pod("x", { on: "n1", group: "r", spec: anti("loud") })] };
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1"), node("n2")],
       ...together(there, gang("a", 1, { labels: { app: "loud" } })),
     });
@@ -609,11 +621,15 @@ describe("other pods", () => {
 
   test("affinity finds the zone of the others, and the first of its kind may begin anywhere", () => {
     const there = { groups: [group("r")], pods: [pod("x", { on: "n3", group: "r", labels: { app: "db" } })] };
-    expect(outcome(decide(world({ nodes: zones, ...together(there, gang("a", 1, { spec: near("db") })) })))).toEqual({
+    expect(
+      outcome(decide(clusterWith({ nodes: zones, ...together(there, gang("a", 1, { spec: near("db") })) }))),
+    ).toEqual({
       "a-000": "n3",
     });
-    expect(outcome(decide(world({ nodes: zones, ...gang("a", 1, { spec: near("nobody") }) })))).toEqual({});
-    const self = outcome(decide(world({ nodes: zones, ...gang("a", 2, { labels: { app: "me" }, spec: near("me") }) })));
+    expect(outcome(decide(clusterWith({ nodes: zones, ...gang("a", 1, { spec: near("nobody") }) })))).toEqual({});
+    const self = outcome(
+      decide(clusterWith({ nodes: zones, ...gang("a", 2, { labels: { app: "me" }, spec: near("me") }) })),
+    );
     expect(Object.keys(self)).toHaveLength(2);
     expect(Object.values(self)).not.toContain("n3");
   });
@@ -630,7 +646,7 @@ describe("other pods", () => {
       ],
     } as never;
     const placed = Object.values(
-      outcome(decide(world({ nodes: zones, ...gang("a", 4, { labels: { app: "w" }, spec }) }))),
+      outcome(decide(clusterWith({ nodes: zones, ...gang("a", 4, { labels: { app: "w" }, spec }) }))),
     );
     expect(placed.filter((each) => each === "n3")).toHaveLength(2);
   });
@@ -649,7 +665,7 @@ describe("other pods", () => {
     // A loud one of another namespace, whose namespace says which team it is.
     const go = (more: object) => {
       const loud = pod("x", { on: "n1", namespace: "other", group: "r", labels: { app: "loud" } });
-      const cluster = world({
+      const cluster = clusterWith({
         nodes: [node("n1"), node("n2")],
         ...together({ groups: [group("r", { namespace: "other" })], pods: [loud] }, gang("a", 1, { spec: away(more) })),
       });
@@ -671,7 +687,7 @@ describe("other pods", () => {
     test("those of a namespace that is relabelled, as it is labelled now", () => {
       const loud = pod("x", { on: "n1", namespace: "other", group: "r", labels: { app: "loud" } });
       const apart = away({ namespaceSelector: { matchLabels: { team: "red" } } });
-      const cluster = world({
+      const cluster = clusterWith({
         nodes: [node("n1"), node("n2")],
         ...together({ groups: [group("r", { namespace: "other" })], pods: [loud] }, gang("a", 1, { spec: apart })),
       });
@@ -702,7 +718,8 @@ describe("other pods", () => {
         { labels: { app: "w" }, spec: { topologySpreadConstraints: [constraint], ...more } as never },
         { minMember: 1 },
       );
-    const places = (words: Parameters<typeof world>[0]) => Object.values(outcome(decide(world(words)))).sort();
+    const places = (words: Parameters<typeof clusterWith>[0]) =>
+      Object.values(outcome(decide(clusterWith(words)))).sort();
 
     test("zones that are not there yet as empty, where a number of zones is asked for", () => {
       const one = [node("n1", { labels: { zone: "a" } })];
@@ -740,7 +757,7 @@ describe("other pods", () => {
   });
 
   test("what was placed before a term was known counts", () => {
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1"), node("n2")],
       groups: [group("r"), group("a")],
       pods: [pod("x", { on: "n1", group: "r", labels: { app: "w" } })],
@@ -775,8 +792,8 @@ test("a gang that its nodes take beyond the limit of its queue leaves no trace",
       pod("h-1", { gpus: 1, group: "h" }),
     ],
   });
-  const plan = decide(world(words(limited)));
+  const plan = decide(clusterWith(words(limited)));
   expect(outcome(plan)).toEqual({ "h-0": "rest", "h-1": "small" });
   expect([...plan.obstacles].map(([job, obstacle]) => [job.name, obstacle.type])).toEqual([["g", "gate"]]);
-  expect(outcome(decide(world(words(queue("l")))))).toEqual({ "g-memory": "small", "g-whole": "rest" });
+  expect(outcome(decide(clusterWith(words(queue("l")))))).toEqual({ "g-memory": "small", "g-whole": "rest" });
 });

@@ -5,14 +5,14 @@ import { JobLine, sortedJobs } from "../queues/order.ts";
 import { isBeingBound, type Session } from "../session.ts";
 import { isReady } from "./gang.ts";
 
-/** Gives out what is free, job after job in the order of fairness. An elastic job that has grown goes back in line. */
+/** Allocates free resources, job after job in the order of fairness. An elastic job that has grown is queued again. */
 export function allocate(session: Session): void {
   const { cluster } = session;
   session.unplaceable.clear();
   for (const job of plainLine(session)) servePlain(session, job);
   const depth = cluster.settings.queueDepth["allocate"];
   const candidates = session.candidates();
-  // Victims were evicted for these: their nominated nodes are theirs before any other job's.
+  // Jobs that victims were evicted for get their nominated nodes before other jobs are placed.
   const promised = cluster.nominated.size === 0 ? [] : candidates.filter(isNominated);
   for (const job of sortedJobs(promised)) while (serve(session, job) && isNominated(job));
   const line = new JobLine(
@@ -24,7 +24,7 @@ export function allocate(session: Session): void {
   for (let job = line.pop(); job !== undefined; job = line.pop()) {
     if (serve(session, job) && job.pendingCount > 0) line.push(job);
   }
-  // From here on others may go and leave room.
+  // Later actions may evict pods and free resources.
   session.unplaceable.clear();
 }
 
@@ -34,7 +34,7 @@ interface PlainLine {
 }
 
 /**
- * The line of the last cycle, by cluster: a job that still waits stands where it stood, so that sorting costs little.
+ * The order of the last cycle, by cluster: jobs that are still pending keep their order, so that sorting costs little.
  */
 const lastLines = new WeakMap<Cluster, PlainLine>();
 
@@ -55,7 +55,7 @@ function plainLine(session: Session): readonly Job[] {
   return jobs;
 }
 
-/** A pod alone, or a gang without a queue: all that it needs, then one by one what more there is of it. */
+/** Places a single pod, or a gang without a queue: its minimum together, then further pods one by one. */
 function servePlain(session: Session, job: Job): void {
   if (!isReady(job.root)) {
     session.obstacles.set(job, { type: "notReady" });

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { addPod, group, node, pod, startMs, world } from "../../../../testing/decide/scheduleCluster.ts";
+import { addPod, clusterWith, group, node, pod, startMs } from "../../../../testing/decide/scheduleCluster.ts";
 import type { Node, Pod } from "../../../model/kubernetes.generated.ts";
 import type { Task } from "../cluster/task.ts";
 import { cycle } from "../cycle.ts";
@@ -38,7 +38,7 @@ describe("what is remembered of a shape", () => {
         fc.property(fc.array(step, { maxLength: 25 }), (steps) => {
           const isGrouped = scheduler === "kai-scheduler";
           const groups = isGrouped ? Array.from({ length: 6 }, (_, at) => group(`p${at}`)) : [];
-          const lasting = world({ nodes: [], groups });
+          const lasting = clusterWith({ nodes: [], groups });
           const nodes = new Map<string, Node>();
           const pods = new Map<string, Pod>();
           for (const each of steps) {
@@ -69,7 +69,7 @@ describe("what is remembered of a shape", () => {
                 if (!pods.delete(name)) break;
                 lasting.removePod(`pod-default-${name}`);
             }
-            const fresh = world({ nodes: [...nodes.values()], pods: [...pods.values()], groups });
+            const fresh = clusterWith({ nodes: [...nodes.values()], pods: [...pods.values()], groups });
             const plan = placesIn(lasting);
             expect(plan).toEqual(placesIn(fresh));
             for (const [key, nodeName] of plan) {
@@ -102,7 +102,7 @@ test("scores of all nodes, worked out together, are those that each of them has"
       fc.record({ gpus: fc.nat(3), cpu: fc.integer({ min: 1, max: 3 }), scheduler: schedulerName }),
       fc.record({ gpuStrategy: strategy, cpuStrategy: strategy }),
       (nodes, pods, { gpus, cpu, scheduler }, settings) => {
-        const cluster = world({
+        const cluster = clusterWith({
           settings,
           nodes: nodes.map(({ isReady, ...each }, at) => node(`n${at}`, { ...each, cpu: String(each.cpu), isReady })),
           pods: pods.map(({ on, isGoing, ...each }, at) =>
@@ -125,7 +125,7 @@ test("scores of all nodes, worked out together, are those that each of them has"
   );
 });
 
-function placesIn(cluster: ReturnType<typeof world>): [string, string][] {
+function placesIn(cluster: ReturnType<typeof clusterWith>): [string, string][] {
   const binds = cycle(cluster, startMs).jobs.flatMap((job) => job.binds);
   return binds.map(({ task, node: nodeName }): [string, string] => [task.name, nodeName]).sort();
 }

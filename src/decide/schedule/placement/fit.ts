@@ -12,46 +12,48 @@ import type { Settings } from "../settings.ts";
 import { WinnerTree } from "./winnerTree.ts";
 
 /**
- * Which node is best for a pod, as far as the node's own state decides: eligibility, amounts, ports, shares of GPUs,
- * and a score that is a sum of whole numbers without rounding in between. Ties go to the first name. KAI adds up
- * weighted plug-ins; here the same preferences stand in the same order.
+ * Finds the best node for a pod, as far as the node's own state decides: eligibility, amounts, ports, GPU shares, and a
+ * score that is a sum of whole numbers. Ties go to the first name. KAI sums weighted plugin scores; here the same
+ * preferences have the same order.
  */
 
-/** KAI's weights. What is finer than the last of them is placement: how full the node is. */
+/** KAI's weights. Below the smallest of them is the score of bin-packing or spreading. */
 const sharingTier = 10_000;
 const availableTier = 1_000;
 const resourceTypeTier = 10;
 const tierUnit = 1e9;
 const amdOnly = gpuMaker(amdGpu);
-/** When a node would take a pod. */
+/** When a pod fits a node. */
 const [never, afterwards, now] = [0, 1, 2];
 /** No node. */
 export const nowhere = -1;
 
-/** After this many searches for one shape its winner is kept up to date instead. */
+/** After this many searches for one shape its best node is kept up to date instead. */
 const usesBeforeTree = 3;
 const treesMax = 512;
 
-/** Preferred weights of Kubernetes' own scheduler: a soft taint that the pod does not tolerate outweighs all else. */
+/** Weights of kube-scheduler's preferences: a `PreferNoSchedule` taint that is not tolerated outweighs all others. */
 const softTaintPenalty = 300;
 const affinityFactor = 2;
 
 interface Eligibility {
   readonly choice: NodeChoice;
-  /** By node: 1 yes, 0 no, 2 not worked out. */
+  /** By node: 1 yes, 0 no, 2 not computed. */
   readonly accepts: Uint8Array;
-  /** By node: what preferred affinity and soft taints are worth. */
+  /** By node: the score of preferred affinity and `PreferNoSchedule` taints. */
   readonly preference: Float64Array;
 }
 
-/** What is remembered of pods that ask a node for the same. */
+/** Cached results for pods with the same need. */
 interface NeedIndex {
   uses: number;
   tree: WinnerTree | undefined;
   /** By node: its score, as far as the log of changes was read. */
   scores: { readonly byNode: Float64Array; cursor: number } | undefined;
-  /** Where the log of changes ended when it fitted nowhere; -1 when it did, or no search was made. */
+  /** The end of the change log when no node fitted; -1 if one did, or no search was made. */
   nowhereAt: number;
+  /** Whether a node accepts the pod, and of which facts of nodes that is the result. */
+  accepted: { readonly factsVersion: number; readonly epoch: number; readonly isBySome: boolean } | undefined;
 }
 
 export class Fit {
@@ -59,7 +61,7 @@ export class Fit {
   private settings: Settings;
   private epoch = -1;
   private readonly eligibilities = new Map<string, Eligibility>();
-  /** The last choice that was looked up, and its answer: scoring many nodes asks for each of them. */
+  /** The last choice that was looked up, and its result: scoring looks it up for each node. */
   private latest: { readonly asked: NodeChoice; readonly known: Eligibility } | undefined;
   /** By need. */
   private readonly indexes = new Map<number, NeedIndex>();
@@ -67,15 +69,15 @@ export class Fit {
   private factsVersion = 0;
   /** By node: 1 when it has GPUs at all. */
   private hasGpus = new Uint8Array(0);
-  /** By node: how empty it is, for Kubernetes' own preference. */
+  /** By node: its free portion, for kube-scheduler's preference of empty nodes. */
   private emptiness = new Float64Array(0);
   private emptinessCursor = 0;
   private round = 0;
   /** By node: the round in which it was scored last. */
   private rounds = new Int32Array(0);
-  /** By node: when it would take a pod, while all of them are scored. */
+  /** By node: when a pod fits it, while all nodes are scored. */
   private whens = new Uint8Array(0);
-  /** By node: room for results that are needed no longer than one call. */
+  /** By node: scratch space for the results of one call. */
   scratch = new Float64Array(0);
 
   constructor(table: NodeTable, settings: Settings) {
@@ -85,7 +87,7 @@ export class Fit {
 
   configure(settings: Settings): void {
     this.settings = settings;
-    // Scores and answers are by the old ones.
+    // Cached scores and results are those of the old settings.
     this.epoch = -1;
     this.factsVersion++;
   }
@@ -98,7 +100,7 @@ export class Fit {
     this.hasGpus[node.index] = hasGpus(node);
   }
 
-  /** No pod asks for this any more. */
+  /** No pod has this need any more. */
   forget(need: number): void {
     const index = this.indexes.get(need);
     if (index?.tree !== undefined) this.treeCount--;
@@ -109,19 +111,19 @@ export class Fit {
   private indexOf({ need }: PodShape): NeedIndex {
     let index = this.indexes.get(need.id);
     if (index === undefined) {
-      index = { uses: 0, tree: undefined, scores: undefined, nowhereAt: -1 };
+      index = { uses: 0, tree: undefined, scores: undefined, nowhereAt: -1, accepted: undefined };
       this.indexes.set(need.id, index);
     }
     return index;
   }
 
-  /** The best node for a shape whose placement depends on one node at a time; -1 when it fits nowhere, now or later. */
+  /** The best node for a shape whose placement depends on one node at a time; -1 if it fits none, now or later. */
   best(shape: PodShape): number {
     this.follow();
     const index = this.indexOf(shape);
     index.uses++;
     if (index.tree === undefined) {
-      // Spreading changes another node each time, so a kept winner would be worth little.
+      // Spreading changes another node each time, so keeping the best node up to date would cost more than it saves.
       if (isPlain(shape) && (index.uses <= usesBeforeTree || shape.rules === "default")) {
         return this.searchAgain(shape, index);
       }
@@ -138,7 +140,7 @@ export class Fit {
     return tree.winner();
   }
 
-  /** The score of every node, for a caller that looks at them all; true until something changes. */
+  /** The score of every node; valid until a node changes. */
   scores(shape: PodShape): Float64Array {
     this.follow();
     const index = this.indexOf(shape);
@@ -158,7 +160,7 @@ export class Fit {
     return byNode;
   }
 
-  /** A node that is filled step by step stands in the log once for each; it is scored once. */
+  /** A node may be in the change log several times; it is scored once. */
   private refill(shape: PodShape, changed: readonly number[], set: (at: number, score: number) => void): void {
     this.round++;
     for (const at of changed) {
@@ -189,7 +191,7 @@ export class Fit {
     return best;
   }
 
-  /** Whether the node takes it at once, without waiting for anything to be released. */
+  /** Whether the pod fits the node now, without waiting for terminating pods. */
   fitsNow(shape: PodShape, at: number): boolean {
     return this.fitsAmounts(shape, at, this.table.idle) && this.fitsShares(shape, at, "usedMiB", this.table.idle);
   }
@@ -208,7 +210,7 @@ export class Fit {
     if (isSharing && !this.fitsShares(shape, at, "laterMiB", this.table.later)) return -1;
     const isNow = this.fitsNow(shape, at);
     if (shape.rules === "default") {
-      // A pod that would have to wait goes to such a node only when no other is left.
+      // A node on which the pod would have to wait scores below all others.
       return (isNow ? availableTier * tierUnit : 0) + this.defaultScore(shape, at);
     }
     const wantsGpu = shape.gpu.type !== "none" || shape.asksForMig;
@@ -219,8 +221,8 @@ export class Fit {
   }
 
   /**
-   * The score of every node, amount by amount: a walk along one packed array after the other costs far less than one
-   * from node to node.
+   * The score of every node, resource by resource: iterating over one packed array after the other is far faster than
+   * node by node.
    */
   private allScores(shape: PodShape, scores: Float64Array): Float64Array {
     if (!isPlain(shape) || shape.rules === "default") {
@@ -255,7 +257,19 @@ export class Fit {
     return acceptsAt(this.eligibility(shape.where), at, this.table, this.settings) && this.acceptsGpus(shape, at);
   }
 
-  /** The nodes that are for a pod, leaving amounts and GPUs aside. */
+  /** Whether the pod accepts any node, leaving amounts aside. No eviction changes that. */
+  acceptsSome(shape: PodShape): boolean {
+    this.follow();
+    const { factsVersion, epoch } = this;
+    const index = this.indexOf(shape);
+    if (index.accepted?.factsVersion !== factsVersion || index.accepted.epoch !== epoch) {
+      const isBySome = this.table.nodes.some((_, at) => this.accepts(shape, at));
+      index.accepted = { factsVersion, epoch, isBySome };
+    }
+    return index.accepted.isBySome;
+  }
+
+  /** A filter for the nodes that a pod accepts, apart from amounts and GPUs. */
   accepting(choice: NodeChoice): NodeFilter & { readonly key: string } {
     const fit = this;
     return {
@@ -270,11 +284,11 @@ export class Fit {
     };
   }
 
-  /** Bin-packing prefers the node with the least left of what the pod is after, spreading the one with the most. */
+  /** Bin-packing prefers the node with the least of the pod's main resource left, spreading the one with the most. */
   private placement(wantsGpu: boolean, at: number): number {
     const idle = (wantsGpu ? this.table.idle[gpuAt] : this.table.idle[cpuAt])?.[at] ?? 0;
     const isSpread = (wantsGpu ? this.settings.gpuStrategy : this.settings.cpuStrategy) === "spread";
-    // The lower half is for nodes with more nominated than they have.
+    // The lower half is for nodes that are overcommitted by nominations.
     return isSpread ? tierUnit / 2 + idle : tierUnit / 2 - idle;
   }
 
@@ -303,9 +317,9 @@ export class Fit {
     let joinable = 0;
     let lasting = 0;
     for (const group of node.groups.values()) {
-      // A group that so far is only nominated has no GPU yet.
+      // A group of nominated pods only has no GPU yet.
       if (memory === "usedMiB" && group.holders === 0) continue;
-      // What is nominated to others later is not given away now.
+      // Memory that is nominated to other pods is not allocated now.
       if (Math.max(group[memory], group.laterMiB) + wanted > node.gpuMemoryMiB) continue;
       joinable++;
       if (group.laterHolders > 0) lasting++;
@@ -314,7 +328,7 @@ export class Fit {
     if ((this.table.later[gpuAt]?.[at] ?? 0) < gpu.devices - lasting) return false;
     const fresh = Math.max(0, gpu.devices - (left === this.table.later ? lasting : joinable));
     if (fresh === 0) return true;
-    // A new group takes a device, and its reservation a pod's slot beside the pod's own.
+    // A new group needs a device, and its reservation a pod slot in addition to the pod's own.
     if (wanted > node.gpuMemoryMiB) return false;
     return (left[gpuAt]?.[at] ?? 0) >= fresh && (left[podsAt]?.[at] ?? 0) >= 1 + fresh;
   }
@@ -338,17 +352,17 @@ export class Fit {
     const node = this.table.nodes[at] as NodeState;
     if (this.settings.restrictsNodes && node.labels[labelKeys.gpuWorker] === undefined) return false;
     if (shape.asksForMig) return node.migStrategy !== "single";
-    // A node without GPUs has none to give anyway: what it lacks is reported as an amount.
+    // A node without GPUs lacks an amount, and is reported as such.
     if (node.gpuMakers !== 0 && (shape.gpuMakers & ~node.gpuMakers) !== 0) return false;
     if (gpu.type === "whole") return node.migStrategy !== "mixed" || (node.capacity[gpuAt] ?? 0) > 0;
-    // What keeps a shared GPU asks for one of this maker.
+    // A reservation pod requests a GPU of this vendor.
     if (node.migStrategy !== "none" || node.gpuMakers === amdOnly || node.servedPlaces.has(gpuAt)) return false;
     return gpu.type !== "memory" || node.knowsGpuMemory;
   }
 
   /**
-   * What fitted nowhere fits somewhere only after a node has changed, so that pods that cannot be placed cost next to
-   * nothing.
+   * A need that fitted no node is searched again only on nodes that have changed, so that pods that cannot be placed
+   * cost little.
    */
   private searchAgain(shape: PodShape, index: NeedIndex): number {
     const { log, nodes } = this.table;
@@ -360,7 +374,7 @@ export class Fit {
     return found;
   }
 
-  /** A walk over the packed arrays; most nodes are passed over by one comparison. */
+  /** Iterates over the packed arrays; most nodes are ruled out by one comparison. */
   private search(shape: PodShape): number {
     const found = shape.rules === "default" ? this.searchEmptiest(shape) : this.searchPlacement(shape);
     if (found !== nowhere) return found;
@@ -403,7 +417,7 @@ export class Fit {
       if (known <= bestScore) continue;
       if (!this.fitsAmounts(shape, at, idle) || !this.fitsAmounts(shape, at, later) || !this.accepts(shape, at))
         continue;
-      // Preference is worked out with acceptance.
+      // The preference is computed together with the acceptance.
       const score = (emptiness[at] as number) + (preference[at] as number);
       if (score <= bestScore) continue;
       best = at;
@@ -423,7 +437,7 @@ export class Fit {
       const count = this.table.nodes.length;
       known = { choice, accepts: new Uint8Array(count).fill(2), preference: new Float64Array(count) };
       this.eligibilities.set(choice.key, known);
-      // Preferences are asked for before acceptance is.
+      // Preferences are read before the acceptance.
       if (choice.rules === "default") {
         for (let at = 0; at < count; at++) acceptsAt(known, at, this.table, this.settings);
       }
@@ -432,7 +446,7 @@ export class Fit {
     return known;
   }
 
-  /** Starts over when nodes came or went; otherwise follows what changed. Scores are asked for after it. */
+  /** Applies changes of nodes; starts over if nodes were added or removed. Call it before reading scores. */
   follow(): void {
     const { table } = this;
     if (this.epoch !== table.epoch) {
@@ -456,7 +470,7 @@ export class Fit {
     else for (const at of changed) this.emptiness[at] = this.emptinessOf(at);
   }
 
-  /** Free of everything is best, and CPU and memory used alike. */
+  /** An empty node scores highest, and balanced use of CPU and memory scores higher. */
   private emptinessOf(at: number): number {
     const { capacity } = this.table.nodes[at] as NodeState;
     const { idle } = this.table;
@@ -485,7 +499,7 @@ function hasGpus(node: NodeState): number {
   return (node.capacity[gpuAt] ?? 0) > 0 ? 1 : 0;
 }
 
-/** Amounts and acceptance are all that decides. */
+/** Whether only amounts and the accepted nodes decide. */
 function isPlain(shape: PodShape): boolean {
   return !isShared(shape.gpu) && shape.hostPorts.length === 0;
 }
@@ -505,7 +519,7 @@ function acceptsAt(
   return verdict;
 }
 
-/** Why a node is not for a pod, leaving amounts aside; undefined when it is. */
+/** Why a pod does not accept a node, apart from amounts; undefined if it does. */
 export function whyRefused(choice: NodeChoice, node: NodeState, _settings?: Settings): RefusedBy | undefined {
   if (node.node === undefined) return "gone";
   const tolerations = choice.pod.spec?.tolerations;
@@ -536,7 +550,7 @@ function preferenceOf(choice: NodeChoice, { node, taints }: NodeState): number {
   return sum;
 }
 
-/** Host ports are taken by every pod on the node, also by terminating ones. */
+/** Host ports are in use by every pod on the node, also by terminating ones. */
 function portsTaken(wanted: readonly HostPort[], node: NodeState): boolean {
   for (const { holder } of node.holdings) {
     for (const theirs of holder.shape.hostPorts) {

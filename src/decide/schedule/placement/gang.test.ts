@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import {
+  clusterWith,
   decide,
   gang,
   group,
@@ -9,7 +10,6 @@ import {
   queue,
   startMs,
   together,
-  world,
 } from "../../../../testing/decide/scheduleCluster.ts";
 import type { SubGroup } from "../../../model/scheduling/podGroup.ts";
 import type { Cluster } from "../cluster/cluster.ts";
@@ -39,7 +39,9 @@ function job(subGroups: SubGroup[], members: Members, minSubGroup?: number): Job
     ...Array.from({ length: runs }, (_, at) => pod(`${sub}-r${at}`, { gpus: 1, on: "n1", group: "g", subGroup: sub })),
     ...Array.from({ length: waits }, (_, at) => pod(`${sub}-w${at}`, { gpus: 1, group: "g", subGroup: sub })),
   ]);
-  return jobOf(world({ groups: [group("g", { subGroups, ...(minSubGroup !== undefined && { minSubGroup }) })], pods }));
+  return jobOf(
+    clusterWith({ groups: [group("g", { subGroups, ...(minSubGroup !== undefined && { minSubGroup }) })], pods }),
+  );
 }
 
 const steps = (of: Job): string[][] => nextSteps(of).map(({ tasks }) => tasks.map(({ name }) => name));
@@ -51,14 +53,14 @@ describe("the minimum of a group", () => {
     ["is what it says", { minMember: 3 }, 3],
     ["may be none", { minMember: 0 }, 0],
   ])("%s", (_, spec, min) => {
-    const [set] = jobOf(world({ groups: [group("g", spec)] })).podSets;
+    const [set] = jobOf(clusterWith({ groups: [group("g", spec)] })).podSets;
     expect(set).toMatchObject({ name: "default", min });
   });
 
   test("counts for nothing where there are subgroups", () => {
     const subGroups = [{ name: "a", minMember: 1 }];
     const pods = [pod("a0", { group: "g", subGroup: "a" })];
-    expect(isReady(jobOf(world({ groups: [group("g", { minMember: 9, subGroups })], pods })).root)).toBe(true);
+    expect(isReady(jobOf(clusterWith({ groups: [group("g", { minMember: 9, subGroups })], pods })).root)).toBe(true);
   });
 
   test.each([
@@ -80,7 +82,7 @@ describe("a pod that names", () => {
   ])("%s is not placed, and others are", (_, words) => {
     const groups = [group("g", { subGroups: [{ name: "a", minMember: 1 }] })];
     const pods = [pod("a0", { group: "g", subGroup: "a" }), pod("lost", { group: "g", ...words })];
-    expect(outcome(decide(world({ groups, pods })))).toEqual({ a0: "n1" });
+    expect(outcome(decide(clusterWith({ groups, pods })))).toEqual({ a0: "n1" });
   });
 });
 
@@ -95,7 +97,7 @@ describe("a group is ready", () => {
       ...Array.from({ length: waits }, (_, at) => pod(`w${at}`, { group: "g" })),
       ...Array.from({ length: gated }, (_, at) => pod(`x${at}`, { group: "g", spec })),
     ];
-    expect(isReady(jobOf(world({ groups: [group("g", { minMember: 2 })], pods })).root)).toBe(is);
+    expect(isReady(jobOf(clusterWith({ groups: [group("g", { minMember: 2 })], pods })).root)).toBe(is);
   });
 
   test("when enough of its subgroups are, at every level", () => {
@@ -143,7 +145,7 @@ describe("which pods are placed next", () => {
 
 describe("growth", () => {
   test("goes pod by pod, and a job at its minimum grows before one that is beyond it", () => {
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: [node("n1", { gpus: 6 })],
       ...together(gang("a", 6, { gpus: 1 }, { minMember: 1 }), gang("b", 6, { gpus: 1 }, { minMember: 1 })),
     });
@@ -159,7 +161,9 @@ describe("growth", () => {
       gang("b", 6, { gpus: 1 }, { minMember: 1, queue: "right" }),
     );
     const queues = ["left", "right"].map((name) => queue(name));
-    const placed = Object.keys(outcome(decide(world({ nodes: [node("n1", { gpus: 6 })], queues, groups, pods }))));
+    const placed = Object.keys(
+      outcome(decide(clusterWith({ nodes: [node("n1", { gpus: 6 })], queues, groups, pods }))),
+    );
     expect(placed.filter((name) => name.startsWith("a"))).toHaveLength(3);
   });
 
@@ -168,7 +172,7 @@ describe("growth", () => {
       gang("old", 4, { gpus: 1 }, { minMember: 1, createdMs: startMs - 9000 }),
       gang("young", 2, { gpus: 1 }, { minMember: 2 }),
     );
-    const placed = Object.keys(outcome(decide(world({ nodes: [node("n1", { gpus: 3 })], groups, pods }))));
+    const placed = Object.keys(outcome(decide(clusterWith({ nodes: [node("n1", { gpus: 3 })], groups, pods }))));
     expect(placed).toEqual(["old-000", "young-000", "young-001"]);
   });
 
@@ -247,7 +251,7 @@ describe("a job that runs", () => {
       }),
     );
     const there = last === "gone" ? pods.slice(0, 2) : pods;
-    const cluster = world({ groups: [group("g", { minMember: 3 })], pods: there });
+    const cluster = clusterWith({ groups: [group("g", { minMember: 3 })], pods: there });
     if (last === "on its way") cluster.setPlaces("pod-default-p2", [{ node: "n1", groups: [] }]);
     return fragmentsOf(jobOf(cluster).root).length;
   };
@@ -274,8 +278,8 @@ test("a pod that fits now waits for none that has to wait, once its pod set has 
     pod("b-small", { gpus: 1, group: "g" }),
   ];
   const nodes = [node("n1"), node("n2", { gpus: 2 })];
-  expect(outcome(decide(world({ nodes, groups, pods })))).toEqual({ "a-large": "~n1", "b-small": "n2" });
+  expect(outcome(decide(clusterWith({ nodes, groups, pods })))).toEqual({ "a-large": "~n1", "b-small": "n2" });
   // Without the one that runs it would be one of two.
   const few = pods.filter(({ metadata }) => metadata.name !== "runs");
-  expect(outcome(decide(world({ nodes, groups, pods: few })))).toEqual({ "a-large": "~n1", "b-small": "~n2" });
+  expect(outcome(decide(clusterWith({ nodes, groups, pods: few })))).toEqual({ "a-large": "~n1", "b-small": "~n2" });
 });

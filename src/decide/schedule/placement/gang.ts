@@ -1,13 +1,11 @@
 import { type GroupNode, type Job, PodSet, podSetsOf } from "../cluster/job.ts";
 import type { Task } from "../cluster/task.ts";
 
-/** Which pods of a job are placed next, and whether enough of them exist. */
-
 /** Pods to place in one step, all or none, by the pod set they belong to. */
 export interface Step {
   readonly tasks: readonly Task[];
   readonly bySet: ReadonlyMap<PodSet, readonly Task[]>;
-  /** The requirement is not met yet: without this step the job does not run at all. */
+  /** The job is below its minimum: without this step it does not run at all. */
   readonly isGang: boolean;
 }
 
@@ -29,9 +27,9 @@ export function isBelowMinimum(node: GroupNode): boolean {
 }
 
 /**
- * The largest parts of a job that run below their minimum: all of it, or subgroups that it can do without. A pod that
- * is being bound does not run yet: a set of requests that stays incomplete is deleted, and its pods go on waiting. And
- * where all that is left is terminating, there is none.
+ * The job, or subgroups beyond the required ones, that run below their minimum. Pods that are being bound do not run
+ * yet: a set of BindRequests that stays incomplete is deleted, and its pods stay pending. A job whose remaining pods
+ * are all terminating has none.
  */
 export function fragmentsOf(node: GroupNode): readonly GroupNode[] {
   if (!isBelowMinimum(node)) return node.children.flatMap(fragmentsOf);
@@ -39,8 +37,7 @@ export function fragmentsOf(node: GroupNode): readonly GroupNode[] {
 }
 
 /**
- * It has its minimum, but only with pods that are still being bound. Evicting the others would leave those behind,
- * alone.
+ * The job has its minimum only with pods that are still being bound. Evicting the others would leave those alone.
  */
 export function isStarting(node: GroupNode): boolean {
   return isSatisfied(node) && !hasArrived(node);
@@ -52,18 +49,18 @@ function hasArrived(node: GroupNode): boolean {
   return countWhere(node.children, hasArrived) >= node.minChildren;
 }
 
-/** Below its minimum, exactly at it, or above: in this order jobs of one priority are served. */
+/** Below its minimum, exactly at it, or above: jobs of one priority are placed in this order. */
 export function elasticRank(job: Job): number {
   if (!isSatisfied(job.root)) return 0;
   return surplusOf(job.root) > 0 ? 2 : 1;
 }
 
-/** The same without what it has above its minimum. */
+/** The same without its surplus. */
 export function coreRank(job: Job): number {
   return Math.min(1, elasticRank(job));
 }
 
-/** How many pods and subgroups a running job has above its minimum. */
+/** The surplus of a running job: the number of pods and subgroups above its minimum. */
 export function surplusCount({ root }: Job): number {
   return isSatisfied(root) ? surplusOf(root) : 0;
 }
@@ -76,7 +73,7 @@ function surplusOf(node: GroupNode): number {
   return surplus;
 }
 
-/** What to try next, best first. In the gang phase there is one step; an elastic job may grow in several ways. */
+/** The steps to try next, best first. A job below its minimum has one step; an elastic job may grow in several ways. */
 export function nextSteps(job: Job): readonly Step[] {
   const alone = stepAlone(job);
   if (alone !== undefined) return [alone];
@@ -87,7 +84,7 @@ export function nextSteps(job: Job): readonly Step[] {
   return growths(job.root).map((tasks) => stepOf(tasks, false));
 }
 
-/** Most jobs are one pod that is waited for: their only step is made once. */
+/** Most jobs have one pod: their only step is created once. */
 function stepAlone({ root: { podSet } }: Job): Step | undefined {
   if (podSet === undefined || podSet.min !== 1 || podSet.pending !== 1 || podSet.tasks.size !== 1) return undefined;
   if (podSet.stepAlone === undefined) {
@@ -154,14 +151,14 @@ function pendingOf(set: PodSet, count: number): Task[] {
   const others: Task[] = [];
   for (const task of set.inOrder()) {
     if (task.status !== "pending") continue;
-    // Others were evicted for these: another pod of the group must not take the place instead.
+    // Nominated pods first: another pod of the group must not use their resources.
     if (task.pod.status?.nominatedNodeName !== undefined) promised.push(task);
     else others.push(task);
   }
   return [...promised, ...others].slice(0, count);
 }
 
-/** What has begun is finished first. */
+/** Subgroups that have begun to run first. */
 function byProgress(a: GroupNode, b: GroupNode): number {
   return allocatedOf(b) - allocatedOf(a);
 }
@@ -196,8 +193,8 @@ function allocatedOf(node: GroupNode): number {
 }
 
 /**
- * What a running job can do without, the last in order: one pod beyond a minimum, else a subgroup that is not required.
- * Empty when such a subgroup has to arrive first; undefined when there is nothing.
+ * The next surplus to evict from a running job: one pod beyond a minimum, else a subgroup that is not required. Empty
+ * if that subgroup is still being bound; undefined if there is no surplus.
  */
 export function surplusVictims(node: GroupNode, isVictim: (task: Task) => boolean): readonly Task[] | undefined {
   if (node.podSet !== undefined) {
@@ -223,8 +220,8 @@ export function surplusVictims(node: GroupNode, isVictim: (task: Task) => boolea
 }
 
 /**
- * What is evicted together with a pod, so that its job loses as little as possible: the pod alone, a subgroup that is
- * not required, nothing when that has to arrive first, or undefined when the job cannot do without it. `taken` are
+ * The pods that are evicted together with a pod, so that its job loses as little as possible: the pod alone, a subgroup
+ * that is not required, none while that is still being bound, or undefined if the job needs the pod. `taken` are
  * victims already.
  */
 export function spareUnitWith(

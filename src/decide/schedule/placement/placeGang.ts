@@ -5,21 +5,21 @@ import type { Statement } from "../statement.ts";
 import type { Step } from "./gang.ts";
 import { allOf, stepOf } from "./gang.ts";
 import { anywhere, type Candidates, findSpot, placeTask } from "./placeTask.ts";
-import { candidateSets } from "./topologyDomains.ts";
+import { candidateSets, type TopologyProblem } from "./topologyDomains.ts";
 
 export type GangVerdict =
   | { readonly ok: true; readonly isPipelined: boolean }
   | {
       readonly ok: false;
-      /** How many found a place before the first that did not. */
+      /** The number of pods that were placed before the first that failed. */
       readonly placed: number;
       readonly failed: Task | undefined;
-      readonly why: string | undefined;
+      readonly why: TopologyProblem | undefined;
     };
 
 /**
- * Places all pods of a step or none of them: half a gang holds GPUs and trains nothing. If any of them must wait for
- * something to be released, all wait: none starts before the whole gang can.
+ * Places all pods of a step or none of them. If one of them has to wait for resources to be released, all wait: no pod
+ * starts before the whole gang can.
  */
 export function placeStep(
   cluster: Cluster,
@@ -37,14 +37,14 @@ export function placeStep(
     return { ok: false, placed, failed, why };
   }
   const isPipelined = step.tasks.some(({ status }) => status === "pipelined");
-  // Also a pod that fits now waits with those of its gang that were placed before it and have to wait.
+  // A pod that fits now waits too, if pods of its gang that were placed earlier have to wait.
   if (mustWaitTogether(job)) statement.pipelineAll(step.tasks);
   return { ok: true, isPipelined };
 }
 
 /**
- * Gives evicted pods of a job other places, all or none: where those that replace them may go too. In a topology that
- * is the domain of those that stay, or when none stays any that takes all of them.
+ * Places evicted pods of a job on other nodes, all or none, where their replacements may run too. With a topology that
+ * is the domain of the remaining pods, or any domain for all of them if none remains.
  */
 export function replaceAll(cluster: Cluster, statement: Statement, job: Job, tasks: readonly Task[]): boolean {
   for (const { shape, podSet } of tasks) {
@@ -65,15 +65,15 @@ export function replaceAll(cluster: Cluster, statement: Statement, job: Job, tas
   return false;
 }
 
-/** Finds a place among some nodes and takes it. */
+/** Finds a node among the candidates and places the task on it. */
 type Placing = (task: Task, set: Candidates) => boolean;
 
-/** What stood in the way of the attempt that came furthest. */
+/** The failure of the attempt that placed the most pods. */
 interface Failure {
   readonly order: readonly Task[];
   placed: number;
   failed: Task | undefined;
-  why: string | undefined;
+  why: TopologyProblem | undefined;
 }
 
 /** The pods of a step in the order in which they are placed: subgroup after subgroup. */

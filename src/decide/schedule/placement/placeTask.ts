@@ -4,6 +4,7 @@ import type { Cluster } from "../cluster/cluster.ts";
 import type { DeviceFit } from "../cluster/deviceClaims.ts";
 import { barredTypes } from "../cluster/gpuTypes.ts";
 import type { GroupUse, NodeState } from "../cluster/nodeState.ts";
+import { doesNotExist, type PodProblem } from "../cluster/podProblem.ts";
 import type { PodShape } from "../cluster/podShape.ts";
 import { gpuAt } from "../cluster/resources.ts";
 import type { Task } from "../cluster/task.ts";
@@ -12,36 +13,49 @@ import type { Statement } from "../statement.ts";
 import { nowhere } from "./fit.ts";
 import { type InterPodRules, interPodRules } from "./podAffinity.ts";
 
-/** Where a task may go. */
+/** The nodes on which a task may be placed. */
 export interface Candidates {
-  /** Indexes in order; undefined is everywhere. */
+  /** Indexes in order; undefined is all nodes. */
   readonly nodes: readonly number[] | undefined;
-  /** What lies closer to the rest of the gang is worth more. */
+  /** A higher score for nodes closer to the rest of the gang. */
   readonly bonus?: ((at: number) => number) | undefined;
 }
 
 export const anywhere: Candidates = { nodes: undefined };
 
-/** KAI weighs inter-pod affinity a million times, closeness in a topology a hundred thousand times. */
+/** KAI's weight of inter-pod affinity is a million, that of topology closeness a hundred thousand. */
 const podAffinityWeight = 1e6 * 1e9;
 export const closenessUnit = 1e5 * 1e9;
 
-/** What no node and no eviction can cure, or undefined. */
-export function problemOf(cluster: Cluster, task: Task): string | undefined {
+/** A problem that no node and no eviction can solve, or undefined. */
+export function problemOf(cluster: Cluster, task: Task): PodProblem | undefined {
   const { shape } = task;
-  if (shape.problem !== undefined) return shape.problem;
+  if (shape.problem !== undefined) return { message: shape.problem, cure: "correct the pod's GPU request" };
   if (cluster.configMaps !== undefined) {
     for (const name of shape.configMaps) {
       if (!cluster.configMaps.has(`${task.namespace}/${name}`))
-        return `ConfigMap ${task.namespace}/${name} does not exist`;
+        return doesNotExist(`ConfigMap ${task.namespace}/${name}`);
     }
   }
   if (shape.volumeClaims.length > 0) {
     const problem = cluster.volumes.problemOf(task);
     if (problem !== undefined) return problem;
   }
-  return shape.hasDeviceClaims ? cluster.devices.problemOf(task)?.why : undefined;
+  const claims = shape.hasDeviceClaims ? cluster.devices.problemOf(task) : undefined;
+  if (claims === undefined) return undefined;
+  const {
+    why,
+    reason,
+    cure = claimCures[reason] ?? "scheduling is retried when its claims or devices change",
+  } = claims;
+  return { message: why, cure };
 }
+
+/** By reason: how to correct claims that no node can satisfy. */
+const claimCures: Readonly<Record<string, string>> = {
+  NotReady: "scheduling is retried when its ResourceClaims exist and are ready",
+  BadRequest: "correct the ResourceClaim",
+};
 
 export interface Spot {
   readonly node: NodeState;
@@ -51,7 +65,7 @@ export interface Spot {
   readonly devices: (DeviceFit & { ok: true }) | undefined;
 }
 
-/** The best place for a task as things stand, or undefined. */
+/** The best node for a task now, or undefined. */
 export function findSpot(cluster: Cluster, task: Task, candidates: Candidates = anywhere): Spot | undefined {
   const { fit, table } = cluster;
   const { shape } = task;
@@ -95,7 +109,7 @@ export function findSpot(cluster: Cluster, task: Task, candidates: Candidates = 
 }
 
 /**
- * How far its devices are from what the claims name first; a place now is better than any that has to be waited for.
+ * The rank of the devices among the alternatives of the claims; a node that fits now ranks before one that fits later.
  */
 function rankOf(spot: Spot | undefined): number {
   if (spot === undefined) return Number.POSITIVE_INFINITY;
@@ -104,7 +118,7 @@ function rankOf(spot: Spot | undefined): number {
 
 const laterRank = 1e6;
 
-/** Nothing but nodes and other pods decides. */
+/** Whether only nodes and other pods decide, and neither volumes nor devices. */
 function isAlone({ volumeClaims, hasDeviceClaims }: PodShape): boolean {
   return volumeClaims.length === 0 && !hasDeviceClaims;
 }
@@ -129,7 +143,7 @@ function bestByPodAffinity(scores: Float64Array, rules: InterPodRules, affinity:
   let least = 0;
   let most = 0;
   for (let at = 0; at < scores.length; at++) {
-    // Where it may not go is not a number.
+    // Nodes that are refused have the score NaN.
     if ((scores[at] as number) < 0 || (rules.mayRefuse && rules.refuses(at) !== undefined)) affinity[at] = Number.NaN;
     const each = affinity[at] as number;
     if (each < least) least = each;
@@ -204,7 +218,7 @@ function spotAt(cluster: Cluster, task: Task, at: number): Spot | undefined {
     if (!found.ok) return undefined;
     devices = found;
   }
-  // A GPU that pods have from the device plugin is not there for claims, whichever it is.
+  // A GPU that the device plugin has allocated to a pod is not free for claims.
   const room = devices === undefined ? "now" : roomForClaims(cluster, node, devices.units);
   if (room === "none") return undefined;
   const hasRoom = room === "now" && fit.fitsNow(task.shape, at) && fit.fitsLater(task.shape, at);
@@ -215,8 +229,8 @@ function spotAt(cluster: Cluster, task: Task, at: number): Spot | undefined {
 }
 
 /**
- * Whether a pod would open a free GPU although one that stays shared will have room for it in a moment. It waits: a
- * whole GPU is worth more than the time that a pod takes to end.
+ * Whether a pod would start to share a free GPU although a shared GPU will have enough memory once terminating pods
+ * have ended. The pod waits: keeping a whole GPU free is worth more than that time.
  */
 function awaitsShare({ settings }: Cluster, { shape: { gpu } }: Task, { groups, gpuMemoryMiB }: NodeState): boolean {
   if (gpu.type === "none" || gpu.type === "whole" || settings.gpuStrategy === "spread") return false;
@@ -231,7 +245,7 @@ function awaitsShare({ settings }: Cluster, { shape: { gpu } }: Task, { groups, 
   return now < gpu.devices && later >= gpu.devices;
 }
 
-/** Whether the node's plugin has given away so many GPUs that these would be too many. */
+/** Whether the GPUs that the node's device plugin has not allocated are enough for these devices, now or later. */
 export function roomForClaims(
   { table, names }: Cluster,
   node: NodeState,
@@ -246,7 +260,7 @@ export function roomForClaims(
   return room;
 }
 
-/** The GPUs that a task shares: packed together or spread out, existing ones before new ones when packing. */
+/** Chooses the GPU groups of a task: packed or spread; packing prefers existing groups to new ones. */
 function chooseGroups(cluster: Cluster, task: Task, node: NodeState, isNow: boolean): string[] | undefined {
   const { gpu } = task.shape;
   if (gpu.type === "none" || gpu.type === "whole") return [];
@@ -256,7 +270,7 @@ function chooseGroups(cluster: Cluster, task: Task, node: NodeState, isNow: bool
   const all = [...node.groups.values()]
     .filter((group) => memoryOf(group) + wanted <= node.gpuMemoryMiB && (!isNow || group.holders > 0))
     .sort((a, b) => isLasting(a) - isLasting(b) || memoryOf(b) - memoryOf(a) || (a.id < b.id ? -1 : 1));
-  // Groups whose sharers are all going count as devices that are free later.
+  // Groups whose pods are all terminating count as devices that are free later.
   const fadingMax = cluster.table.later[gpuAt]?.[node.index] ?? 0;
   let fading = 0;
   const joinable = all.filter((group) => isLasting(group) === 0 || ++fading <= fadingMax);
@@ -264,18 +278,17 @@ function chooseGroups(cluster: Cluster, task: Task, node: NodeState, isNow: bool
   const chosen: string[] = [];
   let fresh = 0;
   if (cluster.settings.gpuStrategy === "spread") {
-    // A GPU that no pod shares yet is the emptiest of all.
+    // A GPU that no pod shares yet has the most memory left.
     joinable.reverse();
     fresh = Math.max(0, Math.min(gpu.devices, left));
   } else {
     fresh = Math.max(0, gpu.devices - joinable.length);
   }
-  // Where more is given out than there is, a GPU has failed, perhaps one of those that could be joined: nothing more is
-  // given.
+  // If more GPUs are allocated than exist, one has failed, perhaps a shared one: no further share is allocated.
   if (fresh > left) return undefined;
   for (const { id } of joinable) if (chosen.length < gpu.devices - fresh) chosen.push(id);
-  // Derived from the pod and the node, so that deciding twice names the same group. A group that the pod began on
-  // another node may have been joined by others since, and is theirs.
+  // The name is derived from the pod and the node, so that deciding again gives the same group. A group that the pod
+  // started on another node may have been joined by other pods since.
   for (let ordinal = 0; chosen.length < gpu.devices; ordinal++) {
     const id = uuid5(task.uid, `${node.name} ${ordinal}`);
     if (!chosen.includes(id) && !node.groups.has(id)) chosen.push(id);
@@ -283,7 +296,7 @@ function chooseGroups(cluster: Cluster, task: Task, node: NodeState, isNow: bool
   return chosen;
 }
 
-/** Finds a place and takes it. */
+/** Finds a node and places the task on it. */
 export function placeTask(
   cluster: Cluster,
   statement: Statement,

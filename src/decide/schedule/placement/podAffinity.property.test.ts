@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { addPod, group, node, pod, startMs, world } from "../../../../testing/decide/scheduleCluster.ts";
+import { addPod, clusterWith, group, node, pod, startMs } from "../../../../testing/decide/scheduleCluster.ts";
 import type { Node, Pod } from "../../../model/kubernetes.generated.ts";
 import { cycle } from "../cycle.ts";
 import { Session } from "../session.ts";
@@ -110,7 +110,7 @@ describe("what is counted for inter-pod affinity", () => {
         fc.property(fc.array(step, { maxLength: 30, size: "+1" }), (steps) => {
           const isGrouped = scheduler === "kai-scheduler";
           const groups = isGrouped ? Array.from({ length: 10 }, (_, at) => group(`p${at}`)) : [];
-          const lasting = world({ nodes: [], groups });
+          const lasting = clusterWith({ nodes: [], groups });
           const nodes = new Map<string, Node>();
           const pods = new Map<string, Pod>();
           const put = (name: string, object: Pod): void => {
@@ -148,7 +148,7 @@ describe("what is counted for inter-pod affinity", () => {
                 lasting.removePod(`pod-default-${name}`);
             }
             expect(spotsIn(lasting, true)).toEqual(spotsIn(lasting, false));
-            const fresh = world({ nodes: [...nodes.values()], pods: [...pods.values()], groups });
+            const fresh = clusterWith({ nodes: [...nodes.values()], pods: [...pods.values()], groups });
             const plan = placesIn(lasting);
             expect(plan).toEqual(placesIn(fresh));
             for (const [key, nodeName] of plan) {
@@ -163,7 +163,7 @@ describe("what is counted for inter-pod affinity", () => {
   );
 });
 
-type World = ReturnType<typeof world>;
+type World = ReturnType<typeof clusterWith>;
 
 function placesIn(cluster: World): [string, string][] {
   const binds = cycle(cluster, startMs).jobs.flatMap((job) => job.binds);

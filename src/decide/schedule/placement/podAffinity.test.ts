@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { addPod, node, pod, startMs, world } from "../../../../testing/decide/scheduleCluster.ts";
+import { addPod, clusterWith, node, pod, startMs } from "../../../../testing/decide/scheduleCluster.ts";
 import type { Pod } from "../../../model/kubernetes.generated.ts";
 import { cycle } from "../cycle.ts";
 
@@ -20,13 +20,13 @@ const inZone = (zone: string) => ({ gpus: 0, labels: { zone } });
 const redPod = (name: string, spec: Partial<Pod["spec"]>, on?: string): Pod =>
   pod(name, { scheduler, labels, spec: { ...spec, ...(on !== undefined && { nodeName: on }) } });
 
-function nodesOf(cluster: ReturnType<typeof world>): string[] {
+function nodesOf(cluster: ReturnType<typeof clusterWith>): string[] {
   return cycle(cluster, startMs).jobs.flatMap(({ binds }) => binds.map((bind) => bind.node));
 }
 
 describe("what was counted before something changed", () => {
   test("a second pod that wants to be alone keeps others away as the first does", () => {
-    const cluster = world({ nodes: ["n1", "n2", "n3"].map((name) => node(name, { gpus: 0 })) });
+    const cluster = clusterWith({ nodes: ["n1", "n2", "n3"].map((name) => node(name, { gpus: 0 })) });
     addPod(cluster, redPod("first", apart, "n1"));
     addPod(cluster, redPod("guest", {}));
     expect(nodesOf(cluster)).toEqual(["n2"]);
@@ -37,7 +37,7 @@ describe("what was counted before something changed", () => {
   });
 
   test("a deleted pod with anti-affinity keeps no pod away", () => {
-    const cluster = world({ nodes: ["n1", "n2"].map((name) => node(name, { gpus: 0 })) });
+    const cluster = clusterWith({ nodes: ["n1", "n2"].map((name) => node(name, { gpus: 0 })) });
     addPod(cluster, redPod("first", apart, "n1"));
     addPod(cluster, redPod("second", apart, "n2"));
     addPod(cluster, redPod("guest", {}));
@@ -47,7 +47,7 @@ describe("what was counted before something changed", () => {
   });
 
   test("a zone whose last node is cordoned is none that pods are spread over", () => {
-    const cluster = world({ nodes: [node("n1", inZone("a")), node("n2", { ...inZone("b"), cpu: "1" })] });
+    const cluster = clusterWith({ nodes: [node("n1", inZone("a")), node("n2", { ...inZone("b"), cpu: "1" })] });
     addPod(cluster, redPod("first", {}, "n1"));
     addPod(cluster, pod("other", { scheduler, on: "n2" }));
     addPod(cluster, redPod("waits", spread));
@@ -57,7 +57,7 @@ describe("what was counted before something changed", () => {
   });
 
   test("a node that gets another zone takes its pods along", () => {
-    const cluster = world({ nodes: [node("n1", inZone("a")), node("n2", inZone("b")), node("n3", inZone("b"))] });
+    const cluster = clusterWith({ nodes: [node("n1", inZone("a")), node("n2", inZone("b")), node("n3", inZone("b"))] });
     addPod(cluster, redPod("first", {}, "n1"));
     addPod(cluster, redPod("waits", spread));
     expect(nodesOf(cluster)).toEqual(["n2"]);
@@ -67,7 +67,7 @@ describe("what was counted before something changed", () => {
   });
 
   test("a node that joins before those that were known is judged by its own state, also for a pod that was promised it", () => {
-    const cluster = world({ nodes: [node("n1", { ...inZone("a"), spec: { unschedulable: true } })] });
+    const cluster = clusterWith({ nodes: [node("n1", { ...inZone("a"), spec: { unschedulable: true } })] });
     addPod(cluster, pod("waits", { scheduler, labels, spec: apart, status: { nominatedNodeName: "n0" } }));
     expect(nodesOf(cluster)).toEqual([]);
     cluster.putNode(node("n0", inZone("a")));

@@ -3,22 +3,20 @@ import type { PodTerms } from "../cluster/podTerms.ts";
 import type { Task } from "../cluster/task.ts";
 import type { Fit } from "./fit.ts";
 
-/** What other pods have to say about where a pod may go: affinity, anti-affinity on both sides, and spread. */
-
-export type SocialVerdict = "affinity" | "anti-affinity" | "spread";
+export type InterPodRefusal = "affinity" | "anti-affinity" | "spread";
 
 /**
- * Answers for one pod and the state of the moment; made anew for each decision. Nodes are meant by their place in the
- * table.
+ * Inter-pod affinity, anti-affinity (of the pod and of placed pods) and topology spread for one pod. Created for each
+ * decision. Nodes are given by their index.
  */
 export interface InterPodRules {
   /** Why the node is refused, or undefined. */
-  refuses(at: number): SocialVerdict | undefined;
+  refuses(at: number): InterPodRefusal | undefined;
   /** Whether any node may be refused at all. */
   readonly mayRefuse: boolean;
   /** Whether inter-pod affinity may add to any node's score. */
   readonly hasScore: boolean;
-  /** Writes down what it is worth on each node: the higher the better. */
+  /** Writes the score of each node: the higher the better. */
   score(byNode: Float64Array): void;
 }
 
@@ -28,7 +26,7 @@ interface AffinityRule extends DomainCounts {
 }
 
 interface SpreadRule extends DomainCounts {
-  /** So many may be in a domain before this one comes. */
+  /** The number of pods that a domain may have before this one is placed. */
   readonly most: number;
 }
 
@@ -42,12 +40,14 @@ export function interPodRules(task: Task, terms: PodTerms, fit: Fit): InterPodRu
   if (!hasOwn && !matchesOthersAntiAffinity) return undefined;
   const own = terms.ownOf(task);
 
-  const wanted = own.wanted.map((each): AffinityRule => {
+  const affinity = own.affinity.map((each): AffinityRule => {
     const { ofNode, counts, isEmpty } = terms.countsOf(each);
     return { ofNode, counts, mayBeFirst: isEmpty && terms.isMatch(each.term, task) };
   });
-  const unwanted = own.unwanted.map((each): DomainCounts => terms.countsOf(each));
-  const keptApart = matchesOthersAntiAffinity ? [...unwanted, ...terms.shunning(task)] : unwanted;
+  const antiAffinity = own.antiAffinity.map((each): DomainCounts => terms.countsOf(each));
+  const allAntiAffinity = matchesOthersAntiAffinity
+    ? [...antiAffinity, ...terms.antiAffinityDomains(task)]
+    : antiAffinity;
   const spread: SpreadRule[] = [];
   const spreadSoftly: DomainCounts[] = [];
   for (const each of own.spread) {
@@ -70,14 +70,14 @@ export function interPodRules(task: Task, terms: PodTerms, fit: Fit): InterPodRu
   });
 
   return {
-    mayRefuse: wanted.length + keptApart.length + spread.length > 0,
+    mayRefuse: affinity.length + allAntiAffinity.length + spread.length > 0,
     hasScore: preferred.length + spreadSoftly.length > 0,
     refuses(at) {
-      for (const { ofNode, counts, mayBeFirst } of wanted) {
+      for (const { ofNode, counts, mayBeFirst } of affinity) {
         const domain = ofNode[at] as number;
         if (domain < 0 || (!mayBeFirst && (counts[domain] as number) === 0)) return "affinity";
       }
-      for (const { ofNode, counts } of keptApart) {
+      for (const { ofNode, counts } of allAntiAffinity) {
         const domain = ofNode[at] as number;
         if (domain >= 0 && (counts[domain] as number) > 0) return "anti-affinity";
       }

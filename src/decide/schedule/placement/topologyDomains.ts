@@ -2,15 +2,21 @@ import type { TopologyConstraint } from "../../../model/scheduling/podGroup.ts";
 import { levelIndex, type TopologyLevel } from "../../../model/scheduling/topology.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { NodeState } from "../cluster/nodeState.ts";
+import type { PodProblem } from "../cluster/podProblem.ts";
 import { gpuAt } from "../cluster/resources.ts";
 import type { Task } from "../cluster/task.ts";
 import { type Candidates, closenessUnit } from "./placeTask.ts";
 
-/** Parts of a data centre in which a gang may be placed, the tightest that can hold it first. */
-
-export type DomainChoice =
+/** The topology domains in which a gang may be placed, the narrowest that can hold it first. */
+type DomainChoice =
   | { readonly ok: true; readonly sets: readonly Candidates[] }
-  | { readonly ok: false; readonly why: string };
+  | { readonly ok: false; readonly why: TopologyProblem };
+
+/** Why no domain is possible. Without a cure of its own, free resources in a domain would be enough. */
+export interface TopologyProblem {
+  readonly message: string;
+  readonly cure: string | undefined;
+}
 
 interface Domain {
   readonly name: string;
@@ -32,7 +38,7 @@ export function candidateSets(
   const preferred = constraint?.preferredTopologyLevel ?? "";
   if (constraint === undefined || (required === "" && preferred === "")) return { ok: true, sets: [within] };
   const problem = constraintProblem(cluster, constraint);
-  if (problem !== undefined) return { ok: false, why: problem.message };
+  if (problem !== undefined) return { ok: false, why: problem };
   const levels = cluster.topologies.get(constraint.topology ?? "")?.spec?.levels ?? [];
   const requiredAt = required === "" ? -1 : levelIndex(levels, required);
   const preferredAt = preferred === "" ? -1 : levelIndex(levels, preferred);
@@ -49,17 +55,14 @@ export function candidateSets(
       sets.push({ nodes: domain.nodes, bonus: closeness(cluster, labels, preferredAt, tasks, within.bonus) });
     }
   }
-  // Nothing is required: the whole of what is given is the widest domain.
+  // Without a required level all candidate nodes are the widest domain.
   if (requiredAt < 0) sets.push({ nodes: inside, bonus: closeness(cluster, labels, preferredAt, tasks, within.bonus) });
   if (sets.length > 0) return { ok: true, sets };
   return { ok: false, why: lackOf(cluster, labels.slice(0, requiredAt + 1), inside, tasks, required, pinned) };
 }
 
-/** What is wrong with a constraint, whatever is free: nothing but another constraint or another topology helps. */
-export function constraintProblem(
-  cluster: Cluster,
-  constraint: TopologyConstraint,
-): { readonly message: string; readonly cure: string } | undefined {
+/** Why a constraint cannot be met whatever is free: the constraint or the Topology has to change. */
+function constraintProblem(cluster: Cluster, constraint: TopologyConstraint): PodProblem | undefined {
   const {
     topology: name = "",
     requiredTopologyLevel: required = "",
@@ -93,7 +96,7 @@ export function constraintProblem(
   };
 }
 
-/** The domains of the level that a constraint requires, as places of nodes; undefined when it requires none. */
+/** The domains of the level that a constraint requires, as indexes of nodes; undefined if it requires none. */
 export function requiredDomains(
   cluster: Cluster,
   constraint: TopologyConstraint | undefined,
@@ -117,12 +120,12 @@ function levelName({ nodeLabel, alias }: TopologyLevel): string {
   return alias ?? nodeLabel;
 }
 
-/** A node outside the topology has no place in it. */
+/** The nodes that have the labels of all levels. */
 function insideOf({ table }: Cluster, labels: readonly string[], nodes: readonly number[]): number[] {
   return nodes.filter((at) => labels.every((label) => table.nodes[at]?.labels[label] !== undefined));
 }
 
-/** A domain and how many pods have room in it. */
+/** A domain and the number of pods that fit it. */
 interface RatedDomain {
   readonly domain: Domain;
   readonly room: number;
@@ -143,9 +146,8 @@ function roomsAt(
 }
 
 /**
- * Domains of the last of some levels that can hold all tasks, as far as a rough count tells; the one with the least
- * left over first, by the widest level in which two of them differ: a zone that is in use is filled before another is
- * begun.
+ * Domains of the last of these levels that can hold all tasks by a rough count. The domain with the least left over is
+ * first, compared at the widest level in which two differ: a zone that is in use is filled before another one.
  */
 function fitting(levels: readonly Rooms[], tasks: readonly Task[]): Domain[] {
   const pathOf = (name: string): number[] => {
@@ -175,14 +177,14 @@ function domainsOf(cluster: Cluster, labels: readonly string[], nodes: readonly 
   return [...byName].map(([name, inside]) => ({ name, nodes: inside }));
 }
 
-/** The values from the widest level on: a rack of one zone is not a rack of the same name in another. */
+/** The label values from the widest level on: racks of the same name in two zones are different domains. */
 function domainName({ labels: values }: NodeState, labels: readonly string[]): string {
   return labels.map((label) => `${values[label] ?? ""}/`).join("");
 }
 
 /**
- * How many copies of the largest task fit; where tasks differ in kind, how far the sums go. More than true is fine:
- * nodes decide.
+ * The number of copies of the largest task that fit; if the tasks differ, an estimate by their sums. An estimate that
+ * is too high is harmless, because placement checks each node.
  */
 function roomIn(cluster: Cluster, { nodes }: Domain, tasks: readonly Task[]): number {
   const { later } = cluster.table;
@@ -223,7 +225,7 @@ function roomIn(cluster: Cluster, { nodes }: Domain, tasks: readonly Task[]): nu
   return room;
 }
 
-/** Nodes of the preferred domain that already has most of the gang come first, so that pods pack into few of them. */
+/** A higher score for nodes of the preferred domain that has most of the gang, so that pods use few domains. */
 function closeness(
   cluster: Cluster,
   labels: readonly string[],
@@ -245,7 +247,7 @@ function closeness(
   }
   let countedAt = -1;
   return (at) => {
-    // Every placement moves the log, so a gang is counted once for each of its pods and not for each node.
+    // Every placement changes the log, so the gang is counted once for each pod, and not for each node.
     if (countedAt !== cluster.table.log.end) {
       countedAt = cluster.table.log.end;
       near.clear();
@@ -255,7 +257,7 @@ function closeness(
       }
     }
     const name = names[at] ?? "";
-    // Beside the others; and the first pod of a new domain takes the roomiest.
+    // The domain of the other pods; the first pod of a new domain prefers the one with the most resources.
     const worth = (near.get(name) ?? 0) > 0 ? 10 : Math.floor((9 * (room.get(name) ?? 0)) / mostRoom);
     return worth * closenessUnit + (outer?.(at) ?? 0);
   };
@@ -276,9 +278,13 @@ function lackOf(
   tasks: readonly Task[],
   level: string,
   pinned: string | undefined,
-): string {
+): TopologyProblem {
   const domains = domainsOf(cluster, labels, nodes);
-  if (domains.length === 0) return `no node carries the labels of the topology down to ${level}`;
+  if (domains.length === 0)
+    return {
+      message: `no node has the labels of all levels of the topology down to ${level}`,
+      cure: "label nodes with all levels of the topology",
+    };
   let best = domains[0] as Domain;
   let bestRoom = -1;
   for (const domain of domains) {
@@ -288,6 +294,7 @@ function lackOf(
   }
   const name = best.name.replace(/\/$/, "");
   const where =
-    pinned === undefined ? `the roomiest ${level}, ${name},` : `${level} ${name}, where the group runs already,`;
-  return `not enough resources for the workload in one ${level}: ${where} has room for ${Math.max(0, bestRoom)} of ${tasks.length} pods`;
+    pinned === undefined ? `the ${level} with the most, ${name},` : `${level} ${name}, where the group runs already,`;
+  const message = `not enough resources for the workload in one ${level}: ${where} has resources for ${Math.max(0, bestRoom)} of ${tasks.length} pods`;
+  return { message, cure: undefined };
 }

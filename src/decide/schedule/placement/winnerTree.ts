@@ -1,9 +1,9 @@
 /**
- * The node with the highest score, kept up to date: a change of one node costs a walk from its leaf to the root. Ties
- * go to the lower place.
+ * A tournament tree of the node with the highest score: a change of one node updates the path from its leaf to the
+ * root. Ties go to the lower index.
  */
 export class WinnerTree {
-  /** How far of the change log is in it. */
+  /** The position in the change log up to which it is current. */
   cursor = -1;
   private readonly leaves: number;
   private readonly count: number;
@@ -17,11 +17,11 @@ export class WinnerTree {
     this.best = new Float64Array(2 * this.leaves).fill(-1);
   }
 
-  /** With the score of every place. */
+  /** Fills the tree with the score of every node. */
   fill(scores: Float64Array): void {
     const { best, leaves } = this;
     best.set(scores, leaves);
-    // Level by level, and on each only as far as there are nodes below.
+    // Level by level, up to the last node of each.
     let first = leaves;
     let last = leaves + this.count - 1;
     while (first > 1) {
@@ -47,7 +47,7 @@ export class WinnerTree {
     }
   }
 
-  /** The place of the highest score; -1 when no score is above -1. */
+  /** The index of the highest score; -1 if no score is above -1. */
   winner(): number {
     const { best, leaves } = this;
     if (this.count === 0 || (best[1] as number) < 0) return -1;

@@ -7,8 +7,6 @@ import { amountsOf } from "../explain/amountWords.ts";
 import { ClassAmounts } from "./classAmounts.ts";
 import type { QueueState } from "./queueTree.ts";
 
-/** What groups and queues have and ask for, as their status says it. */
-
 const gpuMemoryName = "run.ai/gpu.memory";
 
 export function groupResources(cluster: Cluster, job: Job): PodGroupResourcesStatus {
@@ -28,7 +26,7 @@ export function groupResources(cluster: Cluster, job: Job): PodGroupResourcesSta
   };
 }
 
-/** What every queue asks for: what it has, and what waits in it or below it. */
+/** The requested resources of every queue: allocated, and pending in it or its descendants. */
 export function queueRequests(cluster: Cluster): Map<QueueState, Vector> {
   const requests = new Map<QueueState, Vector>();
   for (const queue of cluster.queues.byName.values()) requests.set(queue, [...queue.allocated]);
@@ -52,7 +50,7 @@ export function queueStatus(
   };
 }
 
-/** Without what is nothing. GPUs of claims stand under the names of their classes, and nowhere else. */
+/** Non-zero amounts. GPUs of claims are listed under the names of their device classes only. */
 function shown(vector: Readonly<Vector>, classes: ReadonlyMap<string, number>): Record<string, string> {
   const [gpuMilli, ...others] = vector;
   let claimed = 0;

@@ -3,9 +3,10 @@ import type { Job } from "../cluster/job.ts";
 import { addTo, type Vector } from "../cluster/resources.ts";
 import type { Task } from "../cluster/task.ts";
 
-/** What queues count for pods that have a place: along the whole path of the job's queue, in sum and by type of GPU. */
-
-/** Replaces what the queues count for a task, and says what they count now. */
+/**
+ * Replaces the amounts that queues count for a task, in the job's queue and all its ancestors, in total and by type of
+ * GPU. Returns the new amounts.
+ */
 export function recharge(task: Task, vector: Vector | undefined): Vector | undefined {
   const { job, counted } = task;
   if (job === undefined) return undefined;
@@ -24,7 +25,7 @@ export function recharge(task: Task, vector: Vector | undefined): Vector | undef
   return vector;
 }
 
-/** Amounts that are parts of a GPU's memory are not exact. */
+/** Portions of a GPU's memory are not exact, so tiny negative sums are possible. */
 function isNotNegative(amounts: Readonly<Vector>): boolean {
   return amounts.every((amount) => amount > -0.5);
 }
@@ -35,7 +36,7 @@ function chargeType(job: Job, type: string, gpuMilli: number): void {
   job.queue?.chargeType(type, gpuMilli, job.isPreemptible, 1);
 }
 
-/** All that a job has comes to its queue, or leaves it. */
+/** Adds the allocated resources of a job to its queue, or removes them. */
 export function chargeJob(job: Job, times: number): void {
   job.queue?.charge(job.allocated, job.isPreemptible, times);
   for (const [type, gpuMilli] of job.allocatedByType) job.queue?.chargeType(type, gpuMilli, job.isPreemptible, times);

@@ -3,8 +3,7 @@ import { isAllocatedStatus, type Task } from "../cluster/task.ts";
 import type { QueueState } from "./queueTree.ts";
 
 /**
- * GPUs that claims have or ask for, by device class: what KAI shows in the status of queues and groups under the names
- * of the classes.
+ * Allocated and requested GPUs of claims by device class, as KAI shows them in the status of queues and groups.
  */
 export class ClassAmounts {
   readonly allocated = new Map<string, number>();
@@ -23,7 +22,7 @@ export class ClassAmounts {
   }
 }
 
-/** Of every queue, with those below it. Queues of pods without claims are not in it. */
+/** The amounts of every queue with its descendants. Queues without claims are not included. */
 export function classesOfQueues(cluster: Cluster): ReadonlyMap<QueueState, ClassAmounts> {
   const byQueue = new Map<QueueState, ClassAmounts>();
   if (!cluster.shapes.haveClaims) return byQueue;

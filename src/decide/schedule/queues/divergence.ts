@@ -1,12 +1,12 @@
 import type { QueueState } from "./queueTree.ts";
 
-/** Where two queues part: the one below, or at, the lowest that they have in common, on either side. */
+/** The ancestors of two queues directly below their lowest common ancestor. */
 export interface Divergence {
   readonly ours: QueueState;
   readonly theirs: QueueState;
 }
 
-/** The two queues below the lowest common one, or at the top; undefined for one queue. */
+/** The two queues below the lowest common ancestor, or at the top; undefined for the same queue. */
 export function firstDifference(a: QueueState, b: QueueState): Divergence | undefined {
   const pathA = [...a.path()].reverse();
   const pathB = [...b.path()].reverse();

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "vitest";
 import {
+  clusterWith,
   decide,
   gang,
   node,
   queue as queueObject,
   together,
-  world,
 } from "../../../../testing/decide/scheduleCluster.ts";
 import { quickStartQueues } from "../../../model/scheduling/queue.ts";
 import { divide, type Share } from "./fairShare.ts";
@@ -160,13 +160,13 @@ test.each<{ name: string; total: number; queues: Partial<Share>[]; shares: numbe
   expect(gpus(total, [...named].reverse()).reverse()).toEqual(shares);
 });
 
-test("surplus is given out in whole GPUs where amounts are thousandths", () => {
+test("surplus is distributed in whole GPUs where amounts are thousandths", () => {
   expect(
     gpus(7000, [queue("a", { request: 9000 }), queue("b", { request: 9000 }), queue("c", { request: 9000 })], 1000),
   ).toEqual([3000, 2000, 2000]);
 });
 
-test("a queue that wants just its share gets it, also where that is no whole unit", () => {
+test("a queue that requests exactly its share gets it, also where that is not a whole unit", () => {
   const [a, b] = [queue("a", { request: 2500 }), queue("b", { request: 2500 })];
   expect(gpus(5000, [a, b], 1000)).toEqual([2500, 2500]);
 });
@@ -191,7 +191,7 @@ describe("in a tree", () => {
     queueObject("b1", gpu(0, { parentQueue: "b" })),
     queueObject("b2", gpu(0, { parentQueue: "b" })),
   ];
-  const cluster = world({
+  const cluster = clusterWith({
     nodes: [node("n1", { gpus: 10 })],
     queues: tree,
     ...together(
@@ -214,7 +214,7 @@ describe("in a tree", () => {
   });
 
   test("a queue whose parent is missing is left out, with everything below it", () => {
-    const orphaned = world({
+    const orphaned = clusterWith({
       queues: [queueObject("x", { parentQueue: "gone" }), queueObject("y", { parentQueue: "x" }), queueObject("z")],
     });
     decide(orphaned);
@@ -223,8 +223,8 @@ describe("in a tree", () => {
   });
 });
 
-test("a queue that says nothing has priority 100, no quota, no weight and may hold nothing", () => {
-  const cluster = world({ queues: [{ ...queueObject("q"), spec: { resources: {} } }] });
+test("a queue without a spec has priority 100, no quota, no weight and may hold nothing", () => {
+  const cluster = clusterWith({ queues: [{ ...queueObject("q"), spec: { resources: {} } }] });
   decide(cluster);
   expect(cluster.queues.byName.get("q")).toMatchObject({
     priority: 100,
@@ -247,7 +247,7 @@ test("work that can be evicted takes what is free up to the limit, whatever the 
   const gpus = (limit: number) => ({ resources: { gpu: { quota: 1, limit, overQuotaWeight: 0 } } });
   const bound = (limit: number): number => {
     const { pods, groups } = together(...Array.from({ length: 8 }, (_, at) => gang(`j${at}`, 1, { gpus: 1 })));
-    return decide(world({ queues: [queueObject("q", gpus(limit))], pods, groups })).jobs.length;
+    return decide(clusterWith({ queues: [queueObject("q", gpus(limit))], pods, groups })).jobs.length;
   };
   expect([bound(-1), bound(5)]).toEqual([8, 5]);
 });

@@ -1,24 +1,24 @@
 import { unlimited } from "../../../model/scheduling/queue.ts";
 
 /**
- * How siblings divide a resource: first what each deserves, then what is left over by weight, priority after priority.
- * Whole units are given out first; what rounding leaves goes to the largest remainders.
+ * A queue in the division of a resource among siblings: first the quota of each, then the surplus by weight, priority
+ * after priority. Whole units are distributed first; the rest of the rounding goes to the largest remainders.
  */
 export interface Share {
   readonly uid: string;
   readonly createdMs: number;
   readonly priority: number;
-  /** -1 is without bound, as is a limit of -1. */
+  /** -1 is unlimited, as is a limit of -1. */
   readonly deserved: number;
   readonly limit: number;
   readonly weight: number;
   readonly request: number;
-  /** Use in the past as a part of the whole, 0 to 1. */
+  /** Historical usage as a portion of the cluster, 0 to 1. */
   readonly usage: number;
 }
 
 export interface DivideOptions {
-  /** How much is one unit: a whole GPU is 1000 thousandths. Surplus is given out in units. */
+  /** The unit in which surplus is distributed: a whole GPU is 1000 thousandths. */
   readonly unit: number;
   readonly kValue: number;
 }
@@ -55,7 +55,7 @@ export function divide(total: number, queues: readonly Share[], { unit, kValue }
   return shares;
 }
 
-/** Rounds for one priority, until no queue wants less than it could have; returns what is left. */
+/** Distributes surplus among the queues of one priority, in rounds; returns the remaining amount. */
 function surplus(
   total: number,
   queues: readonly Share[],
@@ -77,7 +77,7 @@ function surplus(
     const weights = hungry.map((at) => {
       const { weight, usage } = queues[at] as Share;
       const normal = weight / weightSum;
-      // A queue that used more than its weight gets less of the surplus, never less than nothing.
+      // A queue whose historical usage exceeds its weight gets less of the surplus, but not less than 0.
       return weight === 0 ? 0 : Math.max(0, normal + Math.max(0, kValue) * (normal - usage));
     });
     const sum = weights.reduce((a, b) => a + b, 0);
@@ -97,7 +97,7 @@ function surplus(
         wantsLess ||= wanted < share;
         continue;
       }
-      // Tiny errors of division must not cost a whole unit.
+      // Rounding errors of the division must not cost a whole unit.
       const whole = Math.floor(share / unit + 1e-9) * unit;
       const given = Math.min(whole, left);
       shares[at] = (shares[at] ?? 0) + given;

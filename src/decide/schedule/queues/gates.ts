@@ -8,8 +8,6 @@ import type { Task } from "../cluster/task.ts";
 import { firstBeyond } from "./queueShares.ts";
 import type { QueueState } from "./queueTree.ts";
 
-/** What a queue allows: never beyond a limit, and work that cannot be evicted never beyond the quota. */
-
 export type GateRefusal = {
   readonly reason: "OverLimit" | "NonPreemptibleOverQuota";
   readonly queue: QueueState;
@@ -18,7 +16,7 @@ export type GateRefusal = {
   readonly requested: Readonly<Vector>;
 };
 
-/** Checked at the leaf and at every queue above it. */
+/** Checks limits, and quotas for non-preemptible jobs, of the queue and all its ancestors. */
 export function gateRefusal(
   queue: QueueState,
   isPreemptible: boolean,
@@ -36,8 +34,7 @@ export function gateRefusal(
 }
 
 /**
- * Before placement: a request for GPU memory is taken as the part of the largest GPU that it would be, which is the
- * most lenient.
+ * The request before placement: GPU memory counts as a portion of the largest GPU, which is the smallest portion.
  */
 export function requestOf(cluster: Cluster, tasks: readonly Task[]): Vector {
   const { mostMiB } = cluster.gpuMemoryRange();
@@ -47,8 +44,8 @@ export function requestOf(cluster: Cluster, tasks: readonly Task[]): Vector {
 }
 
 /**
- * Which queue a node would take beyond its bounds: the same memory is a larger part of a smaller GPU. Undefined for
- * every node when the task asks for no memory of GPUs, or nothing bounds it.
+ * The queue whose bounds the task would exceed on a node: the same memory is a larger portion of a smaller GPU.
+ * Undefined if the task requests no GPU memory, or no queue is bounded.
  */
 export function memoryGate({ job, shape }: Task): ((node: NodeState) => QueueState | undefined) | undefined {
   if (shape.gpu.type !== "memory" || job?.queue === undefined) return undefined;
@@ -69,7 +66,7 @@ export function memoryGate({ job, shape }: Task): ((node: NodeState) => QueueSta
   };
 }
 
-/** After placement, where requests for GPU memory have become parts of the GPUs of their nodes. */
+/** The check after placement, where GPU memory counts as a portion of the GPUs of the chosen nodes. */
 export function placedRefusal(job: Job): GateRefusal | undefined {
   const nothing = zeroVector();
   for (const queue of job.queue?.path() ?? []) {

@@ -3,7 +3,7 @@ import type { Session } from "../session.ts";
 import { firstDifference } from "./divergence.ts";
 import type { QueueState } from "./queueTree.ts";
 
-/** A job that has started not long ago keeps its core; what it can do without may go. */
+/** Whether the job started less than `minRuntime` ago: its required pods are protected, its surplus is not. */
 export function isProtected(session: Session, job: Job, minRuntimeMs: number): boolean {
   if (minRuntimeMs <= 0 || job.lastStartMs === undefined) return false;
   const untilMs = job.lastStartMs + minRuntimeMs;

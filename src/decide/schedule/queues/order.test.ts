@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import {
+  clusterWith,
   decide,
   gang,
   group,
@@ -9,7 +10,6 @@ import {
   queue,
   startMs,
   together,
-  world,
 } from "../../../../testing/decide/scheduleCluster.ts";
 import type { Vector } from "../cluster/resources.ts";
 import { compareQueues, JobLine } from "./order.ts";
@@ -126,7 +126,9 @@ describe("inside a queue", () => {
     // In whatever order they come.
     const first = (...pods: ReturnType<typeof pod>[]) => {
       const chosen = [pods, [...pods].reverse()].map((each) =>
-        Object.keys(outcome(decide(world({ nodes: one, groups: [group("g", { minMember: 1 })], pods: each })))).join(),
+        Object.keys(
+          outcome(decide(clusterWith({ nodes: one, groups: [group("g", { minMember: 1 })], pods: each }))),
+        ).join(),
       );
       return [...new Set(chosen)];
     };
@@ -136,12 +138,12 @@ describe("inside a queue", () => {
     expect(first(labelled("a"), labelled("b", "much"))).toEqual(["b"]);
   });
 
-  test("a Ray head goes before its workers", () => {
+  test("a Ray head is placed before its workers", () => {
     const pods = [
       pod("a-worker", { gpus: 1, group: "g", labels: { "ray.io/node-type": "worker" } }),
       pod("z-head", { gpus: 1, group: "g", labels: { "ray.io/node-type": "head" } }),
     ];
-    expect(outcome(decide(world({ nodes: one, groups: [group("g", { minMember: 1 })], pods })))).toEqual({
+    expect(outcome(decide(clusterWith({ nodes: one, groups: [group("g", { minMember: 1 })], pods })))).toEqual({
       "z-head": "n1",
     });
   });
@@ -151,7 +153,7 @@ describe("inside a queue", () => {
     ["then the older", { createdMs: startMs - 9000 }, { createdMs: startMs }],
     ["then the one whose UID comes first", {}, {}],
   ])("of two jobs %s goes first", (_, first, second) => {
-    const cluster = world({
+    const cluster = clusterWith({
       nodes: one,
       ...together(gang("b", 1, { gpus: 1 }, second), gang("a", 1, { gpus: 1 }, first)),
     });
@@ -178,22 +180,27 @@ describe("inside a queue", () => {
     ],
   ])("of two pods of a job %s goes first", (_, first, second) => {
     const pods = [pod("b", { gpus: 1, group: "g", ...second }), pod("a", { gpus: 1, group: "g", ...first })];
-    expect(outcome(decide(world({ nodes: one, groups: [group("g", { minMember: 1 })], pods })))).toEqual({ a: "n1" });
+    expect(outcome(decide(clusterWith({ nodes: one, groups: [group("g", { minMember: 1 })], pods })))).toEqual({
+      a: "n1",
+    });
   });
 
-  test("a job below its minimum goes before one that only wants to grow", () => {
+  test("a job below its minimum is tried before one that would grow", () => {
     const running = {
       groups: [group("old", { minMember: 1, createdMs: startMs - 5000 })],
       pods: [pod("old-0", { gpus: 1, on: "n1", group: "old" }), pod("old-1", { gpus: 1, group: "old" })],
     };
-    const cluster = world({ nodes: [node("n1", { gpus: 2 })], ...together(running, gang("new", 1, { gpus: 1 })) });
+    const cluster = clusterWith({
+      nodes: [node("n1", { gpus: 2 })],
+      ...together(running, gang("new", 1, { gpus: 1 })),
+    });
     expect(outcome(decide(cluster))).toEqual({ "new-000": "n1" });
   });
 
   test("queues that are alike are served by age, whichever of them have no job left", () => {
     const names = ["e", "b", "g", "a", "f", "c", "d"];
     const ages = new Map([..."abcdefg"].map((name, at) => [name, startMs + at]));
-    const cluster = world({
+    const cluster = clusterWith({
       queues: names.map((name) => queue(name, { createdMs: ages.get(name) ?? 0 })),
       ...together(...names.map((name) => gang(`j${name}`, 1, { gpus: 1 }, { queue: name }))),
     });
@@ -205,7 +212,7 @@ describe("inside a queue", () => {
   });
 
   test("only so many jobs of a queue are looked at as its depth allows", () => {
-    const cluster = world({
+    const cluster = clusterWith({
       settings: { queueDepth: { allocate: 2 } },
       ...together(...[0, 1, 2, 3].map((at) => gang(`j${at}`, 1, { gpus: 1 }))),
     });
@@ -213,7 +220,7 @@ describe("inside a queue", () => {
   });
 
   test("in another namespace the same name is another group", () => {
-    const cluster = world({
+    const cluster = clusterWith({
       groups: [group("g", { minMember: 2 }), group("g", { minMember: 1, namespace: "other" })],
       pods: [pod("p", { gpus: 1, group: "g" }), pod("q", { gpus: 1, group: "g", namespace: "other" })],
     });
@@ -223,7 +230,7 @@ describe("inside a queue", () => {
 
 test("with two levels only, what lies between is passed over", () => {
   const queues = [queue("top"), queue("mid", { parentQueue: "top" }), queue("q", { parentQueue: "mid" })];
-  const cluster = world({ queues, settings: { hasFullHierarchy: false }, ...gang("a", 1, { gpus: 1 }) });
+  const cluster = clusterWith({ queues, settings: { hasFullHierarchy: false }, ...gang("a", 1, { gpus: 1 }) });
   decide(cluster);
   expect(cluster.queues.byName.get("q")?.parent?.name).toBe("top");
 });

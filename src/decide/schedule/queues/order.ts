@@ -5,10 +5,8 @@ import { elasticRank, nextSteps } from "../placement/gang.ts";
 import { allocatable, dominantShare, isWithin } from "./queueShares.ts";
 import type { QueueState } from "./queueTree.ts";
 
-/** The order of service: queues by what they have of what they should have, jobs in a queue by priority and age. */
-
 export function compareJobs(a: Job, b: Job, rankOf: (job: Job) => number = elasticRank): number {
-  // Most jobs differ in priority, and a rank has to be worked out.
+  // Most jobs differ in priority, and computing a rank costs more.
   return b.priority - a.priority || compareRanked(a, rankOf(a), b, rankOf(b));
 }
 
@@ -28,7 +26,7 @@ interface Standing {
   readonly withJob: Readonly<Vector>;
 }
 
-/** The first difference decides (the queue that should be served first is negative). */
+/** Compares queues by usage relative to their share; negative if the first is served first. */
 export function compareQueues(a: Standing, b: Standing, total: Readonly<Vector>): number {
   const byFlag = (flagA: boolean, flagB: boolean): number => Number(flagB) - Number(flagA);
   const [mayA, mayB] = [allocatable(a.queue), allocatable(b.queue)];
@@ -49,7 +47,7 @@ function isOverEverything({ queue, allocated }: Standing): boolean {
   return allocated.every((has, r) => (queue.fairShare[r] as number) < has);
 }
 
-/** Uses a resource of which it may have nothing. */
+/** Whether it uses a resource of which its share is zero. */
 function touchesNothing(amounts: Readonly<Vector>, may: Readonly<Vector>): boolean {
   return amounts.some((amount, r) => amount > 0 && may[r] === 0);
 }
@@ -62,7 +60,7 @@ function bySmaller(a: Readonly<Vector>, b: Readonly<Vector>): number {
   return isLess(a, b) ? -1 : isLess(b, a) ? 1 : 0;
 }
 
-/** What a job's next step asks for, for fairness. */
+/** The request of a job's next step, for fairness. */
 function nextVector(cluster: Cluster, job: Job): Vector {
   const [step] = nextSteps(job);
   if (step === undefined) return zeroVector();
@@ -73,7 +71,7 @@ function nextVector(cluster: Cluster, job: Job): Vector {
   return vector;
 }
 
-/** A queue with jobs in line, or with queues below it that have. */
+/** A queue with pending jobs, or with child queues that have them. */
 class Line {
   readonly queue: QueueState | undefined;
   readonly lines: Line[] = [];
@@ -90,8 +88,8 @@ class Line {
 }
 
 /**
- * The jobs of all queues in the order in which they are served. The order among queues is looked at again after each
- * job, because serving one changes what its queues have; only the path of that job has to move.
+ * The jobs of all queues in the order in which they are tried. The order among queues is updated after each job,
+ * because placing it changes the usage of its queues; only the path of that job has to be sorted again.
  */
 export class JobLine {
   private readonly cluster: Cluster;
@@ -114,7 +112,7 @@ export class JobLine {
     for (const [queue, inLine] of perQueue) {
       const sorted = sortedJobs(inLine);
       if (sorted.length > depthMax) sorted.length = depthMax;
-      // Taken from the end.
+      // Jobs are popped from the end.
       const line = this.lineOf(queue);
       line.jobs.push(...sorted.reverse());
     }
@@ -131,7 +129,7 @@ export class JobLine {
     return job;
   }
 
-  /** A job that has more to place comes back. */
+  /** Adds a job that has more pods to place again. */
   push(job: Job): void {
     if (job.queue === undefined) return;
     this.vectors.delete(job);
@@ -143,7 +141,7 @@ export class JobLine {
     this.insert(line);
   }
 
-  /** Moves the lines of the queue that was served to where they belong now. */
+  /** Sorts the path of the queue that was served again. */
   private repair(): void {
     for (let line = this.served; line?.parent !== undefined; line = line.parent) {
       const { parent } = line;
@@ -247,10 +245,10 @@ function nextJob(line: Line): Job | undefined {
   return at.jobs.at(-1);
 }
 
-/** In the same order, with each rank worked out once. What is in order already costs little more than a look. */
+/** Sorts jobs, computing each rank once. Sorting jobs that are in order already costs little. */
 export function sortedJobs(jobs: readonly Job[]): Job[] {
   const ranks = new Map<Job, number>();
-  // Most wait below their minimum.
+  // Most pending jobs are below their minimum.
   for (const job of jobs) {
     const rank = elasticRank(job);
     if (rank !== 0) ranks.set(job, rank);

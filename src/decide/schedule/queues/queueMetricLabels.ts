@@ -1,30 +1,32 @@
 import type { ObjectMeta } from "../../../model/objects/object.ts";
 import type { KaiConfigSpec } from "../../../model/scheduling/schedulingShard.ts";
 
-/** A label of queues that their metrics have too, under a name of its own. */
+/** A label of queues that is exported as a label of their metrics. */
 export interface ChosenLabel {
   readonly label: string;
   readonly metricLabel: string;
   /** For queues without the label. */
-  readonly usual: string;
+  readonly fallback: string;
 }
 
-/** What the installation's Config says: two lists of `label=word`, with commas between. */
+/** The settings of the Config: two comma-separated lists of `label=value`. */
 export function chosenLabels(spec: KaiConfigSpec | undefined): readonly ChosenLabel[] {
   const { queueLabelToMetricLabel, queueLabelToDefaultMetricValue } = spec?.queueController ?? {};
-  const usual = pairsOf(queueLabelToDefaultMetricValue);
+  const fallback = pairsOf(queueLabelToDefaultMetricValue);
   return [...pairsOf(queueLabelToMetricLabel)].map(([label, metricLabel]) => ({
     label,
     metricLabel,
-    usual: usual.get(label) ?? "",
+    fallback: fallback.get(label) ?? "",
   }));
 }
 
 export function metricLabelsOf({ labels }: ObjectMeta, chosen: readonly ChosenLabel[]): Record<string, string> {
-  return Object.fromEntries(chosen.map(({ label, metricLabel, usual }) => [metricLabel, labels?.[label] ?? usual]));
+  return Object.fromEntries(
+    chosen.map(({ label, metricLabel, fallback }) => [metricLabel, labels?.[label] ?? fallback]),
+  );
 }
 
-/** What is no pair is passed over. */
+/** Entries that are not a pair are ignored. */
 function pairsOf(text: string | undefined): Map<string, string> {
   const pairs = new Map<string, string>();
   for (const each of (text ?? "").split(",")) {

@@ -3,10 +3,10 @@ import { addTo, type Vector, zeroVector } from "../cluster/resources.ts";
 import { divide } from "./fairShare.ts";
 import type { QueueState, QueueTree } from "./queueTree.ts";
 
-/** Surplus is given out in whole GPUs, thousandths of a core and bytes. */
+/** Surplus is distributed in whole GPUs, thousandths of a core and bytes. */
 const units: Readonly<Vector> = [1000, 1, 1];
 
-/** Works out what every queue should get, from the top down: a queue's fair share is what its children divide. */
+/** Computes the fair share of every queue from the top down: children divide the fair share of their parent. */
 export function shareOut(
   tree: QueueTree,
   total: Readonly<Vector>,
@@ -40,7 +40,7 @@ function shareLevel(queues: readonly QueueState[], total: Readonly<Vector>, kVal
   for (const queue of queues) shareLevel(queue.children, queue.fairShare, kValue);
 }
 
-/** The larger of quota and fair share, up to the limit; -1 is without bound. */
+/** The larger of quota and fair share, up to the limit; -1 is unlimited. */
 export function allocatable(queue: QueueState): Vector {
   const shares = zeroVector();
   for (let r = 0; r < 3; r++) {
@@ -56,13 +56,13 @@ export function allocatable(queue: QueueState): Vector {
   return shares;
 }
 
-/** The part of what it may have that it has, of the resource where that is most. */
+/** The dominant resource share: the largest ratio of allocated to allocatable resources. */
 export function dominantShare(queue: QueueState, allocated: Readonly<Vector>, total: Readonly<Vector>): number {
-  const may = allocatable(queue);
+  const bounds = allocatable(queue);
   let most = 0;
   for (let r = 0; r < 3; r++) {
     const has = allocated[r] as number;
-    const of = may[r] as number;
+    const of = bounds[r] as number;
     const share =
       of === unlimited ? (total[r] === 0 ? 0 : has / (total[r] as number)) : of === 0 ? has * 1000 : has / of;
     most = Math.max(most, share);
@@ -70,7 +70,7 @@ export function dominantShare(queue: QueueState, allocated: Readonly<Vector>, to
   return most;
 }
 
-/** In no resource beyond the bound; -1 is without bound. */
+/** Whether no resource exceeds the bound; -1 is unlimited. */
 export function isWithin(amounts: Readonly<Vector>, bound: Readonly<Vector>): boolean {
   for (let r = 0; r < 3; r++) {
     if (bound[r] !== unlimited && (amounts[r] as number) > (bound[r] as number)) return false;
@@ -78,14 +78,14 @@ export function isWithin(amounts: Readonly<Vector>, bound: Readonly<Vector>): bo
   return true;
 }
 
-/** Which resource would be beyond the bound first, among those that are asked for. */
+/** The first requested resource that would exceed the bound. */
 export function firstBeyond(
   has: Readonly<Vector>,
-  asked: Readonly<Vector>,
+  requested: Readonly<Vector>,
   bound: Readonly<Vector>,
 ): number | undefined {
   for (let r = 0; r < 3; r++) {
-    const more = asked[r] as number;
+    const more = requested[r] as number;
     if (more > 0 && bound[r] !== unlimited && (has[r] as number) + more > (bound[r] as number)) return r;
   }
   return undefined;

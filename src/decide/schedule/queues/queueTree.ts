@@ -5,8 +5,8 @@ import { timeToMs } from "../../../model/values/time.ts";
 import { addTo, type Vector, zeroVector } from "../cluster/resources.ts";
 
 /**
- * A queue in its tree, with what it may hold, holds and should get. GPUs in thousandths, CPU in thousandths, memory in
- * bytes.
+ * A queue in the tree, with its bounds, usage and fair share. GPUs in thousandths, CPU in thousandths of a core, memory
+ * in bytes.
  */
 export class QueueState {
   readonly name: string;
@@ -14,11 +14,11 @@ export class QueueState {
   readonly uid: string;
   readonly createdMs: number;
   readonly priority: number;
-  /** -1 is without bound. */
+  /** The quota, as KAI calls it; -1 is unlimited. */
   readonly deserved: Readonly<Vector>;
   readonly limit: Readonly<Vector>;
   readonly weight: Readonly<Vector>;
-  /** By type of GPU, in thousandths of a device; -1 is without bound. */
+  /** By type of GPU, in thousandths of a device; -1 is unlimited. */
   readonly typeBounds: ReadonlyMap<string, { readonly quota: number; readonly limit: number }>;
   readonly preemptMinRuntimeMs: number | undefined;
   readonly reclaimMinRuntimeMs: number | undefined;
@@ -27,10 +27,10 @@ export class QueueState {
   allocated: Vector = zeroVector();
   allocatedNonPreemptible: Vector = zeroVector();
   private readonly byType = new Map<string, TypeUse>();
-  /** Allocated, and what waits. */
+  /** Allocated and pending. */
   request: Vector = zeroVector();
   fairShare: Vector = zeroVector();
-  /** Use in the past as a part of the cluster, 0 to 1. */
+  /** Historical usage as a portion of the cluster, 0 to 1. */
   usage: Vector = zeroVector();
 
   constructor(queue: Queue) {
@@ -92,7 +92,7 @@ export class QueueState {
   }
 }
 
-/** What a queue has of one type of GPU, in thousandths of a device. */
+/** The usage of one type of GPU by a queue, in thousandths of a device. */
 export interface TypeUse {
   allocated: number;
   nonPreemptible: number;
@@ -102,7 +102,7 @@ function milliOf(devices: number): number {
   return devices < 0 ? unlimited : Math.round(devices * 1000);
 }
 
-/** GPUs count in thousandths and memory in bytes here, in devices and millions of bytes in the object. */
+/** GPUs are in thousandths and memory in bytes here; in the object in devices and megabytes. */
 const unitOf: Readonly<Vector> = [1000, 1, 1_000_000];
 
 function vectorOf(all: readonly (QueueResource | undefined)[], field: "quota" | "limit"): Vector {
@@ -112,23 +112,23 @@ function vectorOf(all: readonly (QueueResource | undefined)[], field: "quota" | 
   }) as Vector;
 }
 
-/** Why a queue has no place in the tree. */
+/** Why a queue is not in the tree. */
 export interface Orphan {
   readonly queue: Queue;
-  /** The queue, itself or above it, that names a parent it cannot have. */
+  /** The queue, itself or an ancestor, with an invalid parent. */
   readonly child: string;
   readonly parent: string;
-  /** Queues whose parents lead back to them, each the child of the next. */
+  /** Queues whose parents form a cycle, each the child of the next. */
   readonly circle?: readonly string[];
 }
 
-/** All queues of a pool. Those whose parent is missing are left out, with everything below them. */
+/** All queues of a node pool. A queue whose parent does not exist is an orphan, with its descendants. */
 export class QueueTree {
   readonly byName = new Map<string, QueueState>();
   readonly roots: QueueState[] = [];
   /** Whether any queue bounds a type of GPU. */
   readonly hasTypes: boolean;
-  /** Queues that exist and are left out, by name, and why. */
+  /** Queues that are not in the tree, by name, and why. */
   readonly orphans = new Map<string, Orphan>();
 
   constructor(queues: Iterable<Queue>, options: { hasFullHierarchy: boolean } = { hasFullHierarchy: true }) {
@@ -149,7 +149,7 @@ export class QueueTree {
     }
   }
 
-  /** With two levels only, whatever lies between a leaf and the top is passed over. */
+  /** Without the full hierarchy, only the leaf and the top queue count. */
   private topTwo(parentName: string, hasFullHierarchy: boolean): QueueState | undefined {
     let parent = this.byName.get(parentName);
     if (hasFullHierarchy) return parent;

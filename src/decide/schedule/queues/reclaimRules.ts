@@ -11,12 +11,12 @@ import { isProtected, reclaimMinRuntimeMs } from "./minRuntime.ts";
 import { allocatable, isWithin } from "./queueShares.ts";
 import type { QueueState } from "./queueTree.ts";
 
-/** Queues that have more than they should give it back to those that have less. */
+/** Rules of reclaim: queues beyond their fair share lose pods to queues below theirs. */
 export function reclaimRules(session: Session, job: Job, step: Step): VictimRules | undefined {
   const leaf = job.queue;
   if (leaf === undefined) return undefined;
   const request = requestOf(session.cluster, step.tasks);
-  // A queue takes back what is its own, never more than its fair share.
+  // A queue reclaims up to its fair share, and never more.
   if (!isWithin(sum(leaf.allocated, request), leaf.fairShare)) return undefined;
   const pathOf = [...leaf.path()].reverse();
   const isInDeserved = new Map(pathOf.map((queue) => [queue, isWithin(sum(queue.allocated, request), queue.deserved)]));
@@ -58,13 +58,13 @@ export function reclaimRules(session: Session, job: Job, step: Step): VictimRule
   };
 }
 
-/** A queue beside one of ours, as it was before anything was taken. */
+/** A sibling of an ancestor of the reclaiming queue, before the first eviction. */
 interface Rival {
   readonly queue: QueueState;
   readonly had: Vector;
-  /** Whether anything may be taken from the jobs in it and below. */
+  /** Whether jobs of it and its descendants may be victims. */
   readonly mayLose: boolean;
-  /** How far it is beyond what it may have, of the whole cluster. */
+  /** Its usage beyond its share, as a portion of the cluster. */
   readonly overuse: number;
 }
 
@@ -92,25 +92,25 @@ function* siblingsOf({ queues }: Cluster, queue: QueueState): Iterable<QueueStat
 }
 
 /**
- * The queue that loses first: one that is beyond its fair share, then the one with the lower priority, then the one
- * that is furthest beyond. What a queue within its share lost it would take back from the others.
+ * The order in which queues lose pods: beyond their fair share first, then the lower priority, then the furthest
+ * beyond. A queue within its share would reclaim from the others what it lost.
  */
 function byLoss(a: Rival, b: Rival): number {
   return Number(b.overuse > 0) - Number(a.overuse > 0) || a.queue.priority - b.queue.priority || b.overuse - a.overuse;
 }
 
-/** Which jobs may lose, in which order. */
+/** Identifies the queues that may lose pods, and their order. */
 function kindOf(rivals: ReadonlyMap<QueueState, Rival>): string {
-  const losers = [...rivals.values()].filter(({ mayLose }) => mayLose).sort(byLoss);
-  return losers
+  const victimJobs = [...rivals.values()].filter(({ mayLose }) => mayLose).sort(byLoss);
+  return victimJobs
     .map((rival, at) => {
-      const before = losers[at - 1];
+      const before = victimJobs[at - 1];
       return `${before !== undefined && byLoss(before, rival) === 0 ? "=" : ">"}${rival.queue.name}`;
     })
     .join(" ");
 }
 
-/** No sibling that lost something may end up relatively poorer than the one that took it. */
+/** Whether no sibling that lost pods ends up with a lower relative usage than the reclaiming queue. */
 function isFairReclaim(
   session: Session,
   leaf: QueueState,
@@ -145,7 +145,7 @@ function exceeds(amounts: Readonly<Vector>, bound: Readonly<Vector>): boolean {
   return amounts.some((each, r) => (bound[r] as number) >= 0 && each > (bound[r] as number));
 }
 
-/** Beyond its quota in something that is asked for, or below it in nothing of that. */
+/** Whether the queue is beyond its quota in a requested resource, or below it in none. */
 function isAtLeastDeserved({ allocated, deserved }: QueueState, request: Readonly<Vector>): boolean {
   let isBelowSome = false;
   for (let r = 0; r < 3; r++) {

@@ -56,7 +56,7 @@ describe("use in the past", () => {
   });
 });
 
-describe("what a shard says about it", () => {
+describe("usageDBConfig of a shard", () => {
   const read = (config: Record<string, unknown>) => {
     const problems: string[] = [];
     const found = readUsageSettings(config, (name) => (name === "URL" ? "http://env:9090" : undefined), problems);

@@ -3,12 +3,10 @@ import { durationToMs } from "../../../model/values/goDuration.ts";
 import { timeToMs } from "../../../model/values/time.ts";
 import type { Vector } from "../cluster/resources.ts";
 
-/** Use in the past: what a queue has had of the cluster over a window of time, lately counting more than long ago. */
-
+/** Settings of historical usage: the usage of queues over a time window, in which recent usage may count more. */
 export interface UsageSettings {
   /**
-   * Where the past is known: a Prometheus, or what this process has seen itself. A fake knows nothing: the past counts
-   * for nothing.
+   * The source: a Prometheus, or the observations of this process. `fake` has no data: historical usage is zero.
    */
   readonly source:
     | { readonly type: "prometheus"; readonly url: string }
@@ -19,10 +17,10 @@ export interface UsageSettings {
     | { readonly type: "sliding" }
     | { readonly type: "tumbling"; readonly startMs: number }
     | { readonly type: "cron"; readonly schedule: string };
-  /** After this long what was used counts half; undefined: all of the window counts alike. */
+  /** The half-life of usage; undefined: all of the window counts equally. */
   readonly halfLifeMs: number | undefined;
   readonly fetchMs: number;
-  /** Data that is older is used, and complained about. */
+  /** Older data is used with a warning in the log. */
   readonly staleMs: number;
   /** How long the first decision waits for the first data. */
   readonly waitMs: number;
@@ -31,7 +29,7 @@ export interface UsageSettings {
 const minuteMs = 60_000;
 const weekMs = 7 * 24 * 60 * minuteMs;
 
-/** What a shard says about it. Problems are added to the list; with one that matters there is no use in the past. */
+/** Reads `usageDBConfig` of a shard. Problems are added to the list; with a serious one historical usage is off. */
 export function readUsageSettings(
   config: Readonly<Record<string, unknown>>,
   environment: (name: string) => string | undefined,
@@ -53,14 +51,14 @@ export function readUsageSettings(
     return undefined;
   }
   const params = (config["usageParams"] ?? {}) as Readonly<Record<string, unknown>>;
-  const duration = (key: string, usual: number): number => {
+  const duration = (key: string, fallback: number): number => {
     const given = text(params, key);
     const ms = durationToMs(given);
     if (given !== undefined && (ms === undefined || ms <= 0)) {
       problems.push(`usageDBConfig.usageParams.${key}: ${JSON.stringify(given)} is no duration`);
-      return usual;
+      return fallback;
     }
-    return ms ?? usual;
+    return ms ?? fallback;
   };
   return {
     source: clientType === "prometheus" ? { type: "prometheus", url: url as string } : { type: clientType },
@@ -93,7 +91,7 @@ function windowOf(
   return { type: "sliding" };
 }
 
-/** Since when the past counts. */
+/** The start of the window. */
 export function windowStartMs({ window, windowMs }: UsageSettings, nowMs: number): number {
   switch (window.type) {
     case "sliding":
@@ -102,7 +100,7 @@ export function windowStartMs({ window, windowMs }: UsageSettings, nowMs: number
       return window.startMs + Math.floor((nowMs - window.startMs) / windowMs) * windowMs;
     case "cron": {
       const schedule = parseSchedule(window.schedule);
-      // A window that has not begun anew for longer than its size does not grow any more.
+      // A window that has not been restarted for longer than its size does not grow further.
       const fromMs = nowMs - windowMs;
       const latest = schedule === undefined ? undefined : latestIn(schedule, { afterMs: fromMs, untilMs: nowMs });
       return Math.max(fromMs, latest ?? fromMs);
@@ -110,14 +108,14 @@ export function windowStartMs({ window, windowMs }: UsageSettings, nowMs: number
   }
 }
 
-/** What every queue had and what there was, at one moment. */
+/** The usage of every queue and the capacity, at one time. */
 export interface UsageSample {
   readonly ms: number;
   readonly byQueue: ReadonlyMap<string, Readonly<Vector>>;
   readonly total: Readonly<Vector>;
 }
 
-/** The part of the cluster that each queue has had, by resource, from 0 to 1. Samples are equally far apart. */
+/** The portion of the cluster that each queue has used, by resource, from 0 to 1. Samples are equidistant. */
 export function usageOf(
   samples: Iterable<UsageSample>,
   settings: UsageSettings,

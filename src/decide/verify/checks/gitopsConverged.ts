@@ -1,9 +1,9 @@
 /**
- * The gate in front of a verdict: what is to be deployed has been handed over. All of it, and there is something: a
- * gate that opens for one good object out of many, or for none, verifies an empty cluster.
+ * A precondition for the verdict: GitOps has applied everything that is to be deployed. Every object must have
+ * converged and there must be at least one, so that no empty cluster is verified.
  */
 import type { KubeObject } from "../../../model/objects/object.ts";
-import { type Check, type CheckFinding, type Evidence, judged } from "../check.ts";
+import { type Check, type CheckFinding, type Evidence, passOrFail } from "../check.ts";
 import { type ClusterSnapshot, objectsOf } from "../clusterSnapshot.ts";
 import { list, record, text } from "../gangs.ts";
 import type { KindName } from "../readKinds.ts";
@@ -27,21 +27,21 @@ export const gitopsConverged: Check = {
     const applications = objectsOf(snapshot, "applications");
     const flux = fluxKinds.reduce((sum, kind) => sum + objectsOf(snapshot, kind).length, 0);
     if (applications.length === 0 && flux === 0) {
-      return judged([{ object: "gitops", problem: "there is no Application and no Flux object" }], "");
+      return passOrFail([{ object: "gitops", problem: "there is no Application and no Flux object" }], "");
     }
     const evidence = [
       ...(applications.length === 0 ? [] : argoProblems(applications, config)),
       ...(flux === 0 ? [] : fluxProblems(snapshot, config, applications.length > 0)),
     ];
-    return judged(evidence, `${applications.length} Applications, ${flux} Flux objects`);
+    return passOrFail(evidence, `${applications.length} Applications, ${flux} Flux objects`);
   },
 };
 
 /**
- * Sync and health that count as arrived. A simulator never makes every workload healthy, and operators change their own
- * objects.
+ * Sync and health states that count as converged. On simulated nodes not every workload becomes healthy, and operators
+ * change their own objects.
  */
-const arms = new Set(["Synced/Healthy", "Synced/Progressing", "OutOfSync/Healthy", "Synced/Degraded"]);
+const converged = new Set(["Synced/Healthy", "Synced/Progressing", "OutOfSync/Healthy", "Synced/Degraded"]);
 
 function argoProblems(applications: readonly KubeObject[], { gitopsRoot }: VerifyConfig): Evidence[] {
   const roots = applications.filter((each) =>
@@ -53,7 +53,7 @@ function argoProblems(applications: readonly KubeObject[], { gitopsRoot }: Verif
     evidence.push({ object: `applications/${gitopsRoot ?? ""}`, problem });
   }
   for (const root of roots) {
-    // Until the root's operation has succeeded its children may not even be there.
+    // Until the operation of the root has succeeded its children may not exist.
     const phase = text(record(record(root["status"])["operationState"])["phase"]);
     if (phase !== "Succeeded") {
       evidence.push({ object: nameOf("applications", root), problem: `the root's operation is ${phase || "unknown"}` });
@@ -63,7 +63,7 @@ function argoProblems(applications: readonly KubeObject[], { gitopsRoot }: Verif
     const status = record(application["status"]);
     const sync = text(record(status["sync"])["status"]) || "Unknown";
     const health = text(record(status["health"])["status"]) || "Unknown";
-    if (!arms.has(`${sync}/${health}`)) {
+    if (!converged.has(`${sync}/${health}`)) {
       evidence.push({ object: nameOf("applications", application), problem: `${sync} and ${health}` });
     }
   }
@@ -91,7 +91,7 @@ function fluxProblems(snapshot: ClusterSnapshot, { gitopsRoot }: VerifyConfig, h
   }
   evidence.push(...ready("kustomizations"));
   const releases = objectsOf(snapshot, "helmreleases");
-  if (releases.length === 0) evidence.push({ object: "helmreleases", problem: "there is none" });
+  if (releases.length === 0) evidence.push({ object: "helmreleases", problem: "no HelmRelease exists" });
   for (const release of releases) {
     if (isReleased(release)) continue;
     evidence.push({ object: nameOf("helmreleases", release), problem: `is not released: ${messageOf(release)}` });
@@ -99,7 +99,7 @@ function fluxProblems(snapshot: ClusterSnapshot, { gitopsRoot }: VerifyConfig, h
   return [...evidence, ...ready("artifactgenerators")];
 }
 
-/** Ready, or handed over to the cluster even if its pods never become ready there. */
+/** Ready, or deployed even if its pods never become ready. */
 function isReleased(release: KubeObject): boolean {
   if (conditionOf(release, "Ready") === "True") return true;
   const [newest] = list(record(release["status"])["history"]);
@@ -118,7 +118,7 @@ function conditionOf(object: KubeObject, type: string): string {
 function messageOf(object: KubeObject): string {
   const conditions = list(record(object["status"])["conditions"]).map(record);
   const ready = conditions.find((each) => each["type"] === "Ready");
-  return text(ready?.["message"]) || text(ready?.["reason"]) || "it says nothing";
+  return text(ready?.["message"]) || text(ready?.["reason"]) || "no condition message";
 }
 
 function nameOf(kind: string, { metadata }: KubeObject): string {

@@ -1,8 +1,8 @@
 import type { Node } from "../../../model/kubernetes.generated.ts";
 import { nanoOf } from "../../../model/objects/podRequests.ts";
-import { type Check, type Evidence, judged, notApplicable } from "../check.ts";
+import { type Check, type Evidence, notApplicable, passOrFail } from "../check.ts";
 import { type ClusterSnapshot, isServed, objectsOf } from "../clusterSnapshot.ts";
-import { newestDevices } from "./claimsHold.ts";
+import { newestDevices } from "./claimsAllocated.ts";
 
 const gpu = "nvidia.com/gpu";
 const gpuDriver = "gpu.nvidia.com";
@@ -26,11 +26,11 @@ export const inventoryAgrees: Check = {
         problem,
       })),
     );
-    return judged(evidence, `${nodes.length} nodes with GPUs`);
+    return passOrFail(evidence, `${nodes.length} nodes with GPUs`);
   },
 };
 
-/** How many whole GPUs the driver publishes for each node; partitions are no GPUs of their own. */
+/** The number of GPUs that the driver publishes for each node; partitions do not count. */
 function publishedByNode(snapshot: ClusterSnapshot): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
   if (!isServed(snapshot, "resourceslices")) return counts;
@@ -48,26 +48,27 @@ function problemsOf({ metadata, status }: Node, published: number | undefined): 
   const problems: string[] = [];
   const labelled = labels["nvidia.com/gpu.count"];
   const count = labelled !== undefined && /^[0-9]+$/.test(labelled) ? Number(labelled) : undefined;
-  if (labelled !== undefined && count === undefined) problems.push(`its label gpu.count is ${labelled}`);
+  if (labelled !== undefined && count === undefined)
+    problems.push(`its label nvidia.com/gpu.count is ${labelled}, which is not a number`);
   const capacity = unitsOf(status?.capacity?.[gpu]);
   const allocatable = unitsOf(status?.allocatable?.[gpu]);
-  const isCut = (labels["nvidia.com/mig.strategy"] ?? "none") !== "none";
+  const isPartitioned = (labels["nvidia.com/mig.strategy"] ?? "none") !== "none";
   const replicas = Number(labels["nvidia.com/gpu.replicas"] ?? "1");
   if (allocatable !== undefined && capacity !== undefined && allocatable > capacity) {
-    problems.push(`${allocatable} GPUs are allocatable, ${capacity} are there`);
+    problems.push(`${allocatable} GPUs are allocatable, but its capacity is ${capacity}`);
   }
-  // A node cut into partitions counts those, and one whose GPUs are only claimed counts none.
-  if (!isCut && count !== undefined && allocatable !== undefined) {
+  // A node with MIG partitions lists those instead, and a node whose GPUs are only allocated by claims lists none.
+  if (!isPartitioned && count !== undefined && allocatable !== undefined) {
     const expected = count * (Number.isInteger(replicas) && replicas > 0 ? replicas : 1);
     const isClaimedOnly = allocatable === 0 && published === count;
     if (allocatable !== expected && !isClaimedOnly)
-      problems.push(`${allocatable} GPUs are allocatable, its labels say ${expected}`);
+      problems.push(`${allocatable} GPUs are allocatable, but its labels declare ${expected}`);
   }
-  if (!isCut && count !== undefined && published !== undefined && published !== count) {
-    problems.push(`${published} GPUs are in its resource slices, its labels say ${count}`);
+  if (!isPartitioned && count !== undefined && published !== undefined && published !== count) {
+    problems.push(`${published} GPUs are in its resource slices, but its labels declare ${count}`);
   }
   if (count === undefined && capacity !== undefined && published !== undefined && published !== capacity) {
-    problems.push(`${published} GPUs are in its resource slices, its capacity is ${capacity}`);
+    problems.push(`${published} GPUs are in its resource slices, but its capacity is ${capacity}`);
   }
   return problems;
 }

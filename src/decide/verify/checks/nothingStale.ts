@@ -1,19 +1,19 @@
 import type { Node, Pod } from "../../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../../model/objects/object.ts";
 import { timeToMs } from "../../../model/values/time.ts";
-import { type Check, type Evidence, judged } from "../check.ts";
+import { type Check, type Evidence, passOrFail } from "../check.ts";
 import { objectsOf } from "../clusterSnapshot.ts";
 import { record, text } from "../gangs.ts";
 import { isFinished, placementOf, podName } from "../placement.ts";
 
-/** A bind, its reservation and the retries of both take less than this. */
+/** Longer than a bind with its reservation and all retries takes. */
 const bindMsMax = 120_000;
-/** Clocks differ, and a node needs a moment to report that a pod is gone. */
+/** Tolerance for clock differences and for the kubelet to delete the pod. */
 const slackMs = 30_000;
 
 export const nothingStale: Check = {
   id: "S15",
-  title: "nothing lingers: bind requests past their time, pods past their grace, pods on cordoned nodes",
+  title: "no stale bind requests, no pods past their grace period, no pods on cordoned nodes",
   byDefault: false,
   settles: true,
   needs: ["pods", "nodes", "bindrequests"],
@@ -31,7 +31,7 @@ export const nothingStale: Check = {
             .map((pod) => ({ object: podName(pod), problem: `is on the cordoned node ${metadata.name}` })),
         ),
     ];
-    return judged(evidence, "nothing lingers");
+    return passOrFail(evidence, "no stale objects");
   },
 };
 
@@ -47,7 +47,7 @@ function staleRequest(request: KubeObject, nowMs: number): Evidence[] {
 function overdue(pod: Pod, nowMs: number): Evidence[] {
   const untilMs = timeToMs(pod.metadata.deletionTimestamp);
   if (untilMs === undefined || isFinished(pod) || nowMs - untilMs <= slackMs) return [];
-  return [{ object: podName(pod), problem: `should have gone ${Math.floor((nowMs - untilMs) / 1000)} s ago` }];
+  return [{ object: podName(pod), problem: `should have been deleted ${Math.floor((nowMs - untilMs) / 1000)} s ago` }];
 }
 
 function isOfDaemonSet({ metadata }: Pod): boolean {

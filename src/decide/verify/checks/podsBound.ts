@@ -1,4 +1,4 @@
-import { type Check, judged } from "../check.ts";
+import { type Check, passOrFail } from "../check.ts";
 import { podName } from "../placement.ts";
 
 export const podsBound: Check = {
@@ -8,14 +8,14 @@ export const podsBound: Check = {
   settles: true,
   needs: ["pods", "jobs"],
   run: ({ tally, config }) => {
-    const short = config.strict ? [...tally.unscheduled, ...tally.settling] : tally.unscheduled;
+    const failing = config.strict ? [...tally.unscheduled, ...tally.settling] : tally.unscheduled;
     const evidence = [
-      ...short.map((pod) => ({ object: podName(pod), problem: "has no node" })),
-      ...tally.nowhere.map((pod) => ({
+      ...failing.map((pod) => ({ object: podName(pod), problem: "has no node" })),
+      ...tally.runningWithoutNode.map((pod) => ({
         object: podName(pod),
-        problem: `says that it is ${pod.status?.phase}, and has no node`,
+        problem: `is in phase ${pod.status?.phase}, but has no node`,
       })),
     ];
-    return judged(evidence, `${tally.counts.total} pods in scope`);
+    return passOrFail(evidence, `${tally.counts.total} pods in scope`);
   },
 };

@@ -3,7 +3,7 @@ import { classify } from "../classify.ts";
 import { podName } from "../placement.ts";
 import { eventsOfPods } from "../podEvents.ts";
 
-/** Explains and does not judge: S1 has judged already. */
+/** Always passes: it explains the pods for which S1 fails. */
 export const podsClassified: Check = {
   id: "S12",
   title: "every unscheduled pod has a class and its reasons",
@@ -19,7 +19,7 @@ export const podsClassified: Check = {
       counts.set(found.class, (counts.get(found.class) ?? 0) + 1);
       return { object: podName(pod), problem: `${found.class}: ${found.why}` };
     });
-    const told = [...counts].map(([name, count]) => `${count} ${name}`).join(", ");
-    return { status: "passed", message: pods.length === 0 ? "nothing is unscheduled" : told, evidence };
+    const summary = [...counts].map(([name, count]) => `${count} ${name}`).join(", ");
+    return { status: "passed", message: pods.length === 0 ? "no pod is unscheduled" : summary, evidence };
   },
 };

@@ -1,4 +1,4 @@
-/** GPU shares: reservation pods that hold a whole GPU for a group, and the pods that use parts of it. */
+/** GPU sharing: reservation pods that hold a whole GPU for a GPU group, and the pods that use shares of it. */
 import type { Pod } from "../../../model/kubernetes.generated.ts";
 import { type BindRequest, isFinallyFailed, podUidOf } from "../../../model/scheduling/bindRequest.ts";
 import {
@@ -9,7 +9,7 @@ import {
   nodeHeldBy,
 } from "../../../model/scheduling/keys.ts";
 import { parseQuantity, QuantityError } from "../../../model/values/quantity.ts";
-import { type Check, type Evidence, judged, notApplicable } from "../check.ts";
+import { type Check, type Evidence, notApplicable, passOrFail } from "../check.ts";
 import { type ClusterSnapshot, isServed, objectsOf } from "../clusterSnapshot.ts";
 import { isFinished, placementOf, podName } from "../placement.ts";
 
@@ -30,11 +30,11 @@ interface User {
   readonly group: string;
 }
 
-const known = new WeakMap<ClusterSnapshot, Shares>();
+const cache = new WeakMap<ClusterSnapshot, Shares>();
 
 function sharesOf(snapshot: ClusterSnapshot): Shares {
-  const remembered = known.get(snapshot);
-  if (remembered !== undefined) return remembered;
+  const cached = cache.get(snapshot);
+  if (cached !== undefined) return cached;
   const reservations: Reservation[] = [];
   const users: User[] = [];
   for (const pod of objectsOf<Pod>(snapshot, "pods")) {
@@ -48,7 +48,7 @@ function sharesOf(snapshot: ClusterSnapshot): Shares {
     }
   }
   const shares = { reservations, users };
-  known.set(snapshot, shares);
+  cache.set(snapshot, shares);
   return shares;
 }
 
@@ -62,7 +62,7 @@ export const noOrphans: Check = {
     const { reservations, users } = sharesOf(snapshot);
     if (reservations.length === 0 && users.length === 0) {
       return isServed(snapshot, "bindrequests")
-        ? judged([], "no GPU is shared")
+        ? passOrFail([], "no GPU is shared")
         : notApplicable("BindRequests are not served and no GPU is shared");
     }
     const used = new Set(users.map(({ group }) => group));
@@ -84,13 +84,13 @@ export const noOrphans: Check = {
       if (node === "" || held.has(`${node}/${group}`)) continue;
       evidence.push({ object: podName(pod), problem: `uses group ${group} on ${node}, which has no reservation` });
     }
-    return judged(evidence, `${reservations.length} reservations, ${users.length} shares`);
+    return passOrFail(evidence, `${reservations.length} reservations, ${users.length} shares`);
   },
 };
 
 /**
- * Bind requests that may still need their groups: not done, and not out of tries. One that says it succeeded needs them
- * until its pod carries the label, which is when the pod itself begins to count.
+ * Whether a BindRequest may still need its GPU groups: it has not succeeded and has retries left. A succeeded one needs
+ * them until its pod has the group label; from then on the pod itself counts.
  */
 function isActive(request: BindRequest, podsByUid: ReadonlyMap<string, Pod>): boolean {
   const type = request.spec?.receivedResourceType ?? "";
@@ -102,7 +102,7 @@ function isActive(request: BindRequest, podsByUid: ReadonlyMap<string, Pod>): bo
 
 export const sharesFit: Check = {
   id: "S8",
-  title: "one reservation for a node and group, one group for a GPU, and shares of a GPU sum to one at most",
+  title: "each node and group has one reservation, each GPU one group, and the shares of a GPU sum to at most one",
   byDefault: true,
   settles: false,
   needs: ["pods", "nodes"],
@@ -115,15 +115,15 @@ export const sharesFit: Check = {
         const device = pod.metadata.annotations?.[annotationKeys.reservedGpu] ?? "";
         return device === "" || node === "" ? undefined : `GPU ${device} on ${node}`;
       }),
-      ...overfull(snapshot, users),
+      ...overcommitted(snapshot, users),
     ];
-    return judged(evidence, `${reservations.length} reservations, ${users.length} shares`);
+    return passOrFail(evidence, `${reservations.length} reservations, ${users.length} shares`);
   },
 };
 
 function duplicates(
   reservations: readonly Reservation[],
-  wanted: string,
+  expected: string,
   keyOf: (reservation: Reservation) => string | undefined,
 ): Evidence[] {
   const first = new Map<string, string>();
@@ -135,12 +135,12 @@ function duplicates(
       first.set(key, reservation.pod.metadata.name);
       return [];
     }
-    return [{ object: podName(reservation.pod), problem: `${key} is to have ${wanted}, and ${other} is there too` }];
+    return [{ object: podName(reservation.pod), problem: `${key} must have ${expected}, but ${other} exists too` }];
   });
 }
 
-/** Exact, in billionths of a GPU times its memory: three times 0.333 and a hundredth is more than it looks. */
-function overfull(snapshot: ClusterSnapshot, users: readonly User[]): Evidence[] {
+/** Computed exactly in integers (billionths of a GPU times its memory), so that rounding hides no excess. */
+function overcommitted(snapshot: ClusterSnapshot, users: readonly User[]): Evidence[] {
   const { nodes } = placementOf(snapshot);
   const sums = new Map<string, { node: string; group: string; nano: bigint; memory: bigint; pods: string[] }>();
   const evidence: Evidence[] = [];
@@ -148,7 +148,10 @@ function overfull(snapshot: ClusterSnapshot, users: readonly User[]): Evidence[]
     if (node === "") continue;
     const share = shareOf(pod);
     if (share === undefined) {
-      evidence.push({ object: podName(pod), problem: "is in a GPU group and asks for no readable share" });
+      evidence.push({
+        object: podName(pod),
+        problem: "is in a GPU group, but has no valid gpu-fraction or gpu-memory annotation",
+      });
       continue;
     }
     const key = `${node}/${group}`;
@@ -161,17 +164,17 @@ function overfull(snapshot: ClusterSnapshot, users: readonly User[]): Evidence[]
   for (const { node, group, nano, memory, pods } of sums.values()) {
     const label = nodes.get(node)?.metadata.labels?.[labelKeys.gpuMemory] ?? "";
     const total = /^[0-9]+$/.test(label) ? BigInt(label) : 0n;
-    const tooMuch = total > 0n ? nano * total + memory * whole1 > total * whole1 : nano > whole1;
+    const tooMuch = total > 0n ? nano * total + memory * nanoPerGpu > total * nanoPerGpu : nano > nanoPerGpu;
     if (!tooMuch) continue;
-    const problem = `the shares of ${pods.join(", ")} in group ${group} are more than one GPU`;
+    const problem = `the shares of ${pods.join(", ")} in group ${group} sum to more than one GPU`;
     evidence.push({ object: `nodes/${node}`, problem });
   }
   return evidence;
 }
 
-const whole1 = 1_000_000_000n;
+const nanoPerGpu = 1_000_000_000n;
 
-/** What the pod takes of each of its GPUs: a portion in billionths, or memory in MiB. */
+/** The pod's share of each of its GPUs: a fraction in billionths, or memory in MiB. */
 function shareOf({ metadata }: Pod): { nano: bigint; memory: bigint } | undefined {
   const fraction = metadata.annotations?.[annotationKeys.gpuFraction];
   const memory = metadata.annotations?.[annotationKeys.gpuMemory];

@@ -2,12 +2,12 @@ import type { Node } from "../../../model/kubernetes.generated.ts";
 import { labelValue, marks } from "../../../model/profiles/marks.ts";
 import type { Profile } from "../../../model/profiles/profile.ts";
 import { type Profiles, profilesWith } from "../../../model/profiles/profiles.ts";
-import { type Check, type Evidence, judged, notApplicable } from "../check.ts";
+import { type Check, type Evidence, notApplicable, passOrFail } from "../check.ts";
 import { objectsOf } from "../clusterSnapshot.ts";
 
 export const shapesMatch: Check = {
   id: "S11",
-  title: "nodes have the shape of the profile that was declared for them",
+  title: "nodes match the profile that is declared for them",
   byDefault: true,
   settles: false,
   needs: ["nodes"],
@@ -16,27 +16,25 @@ export const shapesMatch: Check = {
     const profiles = profilesWith();
     const evidence: Evidence[] = [];
     const unknown = new Set<string>();
-    let looked = 0;
+    let checkedNodes = 0;
     for (const node of nodes) {
       const profile = config.profile === undefined ? declared(node, profiles, unknown) : forNode(node, config.profile);
       if (profile === undefined) continue;
-      looked++;
+      checkedNodes++;
       const object = `nodes/${node.metadata.name}`;
       for (const problem of mismatches(node, profile)) evidence.push({ object, problem });
     }
-    const skipped = unknown.size === 0 ? "" : `; not looked at, unknown profile: ${[...unknown].sort().join(", ")}`;
-    if (looked === 0 && config.profile !== undefined) {
+    const skipped = unknown.size === 0 ? "" : `; skipped, unknown profile: ${[...unknown].sort().join(", ")}`;
+    if (checkedNodes === 0 && config.profile !== undefined) {
       const object = `profiles/${config.profile.name}`;
-      return judged([{ object, problem: "no node has a GPU to hold it against" }], "");
+      return passOrFail([{ object, problem: "no node has GPUs to compare with the profile" }], "");
     }
-    if (looked === 0) return notApplicable(`no node names a known profile${skipped}`);
-    return judged(evidence, `${looked} nodes${skipped}`);
+    if (checkedNodes === 0) return notApplicable(`no node names a known profile${skipped}`);
+    return passOrFail(evidence, `${checkedNodes} nodes${skipped}`);
   },
 };
 
-/**
- * The profile that the node says it was made from. An unknown one is skipped; requested by name it would be an error.
- */
+/** The profile in the node's annotation. An unknown profile is skipped; in `--profile` it is an error. */
 function declared({ metadata }: Node, profiles: Profiles, unknown: Set<string>): Profile | undefined {
   const name = metadata.annotations?.[marks.profile] ?? "";
   if (name === "") return undefined;
@@ -45,7 +43,7 @@ function declared({ metadata }: Node, profiles: Profiles, unknown: Set<string>):
   return profile;
 }
 
-/** A profile with GPUs is about the nodes with GPUs, one without about the others. */
+/** A profile with GPUs applies to nodes with GPUs, a profile without GPUs to the others. */
 function forNode(node: Node, profile: Profile): Profile | undefined {
   const hasGpu =
     node.metadata.labels?.["nvidia.com/gpu.present"] === "true" ||
@@ -56,8 +54,8 @@ function forNode(node: Node, profile: Profile): Profile | undefined {
 function mismatches({ metadata, status }: Node, profile: Profile): string[] {
   const labels = metadata.labels ?? {};
   const problems: string[] = [];
-  const compare = (what: string, has: string | undefined, wants: string): void => {
-    if (has !== wants) problems.push(`${what} is ${has ?? "not said"}, profile ${profile.name} has ${wants}`);
+  const compare = (what: string, has: string | undefined, expected: string): void => {
+    if (has !== expected) problems.push(`${what} is ${has ?? "not set"}, but profile ${profile.name} has ${expected}`);
   };
   compare("arch", labels["kubernetes.io/arch"] ?? status?.nodeInfo?.architecture, profile.arch);
   const { gpu } = profile;

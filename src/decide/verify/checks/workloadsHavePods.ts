@@ -1,36 +1,38 @@
 import type { DaemonSet, Deployment, Pod, ReplicaSet, StatefulSet } from "../../../model/kubernetes.generated.ts";
 import type { ObjectMeta } from "../../../model/objects/object.ts";
-import { type Check, type Evidence, judged } from "../check.ts";
+import { type Check, type Evidence, passOrFail } from "../check.ts";
 import { type ClusterSnapshot, objectsOf } from "../clusterSnapshot.ts";
 
 export const workloadsHavePods: Check = {
   id: "S13",
-  title: "workloads that want pods, and those that were named, have pods",
+  title: "workloads with replicas, and those named by --expect-workload, have pods",
   byDefault: true,
   settles: true,
   needs: ["pods", "deployments", "replicasets", "statefulsets", "daemonsets"],
   run: ({ snapshot, tally, config }) => {
     const excluded = new Set(config.excluded);
-    const families = new Families(snapshot, tally.pods);
+    const owners = new Owners(snapshot, tally.pods);
     const evidence: Evidence[] = [];
-    let wanting = 0;
-    for (const { object, metadata, wants } of declaredWorkloads(snapshot)) {
-      if (wants === 0 || excluded.has(metadata.namespace ?? "") || metadata.deletionTimestamp !== undefined) continue;
-      wanting++;
-      if (!families.hasPods(metadata.uid)) evidence.push({ object, problem: `wants ${wants} pods and has none` });
+    let withReplicas = 0;
+    for (const { object, metadata, replicas } of declaredWorkloads(snapshot)) {
+      if (replicas === 0 || excluded.has(metadata.namespace ?? "") || metadata.deletionTimestamp !== undefined)
+        continue;
+      withReplicas++;
+      if (!owners.hasPods(metadata.uid))
+        evidence.push({ object, problem: `should have ${replicas} pods and has none` });
     }
     for (const name of config.expectWorkloads) {
-      if (!families.isNamed(name)) evidence.push({ object: name, problem: `component ${name} has no pods` });
+      if (!owners.isNamed(name)) evidence.push({ object: name, problem: `component ${name} has no pods` });
     }
-    return judged(evidence, `${wanting} workloads and ${config.expectWorkloads.length} named ones`);
+    return passOrFail(evidence, `${withReplicas} workloads and ${config.expectWorkloads.length} named ones`);
   },
 };
 
-function declaredWorkloads(snapshot: ClusterSnapshot): { object: string; metadata: ObjectMeta; wants: number }[] {
-  const named = (plural: string, { metadata }: { metadata: ObjectMeta }, wants: number) => ({
+function declaredWorkloads(snapshot: ClusterSnapshot): { object: string; metadata: ObjectMeta; replicas: number }[] {
+  const named = (plural: string, { metadata }: { metadata: ObjectMeta }, replicas: number) => ({
     object: `${plural}/${metadata.namespace ?? ""}/${metadata.name}`,
     metadata,
-    wants,
+    replicas,
   });
   return [
     ...objectsOf<Deployment>(snapshot, "deployments").map((each) =>
@@ -47,10 +49,8 @@ function declaredWorkloads(snapshot: ClusterSnapshot): { object: string; metadat
 
 const nameLabels = ["app.kubernetes.io/instance", "app.kubernetes.io/name", "app.kubernetes.io/component", "app"];
 
-/**
- * Whose pods there are: by the UIDs of their owners and of the owners of those, and by the names people use for them.
- */
-class Families {
+/** The workloads that have pods: by the UIDs of the owners and of their owners, and by name and name label. */
+class Owners {
   private readonly uids = new Set<string>();
   private readonly names = new Set<string>();
 

@@ -1,4 +1,4 @@
-/** What the Deployment controller does: it writes no pods, only ReplicaSets, one for each template it has had. */
+/** The decision of the Deployment controller: it writes no pods, only ReplicaSets, one for each template. */
 
 import type { Deployment, Pod, ReplicaSet } from "../../../model/kubernetes.generated.ts";
 import { type Decision, Draft } from "../../../model/objects/draft.ts";
@@ -24,9 +24,9 @@ import { deploymentStatus, isComplete, nextDeadlineMs, type StatusCause } from "
 export interface DeploymentSnapshot {
   readonly revision: Revision;
   readonly deployment: Deployment;
-  /** All ReplicaSets of the namespace: one of another owner may have the name that we would give. */
+  /** All ReplicaSets of the namespace: one of another owner may have the name of the next one. */
   readonly replicaSets: readonly ReplicaSet[];
-  /** The pods of those sets; needed for Recreate, which waits until the old ones are really gone. */
+  /** The pods of those sets; needed for Recreate, which waits until the old ones are deleted. */
   readonly pods: readonly Pod[];
 }
 
@@ -36,15 +36,15 @@ export function decideDeployment(snapshot: DeploymentSnapshot, nowMs: number): D
   const { spec, metadata } = deployment;
   if (spec === undefined) return draft.decision();
   const requirements = selectorRequirements(spec.selector);
-  // A selector for everything would take over the namespace; such a Deployment is observed and left alone.
+  // An empty selector would match every pod of the namespace; such a Deployment is ignored.
   if (requirements.length === 0) {
     const status = { ...deployment.status, observedGeneration: metadata.generation ?? 0 };
-    draft.status(deployment, status, `Deployment ${metadata.name} selects every pod, so it is left alone`);
+    draft.status(deployment, status, `Deployment ${metadata.name} has an empty selector and is ignored`);
     return draft.decision();
   }
   const candidates = [...snapshot.replicaSets].sort(byAge);
   const claimed = claim(draft, deployment, requirements, candidates);
-  // Adopted objects are reconciled after the adoption: their next state is another one.
+  // Adopted objects are reconciled after the adoption, on their new version.
   if (draft.intents.length > 0) return draft.decision();
   new Rollout(draft, snapshot, claimed, nowMs).decide();
   return draft.decision();
@@ -90,7 +90,7 @@ class Rollout {
     else this.roll();
   }
 
-  /** Annotations, revision and minReadySeconds follow the Deployment; true if that is all for this reconcile. */
+  /** Copies annotations, revision and minReadySeconds of the Deployment; returns whether the reconcile ends here. */
   alignPresent(present: ReplicaSet): boolean {
     const { deployment } = this.snapshot;
     const { name } = deployment.metadata;
@@ -102,13 +102,13 @@ class Rollout {
       const patch: JsonObject = {};
       if (annotations !== undefined) patch["metadata"] = { annotations };
       if (isSlower) patch["spec"] = { minReadySeconds };
-      this.draft.patch(present, patch, `ReplicaSet ${present.metadata.name} follows Deployment ${name}`);
+      this.draft.patch(present, patch, `ReplicaSet ${present.metadata.name} is updated from Deployment ${name}`);
       return true;
     }
     if (revisionOf(deployment) === revisionOf(present)) return false;
     const text = String(revisionOf(present));
     const patch = { metadata: { annotations: { [revisionAnnotation]: text } } };
-    // Through /status: the number is no change of what the user wants, so it makes no new generation.
+    // Written through /status: the revision is not part of the spec and makes no new generation.
     this.draft.patch(deployment, patch, `Deployment ${name} is at revision ${text}`, "status");
     return true;
   }
@@ -146,7 +146,7 @@ class Rollout {
     this.status("rollout");
   }
 
-  /** A pod that has been asked to go and still runs is alive: both versions must never run at once. */
+  /** A terminating pod counts as running: both versions must never run at once. */
   oldPodsLive(): boolean {
     if (this.old.some(({ status }) => (status?.replicas ?? 0) > 0)) return true;
     const old = new Set(this.old.map(({ metadata }) => metadata.uid));
@@ -220,7 +220,7 @@ class Rollout {
     if (isComplete(deployment, status)) this.cleanUp();
   }
 
-  /** Old sets beyond the history are of no use to an undo. */
+  /** Deletes old ReplicaSets beyond revisionHistoryLimit. */
   cleanUp(): void {
     const { deployment } = this.snapshot;
     const limit = deployment.spec?.revisionHistoryLimit ?? 10;

@@ -1,7 +1,4 @@
-/**
- * Which ReplicaSet is the Deployment's present one, and the numbers by which `kubectl rollout history` finds the
- * others.
- */
+/** Which ReplicaSet has the Deployment's current template, and the revision numbers for `kubectl rollout history`. */
 
 import type { Deployment, ReplicaSet } from "../../../model/kubernetes.generated.ts";
 import type { JsonObject } from "../../../model/objects/json.ts";
@@ -23,12 +20,12 @@ const ownAnnotations: ReadonlySet<string> = new Set([
   "deprecated.deployment.rollback.to",
 ]);
 
-/** The oldest one with the Deployment's template: two exist only after manual changes. */
+/** The oldest ReplicaSet with the Deployment's template: two exist only after manual changes. */
 export function presentSet(deployment: Deployment, sets: readonly ReplicaSet[]): ReplicaSet | undefined {
   return [...sets].sort(byAge).find(({ spec }) => isSameTemplate(spec?.template, deployment.spec?.template));
 }
 
-/** A 64-bit number: other controllers write revisions that a double would round. */
+/** A BigInt: other controllers write 64-bit revisions, which a double would round. */
 export function revisionOf({ metadata }: { metadata: Deployment["metadata"] }): bigint {
   const text = metadata.annotations?.[revisionAnnotation];
   return text !== undefined && /^[0-9]{1,19}$/.test(text) ? BigInt(text) : 0n;
@@ -51,7 +48,7 @@ export function sizeLimits(deployment: Deployment): { maxSurge: number; maxUnava
   const rolling = strategy?.rollingUpdate;
   const maxSurge = shareOf(rolling?.maxSurge ?? "25%", replicas, "up");
   const maxUnavailable = shareOf(rolling?.maxUnavailable ?? "25%", replicas, "down");
-  // Both rounded to nothing would never move; one pod may then be missing.
+  // If both are rounded to 0, the update would never progress; then one pod may be unavailable.
   return { maxSurge, maxUnavailable: maxSurge === 0 && maxUnavailable === 0 ? 1 : Math.min(maxUnavailable, replicas) };
 }
 
@@ -67,16 +64,14 @@ function numberOf(text: string | undefined): number | undefined {
   return text === undefined || !/^-?[0-9]+$/.test(text) ? undefined : Number(text);
 }
 
-/** The Deployment's size, recorded on its sets, so that a later change of size is visible. */
+/** The Deployment's replicas, recorded on its ReplicaSets, so that a later scale is detected. */
 export function sizeAnnotations(deployment: Deployment): Record<string, string> {
   const replicas = deployment.spec?.replicas ?? 1;
   const { maxSurge } = sizeLimits(deployment);
   return { [desiredAnnotation]: String(replicas), [maxAnnotation]: String(replicas + maxSurge) };
 }
 
-/**
- * The Deployment's annotations for its present set, with the revision; a revision that is left behind is remembered.
- */
+/** The Deployment's annotations for its current ReplicaSet, with the revision and the history of earlier ones. */
 export function presentAnnotations(
   deployment: Deployment,
   set: ReplicaSet | undefined,
@@ -96,7 +91,7 @@ export function presentAnnotations(
   return wanted;
 }
 
-/** Those of `wanted` that the object does not have yet. */
+/** The annotations that the object does not have yet. */
 export function missingAnnotations(
   { metadata }: { metadata: ReplicaSet["metadata"] },
   wanted: Readonly<Record<string, string>>,

@@ -1,9 +1,9 @@
-/** How many pods each ReplicaSet of a Deployment should have next. Pure arithmetic: sets in, sizes out. */
+/** The next size of each ReplicaSet of a Deployment. */
 import type { Deployment, ReplicaSet } from "../../../model/kubernetes.generated.ts";
 import { byAge } from "../../../model/objects/podFacts.ts";
 import { desiredOf, maxReplicasOf, sizeLimits } from "./deploymentRevision.ts";
 
-/** New sizes by the set's UID; a set that is not mentioned stays as it is. */
+/** New sizes by the set's UID; other sets keep their size. */
 export type Sizes = Map<string, number>;
 
 export function sizeOf({ spec }: ReplicaSet): number {
@@ -18,7 +18,7 @@ function availableOf({ status }: ReplicaSet): number {
   return status?.availableReplicas ?? 0;
 }
 
-/** The size of a present set that may grow: never beyond the surge over all sets. */
+/** The next size of the current set when it grows: limited by the surge over all sets. */
 export function grownSize(deployment: Deployment, sets: readonly ReplicaSet[], present: number): number {
   const replicas = deployment.spec?.replicas ?? 1;
   if (deployment.spec?.strategy?.type === "Recreate") return replicas;
@@ -26,7 +26,7 @@ export function grownSize(deployment: Deployment, sets: readonly ReplicaSet[], p
   return room <= 0 ? present : present + Math.min(room, replicas - present);
 }
 
-/** One step of a rolling update: the present set first; only when it cannot move do the old ones shrink. */
+/** One step of a rolling update: the current set first; only when it cannot grow are the old ones scaled down. */
 export function rollingSizes(deployment: Deployment, present: ReplicaSet, old: readonly ReplicaSet[]): Sizes {
   const sizes: Sizes = new Map();
   const replicas = deployment.spec?.replicas ?? 1;
@@ -76,8 +76,8 @@ export function isResized(deployment: Deployment, sets: readonly ReplicaSet[]): 
 }
 
 /**
- * A change of size. One set takes all of it; in the middle of a rolling update it is shared among the sets by their
- * size, so that a rollout gone bad does not get all the new pods.
+ * A change of the Deployment's replicas. A single active set gets all of it; during a rolling update it is distributed
+ * among the sets by their size, so that a failing rollout does not get all the new pods.
  */
 export function resizedSizes(
   deployment: Deployment,
@@ -113,7 +113,7 @@ function sharedSizes(deployment: Deployment, active: readonly ReplicaSet[]): Siz
   const allowed = replicas > 0 ? replicas + sizeLimits(deployment).maxSurge : 0;
   const toAdd = allowed - totalSize(active);
   if (toAdd === 0) return sizes;
-  // The biggest is served first; of two equals the newer grows first and the older shrinks first.
+  // The largest comes first; of two equals the newer grows first and the older shrinks first.
   const ordered = [...active].sort((a, b) => sizeOf(b) - sizeOf(a) || (toAdd > 0 ? byAge(b, a) : byAge(a, b)));
   let added = 0;
   for (const set of ordered) {
@@ -131,7 +131,7 @@ function sharedSizes(deployment: Deployment, active: readonly ReplicaSet[]): Siz
   return sizes;
 }
 
-/** What the set gains or loses when it keeps its part of the whole. */
+/** The change of the set's size that keeps its proportion. */
 function shareFor(deployment: Deployment, set: ReplicaSet, allowed: number): number {
   if (allowed === 0) return -sizeOf(set);
   const before = maxReplicasOf(set) ?? deployment.status?.replicas ?? 0;

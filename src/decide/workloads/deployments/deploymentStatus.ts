@@ -1,4 +1,4 @@
-/** The status of a Deployment, by which `kubectl rollout status` knows how far it is and whether it is stuck. */
+/** The status of a Deployment, from which `kubectl rollout status` reads the progress. */
 
 import type {
   Deployment,
@@ -12,7 +12,7 @@ import { formatTime, timeToMs } from "../../../model/values/time.ts";
 import { sizeLimits } from "./deploymentRevision.ts";
 import { totalSize } from "./deploymentScale.ts";
 
-/** On whose behalf the status is written; only a rollout judges its own progress. */
+/** Why the status is written; the Progressing condition is evaluated only during a rollout. */
 export type StatusCause = "rollout" | "created" | "resize" | "paused" | "watch";
 
 interface Sets {
@@ -21,7 +21,7 @@ interface Sets {
   readonly sets: readonly ReplicaSet[];
 }
 
-/** Upstream's way to say that there is no deadline. */
+/** In upstream this value means that there is no deadline. */
 const noDeadline = 2_147_483_647;
 
 export function deploymentStatus(
@@ -62,10 +62,10 @@ export function deploymentStatus(
 }
 
 function availability(conditions: readonly DeploymentCondition[], isEnough: boolean, nowMs: number) {
-  const said = isEnough
+  const content = isEnough
     ? { status: "True", reason: "MinimumReplicasAvailable", message: "Enough pods are available." }
     : { status: "False", reason: "MinimumReplicasUnavailable", message: "Too few pods are available." };
-  return withCondition(conditions, { type: "Available", ...said }, nowMs);
+  return withCondition(conditions, { type: "Available", ...content }, nowMs);
 }
 
 function progress(
@@ -80,14 +80,14 @@ function progress(
   const say = (value: "True" | "False" | "Unknown", reason: string, message: string): DeploymentCondition[] =>
     withCondition(given, { type: "Progressing", status: value, reason, message }, nowMs);
   const name = present?.metadata.name ?? deployment.metadata.name;
-  if (cause === "created") return say("True", "NewReplicaSetCreated", "A ReplicaSet is made for the new template.");
+  if (cause === "created") return say("True", "NewReplicaSetCreated", "A ReplicaSet is created for the new template.");
   if (cause === "paused") {
-    // A rollout that has timed out stays so; pausing does not forgive it.
+    // A rollout that has timed out stays so; pausing does not reset it.
     if (old?.reason === "ProgressDeadlineExceeded") return given;
     return say("Unknown", "DeploymentPaused", "The rollout is paused.");
   }
   if (old?.reason === "DeploymentPaused" && deployment.spec?.paused !== true) {
-    return say("Unknown", "DeploymentResumed", "The rollout goes on.");
+    return say("Unknown", "DeploymentResumed", "The rollout is resumed.");
   }
   if (cause !== "rollout") return given;
   const isDone = (status.replicas ?? 0) === (status.updatedReplicas ?? 0) && old?.reason === "NewReplicaSetAvailable";
@@ -99,7 +99,7 @@ function progress(
     return say("True", "FoundNewReplicaSet", `ReplicaSet "${name}" has the template already.`);
   }
   if (hasProgressed(deployment.status ?? {}, status)) {
-    // Every step restarts the deadline, so the condition is written although its reason stays.
+    // Every step restarts the deadline, so the condition is written even with the same reason.
     const now = formatTime(nowMs);
     const since = old?.status === "True" ? (old.lastTransitionTime ?? now) : now;
     const message = `ReplicaSet "${name}" is progressing.`;
@@ -107,7 +107,7 @@ function progress(
     return [...withoutCondition(given, "Progressing"), { ...next, lastUpdateTime: now, lastTransitionTime: since }];
   }
   if (hasTimedOut(deployment, old, nowMs)) {
-    return say("False", "ProgressDeadlineExceeded", `ReplicaSet "${name}" has made no progress in time.`);
+    return say("False", "ProgressDeadlineExceeded", `ReplicaSet "${name}" has timed out progressing.`);
   }
   return given;
 }
@@ -162,7 +162,7 @@ function deadlineMsOf({ spec }: Deployment): number | undefined {
   return seconds === noDeadline ? undefined : seconds * 1000;
 }
 
-/** When a rollout without progress has to be reconciled. */
+/** When the progress deadline of a rollout ends. */
 export function nextDeadlineMs(deployment: Deployment, status: DeploymentStatus, nowMs: number): number | undefined {
   const deadlineMs = deadlineMsOf(deployment);
   const condition = findCondition(status.conditions, "Progressing");

@@ -1,13 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { startMs, TestWorld } from "../../../../testing/decide/workloadObjects.ts";
+import { startMs, TestCluster } from "../../../../testing/decide/workloadObjects.ts";
 import type { Pod, ReplicaSet } from "../../../model/kubernetes.generated.ts";
 import { formatTime } from "../../../model/values/time.ts";
 import { decideReplicaSet, slowStartBatches } from "./replicaSet.ts";
 import { rankForDeletion } from "./scaleDown.ts";
 
-function setOf(world: TestWorld, replicas: number, more: Partial<ReplicaSet["spec"]> = {}): ReplicaSet {
-  return world.add<ReplicaSet>({
+function setOf(cluster: TestCluster, replicas: number, more: Partial<ReplicaSet["spec"]> = {}): ReplicaSet {
+  return cluster.add<ReplicaSet>({
     apiVersion: "apps/v1",
     kind: "ReplicaSet",
     metadata: { name: "web" },
@@ -20,8 +20,12 @@ function setOf(world: TestWorld, replicas: number, more: Partial<ReplicaSet["spe
   });
 }
 
-function podOf(world: TestWorld, name: string, more: { labels?: Record<string, string>; phase?: string } = {}): Pod {
-  return world.add<Pod>({
+function podOf(
+  cluster: TestCluster,
+  name: string,
+  more: { labels?: Record<string, string>; phase?: string } = {},
+): Pod {
+  return cluster.add<Pod>({
     apiVersion: "v1",
     kind: "Pod",
     metadata: { name, labels: more.labels ?? { app: "web" } },
@@ -30,81 +34,84 @@ function podOf(world: TestWorld, name: string, more: { labels?: Record<string, s
   });
 }
 
-function decide(world: TestWorld) {
-  const replicaSet = world.get<ReplicaSet>("ReplicaSet", "web");
-  return decideReplicaSet({ revision: String(world.revision), replicaSet, pods: world.all<Pod>("Pod") }, world.nowMs);
+function decide(cluster: TestCluster) {
+  const replicaSet = cluster.get<ReplicaSet>("ReplicaSet", "web");
+  return decideReplicaSet(
+    { revision: String(cluster.revision), replicaSet, pods: cluster.all<Pod>("Pod") },
+    cluster.nowMs,
+  );
 }
 
-function turn(world: TestWorld): void {
-  world.apply(decide(world));
+function turn(cluster: TestCluster): void {
+  cluster.apply(decide(cluster));
 }
 
 describe("a ReplicaSet", () => {
-  test("makes its pods under names that follow from its UID", () => {
-    const world = new TestWorld();
-    setOf(world, 3);
-    const names = decide(world).intents.flatMap((each) => (each.type === "create" ? [each.target.name] : []));
+  test("creates its pods with names that are derived from its UID", () => {
+    const cluster = new TestCluster();
+    setOf(cluster, 3);
+    const names = decide(cluster).intents.flatMap((each) => (each.type === "create" ? [each.target.name] : []));
     expect(names).toHaveLength(3);
-    expect(decide(world).intents).toEqual(decide(world).intents);
+    expect(decide(cluster).intents).toEqual(decide(cluster).intents);
     for (const name of names) expect(name).toMatch(/^web-[bcdfghjklmnpqrstvwxz2456789]{5}$/);
-    turn(world);
-    const owner = world.all<Pod>("Pod")[0]?.metadata.ownerReferences?.[0];
+    turn(cluster);
+    const owner = cluster.all<Pod>("Pod")[0]?.metadata.ownerReferences?.[0];
     expect(owner).toMatchObject({ kind: "ReplicaSet", name: "web", controller: true, blockOwnerDeletion: true });
   });
 
-  test("adopts an orphan that it selects instead of making another", () => {
-    const world = new TestWorld();
-    setOf(world, 1);
-    podOf(world, "stray");
+  test("adopts an orphan that it selects instead of creating a pod", () => {
+    const cluster = new TestCluster();
+    setOf(cluster, 1);
+    podOf(cluster, "stray");
     const steps = [];
     for (let at = 0; at < 2; at++) {
-      const decision = decide(world);
+      const decision = decide(cluster);
       steps.push(decision.intents.map(({ type, target }) => `${type} ${target.name}`));
-      world.apply(decision);
+      cluster.apply(decision);
     }
     expect(steps).toEqual([["patch stray"], ["status web"]]);
   });
 
   test("deletes none of its pods for an orphan that it adopts before the orphan is its own", () => {
-    const world = new TestWorld();
-    setOf(world, 2);
-    turn(world);
-    turn(world);
-    podOf(world, "stray");
-    expect(decide(world).intents.map(({ type, target }) => `${type} ${target.name}`)).toEqual(["patch stray"]);
-    turn(world);
-    expect(decide(world).intents.filter(({ type }) => type === "delete")).toHaveLength(1);
+    const cluster = new TestCluster();
+    setOf(cluster, 2);
+    turn(cluster);
+    turn(cluster);
+    podOf(cluster, "stray");
+    expect(decide(cluster).intents.map(({ type, target }) => `${type} ${target.name}`)).toEqual(["patch stray"]);
+    turn(cluster);
+    expect(decide(cluster).intents.filter(({ type }) => type === "delete")).toHaveLength(1);
   });
 
-  test("leaves a pod alone that a namesake with another UID controls", () => {
-    const world = new TestWorld();
-    setOf(world, 0);
-    const pod = podOf(world, "other");
-    world.change<Pod>("Pod", "other", ({ metadata }) => {
+  test("leaves a pod alone that an earlier ReplicaSet of the same name controls", () => {
+    const cluster = new TestCluster();
+    setOf(cluster, 0);
+    const pod = podOf(cluster, "other");
+    cluster.change<Pod>("Pod", "other", ({ metadata }) => {
       const owner = { apiVersion: "apps/v1", kind: "ReplicaSet", name: "web", uid: "gone", controller: true };
       metadata.ownerReferences = [owner];
     });
-    turn(world);
-    expect(world.get<Pod>("Pod", "other").metadata.uid).toBe(pod.metadata.uid);
-    expect(world.get<Pod>("Pod", "other").metadata.ownerReferences).toHaveLength(1);
+    turn(cluster);
+    expect(cluster.get<Pod>("Pod", "other").metadata.uid).toBe(pod.metadata.uid);
+    expect(cluster.get<Pod>("Pod", "other").metadata.ownerReferences).toHaveLength(1);
   });
 
-  test("releases a pod whose label was taken away, and makes another", () => {
-    const world = new TestWorld();
-    setOf(world, 1);
-    turn(world);
-    const name = world.all<Pod>("Pod")[0]?.metadata.name ?? "";
-    world.change<Pod>("Pod", name, ({ metadata }) => {
+  test("releases a pod whose label was removed, and creates another", () => {
+    const cluster = new TestCluster();
+    setOf(cluster, 1);
+    turn(cluster);
+    const name = cluster.all<Pod>("Pod")[0]?.metadata.name ?? "";
+    cluster.change<Pod>("Pod", name, ({ metadata }) => {
       metadata.labels = { app: "debug" };
     });
-    turn(world);
-    expect(world.get<Pod>("Pod", name).metadata.ownerReferences).toBeUndefined();
-    expect(world.all<Pod>("Pod")).toHaveLength(2);
+    turn(cluster);
+    expect(cluster.get<Pod>("Pod", name).metadata.ownerReferences).toBeUndefined();
+    expect(cluster.all<Pod>("Pod")).toHaveLength(2);
   });
 
-  test("passes over a name that a pod has which it is not shown", () => {
-    const world = new TestWorld();
-    const replicaSet = setOf(world, 1);
+  test("skips a name that a pod outside its list has", () => {
+    const cluster = new TestCluster();
+    const replicaSet = setOf(cluster, 1);
     const nameOf = (isTaken: (name: string) => boolean) =>
       decideReplicaSet({ revision: "1", replicaSet, pods: [], isTaken }, startMs).intents[0]?.target.name;
     const first = nameOf(() => false);
@@ -112,50 +119,50 @@ describe("a ReplicaSet", () => {
   });
 
   test("replaces a pod that is terminating and counts it as such", () => {
-    const world = new TestWorld();
-    setOf(world, 1);
-    world.settle((each) => {
+    const cluster = new TestCluster();
+    setOf(cluster, 1);
+    cluster.settle((each) => {
       turn(each);
       each.kubelet();
     });
-    world.remove(world.all<Pod>("Pod")[0]!);
-    turn(world);
-    expect(world.all<Pod>("Pod")).toHaveLength(2);
-    turn(world);
-    expect(world.get<ReplicaSet>("ReplicaSet", "web").status).toMatchObject({ replicas: 1, terminatingReplicas: 1 });
+    cluster.remove(cluster.all<Pod>("Pod")[0]!);
+    turn(cluster);
+    expect(cluster.all<Pod>("Pod")).toHaveLength(2);
+    turn(cluster);
+    expect(cluster.get<ReplicaSet>("ReplicaSet", "web").status).toMatchObject({ replicas: 1, terminatingReplicas: 1 });
   });
 
-  test("on its way out makes and deletes nothing", () => {
-    const world = new TestWorld();
-    setOf(world, 3);
-    podOf(world, "stray");
-    world.change<ReplicaSet>("ReplicaSet", "web", ({ metadata }) => {
+  test("that is terminating creates and deletes nothing", () => {
+    const cluster = new TestCluster();
+    setOf(cluster, 3);
+    podOf(cluster, "stray");
+    cluster.change<ReplicaSet>("ReplicaSet", "web", ({ metadata }) => {
       metadata.deletionTimestamp = formatTime(startMs);
     });
-    expect(decide(world).intents.filter(({ type }) => type !== "status")).toEqual([]);
+    expect(decide(cluster).intents.filter(({ type }) => type !== "status")).toEqual([]);
   });
 
-  test("counts a ready pod as available only after minReadySeconds, and asks to be woken then", () => {
-    const world = new TestWorld();
-    setOf(world, 1, { minReadySeconds: 10 });
-    turn(world);
-    world.kubelet();
-    const { wakeAtMs } = decide(world);
-    expect(wakeAtMs).toBe(world.nowMs + 10_000);
-    turn(world);
-    expect(world.get<ReplicaSet>("ReplicaSet", "web").status).toMatchObject({ readyReplicas: 1 });
-    expect(world.get<ReplicaSet>("ReplicaSet", "web").status?.availableReplicas).toBeUndefined();
-    world.nowMs += 10_000;
-    turn(world);
-    expect(world.get<ReplicaSet>("ReplicaSet", "web").status?.availableReplicas).toBe(1);
+  test("counts a ready pod as available only after minReadySeconds, and is requeued then", () => {
+    const cluster = new TestCluster();
+    setOf(cluster, 1, { minReadySeconds: 10 });
+    turn(cluster);
+    cluster.kubelet();
+    const { wakeAtMs } = decide(cluster);
+    expect(wakeAtMs).toBe(cluster.nowMs + 10_000);
+    turn(cluster);
+    expect(cluster.get<ReplicaSet>("ReplicaSet", "web").status).toMatchObject({ readyReplicas: 1 });
+    expect(cluster.get<ReplicaSet>("ReplicaSet", "web").status?.availableReplicas).toBeUndefined();
+    cluster.nowMs += 10_000;
+    turn(cluster);
+    expect(cluster.get<ReplicaSet>("ReplicaSet", "web").status?.availableReplicas).toBe(1);
   });
 
-  test("shows why its pods could not be made", () => {
-    const world = new TestWorld();
-    const replicaSet = setOf(world, 1);
+  test("reports why its pods could not be created", () => {
+    const cluster = new TestCluster();
+    const replicaSet = setOf(cluster, 1);
     const failure = { reason: "FailedCreate", message: "exceeded quota" } as const;
-    world.apply(decideReplicaSet({ revision: "1", replicaSet, pods: [], failure }, world.nowMs));
-    const { status } = world.get<ReplicaSet>("ReplicaSet", "web");
+    cluster.apply(decideReplicaSet({ revision: "1", replicaSet, pods: [], failure }, cluster.nowMs));
+    const { status } = cluster.get<ReplicaSet>("ReplicaSet", "web");
     expect(status?.conditions?.[0]).toMatchObject({ type: "ReplicaFailure", status: "True", ...failure });
   });
 
@@ -196,9 +203,9 @@ describe("of two pods the one that is deleted first", () => {
     { name: "is pending", first: { node: "n", phase: "Pending" }, second: { node: "n", phase: "Unknown" } },
     { name: "is unknown", first: { node: "n", phase: "Unknown" }, second: { node: "n", phase: "Running" } },
     { name: "is not ready", first: { node: "n" }, second: { node: "n", readyFor: 5 } },
-    { name: "costs less to delete", first: { node: "n", cost: "-5" }, second: { node: "n", cost: "7" } },
+    { name: "has a lower deletion cost", first: { node: "n", cost: "-5" }, second: { node: "n", cost: "7" } },
     {
-      name: "costs less, even if it has been ready longer",
+      name: "has a lower deletion cost, even if it has been ready longer",
       first: { node: "n", cost: "1", readyFor: 999 },
       second: { node: "n", cost: "2", readyFor: 1 },
     },
@@ -216,36 +223,36 @@ describe("of two pods the one that is deleted first", () => {
 describe("whatever happens to its pods, a ReplicaSet", () => {
   const mishap = fc.record({ pod: fc.nat(9), kind: fc.constantFrom("delete", "fail", "relabel", "none") });
 
-  test("ends with exactly the wanted pods, and a settled cluster yields no intent", () => {
+  test("ends with exactly the desired pods, and then decides nothing", () => {
     fc.assert(
       fc.property(fc.nat(8), fc.nat(8), fc.array(mishap, { maxLength: 12 }), (before, after, mishaps) => {
-        const world = new TestWorld();
-        setOf(world, before);
+        const cluster = new TestCluster();
+        setOf(cluster, before);
         for (const { pod, kind } of mishaps) {
-          turn(world);
-          world.kubelet();
-          const found = world.all<Pod>("Pod")[pod];
+          turn(cluster);
+          cluster.kubelet();
+          const found = cluster.all<Pod>("Pod")[pod];
           if (found === undefined) continue;
-          if (kind === "delete") world.remove(found);
-          else if (kind === "fail") world.setPhase(found.metadata.name, "Failed");
+          if (kind === "delete") cluster.remove(found);
+          else if (kind === "fail") cluster.setPhase(found.metadata.name, "Failed");
           else if (kind === "relabel") {
-            world.change<Pod>("Pod", found.metadata.name, ({ metadata }) => {
+            cluster.change<Pod>("Pod", found.metadata.name, ({ metadata }) => {
               metadata.labels = { app: "not" };
             });
           }
         }
-        world.change<ReplicaSet>("ReplicaSet", "web", ({ spec }) => {
+        cluster.change<ReplicaSet>("ReplicaSet", "web", ({ spec }) => {
           if (spec !== undefined) spec.replicas = after;
         });
-        world.settle((each) => {
+        cluster.settle((each) => {
           turn(each);
           each.kubelet();
         });
-        const { status, metadata } = world.get<ReplicaSet>("ReplicaSet", "web");
+        const { status, metadata } = cluster.get<ReplicaSet>("ReplicaSet", "web");
         expect(status).toMatchObject({ replicas: after, observedGeneration: metadata.generation });
         expect(status?.readyReplicas ?? 0).toBe(after);
-        expect(decide(world).intents).toEqual([]);
-        expect(world.conflicts).toBe(0);
+        expect(decide(cluster).intents).toEqual([]);
+        expect(cluster.conflicts).toBe(0);
       }),
       { numRuns: 100 },
     );
@@ -254,10 +261,10 @@ describe("whatever happens to its pods, a ReplicaSet", () => {
   test("decides the same in whatever order its pods are listed", () => {
     fc.assert(
       fc.property(fc.shuffledSubarray([0, 1, 2, 3, 4, 5, 6], { minLength: 7 }), fc.nat(7), (order, replicas) => {
-        const world = new TestWorld();
-        const replicaSet = setOf(world, replicas);
-        for (let i = 0; i < 7; i++) podOf(world, `p${i}`, { phase: i % 2 === 0 ? "Running" : "Pending" });
-        const pods = world.all<Pod>("Pod");
+        const cluster = new TestCluster();
+        const replicaSet = setOf(cluster, replicas);
+        for (let i = 0; i < 7; i++) podOf(cluster, `p${i}`, { phase: i % 2 === 0 ? "Running" : "Pending" });
+        const pods = cluster.all<Pod>("Pod");
         const shuffled = order.map((i) => pods[i]!);
         const snapshot = { revision: "1", replicaSet };
         expect(decideReplicaSet({ ...snapshot, pods: shuffled }, startMs)).toEqual(

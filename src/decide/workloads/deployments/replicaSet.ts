@@ -1,4 +1,4 @@
-/** What the ReplicaSet controller does: as many active pods as wanted, of its template, chosen by its selector. */
+/** The decision of the ReplicaSet controller: `spec.replicas` active pods of its template that match its selector. */
 
 import type { Pod, ReplicaSet, ReplicaSetCondition, ReplicaSetStatus } from "../../../model/kubernetes.generated.ts";
 import { freeNames, type IsTaken, TakenNames } from "../../../model/objects/derivedName.ts";
@@ -17,11 +17,11 @@ export interface ReplicaSetSnapshot {
   /** All pods of the namespace, or at least those that are controlled by the set or match its selector. */
   readonly pods: readonly Pod[];
   /**
-   * Whether any pod of the namespace has a name. Needed where `pods` are not all: a pod that was released by a change
-   * of its labels still has the name that it was given.
+   * Whether any pod of the namespace has a name. Needed where `pods` is not the whole namespace: a pod that was
+   * released by a change of its labels keeps its name.
    */
   readonly isTaken?: IsTaken;
-  /** Pods of sibling sets under the same Deployment: a node that holds many of them is relieved first. */
+  /** Pods of sibling ReplicaSets of the same Deployment: pods on nodes with many of them are deleted first. */
   readonly relatedPods?: readonly Pod[];
   /** Why the last write of pods was refused, if it was: shown as the condition ReplicaFailure. */
   readonly failure?: { readonly reason: "FailedCreate" | "FailedDelete"; readonly message: string };
@@ -56,7 +56,7 @@ interface Failure {
   readonly message: string;
 }
 
-/** False when pods are missing and none may be made, because too many wait for a node. */
+/** False when pods are missing and none may be created, because too many are pending. */
 function manageReplicas(
   draft: Draft,
   snapshot: ReplicaSetSnapshot,
@@ -81,9 +81,9 @@ function manageReplicas(
   const related = [...active, ...(snapshot.relatedPods ?? []).filter(isActive)];
   const ranked = rankForDeletion(active, related, nowMs);
   for (const pod of ranked.slice(0, surplus)) {
-    // A pod that is being adopted is reconciled after the adoption.
+    // A pod that is being adopted is counted after the adoption.
     if (draft.has(pod)) continue;
-    draft.remove(pod, `${replicaSet.kind} ${name} has ${active.length} pods and wants ${wanted}`);
+    draft.remove(pod, `${replicaSet.kind} ${name} has ${active.length} pods and spec.replicas is ${wanted}`);
   }
   return true;
 }
@@ -133,8 +133,8 @@ function failureCondition(
 }
 
 /**
- * How many of a run of creates may be in flight at once: one, then twice as many each time, so that a quota that
- * refuses all of them is asked once and not five hundred times. A batch with a refusal is the last one.
+ * Batches of creates, as slow start: one, then twice as many each time, so that a quota that refuses all of them is
+ * asked once and not five hundred times. A batch with a refusal is the last one.
  */
 export function slowStartBatches(count: number): number[] {
   const batches: number[] = [];

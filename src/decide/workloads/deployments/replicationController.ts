@@ -20,14 +20,14 @@ export function decideReplicationController(
     spec: { ...spec, template, selector: { matchLabels: selector ?? {} } },
   };
   const decision = decideReplicaSet({ ...snapshot, replicaSet }, nowMs);
-  // What is written back is the controller, not its likeness.
+  // Writes target the ReplicationController, not the converted ReplicaSet.
   const intents = decision.intents.map((intent) =>
     intent.type === "status" ? { ...intent, object: { ...intent.object, spec: controller.spec } } : intent,
   );
   return { ...decision, intents };
 }
 
-/** Under its own kind, which owner references and targets of writes carry. */
+/** With its own kind, for owner references and targets of writes. */
 function asSet({ spec: _spec, ...rest }: ReplicationController): ReplicaSet {
   return rest as ReplicaSet;
 }

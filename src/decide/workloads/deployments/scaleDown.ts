@@ -45,7 +45,7 @@ function phaseRank({ status }: Pod): number {
   return phaseOrder[status?.phase ?? "Pending"] ?? 0;
 }
 
-/** A cost that is not a whole number counts as none. */
+/** A deletion cost that is not an integer counts as 0. */
 function costOf({ metadata }: Pod): number {
   const text = metadata.annotations?.[costAnnotation];
   return text !== undefined && /^(?:0|-?[1-9][0-9]*)$/.test(text) ? Number(text) : 0;
@@ -54,8 +54,8 @@ function costOf({ metadata }: Pod): number {
 /**
  * The newer is deleted first, but only when it is newer by a factor: ages are compared by their logarithm, so that
  * among pods of about the same age the victim is not always the last one created. An unknown time counts as newest.
- * Upstream compares ages of one magnitude by UID and skips the restarts, which is no order: three pods can form a
- * cycle.
+ * Upstream compares ages of one magnitude by UID and skips the restarts, which is not a total order: three pods can
+ * form a cycle.
  */
 function compareAges(a: number | undefined, b: number | undefined, nowMs: number): number {
   if (a === b) return 0;

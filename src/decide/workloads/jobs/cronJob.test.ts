@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { TestWorld } from "../../../../testing/decide/workloadObjects.ts";
+import { TestCluster } from "../../../../testing/decide/workloadObjects.ts";
 import type { CronJob, CronJobSpec, Job } from "../../../model/kubernetes.generated.ts";
 import { latestIn, nextAfter, parseSchedule } from "../../../model/values/cronSchedule.ts";
 import { formatTime } from "../../../model/values/time.ts";
@@ -29,19 +29,19 @@ describe("a schedule", () => {
     expect(next(schedule, after)).toBe(due);
   });
 
-  test("means the clock on the wall of its zone", () => {
+  test("is in the local time of its time zone", () => {
     expect(next("0 9 * * *", "2027-01-15T00:00:00Z", "Europe/Berlin")).toBe("2027-01-15T08:00:00Z");
     expect(next("0 9 * * *", "2027-07-15T00:00:00Z", "Europe/Berlin")).toBe("2027-07-15T07:00:00Z");
     expect(next("0 0 * * *", "2027-01-15T12:00:00Z", "Asia/Kolkata")).toBe("2027-01-15T18:30:00Z");
   });
 
-  test("skips the hour that the clock skips, and counts twice the one it shows twice", () => {
+  test("skips the hour that daylight saving time skips, and runs twice in the repeated one", () => {
     expect(next("30 2 * * *", "2027-03-28T00:00:00Z", "Europe/Berlin")).toBe("2027-03-29T00:30:00Z");
     expect(next("30 2 * * *", "2027-10-30T23:00:00Z", "Europe/Berlin")).toBe("2027-10-31T00:30:00Z");
     expect(next("30 2 * * *", "2027-10-31T00:30:00Z", "Europe/Berlin")).toBe("2027-10-31T01:30:00Z");
   });
 
-  test("is due last where walking forward ends", () => {
+  test("has the same last time as a forward search", () => {
     const schedules = ["*/7 * * * *", "0 */5 * * *", "15 3 * * 1", "0 0 1 * *", "@every 11m"];
     const zones = fc.constantFrom("UTC", "Europe/Berlin", "America/New_York");
     const spans = fc.record({ from: fc.nat(400 * 24 * 60), minutes: fc.nat(3000) });
@@ -62,8 +62,8 @@ describe("a schedule", () => {
   });
 });
 
-function cronOf(world: TestWorld, spec: Partial<CronJobSpec> = {}): CronJob {
-  return world.add<CronJob>({
+function cronOf(cluster: TestCluster, spec: Partial<CronJobSpec> = {}): CronJob {
+  return cluster.add<CronJob>({
     apiVersion: "batch/v1",
     kind: "CronJob",
     metadata: { name: "tick" },
@@ -71,14 +71,14 @@ function cronOf(world: TestWorld, spec: Partial<CronJobSpec> = {}): CronJob {
   });
 }
 
-const cronJob = (world: TestWorld) => world.get<CronJob>("CronJob", "tick");
-const jobs = (world: TestWorld) => world.all<Job>("Job");
-const decide = (world: TestWorld) =>
-  decideCronJob({ revision: String(world.revision), cronJob: cronJob(world), jobs: jobs(world) }, world.nowMs);
-const turn = (world: TestWorld) => world.apply(decide(world));
-function finish(world: TestWorld, name: string, type = "Complete"): void {
-  world.change<Job>("Job", name, (job) => {
-    const time = formatTime(world.nowMs);
+const cronJob = (cluster: TestCluster) => cluster.get<CronJob>("CronJob", "tick");
+const jobs = (cluster: TestCluster) => cluster.all<Job>("Job");
+const decide = (cluster: TestCluster) =>
+  decideCronJob({ revision: String(cluster.revision), cronJob: cronJob(cluster), jobs: jobs(cluster) }, cluster.nowMs);
+const turn = (cluster: TestCluster) => cluster.apply(decide(cluster));
+function finish(cluster: TestCluster, name: string, type = "Complete"): void {
+  cluster.change<Job>("Job", name, (job) => {
+    const time = formatTime(cluster.nowMs);
     job.status = {
       startTime: time,
       conditions: [{ type, status: "True", lastTransitionTime: time }],
@@ -86,56 +86,56 @@ function finish(world: TestWorld, name: string, type = "Complete"): void {
     };
   });
 }
-/** 08:00 is when worlds begin; ten past is the first time that is due. */
-function tick(world: TestWorld, minutes: number): void {
-  world.nowMs += minutes * 60_000;
-  turn(world);
-  turn(world);
+/** Test clusters start at 08:00; the first schedule time is ten past. */
+function tick(cluster: TestCluster, minutes: number): void {
+  cluster.nowMs += minutes * 60_000;
+  turn(cluster);
+  turn(cluster);
 }
 
 describe("a CronJob", () => {
-  test("waits for its time, then makes one Job named after it", () => {
-    const world = new TestWorld();
-    cronOf(world);
-    expect(decide(world)).toEqual({ intents: [], wakeAtMs: world.nowMs + 600_000 });
-    tick(world, 10);
-    expect(jobs(world)).toHaveLength(1);
-    const [job] = jobs(world);
-    expect(job?.metadata.name).toBe(`tick-${world.nowMs / 60_000}`);
+  test("waits for its schedule time, then creates one Job named after it", () => {
+    const cluster = new TestCluster();
+    cronOf(cluster);
+    expect(decide(cluster)).toEqual({ intents: [], wakeAtMs: cluster.nowMs + 600_000 });
+    tick(cluster, 10);
+    expect(jobs(cluster)).toHaveLength(1);
+    const [job] = jobs(cluster);
+    expect(job?.metadata.name).toBe(`tick-${cluster.nowMs / 60_000}`);
     expect(job?.metadata.annotations).toEqual({
-      "batch.kubernetes.io/cronjob-scheduled-timestamp": formatTime(world.nowMs),
+      "batch.kubernetes.io/cronjob-scheduled-timestamp": formatTime(cluster.nowMs),
     });
-    expect(cronJob(world).status).toMatchObject({
-      lastScheduleTime: formatTime(world.nowMs),
+    expect(cronJob(cluster).status).toMatchObject({
+      lastScheduleTime: formatTime(cluster.nowMs),
       active: [{ uid: job?.metadata.uid }],
     });
-    expect(decide(world).intents).toEqual([]);
+    expect(decide(cluster).intents).toEqual([]);
   });
 
-  test("whose status was not written does not make the same Job again", () => {
-    const world = new TestWorld();
-    cronOf(world);
-    world.nowMs += 600_000;
-    const [create] = decide(world).intents;
-    world.applyOne(create!);
-    expect(decide(world).intents.map(({ type }) => type)).toEqual(["status"]);
+  test("whose status was not written does not create the same Job again", () => {
+    const cluster = new TestCluster();
+    cronOf(cluster);
+    cluster.nowMs += 600_000;
+    const [create] = decide(cluster).intents;
+    cluster.applyOne(create!);
+    expect(decide(cluster).intents.map(({ type }) => type)).toEqual(["status"]);
   });
 
-  test("that missed many times starts once, for the last of them", () => {
-    const world = new TestWorld();
-    cronOf(world);
-    tick(world, 10_000);
-    expect(jobs(world)).toHaveLength(1);
-    expect(cronJob(world).status?.lastScheduleTime).toBe(formatTime(world.nowMs));
+  test("that missed many schedule times starts once, for the last of them", () => {
+    const cluster = new TestCluster();
+    cronOf(cluster);
+    tick(cluster, 10_000);
+    expect(jobs(cluster)).toHaveLength(1);
+    expect(cronJob(cluster).status?.lastScheduleTime).toBe(formatTime(cluster.nowMs));
   });
 
   test("does not start later than its deadline", () => {
-    const world = new TestWorld();
-    cronOf(world, { startingDeadlineSeconds: 60 });
-    tick(world, 12);
-    expect(jobs(world)).toHaveLength(0);
-    tick(world, 9);
-    expect(jobs(world)).toHaveLength(1);
+    const cluster = new TestCluster();
+    cronOf(cluster, { startingDeadlineSeconds: 60 });
+    tick(cluster, 12);
+    expect(jobs(cluster)).toHaveLength(0);
+    tick(cluster, 9);
+    expect(jobs(cluster)).toHaveLength(1);
   });
 
   test.each([
@@ -143,45 +143,45 @@ describe("a CronJob", () => {
     { concurrencyPolicy: "Forbid", count: 1 },
     { concurrencyPolicy: "Replace", count: 1 },
   ])("with $concurrencyPolicy has $count jobs when the first still runs", ({ concurrencyPolicy, count }) => {
-    const world = new TestWorld();
-    cronOf(world, { concurrencyPolicy });
-    tick(world, 10);
-    const first = jobs(world)[0]?.metadata.uid;
-    tick(world, 10);
-    expect(jobs(world)).toHaveLength(count);
-    expect(jobs(world).some(({ metadata }) => metadata.uid === first)).toBe(concurrencyPolicy !== "Replace");
+    const cluster = new TestCluster();
+    cronOf(cluster, { concurrencyPolicy });
+    tick(cluster, 10);
+    const first = jobs(cluster)[0]?.metadata.uid;
+    tick(cluster, 10);
+    expect(jobs(cluster)).toHaveLength(count);
+    expect(jobs(cluster).some(({ metadata }) => metadata.uid === first)).toBe(concurrencyPolicy !== "Replace");
   });
 
-  test("with Forbid starts the run that was held back as soon as the first is over", () => {
-    const world = new TestWorld();
-    cronOf(world, { concurrencyPolicy: "Forbid" });
-    tick(world, 10);
-    tick(world, 10);
-    finish(world, jobs(world)[0]!.metadata.name);
-    tick(world, 1);
-    expect(jobs(world)).toHaveLength(2);
-    expect(cronJob(world).status?.lastSuccessfulTime).toBeDefined();
+  test("with Forbid starts the delayed run as soon as the first is over", () => {
+    const cluster = new TestCluster();
+    cronOf(cluster, { concurrencyPolicy: "Forbid" });
+    tick(cluster, 10);
+    tick(cluster, 10);
+    finish(cluster, jobs(cluster)[0]!.metadata.name);
+    tick(cluster, 1);
+    expect(jobs(cluster)).toHaveLength(2);
+    expect(cronJob(cluster).status?.lastSuccessfulTime).toBeDefined();
   });
 
   test("that is suspended starts nothing", () => {
-    const world = new TestWorld();
-    cronOf(world, { suspend: true });
-    tick(world, 100);
-    expect(jobs(world)).toHaveLength(0);
+    const cluster = new TestCluster();
+    cronOf(cluster, { suspend: true });
+    tick(cluster, 100);
+    expect(jobs(cluster)).toHaveLength(0);
   });
 
   test("keeps the newest Jobs of each outcome", () => {
-    const world = new TestWorld();
-    cronOf(world, { successfulJobsHistoryLimit: 2, failedJobsHistoryLimit: 1 });
+    const cluster = new TestCluster();
+    cronOf(cluster, { successfulJobsHistoryLimit: 2, failedJobsHistoryLimit: 1 });
     for (let i = 0; i < 8; i++) {
-      tick(world, 10);
-      finish(world, jobs(world).at(-1)!.metadata.name, i % 2 === 0 ? "Complete" : "Failed");
+      tick(cluster, 10);
+      finish(cluster, jobs(cluster).at(-1)!.metadata.name, i % 2 === 0 ? "Complete" : "Failed");
     }
-    tick(world, 1);
-    expect(jobs(world)).toHaveLength(3);
-    const snapshot = { revision: "1", cronJob: cronJob(world), jobs: jobs(world) };
-    expect(decideCronJob({ ...snapshot, jobs: [...snapshot.jobs].reverse() }, world.nowMs)).toEqual(
-      decideCronJob(snapshot, world.nowMs),
+    tick(cluster, 1);
+    expect(jobs(cluster)).toHaveLength(3);
+    const snapshot = { revision: "1", cronJob: cronJob(cluster), jobs: jobs(cluster) };
+    expect(decideCronJob({ ...snapshot, jobs: [...snapshot.jobs].reverse() }, cluster.nowMs)).toEqual(
+      decideCronJob(snapshot, cluster.nowMs),
     );
   });
 });

@@ -1,4 +1,7 @@
-/** What the CronJob controller does: a Job for each time of its schedule, named after that time, so it is made once. */
+/**
+ * The decision of the CronJob controller: a Job for each schedule time, named after that time, so that it is created
+ * once.
+ */
 
 import type { CronJob, CronJobStatus, Job, ObjectReference } from "../../../model/kubernetes.generated.ts";
 import { findCondition, isTrue } from "../../../model/objects/condition.ts";
@@ -108,7 +111,7 @@ function writeStatus(draft: Draft, cronJob: CronJob, jobs: readonly Job[], sched
     }));
   const known = new Map((cronJob.status?.active ?? []).map((each) => [each.uid, each]));
   const status: CronJobStatus = { ...cronJob.status };
-  // A reference stays as it was first written: that a Job has changed is no news here.
+  // A reference stays as it was first written, even if the Job has changed.
   if (active.length > 0) status.active = active.map((each) => known.get(each.uid) ?? each);
   else delete status.active;
   if (scheduled !== undefined) status.lastScheduleTime = scheduled;
@@ -123,7 +126,7 @@ function writeStatus(draft: Draft, cronJob: CronJob, jobs: readonly Job[], sched
   draft.status(cronJob, status, `CronJob ${cronJob.metadata.name} has ${active.length} active jobs`);
 }
 
-/** Of finished Jobs the newest are kept, of each kind as many as wanted. */
+/** Keeps the newest finished Jobs, up to the limits for successful and failed ones. */
 function forgetJobs(draft: Draft, cronJob: CronJob, jobs: readonly Job[]): void {
   const { successfulJobsHistoryLimit = 3, failedJobsHistoryLimit = 1 } = cronJob.spec;
   for (const [type, limit] of [

@@ -1,4 +1,6 @@
-/** What the Job controller does: pods run until enough have succeeded or too many have failed, each counted once. */
+/**
+ * The decision of the Job controller: pods run until enough have succeeded or too many have failed, each counted once.
+ */
 
 import type { Job, JobCondition, JobStatus, Pod } from "../../../model/kubernetes.generated.ts";
 import { findCondition, isTrue, withoutCondition } from "../../../model/objects/condition.ts";
@@ -24,13 +26,13 @@ export interface JobSnapshot {
   /** All pods of the namespace, or at least those that the Job controls or selects. */
   readonly pods: readonly Pod[];
   /**
-   * Whether any pod of the namespace has a name. Needed where `pods` are not all: a pod that was released by a change
-   * of its labels still has the name that it was given.
+   * Whether any pod of the namespace has a name. Needed where `pods` is not the whole namespace: a pod that was
+   * released by a change of its labels keeps its name.
    */
   readonly isTaken?: IsTaken;
   /**
-   * How new the list of pods is. A pod that an older list does not show may still come, and would be counted twice; so
-   * absence is believed only from a list at least as new as the Job. Leave it out where that always holds.
+   * The revision of the list of pods. A pod that an older list lacks may still appear, and would be counted twice; so
+   * an absence counts only in a list at least as new as the Job. Left out where that always holds.
    */
   readonly podsRevision?: Revision;
 }
@@ -57,14 +59,14 @@ export function decideJob(snapshot: JobSnapshot, nowMs: number): Decision {
 }
 
 /**
- * Removes the finalizer from a pod whose Job is gone: no controller is left to count it. `job` is the object with the
+ * Removes the finalizer from a pod whose Job is deleted: no controller will count it. `job` is the object with the
  * owner's UID.
  */
 export function decideOrphanedJobPod(pod: Pod, job: Job | undefined): Decision {
   const draft = new Draft();
   const owner = controllerOf(pod.metadata);
   const isOrphan = owner === undefined || (owner.kind === "Job" && job?.metadata.uid !== owner.uid);
-  if (isTracked(pod) && isOrphan) letGo(draft, pod, "no Job is left to count this pod");
+  if (isTracked(pod) && isOrphan) letGo(draft, pod, "the Job of this pod is deleted");
   return draft.decision();
 }
 
@@ -155,7 +157,7 @@ class Run {
           : parallelism
         : Math.min(parallelism, Math.max(0, spec.completions - tally.succeededTotal - tally.failedIndexes.size));
     const surplus = this.surplusPods(active.length - wanted);
-    for (const pod of surplus.slice(0, writesMax)) this.dismiss(pod, `Job ${name} wants ${wanted} pods at a time`);
+    for (const pod of surplus.slice(0, writesMax)) this.dismiss(pod, `Job ${name} has a parallelism of ${wanted}`);
     if (surplus.length > 0) return;
     const lingering = replacesOnlyFailed(job) ? this.terminating.length : 0;
     const missing = wanted - active.length - lingering;
@@ -164,7 +166,7 @@ class Run {
     else if (missing > 0) this.makePods(Math.min(missing, writesMax, room));
   }
 
-  /** Pods on an index that is done, foreign or doubled go in any case; then as many as there are too many. */
+  /** Deletes pods whose index is complete, invalid or duplicate; then surplus pods. */
   surplusPods(count: number): Pod[] {
     const { job, active, tally } = this;
     const surplus: Pod[] = [];
@@ -240,7 +242,7 @@ class Run {
     }
     let conditions = this.suspension(status);
     if (verdict !== undefined && this.stored === undefined) conditions = this.with(conditions, verdict);
-    // The final condition is set last: when every pod has stopped and every pod is counted.
+    // The final condition is set last, when every pod has ended and is counted.
     const isQuiet = this.active.length === 0 && this.terminating.length === 0 && !this.pods.some(isTracked);
     if (this.stored !== undefined && isQuiet && tally.isSettled) {
       const type = this.stored.type === "SuccessCriteriaMet" ? "Complete" : "Failed";
@@ -257,27 +259,27 @@ class Run {
   suspension(status: JobStatus): JobCondition[] {
     const { spec } = this.job;
     const conditions = status.conditions ?? [];
-    const isSaid = isTrue(conditions, "Suspended");
+    const isSuspended = isTrue(conditions, "Suspended");
     if (spec?.suspend === true) {
       delete status.startTime;
-      const said = { type: "Suspended", reason: "JobSuspended", message: "The Job is suspended." };
-      return isSaid ? conditions : this.with(conditions, said);
+      const condition = { type: "Suspended", reason: "JobSuspended", message: "The Job is suspended." };
+      return isSuspended ? conditions : this.with(conditions, condition);
     }
     status.startTime ??= formatTime(this.nowMs);
     if (spec?.activeDeadlineSeconds !== undefined && this.job.status?.startTime === undefined) {
       this.draft.wakeAt(this.nowMs + spec.activeDeadlineSeconds * 1000);
     }
-    if (!isSaid) return conditions;
-    const said = { type: "Suspended", status: "False", reason: "JobResumed", message: "The Job goes on." };
-    return this.with(conditions, said);
+    if (!isSuspended) return conditions;
+    const condition = { type: "Suspended", status: "False", reason: "JobResumed", message: "The Job is resumed." };
+    return this.with(conditions, condition);
   }
 
   with(
     conditions: readonly JobCondition[],
-    said: { type: string; status?: string; reason: string; message: string },
+    condition: { type: string; status?: string; reason: string; message: string },
   ): JobCondition[] {
     const now = formatTime(this.nowMs);
-    const { type, status = "True", reason, message } = said;
+    const { type, status = "True", reason, message } = condition;
     const next = { type, status, reason, message, lastProbeTime: now, lastTransitionTime: now };
     return [...withoutCondition(conditions, type), next];
   }

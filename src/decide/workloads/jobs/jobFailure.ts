@@ -1,4 +1,4 @@
-/** When a pod of a Job has failed, what its failure means, and how long the Job waits before it tries again. */
+/** When a pod of a Job has failed, the action of the failure policy, and the back-off of the Job. */
 import type { Job, Pod, PodFailurePolicyRule } from "../../../model/kubernetes.generated.ts";
 import { isLeaving } from "../../../model/objects/podFacts.ts";
 import { timeToMs } from "../../../model/values/time.ts";
@@ -9,7 +9,7 @@ export type FailureAction = "Count" | "Ignore" | "FailIndex" | "FailJob";
 const backoffBaseMs = 10_000;
 const backoffMaxMs = 600_000;
 
-/** Whether a replacement waits until the pod has really ended: then a pod that is only leaving has not failed yet. */
+/** Whether a replacement waits until the pod has ended: then a terminating pod has not failed yet. */
 export function replacesOnlyFailed({ spec }: Job): boolean {
   const policy = spec?.podReplacementPolicy;
   return policy === undefined ? spec?.podFailurePolicy !== undefined : policy === "Failed";
@@ -21,7 +21,7 @@ export function hasFailed(job: Job, pod: Pod): boolean {
   return phase !== "Succeeded" && isLeaving(pod) && !replacesOnlyFailed(job);
 }
 
-/** The first rule of the policy that fits decides; a failure that no rule mentions counts. */
+/** The first rule of the policy that matches decides; a failure without a matching rule counts. */
 export function failureAction({ spec }: Job, pod: Pod): { action: FailureAction; rule?: number; detail?: string } {
   for (const [i, rule] of (spec?.podFailurePolicy?.rules ?? []).entries()) {
     const detail = matchingDetail(rule, pod);

@@ -8,7 +8,7 @@ export function isIndexed({ spec }: Job): boolean {
   return spec?.completionMode === "Indexed";
 }
 
-/** The index that the pod works on; undefined if it has none that counts. */
+/** The completion index of the pod; undefined without a valid one. */
 export function indexOf(job: Job, { metadata }: Pod): number | undefined {
   const text = metadata.annotations?.[indexKey];
   if (text === undefined || !/^[0-9]+$/.test(text)) return undefined;
@@ -21,7 +21,7 @@ interface Range {
   readonly last: number;
 }
 
-/** Whole numbers kept as ranges: `0-2147483646` is two numbers here, not two thousand million. */
+/** A set of integers, stored as ranges: `0-2147483646` is one range, not two billion numbers. */
 export class IndexSet {
   /** Sorted, with a gap between neighbours. */
   readonly #ranges: readonly Range[];
@@ -104,7 +104,7 @@ function joined(ranges: readonly Range[]): Range[] {
   return out;
 }
 
-/** Reads the text; indexes at or beyond `end` are left out, as after a Job was made smaller. */
+/** Parses the text; indexes at or beyond `end` are left out, as after the completions were reduced. */
 export function parseIndexes(text: string | undefined, end: number): IndexSet {
   const ranges: Range[] = [];
   for (const part of text === undefined || text === "" ? [] : text.split(",")) {

@@ -11,7 +11,7 @@ export interface IndexedPart {
   readonly failures: number | undefined;
 }
 
-/** Makes pods, each under a name of its own. */
+/** Builds the pods of a Job, each with a unique name. */
 export class JobPods {
   readonly #job: Job;
   readonly #taken: TakenNames;

@@ -1,9 +1,9 @@
 /**
  * Counting the pods of a Job, each exactly once. A pod holds the tracking finalizer until it is counted:
  *
- *   1. the pod has ended: its UID goes into status.uncountedTerminatedPods (or its index into completedIndexes);
- *   2. that status is stored: the finalizer is taken off the pod;
- *   3. the pod is seen without finalizer, or gone: its UID leaves the list and the counter goes up, in one write.
+ * 1. the pod has finished: its UID is added to status.uncountedTerminatedPods (or its index to completedIndexes); 2.
+ * that status is stored: the finalizer is removed from the pod; 3. the pod is observed without the finalizer, or
+ * deleted: its UID is removed from the list and the counter incremented, in one write.
  *
  * A controller that crashes between two steps finds, after its restart, the pod in exactly one of them.
  */
@@ -13,7 +13,7 @@ import { failureAction, hasFailed } from "./jobFailure.ts";
 import { countOf, failureCountKey, type IndexSet, indexOf, isIndexed, parseIndexes } from "./jobIndexes.ts";
 
 export const trackingFinalizer = "batch.kubernetes.io/job-tracking";
-/** The lists in the status stay short enough to store; the rest waits for the next reconcile. */
+/** The largest length of the lists in the status; the rest waits for the next reconcile. */
 const uncountedMax = 500;
 
 export interface Tally {
@@ -26,13 +26,13 @@ export interface Tally {
   /** With everything that has ended, counted or not. */
   readonly succeededTotal: number;
   readonly failedTotal: number;
-  /** Pods that are counted for good as soon as their finalizer is removed. */
+  /** Pods whose finalizer may be removed. */
   readonly release: readonly Pod[];
   /** The newest failed pod of each index that is to be tried again: its annotation says how often it failed. */
   readonly retries: ReadonlyMap<number, Pod>;
   /** Whether every pod that has ended is counted. */
   readonly isSettled: boolean;
-  /** Some pods are missing from a cache that is older than the Job: read again. */
+  /** Some pods are missing from a cache that is older than the Job: a consistent read is needed. */
   readonly isStale: boolean;
 }
 
@@ -41,7 +41,7 @@ export function isTracked({ metadata }: Pod): boolean {
 }
 
 export interface TallyOptions {
-  /** What is decided and stored about the Job. Once it has met its goal, what it sends away has not failed. */
+  /** The stored outcome of the Job. After a success, deleted pods do not count as failed. */
   readonly verdict: "SuccessCriteriaMet" | "FailureTarget" | undefined;
   readonly podsRevision: Revision | undefined;
 }
@@ -155,7 +155,7 @@ function sortEnded(
   for (const pod of failedPods) {
     if (known.has(pod.metadata.uid)) continue;
     const index = indexOf(job, pod);
-    // Until its successor carries the count on, the pod is the only place where it is kept.
+    // The pod is the only record of the failure count until its replacement has it.
     const isLast = index !== undefined && (running.get(index) ?? -1) <= countOf(pod, failureCountKey);
     if (
       retried.has(pod.metadata.uid) &&

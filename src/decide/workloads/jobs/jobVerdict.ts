@@ -18,7 +18,7 @@ export function isOver({ status }: Job): boolean {
   return isTrue(status?.conditions, "Complete") || isTrue(status?.conditions, "Failed");
 }
 
-/** The verdict that is stored already. */
+/** The stored outcome. */
 export function storedVerdict({ status }: Job): Verdict | undefined {
   for (const type of ["SuccessCriteriaMet", "FailureTarget"] as const) {
     const found: JobCondition | undefined = findCondition(status?.conditions, type);
@@ -41,25 +41,25 @@ export function judgeJob(
   nowMs: number,
 ): Verdict | undefined {
   const { spec } = job;
-  const lost = (reason: string, message: string): Verdict => ({ type: "FailureTarget", reason, message });
-  const doomed = failJobPod(job, pods);
-  if (doomed !== undefined) return lost("PodFailurePolicy", doomed);
+  const failure = (reason: string, message: string): Verdict => ({ type: "FailureTarget", reason, message });
+  const policyFailure = failJobPod(job, pods);
+  if (policyFailure !== undefined) return failure("PodFailurePolicy", policyFailure);
   const limit = spec?.backoffLimit ?? 6;
   if (tally.failedTotal > limit || isPastRestarts(job, pods)) {
-    return lost("BackoffLimitExceeded", `More failures than the limit of ${limit}.`);
+    return failure("BackoffLimitExceeded", `More failures than the back-off limit of ${limit}.`);
   }
   if ((deadlineMs(job) ?? Number.POSITIVE_INFINITY) <= nowMs) {
-    return lost("DeadlineExceeded", `Still active after ${spec?.activeDeadlineSeconds} seconds.`);
+    return failure("DeadlineExceeded", `Still active after ${spec?.activeDeadlineSeconds} seconds.`);
   }
   const completions = spec?.completions;
   if (isIndexed(job)) {
     const failed = tally.failedIndexes.size;
     const failedMax = spec?.maxFailedIndexes;
     if (failedMax !== undefined && failed > failedMax) {
-      return lost("MaxFailedIndexesExceeded", `${failed} indexes have failed, ${failedMax} may.`);
+      return failure("MaxFailedIndexesExceeded", `${failed} indexes have failed, ${failedMax} may.`);
     }
     if (failed > 0 && failed + tally.completedIndexes.size >= (completions ?? 0)) {
-      return lost("FailedIndexes", `${failed} indexes have failed.`);
+      return failure("FailedIndexes", `${failed} indexes have failed.`);
     }
     const met = successRule(job, tally.completedIndexes);
     if (met !== undefined) {
@@ -75,7 +75,7 @@ export function judgeJob(
   return {
     type: "SuccessCriteriaMet",
     reason: "CompletionsReached",
-    message: "As many pods as wanted have succeeded.",
+    message: "The required number of pods have succeeded.",
   };
 }
 
@@ -85,12 +85,12 @@ function failJobPod(job: Job, pods: readonly Pod[]): string | undefined {
     if (!isTracked(pod) || !hasFailed(job, pod)) continue;
     const { action, rule, detail } = failureAction(job, pod);
     if (action !== "FailJob") continue;
-    return `Pod ${pod.metadata.namespace}/${pod.metadata.name} fits rule ${rule}, which fails the Job: ${detail}.`;
+    return `Pod ${pod.metadata.namespace}/${pod.metadata.name} matches rule ${rule} of the pod failure policy, which fails the Job: ${detail}.`;
   }
   return undefined;
 }
 
-/** The first rule that holds. A rule wants certain indexes, a number of them, or a number out of certain ones. */
+/** The first rule that is met. A rule requires certain indexes, a number of them, or a number out of certain ones. */
 function successRule({ spec }: Job, completed: IndexSet): number | undefined {
   for (const [i, { succeededIndexes, succeededCount }] of (spec?.successPolicy?.rules ?? []).entries()) {
     const wanted = succeededIndexes === undefined ? undefined : parseIndexes(succeededIndexes, spec?.completions ?? 0);

@@ -1,16 +1,16 @@
 import { describe, expect, test } from "vitest";
-import { startMs, TestWorld } from "../../../../testing/decide/workloadObjects.ts";
+import { startMs, TestCluster } from "../../../../testing/decide/workloadObjects.ts";
 import type { Node, Pod } from "../../../model/kubernetes.generated.ts";
 import { formatTime } from "../../../model/values/time.ts";
 import { decidePodGc, podGcDefaults } from "./podGc.ts";
 
 function podOf(
-  world: TestWorld,
+  cluster: TestCluster,
   name: string,
   more: { node?: string; phase?: string; finalizers?: string[]; reason?: string } = {},
 ): Pod {
   const { node, phase = "Running", finalizers, reason } = more;
-  return world.add<Pod>({
+  return cluster.add<Pod>({
     apiVersion: "v1",
     kind: "Pod",
     metadata: { name, ...(finalizers && { finalizers }) },
@@ -19,72 +19,72 @@ function podOf(
   });
 }
 
-const pictureOf = (world: TestWorld, missingSinceMs = new Map<string, number>()) => ({
-  pods: world.all<Pod>("Pod"),
-  nodes: world.all<Node>("Node"),
+const pictureOf = (cluster: TestCluster, missingSinceMs = new Map<string, number>()) => ({
+  pods: cluster.all<Pod>("Pod"),
+  nodes: cluster.all<Node>("Node"),
   missingSinceMs,
 });
 
 describe("pod garbage collection", () => {
-  test("waits before it believes that a node is gone, then fails the pod, then deletes it", () => {
-    const world = new TestWorld();
-    podOf(world, "p", { node: "gone" });
-    const first = decidePodGc(pictureOf(world), startMs);
+  test("waits before it treats a node as deleted, then fails the pod, then deletes it", () => {
+    const cluster = new TestCluster();
+    podOf(cluster, "p", { node: "gone" });
+    const first = decidePodGc(pictureOf(cluster), startMs);
     expect(first).toEqual({ intents: [], wakeAtMs: startMs + 40_000, missing: ["gone"] });
     const since = new Map([["gone", startMs]]);
-    world.nowMs = startMs + 40_000;
-    world.apply(decidePodGc(pictureOf(world, since), world.nowMs));
-    const { status, metadata } = world.get<Pod>("Pod", "p");
+    cluster.nowMs = startMs + 40_000;
+    cluster.apply(decidePodGc(pictureOf(cluster, since), cluster.nowMs));
+    const { status, metadata } = cluster.get<Pod>("Pod", "p");
     expect(status).toMatchObject({
       phase: "Failed",
       conditions: [{ type: "DisruptionTarget", reason: "DeletionByPodGC" }],
     });
-    const last = decidePodGc(pictureOf(world, since), world.nowMs);
+    const last = decidePodGc(pictureOf(cluster, since), cluster.nowMs);
     const expected = { uid: metadata.uid, resourceVersion: metadata.resourceVersion };
     expect(last.intents).toMatchObject([{ type: "delete", gracePeriodSeconds: 0, expected }]);
   });
 
-  test("leaves the pods of a node alone that exists", () => {
-    const world = new TestWorld();
-    world.add<Node>({ apiVersion: "v1", kind: "Node", metadata: { name: "n" } });
-    podOf(world, "p", { node: "n" });
-    expect(decidePodGc(pictureOf(world), startMs)).toEqual({ intents: [], wakeAtMs: undefined, missing: [] });
+  test("leaves the pods of an existing node alone", () => {
+    const cluster = new TestCluster();
+    cluster.add<Node>({ apiVersion: "v1", kind: "Node", metadata: { name: "n" } });
+    podOf(cluster, "p", { node: "n" });
+    expect(decidePodGc(pictureOf(cluster), startMs)).toEqual({ intents: [], wakeAtMs: undefined, missing: [] });
   });
 
-  test("ends a pod that was asked to go before it had a node, and asks only once", () => {
-    const world = new TestWorld();
-    podOf(world, "p", { phase: "Pending", finalizers: ["batch.kubernetes.io/job-tracking"] });
-    world.change<Pod>("Pod", "p", ({ metadata }) => {
+  test("deletes a terminating pod without a node, and sends the delete only once", () => {
+    const cluster = new TestCluster();
+    podOf(cluster, "p", { phase: "Pending", finalizers: ["batch.kubernetes.io/job-tracking"] });
+    cluster.change<Pod>("Pod", "p", ({ metadata }) => {
       metadata.deletionTimestamp = formatTime(startMs);
       metadata.deletionGracePeriodSeconds = 0;
     });
-    world.apply(decidePodGc(pictureOf(world), startMs));
-    expect(world.get<Pod>("Pod", "p").status?.phase).toBe("Failed");
-    expect(decidePodGc(pictureOf(world), startMs).intents).toEqual([]);
+    cluster.apply(decidePodGc(pictureOf(cluster), startMs));
+    expect(cluster.get<Pod>("Pod", "p").status?.phase).toBe("Failed");
+    expect(decidePodGc(pictureOf(cluster), startMs).intents).toEqual([]);
   });
 
-  test("clears leaving pods of a node that an operator has declared out of service", () => {
-    const world = new TestWorld();
-    world.add<Node>({
+  test("deletes terminating pods of a node with the out-of-service taint", () => {
+    const cluster = new TestCluster();
+    cluster.add<Node>({
       apiVersion: "v1",
       kind: "Node",
       metadata: { name: "n" },
       spec: { taints: [{ key: "node.kubernetes.io/out-of-service", effect: "NoExecute" }] },
     });
-    podOf(world, "leaving", { node: "n" });
-    podOf(world, "staying", { node: "n" });
-    world.remove(world.get("Pod", "leaving"));
-    const { intents } = decidePodGc(pictureOf(world), startMs);
+    podOf(cluster, "leaving", { node: "n" });
+    podOf(cluster, "staying", { node: "n" });
+    cluster.remove(cluster.get("Pod", "leaving"));
+    const { intents } = decidePodGc(pictureOf(cluster), startMs);
     expect(intents).toMatchObject([{ type: "status", target: { name: "leaving" } }]);
   });
 
-  test("keeps a number of ended pods, and of the others the evicted go first, then the oldest", () => {
-    const world = new TestWorld();
-    world.add<Node>({ apiVersion: "v1", kind: "Node", metadata: { name: "n" } });
-    for (const name of ["a", "b", "c"]) podOf(world, name, { node: "n", phase: "Succeeded" });
-    podOf(world, "evicted", { node: "n", phase: "Failed", reason: "Evicted" });
-    podOf(world, "running", { node: "n" });
-    const snapshot = pictureOf(world);
+  test("keeps a number of finished pods, and deletes the evicted ones first, then the oldest", () => {
+    const cluster = new TestCluster();
+    cluster.add<Node>({ apiVersion: "v1", kind: "Node", metadata: { name: "n" } });
+    for (const name of ["a", "b", "c"]) podOf(cluster, name, { node: "n", phase: "Succeeded" });
+    podOf(cluster, "evicted", { node: "n", phase: "Failed", reason: "Evicted" });
+    podOf(cluster, "running", { node: "n" });
+    const snapshot = pictureOf(cluster);
     const options = { ...podGcDefaults, endedMax: 2 };
     const names = decidePodGc(snapshot, startMs, options).intents.map(({ target }) => target.name);
     expect(names).toEqual(["evicted", "a"]);

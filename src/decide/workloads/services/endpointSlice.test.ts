@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { TestWorld } from "../../../../testing/decide/workloadObjects.ts";
+import { TestCluster } from "../../../../testing/decide/workloadObjects.ts";
 import type { EndpointSlice, Endpoints, Node, Pod, Service, ServiceSpec } from "../../../model/kubernetes.generated.ts";
 import { decideEndpointSlices } from "./endpointSlice.ts";
 import { decideEndpoints } from "./endpoints.ts";
 
-function serviceOf(world: TestWorld, spec: Partial<ServiceSpec> = {}): Service {
-  return world.add<Service>({
+function serviceOf(cluster: TestCluster, spec: Partial<ServiceSpec> = {}): Service {
+  return cluster.add<Service>({
     apiVersion: "v1",
     kind: "Service",
     metadata: { name: "web", labels: { tier: "front" } },
@@ -19,10 +19,10 @@ function serviceOf(world: TestWorld, spec: Partial<ServiceSpec> = {}): Service {
   });
 }
 
-function podOf(world: TestWorld, i: number, more: { port?: number; hostname?: string } = {}): string {
+function podOf(cluster: TestCluster, i: number, more: { port?: number; hostname?: string } = {}): string {
   const name = `p${String(i).padStart(4, "0")}`;
   const ports = more.port === undefined ? [] : [{ name: "main", containerPort: more.port }];
-  world.add<Pod>({
+  cluster.add<Pod>({
     apiVersion: "v1",
     kind: "Pod",
     metadata: { name, labels: { app: "web" } },
@@ -33,38 +33,38 @@ function podOf(world: TestWorld, i: number, more: { port?: number; hostname?: st
     },
     status: { podIP: `10.0.${Math.floor(i / 250)}.${i % 250}`, podIPs: [{ ip: `fd00::${i}` }] },
   });
-  world.setPhase(name, "Running");
+  cluster.setPhase(name, "Running");
   return name;
 }
 
-const slices = (world: TestWorld) => world.all<EndpointSlice>("EndpointSlice");
-const pictureOf = (world: TestWorld) => ({
-  revision: String(world.revision),
-  service: world.get<Service>("Service", "web"),
-  pods: world.all<Pod>("Pod"),
-  nodes: world.all<Node>("Node"),
-  slices: slices(world),
+const slices = (cluster: TestCluster) => cluster.all<EndpointSlice>("EndpointSlice");
+const pictureOf = (cluster: TestCluster) => ({
+  revision: String(cluster.revision),
+  service: cluster.get<Service>("Service", "web"),
+  pods: cluster.all<Pod>("Pod"),
+  nodes: cluster.all<Node>("Node"),
+  slices: slices(cluster),
 });
-const decide = (world: TestWorld) => decideEndpointSlices(pictureOf(world));
-const settle = (world: TestWorld) => world.settle((each) => each.apply(decide(each)));
-const endpointNames = (world: TestWorld) =>
-  slices(world)
+const decide = (cluster: TestCluster) => decideEndpointSlices(pictureOf(cluster));
+const settle = (cluster: TestCluster) => cluster.settle((each) => each.apply(decide(each)));
+const endpointNames = (cluster: TestCluster) =>
+  slices(cluster)
     .flatMap(({ endpoints }) => endpoints ?? [])
     .map(({ targetRef }) => targetRef?.name)
     .sort();
 
 describe("the slices of a Service", () => {
-  test("say of each pod where it is, in which zone, and whether it serves", () => {
-    const world = new TestWorld();
-    world.add<Node>({
+  test("have for each pod its node, its zone and its conditions", () => {
+    const cluster = new TestCluster();
+    cluster.add<Node>({
       apiVersion: "v1",
       kind: "Node",
       metadata: { name: "n1", labels: { "topology.kubernetes.io/zone": "a" } },
     });
-    serviceOf(world);
-    podOf(world, 1, { hostname: "first" });
-    settle(world);
-    const [slice] = slices(world);
+    serviceOf(cluster);
+    podOf(cluster, 1, { hostname: "first" });
+    settle(cluster);
+    const [slice] = slices(cluster);
     expect(slice).toMatchObject({ addressType: "IPv4", ports: [{ name: "http", port: 8080, protocol: "TCP" }] });
     expect(slice?.metadata.labels).toEqual({
       tier: "front",
@@ -99,7 +99,7 @@ describe("the slices of a Service", () => {
       conditions: { ready: false, serving: false, terminating: false },
     },
     {
-      name: "a leaving pod that still serves",
+      name: "a terminating pod that still serves",
       leaving: true,
       ready: true,
       published: false,
@@ -113,113 +113,113 @@ describe("the slices of a Service", () => {
       conditions: { ready: true, serving: false, terminating: false },
     },
   ])("show $name as $conditions", ({ leaving, ready, published, conditions }) => {
-    const world = new TestWorld();
-    serviceOf(world, { publishNotReadyAddresses: published });
-    const name = podOf(world, 1);
-    if (!ready) world.setPhase(name, "Pending");
-    if (leaving) world.remove(world.get("Pod", name));
-    settle(world);
-    expect(slices(world)[0]?.endpoints?.[0]?.conditions).toEqual(conditions);
+    const cluster = new TestCluster();
+    serviceOf(cluster, { publishNotReadyAddresses: published });
+    const name = podOf(cluster, 1);
+    if (!ready) cluster.setPhase(name, "Pending");
+    if (leaving) cluster.remove(cluster.get("Pod", name));
+    settle(cluster);
+    expect(slices(cluster)[0]?.endpoints?.[0]?.conditions).toEqual(conditions);
   });
 
-  test("leave out pods that have ended or have no address", () => {
-    const world = new TestWorld();
-    serviceOf(world);
-    world.setPhase(podOf(world, 1), "Succeeded");
-    world.change<Pod>("Pod", podOf(world, 2), ({ status }) => {
+  test("leave out pods that have finished or have no address", () => {
+    const cluster = new TestCluster();
+    serviceOf(cluster);
+    cluster.setPhase(podOf(cluster, 1), "Succeeded");
+    cluster.change<Pod>("Pod", podOf(cluster, 2), ({ status }) => {
       delete status?.podIP;
     });
-    settle(world);
-    expect(slices(world)).toMatchObject([{ endpoints: [] }]);
+    settle(cluster);
+    expect(slices(cluster)).toMatchObject([{ endpoints: [] }]);
   });
 
   test("hold a hundred each, and a new pod is one write", () => {
-    const world = new TestWorld();
-    serviceOf(world);
-    for (let i = 0; i < 250; i++) podOf(world, i);
-    settle(world);
-    expect(slices(world).map(({ endpoints }) => endpoints?.length)).toEqual([100, 100, 50]);
-    podOf(world, 999);
-    expect(decide(world).intents).toHaveLength(1);
+    const cluster = new TestCluster();
+    serviceOf(cluster);
+    for (let i = 0; i < 250; i++) podOf(cluster, i);
+    settle(cluster);
+    expect(slices(cluster).map(({ endpoints }) => endpoints?.length)).toEqual([100, 100, 50]);
+    podOf(cluster, 999);
+    expect(decide(cluster).intents).toHaveLength(1);
   });
 
-  test("are apart for pods whose named port differs", () => {
-    const world = new TestWorld();
-    serviceOf(world, { ports: [{ name: "http", port: 80, targetPort: "main" }] });
-    podOf(world, 1, { port: 8080 });
-    podOf(world, 2, { port: 9090 });
-    settle(world);
-    expect(slices(world).map(({ ports }) => ports?.[0]?.port)).toEqual([8080, 9090]);
+  test("are separate for pods whose named port differs", () => {
+    const cluster = new TestCluster();
+    serviceOf(cluster, { ports: [{ name: "http", port: 80, targetPort: "main" }] });
+    podOf(cluster, 1, { port: 8080 });
+    podOf(cluster, 2, { port: 9090 });
+    settle(cluster);
+    expect(slices(cluster).map(({ ports }) => ports?.[0]?.port)).toEqual([8080, 9090]);
   });
 
-  test("are apart for each family of addresses, and go with it", () => {
-    const world = new TestWorld();
-    serviceOf(world, { ipFamilies: ["IPv4", "IPv6"] });
-    podOf(world, 1);
-    settle(world);
-    expect(slices(world).map(({ addressType, endpoints }) => [addressType, endpoints?.[0]?.addresses[0]])).toEqual([
+  test("are separate for each address family, and are deleted with it", () => {
+    const cluster = new TestCluster();
+    serviceOf(cluster, { ipFamilies: ["IPv4", "IPv6"] });
+    podOf(cluster, 1);
+    settle(cluster);
+    expect(slices(cluster).map(({ addressType, endpoints }) => [addressType, endpoints?.[0]?.addresses[0]])).toEqual([
       ["IPv4", "10.0.0.1"],
       ["IPv6", "fd00::1"],
     ]);
-    world.change<Service>("Service", "web", ({ spec }) => {
+    cluster.change<Service>("Service", "web", ({ spec }) => {
       if (spec !== undefined) spec.ipFamilies = ["IPv6"];
     });
-    settle(world);
-    expect(slices(world).map(({ addressType }) => addressType)).toEqual(["IPv6"]);
+    settle(cluster);
+    expect(slices(cluster).map(({ addressType }) => addressType)).toEqual(["IPv6"]);
   });
 
-  test("of a Service without selector are not ours", () => {
-    const world = new TestWorld();
-    serviceOf(world, { selector: {} });
-    podOf(world, 1);
-    expect(decide(world).intents).toEqual([]);
+  test("of a Service without selector are not managed", () => {
+    const cluster = new TestCluster();
+    serviceOf(cluster, { selector: {} });
+    podOf(cluster, 1);
+    expect(decide(cluster).intents).toEqual([]);
   });
 
   test("hold exactly the pods of the Service after any change, in any order of lists", () => {
     const change = fc.record({ kind: fc.constantFrom("add", "remove", "relabel"), at: fc.nat(200) });
     fc.assert(
       fc.property(fc.nat(220), fc.array(change, { maxLength: 30 }), (count, changes) => {
-        const world = new TestWorld();
-        serviceOf(world);
-        for (let i = 0; i < count; i++) podOf(world, i);
-        settle(world);
+        const cluster = new TestCluster();
+        serviceOf(cluster);
+        for (let i = 0; i < count; i++) podOf(cluster, i);
+        settle(cluster);
         for (const [i, { kind, at }] of changes.entries()) {
-          const pod = world.all<Pod>("Pod")[at];
-          if (kind === "add") podOf(world, 1000 + i);
+          const pod = cluster.all<Pod>("Pod")[at];
+          if (kind === "add") podOf(cluster, 1000 + i);
           else if (pod === undefined) continue;
-          else if (kind === "remove") world.remove(pod, 0);
+          else if (kind === "remove") cluster.remove(pod, 0);
           else {
-            world.change<Pod>("Pod", pod.metadata.name, ({ metadata }) => {
+            cluster.change<Pod>("Pod", pod.metadata.name, ({ metadata }) => {
               metadata.labels = {};
             });
           }
         }
-        const snapshot = pictureOf(world);
+        const snapshot = pictureOf(cluster);
         const reversed = { ...snapshot, pods: [...snapshot.pods].reverse(), slices: [...snapshot.slices].reverse() };
-        expect(decideEndpointSlices(reversed)).toEqual(decide(world));
-        settle(world);
-        const selected = world.all<Pod>("Pod").filter(({ metadata }) => metadata.labels?.["app"] === "web");
-        expect(endpointNames(world)).toEqual(selected.map(({ metadata }) => metadata.name).sort());
-        expect(slices(world).every(({ endpoints }) => (endpoints?.length ?? 0) <= 100)).toBe(true);
-        expect(decide(world).intents).toEqual([]);
-        expect(world.conflicts).toBe(0);
+        expect(decideEndpointSlices(reversed)).toEqual(decide(cluster));
+        settle(cluster);
+        const selected = cluster.all<Pod>("Pod").filter(({ metadata }) => metadata.labels?.["app"] === "web");
+        expect(endpointNames(cluster)).toEqual(selected.map(({ metadata }) => metadata.name).sort());
+        expect(slices(cluster).every(({ endpoints }) => (endpoints?.length ?? 0) <= 100)).toBe(true);
+        expect(decide(cluster).intents).toEqual([]);
+        expect(cluster.conflicts).toBe(0);
       }),
       { numRuns: 25 },
     );
   });
 });
 
-test("the Endpoints of a Service list ready and unready pods apart, and settle", () => {
-  const world = new TestWorld();
-  serviceOf(world);
-  podOf(world, 1);
-  world.setPhase(podOf(world, 2), "Pending");
+test("the Endpoints of a Service list ready and unready pods separately, and reach a stable state", () => {
+  const cluster = new TestCluster();
+  serviceOf(cluster);
+  podOf(cluster, 1);
+  cluster.setPhase(podOf(cluster, 2), "Pending");
   const run = () => {
-    const { revision, service, pods } = pictureOf(world);
-    return decideEndpoints({ revision, service, pods, endpoints: world.all<Endpoints>("Endpoints")[0] });
+    const { revision, service, pods } = pictureOf(cluster);
+    return decideEndpoints({ revision, service, pods, endpoints: cluster.all<Endpoints>("Endpoints")[0] });
   };
-  world.settle((each) => each.apply(run()));
-  expect(world.get<Endpoints>("Endpoints", "web").subsets).toMatchObject([
+  cluster.settle((each) => each.apply(run()));
+  expect(cluster.get<Endpoints>("Endpoints", "web").subsets).toMatchObject([
     { addresses: [{ ip: "10.0.0.1" }], notReadyAddresses: [{ ip: "10.0.0.2" }], ports: [{ name: "http", port: 8080 }] },
   ]);
   expect(run().intents).toEqual([]);

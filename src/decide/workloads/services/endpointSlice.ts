@@ -1,6 +1,6 @@
 /**
- * What the EndpointSlice controller does: the endpoints of a Service in slices of at most a hundred. An endpoint stays
- * in the slice that it is in, so that a change of one pod is the write of one slice.
+ * The decision of the EndpointSlice controller: the endpoints of a Service in slices of at most a hundred. An endpoint
+ * stays in its slice, so that a change of one pod writes one slice.
  */
 
 import type {
@@ -61,7 +61,7 @@ export function decideEndpointSlices(snapshot: EndpointSliceSnapshot): Decision 
       groups.set(key, group);
       group.endpoints.set(pod.metadata.uid, backend.endpoint);
     }
-    new Shelf(draft, snapshot, family, owned).arrange(groups);
+    new SliceAllocator(draft, snapshot, family, owned).assign(groups);
   }
   return draft.decision();
 }
@@ -82,7 +82,7 @@ interface Group {
   readonly endpoints: Map<string, Endpoint>;
 }
 
-class Shelf {
+class SliceAllocator {
   readonly draft: Draft;
   readonly snapshot: EndpointSliceSnapshot;
   readonly family: AddressType;
@@ -100,7 +100,7 @@ class Shelf {
     this.taken = new TakenNames(snapshot.service.metadata.namespace, snapshot.slices, (name) => planned.has(name));
   }
 
-  arrange(groups: ReadonlyMap<string, Group>): void {
+  assign(groups: ReadonlyMap<string, Group>): void {
     const used = new Set<EndpointSlice>();
     for (const key of [...groups.keys()].sort()) {
       const group = groups.get(key);
@@ -115,7 +115,7 @@ class Shelf {
       else this.write(placeholder, []);
     }
     for (const slice of surplus) {
-      if (slice !== undefined) this.draft.remove(slice, `Service ${name} needs one slice less`);
+      if (slice !== undefined) this.draft.remove(slice, `Service ${name} needs one slice fewer`);
     }
   }
 
@@ -134,7 +134,7 @@ class Shelf {
       if (endpoints.length > 0) kept.set(slice, endpoints);
     }
     const rest = [...waiting.values()];
-    // A slice that has to be written anyway takes newcomers first.
+    // New endpoints are first added to slices that have to be written anyway.
     const isChanged = ([slice, endpoints]: [EndpointSlice, Endpoint[]]) =>
       !equalFields(slice.endpoints ?? [], endpoints);
     const ordered = [...kept].sort((a, b) => Number(isChanged(b)) - Number(isChanged(a)));

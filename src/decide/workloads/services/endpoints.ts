@@ -1,4 +1,4 @@
-/** The Endpoints object of a Service: one list instead of slices, old, and still read by many. */
+/** The Endpoints object of a Service: the older form with one list, which many clients still read. */
 
 import type { EndpointAddress, EndpointSubset, Endpoints, Pod, Service } from "../../../model/kubernetes.generated.ts";
 import { type Decision, Draft } from "../../../model/objects/draft.ts";

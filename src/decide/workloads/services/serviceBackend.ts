@@ -1,4 +1,4 @@
-/** What stands behind a Service: for each pod that it selects an endpoint, and the ports that this pod listens on. */
+/** The backends of a Service: an endpoint and its ports for each pod that it selects. */
 import type {
   CoreEndpointPort,
   DiscoveryEndpointPort,
@@ -35,7 +35,7 @@ export function addressTypes({ spec }: Service): AddressType[] {
   return families.flatMap((family) => (family === "IPv4" || family === "IPv6" ? [family] : []));
 }
 
-/** The pod as seen through the Service; undefined if it has no address of the family. */
+/** The endpoint of the pod; undefined if it has no address of the family. */
 export function backendOf(
   service: Service,
   pod: Pod,
@@ -62,7 +62,7 @@ export function backendOf(
   return { pod, endpoint, ports: portsOf(service, pod) };
 }
 
-/** A port by name means whatever number the pod's own container gives it, so pods of one Service may differ. */
+/** A named port has the number of the pod's own container, so pods of one Service may differ. */
 function portsOf(service: Service, pod: Pod): DiscoveryEndpointPort[] {
   const ports: DiscoveryEndpointPort[] = [];
   for (const port of service.spec?.ports ?? []) {

@@ -1,6 +1,6 @@
 /**
- * The history of a DaemonSet or StatefulSet: one ControllerRevision for each template it has had, in the form that
- * `kubectl rollout history` and `undo` read: a patch that puts the template back.
+ * The history of a DaemonSet or StatefulSet: one ControllerRevision for each template, in the form that `kubectl
+ * rollout history` and `undo` read: a patch that restores the template.
  */
 
 import type { ControllerRevision, PodTemplateSpec } from "../../../model/kubernetes.generated.ts";
@@ -20,9 +20,9 @@ export interface History {
   readonly collisionCount: number | undefined;
   /** The label of a ControllerRevision that carries its hash. */
   readonly hashLabel: string;
-  /** Those that the owner has. */
+  /** The revisions of the owner. */
   readonly revisions: readonly ControllerRevision[];
-  /** All of the namespace, for their names. */
+  /** All revisions of the namespace, for their names. */
   readonly all: readonly ControllerRevision[];
   readonly absentAt: Revision;
 }
@@ -30,11 +30,11 @@ export interface History {
 export interface PresentRevision {
   readonly name: string;
   readonly hash: string;
-  /** Another object has the name: count the collision and take another name. */
+  /** Another object has the name: the collision is counted and another name used. */
   readonly collides: boolean;
 }
 
-/** The revision of the template as it is now. It is made if there is none, and renumbered if it is an old one. */
+/** The revision of the current template. It is created if it does not exist, and renumbered if it is an old one. */
 export function presentRevision(draft: Draft, history: History): PresentRevision {
   const { owner, template, revisions, hashLabel } = history;
   const data = { spec: { template: { ...template, $patch: "replace" } } };
@@ -83,15 +83,15 @@ export function templateOf({ data }: ControllerRevision): PodTemplateSpec | unde
   return template;
 }
 
-/** Revisions that no pod has any more are kept up to the limit, the newest longest. */
-export function forgetRevisions(
+/** Deletes revisions without pods beyond the limit, the oldest first. */
+export function deleteOldRevisions(
   draft: Draft,
   owner: KubeObject,
   revisions: readonly ControllerRevision[],
   { limit, isLive }: { limit: number; isLive: (revision: ControllerRevision) => boolean },
 ): void {
-  const dead = inOrder(revisions).filter((revision) => !isLive(revision) && !draft.has(revision));
-  for (const revision of dead.slice(0, Math.max(0, dead.length - limit))) {
+  const unused = inOrder(revisions).filter((revision) => !isLive(revision) && !draft.has(revision));
+  for (const revision of unused.slice(0, Math.max(0, unused.length - limit))) {
     draft.remove(revision, `${owner.kind} ${owner.metadata.name} keeps ${limit} old revisions`);
   }
 }

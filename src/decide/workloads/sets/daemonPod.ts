@@ -1,5 +1,6 @@
 /**
- * A daemon's pod: pinned to its node by affinity, so that the scheduler binds it, and hard to drive away from there.
+ * The pod of a DaemonSet: bound to its node by affinity, so that the scheduler binds it, with tolerations for node
+ * taints.
  */
 import type { DaemonSet, Node, Pod, PodSpec, Toleration } from "../../../model/kubernetes.generated.ts";
 import type { TakenNames } from "../../../model/objects/derivedName.ts";
@@ -9,9 +10,9 @@ import { isTolerated, notReadyTaint, unreachableTaint } from "../../../model/obj
 import { revisionHashLabel } from "./controllerRevision.ts";
 
 export interface NodeFit {
-  /** A pod belongs there. */
+  /** The node needs a pod. */
   readonly shouldRun: boolean;
-  /** A pod that is there may stay. */
+  /** An existing pod may stay. */
   readonly shouldContinue: boolean;
 }
 
@@ -47,7 +48,7 @@ export function fitOf({ spec }: DaemonSet, node: Node): NodeFit {
   };
 }
 
-/** The node that a daemon's pod is on or meant for. */
+/** The node of a daemon pod, by its binding or its affinity. */
 export function nodeNameOf({ spec }: Pod): string | undefined {
   if (spec?.nodeName !== undefined && spec.nodeName !== "") return spec.nodeName;
   const terms = spec?.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms;
@@ -73,7 +74,7 @@ export function daemonPod(daemonSet: DaemonSet, nodeName: string, hash: string, 
         ...pod.spec.affinity,
         nodeAffinity: {
           ...pod.spec.affinity?.nodeAffinity,
-          // The set has already matched the template against the node; the pin is all that is left.
+          // The set has already matched the template with the node; the affinity only names the node.
           requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: [{ matchFields: [pin] }] },
         },
       },

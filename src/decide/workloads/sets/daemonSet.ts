@@ -1,4 +1,4 @@
-/** What the DaemonSet controller does: one pod on every node that its template asks for. */
+/** The decision of the DaemonSet controller: one pod on every node that its template selects. */
 
 import type { ControllerRevision, DaemonSet, DaemonSetStatus, Node, Pod } from "../../../model/kubernetes.generated.ts";
 import { type IsTaken, TakenNames } from "../../../model/objects/derivedName.ts";
@@ -17,7 +17,7 @@ import {
 import type { Revision } from "../../../model/revision.ts";
 import { endedAtMs } from "../jobs/jobFailure.ts";
 import { shareOf } from "../shareOf.ts";
-import { forgetRevisions, presentRevision, revisionHashLabel } from "./controllerRevision.ts";
+import { deleteOldRevisions, presentRevision, revisionHashLabel } from "./controllerRevision.ts";
 import { daemonPod, fitOf, type NodeFit, nodeNameOf } from "./daemonPod.ts";
 
 export interface DaemonSetSnapshot {
@@ -27,8 +27,8 @@ export interface DaemonSetSnapshot {
   /** All pods of the namespace, or at least those that the set controls or selects. */
   readonly pods: readonly Pod[];
   /**
-   * Whether any pod of the namespace has a name. Needed where `pods` are not all: a pod that was released by a change
-   * of its labels still has the name that it was given.
+   * Whether any pod of the namespace has a name. Needed where `pods` is not the whole namespace: a pod that was
+   * released by a change of its labels keeps its name.
    */
   readonly isTaken?: IsTaken;
   /** All ControllerRevisions of the namespace. */
@@ -36,7 +36,7 @@ export interface DaemonSetSnapshot {
 }
 
 const burst = 250;
-/** A pod that ends at once would otherwise be made again without a pause. */
+/** Back-off for pods that end at once. */
 const replaceAfterMs = 5_000;
 
 export function decideDaemonSet(snapshot: DaemonSetSnapshot, nowMs: number): Decision {
@@ -47,7 +47,7 @@ export function decideDaemonSet(snapshot: DaemonSetSnapshot, nowMs: number): Dec
   const requirements = selectorRequirements(spec.selector);
   if (requirements.length === 0) {
     const status = { ...emptyStatus, ...daemonSet.status, observedGeneration: metadata.generation ?? 0 };
-    draft.status(daemonSet, status, `DaemonSet ${metadata.name} selects every pod, so it is left alone`);
+    draft.status(daemonSet, status, `DaemonSet ${metadata.name} has an empty selector and is ignored`);
     return draft.decision();
   }
   const pods = claim(draft, daemonSet, requirements, [...snapshot.pods].sort(byAge));
@@ -72,7 +72,7 @@ export function decideDaemonSet(snapshot: DaemonSetSnapshot, nowMs: number): Dec
   fleet.manage();
   fleet.update();
   const hashes = new Set(pods.map((pod) => pod.metadata.labels?.[revisionHashLabel]));
-  forgetRevisions(draft, daemonSet, revisions, {
+  deleteOldRevisions(draft, daemonSet, revisions, {
     limit: spec.revisionHistoryLimit ?? 10,
     isLive: (each) => each.metadata.name === present.name || hashes.has(each.metadata.labels?.[revisionHashLabel]),
   });
@@ -112,10 +112,10 @@ class Fleet {
     this.nowMs = nowMs;
     const byNode = new Map<string, Pod[]>();
     for (const pod of pods) {
-      // Ended and asked to go: as good as gone, only the object is left.
+      // Finished and terminating: only the object is left.
       if (isLeaving(pod) && isFinished(pod)) continue;
       const nodeName = nodeNameOf(pod);
-      // An adopted pod may be meant for nowhere; when it has a node, it counts there.
+      // An adopted pod may have no node affinity; it counts on its node.
       if (nodeName === undefined) continue;
       const onNode = byNode.get(nodeName);
       if (onNode === undefined) byNode.set(nodeName, [pod]);
@@ -139,10 +139,10 @@ class Fleet {
     this.maxUnavailable = isRolling ? (this.maxSurge === 0 ? Math.max(1, unavailable) : unavailable) : 0;
   }
 
-  /** Pods for nodes that are gone, and that never came there. Those that did are the garbage collector's. */
+  /** Unscheduled pods for deleted nodes. Scheduled ones are left to the pod garbage collector. */
   dropUnbound(pods: readonly Pod[]): void {
     for (const pod of pods) {
-      if ((pod.spec?.nodeName ?? "") === "") this.remove(pod, "the node that the pod was made for is gone");
+      if ((pod.spec?.nodeName ?? "") === "") this.remove(pod, "the node of the pod does not exist");
     }
   }
 
@@ -161,7 +161,7 @@ class Fleet {
   create(nodeName: string): void {
     const { daemonSet, revision } = this.snapshot;
     const pod = daemonPod(daemonSet, nodeName, this.hash, this.taken);
-    this.draft.create(revision, pod, `DaemonSet ${daemonSet.metadata.name} wants a pod on node ${nodeName}`);
+    this.draft.create(revision, pod, `DaemonSet ${daemonSet.metadata.name} needs a pod on node ${nodeName}`);
   }
 
   manage(): void {
@@ -169,7 +169,7 @@ class Fleet {
     for (const { name, fit, pods } of this.places) {
       if (!fit.shouldContinue) {
         for (const pod of pods)
-          this.remove(pod, `DaemonSet ${this.snapshot.daemonSet.metadata.name} does not want node ${name}`);
+          this.remove(pod, `DaemonSet ${this.snapshot.daemonSet.metadata.name} does not select node ${name}`);
         continue;
       }
       if (fit.shouldRun && pods.length === 0 && created < burst) {
@@ -180,7 +180,7 @@ class Fleet {
     }
   }
 
-  /** What has ended makes room for another, and of two that do the same the older stays. */
+  /** Deletes finished pods, and of two pods on one node keeps the older. */
   thin(pods: readonly Pod[], nodeName: string): void {
     const running: Pod[] = [];
     for (const pod of pods) {
@@ -189,7 +189,7 @@ class Fleet {
       else {
         const atMs = endedAtMs(pod) + replaceAfterMs;
         if (atMs > this.nowMs) this.draft.wakeAt(atMs);
-        else this.remove(pod, `the daemon on node ${nodeName} has ended and is replaced`);
+        else this.remove(pod, `the daemon pod on node ${nodeName} has finished and is replaced`);
       }
     }
     const groups =
@@ -200,7 +200,7 @@ class Fleet {
       const ordered = [...group].sort(
         (a, b) => Number((a.spec?.nodeName ?? "") === "") - Number((b.spec?.nodeName ?? "") === "") || byAge(a, b),
       );
-      for (const pod of ordered.slice(1)) this.remove(pod, `node ${nodeName} has this daemon already`);
+      for (const pod of ordered.slice(1)) this.remove(pod, `node ${nodeName} has another pod of this DaemonSet`);
     }
   }
 
@@ -211,7 +211,7 @@ class Fleet {
     else this.replace();
   }
 
-  /** The live pods of a place, the old and the new one. */
+  /** The active pods of a node, the old and the new one. */
   pairOf({ pods }: Place): { old: Pod | undefined; updated: Pod | undefined } {
     const live = pods.filter((pod) => !isLeaving(pod) && !isFinished(pod) && !this.draft.has(pod));
     return { old: live.find((pod) => !this.isUpdated(pod)), updated: live.find((pod) => this.isUpdated(pod)) };
@@ -283,7 +283,7 @@ class Fleet {
     status.numberAvailable = available;
     status.numberUnavailable = status.desiredNumberScheduled - available;
     const shown = withoutZeros(status, ["updatedNumberScheduled", "numberAvailable", "numberUnavailable"]);
-    const why = `DaemonSet ${daemonSet.metadata.name}: ${available} of ${status.desiredNumberScheduled} nodes are served`;
+    const why = `DaemonSet ${daemonSet.metadata.name}: ${available} of ${status.desiredNumberScheduled} nodes have an available pod`;
     this.draft.status(daemonSet, shown, why);
   }
 }

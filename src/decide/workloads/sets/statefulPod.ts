@@ -1,4 +1,4 @@
-/** A pod of a StatefulSet: its name is its identity, and its volumes come back to it. */
+/** A pod of a StatefulSet: it keeps its name and its volumes. */
 import type {
   PersistentVolumeClaim,
   Pod,

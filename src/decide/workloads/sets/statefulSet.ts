@@ -1,4 +1,6 @@
-/** What the StatefulSet controller does: numbered pods that keep name and volumes, made and changed in order. */
+/**
+ * The decision of the StatefulSet controller: numbered pods that keep name and volumes, created and updated in order.
+ */
 
 import type {
   ControllerRevision,
@@ -24,7 +26,7 @@ import {
 import type { Revision } from "../../../model/revision.ts";
 import { pendingPodsMessage, pendingPodsRoom } from "../pendingPods.ts";
 import { shareOf } from "../shareOf.ts";
-import { forgetRevisions, presentRevision, revisionHashLabel, templateOf } from "./controllerRevision.ts";
+import { deleteOldRevisions, presentRevision, revisionHashLabel, templateOf } from "./controllerRevision.ts";
 import { claimNameOf, claimOwners, newClaim, ordinalOf, podNameOf, statefulPod } from "./statefulPod.ts";
 
 export interface StatefulSetSnapshot {
@@ -33,12 +35,12 @@ export interface StatefulSetSnapshot {
   /** All pods of the namespace, or at least those that the set controls or selects. */
   readonly pods: readonly Pod[];
   /**
-   * Whether any pod of the namespace has a name. Needed where `pods` are not all: one that is not the set's may have a
-   * name that the set needs.
+   * Whether any pod of the namespace has a name. Needed where `pods` is not the whole namespace: another owner's pod
+   * may have a name that the set needs.
    */
   readonly isTaken?: IsTaken;
   /**
-   * The claim of this name in the set's namespace. Asked for by name: a set may want more claims than can be listed.
+   * The claim of this name in the set's namespace. Looked up by name: a set may have more claims than can be listed.
    */
   readonly claimNamed: (name: string) => PersistentVolumeClaim | undefined;
   /** All ControllerRevisions of the namespace. */
@@ -83,7 +85,7 @@ export function decideStatefulSet(snapshot: StatefulSetSnapshot, nowMs: number):
   roll.writeStatus();
   const live = new Set(pods.map((pod) => pod.metadata.labels?.[revisionHashLabel]));
   live.add(present.name).add(roll.current);
-  forgetRevisions(draft, statefulSet, revisions, {
+  deleteOldRevisions(draft, statefulSet, revisions, {
     limit: spec.revisionHistoryLimit ?? 10,
     isLive: (each) => live.has(each.metadata.name),
   });
@@ -95,7 +97,7 @@ class Roll {
   readonly snapshot: StatefulSetSnapshot;
   readonly set: StatefulSet;
   readonly nowMs: number;
-  /** Names of the revision that the pods come from and of the one they go to. */
+  /** Names of the current and the update revision. */
   readonly current: string;
   readonly update: string;
   readonly currentTemplate: PodTemplateSpec;
@@ -105,7 +107,7 @@ class Roll {
   readonly pods: readonly Pod[];
   readonly byOrdinal = new Map<number, Pod>();
   readonly taken: TakenNames;
-  /** Pods beyond the wanted ordinals, the highest first. */
+  /** Pods beyond the desired ordinals, the highest first. */
   readonly condemned: readonly Pod[];
   readonly isOrdered: boolean;
 
@@ -180,14 +182,20 @@ class Roll {
         const next = [...others, ...wanted];
         if (next.length === before.length && next.every((each) => before.some(({ uid }) => uid === each.uid))) continue;
         const patch = { metadata: { ownerReferences: next.length > 0 ? next : null } };
-        draft.patch(found, patch, `claim ${found.metadata.name} follows the retention policy of ${set.metadata.name}`);
+        draft.patch(
+          found,
+          patch,
+          `claim ${found.metadata.name} is updated to the retention policy of ${set.metadata.name}`,
+        );
         isAligned = false;
       }
     }
     return isAligned;
   }
 
-  /** Creates missing pods, a bounded number in one reconcile. True when every wanted pod exists and is healthy. */
+  /**
+   * Creates missing pods, a bounded number in one reconcile. Returns whether every desired pod exists and is healthy.
+   */
   fill(): boolean {
     const { set, draft } = this;
     let isWhole = true;
@@ -201,7 +209,7 @@ class Roll {
         if (this.create(ordinal)) made++;
       } else if (isFinished(pod) && !isLeaving(pod)) {
         if (!draft.has(pod))
-          draft.remove(pod, `pod ${pod.metadata.name} of StatefulSet ${set.metadata.name} has ended`);
+          draft.remove(pod, `pod ${pod.metadata.name} of StatefulSet ${set.metadata.name} has finished`);
       } else if (this.isHealthy(pod)) continue;
       else this.wakeFor(pod);
       isWhole = false;
@@ -215,14 +223,14 @@ class Roll {
     if (atMs !== undefined && atMs > this.nowMs) this.draft.wakeAt(atMs);
   }
 
-  /** True when a pod is made; false when its claim or its name is not free yet. */
+  /** Returns true when a pod is created; false when its claim or its name is not free yet. */
   create(ordinal: number): boolean {
     const { set, draft, snapshot } = this;
     const { name } = set.metadata;
     for (const template of set.spec?.volumeClaimTemplates ?? []) {
       const claimName = claimNameOf(set, template, ordinal);
       const found = snapshot.claimNamed(claimName);
-      // A terminating claim belongs to the pod before; the new pod waits for its own.
+      // A terminating claim belongs to the earlier pod; the new pod waits for its own.
       if (found?.metadata.deletionTimestamp !== undefined) return false;
       if (found === undefined)
         draft.create(snapshot.revision, newClaim(set, template, ordinal), `pod ${ordinal} of ${name} needs it`);
@@ -233,11 +241,11 @@ class Roll {
     const identity = this.usesCurrent(ordinal)
       ? { ordinal, revision: this.current, template: this.currentTemplate }
       : { ordinal, revision: this.update, template: set.spec?.template ?? {} };
-    draft.create(snapshot.revision, statefulPod(set, identity), `StatefulSet ${name} wants pod ${ordinal}`);
+    draft.create(snapshot.revision, statefulPod(set, identity), `StatefulSet ${name} needs pod ${ordinal}`);
     return true;
   }
 
-  /** Below the partition a pod that is made again is made as it was. */
+  /** Below the partition a pod is created again from the old template. */
   usesCurrent(ordinal: number): boolean {
     const { type = "RollingUpdate", rollingUpdate } = this.set.spec?.updateStrategy ?? {};
     if (type !== "RollingUpdate") return false;
@@ -252,7 +260,7 @@ class Roll {
         if (this.isOrdered) return false;
         continue;
       }
-      if (!draft.has(pod)) draft.remove(pod, `StatefulSet ${set.metadata.name} wants ${this.replicas} pods`);
+      if (!draft.has(pod)) draft.remove(pod, `StatefulSet ${set.metadata.name} has ${this.replicas} replicas`);
       if (this.isOrdered) return false;
     }
     return this.condemned.length === 0;
@@ -265,7 +273,7 @@ class Roll {
     if (type !== "RollingUpdate") return;
     const maxUnavailable = Math.max(1, shareOf(rollingUpdate?.maxUnavailable ?? 1, this.replicas, "up"));
     const from = this.start + (rollingUpdate?.partition ?? 0);
-    // Only existing pods are counted: of wanted ones there may be two thousand million.
+    // Only existing pods are counted: there may be two billion desired ones.
     let unavailable = this.replicas;
     for (const pod of this.byOrdinal.values()) if (this.isHealthy(pod)) unavailable--;
     for (const [ordinal, pod] of [...this.byOrdinal].sort(([a], [b]) => b - a)) {
@@ -275,7 +283,7 @@ class Roll {
       const isFree = !this.isHealthy(pod);
       if (!isFree && unavailable >= maxUnavailable) continue;
       if (!isFree) unavailable++;
-      draft.remove(pod, `pod ${ordinal} of StatefulSet ${set.metadata.name} changes to ${this.update}`);
+      draft.remove(pod, `pod ${ordinal} of StatefulSet ${set.metadata.name} is updated to ${this.update}`);
     }
   }
 
@@ -302,7 +310,7 @@ class Roll {
     };
     const isRolling = (spec?.updateStrategy?.type ?? "RollingUpdate") === "RollingUpdate";
     const isDone = status.updatedReplicas === status.replicas && status.readyReplicas === status.replicas;
-    // The update is over when every pod has it: what was new is now the present.
+    // When every pod has the update revision, it becomes the current one.
     if (isRolling && isDone && status.replicas === this.replicas) {
       status.currentReplicas = status.updatedReplicas ?? 0;
       status.currentRevision = this.update;

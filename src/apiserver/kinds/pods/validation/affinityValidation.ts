@@ -21,7 +21,7 @@ export function checkAffinity(affinity: Affinity, path: string, errors: FieldErr
     for (const [i, term] of preferred.entries()) {
       const at = `${path}.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[${i}]`;
       checkWeight(term.weight, `${at}.weight`, errors);
-      // Wrong label values only cost score here, so they pass.
+      // Invalid label values are accepted in preferred terms, as upstream: they only affect scores.
       checkNodeSelectorTerm(term.preference, `${at}.preference`, errors, { anyValue: true });
     }
   }
@@ -129,8 +129,8 @@ interface KeyedSelector {
 }
 
 /**
- * Runs after the keys have been written into the selector, so a key counts as "also in the selector" only when the
- * selector names it a second time.
+ * Runs after the keys have been merged into the selector, so a key is "also in the selector" only when the selector has
+ * it a second time.
  */
 export function checkLabelKeys(term: KeyedSelector, path: string, errors: FieldError[]): void {
   const { matchLabelKeys, mismatchLabelKeys, labelSelector } = term;

@@ -1,4 +1,4 @@
-/** The containers of a pod: what they have in common, and what init and ephemeral containers may not have. */
+/** Validation of containers: common rules, and those of init and ephemeral containers. */
 
 import type { Container, ContainerPort, EphemeralContainer, PodSpec } from "../../../../model/kubernetes.generated.ts";
 import {
@@ -20,7 +20,7 @@ import { type ClaimNames, checkContainerResources } from "./resourceValidation.t
 import { checkContainerSecurity } from "./securityContextValidation.ts";
 import { checkVolumeMounts, type VolumesByName } from "./volumeMountValidation.ts";
 
-/** What containers refer to in the pod around them. */
+/** The fields of the pod that its containers refer to. */
 export interface ContainerSurroundings {
   readonly spec: PodSpec;
   readonly volumes: VolumesByName;
@@ -155,8 +155,8 @@ function isEmptyObject(value: unknown): boolean {
 type Named = readonly { readonly name: string }[];
 
 /**
- * Where each name is first in a list, for one validation: a pod may have thousands of containers, and each is compared
- * with all others.
+ * The first index of each name in a list, cached for one validation: a pod may have thousands of containers, and each
+ * is compared with all others.
  */
 const firstPlaces = new WeakMap<ContainerSurroundings, Map<Named, ReadonlyMap<string, number>>>();
 
@@ -165,14 +165,14 @@ function firstPlacesIn(containers: Named, around: ContainerSurroundings): Readon
   firstPlaces.set(around, known);
   let places = known.get(containers);
   if (places === undefined) {
-    // From the last one on, so that the first of a name stays.
+    // Backwards, so that the first index of a name remains.
     places = new Map(containers.map(({ name }, index) => [name, index] as const).reverse());
     known.set(containers, places);
   }
   return places;
 }
 
-/** Whether a container of this name is in the list, before a place in it. */
+/** Whether the list has a container of this name before an index. */
 function hasName(
   around: ContainerSurroundings,
   containers: Named | undefined,

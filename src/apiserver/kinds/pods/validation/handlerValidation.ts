@@ -1,4 +1,4 @@
-/** Probes and life cycle hooks: what the node does to a container from outside. */
+/** Validation of probes and lifecycle hooks. */
 
 import type { HTTPGetAction, Lifecycle, LifecycleHandler, Probe } from "../../../../model/kubernetes.generated.ts";
 import { type FieldError, forbidden, invalid, notSupported, required } from "../../../../model/objects/fieldError.ts";

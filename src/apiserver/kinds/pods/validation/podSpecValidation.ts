@@ -1,4 +1,4 @@
-/** Whether a pod spec makes sense, for pods and for the templates inside workloads. All problems are collected. */
+/** Validation of a pod spec, for pods and for templates. All errors are collected. */
 
 import type { PodSpec } from "../../../../model/kubernetes.generated.ts";
 import {
@@ -148,7 +148,7 @@ function checkDnsConfig(spec: PodSpec, path: string, errors: FieldError[]): void
     errors.push(invalid(`${path}.searches`, searches, "must not have more than 32 search paths"));
   }
   for (const [i, search] of searches.entries()) {
-    // A dot at the end means that the name is complete; a dot alone is the root.
+    // A trailing dot marks a fully qualified name; a dot alone is the root.
     if (search !== ".") checkDnsSubdomain(search.replace(/\.$/, ""), `${path}.searches[${i}]`, errors);
   }
   if (searches.join(" ").length > 2048) {
@@ -165,7 +165,7 @@ function checkDnsConfig(spec: PodSpec, path: string, errors: FieldError[]): void
   }
 }
 
-/** The node hides nothing from such a pod: its ports are the node's. Templates get theirs when they become pods. */
+/** With hostNetwork, container ports are ports of the node. Templates get their host ports when pods are created. */
 function checkHostNetworkPorts(spec: PodSpec, path: string, errors: FieldError[], isPod: boolean): void {
   for (const [i, container] of (spec.containers ?? []).entries()) {
     for (const [j, port] of (container.ports ?? []).entries()) {
@@ -177,7 +177,7 @@ function checkHostNetworkPorts(spec: PodSpec, path: string, errors: FieldError[]
   }
 }
 
-/** What a pod asks for as a whole must hold what its containers ask for. */
+/** The pod-level requests must be at least the sum of the containers' requests. */
 function checkPodCoversContainers(spec: PodSpec, path: string, errors: FieldError[]): void {
   const { requests = {}, limits = {} } = spec.resources ?? {};
   const asked = aggregate(spec, (container) => container.resources?.requests);
@@ -210,7 +210,7 @@ function checkHostnameOverride(spec: PodSpec, path: string, errors: FieldError[]
 function checkUserNamespace(spec: PodSpec, path: string, errors: FieldError[]): void {
   const detail = "when `hostUsers` is false";
   if (spec.hostNetwork === true) errors.push(forbidden(`${path}.hostNetwork`, detail));
-  // Upstream spells these two with a capital letter.
+  // Upstream spells these two in upper case.
   if (spec.hostPID === true) errors.push(forbidden(`${path}.HostPID`, detail));
   if (spec.hostIPC === true) errors.push(forbidden(`${path}.HostIPC`, detail));
   for (const [i, container] of (spec.containers ?? []).entries()) {

@@ -1,4 +1,4 @@
-/** Whether what a container or a pod asks for makes sense: known names, sane amounts, requests within limits. */
+/** Validation of resources: known names, valid amounts, requests within limits. */
 
 import type { ResourceRequirements } from "../../../../model/kubernetes.generated.ts";
 import {
@@ -27,7 +27,7 @@ export function checkContainerResources(
   if (resources.claims !== undefined) checkClaimReferences(resources, claimNames, path, errors);
 }
 
-/** `spec.resources`: only cpu, memory and huge pages can be given for a whole pod. */
+/** `spec.resources`: only cpu, memory and huge pages are allowed. */
 export function checkPodLevelResources(resources: ResourceRequirements, path: string, errors: FieldError[]): void {
   checkRequirements(resources, path, errors, (name, at, found) => {
     if (!isPodLevelResource(name)) found.push(notSupported(at, name, ["cpu", "hugepages-", "memory"]));
@@ -98,14 +98,14 @@ function checkAmount(name: string, amount: string, path: string, field: string, 
   }
 }
 
-/** Native resources without a slash, or with the `kubernetes.io/` prefix; all others are extended. */
+/** Native resources have no slash, or the prefix `kubernetes.io/`; all others are extended. */
 export function isNativeResource(name: string): boolean {
   return !name.includes("/") || name.includes("kubernetes.io/");
 }
 
 export function isExtendedResource(name: string): boolean {
   if (isNativeResource(name) || name.startsWith("requests.")) return false;
-  // Quota needs to put `requests.` in front of it.
+  // The name must leave room for the prefix `requests.` of quotas.
   return isQualifiedName(`requests.${name}`);
 }
 
@@ -191,7 +191,7 @@ function checkClaimReferences(
       else if (parts.has(`${name}/${request}`)) errors.push(duplicate(at, `${name}/${request}`));
       parts.add(`${name}/${request}`);
     } else {
-      // Naming the whole claim overlaps with every request of it that was named before.
+      // A reference to the complete claim overlaps with every earlier reference to one of its requests.
       const overlaps = whole.has(name) || [...parts].some((part) => part.startsWith(`${name}/`));
       if (overlaps) errors.push(duplicate(at, name));
       whole.add(name);

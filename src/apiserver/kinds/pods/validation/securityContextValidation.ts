@@ -37,7 +37,7 @@ export function checkContainerSecurity(context: SecurityContext, path: string, e
   checkWindowsOptions(context.windowsOptions, `${path}.windowsOptions`, errors);
 }
 
-/** Names that Windows would refuse when the container starts. */
+/** Names that Windows would reject when the container starts. */
 function checkWindowsOptions(options: SecurityContext["windowsOptions"], path: string, errors: FieldError[]): void {
   const { gmsaCredentialSpecName, gmsaCredentialSpec, runAsUserName } = options ?? {};
   if (gmsaCredentialSpecName !== undefined) {

@@ -11,7 +11,7 @@ import { repeats } from "../../checks/repeats.ts";
 
 export type VolumesByName = ReadonlyMap<string, Volume>;
 
-/** Whether a container's mounts and raw devices name volumes of the pod, and do not get in each other's way. */
+/** Checks that mounts and raw devices of a container name volumes of the pod, and that their paths are unique. */
 export function checkVolumeMounts(
   container: Container | EphemeralContainer,
   volumes: VolumesByName,
@@ -40,7 +40,7 @@ export function checkVolumeMounts(
       const detail = "must not already exist as a path in volumeDevices";
       errors.push(invalid(`${path}.volumeMounts[${i}].mountPath`, mount.mountPath, detail));
     }
-    // Upstream leaves the index out of these paths; clients that match on them rely on it.
+    // Upstream omits the index in these paths, and clients match on them.
     if (mount.subPath) checkDescendingPath(mount.subPath, `${path}.volumeMounts.subPath`, errors);
     if (mount.subPathExpr) {
       if (mount.subPath) {
@@ -90,7 +90,7 @@ export function checkVolumeMounts(
   }
 }
 
-/** A path that stays below where it starts. */
+/** A relative path without `..`. */
 export function checkDescendingPath(path: string, at: string, errors: FieldError[]): void {
   if (path.startsWith("/")) errors.push(invalid(at, path, "must be a relative path"));
   checkNoBacksteps(path, at, errors);
@@ -100,7 +100,7 @@ export function checkNoBacksteps(path: string, at: string, errors: FieldError[])
   if (path.includes("..") && path.split("/").includes("..")) errors.push(invalid(at, path, "must not contain '..'"));
 }
 
-/** A descending path that keeps clear of the names that the node's atomic writer uses. */
+/** A relative path without the names that the kubelet's atomic writer uses. */
 export function checkFilePath(path: string, at: string, errors: FieldError[]): void {
   checkDescendingPath(path, at, errors);
   if (path.startsWith("..") && !path.startsWith("../")) errors.push(invalid(at, path, "must not start with '..'"));

@@ -16,7 +16,7 @@ import { checkFilePath, checkNoBacksteps, type VolumesByName } from "./volumeMou
 
 const noVolumes: VolumesByName = new Map();
 
-/** Checks the volumes of a pod and returns the sound ones by name, for the mounts to refer to. */
+/** Validates the volumes of a pod and returns the valid ones by name, for the validation of mounts. */
 export function checkVolumes(
   volumes: readonly Volume[] | undefined,
   podName: string | undefined,
@@ -49,7 +49,10 @@ export function checkVolumes(
   return byName;
 }
 
-/** The order in which sources are judged: the first one stands, the others are too many, however they were sent. */
+/**
+ * The order in which sources are validated: the first is accepted, further ones are errors, whatever their order in the
+ * object.
+ */
 const sourceOrder =
   "emptyDir hostPath gitRepo gcePersistentDisk awsElasticBlockStore secret nfs iscsi glusterfs flocker persistentVolumeClaim rbd cinder cephfs quobyte downwardAPI fc azureFile configMap vsphereVolume photonPersistentDisk portworxVolume azureDisk storageos projected scaleIO csi ephemeral image".split(
     " ",
@@ -88,7 +91,7 @@ function checkOneSource(volume: Volume, source: string, path: string, errors: Fi
       if (!hostPath?.path) errors.push(required(`${path}.path`));
       else checkNoBacksteps(hostPath.path, `${path}.path`, errors);
       const types = ["BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
-      // The default is empty: nothing is checked before the mount.
+      // The default type is empty: nothing is checked before the mount.
       checkOneOf(hostPath?.type || undefined, types, `${path}.type`, errors);
       break;
     }
@@ -142,7 +145,7 @@ function checkOneSource(volume: Volume, source: string, path: string, errors: Fi
       checkOneOf(volume.image?.pullPolicy, ["Always", "IfNotPresent", "Never"], `${path}.pullPolicy`, errors);
       break;
     default:
-      // The remaining sources are drivers that moved out of the tree; the node judges them.
+      // The other sources are in-tree drivers that were migrated to CSI; the kubelet validates them.
       break;
   }
 }

@@ -1,0 +1,34 @@
+import { isSimulated } from "../../kubelet/node/simNode.ts";
+import { marks } from "../../model/profiles/marks.ts";
+import type { Pool } from "../../model/profiles/profiles.ts";
+import { builtin } from "../../model/resources.generated.ts";
+import type { KubeApi } from "../../ports/kubeApi.ts";
+import { mustSucceed } from "./mustSucceed.ts";
+
+export interface ResizedPools {
+  /** Pools whose missing nodes are created. */
+  readonly pools: readonly Pool[];
+  /** Nodes that were deleted, because the pools do not include them. */
+  readonly removed: readonly string[];
+}
+
+/**
+ * Fits the nodes of an existing data folder to `--pool`: nodes of pools that the flag does not include are deleted, and
+ * the node lifecycle controller removes their pods. Without the flag the folder keeps the pools that it has; an empty
+ * folder gets the default. Nodes that the user created are never touched.
+ */
+export async function resizePools(kube: KubeApi, pools: readonly Pool[], isGiven: boolean): Promise<ResizedPools> {
+  const { items } = mustSucceed(await kube.list(builtin.Node), "nodes could not be listed");
+  const ofPools = items.filter((node) => isSimulated(node) && marks.pool in (node.metadata.annotations ?? {}));
+  if (!isGiven) return { pools: ofPools.length === 0 ? pools : [], removed: [] };
+  const wanted = new Set(pools.flatMap(({ name, count }) => Array.from({ length: count }, (_, at) => `${name}-${at}`)));
+  const removed: string[] = [];
+  for (const { metadata } of ofPools) {
+    if (wanted.has(metadata.name)) continue;
+    const outcome = await kube.delete({ ...builtin.Node, namespace: "", name: metadata.name });
+    if (!outcome.ok && outcome.reason !== "NotFound")
+      mustSucceed(outcome, `node ${metadata.name} could not be deleted`);
+    removed.push(metadata.name);
+  }
+  return { pools, removed };
+}

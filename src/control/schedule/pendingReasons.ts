@@ -1,0 +1,104 @@
+import { sentenceOf, type Verdict } from "../../decide/schedule/explain/verdict.ts";
+import type { Revision } from "../../model/revision.ts";
+
+/** The reason that conditions and events report about one job. */
+export interface Reason {
+  readonly verdict: Verdict;
+  readonly sentence: string;
+  /** The revision that it was found at. */
+  readonly revision: Revision;
+  /** Identifies its pending pods. */
+  readonly waiting: string;
+}
+
+/** A verdict about a job, or about the pods of a group that does not exist. */
+export interface Found {
+  /** `namespace/name` of the group, or the UID of a pod without one. */
+  readonly id: string;
+  readonly verdict: Verdict;
+  /** Identifies the pending pods. */
+  readonly waiting: string;
+}
+
+interface Entry {
+  reason: Reason;
+  /** The last cycle that found it. */
+  round: number;
+}
+
+/** Why each job is pending, by the last cycle. A job without an entry is not pending. */
+export class PendingReasons {
+  private readonly byJob = new Map<string, Entry>();
+  private round = 0;
+  private readonly push: (key: string) => void;
+  private broken: ReadonlyMap<string, string> = new Map();
+
+  /** `push` gets the id of every job whose reason was added, changed or removed. */
+  constructor(push: (key: string) => void) {
+    this.push = push;
+  }
+
+  /** How many cycles have reported to it. */
+  get cycles(): number {
+    return this.round;
+  }
+
+  get size(): number {
+    return this.byJob.size;
+  }
+
+  get(jobId: string): Reason | undefined {
+    return this.byJob.get(jobId)?.reason;
+  }
+
+  /**
+   * Whether the last cycle found no node for a pod that was nominated. A pod without a verdict may have a bind in
+   * flight.
+   */
+  isBroken(uid: string): boolean {
+    return this.broken.has(uid);
+  }
+
+  /**
+   * The UIDs of pods whose nomination cannot be met, with their jobs. Set before the first write of a cycle, because
+   * nominations of that cycle must not be cleared.
+   */
+  noteBroken(broken: ReadonlyMap<string, string>): void {
+    for (const [uid, id] of broken) if (!this.broken.has(uid)) this.push(id);
+    this.broken = broken;
+  }
+
+  /** Replaces all reasons by those of a cycle. */
+  note(revision: Revision, found: readonly Found[]): void {
+    this.round++;
+    let seen = 0;
+    for (const { id, verdict, waiting } of found) {
+      const known = this.byJob.get(id);
+      if (known !== undefined) {
+        if (known.round !== this.round) seen++;
+        known.round = this.round;
+        // Other pods of the job may be pending by now, and each of them gets the condition.
+        if (known.reason.waiting === waiting && isSame(known.reason, verdict)) continue;
+      }
+      const reason = { verdict, sentence: sentenceOf(verdict), revision, waiting };
+      if (known === undefined) {
+        this.byJob.set(id, { reason, round: this.round });
+        seen++;
+      } else {
+        known.reason = reason;
+      }
+      this.push(id);
+    }
+    if (seen === this.byJob.size) return;
+    for (const [id, { round }] of [...this.byJob]) {
+      if (round === this.round) continue;
+      this.byJob.delete(id);
+      this.push(id);
+    }
+  }
+}
+
+function isSame(known: Reason, verdict: Verdict): boolean {
+  if (known.verdict === verdict) return true;
+  return known.verdict.reason === verdict.reason && known.sentence === sentenceOf(verdict);
+}

@@ -1,0 +1,19 @@
+import { fileURLToPath } from "node:url";
+import { defineConfig } from "vite";
+
+export default defineConfig({
+  root: fileURLToPath(new URL(".", import.meta.url)),
+  base: "/",
+  logLevel: "warn",
+  // The sources say it themselves; the page runs in browsers of the last years.
+  oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
+  build: {
+    outDir: fileURLToPath(new URL("../../dist/dashboard", import.meta.url)),
+    emptyOutDir: true,
+    target: "es2022",
+    modulePreload: false,
+    // The policy of the page allows no data addresses.
+    assetsInlineLimit: 0,
+    reportCompressedSize: false,
+  },
+});

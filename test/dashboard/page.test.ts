@@ -225,6 +225,15 @@ describe.skipIf(missing !== undefined)("the page", () => {
       });
     await page.evaluate(() => document.fonts.ready);
     await isDrawn();
+    // A stripe that comes above the wall on a busy machine, or a late font, gives the wall another size: drawing all of it
+    // is right then, and only then.
+    await page.evaluate(() => {
+      const wall = document.querySelector(".canvas-scroll") as Element;
+      const sizes: string[] = [];
+      new ResizeObserver(() => sizes.push(`${wall.clientWidth}x${wall.clientHeight}`)).observe(wall);
+      Object.assign(globalThis, { sizes });
+    });
+    await page.waitForFunction(() => (globalThis as { sizes?: string[] }).sizes?.length === 1);
     const before = (await told(page)).drawn;
     for (let turn = 1; turn <= 10; turn++) {
       source.next = large(turn + 1, 1250, (at) =>
@@ -235,9 +244,10 @@ describe.skipIf(missing !== undefined)("the page", () => {
     }
     await isDrawn();
     const after = (await told(page)).drawn;
+    const resized = (await page.evaluate(() => (globalThis as { sizes?: string[] }).sizes ?? [])).length - 1;
     const changed = after.changed - before.changed;
     expect(changed).toBe(2_000);
-    expect(after.tiles - before.tiles).toBeLessThanOrEqual(changed + 16);
-    expect(after.whole).toBe(before.whole);
+    expect(after.tiles - before.tiles).toBeLessThanOrEqual(changed + 16 + resized * 10_000);
+    expect(after.whole - before.whole).toBeLessThanOrEqual(resized);
   });
 });

@@ -234,6 +234,7 @@ describe.skipIf(missing !== undefined)("the page", () => {
       Object.assign(globalThis, { sizes });
     });
     await page.waitForFunction(() => (globalThis as { sizes?: string[] }).sizes?.length === 1);
+    await isDrawn();
     const before = (await told(page)).drawn;
     for (let turn = 1; turn <= 10; turn++) {
       source.next = large(turn + 1, 1250, (at) =>

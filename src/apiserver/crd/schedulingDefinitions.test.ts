@@ -59,7 +59,7 @@ test.each([
     name: "a label is one level",
     kind: "Topology",
     spec: { levels: [{ nodeLabel: "zone" }, { nodeLabel: "zone" }] },
-    says: "node label of its own",
+    says: "node labels must be unique",
   },
   {
     name: "the host is the last level",
@@ -74,5 +74,5 @@ test.each([
 test("the levels of a topology stay, their aliases may change", () => {
   const before = { levels: [{ nodeLabel: "zone", alias: "z" }] };
   expect(errorsOf("Topology", { levels: [{ nodeLabel: "zone", alias: "area" }] }, before)).toEqual([]);
-  expect(errorsOf("Topology", { levels: [{ nodeLabel: "rack" }] }, before).join()).toContain("cannot change");
+  expect(errorsOf("Topology", { levels: [{ nodeLabel: "rack" }] }, before).join()).toContain("are immutable");
 });

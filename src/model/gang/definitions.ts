@@ -3,246 +3,43 @@
  * kept as it is written; the API server checks it where it becomes a pod.
  */
 import type { NewObject } from "../intent.ts";
-import type { CustomResourceDefinition, JSONSchemaProps } from "../kubernetes.generated.ts";
+import type { CustomResourceDefinition } from "../kubernetes.generated.ts";
+import {
+  described,
+  fields,
+  flag,
+  int32,
+  int64,
+  list,
+  oneOf,
+  type Schema,
+  text,
+  withDefault,
+} from "../objects/crdSchema.ts";
 import { groveGroup, groveVersion, schedulerGroveGroup } from "./keys.ts";
+import { cliqueSpec, domain, setSpec } from "./specSchemas.ts";
+import { cliqueStatus, conditions, groupStatus, observedGeneration, setStatus } from "./statusSchemas.ts";
 
-type Schema = JSONSchemaProps;
 type Column = { name: string; type: string; jsonPath: string; priority?: number };
 
-const text: Schema = { type: "string" };
-const flag: Schema = { type: "boolean" };
-const int32: Schema = { type: "integer", format: "int32" };
-const int64: Schema = { type: "integer", format: "int64" };
-const time: Schema = { type: "string", format: "date-time" };
-const fields = (properties: Record<string, Schema>, required: string[] = []): Schema =>
-  required.length > 0 ? { type: "object", properties, required } : { type: "object", properties };
-const list = (items: Schema): Schema => ({ type: "array", items });
-const map = (additionalProperties: Schema): Schema => ({ type: "object", additionalProperties });
-const orElse = (schema: Schema, fallback: unknown): Schema => ({ ...schema, default: fallback as never });
-const open: Schema = { type: "object", "x-kubernetes-preserve-unknown-fields": true };
-const named = (items: Schema): Schema => ({
-  ...list(items),
-  "x-kubernetes-list-type": "map",
-  "x-kubernetes-list-map-keys": ["name"],
-});
-
-/** At least the list of containers; everything else is passed through to the pods. */
-const podSpec: Schema = {
-  type: "object",
-  required: ["containers"],
-  "x-kubernetes-preserve-unknown-fields": true,
-  properties: {
-    containers: { ...list({ ...open, required: ["name"], properties: { name: text } }) },
-  },
-};
-
-const domain: Schema = { ...text, minLength: 1, maxLength: 63, pattern: "^[a-z][a-z0-9-]*$" };
-const topologyConstraint: Schema = {
-  ...fields({
-    topologyName: text,
-    pack: {
-      ...fields({ required: domain, preferred: domain }),
-      "x-kubernetes-validations": [
-        { rule: "has(self.required) || has(self.preferred)", message: "pack needs required or preferred" },
-      ],
-    },
-    packDomain: { ...domain, description: "Older name of pack.required." },
-  }),
-  "x-kubernetes-validations": [
-    { rule: "has(self.pack) || has(self.packDomain)", message: "a topology constraint needs pack" },
-    {
-      rule: "!(has(self.packDomain) && has(self.pack) && has(self.pack.required))",
-      message: "packDomain and pack.required exclude each other",
-    },
-  ],
-};
-
-const scope: Schema = { ...text, enum: ["AllReplicas", "PerReplica"] as never };
-const sharing = (filter: Record<string, Schema> | undefined): Schema =>
-  fields({ name: text, namespace: text, scope, ...(filter && { filter: fields(filter) }) }, ["name", "scope"]);
-const cliqueSharing = list(sharing(undefined));
-const groupSharing = list(sharing({ childCliqueNames: list(text) }));
-const setSharing = list(sharing({ childCliqueNames: list(text), childScalingGroupNames: list(text) }));
-
-const autoScaling = fields(
-  { minReplicas: int32, maxReplicas: int32, metrics: { ...list(open), "x-kubernetes-list-type": "atomic" } },
-  ["maxReplicas"],
-);
-
-const cliqueSpec = fields(
-  {
-    roleName: text,
-    podSpec,
-    replicas: int32,
-    minAvailable: int32,
-    startsAfter: list(text),
-    autoScalingConfig: autoScaling,
-  },
-  ["podSpec", "replicas", "roleName"],
-);
-
-const withoutPackDomain = "(!has(x.topologyConstraint) || !has(x.topologyConstraint.packDomain))";
-const template: Schema = {
-  ...fields(
-    {
-      cliques: {
-        ...named(
-          fields(
-            {
-              name: text,
-              labels: map(text),
-              annotations: map(text),
-              topologyConstraint,
-              resourceSharing: cliqueSharing,
-              spec: cliqueSpec,
-            },
-            ["name", "spec"],
-          ),
-        ),
-      },
-      cliqueStartupType: orElse(
-        {
-          ...text,
-          enum: ["CliqueStartupTypeAnyOrder", "CliqueStartupTypeInOrder", "CliqueStartupTypeExplicit"] as never,
-        },
-        "CliqueStartupTypeAnyOrder",
-      ),
-      priorityClassName: text,
-      headlessServiceConfig: fields({ publishNotReadyAddresses: orElse(flag, true) }),
-      topologyConstraint,
-      terminationDelay: text,
-      resourceClaimTemplates: list(fields({ name: text, templateSpec: open }, ["name", "templateSpec"])),
-      resourceSharing: setSharing,
-      podCliqueScalingGroups: list(
-        fields(
-          {
-            name: text,
-            cliqueNames: list(text),
-            annotations: map(text),
-            replicas: orElse(int32, 1),
-            minAvailable: orElse(int32, 1),
-            scaleConfig: autoScaling,
-            resourceSharing: groupSharing,
-            topologyConstraint,
-          },
-          ["cliqueNames", "name"],
-        ),
-      ),
-    },
-    ["cliques"],
-  ),
-  "x-kubernetes-validations": [
-    {
-      rule: "oldSelf.hasValue() || !has(self.topologyConstraint) || !has(self.topologyConstraint.packDomain)",
-      message: "packDomain is no longer accepted: use pack.required",
-      optionalOldSelf: true,
-    },
-    {
-      rule: `oldSelf.hasValue() || self.cliques.all(x, ${withoutPackDomain})`,
-      message: "packDomain is no longer accepted in a clique: use pack.required",
-      optionalOldSelf: true,
-    },
-    {
-      rule: `oldSelf.hasValue() || !has(self.podCliqueScalingGroups) || self.podCliqueScalingGroups.all(x, ${withoutPackDomain})`,
-      message: "packDomain is no longer accepted in a scaling group: use pack.required",
-      optionalOldSelf: true,
-    },
-  ],
-};
-
-const condition = fields(
-  { type: text, status: text, reason: text, message: text, lastTransitionTime: time, observedGeneration: int64 },
-  ["type", "status"],
-);
-const lastErrors = list(fields({ code: text, description: text, observedAt: time }, ["code", "description"]));
-const termination = list(
+const packConstraint = described(
   fields({
-    replicaIndex: int32,
-    startedAt: time,
-    because: text,
-    podCliques: list(fields({ name: text, uid: text })),
+    packConstraint: described(
+      fields({
+        required: described(text, "The node label whose value all pods share, or none is placed."),
+        preferred: described(text, "The node label whose value all pods share if they fit."),
+      }),
+      "The domain that the pods are packed into.",
+    ),
   }),
+  "How close to each other the pods are placed.",
 );
-const loss = fields({ count: int64, replicas: int32, at: time, announced: int64 });
-
-const setStatus = fields({
-  observedGeneration: int64,
-  conditions: list(condition),
-  lastErrors,
-  replicas: int32,
-  updatedReplicas: orElse(int32, 0),
-  availableReplicas: orElse(int32, 0),
-  hpaPodSelector: text,
-  podGangStatuses: list(
-    fields({
-      name: text,
-      phase: { ...text, enum: ["Pending", "Starting", "Running", "Failed", "Succeeded"] as never },
-      conditions: list(condition),
-    }),
-  ),
-  currentGenerationHash: text,
-  updateProgress: fields({
-    updateStartedAt: time,
-    updateEndedAt: time,
-    updatedPodCliquesCount: int32,
-    totalPodCliquesCount: int32,
-    updatedPodCliqueScalingGroupsCount: int32,
-    totalPodCliqueScalingGroupsCount: int32,
-    currentlyUpdating: list(fields({ replicaIndex: int32, updateStartedAt: time, updateEndedAt: time })),
-  }),
-  fullLossPolicy: text,
-  gangTerminations: termination,
-});
-
-const cliqueStatus = fields({
-  observedGeneration: int64,
-  lastErrors,
-  replicas: int32,
-  readyReplicas: orElse(int32, 0),
-  scheduledReplicas: orElse(int32, 0),
-  scheduleGatedReplicas: orElse(int32, 0),
-  updatedReplicas: orElse(int32, 0),
-  hpaPodSelector: text,
-  conditions: list(condition),
-  currentPodCliqueSetGenerationHash: text,
-  currentPodTemplateHash: text,
-  updateProgress: fields({
-    updateStartedAt: time,
-    updateEndedAt: time,
-    podCliqueSetGenerationHash: text,
-    podTemplateHash: text,
-    readyPodsSelectedToUpdate: fields({ current: text, completed: list(text) }),
-  }),
-  everScheduled: flag,
-  scheduleLoss: loss,
-});
-
-const groupStatus = fields({
-  observedGeneration: int64,
-  lastErrors,
-  replicas: int32,
-  scheduledReplicas: orElse(int32, 0),
-  availableReplicas: orElse(int32, 0),
-  updatedReplicas: orElse(int32, 0),
-  selector: text,
-  conditions: list(condition),
-  currentPodCliqueSetGenerationHash: text,
-  updateProgress: fields({
-    updateStartedAt: time,
-    updateEndedAt: time,
-    podCliqueSetGenerationHash: text,
-    updatedPodCliquesCount: int32,
-    totalPodCliquesCount: int32,
-    readyReplicaIndicesSelectedToUpdate: fields({ current: int32, completed: list(int32) }),
-  }),
-  everHealthy: flag,
-  scheduleLoss: loss,
-  gangTerminations: termination,
-});
-
-const packConstraint = fields({ packConstraint: fields({ required: text, preferred: text }) });
-const podReference = fields({ namespace: text, name: text, uid: text }, ["name", "namespace"]);
-const reference = fields({ namespace: text, name: text }, ["name", "namespace"]);
+const namespace = described(text, "The namespace.");
+const name = described(text, "The name.");
+const podReference = fields({ namespace, name, uid: described(text, "The UID of the pod. Not in Grove.") }, [
+  "name",
+  "namespace",
+]);
 
 export type GangDefinition = NewObject<CustomResourceDefinition>;
 
@@ -251,6 +48,7 @@ interface Shape {
   readonly kind: string;
   readonly plural: string;
   readonly short: string;
+  readonly description: string;
   readonly scope: "Namespaced" | "Cluster";
   readonly spec: Schema;
   readonly status: Schema;
@@ -258,7 +56,10 @@ interface Shape {
   readonly selector?: string;
 }
 
-function definition({ group, kind, plural, short, scope, spec, status, columns, selector }: Shape): GangDefinition {
+function definition(shape: Shape): GangDefinition {
+  const { group, kind, plural, short, description, scope, columns, selector } = shape;
+  const spec = described(shape.spec, "The desired state.");
+  const status = described(shape.status, "The observed state.");
   const properties = { apiVersion: text, kind: text, metadata: { type: "object" }, spec, status };
   const scale = {
     specReplicasPath: ".spec.replicas",
@@ -278,7 +79,7 @@ function definition({ group, kind, plural, short, scope, spec, status, columns, 
           name: groveVersion,
           served: true,
           storage: true,
-          schema: { openAPIV3Schema: { type: "object", properties, required: ["spec"] } },
+          schema: { openAPIV3Schema: { description, type: "object", properties, required: ["spec"] } },
           subresources: { status: {}, ...(selector !== undefined && { scale }) },
           additionalPrinterColumns: columns,
         },
@@ -301,18 +102,10 @@ export const podCliqueSetDefinition = definition({
   kind: "PodCliqueSet",
   plural: "podcliquesets",
   short: "pcs",
+  description: "Replicas of a workload: cliques of pods that are scheduled, updated and terminated as gangs.",
   scope: "Namespaced",
   selector: ".status.hpaPodSelector",
-  spec: fields(
-    {
-      replicas: orElse(int32, 0),
-      updateStrategy: fields({
-        type: orElse({ ...text, enum: ["RollingRecreate", "OnDelete"] as never }, "RollingRecreate"),
-      }),
-      template,
-    },
-    ["template"],
-  ),
+  spec: setSpec,
   status: setStatus,
   columns: [
     number("Replicas", ".spec.replicas"),
@@ -331,6 +124,7 @@ export const podCliqueDefinition = definition({
   kind: "PodClique",
   plural: "podcliques",
   short: "pclq",
+  description: "The pods of one role in a replica of a PodCliqueSet.",
   scope: "Namespaced",
   selector: ".status.hpaPodSelector",
   spec: cliqueSpec,
@@ -352,11 +146,17 @@ export const podCliqueScalingGroupDefinition = definition({
   kind: "PodCliqueScalingGroup",
   plural: "podcliquescalinggroups",
   short: "pcsg",
+  description: "Cliques of a PodCliqueSet replica that scale together.",
   scope: "Namespaced",
   selector: ".status.selector",
-  spec: fields({ replicas: orElse(int32, 1), minAvailable: orElse(int32, 1), cliqueNames: list(text) }, [
-    "cliqueNames",
-  ]),
+  spec: fields(
+    {
+      replicas: described(withDefault(int32, 1), "The number of replicas; each has a PodClique for each clique."),
+      minAvailable: described(withDefault(int32, 1), "The number of replicas that are part of the base gang."),
+      cliqueNames: described(list(text), "The names of the cliques in the PodCliqueSet."),
+    },
+    ["cliqueNames"],
+  ),
   status: groupStatus,
   columns: [
     number("MinAvail", ".spec.minAvailable"),
@@ -376,31 +176,53 @@ export const podGangDefinition = definition({
   kind: "PodGang",
   plural: "podgangs",
   short: "pg",
+  description: "A gang: pods that the scheduler places all together or not at all.",
   scope: "Namespaced",
   spec: fields(
     {
-      podgroups: list(
-        fields(
-          { name: text, podReferences: list(podReference), minReplicas: int32, topologyConstraint: packConstraint },
-          ["name", "podReferences", "minReplicas"],
+      podgroups: described(
+        list(
+          fields(
+            {
+              name: described(text, "The name of a PodClique."),
+              podReferences: described(list(podReference), "Its pods."),
+              minReplicas: described(int32, "How many of them are placed together."),
+              topologyConstraint: packConstraint,
+            },
+            ["name", "podReferences", "minReplicas"],
+          ),
         ),
+        "The cliques of the gang.",
       ),
       topologyConstraint: packConstraint,
-      topologyConstraintGroupConfigs: list(
-        fields({ name: text, podGroupNames: list(text), topologyConstraint: packConstraint }, [
-          "name",
-          "podGroupNames",
-        ]),
+      topologyConstraintGroupConfigs: described(
+        list(
+          fields(
+            {
+              name: described(text, "The name of the group, a replica of a scaling group."),
+              podGroupNames: described(list(text), "Its cliques, entries of podgroups."),
+              topologyConstraint: packConstraint,
+            },
+            ["name", "podGroupNames"],
+          ),
+        ),
+        "Constraints of several cliques together.",
       ),
-      priorityClassName: text,
-      reuseReservationRef: reference,
+      priorityClassName: described(text, "The PriorityClass of the gang."),
+      reuseReservationRef: described(
+        fields({ namespace, name }, ["name", "namespace"]),
+        "Accepted for Grove's manifests and not read.",
+      ),
     },
     ["podgroups"],
   ),
   status: fields({
-    phase: { ...text, enum: ["Pending", "Starting", "Running"] as never },
-    conditions: list(condition),
-    placementScore: { type: "number", format: "double" },
+    phase: described(oneOf("Pending", "Starting", "Running"), "The phase of the gang."),
+    conditions,
+    placementScore: described(
+      { type: "number", format: "double" },
+      "The score of the placement, written by schedulers.",
+    ),
   }),
   columns: [{ name: "Phase", type: "string", jsonPath: ".status.phase" }, age],
 });
@@ -410,6 +232,7 @@ export const clusterTopologyBindingDefinition = definition({
   kind: "ClusterTopologyBinding",
   plural: "clustertopologybindings",
   short: "ct",
+  description: "Names for the topology domains of the cluster, and the node labels behind them.",
   scope: "Cluster",
   spec: fields(
     {
@@ -417,8 +240,9 @@ export const clusterTopologyBindingDefinition = definition({
         ...list(
           fields(
             {
-              domain,
+              domain: described(domain, "The name of the domain, such as rack or zone."),
               key: {
+                description: "The node label whose value is the domain of a node.",
                 ...text,
                 minLength: 1,
                 maxLength: 63,
@@ -429,25 +253,38 @@ export const clusterTopologyBindingDefinition = definition({
             ["domain", "key"],
           ),
         ),
+        description: "The domains, from the widest to the narrowest.",
         minItems: 1,
       },
-      schedulerTopologyBindings: list(
-        fields({ schedulerName: text, topologyReference: text }, ["schedulerName", "topologyReference"]),
+      schedulerTopologyBindings: described(
+        list(
+          fields(
+            {
+              schedulerName: described(text, "The name of the scheduler."),
+              topologyReference: described(text, "The name of its topology object."),
+            },
+            ["schedulerName", "topologyReference"],
+          ),
+        ),
+        "Topology objects of schedulers that exist already; for the others the operator creates one.",
       ),
     },
     ["levels"],
   ),
   status: fields({
-    observedGeneration: int64,
-    conditions: list(condition),
-    schedulerTopologyStatuses: list(
-      fields({
-        schedulerName: text,
-        topologyReference: text,
-        inSync: flag,
-        schedulerBackendTopologyObservedGeneration: int64,
-        message: text,
-      }),
+    observedGeneration,
+    conditions,
+    schedulerTopologyStatuses: described(
+      list(
+        fields({
+          schedulerName: described(text, "The name of the scheduler."),
+          topologyReference: described(text, "The name of its topology object."),
+          inSync: described(flag, "Whether the topology object has these levels."),
+          schedulerBackendTopologyObservedGeneration: described(int64, "The generation of the topology object."),
+          message: described(text, "Why it is not in sync."),
+        }),
+      ),
+      "The topology object of each scheduler.",
     ),
   }),
   columns: [{ name: "Domains", type: "string", jsonPath: ".spec.levels[*].domain" }, age],

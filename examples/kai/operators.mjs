@@ -4,6 +4,15 @@
 //   KUBECONFIG=.muster/kubeconfig node examples/kai/operators.mjs [--once]
 import { spawnSync } from "node:child_process";
 
+if (process.argv.includes("--help") || process.argv.includes("-h")) {
+  console.log(`usage: node examples/kai/operators.mjs [--once]
+
+Creates the pods of PyTorchJobs and RayClusters, every two seconds until interrupted.
+
+  --once  create them once, and end`);
+  process.exit(0);
+}
+
 function kubectl(args, input) {
   const { status, stdout, stderr } = spawnSync("kubectl", args, { input, encoding: "utf8" });
   return status === 0 ? stdout : { refused: stderr };
@@ -39,7 +48,9 @@ function podsOfRay({ metadata, spec }) {
   return [head, ...workers];
 }
 
+/** Returns the names of the pods that it created. */
 function reconcile() {
+  const created = [];
   const kinds = [
     ["pytorchjobs.kubeflow.org", podsOfTraining],
     ["rayclusters.ray.io", podsOfRay],
@@ -58,11 +69,15 @@ function reconcile() {
           spec: template.spec,
         };
         // A pod that exists is refused, and that is well.
-        kubectl(["create", "--filename", "-"], JSON.stringify(pod));
+        const answer = kubectl(["create", "--filename", "-"], JSON.stringify(pod));
+        if (typeof answer === "string") created.push(`${metadata.namespace}/${name}`);
       }
     }
   }
+  for (const name of created) console.log(`created pod ${name}`);
+  return created;
 }
 
-reconcile();
+const first = reconcile();
+if (process.argv.includes("--once")) console.log(`${first.length} pods created`);
 if (!process.argv.includes("--once")) setInterval(reconcile, 2_000);

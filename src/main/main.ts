@@ -324,6 +324,12 @@ withSnapshot(program.command("gangs"))
   .description("gangs as a tree: minimum, scheduled, ready, breach, time until termination")
   .option("-n, --namespace <name>", "show this namespace only")
   .action(async (options) => (await import("../cli/views/gangs.ts")).showGangs(options));
+withCluster(program.command("log"))
+  .description("what the scheduler decided, from events: placements, evictions and their reasons")
+  .option("-n, --namespace <name>", "show this namespace only")
+  .option("--evictions", "show evictions only")
+  .option("-w, --wide", "show full messages")
+  .action(async (options) => (await import("../cli/views/log.ts")).showLog(options));
 withSnapshot(program.command("q"))
   .description("pending workloads with queue, priority and reason")
   .option("-n, --namespace <name>", "show this namespace only")

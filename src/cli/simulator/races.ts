@@ -2,6 +2,7 @@ import type { Exhibit, Variant } from "../../../races/exhibit.ts";
 import { exhibits, findExhibit, invariantOf, isBuggy, playExhibit, variantsOf } from "../../../races/museum.ts";
 import { UsageError } from "../../model/userError.ts";
 import { timeline } from "../../sim/report.ts";
+import { choicesText } from "./choicesText.ts";
 import { figures, figuresLine, reportOf, seedCount, wholeNumber } from "./sim.ts";
 
 /** Lists the race museum. */
@@ -85,8 +86,9 @@ export async function runRace(name: string, options: RaceOptions): Promise<void>
 function exhibitNamed(name: string): Exhibit {
   const found = findExhibit(name);
   if (found !== undefined) return found;
-  const known = exhibits.map(({ number, slug }) => `${slug} (${number})`).join(", ");
-  throw new UsageError("race-unknown", `there is no race ${JSON.stringify(name)}`, `choose from: ${known}`);
+  const known = exhibits.map(({ slug }) => slug);
+  const cure = `${choicesText(name, known)}; \`muster races\` describes them`;
+  throw new UsageError("race-unknown", `there is no race ${JSON.stringify(name)}`, cure);
 }
 
 function variantNamed(exhibit: Exhibit, options: { buggy?: boolean; variant?: string }): Variant {

@@ -3,6 +3,7 @@ import { violationReport } from "../../sim/report.ts";
 import { runSeed, type SeedResult, withTripwires } from "../../sim/runSeed.ts";
 import type { Scenario } from "../../sim/scenario.ts";
 import { type Shrunk, shrink } from "../../sim/shrink.ts";
+import { choicesText } from "./choicesText.ts";
 import { findScenario, scenarios } from "./scenarios.ts";
 import { coresHere, type PlayedSeeds, seedsOnCores } from "./seedsOnCores.ts";
 
@@ -144,8 +145,6 @@ export function wholeNumber(flag: string, text: string): number {
 function scenarioNamed(name: string): Scenario {
   const found = findScenario(name);
   if (found !== undefined) return found;
-  const known = scenarios()
-    .map((scenario) => scenario.name)
-    .join(", ");
-  throw new UsageError("scenario-unknown", `there is no scenario ${JSON.stringify(name)}`, `choose from: ${known}`);
+  const known = scenarios().map((scenario) => scenario.name);
+  throw new UsageError("scenario-unknown", `there is no scenario ${JSON.stringify(name)}`, choicesText(name, known));
 }

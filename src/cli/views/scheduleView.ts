@@ -2,6 +2,7 @@ import { enforcedText } from "../../decide/bind/mpsLimits.ts";
 import { devicesAnnotation } from "../../decide/bind/reservation.ts";
 import { type ShareView, whyRefused, whyShare } from "../../decide/bind/whyShare.ts";
 import type { Cluster } from "../../decide/schedule/cluster/cluster.ts";
+import { lastEviction } from "../../decide/schedule/explain/decisionLog.ts";
 import { nodeList } from "../../decide/schedule/explain/nodeList.ts";
 import {
   answerWhy,
@@ -16,6 +17,7 @@ import { clusterOf } from "../../decide/schedule/model/clusterOf.ts";
 import { poolClusters } from "../../decide/schedule/poolClusters.ts";
 import type { CoreEvent } from "../../model/kubernetes.generated.ts";
 import { builtin } from "../../model/resources.generated.ts";
+import { annotationKeys } from "../../model/scheduling/keys.ts";
 import { UsageError } from "../../model/userError.ts";
 import { humanDuration } from "../../model/values/humanDuration.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
@@ -135,7 +137,8 @@ export async function showWhy(given: string, flags: ViewFlags): Promise<void> {
       .flatMap((cluster) => answerWhy(cluster, name, nowMs))
       .map((answer) => withShareCause(answer, objects));
     const started = await Promise.all(found.map((answer) => withNodeCause(answer, objects, kube)));
-    const answers: readonly ShownAnswer[] = started.length > 0 ? started : await refusedWorkloads(name, kube);
+    const evicted = await Promise.all(started.map((answer) => withEviction(answer, objects, kube)));
+    const answers: readonly ShownAnswer[] = evicted.length > 0 ? evicted : await refusedWorkloads(name, kube);
     if (answers.length === 0) {
       throw new UsageError(
         "workload-unknown",
@@ -145,8 +148,11 @@ export async function showWhy(given: string, flags: ViewFlags): Promise<void> {
     }
     if (flags.output === "json") return { revision, answers };
     return answers
-      .map(({ name: who, kind, state, reason, message, cure, next, share }) => {
+      .map(({ name: who, kind, state, reason, message, cure, next, share, evicted: last }) => {
         const lines = [`${kind} ${who}: ${state} (revision ${revision})`];
+        if (last !== undefined) {
+          lines.push(`  evicted ${humanDuration(Math.max(0, nowMs - last.atMs))} ago: ${last.message}`);
+        }
         if (reason !== "") lines.push(`  ${reason}: ${message}`);
         if (cure !== "") lines.push(`  to run: ${cure}`);
         if (next !== "") lines.push(`  next: ${next}`);
@@ -161,6 +167,8 @@ export async function showWhy(given: string, flags: ViewFlags): Promise<void> {
 interface ShownAnswer extends WhyAnswer {
   /** How the limits of a running GPU share are enforced. */
   readonly share?: string;
+  /** The last eviction from the group of a workload that is pending. */
+  readonly evicted?: { readonly atMs: number; readonly message: string };
 }
 
 /** For a pod with a GPU share that has a node: why it does not start there. */
@@ -187,6 +195,19 @@ async function withNodeCause(
   const events = await kube?.list(builtin.CoreEvent, { namespace, fieldSelector: `involvedObject.uid=${uid}` });
   const cause = whyNotStarted(pod, events?.ok === true ? events.value.items : []);
   return cause === undefined ? answer : { ...answer, ...cause };
+}
+
+/** For a workload that is pending: when and why it was evicted. The controller has replaced the evicted pod since. */
+async function withEviction(answer: ShownAnswer, { pods }: ShareView, kube: KubeApi | undefined): Promise<ShownAnswer> {
+  if (answer.reason === "" && answer.next === "") return answer;
+  const [namespace = "", own = ""] = answer.name.split("/");
+  const pod = pods.find(({ metadata }) => metadata.namespace === namespace && metadata.name === own);
+  const name = answer.kind === "Pod" ? pod?.metadata.annotations?.[annotationKeys.podGroup] : own;
+  if (name === undefined) return answer;
+  const fieldSelector = `involvedObject.kind=PodGroup,involvedObject.name=${name}`;
+  const events = await kube?.list(builtin.CoreEvent, { namespace, fieldSelector });
+  const evicted = events?.ok === true ? lastEviction(events.value.items, { namespace, name }) : undefined;
+  return evicted === undefined ? answer : { ...answer, evicted };
 }
 
 /** Workloads of that name whose pods are rejected at creation, so that there is nothing to schedule. */

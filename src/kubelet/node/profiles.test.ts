@@ -69,6 +69,11 @@ describe("profiles", () => {
     expect(errorOf(() => parsePool(text, profiles)).code).toBe("pool-malformed");
   });
 
+  test("a pool with too many nodes is refused by the bound that it exceeds", () => {
+    const error = errorOf(() => parsePool("h100=1000000", profiles));
+    expect([error.code, error.message]).toEqual(["pool-too-large", expect.stringContaining("999999 nodes")]);
+  });
+
   test("two pools of one name would be the same nodes, and are refused", () => {
     expect(parsePools(["h100=1", "big:h100=2"], profiles).map(({ name }) => name)).toEqual(["h100", "big"]);
     expect(errorOf(() => parsePools(["h100=1", "h100=2"], profiles)).code).toBe("pool-repeated");

@@ -56,13 +56,22 @@ export interface Pool {
   readonly count: number;
 }
 
-const poolShape = /^(?:([a-z0-9](?:[a-z0-9-]*[a-z0-9])?):)?([^=:]+)=([0-9]{1,6})$/;
+const poolShape = /^(?:([a-z0-9](?:[a-z0-9-]*[a-z0-9])?):)?([^=:]+)=([0-9]+)$/;
+/** The number of nodes that a pool may have. */
+const poolNodesMax = 999_999;
 
 /** Reads `h100=400`, or `gpu:eks/p5-h100=4` for a pool with a name of its own. */
 export function parsePool(text: string, profiles: Profiles): Pool {
   const match = poolShape.exec(text);
   const cure = "write --pool <profile>=<count> or --pool <name>:<profile>=<count>, such as --pool h100=4";
   if (match === null) throw new UsageError("pool-malformed", `cannot read the pool ${JSON.stringify(text)}`, cure);
+  if (Number(match[3]) > poolNodesMax) {
+    throw new UsageError(
+      "pool-too-large",
+      `the pool ${JSON.stringify(text)} has more than ${poolNodesMax} nodes`,
+      `pass a count of at most ${poolNodesMax}`,
+    );
+  }
   const profile = findProfile(profiles, match[2] ?? "");
   const name = match[1] ?? profile.name.replace(/[^a-z0-9]+/g, "-");
   return { name, profile, count: Number(match[3]) };

@@ -155,7 +155,12 @@ describe("questions about a cluster", () => {
     expect(answerWhy(found, "lost", nowMs)).toMatchObject([
       { cure: "create PodGroup default/nope, or remove the annotation" },
     ]);
-    expect(answerWhy(found, "theirs", nowMs)).toMatchObject([{ message: "it belongs to scheduler volcano" }]);
+    expect(answerWhy(found, "theirs", nowMs)).toMatchObject([
+      {
+        message: "its schedulerName is volcano, and Muster serves kai-scheduler and default-scheduler",
+        cure: expect.stringContaining("schedulerName kai-scheduler"),
+      },
+    ]);
   });
 
   test("a pod behind a gate waits for the gate", () => {

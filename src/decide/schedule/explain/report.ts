@@ -1,5 +1,5 @@
 import { nanoOf } from "../../../model/objects/podRequests.ts";
-import { labelKeys, scalingNamespace } from "../../../model/scheduling/keys.ts";
+import { defaultSchedulerName, kaiSchedulerName, labelKeys, scalingNamespace } from "../../../model/scheduling/keys.ts";
 import type { Queue } from "../../../model/scheduling/queue.ts";
 import { timeToMs } from "../../../model/values/time.ts";
 import type { Cluster } from "../cluster/cluster.ts";
@@ -379,8 +379,14 @@ function proviso({ configMaps }: Cluster, { shape, namespace }: Task): string {
   return `, if ${shape.configMaps.map((name) => `ConfigMap ${namespace}/${name}`).join(" and ")} exist, which is not known here`;
 }
 
+/** A scheduler of another program may serve the pod, or the name is a typing error. */
 function explainForeign({ pod }: Task): Verdict {
-  return { reason: "NoGroup", message: `it belongs to scheduler ${pod.spec?.schedulerName ?? ""}`, cure: "" };
+  const name = pod.spec?.schedulerName ?? "";
+  return {
+    reason: "NoGroup",
+    message: `its schedulerName is ${name}, and Muster serves ${kaiSchedulerName} and ${defaultSchedulerName}`,
+    cure: `start a scheduler named ${name}, or create the pod again with schedulerName ${kaiSchedulerName}`,
+  };
 }
 
 function namesOf({ id, name, namespace, owner }: Job): string[] {

@@ -14,7 +14,8 @@ export const metricWords: Readonly<Record<string, MetricWords>> = words({
   muster_oldest_pending_pod_age_seconds: "Age of the oldest pod that waits for a node, by node pool and reason.",
   muster_reconciles_total: "Reconciles by controller and result: done, again, giveUp.",
   muster_reconcile_seconds: "Duration of reconciles by controller.",
-  muster_reconcile_exceptions_total: "Reconciles that threw an exception: a bug.",
+  muster_reconcile_exceptions_total:
+    "Reconciles that threw an exception or ran over their deadline, by controller and kind.",
   muster_events_dropped_total: "Kubernetes Events that were dropped because the buffer was full.",
   muster_events_failed_total: "Kubernetes Events that the API server rejected, by reason.",
   muster_binds_total: "BindRequests that finished, by result.",

@@ -1,9 +1,10 @@
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { Backoff } from "../../ports/backoff.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
-import { Loop, type Reconcile } from "./loop.ts";
+import { type Fault, Loop, type Reconcile } from "./loop.ts";
 import type { Source } from "./sources.ts";
 import { type RetryBudget, WorkQueue } from "./workQueue.ts";
 
@@ -25,12 +26,18 @@ export class Controller {
   private readonly sources: readonly Source[];
   private stopSources: (() => void)[] = [];
 
-  constructor(ports: { clock: Clock; log: Log; metrics: Metrics }, options: ControllerOptions) {
+  constructor(
+    ports: { clock: Clock; log: Log; metrics: Metrics },
+    options: ControllerOptions,
+    report?: (object: KubeObject, fault: Fault) => void,
+  ) {
     const { name, backoff, retries, sources, ...rest } = options;
     this.name = name;
     this.sources = sources;
     this.queue = new WorkQueue({ name, ...ports, ...(backoff && { backoff }), ...(retries && { retries }) });
-    this.loop = new Loop({ ...rest, ...ports, name, queue: this.queue });
+    const keyed = sources.find((source) => source.keyed !== undefined)?.keyed;
+    const objectOf = (key: string): KubeObject | undefined => keyed?.get(key);
+    this.loop = new Loop({ ...rest, ...ports, name, queue: this.queue, objectOf, ...(report && { report }) });
   }
 
   /** The caches that must have synced before the first reconcile. */

@@ -10,9 +10,11 @@ import { ObjectCache, type ObjectCacheOptions } from "../cache/objectCache.ts";
 import { Reachability } from "../cache/reachability.ts";
 import type { Selection } from "../cache/reflector.ts";
 import { Controller, type ControllerOptions } from "./controller.ts";
+import { EventRecorder } from "./eventRecorder.ts";
 import { fencedKube } from "./fencedKube.ts";
 import { Health } from "./health.ts";
 import { Lease, type LeaseOptions } from "./lease.ts";
+import type { Fault } from "./loop.ts";
 import { Writer } from "./writer.ts";
 
 /** The ports of the controllers: API, clock, randomness, log, metrics. */
@@ -82,6 +84,8 @@ export class Controllers {
   /** Since when this process leads, while reconciles of an earlier epoch may still be running. */
   private pausing: Promise<void> = Promise.resolve();
   private isLeading = false;
+  /** Reports objects on which a reconcile fails, by the name of the controller. */
+  private readonly faultRecorders = new Map<string, EventRecorder>();
   private readonly measuring = new Set<(isLeading: boolean) => void>();
 
   constructor(ports: ControlPorts, options: ControllersOptions) {
@@ -184,7 +188,8 @@ export class Controllers {
 
   /** A controller that is added after the start is started at once; the caches that it needs must exist already. */
   add(options: ControllerOptions): Controller {
-    const controller = new Controller(this.ports, options);
+    const report = (object: KubeObject, fault: Fault): void => this.reportFault(options.name, object, fault);
+    const controller = new Controller(this.ports, options, report);
     this.controllers.push(controller);
     if (this.phase === "syncing" || this.phase === "synced") controller.startSources();
     if (this.mayReconcile()) controller.resume();
@@ -235,6 +240,7 @@ export class Controllers {
     const graceMs = this.options.graceMs ?? defaultGraceMs;
     const stopping = [...this.controllers].reverse().map((controller) => controller.stop(graceMs));
     for (const each of stopping) await each;
+    for (const recorder of this.faultRecorders.values()) recorder.stop();
     await this.lease?.stop();
     for (const cache of this.sortedCaches().reverse()) cache.stop();
     this.reachability.stop();
@@ -244,6 +250,15 @@ export class Controllers {
   /** Whether no controller has anything left to do. */
   get isIdle(): boolean {
     return this.controllers.every(({ isIdle }) => isIdle);
+  }
+
+  private reportFault(controller: string, object: KubeObject, { reason, note }: Fault): void {
+    let recorder = this.faultRecorders.get(controller);
+    if (recorder === undefined) {
+      recorder = new EventRecorder({ ...this.ports, controller: `muster.dev/${controller}`, instance: controller });
+      this.faultRecorders.set(controller, recorder);
+    }
+    recorder.record(object, { type: "Warning", reason, action: "Reconciling", note });
   }
 
   private lead(): void {

@@ -1,4 +1,5 @@
 import { AssertionFailure } from "../../model/assert.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
 import type { Refusal } from "../../model/outcome.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import { CancelSource } from "../../ports/cancelSource.ts";
@@ -38,6 +39,25 @@ export interface LoopOptions {
   readonly concurrency?: number;
   /** After this long a reconcile is cancelled. */
   readonly deadlineMs?: number;
+  /** The object that a key names, where it names one. */
+  readonly objectOf?: (key: string) => KubeObject | undefined;
+  /** Reports on an object that its reconcile threw an exception or ran over its deadline. */
+  readonly report?: (object: KubeObject, fault: Fault) => void;
+}
+
+/** A reconcile that threw an exception or ran over its deadline. */
+export interface Fault {
+  readonly reason: "ReconcileError" | "ReconcileTimeout";
+  /** Without the exception's message, which may name objects of other tenants; the log has it. */
+  readonly note: string;
+}
+
+/** A key whose last reconcile threw or ran over its deadline. */
+interface Quarantine {
+  readonly why: string;
+  /** The revision of the object that it happened on; undefined where the key names no object. */
+  readonly revision: string | undefined;
+  readonly untilMs: number;
 }
 
 const defaultDeadlineMs = 120_000;
@@ -49,6 +69,8 @@ export class Loop {
   private readonly options: LoopOptions;
   private readonly concurrency: number;
   private readonly running = new Map<string, CancelSource>();
+  /** Until the end of its back-off such a key is reconciled only if its own object has changed. */
+  private readonly quarantined = new Map<string, Quarantine>();
   private isOpen = false;
   private isPumping = false;
   private idleWaiters: (() => void)[] = [];
@@ -127,10 +149,24 @@ export class Loop {
     while (this.isOpen && this.running.size < this.concurrency) {
       const key = queue.next();
       if (key === undefined) return;
+      const heldMs = this.heldMs(key);
+      if (heldMs > 0) {
+        queue.addAfter(key, heldMs);
+        queue.done(key);
+        continue;
+      }
       const cancel = new CancelSource();
       this.running.set(key, cancel);
       void this.reconcileKey(key, cancel);
     }
+  }
+
+  /** How long a quarantined key still waits: events of other objects do not end its back-off. */
+  private heldMs(key: string): number {
+    const held = this.quarantined.get(key);
+    if (held?.revision === undefined) return 0;
+    if (this.options.objectOf?.(key)?.metadata.resourceVersion !== held.revision) return 0;
+    return held.untilMs - this.options.clock.monotonicMs();
   }
 
   /**
@@ -144,15 +180,22 @@ export class Loop {
       log.warn({ controller: name, key, deadlineMs }, "reconcile takes too long and is cancelled");
       cancel.cancel();
     });
+    const object = this.options.objectOf?.(key);
+    let fault: { why: string; error?: unknown } | undefined;
     let result: ReconcileResult;
     try {
       result = await reconcile(key, { cancel, failures: queue.failures(key) });
     } catch (error) {
-      result = this.mistake(key, error);
+      fault = { why: error instanceof Error ? error.message : String(error), error };
     }
     stopTimer();
-    metrics.observe("muster_reconcile_seconds", { controller: name }, (clock.monotonicMs() - startedMs) / 1000);
-    this.follow(key, result);
+    const elapsedMs = clock.monotonicMs() - startedMs;
+    if (fault === undefined && elapsedMs >= deadlineMs) fault = { why: `it ran longer than ${deadlineMs / 1000} s` };
+    metrics.observe("muster_reconcile_seconds", { controller: name }, elapsedMs / 1000);
+    if (fault === undefined) {
+      this.quarantined.delete(key);
+      this.follow(key, result);
+    } else this.quarantine(key, object, fault);
     this.running.delete(key);
     queue.done(key);
     if (this.running.size === 0 && !this.isOpen) {
@@ -163,13 +206,29 @@ export class Loop {
     this.pump();
   }
 
-  /** A bug. This reconcile is over, and the next one starts from the current state. */
-  private mistake(key: string, error: unknown): ReconcileResult {
-    const { name, log, metrics } = this.options;
-    const kind = error instanceof AssertionFailure ? "assertion" : "exception";
+  /**
+   * Backs off on this key alone. The next reconcile starts from the current state. The object reports the first fault
+   * of a series and every other one after it; the log does not repeat itself.
+   */
+  private quarantine(key: string, object: KubeObject | undefined, fault: { why: string; error?: unknown }): void {
+    const { name, log, metrics, clock, queue, report } = this.options;
+    const { why, error } = fault;
+    const isException = "error" in fault;
+    const kind = !isException ? "timeout" : error instanceof AssertionFailure ? "assertion" : "exception";
     metrics.count("muster_reconcile_exceptions_total", { controller: name, kind });
-    log.error({ controller: name, key, error }, "reconcile threw an exception");
-    return { again: error instanceof Error ? error.message : String(error) };
+    metrics.count("muster_reconciles_total", { controller: name, result: "again" });
+    const isKnown = this.quarantined.get(key)?.why === why;
+    const delayMs = queue.addFailed(key);
+    const revision = object?.metadata.resourceVersion;
+    this.quarantined.set(key, { why, revision, untilMs: clock.monotonicMs() + delayMs });
+    if (isKnown) return;
+    if (isException) log.error({ controller: name, key, error }, "reconcile threw an exception");
+    if (object === undefined) return;
+    const what = isException ? "an internal error" : "its deadline";
+    report?.(object, {
+      reason: isException ? "ReconcileError" : "ReconcileTimeout",
+      note: `${name} stopped at ${what} on this object and retries with back-off; the controller's log has the cause`,
+    });
   }
 
   private follow(key: string, result: ReconcileResult): void {

@@ -13,6 +13,8 @@ export interface Source {
   start(queue: Pick<WorkQueue, "add" | "addAfter">): () => void;
   /** Present where workers must wait until this cache has synced. */
   readonly cache?: ObjectCache;
+  /** Present where a key is the key of an object in this cache: a failure is reported on that object. */
+  readonly keyed?: ObjectCache;
 }
 
 /** The keys that an event is about. */
@@ -26,6 +28,7 @@ export function kindSource<T extends KubeObject>(
 ): Source {
   return {
     cache,
+    ...(keysOf === ownKey && { keyed: cache }),
     start: (queue) =>
       cache.onEvent((event) => {
         if (!predicate(event)) return;
@@ -78,8 +81,10 @@ export function timerSource(
 
 /** The object itself. */
 export function forObject(): KeysOf {
-  return ({ key }) => [key];
+  return ownKey;
 }
+
+const ownKey: KeysOf = ({ key }) => [key];
 
 /**
  * The owner of the object, and on an update the former owner too. By default only the controller. If the owner was

@@ -130,13 +130,14 @@ export class WorkQueue {
     this.delayed.set(key, { dueMs, priority: highest, cancel });
   }
 
-  /** Requeues with a back-off that doubles with every failure. */
-  addFailed(key: string, options: AddOptions & { readonly atLeastMs?: number } = {}): void {
+  /** Requeues with a back-off that doubles with every failure; returns the back-off. */
+  addFailed(key: string, options: AddOptions & { readonly atLeastMs?: number } = {}): number {
     const failures = this.failures(key) + 1;
     this.failureCounts.set(key, failures);
     this.metrics.count("workqueue_retries_total", this.labels);
     const delayMs = Math.max(options.atLeastMs ?? 0, exponentialMs(this.backoff, failures), this.spendRetry());
     this.addAfter(key, delayMs, options);
+    return delayMs;
   }
 
   /** How long the rate limit delays this retry. The bucket is kept as the time at which it will be full again. */

@@ -13,7 +13,7 @@ import {
 import { type BindingVerdict, defaultBindingTimeoutMs } from "../../decide/devices/placeClaims.ts";
 import { lookAgain, lookAgainAtAll } from "../../intents/lookAgain.ts";
 import type { IntentTarget } from "../../model/intent.ts";
-import { type BindIntent, type Expected, expectedOf, type Intent, keyOf, type NewObject } from "../../model/intent.ts";
+import { type BindIntent, type Expected, expectedOf, type Intent, keyOf } from "../../model/intent.ts";
 import type { Node, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { type Outcome, type Refusal, refused } from "../../model/outcome.ts";
@@ -178,7 +178,7 @@ export class BindReconciler {
       case "place":
         return this.place(attempt, step.intent, cancel);
       case "configure":
-        return this.configure(attempt, step.maps, cancel);
+        return this.configure(attempt, step, cancel);
       case "claim": {
         const { pod, node } = this.view(attempt);
         const mayAllocate = () => this.mayAllocate(attempt, pod as Pod);
@@ -321,7 +321,7 @@ export class BindReconciler {
 
   private async configure(
     attempt: Attempt,
-    maps: readonly NewObject[],
+    { maps, devices }: Extract<BindStep, { type: "configure" }>,
     cancel: Cancel,
   ): Promise<ReconcileResult | "next"> {
     const { kube } = this.controllers;
@@ -335,7 +335,7 @@ export class BindReconciler {
     };
     const written = await writeConfigMaps(this.callOf(cancel), maps, stillCounts);
     if (!written.ok) return this.refused(attempt, written, cancel);
-    attempt.done.add("configured");
+    attempt.configured = devices;
     return "next";
   }
 
@@ -521,6 +521,7 @@ export class BindReconciler {
       isScalingUp: caches.isScalingUp,
       otherDevices,
       done: attempt.done,
+      configured: attempt.configured,
       hasLooked: attempt.looked.has("pod"),
       confirmedAt: attempt.confirmedAt,
       hasCounted: attempt.looked.has("gpus"),
@@ -559,7 +560,9 @@ class Attempt {
   readonly key: string;
   readonly request: BindRequest;
   readonly timers: RetryTimers;
-  readonly done = new Set<"configured" | "claimed" | "volumes">();
+  readonly done = new Set<"claimed" | "volumes">();
+  /** The devices that its ConfigMaps have. */
+  configured: readonly string[] | undefined;
   readonly looked = new Set<"pod" | "node" | "gpus">();
   /** Read from the API because the cache did not have it. */
   pod: Pod | undefined;

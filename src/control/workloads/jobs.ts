@@ -5,6 +5,7 @@ import { keyOf } from "../../model/intent.ts";
 import type { Job, JobCondition, Pod } from "../../model/kubernetes.generated.ts";
 import { isTrue } from "../../model/objects/condition.ts";
 import { controllerOf } from "../../model/objects/ownership.ts";
+import { isFinished } from "../../model/objects/podFacts.ts";
 import { isAtLeast, laterOf, type Revision } from "../../model/revision.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import type { EventRecorder } from "../runtime/eventRecorder.ts";
@@ -67,7 +68,7 @@ export function addJobs(controllers: Controllers, caches: WorkloadCaches): void 
     const released = await releaseOrphans(key, context);
     if (released !== undefined) return released;
     const job = jobs.cache.get(key);
-    if (job === undefined || !hasMissing(job)) return undefined;
+    if (job === undefined || !needsFreshPods(job)) return undefined;
     return readPods(job, context);
   };
 
@@ -93,16 +94,23 @@ export function addJobs(controllers: Controllers, caches: WorkloadCaches): void 
     return resultOf({ intents, wakeAtMs: undefined }, committed, ports.clock.nowMs()) ?? { requeueAfterMs: 1000 };
   };
 
-  /** Whether the status names pods that the watch has not delivered yet. */
-  const hasMissing = (job: Job): boolean => {
+  /**
+   * Whether the observed pods are older than the Job and the difference matters: the status names pods that the watch
+   * has not delivered, or a finished pod that seems uncounted may have been counted and released meanwhile.
+   */
+  const needsFreshPods = (job: Job): boolean => {
     const { uid, resourceVersion } = job.metadata;
     if (isAtLeast(pods.cache.revision, resourceVersion)) return false;
     const read = fresh.get(uid);
     if (read !== undefined && isAtLeast(read.revision, resourceVersion)) return false;
     const { succeeded = [], failed = [] } = job.status?.uncountedTerminatedPods ?? {};
-    if (succeeded.length + failed.length === 0) return false;
-    const shown = new Set(pods.ownedBy(job).map(({ metadata }) => metadata.uid));
-    return [...succeeded, ...failed].some((each) => !shown.has(each));
+    const uncounted = new Set([...succeeded, ...failed]);
+    const shown = new Set<string>();
+    for (const pod of pods.ownedBy(job)) {
+      shown.add(pod.metadata.uid);
+      if (isTracked(pod) && isFinished(pod) && !uncounted.has(pod.metadata.uid)) return true;
+    }
+    return [...uncounted].some((each) => !shown.has(each));
   };
 
   const readPods = async (job: Job, { cancel }: ReconcileContext): Promise<ReconcileResult> => {

@@ -23,6 +23,7 @@ function view(given: Partial<BindView> & { reserved?: readonly Pod[] } = {}): Bi
     isScalingUp: false,
     otherDevices: new Map(),
     done: new Set(),
+    configured: undefined,
     hasLooked: false,
     confirmedAt: undefined,
     hasCounted: false,
@@ -134,9 +135,11 @@ describe("a bind of a share", () => {
       "f-abc-shared-gpu-0",
       "f-abc-shared-gpu-0-evar",
     ]);
-    expect(step({ ...ready, done: new Set(["configured"]) })).toMatchObject({
+    expect(step({ ...ready, configured: ["GPU-1"] })).toMatchObject({
       intent: { type: "bind", node: "n1", expected: { uid: "uid-f", resourceVersion: "5" } },
     });
+    // Its reservation was deleted and created again meanwhile, on another device.
+    expect(step({ ...ready, configured: ["GPU-0"] })).toMatchObject({ type: "configure", devices: ["GPU-1"] });
   });
 
   test("creates no reservation while the cluster is scaled up, and joins existing ones", () => {

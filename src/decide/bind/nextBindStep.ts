@@ -46,7 +46,9 @@ export interface BindView {
   /** Device ids that other groups of the node report. */
   readonly otherDevices: ReadonlyMap<string, string>;
   /** Steps that this reconcile has done already; repeated after a restart, and harmless then. */
-  readonly done: ReadonlySet<"configured" | "claimed" | "volumes">;
+  readonly done: ReadonlySet<"claimed" | "volumes">;
+  /** The devices that this reconcile has written to the ConfigMaps; repeated after a restart too. */
+  readonly configured: readonly string[] | undefined;
   /** Whether the pod was read from the API in this reconcile. */
   readonly hasLooked: boolean;
   /** The revision at which request and pod were last confirmed, in this reconcile. */
@@ -72,7 +74,7 @@ export type BindStep =
   | { readonly type: "write"; readonly intent: Intent }
   /** Gives a reservation its node. */
   | { readonly type: "place"; readonly intent: BindIntent }
-  | { readonly type: "configure"; readonly maps: readonly NewObject[] }
+  | { readonly type: "configure"; readonly devices: readonly string[]; readonly maps: readonly NewObject[] }
   | { readonly type: "claim" }
   | { readonly type: "volumes" }
   | { readonly type: "succeeded"; readonly why: string }
@@ -147,11 +149,11 @@ export function nextBindStep(view: BindView, options: BindOptions): BindStep {
     ...(isShared && { ...shareAnnotations(groups, devices), [enforcedAnnotation]: enforced }),
   });
   if (marks !== undefined) return { type: "write", intent: marks };
-  if (isShared && !view.done.has("configured")) {
+  if (isShared && !sameDevices(view.configured, devices)) {
     const portion = spec.receivedGPU?.portion ?? "";
     const share = { devices, portion, cdi: options.cdi, attempt: attemptOf(request), limits };
     const maps = sharedGpuConfig(pod, share);
-    return { type: "configure", maps };
+    return { type: "configure", devices, maps };
   }
   if (hasClaims && !view.done.has("claimed")) return { type: "claim" };
   if (hasVolumes(pod) && !view.done.has("volumes")) return { type: "volumes" };
@@ -165,6 +167,11 @@ export function nextBindStep(view: BindView, options: BindOptions): BindStep {
     why,
   };
   return { type: "write", intent };
+}
+
+/** A reservation that was deleted and created again may have another device than the one that was configured. */
+function sameDevices(configured: readonly string[] | undefined, devices: readonly string[]): boolean {
+  return configured?.length === devices.length && configured.every((device, at) => device === devices[at]);
 }
 
 /** The message of a bind that timed out, and the pattern by which `muster why` recognises it. */

@@ -1,7 +1,7 @@
 import { kubeHttp } from "../../adapters/kubernetes/kubeHttp.ts";
 import { pinoLog } from "../../adapters/pinoLog.ts";
 import { systemClock } from "../../adapters/systemClock.ts";
-import { decisionLog } from "../../decide/schedule/explain/decisionLog.ts";
+import { type Decision, decisionLog } from "../../decide/schedule/explain/decisionLog.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import { humanDuration } from "../../model/values/humanDuration.ts";
 import { formatTime } from "../../model/values/time.ts";
@@ -36,17 +36,29 @@ export async function showLog(flags: LogFlags): Promise<void> {
       return;
     }
     const nowMs = clock.nowMs();
-    const rows = decisions.map(({ atMs, namespace, object, reason, message }) => [
-      humanDuration(Math.max(0, nowMs - atMs)),
-      ...(flags.namespace === undefined ? [namespace] : []),
-      object,
-      reason,
-      message,
-    ]);
-    const head = ["AGE", ...(flags.namespace === undefined ? ["NAMESPACE"] : []), "OBJECT", "DECISION", "MESSAGE"];
-    const isCut = flags.wide !== true && process.stdout.isTTY;
-    process.stdout.write(tableText([head, ...rows], isCut ? process.stdout.columns : undefined));
+    const isNarrow = flags.wide !== true && process.stdout.isTTY;
+    process.stdout.write(logText(decisions, { nowMs, namespace: flags.namespace, isNarrow }));
   } finally {
     kube.close();
   }
+}
+
+/** One line for each decision; on a terminal its message follows on a line of its own, so that it is not cut. */
+export function logText(
+  decisions: readonly Decision[],
+  about: { readonly nowMs: number; readonly namespace: string | undefined; readonly isNarrow: boolean },
+): string {
+  const isOfAll = about.namespace === undefined;
+  const head = ["AGE", "DECISION", ...(isOfAll ? ["NAMESPACE"] : []), "OBJECT", ...(about.isNarrow ? [] : ["MESSAGE"])];
+  const rows = decisions.map(({ atMs, namespace, object, reason, message }) => [
+    humanDuration(Math.max(0, about.nowMs - atMs)),
+    reason,
+    ...(isOfAll ? [namespace] : []),
+    object,
+    ...(about.isNarrow ? [] : [message]),
+  ]);
+  const text = tableText([head, ...rows]);
+  if (!about.isNarrow) return text;
+  const [first = "", ...lines] = text.trimEnd().split("\n");
+  return `${[first, ...lines.flatMap((line, at) => [line, `      ${decisions[at]?.message ?? ""}`])].join("\n")}\n`;
 }

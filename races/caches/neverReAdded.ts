@@ -29,7 +29,7 @@ const devicesComeBack: Invariant = {
 };
 
 /** The bug: the agent only answers requests, and an unregistered node gets no more requests. */
-const answersWhenAsked = repeating("agent", 40, [kinds.nodes], async ({ outside: kube }, [nodes]) => {
+const answersRequestsOnly = repeating("agent", 40, [kinds.nodes], async ({ outside: kube }, [nodes]) => {
   for (const [name, node] of nodes?.view().objects ?? []) {
     if (node.metadata.annotations?.[handshake] !== "Requesting") continue;
     const { capacity = {} } = (node["status"] ?? {}) as { capacity?: Record<string, string> };
@@ -115,9 +115,9 @@ export const neverReAdded: Exhibit = {
   },
   buggy: [
     {
-      name: "waits-to-be-asked",
+      name: "answers-requests-only",
       about: "the node only answers requests",
-      scenario: play("waits-to-be-asked", answersWhenAsked),
+      scenario: play("answers-requests-only", answersRequestsOnly),
       firstSeeds: 60,
       schedule: [{ key: "agent|watch|/nodes#1|MODIFIED|n-0#1|watch-delay", value: 489_541 }],
     },

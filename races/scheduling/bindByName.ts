@@ -8,7 +8,7 @@ import type { Invariant } from "../../src/sim/invariant.ts";
 import { at, carryOut, inFlightOf, kinds, person, pod } from "../../src/sim/sceneKit.ts";
 import { type Exhibit, scene } from "../exhibit.ts";
 
-const boundAsAsked: Invariant = {
+const boundToItsNode: Invariant = {
   id: "I7",
   fact: "a bind applies to the pod that it was decided for",
   begin: () => ({
@@ -55,7 +55,7 @@ const play = (variant: string, byUid: boolean) =>
     variant,
     about: "a scheduler binds a pod while its owner deletes it and creates another one of the same name",
     faults: ["slow-call", "timeout-before", "watch-delay"],
-    invariants: [boundAsAsked],
+    invariants: [boundToItsNode],
     actors: () => [
       person("owner", async (ports) => {
         for (let round = 0; round < 12; round++) {

@@ -34,7 +34,7 @@ const nothingBoughtTwice: Invariant = {
 };
 
 /** The bug: requested nodes are a separate counter, which a scale-down resets. */
-function countsWhatItAsked(): ActorSpec {
+function countsRequestedNodes(): ActorSpec {
   let upcoming = 0;
   let before = 0;
   return repeating("scaler", 80, [kinds.nodes, kinds.pods], async ({ outside: kube }, [nodes, pods]) => {
@@ -144,7 +144,7 @@ export const boughtTwice: Exhibit = {
     {
       name: "counts",
       about: "requested nodes are a counter",
-      scenario: play("counts", countsWhatItAsked),
+      scenario: play("counts", countsRequestedNodes),
       firstSeeds: 10,
       schedule: [
         { key: "cloud|watch|/configmaps#1|MODIFIED|pool#1|watch-delay", value: 193_255 },

@@ -1,11 +1,11 @@
-/** A moment of the past: the same page at another revision. */
+/** The page at an earlier revision. */
 import { effect } from "@preact/signals";
 import { type Parts, partNames, type ReadModel } from "../model/window/parts.ts";
 import { ApiError, get } from "./api.ts";
 import { askedRev } from "./route.ts";
 import { forgotten, past } from "./state.ts";
 
-/** What is shown stays until the moment that was asked for is there. */
+/** The current model is shown until the requested revision has arrived. */
 export function followAddress(): void {
   let round = 0;
   effect(() => {

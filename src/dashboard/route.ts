@@ -6,7 +6,7 @@ export type View = (typeof views)[number];
 
 export interface Route {
   readonly view: View;
-  /** What is behind the view's name. */
+  /** The path segment after the view's name. */
   readonly path: readonly string[];
   readonly query: ReadonlyMap<string, string>;
 }
@@ -39,7 +39,7 @@ addEventListener("popstate", () => {
   route.value = read();
 });
 
-/** The address of a view. The moment that is shown goes with it. */
+/** The address of a view. The revision that is shown is kept. */
 export function href(view: View, path: readonly string[] = [], query: Readonly<Record<string, string>> = {}): string {
   const rev = askedRev.peek();
   const all = new URLSearchParams({ ...query, ...(rev !== undefined && { rev: String(rev) }) });
@@ -53,7 +53,7 @@ export function go(address: string, { replace = false } = {}): void {
   route.value = read();
 }
 
-/** Same view and selection, with some parameters changed; an empty one is taken away. */
+/** Same view and selection, with some parameters changed; an empty one is removed. */
 export function goWith(query: Readonly<Record<string, string>>, { replace = false } = {}): void {
   const all = new URLSearchParams([...route.value.query]);
   for (const [key, value] of Object.entries(query)) {

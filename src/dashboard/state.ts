@@ -1,4 +1,4 @@
-/** What the page knows, as signals. Nothing here is computed that the server could say. */
+/** The state of the page as signals. Values that the server can compute are not computed here. */
 import { computed, signal } from "@preact/signals";
 import type { ReadModel } from "../model/window/parts.ts";
 import { isClosed, rightSide } from "../model/window/sums.ts";
@@ -24,25 +24,25 @@ export type Link =
 export const about = signal<About | undefined>(undefined);
 export const link = signal<Link>({ kind: "reading" });
 export const live = signal<ReadModel | undefined>(undefined);
-/** A moment of the past that is shown instead of the newest one. */
+/** The earlier model that is shown instead of the newest one. */
 export const past = signal<ReadModel | undefined>(undefined);
-/** A revision that was asked for and is forgotten. */
+/** A requested revision that is no longer in the history. */
 export const forgotten = signal<{ readonly rev: number; readonly oldest: number } | undefined>(undefined);
-/** Everything on the screen is of this one. */
+/** The one model that everything on the screen is drawn from. */
 export const shown = computed(() => past.value ?? live.value);
 export const isPast = computed(() => past.value !== undefined);
 
-/** When the server said last that what is shown is the newest; by its own clock. */
+/** When the server last confirmed that the model is current, by its own clock. */
 export const confirmedMs = signal(0);
 export const behindMs = signal(0);
-/** What has to be added to our clock to have the server's. */
+/** The offset of the server's clock from the browser's. */
 export const offsetMs = signal(0);
-/** Our clock, ten times and once a second. */
+/** The browser's clock, updated ten times and once a second. */
 export const tenths = signal(Date.now());
 export const seconds = signal(Date.now());
 
 export const serverNowMs = computed(() => seconds.value + offsetMs.value);
-/** Durations end at the moment that is shown. */
+/** Durations end at the time of the model that is shown. */
 export const momentMs = computed(() => {
   const still = past.value ?? (about.value?.mode === "file" ? live.value : undefined);
   return still === undefined ? serverNowMs.value : Date.parse(still.at);

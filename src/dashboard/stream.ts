@@ -5,10 +5,10 @@ import { type ApiError, errorOf, get, headers } from "./api.ts";
 import { type About, about, behindMs, confirmedMs, link, live, offsetMs } from "./state.ts";
 
 const retriesMs = [500, 1000, 2000, 4000, 5000];
-/** The server says something every 2 s; after this the connection is taken for dead. */
+/** The server sends at least a heartbeat every 2 s; without one for this long the connection is closed. */
 const silenceMs = 10_000;
 
-/** What the tests read: how often a stream began anew, and how many differences were applied. */
+/** For tests: how often a stream restarted, and how many differences were applied. */
 export const counters = { resets: 0, deltas: 0, snapshots: 0, connects: 0 };
 
 let lastEventId = "";
@@ -114,7 +114,7 @@ function take(text: string): void {
   }
 }
 
-/** What is shown stays until all parts are there. */
+/** The current model is shown until all parts have arrived. */
 function takeSnapshot({ part, rev, at, ...rest }: { part: PartName; rev: number; at: string }, id: string): void {
   counters.snapshots++;
   pending = { ...pending, [part]: rest };
@@ -128,7 +128,7 @@ function takeSnapshot({ part, rev, at, ...rest }: { part: PartName; rev: number;
 function takeDelta(delta: Delta, id: string): void {
   const before: ReadModel | undefined = live.value;
   if (before === undefined || before.rev !== delta.from) {
-    // Not ours: everything is read anew.
+    // Of another epoch: the full model is read.
     lastEventId = "";
     throw new Error("a difference of another revision");
   }

@@ -5,7 +5,7 @@ export default defineConfig({
   root: fileURLToPath(new URL(".", import.meta.url)),
   base: "/",
   logLevel: "warn",
-  // The sources say it themselves; the page runs in browsers of the last years.
+  // The page supports current browsers only.
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
   build: {
     outDir: fileURLToPath(new URL("../../dist/dashboard", import.meta.url)),

@@ -222,7 +222,7 @@ export class SimKube implements KubeApi {
     });
   }
 
-  private record(about: CallAbout, key: string, fate: Fate, asked: Asked): CallRecord {
+  private record(about: CallAbout, key: string, fate: Fate, asked: CallStart): CallRecord {
     const { simulation, actor } = this;
     return {
       actor: actor.name,
@@ -309,7 +309,7 @@ export class SimKube implements KubeApi {
 }
 
 /** When a call was requested, and what its author had observed. */
-type Asked = Pick<CallRecord, "requestedUs" | "requestedOwnMs" | "seen">;
+type CallStart = Pick<CallRecord, "requestedUs" | "requestedOwnMs" | "seen">;
 
 interface Leaving<T> {
   readonly about: CallAbout;
@@ -317,7 +317,7 @@ interface Leaving<T> {
   readonly learn: (value: T) => void;
   readonly target: string;
   readonly key: string;
-  readonly asked: Asked;
+  readonly asked: CallStart;
 }
 
 interface CallAbout {

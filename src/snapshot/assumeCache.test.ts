@@ -32,7 +32,7 @@ function placeOf(object: KubeObject): { key: string; value: string }[] {
   return node === "" ? [] : [{ key: `place/${object["pod"] as string}`, value: node }];
 }
 
-function newPicture(): AssumeCache<string> {
+function newAssumeCache(): AssumeCache<string> {
   return new AssumeCache<string>({
     [pods]: { table: new KindTable({ freeze: true }), effects: placeOf },
     [requests]: { table: new KindTable({ freeze: true }), effects: placeOf },
@@ -69,7 +69,7 @@ class World {
   readonly events: { kind: string; rv: number; event: KindEvent; thing: Thing; isGone: boolean }[] = [];
   readonly net: Request[] = [];
   readonly delivered: Record<string, number> = { [pods]: 0, [requests]: 0 };
-  assumeCache = newPicture();
+  assumeCache = newAssumeCache();
   /** What the watch has shown so far, kept the simple way. */
   shown = new Map<string, Thing>();
   shownRevision: Record<string, number> = { [pods]: 0, [requests]: 0 };
@@ -245,7 +245,7 @@ class World {
       write.revision = undefined;
       delete write.overAt;
     }
-    this.assumeCache = newPicture();
+    this.assumeCache = newAssumeCache();
     this.balance.clear();
     this.shown = new Map();
     this.lastShown = new Map();
@@ -420,7 +420,7 @@ describe("a assumeCache with a ledger", () => {
   });
 
   test("a assumeCache is of no revision until every kind has had its list", () => {
-    const assumeCache = newPicture();
+    const assumeCache = newAssumeCache();
     assumeCache.applyEvent(pods, { type: "relistBegins" });
     assumeCache.applyEvent(pods, { type: "relistDone", revision: "7" });
     expect(assumeCache.snapshot()).toMatchObject({ isComplete: false, revision: "0" });

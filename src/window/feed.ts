@@ -1,6 +1,6 @@
 /**
- * The one read model of the server, made anew at most four times a second and only when the cluster has changed; its
- * past; and the readers that wait for the next one.
+ * The one read model of the server, rebuilt at most four times a second and only when the cluster has changed; its
+ * history; and the streams that wait for the next one.
  */
 import { type Delta, diff } from "../model/window/delta.ts";
 import type { ReadModel } from "../model/window/parts.ts";
@@ -8,22 +8,22 @@ import type { Clock } from "../ports/clock.ts";
 import { History, type HistoryLimits } from "./history.ts";
 import { Ribbon } from "./ribbon.ts";
 
-/** Where models come from. */
+/** The source of read models. */
 export interface ModelSource {
-  /** Undefined while nothing is known yet; the same object as before while nothing has changed. */
+  /** Undefined before the caches have synced; the same object as before while nothing has changed. */
   read(before: ReadModel | undefined): ReadModel | undefined;
-  /** Whether what is shown may be older than it looks. */
+  /** Whether the model may be stale. */
   readonly isBehind: boolean;
 }
 
 export const rebuildMs = 250;
-/** Models take at most a twentieth of the time: the process has a cluster to schedule. */
+/** Rebuilding takes at most a twentieth of the CPU time, because the scheduler runs in the same process. */
 const restsPerRebuild = 19;
 
 export interface FeedOptions {
   readonly source: ModelSource;
   readonly clock: Clock;
-  /** Another one at each start: a restored server never moves a page back in time unnoticed. */
+  /** Different at each start, so that a page notices a server that was restored from an older backup. */
   readonly epoch: string;
   readonly limits?: HistoryLimits;
 }
@@ -70,7 +70,7 @@ export class Feed {
     return this.current;
   }
 
-  /** Names the newest model, for readers that come back. */
+  /** The id of the newest model, for clients that reconnect. */
   get eventId(): string {
     return `${this.epoch}.${this.current?.rev ?? 0}.${this.history.newest}`;
   }
@@ -84,7 +84,7 @@ export class Feed {
     return () => this.readers.delete(hear);
   }
 
-  /** Makes a new model if the cluster has changed. */
+  /** Rebuilds the model if the cluster has changed. */
   look(): void {
     const nowMs = this.clock.nowMs();
     this.behindSinceMs = this.source.isBehind ? (this.behindSinceMs ?? nowMs) : undefined;
@@ -104,7 +104,7 @@ export class Feed {
   }
 }
 
-/** About what the difference takes as text, without writing it. */
+/** The approximate size of the difference as JSON, without encoding it. */
 function weightOf({ ops: { wall, jobs, queues, gangs } }: Delta): number {
   const gpus = wall?.whole?.gpus.length ?? wall?.gpus?.length ?? 0;
   const rows = (jobs?.set?.length ?? 0) * 400 + (queues?.queues.length ?? 0) * 300 + (gangs?.gangs.length ?? 0) * 250;

@@ -1,4 +1,4 @@
-/** Which requests the window answers: by token, host, origin and the browser's own word about the sender. */
+/** Which requests the window answers: by token, Host, Origin and the browser's Sec-Fetch headers. */
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { Clock } from "../ports/clock.ts";
 
@@ -36,7 +36,7 @@ export class Guard {
     const { method, headers } = request;
     const host = headers.get("host") ?? "";
     const hosts = this.options.hosts();
-    // An address with a host of its own says which one is meant, whatever the header says.
+    // The host of an absolute request target has precedence over the Host header.
     if (!hosts.has(host.toLowerCase()) || !hosts.has(new URL(request.url).host.toLowerCase())) {
       return { status: 421, code: "window-host", message: "this server is not reached by that name" };
     }
@@ -72,7 +72,7 @@ export class Guard {
     return { status: 401, code: "window-token", message: "the token is missing or wrong: open the printed address" };
   }
 
-  /** In constant time: both sides are digests of one length. */
+  /** In constant time: both sides are digests of the same length. */
   isToken(given: string): boolean {
     return timingSafeEqual(digestOf(given), this.digest);
   }
@@ -82,7 +82,7 @@ function digestOf(text: string): Buffer {
   return createHash("sha256").update(text).digest();
 }
 
-/** Of every answer. */
+/** Headers of every response. */
 export const securityHeaders: Readonly<Record<string, string>> = {
   "content-security-policy":
     "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self'; connect-src 'self'; " +

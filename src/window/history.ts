@@ -1,6 +1,6 @@
 /**
- * The past of the window: a whole read model every minute, and the differences behind each. The oldest go when they
- * are too old or too many.
+ * The history of the window: a full read model every minute, and the differences after each. The oldest are dropped
+ * when they are too old or too many.
  */
 import { apply, type Delta } from "../model/window/delta.ts";
 import type { ReadModel } from "../model/window/parts.ts";
@@ -8,13 +8,13 @@ import type { ReadModel } from "../model/window/parts.ts";
 export interface HistoryLimits {
   readonly keepMs: number;
   readonly keepBytes: number;
-  /** How often a whole model is kept. */
+  /** How often a full model is kept. */
   readonly wholeMs: number;
 }
 
 export const historyLimits: HistoryLimits = { keepMs: 15 * 60_000, keepBytes: 64 * 1024 * 1024, wholeMs: 60_000 };
 
-/** A whole model, and what came after it. */
+/** A full model and the differences after it. */
 interface Chapter {
   readonly first: ReadModel;
   readonly firstSeq: number;
@@ -41,7 +41,7 @@ export class History {
     return this.chapters[0]?.first.rev;
   }
 
-  /** `bytes` is what the difference weighs as text. */
+  /** `bytes` is the size of the difference as JSON. */
   add(model: ReadModel, delta: Delta | undefined, nowMs: number, bytes: number): void {
     this.seq++;
     const last = this.chapters.at(-1);
@@ -54,14 +54,14 @@ export class History {
     this.forget(nowMs);
   }
 
-  /** The model of this number, or undefined when it is forgotten. */
+  /** The model of this number, or undefined when it was dropped. */
   bySeq(seq: number): ReadModel | undefined {
     const chapter = this.chapters.findLast(({ firstSeq }) => firstSeq <= seq);
     if (chapter === undefined || seq > this.seq) return undefined;
     return chapter.deltas.slice(0, seq - chapter.firstSeq).reduce(apply, chapter.first);
   }
 
-  /** The newest model that is not beyond the revision, or undefined when it is forgotten. */
+  /** The newest model that is not beyond the revision, or undefined when it was dropped. */
   byRev(rev: number): ReadModel | undefined {
     const chapter = this.chapters.findLast(({ first }) => first.rev <= rev);
     if (chapter === undefined) return undefined;

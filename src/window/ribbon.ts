@@ -1,8 +1,8 @@
-/** The last minutes as a strip: how many pods got a place, how many leave, and what broke, in bins of five seconds. */
+/** The last minutes in bins of five seconds: pods placed, pods that began to terminate, and faults. */
 import type { Delta } from "../model/window/delta.ts";
 import type { GpuCell, ReadModel } from "../model/window/parts.ts";
 
-/** Start of the bin, first revision in it, pods placed, pods that began to leave, GPUs or nodes that broke. */
+/** Start of the bin, first revision in it, pods placed, pods that began to terminate, GPUs or nodes that failed. */
 export type RibbonBin = readonly [number, number, number, number, number];
 
 export const binMs = 5_000;

@@ -40,7 +40,7 @@ export interface WindowServer {
   readonly feed: Feed;
   /** Streams that are open. */
   readonly streams: { readonly size: number };
-  /** Ends every connection; readers come back. */
+  /** Closes every connection; clients reconnect. */
   cut(): void;
   stop(): Promise<void>;
 }
@@ -60,7 +60,7 @@ export async function startWindow(options: WindowServerOptions): Promise<WindowS
   const app = windowApp({ mode, version, isDemo, feed, guard, streams, files, clock, questions, actions });
   const listener = getRequestListener(app.fetch);
   const server = isTls ? createTls({ ...listen.tls }, listener) : createPlain(listener);
-  // A request has to come soon and whole: slow ones hold no connection.
+  // Time limits for headers and body, so that slow requests hold no connection.
   server.headersTimeout = 10_000;
   server.requestTimeout = 20_000;
   await new Promise<void>((done, fail) => {

@@ -9,7 +9,7 @@ export interface StaticFile {
   readonly gzip?: Uint8Array<ArrayBuffer>;
 }
 
-/** The page's files by their addresses. Nothing else can be asked for: there is no path to leave. */
+/** The page's files by their addresses. No other file is served, so paths cannot escape the folder. */
 export type StaticFiles = ReadonlyMap<string, StaticFile>;
 
 const types: Readonly<Record<string, string>> = {

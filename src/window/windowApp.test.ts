@@ -4,7 +4,7 @@ import { ModelScript, model } from "../../testing/window/readModels.ts";
 import { Feed } from "./feed.ts";
 import { Guard } from "./guard.ts";
 import { Streams } from "./streams.ts";
-import { type Actions, type Asked, windowApp } from "./windowApp.ts";
+import { type Actions, type QueryResult, windowApp } from "./windowApp.ts";
 
 const token = "the-token-of-this-test";
 const host = "127.0.0.1:6480";
@@ -21,7 +21,7 @@ function setUp() {
   const streams = new Streams(feed, { clock, isToken: (given) => guard.isToken(given) });
   const done: unknown[] = [];
   const actions: Actions = {
-    break: async (body): Promise<Asked> => {
+    break: async (body): Promise<QueryResult> => {
       done.push(body);
       return { ok: true, value: { done: true } };
     },

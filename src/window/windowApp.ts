@@ -10,8 +10,8 @@ import { binMs } from "./ribbon.ts";
 import type { StaticFiles } from "./staticFiles.ts";
 import type { Streams } from "./streams.ts";
 
-/** An answer to a question that is worked out on demand. */
-export type Asked =
+/** The result of a query that is computed on request. */
+export type QueryResult =
   | { readonly ok: true; readonly value: object }
   | {
       readonly ok: false;
@@ -20,15 +20,15 @@ export type Asked =
       readonly message: string;
     };
 
-/** What needs more than the read model. */
+/** Queries that need more than the read model. */
 export interface Questions {
   /** `namespace/name`. */
-  why?(name: string): Asked | Promise<Asked>;
-  whatIf?(question: unknown): Asked | Promise<Asked>;
+  why?(name: string): QueryResult | Promise<QueryResult>;
+  whatIf?(question: unknown): QueryResult | Promise<QueryResult>;
 }
 
-/** What changes the cluster; only an embedded one has any. */
-export type Actions = Readonly<Record<string, (body: unknown) => Promise<Asked>>>;
+/** Actions that change the cluster; only the embedded cluster has any. */
+export type Actions = Readonly<Record<string, (body: unknown) => Promise<QueryResult>>>;
 
 export interface WindowOptions {
   readonly mode: "embedded" | "attached" | "file";
@@ -80,7 +80,7 @@ export function windowApp(options: WindowOptions): Hono<Env> {
     const cut = outgoing === undefined ? {} : { cut: () => outgoing.destroy() };
     const body = streams.open({ token, parts, lastEventId: c.req.header("last-event-id"), ...cut });
     if (body === undefined) return problem(c, 429, "window-streams", "too many windows are open: close one of them");
-    // Without it a proxy or the server itself would hold events back to compress them.
+    // Without it a proxy or the server itself would buffer events to compress them.
     const headers = { "content-type": "text/event-stream; charset=utf-8", "content-encoding": "identity" };
     return c.body(body, 200, { ...headers, "x-accel-buffering": "no" });
   });
@@ -101,17 +101,17 @@ export function windowApp(options: WindowOptions): Hono<Env> {
   app.get("/api/v1/why/:namespace/:name", async (c) => {
     if (feed.model === undefined) return unread(c);
     const { namespace, name } = c.req.param();
-    const asked = await (questions.why?.(`${namespace}/${name}`) ?? unanswered);
-    return askedAnswer(c, feed, asked);
+    const asked = await (questions.why?.(`${namespace}/${name}`) ?? notServed);
+    return respondWith(c, feed, asked);
   });
   app.post("/api/v1/whatif", async (c) => {
-    const asked = await (questions.whatIf?.(await jsonOf(c)) ?? unanswered);
-    return askedAnswer(c, feed, asked);
+    const asked = await (questions.whatIf?.(await jsonOf(c)) ?? notServed);
+    return respondWith(c, feed, asked);
   });
   app.post("/api/v1/actions/:kind", async (c) => {
     const action = Object.hasOwn(actions, c.req.param("kind")) ? actions[c.req.param("kind")] : undefined;
     if (action === undefined) return problem(c, 404, "window-action", "this cluster has no such action");
-    return askedAnswer(c, feed, await action(await jsonOf(c)));
+    return respondWith(c, feed, await action(await jsonOf(c)));
   });
   app.all("/api/*", (c) =>
     c.req.path.startsWith("/api/v1/actions/")
@@ -156,12 +156,12 @@ function partAnswer(c: Context, feed: Feed, part: PartName): Response {
   return c.json({ epoch: feed.epoch, rev: model.rev, at: model.at, ...model[part] });
 }
 
-function askedAnswer(c: Context, feed: Feed, asked: Asked): Response {
+function respondWith(c: Context, feed: Feed, asked: QueryResult): Response {
   if (!asked.ok) return problem(c, asked.status, asked.code, asked.message);
   return c.json({ ...momentOf(feed), ...asked.value });
 }
 
-const unanswered: Asked = {
+const notServed: QueryResult = {
   ok: false,
   status: 404,
   code: "window-question",

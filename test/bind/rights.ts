@@ -4,11 +4,11 @@ import { parse } from "yaml";
 import type { Resource } from "../../src/model/objects/resource.ts";
 import type { KubeApi } from "../../src/ports/kubeApi.ts";
 
-type Asked = Resource & { readonly name?: string; readonly subresource?: string };
+type CallTarget = Resource & { readonly name?: string; readonly subresource?: string };
 
 /** The same API; every call leaves the right that it needs in `used`, as `verb resource:group`. */
 export function noting(kube: KubeApi, used: Set<string>): KubeApi {
-  const note = (verb: string, { group, plural, subresource }: Asked, below = subresource): void => {
+  const note = (verb: string, { group, plural, subresource }: CallTarget, below = subresource): void => {
     const resource = below === undefined ? plural : `${plural}/${below}`;
     used.add(`${verb} ${resource}:${group}`);
     // What is checked beside the status itself since 1.36.
@@ -16,9 +16,9 @@ export function noting(kube: KubeApi, used: Set<string>): KubeApi {
   };
   return new Proxy(kube, {
     get(target, property: keyof KubeApi) {
-      const method = target[property] as (ref: Asked, ...more: unknown[]) => unknown;
+      const method = target[property] as (ref: CallTarget, ...more: unknown[]) => unknown;
       if (typeof method !== "function") return method;
-      return (ref: Asked, ...more: unknown[]) => {
+      return (ref: CallTarget, ...more: unknown[]) => {
         if (property === "bind") note("create", ref, "binding");
         else if (property === "evict") note("create", ref, "eviction");
         else note(property, ref);

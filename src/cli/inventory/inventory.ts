@@ -37,7 +37,7 @@ const changeDebounceMs = 2_000;
 export async function runInventoryCommand(flags: InventoryRunFlags): Promise<void> {
   const log = pinoLog({ level: flags.logLevel, levels: "upper" });
   try {
-    await runAsAsked(flags, log);
+    await runByFlags(flags, log);
   } catch (error) {
     // This line is for the log; the message for the terminal follows.
     const advice = error instanceof UserError ? { code: error.code, cure: error.cure } : {};
@@ -46,7 +46,7 @@ export async function runInventoryCommand(flags: InventoryRunFlags): Promise<voi
   }
 }
 
-async function runAsAsked(flags: InventoryRunFlags, log: Log): Promise<void> {
+async function runByFlags(flags: InventoryRunFlags, log: Log): Promise<void> {
   if ((flags.once === true) === (flags.every !== undefined)) {
     throw new UsageError("inventory-setting-invalid", "pass either --once or --every", "pass --once, or --every 5m");
   }

@@ -6,7 +6,7 @@ import type { Clock } from "../../ports/clock.ts";
 import type { ModelSource } from "../../window/feed.ts";
 import { isLoopback, startWindow, type WindowServer, type WindowServerOptions } from "../../window/startWindow.ts";
 import { readStaticFiles, type StaticFiles } from "../../window/staticFiles.ts";
-import type { Asked } from "../../window/windowApp.ts";
+import type { QueryResult } from "../../window/windowApp.ts";
 import { parsePort } from "../cluster/parsePort.ts";
 
 /** Where the window is served. */
@@ -33,7 +33,7 @@ interface WhySource {
   why(name: string): object | undefined;
 }
 
-export function whyAnswer(source: WhySource, name: string): Asked {
+export function whyAnswer(source: WhySource, name: string): QueryResult {
   const value = source.why(name);
   if (value !== undefined) return { ok: true, value };
   return { ok: false, status: 404, code: "window-not-waiting", message: "no job of that name has pods to place" };

@@ -3,7 +3,7 @@ import type { Clock } from "../../ports/clock.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 
 /** While the server does not answer, one watch retries this often; the others keep their own back-off. */
-const scoutMs = 1_000;
+const probeEveryMs = 1_000;
 
 /**
  * Whether the API server answers. Every watched kind has its own back-off after a failure, up to a minute. The first
@@ -69,7 +69,7 @@ export class Reachability {
   }
 
   private probe(): void {
-    this.stopProbe = this.clock.after(scoutMs, () => {
+    this.stopProbe = this.clock.after(probeEveryMs, () => {
       if (!this.isUnreachable) return;
       this.retrySoon("one");
       this.probe();

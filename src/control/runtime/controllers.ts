@@ -73,7 +73,7 @@ export class Controllers {
   readonly readiness = new Health();
   /** The ports of the controllers. Their API refuses writes unless this process leads. */
   readonly ports: ComponentPorts;
-  /** The fenced API with every verb, for simulated kubelets and the mistakes of races. No controller uses it. */
+  /** The fenced API with every verb, for simulated kubelets and the buggy variants of races. No controller uses it. */
   readonly outside: KubeApi;
   private readonly options: ControllersOptions;
   private readonly reachability: Reachability;

@@ -130,6 +130,20 @@ describe("muster fault", () => {
   });
 });
 
+describe("a GPU that fails under a running pod", () => {
+  test("is what why answers, with its cause", () => {
+    const node = kubectl("get", "pod", "a", "-o", "jsonpath={.spec.nodeName}").out;
+    expect(muster("fault", "gpu-unhealthy", "--node", node, "--device", "0").code).toBe(0);
+    const health = "{.status.containerStatuses[0].allocatedResourcesStatus[0].resources[0].health}";
+    expect(kubectl("wait", "pod/a", `--for=jsonpath=${health}=Unhealthy`, "--timeout=60s").code).toBe(0);
+    const { code, out } = muster("why", "pod/a");
+    expect(code).toBe(0);
+    expect(out).toMatch(/DeviceUnhealthy: nvidia\.com\/gpu GPU-\S+ \(GPU 0 reported XID 79\) is unhealthy on h100-/);
+    expect(out).toContain("kubectl delete pod -n default a");
+    expect(muster("fault", "clear", "--all").code).toBe(0);
+  });
+});
+
 describe("muster gangs", () => {
   test("of a saved cluster are those that it had", () => {
     expect(kubectl("apply", "-f", join(root, "examples/gangs/simple1.yaml")).code).toBe(0);

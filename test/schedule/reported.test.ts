@@ -50,8 +50,9 @@ describe("events", () => {
     });
     expect(reasons["PodGroup"]).toEqual(["Normal Evict", "Normal NotReady", "Normal StaleJob", "Normal Unschedulable"]);
     expect(reasons["Pod"]).toEqual(
-      expect.arrayContaining(["Normal Pipelined", "Normal Scheduled", "Warning Unschedulable"]),
+      expect.arrayContaining(["Normal Pipelined", "Normal Scheduled", "Warning FailedScheduling"]),
     );
+    expect(reasons["Pod"]).not.toContain("Warning Unschedulable");
   });
 
   test("a pod that waits for resources being released reports that, and no nomination is written", async () => {

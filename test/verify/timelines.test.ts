@@ -283,6 +283,14 @@ describe("what does not count, and what does", () => {
     expect(text).not.toContain("nfd-excluded");
   });
 
+  test("an Unschedulable event of KAI is a refusal, and no other event is missed", async () => {
+    const waiting = unbound("team/p");
+    const events = [event(waiting, "Unschedulable", "no node has 9 GPUs", "2026-05-28T11:55:00Z")];
+    const { text } = await play({ moments: startWaitPending([waiting], { events }) });
+    expect(text).toContain("Unschedulable (x1): no node has 9 GPUs");
+    expect(text).not.toContain("no FailedScheduling event");
+  });
+
   test("a hook's Job may wait for ever, and is counted as ignored", async () => {
     const hook = pod("team/migrate-x", { node: "", owner: owner("Job", "migrate") });
     const jobs = [job("team/migrate", { annotations: { "helm.sh/hook": "post-install" } })];

@@ -12,6 +12,7 @@ import {
   queueRows,
   type WhyAnswer,
 } from "../../decide/schedule/explain/report.ts";
+import { whyUnhealthy } from "../../decide/schedule/explain/unhealthyDevices.ts";
 import { whyNotStarted } from "../../decide/schedule/explain/whyNotStarted.ts";
 import { clusterOf } from "../../decide/schedule/model/clusterOf.ts";
 import { poolClusters } from "../../decide/schedule/poolClusters.ts";
@@ -182,7 +183,7 @@ function withShareCause(answer: WhyAnswer, objects: ShareView): ShownAnswer {
   return hasShare ? { ...answer, share: enforcedText(pod) } : answer;
 }
 
-/** For a pod that has a node: why it does not run there. A saved cluster is read without Events. */
+/** For a pod that has a node: which of its devices has failed, or why it does not run there. A saved cluster is read without Events. */
 async function withNodeCause(
   answer: ShownAnswer,
   { pods }: ShareView,
@@ -191,6 +192,8 @@ async function withNodeCause(
   if (answer.kind !== "Pod" || answer.reason !== "" || answer.next !== "") return answer;
   const pod = pods.find(({ metadata }) => `${metadata.namespace}/${metadata.name}` === answer.name);
   if (pod?.spec?.nodeName === undefined) return answer;
+  const failed = whyUnhealthy(pod, pods);
+  if (failed !== undefined) return { ...answer, ...failed };
   const { namespace = "", uid } = pod.metadata;
   const events = await kube?.list(builtin.CoreEvent, { namespace, fieldSelector: `involvedObject.uid=${uid}` });
   const cause = whyNotStarted(pod, events?.ok === true ? events.value.items : []);

@@ -7,6 +7,7 @@ import type { Component } from "../runtime/component.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import { forMapped, forObject, kindSource } from "../runtime/sources.ts";
 import { BindRequestReconciler } from "./bindRequestReconciler.ts";
+import { DeviceHealthReconciler } from "./deviceHealthReconciler.ts";
 import { EvictionPlanReconciler } from "./evictionPlanReconciler.ts";
 import { GroupReconciler } from "./podGrouper.ts";
 import type { SchedulerCaches } from "./schedulerCaches.ts";
@@ -60,6 +61,12 @@ export function addScheduler(
     concurrency: 16,
     sources: [kindSource(caches.pods, forObject(), ({ object }) => plans.isOver(object))],
     reconcile: (key, { cancel }) => plans.reconcile(key, cancel),
+  });
+  const health = new DeviceHealthReconciler(controllers, caches, recorder);
+  controllers.add({
+    name: "device-health",
+    sources: [kindSource(caches.pods, forObject(), ({ key, object }) => health.isConcerned(key, object))],
+    reconcile: (key) => health.reconcile(key),
   });
   const requests = new BindRequestReconciler(controllers, caches, allCaches);
   controllers.add({

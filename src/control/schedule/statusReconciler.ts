@@ -158,11 +158,11 @@ export class StatusReconciler {
     const pod = this.caches.pods.get(task.key);
     if (pod === undefined || pod.metadata.uid !== task.uid || (pod.spec?.nodeName ?? "") !== "") return undefined;
     const known = conditionOf(pod);
-    const isDefault = task.job?.isGroup === false;
     if (known?.status !== "False" || known.message !== sentence) {
       this.recorder.record(pod, {
         type: "Warning",
-        reason: isDefault ? "FailedScheduling" : "Unschedulable",
+        // kube-scheduler's reason for every pod: selectors and alerts on it have to find pods of groups too.
+        reason: "FailedScheduling",
         action: "Scheduling",
         note: sentence,
       });

@@ -64,11 +64,9 @@ test.each(cases)("$name: $class", ({ wish, others = [], why, ...expected }) => {
   expect(found.why).toContain(why);
 });
 
-test("an event alone is an attempt", () => {
+test.each(["FailedScheduling", "Unschedulable"])("an event %s alone is an attempt", (reason) => {
   const waiting = pod("t/p", { node: "" });
-  const events = [
-    event(waiting, "FailedScheduling", "0/1 nodes are available: 1 Too many pods.", "2026-05-28T11:00:00Z"),
-  ];
+  const events = [event(waiting, reason, "0/1 nodes are available: 1 Too many pods.", "2026-05-28T11:00:00Z")];
   const snapshot = snapshotWith({ pods: [waiting], events });
   const shown = eventsOfPods(snapshot, [waiting]).get(waiting.metadata.uid);
   expect(classify(snapshot, waiting, shown)).toMatchObject({

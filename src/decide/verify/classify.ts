@@ -57,9 +57,9 @@ export function wasTried(pod: Pod, events: readonly PodEvent[]): boolean {
   return isRefused || nominatedNodeName !== "" || events.some(isRefusal);
 }
 
-/** The event of a scheduler that could not place its pod. */
+/** The event of a scheduler that could not place its pod: kube-scheduler's and Muster's reason, and KAI's. */
 export function isRefusal({ reason }: PodEvent): boolean {
-  return reason === "FailedScheduling";
+  return reason === "FailedScheduling" || reason === "Unschedulable";
 }
 
 function plain(name: UnscheduledClass, why: string): Classified {

@@ -67,7 +67,7 @@ export interface UnscheduledPod {
   readonly events: readonly PodEvent[];
   /** Events of this pod beyond the limits of the report. */
   readonly eventsOmitted: number;
-  /** Whether any of its events, printed or not, is FailedScheduling. */
+  /** Whether any of its events, printed or not, is FailedScheduling, or Unschedulable of KAI. */
   readonly hasRefusalEvent: boolean;
 }
 

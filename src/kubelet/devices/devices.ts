@@ -247,6 +247,7 @@ export function deviceCount(container: Container, resource: string): number {
 export function deviceHealthOf(
   resources: Readonly<Record<string, readonly string[]>> | undefined,
   units: DeviceUnits,
+  faults: readonly { readonly device: number; readonly text: string }[] = [],
 ): ResourceStatus[] | undefined {
   if (resources === undefined) return undefined;
   const names = Object.keys(resources);
@@ -255,7 +256,13 @@ export function deviceHealthOf(
     name,
     resources: (resources[name] ?? []).map((resourceID) => {
       const unit = units.get(name)?.find(({ id }) => id === resourceID);
-      return { resourceID, health: unit === undefined ? "Unknown" : unit.healthy ? "Healthy" : "Unhealthy" };
+      if (unit === undefined) return { resourceID, health: "Unknown" };
+      const message = faults.find(({ device }) => device === unit.gpu)?.text;
+      return {
+        resourceID,
+        health: unit.healthy ? "Healthy" : "Unhealthy",
+        ...(message !== undefined && { message }),
+      };
     }),
   }));
 }

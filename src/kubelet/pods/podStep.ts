@@ -392,7 +392,7 @@ export class PodStep {
   result(wakeAtMs: number | undefined): PodNext {
     const { pod, view, nowMs, input } = this;
     for (const each of this.containers()) {
-      const health = deviceHealthOf(this.#assignment[each.container.name], this.units);
+      const health = deviceHealthOf(this.#assignment[each.container.name], this.units, input.state.gpuFaults);
       if (health !== undefined) each.status.allocatedResourcesStatus = health;
       reportResources(each);
     }

@@ -8,7 +8,7 @@ export interface Decision {
   readonly namespace: string;
   /** `pod/train-0`, as kubectl prints it. */
   readonly object: string;
-  /** The reason of the Event: Scheduled, Evicted, Unschedulable. */
+  /** The reason of the Event: Scheduled, Evicted, FailedScheduling. */
   readonly reason: string;
   readonly message: string;
 }

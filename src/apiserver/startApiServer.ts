@@ -15,6 +15,8 @@ import { kubeconfigText } from "./auth/kubeconfig.ts";
 import { memoryKeyFiles, openPki, type Pki } from "./auth/pki.ts";
 import { TokenIssuer } from "./auth/serviceAccountToken.ts";
 import { StaticTokens } from "./auth/staticTokens.ts";
+import { BackendClient, kubeletClientUser } from "./connect/backendClient.ts";
+import { KubeletUsage } from "./connect/kubeletUsage.ts";
 import { type Api, type ApiOptions, createApi } from "./createApi.ts";
 import { Documents } from "./http/documents.ts";
 import { Exchange } from "./http/exchange.ts";
@@ -160,6 +162,8 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   metrics.describe("apiserver_current_inflight_requests", "gauge", "Requests in flight, watches included.");
   metrics.gauge("apiserver_current_inflight_requests", () => [["", inFlight.count]]);
   const streams = new Set<WatchStream>();
+  const issue = () => pki.issueClient(kubeletClientUser, [], clock.nowMs());
+  const client = new BackendClient({ clock, authority: pki.authority, issue });
   state.context = {
     core,
     rbac,
@@ -170,6 +174,8 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       staticTokens: options.tokenFile === undefined ? undefined : StaticTokens.parse(options.tokenFile),
     },
     agent: options.agent,
+    client,
+    kubelets: new KubeletUsage(client, clock),
     frames: new FrameCache(({ type }, bytes) =>
       metrics.observe(
         "apiserver_watch_events_sizes",
@@ -185,7 +191,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       serverAddress: `${host}:${port}`,
       nowMs: () => clock.nowMs(),
       issuer: tokens,
-      more: options.agent?.nodeUsage === undefined ? [] : metricsResources,
+      more: options.agent === undefined ? [] : metricsResources,
     }),
     faults,
     inFlight,

@@ -2,19 +2,21 @@ import type { Node, Pod } from "../model/kubernetes.generated.ts";
 import type { Cancel } from "./cancel.ts";
 
 /**
- * Serves the pod subresources log, exec and attach, and metrics: simulated nodes, or a bridge to real kubelets. The
- * server implements the protocols; the agent supplies the content. Methods that an agent lacks are answered with 501.
+ * Serves the pod subresources log, exec and attach, and metrics, of the nodes that it simulates. The server implements
+ * the protocols; the agent supplies the content. For all other nodes the server asks their kubelets.
  */
 export interface PodAgent {
+  /** Whether the agent answers for the containers of this node. */
+  plays(node: string): boolean;
   /** Text in pieces; ends when the log ends, or runs on when it is followed. */
-  log?(pod: Pod, options: LogOptions, stopped: Cancel): AsyncIterable<string>;
+  log(pod: Pod, options: LogOptions, stopped: Cancel): AsyncIterable<string>;
   /** Resolves when the command has ended. A refusal is an exception, before any output. */
-  exec?(pod: Pod, command: ExecCommand, streams: ExecStreams): Promise<ExecEnd>;
+  exec(pod: Pod, command: ExecCommand, streams: ExecStreams): Promise<ExecEnd>;
   /** Attaches to the running container. */
-  attach?(pod: Pod, container: string, streams: ExecStreams): Promise<ExecEnd>;
+  attach(pod: Pod, container: string, streams: ExecStreams): Promise<ExecEnd>;
   /** The current usage; undefined where it is unknown. */
-  podUsage?(pod: Pod): PodUsage | undefined;
-  nodeUsage?(node: Node): Usage | undefined;
+  podUsage(pod: Pod): PodUsage | undefined;
+  nodeUsage(node: Node): Usage | undefined;
 }
 
 /** Selects the lines of a log. */

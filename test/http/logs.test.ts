@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { systemClock } from "../../src/adapters/systemClock.ts";
 import { systemRandom } from "../../src/adapters/systemRandom.ts";
 import { type ApiServer, startApiServer } from "../../src/apiserver/startApiServer.ts";
-import type { PodAgent } from "../../src/ports/podAgent.ts";
+import { podAgent } from "../../testing/apiserver/podAgent.ts";
 import { HttpCaller, tokenFile } from "../httpCaller.ts";
 
 const pods = "/api/v1/namespaces/default/pods";
@@ -10,11 +10,11 @@ let server: ApiServer;
 let caller: HttpCaller;
 
 /** A log whose text names its container. */
-const podAgent: PodAgent = {
+const agent = podAgent({
   async *log(_pod, { container }) {
     yield `log of ${container}`;
   },
-};
+});
 
 beforeAll(async () => {
   server = await startApiServer({
@@ -22,7 +22,7 @@ beforeAll(async () => {
     random: systemRandom(),
     tls: false,
     tokenFile,
-    agent: podAgent,
+    agent,
   });
   caller = new HttpCaller(server.url);
 });

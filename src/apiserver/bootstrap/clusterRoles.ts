@@ -216,6 +216,7 @@ const componentRoles: RoleRow[] = [
       "* core nodes/log,nodes/metrics,nodes/proxy,nodes/stats",
       "* core nodes/configz,nodes/healthz,nodes/pods",
     ].map(ruleOf),
+    boundTo: ["User kube-apiserver-kubelet-client"],
   },
   { name: "system:node-problem-detector", rules: ["get core nodes", "patch core nodes/status", "events"].map(ruleOf) },
   {

@@ -62,7 +62,7 @@ export async function handle(
   });
   let cancelDeadline = (): void => {};
   try {
-    if (!watching) cancelDeadline = startDeadline(context, exchange);
+    if (!watching && !isLong(route)) cancelDeadline = startDeadline(context, exchange);
     await answer(context, exchange, route, verb);
   } catch (error) {
     refuse(context, exchange, error);
@@ -71,7 +71,12 @@ export async function handle(
   }
 }
 
-/** Requests other than watches are answered within this time, or with a timeout: the write may still happen. */
+/** Requests whose answer takes as long as a program on a node does. */
+function isLong(route: Route): boolean {
+  return route.kind === "resource" && ["attach", "exec", "log", "portforward", "proxy"].includes(route.subresource);
+}
+
+/** All other requests but watches are answered within this time, or with a timeout: the write may still happen. */
 const deadlineMs = 60_000;
 
 function startDeadline({ core }: HandlerContext, exchange: Exchange): () => void {
@@ -83,7 +88,7 @@ function startDeadline({ core }: HandlerContext, exchange: Exchange): () => void
   }
   const ms = asked === undefined || asked <= 0 ? deadlineMs : Math.min(asked, deadlineMs);
   return core.clock.after(ms, () => {
-    if (exchange.response.headersSent || exchange.query.flag("follow")) return;
+    if (exchange.response.headersSent) return;
     exchange.sendStatus(timeout("request did not complete within the requested timeout", 0).status);
   });
 }

@@ -87,7 +87,9 @@ function serveWebSocket(agent: PodAgent, exchange: Exchange, upgrade: Upgrade, w
       stopped.cancel();
     },
   });
-  const send = (channel: number, bytes: Buffer): void => socket.send(Buffer.concat([Buffer.from([channel]), bytes]));
+  const send = (channel: number, bytes: Buffer): void => {
+    socket.send(Buffer.concat([Buffer.from([channel]), bytes]));
+  };
   void run(agent, wanted, {
     stdin: wanted.stdin ? typed : undefined,
     stdout: (text) => {
@@ -176,11 +178,11 @@ interface CommandStatus {
 async function run(agent: PodAgent, wanted: RemoteCommand, streams: ExecStreams): Promise<CommandStatus> {
   const { what, pod, container, command, tty } = wanted;
   try {
-    const end: ExecEnd | undefined =
+    const end: ExecEnd =
       what === "exec"
-        ? await agent.exec?.(pod, { container, command, tty }, streams)
-        : await agent.attach?.(pod, container, streams);
-    if (end === undefined || end.exitCode === 0) return { metadata: {}, status: "Success" };
+        ? await agent.exec(pod, { container, command, tty }, streams)
+        : await agent.attach(pod, container, streams);
+    if (end.exitCode === 0) return { metadata: {}, status: "Success" };
     return {
       metadata: {},
       status: "Failure",

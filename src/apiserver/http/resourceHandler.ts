@@ -1,6 +1,7 @@
 import { forbidden } from "../../model/objects/fieldError.ts";
 import { invalidObject, methodNotAllowed, StatusError, success, unknownPath } from "../../model/objects/status.ts";
 import { type Authorizer, demandAccess, resourceAccess } from "../auth/access.ts";
+import type { KubeletUsage } from "../connect/kubeletUsage.ts";
 import type { Resource } from "../resource.ts";
 import type { WatchEvent } from "../storage/watchHub.ts";
 import type { Core, Target, Written } from "../verbs/core.ts";
@@ -27,6 +28,7 @@ export interface ResourceContext extends SubresourceContext {
   readonly frames: FrameCache;
   readonly metrics: Metrics;
   readonly faults: Faults;
+  readonly kubelets: KubeletUsage;
   /** Open watches, which end at shutdown. */
   readonly streams: Set<WatchStream>;
 }
@@ -81,8 +83,9 @@ export async function handleResource(
       name: route.name === "" ? pinned.name : route.name,
     }),
   );
-  if (route.group === metricsGroup && context.agent?.nodeUsage !== undefined) {
-    answerMetrics(core, context.agent, exchange, route, verb);
+  const { agent, kubelets } = context;
+  if (route.group === metricsGroup && agent !== undefined) {
+    await answerMetrics({ core, agent, kubelets }, exchange, route, verb);
     return;
   }
   const resource = core.registry.find(route.group, route.version, route.plural);

@@ -1,6 +1,6 @@
 /**
- * The subset of SPDY/3.1 that remote commands of older clients need: the server side, streams opened by the client, no
- * push.
+ * The subset of SPDY/3.1 that remote commands need, towards older clients and towards kubelets: streams opened by the
+ * client, no push, no flow control.
  */
 import { Buffer } from "node:buffer";
 import type { Duplex } from "node:stream";
@@ -22,10 +22,10 @@ const frameBytesMax = 4 << 20;
 const dataBytesMax = 1 << 20;
 
 export interface SpdyHandlers {
-  /** The client has opened a stream, and may have closed its side already. */
+  /** The peer has opened a stream, and may have closed its side already. */
   opened(stream: SpdyStream): void;
   data(stream: SpdyStream, bytes: Buffer): void;
-  /** The client has closed its side of the stream. */
+  /** The peer has closed its side of the stream. */
   finished(stream: SpdyStream): void;
   closed(): void;
 }
@@ -47,24 +47,47 @@ export class SpdySession {
   private pending: Buffer = Buffer.alloc(0);
   private order: Promise<void> = Promise.resolve();
   private isClosed = false;
+  /** Streams that a client opens have odd numbers. */
+  private nextId = 1;
 
   constructor(socket: Duplex, head: Buffer, handlers: SpdyHandlers) {
     this.socket = socket;
     this.handlers = handlers;
     socket.on("data", (bytes: Buffer) => this.receive(bytes));
-    socket.on("error", () => this.end());
-    socket.on("close", () => this.end());
-    socket.on("end", () => this.end());
+    // Frames that have arrived are handled first: a peer sends its last ones just before it closes.
+    const endInOrder = (): void => {
+      this.order = this.order.then(() => this.end());
+    };
+    socket.on("error", endInOrder);
+    socket.on("close", endInOrder);
+    socket.on("end", endInOrder);
     if (head.length > 0) this.receive(head);
   }
 
-  write(stream: SpdyStream, bytes: Buffer): void {
-    for (let at = 0; at < bytes.length; at += dataBytesMax) {
-      this.writeData(stream.id, 0, bytes.subarray(at, at + dataBytesMax));
-    }
+  /** As the client: opens a stream. Call it again only when it has resolved, because headers share a context. */
+  async open(headers: Readonly<Record<string, string>>): Promise<SpdyStream> {
+    const id = this.nextId;
+    this.nextId += 2;
+    const block = headerBlock(headers);
+    const stream: SpdyStream = { id, headers: parseHeaders(block) };
+    this.streams.set(id, stream);
+    const packed = await this.packer.run(block);
+    const start = Buffer.alloc(10);
+    start.writeUInt32BE(id, 0);
+    this.writeControl(types.synStream, 0, Buffer.concat([start, packed]));
+    return stream;
   }
 
-  /** Closes the server's side of a stream. */
+  /** False while the peer does not keep up: the caller should wait until the socket drains. */
+  write(stream: SpdyStream, bytes: Buffer): boolean {
+    let isTaken = true;
+    for (let at = 0; at < bytes.length; at += dataBytesMax) {
+      isTaken = this.writeData(stream.id, 0, bytes.subarray(at, at + dataBytesMax));
+    }
+    return isTaken;
+  }
+
+  /** Closes this side of a stream. */
   finish(stream: SpdyStream): void {
     this.writeData(stream.id, finFlag, Buffer.alloc(0));
   }
@@ -116,7 +139,10 @@ export class SpdySession {
     }
     switch (first & 0xffff) {
       case types.synStream:
-        return this.open(body, flags);
+        return this.accept(body, flags);
+      case types.synReply:
+        await this.unpacker.run(body.subarray(4));
+        return;
       case types.ping:
         this.writeControl(types.ping, 0, body);
         return;
@@ -135,7 +161,7 @@ export class SpdySession {
     }
   }
 
-  private async open(body: Buffer, flags: number): Promise<void> {
+  private async accept(body: Buffer, flags: number): Promise<void> {
     const id = body.readUInt32BE(0) & 0x7fffffff;
     const headers = parseHeaders(await this.unpacker.run(body.subarray(10)));
     const stream: SpdyStream = { id, headers };
@@ -148,12 +174,12 @@ export class SpdySession {
     if ((flags & finFlag) !== 0) this.handlers.finished(stream);
   }
 
-  private writeData(id: number, flags: number, bytes: Buffer): void {
-    if (this.isClosed) return;
+  private writeData(id: number, flags: number, bytes: Buffer): boolean {
+    if (this.isClosed) return true;
     const head = Buffer.alloc(8);
     head.writeUInt32BE(id, 0);
     head.writeUInt32BE(((flags << 24) | bytes.length) >>> 0, 4);
-    this.socket.write(Buffer.concat([head, bytes]));
+    return this.socket.write(Buffer.concat([head, bytes]));
   }
 
   private writeControl(type: number, flags: number, body: Buffer): void {
@@ -218,4 +244,18 @@ export function parseHeaders(bytes: Buffer): Record<string, string> {
     headers[name] = text();
   }
   return headers;
+}
+
+export function headerBlock(headers: Readonly<Record<string, string>>): Buffer {
+  const number = (value: number): Buffer => {
+    const bytes = Buffer.alloc(4);
+    bytes.writeUInt32BE(value, 0);
+    return bytes;
+  };
+  const text = (value: string): Buffer[] => [number(Buffer.byteLength(value)), Buffer.from(value)];
+  const entries = Object.entries(headers);
+  return Buffer.concat([
+    number(entries.length),
+    ...entries.flatMap(([name, value]) => [...text(name.toLowerCase()), ...text(value)]),
+  ]);
 }

@@ -1,7 +1,7 @@
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { isObject } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
-import { badRequest, failure, methodNotAllowed, success, unknownPath } from "../../model/objects/status.ts";
+import { badRequest, methodNotAllowed, success, unknownPath } from "../../model/objects/status.ts";
 import type { PodAgent } from "../../ports/podAgent.ts";
 import { restrictNodeToken } from "../admission/nodeRestriction.ts";
 import { type Authorizer, demandAccess, resourceAccess } from "../auth/access.ts";
@@ -10,6 +10,9 @@ import type { RbacAuthorizer } from "../auth/rbac.ts";
 import { reviews } from "../auth/reviews.ts";
 import { answerTokenRequest } from "../auth/tokenRequest.ts";
 import { decodeAs } from "../builtinResource.ts";
+import type { BackendClient } from "../connect/backendClient.ts";
+import { kubeletCommand, kubeletLog, kubeletPortForward, realNode } from "../connect/kubeletRequests.ts";
+import { nothingListens, proxy } from "../connect/proxy.ts";
 import type { Subresource } from "../resources.ts";
 import { schemaFor } from "../schema/builtinSchemas.ts";
 import { bindObject } from "../verbs/bind.ts";
@@ -32,7 +35,10 @@ export interface SubresourceContext {
   readonly rbac: RbacAuthorizer;
   readonly authorizer: Authorizer;
   readonly sources: TokenSources;
+  /** Answers for the nodes that this process simulates. */
   readonly agent: PodAgent | undefined;
+  /** Reaches the kubelets of all other nodes. */
+  readonly client: BackendClient;
 }
 
 /** Answers requests for subresources, and for virtual kinds such as reviews. */
@@ -71,10 +77,11 @@ export async function handleSubresource(
       await connect(context, exchange, target, subresource);
       return;
     case "portforward":
-      await admitConnection(context.core, exchange, target, subresource);
-      throw context.agent?.exec === undefined ? notImplemented(target, subresource) : nothingListens(target);
+      await forwardPorts(context, exchange, target);
+      return;
     case "proxy":
-      throw notImplemented(target, subresource);
+      await proxyTo(context, exchange, target);
+      return;
     default:
       await wholeObject(context, exchange, target, verb);
   }
@@ -220,6 +227,24 @@ async function handleVirtual(
   exchange.sendJson(201, answer, exchange.negotiate(undefined, isPlain));
 }
 
+/** A GET with an upgrade runs a command or opens a connection too, so it requires the right to `create`. */
+function demandConnect({ authorizer }: SubresourceContext, { user }: Exchange, target: Target): void {
+  const { resource, subresource, namespace, name } = target;
+  const access = { verb: "create", resource: resource.type.plural, subresource, namespace, name };
+  demandAccess(authorizer, user, resourceAccess(access));
+}
+
+/** The agent of a node that this process simulates. */
+function agentOf({ agent }: SubresourceContext, node: string): PodAgent | undefined {
+  return agent?.plays(node) === true ? agent : undefined;
+}
+
+/** The node of a pod whose containers are connected to. */
+function demandHost({ metadata, spec }: Pod): string {
+  if (!spec?.nodeName) throw badRequest(`pod ${metadata.name} does not have a host assigned`);
+  return spec.nodeName;
+}
+
 /** `exec` and `attach`. */
 async function connect(
   context: SubresourceContext,
@@ -227,38 +252,56 @@ async function connect(
   target: Target,
   what: "exec" | "attach",
 ): Promise<void> {
-  const { core, agent } = context;
-  // A GET with an upgrade runs a command too, so it requires the right to `create`.
-  demandAccess(
-    context.authorizer,
-    exchange.user,
-    resourceAccess({
-      verb: "create",
-      resource: target.resource.type.plural,
-      subresource: what,
-      namespace: target.namespace,
-      name: target.name,
-    }),
-  );
+  const { core, client } = context;
+  demandConnect(context, exchange, target);
   const version = await getObject(core, { ...target, subresource: "" });
   await admitConnection(core, exchange, target, what);
-  if (agent?.[what] === undefined) throw notImplemented(target, what);
   const pod = version.object() as Pod;
   const { phase } = pod.status ?? {};
-  if (!pod.spec?.nodeName) throw badRequest(`pod ${target.name} does not have a host assigned`);
+  const nodeName = demandHost(pod);
   if (phase === "Succeeded" || phase === "Failed") {
     throw badRequest(`cannot ${what} into a container of a completed pod; current phase is ${phase}`);
   }
   const asked = exchange.query.text("container") ?? "";
   const annotated = pod.metadata.annotations?.["kubectl.kubernetes.io/default-container"] ?? "";
-  const container = containerOf(pod, asked === "" ? annotated || (pod.spec.containers[0]?.name ?? "") : asked);
-  serveRemoteCommand(agent, exchange, readRemoteCommand(exchange, what, pod, container));
+  const container = containerOf(pod, asked === "" ? annotated || (pod.spec?.containers[0]?.name ?? "") : asked);
+  const command = readRemoteCommand(exchange, what, pod, container);
+  const agent = agentOf(context, nodeName);
+  if (agent === undefined) await kubeletCommand({ client, exchange, pod, node: realNode(core, nodeName) }, command);
+  else serveRemoteCommand(agent, exchange, command);
+}
+
+async function forwardPorts(context: SubresourceContext, exchange: Exchange, target: Target): Promise<void> {
+  const { core, client } = context;
+  demandConnect(context, exchange, target);
+  const version = await getObject(core, { ...target, subresource: "" });
+  await admitConnection(core, exchange, target, "portforward");
+  const pod = version.object() as Pod;
+  const nodeName = demandHost(pod);
+  if (agentOf(context, nodeName) !== undefined) throw nothingListens("pods", target.name);
+  await kubeletPortForward({ client, exchange, pod, node: realNode(core, nodeName) });
+}
+
+async function proxyTo(context: SubresourceContext, exchange: Exchange, target: Target): Promise<void> {
+  const { core, client } = context;
+  await admitConnection(core, exchange, target, "proxy");
+  const isPlayed = (node: string): boolean => agentOf(context, node) !== undefined;
+  await proxy({ core, client, isPlayed }, exchange, target);
 }
 
 /** Admission may reject a connection to a container. */
 async function admitConnection(core: Core, exchange: Exchange, target: Target, subresource: string): Promise<void> {
   const { query, user, warn } = exchange;
-  const kinds: Record<string, string> = { exec: "PodExecOptions", attach: "PodAttachOptions" };
+  const proxied: Record<string, string> = {
+    nodes: "NodeProxyOptions",
+    pods: "PodProxyOptions",
+    services: "ServiceProxyOptions",
+  };
+  const kinds: Record<string, string | undefined> = {
+    exec: "PodExecOptions",
+    attach: "PodAttachOptions",
+    proxy: proxied[target.resource.type.plural],
+  };
   const flags = ["stdin", "stdout", "stderr", "tty"].filter((name) => query.flag(name)).map((name) => [name, true]);
   const container = query.text("container");
   const command = query.all("command");
@@ -286,13 +329,17 @@ async function admitConnection(core: Core, exchange: Exchange, target: Target, s
 }
 
 async function log(context: SubresourceContext, exchange: Exchange, target: Target): Promise<void> {
-  const { core, agent } = context;
+  const { core, client } = context;
   const { query, response } = exchange;
   const version = await getObject(core, { ...target, subresource: "" });
   const pod = version.object() as Pod;
   const container = containerOf(pod, query.text("container") ?? "");
-  if (!pod.spec?.nodeName) throw badRequest(`pod ${target.name} does not have a host assigned`);
-  if (agent?.log === undefined) throw notImplemented(target, "log");
+  const nodeName = demandHost(pod);
+  const agent = agentOf(context, nodeName);
+  if (agent === undefined) {
+    await kubeletLog({ client, exchange, pod, node: realNode(core, nodeName) }, container);
+    return;
+  }
   const lines = agent.log(
     pod,
     {
@@ -333,15 +380,4 @@ function containerOf(pod: Pod, asked: string): string {
   }
   if ([...regular, ...init, ...ephemeral].includes(asked)) return asked;
   throw badRequest(`container ${asked} is not valid for pod ${name}`);
-}
-
-function nothingListens(target: Target): Error {
-  const message = "containers of simulated nodes listen on no port, so nothing can be forwarded to them";
-  return failure(501, "NotImplemented", message, { name: target.name, kind: target.resource.type.plural });
-}
-
-function notImplemented(target: Target, what: string): Error {
-  const { type } = target.resource;
-  const message = `${what} of ${type.plural} needs a node agent, and this API server has none`;
-  return failure(501, "NotImplemented", message, { name: target.name, kind: type.plural });
 }

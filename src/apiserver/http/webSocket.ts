@@ -47,8 +47,9 @@ export class WebSocket {
     if (head.length > 0) this.receive(head);
   }
 
-  send(payload: Buffer): void {
-    if (!this.isClosed) this.socket.write(frame(opcodes.binary, payload));
+  /** False while the client does not keep up: the caller should wait until the socket drains. */
+  send(payload: Buffer): boolean {
+    return this.isClosed || this.socket.write(frame(opcodes.binary, payload));
   }
 
   /** Sends a close frame and closes the connection. */

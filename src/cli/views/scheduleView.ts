@@ -183,7 +183,10 @@ function withShareCause(answer: WhyAnswer, objects: ShareView): ShownAnswer {
   return hasShare ? { ...answer, share: enforcedText(pod) } : answer;
 }
 
-/** For a pod that has a node: which of its devices has failed, or why it does not run there. A saved cluster is read without Events. */
+/**
+ * For a pod that has a node: which of its devices has failed, or why it does not run there. A saved cluster is read
+ * without Events.
+ */
 async function withNodeCause(
   answer: ShownAnswer,
   { pods }: ShareView,

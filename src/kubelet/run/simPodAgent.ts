@@ -45,6 +45,10 @@ export class SimPodAgent implements PodAgent {
     this.context = context;
   }
 
+  plays(node: string): boolean {
+    return this.context?.nodeAgent(node) !== undefined;
+  }
+
   async *log(pod: Pod, options: LogOptions, stopped: Cancel): AsyncGenerator<string> {
     const context = this.started();
     const { clock } = context;

@@ -10,7 +10,7 @@ const kubectlRow = kubectlRows("connecting");
 kubectlRow("[95] exec says plainly that no node runs the pod", async ({ row, expect }) => {
   await row.given(pod("p", { nodeName: "n95", status: running }));
   expect((await row.kubectl("exec p -- date")).text).toMatchInlineSnapshot(`
-    "! Error from server (NotImplemented): exec of pods needs a node agent, and this API server has none
+    "! Error from server (NotFound): nodes "n95" not found
     exit 1"
   `);
   expect(row.requests().map((line) => line.replace(/\?.*/, ""))).toMatchInlineSnapshot(`
@@ -25,7 +25,7 @@ kubectlRow("[95] exec says plainly that no node runs the pod", async ({ row, exp
 kubectlRow("[96] port-forward says plainly that no node runs the pod", async ({ row, expect }) => {
   await row.given(pod("p", { nodeName: "n96", status: running }));
   expect((await row.kubectl("port-forward pod/p :80")).text).toMatchInlineSnapshot(`
-    "! error: error upgrading connection: portforward of pods needs a node agent, and this API server has none
+    "! error: error upgrading connection: nodes "n96" not found
     exit 1"
   `);
 });
@@ -34,7 +34,7 @@ kubectlRow("[97] attach says plainly that no node runs the pod", async ({ row, e
   await row.given(pod("p", { nodeName: "n97", status: running }));
   expect((await row.kubectl("attach p")).text).toMatchInlineSnapshot(`
     "! If you don't see a command prompt, try pressing enter.
-    ! Error from server (NotImplemented): attach of pods needs a node agent, and this API server has none
+    ! Error from server (NotFound): nodes "n97" not found
     exit 1"
   `);
 });

@@ -1,4 +1,5 @@
 import type { PodAgent } from "../../../src/ports/podAgent.ts";
+import { podAgent } from "../../../testing/apiserver/podAgent.ts";
 import type { Manifest } from "../changeCluster.ts";
 import { kubectlRows } from "./kubectlRows.ts";
 import { deployment, node, pod, running } from "./manifests.ts";
@@ -11,10 +12,12 @@ import { deployment, node, pod, running } from "./manifests.ts";
 //      job
 
 /** A log whose text names the request; a followed log gets one more line when the test adds it. */
-class ToldAgent implements PodAgent {
+class ToldLog {
   private readonly more: (() => void)[] = [];
 
-  async *log(...[pod, options, stopped]: Parameters<NonNullable<PodAgent["log"]>>): AsyncIterable<string> {
+  readonly agent = podAgent({ log: (...args) => this.log(...args) });
+
+  private async *log(...[pod, options, stopped]: Parameters<PodAgent["log"]>): AsyncIterable<string> {
     const lines = [`first of ${pod.metadata.name}`, `second of ${options.container}`, "third"];
     const wanted = options.tailLines === undefined ? lines : lines.slice(-options.tailLines);
     for (const line of wanted) yield `${options.timestamps ? "2026-01-01T00:00:00Z " : ""}${line}\n`;
@@ -30,8 +33,8 @@ class ToldAgent implements PodAgent {
   }
 }
 
-const agent = new ToldAgent();
-const kubectlRow = kubectlRows("observing", { agent });
+const told = new ToldLog();
+const kubectlRow = kubectlRows("observing", { agent: told.agent });
 
 /** An event as a kubelet or a scheduler would write it. */
 function event(
@@ -174,7 +177,7 @@ kubectlRow("[79] logs -f stays and prints lines as they come", async ({ row, exp
   await row.given(pod("p", { nodeName: "n79", status: running }));
   const follow = row.start("logs -f p");
   await follow.until((out) => out.includes("third\n"));
-  agent.say();
+  told.say();
   const { out } = await follow.until((text) => text.includes("one more\n"));
   expect(out).toBe("first of p\nsecond of main\nthird\nand one more\n");
   expect(row.requests().at(-1)).toBe("GET /api/v1/namespaces/row-79/pods/p/log?container=main&follow=true");

@@ -771,18 +771,14 @@ export const expected: Readonly<Record<number, readonly Expected[]>> = {
     "GET customresourcedefinitions.apiextensions.k8s.io/trains94.row94.example.com 404 Status NotFound",
     "GET trains94.row94.example.com 404 Status NotFound",
   ],
-  95: ["GET pods/p 200 Pod", "GET pods/p/exec 501 Status NotImplemented", "POST pods/p/exec 501 Status NotImplemented"],
+  95: ["GET pods/p 200 Pod", "GET pods/p/exec 404 Status NotFound", "POST pods/p/exec 404 Status NotFound"],
   96: [
     "GET pods/p 200 Pod",
     "GET pods/p 200 Pod",
-    "GET pods/p/portforward 501 Status NotImplemented",
-    "POST pods/p/portforward 501 Status NotImplemented",
+    "GET pods/p/portforward 404 Status NotFound",
+    "POST pods/p/portforward 404 Status NotFound",
   ],
-  97: [
-    "GET pods/p 200 Pod",
-    "GET pods/p/attach 501 Status NotImplemented",
-    "POST pods/p/attach 501 Status NotImplemented",
-  ],
+  97: ["GET pods/p 200 Pod", "GET pods/p/attach 404 Status NotFound", "POST pods/p/attach 404 Status NotFound"],
   98: [
     "GET deployments.apps/web 200 Deployment",
     [

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../../src/adapters/systemClock.ts";
 import { systemRandom } from "../../../src/adapters/systemRandom.ts";
 import { type ApiServer, startApiServer } from "../../../src/apiserver/startApiServer.ts";
-import type { PodAgent } from "../../../src/ports/podAgent.ts";
+import { podAgent } from "../../../testing/apiserver/podAgent.ts";
 import { type Expected, expected } from "./expected.ts";
 import type { Recording } from "./recording.ts";
 import { type Answer, replayRow } from "./replayRow.ts";
@@ -19,11 +19,11 @@ const recordings = readdirSync(directory)
     rows: JSON.parse(readFileSync(new URL(file, directory), "utf8")) as Recording,
   }));
 
-const agent: PodAgent = {
+const agent = podAgent({
   async *log(_, { container }) {
     yield `a line of ${container}\n`;
   },
-};
+});
 
 describe.each(recordings)("recorded requests of $name", ({ name, rows }) => {
   let server: ApiServer;

@@ -41,7 +41,9 @@ export function isShareOf(reservation: Pod, pod: Pod): boolean {
   return gpuGroupsOfLabels(pod.metadata.labels).some((group) => groups.includes(group));
 }
 
-/** Undefined if all devices of the pod are healthy. `others`: the pods among which are the reservation pods of its GPUs. */
+/**
+ * Undefined if all devices of the pod are healthy. `others`: the pods among which are the reservation pods of its GPUs.
+ */
 export function whyUnhealthy(pod: Pod, others: Iterable<Pod>): UnhealthyCause | undefined {
   const { metadata, spec, status } = pod;
   const node = spec?.nodeName ?? "";

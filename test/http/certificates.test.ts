@@ -151,32 +151,34 @@ describe("a kubelet's request for its own client certificate", () => {
   const rights = { signerName: kubeletSigner };
 
   test("stays pending without the right, is approved with it, and is signed", async () => {
-    await served.api.post(`${rbac}/clusterroles`, {
-      metadata: { name: "submit-requests" },
-      rules: [
-        { verbs: ["create", "get"], apiGroups: ["certificates.k8s.io"], resources: ["certificatesigningrequests"] },
-      ],
-    });
-    const bind = (name: string, role: string): Promise<Answer> =>
+    const joiner = as("joiner", "joiners");
+    const bind = (role: string): Promise<Answer> =>
       served.api.post(`${rbac}/clusterrolebindings`, {
-        metadata: { name },
+        metadata: { generateName: "joiners-" },
         roleRef: { kind: "ClusterRole", name: role, apiGroup: "rbac.authorization.k8s.io" },
-        subjects: [{ kind: "Group", name: "system:nodes", apiGroup: "rbac.authorization.k8s.io" }],
+        subjects: [{ kind: "Group", name: "joiners", apiGroup: "rbac.authorization.k8s.io" }],
       });
-    await bind("submit-requests", "submit-requests");
-    expect((await submit("n1-a", nodeSubject, rights, kubelet)).answer.code).toBe(201);
+    await bind("system:node-bootstrapper");
+    expect((await submit("n1-a", nodeSubject, rights, joiner)).answer.code).toBe(201);
     expect(await statusOf(served.api, "n1-a")).toEqual({});
-    await bind("rotate", "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient");
-    await submit("n1-b", nodeSubject, rights, kubelet);
+    await bind("system:certificates.k8s.io:certificatesigningrequests:nodeclient");
+    await submit("n1-b", nodeSubject, rights, joiner);
     const status = await statusOf(served.api, "n1-b");
     expect(status.conditions).toMatchObject([
       {
         type: "Approved",
         reason: "AutoApproved",
-        message: "Auto approving self kubelet client certificate after SubjectAccessReview.",
+        message: "Auto approving kubelet client certificate after SubjectAccessReview.",
       },
     ]);
     expect(new X509Certificate(pemOf(status.certificate)).subject).toBe("O=system:nodes\nCN=system:node:n1");
+  });
+
+  test("of a node that renews its certificate is approved", async () => {
+    await submit("n1-c", nodeSubject, rights, kubelet);
+    const { conditions } = await statusOf(served.api, "n1-c");
+    const message = "Auto approving self kubelet client certificate after SubjectAccessReview.";
+    expect(conditions).toMatchObject([{ type: "Approved", reason: "AutoApproved", message }]);
   });
 
   test("is not approved for another node", async () => {

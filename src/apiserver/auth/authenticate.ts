@@ -1,5 +1,6 @@
 import { unauthorized } from "../../model/objects/status.ts";
 import type { UserInfo } from "../strategy.ts";
+import { bootstrapTokenUser } from "./bootstrapToken.ts";
 import { type Lookup, serviceAccountUser, tokenInvalidReason } from "./liveToken.ts";
 import type { TokenIssuer } from "./serviceAccountToken.ts";
 import type { StaticTokens } from "./staticTokens.ts";
@@ -57,9 +58,9 @@ export function authenticateToken(
   nowMs: number,
 ): { user: UserInfo; audiences: string[] } | { problem: string } {
   const { tokens, staticTokens, lookup } = sources;
-  const known = staticTokens?.find(token);
+  const known = staticTokens?.find(token) ?? bootstrapTokenUser(token, lookup, nowMs);
   if (known !== undefined) {
-    // A static token is valid for the audience of this API only.
+    // Such a token is valid for the audience of this API only.
     const fit = audiences.filter((audience) => audience === tokens.issuer);
     return fit.length === 0
       ? { problem: audienceProblem([tokens.issuer], audiences) }

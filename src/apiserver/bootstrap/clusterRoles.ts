@@ -195,14 +195,17 @@ const componentRoles: RoleRow[] = [
   {
     name: "system:node-bootstrapper",
     rules: [ruleOf("create,get,list,watch certificates.k8s.io certificatesigningrequests")],
+    boundTo: ["Group system:bootstrappers"],
   },
   {
     name: "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
     rules: [ruleOf("create certificates.k8s.io certificatesigningrequests/nodeclient")],
+    boundTo: ["Group system:bootstrappers"],
   },
   {
     name: "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
     rules: [ruleOf("create certificates.k8s.io certificatesigningrequests/selfnodeclient")],
+    boundTo: ["Group system:nodes"],
   },
   approve("kube-apiserver-client"),
   approve("kube-apiserver-client-kubelet"),

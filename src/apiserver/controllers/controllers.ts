@@ -4,6 +4,7 @@ import type { TokenIssuer } from "../auth/serviceAccountToken.ts";
 import type { StoreEvent } from "../storage/storeEvent.ts";
 import type { Core } from "../verbs/core.ts";
 import { AccountTokens } from "./accountTokens.ts";
+import { BootstrapTokenCleaner } from "./bootstrapTokenCleaner.ts";
 import { BudgetController } from "./budgetController.ts";
 import { CertificateController } from "./certificateController.ts";
 import type { Controller, Place } from "./controller.ts";
@@ -53,6 +54,7 @@ export function startControllers(core: Core, options: ControllerOptions = {}): C
     new RoleAggregation(core, turns, log),
     new VolumeProtection(core, turns, log),
     new EventExpiry(core, turns, log),
+    new BootstrapTokenCleaner(core, turns, log),
   ];
   const { tokens: issuer, authority = "" } = options;
   if (issuer !== undefined) controllers.push(new AccountTokens(core, turns, { issuer, authority }, log));

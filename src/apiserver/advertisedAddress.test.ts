@@ -1,6 +1,6 @@
 import type { NetworkInterfaceInfo } from "node:os";
 import { expect, test } from "vitest";
-import { advertisedAddress } from "./advertisedAddress.ts";
+import { advertisedAddress, certificateNames } from "./advertisedAddress.ts";
 
 const info = (address: string, internal: boolean, family: "IPv4" | "IPv6" = "IPv4"): NetworkInterfaceInfo =>
   ({ address, internal, family }) as NetworkInterfaceInfo;
@@ -19,4 +19,13 @@ test.each([
 
 test("a server on all addresses of a machine without a network is advertised on loopback", () => {
   expect(advertisedAddress("0.0.0.0", { lo: [info("127.0.0.1", true)] })).toBe("127.0.0.1");
+});
+
+test.each([
+  ["one loopback address", "127.0.0.1", [], []],
+  ["one address", "192.0.2.1", [], ["192.0.2.1"]],
+  ["one address, and a name", "192.0.2.1", ["gpu.lab"], ["192.0.2.1", "gpu.lab"]],
+  ["all addresses", "0.0.0.0", ["gpu.lab"], ["fd00::1", "10.1.2.3", "box", "gpu.lab"]],
+])("the certificate of a server on %s names what clients connect to", (_, host, more, names) => {
+  expect(certificateNames(host, { interfaces: machine, hostname: "Box", more })).toEqual(names);
 });

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
-import { networkInterfaces } from "node:os";
+import { hostname, networkInterfaces } from "node:os";
 import type { AdmissionHook } from "../model/objects/admissionHook.ts";
 import { UserError } from "../model/userError.ts";
 import type { Clock } from "../ports/clock.ts";
@@ -10,7 +10,7 @@ import type { PodAgent } from "../ports/podAgent.ts";
 import type { Random } from "../ports/random.ts";
 import type { OpenReport, Store } from "../ports/store.ts";
 import { createAdmission } from "./admission/createAdmission.ts";
-import { advertisedAddress } from "./advertisedAddress.ts";
+import { advertisedAddress, certificateNames, isWildcard } from "./advertisedAddress.ts";
 import { kubeconfigText } from "./auth/kubeconfig.ts";
 import { memoryKeyFiles, openPki, type Pki } from "./auth/pki.ts";
 import { TokenIssuer } from "./auth/serviceAccountToken.ts";
@@ -38,6 +38,10 @@ export interface ApiServerOptions {
   readonly keyFiles?: KeyFiles;
   /** Port 0 picks a free one. */
   readonly listen?: { readonly host?: string; readonly port?: number };
+  /** The address under which nodes and pods reach the server (default: the one that it listens on). */
+  readonly advertise?: string;
+  /** More names and addresses for its certificate. */
+  readonly names?: readonly string[];
   /** False: plain HTTP, for benchmarks and for clients on this machine. Default true. */
   readonly tls?: boolean;
   /** Lines of `token,user,uid,"group,group"`. */
@@ -85,7 +89,11 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     files: options.keyFiles ?? memoryKeyFiles(),
     random,
     nowMs: clock.nowMs(),
-    hosts: host === "127.0.0.1" ? [] : [host],
+    hosts: certificateNames(host, {
+      interfaces: networkInterfaces(),
+      hostname: hostname(),
+      more: [...(options.names ?? []), ...(options.advertise === undefined ? [] : [options.advertise])],
+    }),
   });
   const state: { context: HandlerContext | undefined; stopping: boolean } = { context: undefined, stopping: false };
   const onRequest = (request: IncomingMessage, response: ServerResponse, upgrade?: Upgrade): void => {
@@ -118,7 +126,8 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   // The server listens first, so that its address is known when the bootstrap objects are written; until then requests
   // get 503.
   const port = await listen(server, host, options.listen?.port ?? 0);
-  const url = `${tls ? "https" : "http"}://${host.includes(":") ? `[${host}]` : host}:${port}`;
+  const own = isWildcard(host) ? "127.0.0.1" : host;
+  const url = `${tls ? "https" : "http"}://${own.includes(":") ? `[${own}]` : own}:${port}`;
   const metrics = new Metrics();
   const tokens = new TokenIssuer(pki.tokenKey);
   const api = await createApi({
@@ -128,7 +137,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     authority: pki.authority,
     tokens,
     signRequest: pki.signRequest,
-    address: advertisedAddress(host, networkInterfaces()),
+    address: options.advertise ?? advertisedAddress(host, networkInterfaces()),
     port,
     onError: (what, error) => options.log?.({ error, method: "controller", path: what }),
     ...(options.retention === undefined ? {} : { retention: options.retention }),

@@ -50,6 +50,11 @@ export function withAddress(command: Command, port?: string): Command {
 /** The embedded API server and its data. */
 export function withApiServer(command: Command): Command {
   return withAddress(command)
+    .option(
+      "--advertise-address <address>",
+      "address under which nodes and pods reach the API server (default: that of --host)",
+    )
+    .option("--tls-san <name>", "another name or address for the certificate; repeatable", collect, [])
     .option("--data-dir <folder>", "folder for objects, keys and the kubeconfig", ".muster")
     .option("--memory", "keep objects in memory; only the kubeconfig is written")
     .option("--accept-loss", "start although acknowledged changes are missing from the data folder, and report which")

@@ -1,5 +1,5 @@
 import { access, constants, readdir, readFile, rmdir } from "node:fs/promises";
-import { createServer } from "node:net";
+import { createServer, isIP } from "node:net";
 import { join, resolve } from "node:path";
 import { diskKeyFiles } from "../../adapters/disk/diskKeyFiles.ts";
 import { FileStore } from "../../adapters/disk/fileStore.ts";
@@ -10,7 +10,7 @@ import { lockDirectory } from "../../adapters/store/directoryLock.ts";
 import { makeMark } from "../../adapters/store/highWaterMark.ts";
 import { nodeDisk } from "../../adapters/store/nodeDisk.ts";
 import { type ApiServer, type ApiServerOptions, startApiServer } from "../../apiserver/startApiServer.ts";
-import { UserError } from "../../model/userError.ts";
+import { UsageError, UserError } from "../../model/userError.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Random } from "../../ports/random.ts";
 import { parsePort } from "./parsePort.ts";
@@ -20,6 +20,10 @@ export interface EmbeddedServerFlags {
   /** Undefined: the usual port, or a free one if that is in use. */
   readonly port?: string;
   readonly host: string;
+  /** The address under which nodes reach the server. */
+  readonly advertiseAddress?: string;
+  /** More names for its certificate. */
+  readonly tlsSan?: readonly string[];
   readonly dataDir: string;
   readonly memory?: boolean;
   /** Start although acknowledged changes are gone. */
@@ -69,6 +73,8 @@ export async function startEmbeddedServer(
     store,
     ...(memory ? {} : { keyFiles: diskKeyFiles(join(dataDir, "pki")) }),
     listen: { host: flags.host, port },
+    names: (flags.tlsSan ?? []).map((name) => certificateName(name, "--tls-san")),
+    ...(flags.advertiseAddress !== undefined && { advertise: advertisableAddress(flags.advertiseAddress) }),
     onStoreFailure: (error) => storeFailed(error),
     log: ({ error, method, path }) => {
       const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
@@ -104,6 +110,21 @@ export async function startEmbeddedServer(
     );
   }
   return { server, dataDir, kubeconfig, context, diskFailure, stop };
+}
+
+function advertisableAddress(text: string): string {
+  if (isIP(text) !== 0 && text !== "0.0.0.0" && text !== "::") return text;
+  throw new UsageError(
+    "address-malformed",
+    `--advertise-address ${JSON.stringify(text)} is no IP address that a node can connect to`,
+    "pass an address of this machine, such as --advertise-address 192.0.2.10",
+  );
+}
+
+function certificateName(text: string, flag: string): string {
+  if (isIP(text) !== 0 || (text.length <= 253 && /^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/.test(text))) return text;
+  const cure = `pass an IP address or a lower-case DNS name, such as ${flag} gpus.example.com`;
+  throw new UsageError("name-malformed", `${flag} ${JSON.stringify(text)} is neither an address nor a DNS name`, cure);
 }
 
 /** Refuses a data folder that another process has open, before anything else fails because of it. */

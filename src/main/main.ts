@@ -273,7 +273,7 @@ withCluster(program.command("start-order"))
 
 withWindow(withControlPlane(withApiServer(program.command("up"))), "0 picks a free one (default: 6480, or a free one)")
   .description("start a GPU cluster in one process: API server, simulated nodes, all controllers")
-  .option("--pool <profile=count>", "simulated nodes; repeatable", collect, ["h100=4"])
+  .option("--pool <profile=count>", "simulated nodes; repeatable; `none` for no simulated node", collect, ["h100=4"])
   .option("--profile-file <file>", "YAML file with additional node profiles; repeatable", collect, [])
   .option("-d, --detach", "run in the background; `muster status` shows it, `muster down` stops it")
   .option("--demo", "also create the queues and workloads of the demo")

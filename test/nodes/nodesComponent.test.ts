@@ -77,3 +77,23 @@ test("a restarted process continues where the last one stopped", async () => {
   expect(cluster.phases()).toContain("c Running");
   expect([first.metrics.render(), second.metrics.render()].join()).not.toContain(admissionFailures);
 });
+
+test("simulated nodes are tainted as soon as a real one joins, also those that come later", async () => {
+  const cluster = await NodesCluster.create();
+  const taints = (name?: string): unknown => cluster.node(name)?.spec?.taints;
+  const played = [{ key: "kwok.x-k8s.io/node", value: "fake", effect: "NoSchedule" }];
+  const process = await cluster.start({ options: { taintBesideReal: true } });
+  await cluster.pod("before");
+  await cluster.run(1);
+  expect(taints()).toBeUndefined();
+  await cluster.api.create("/nodes", { apiVersion: "v1", kind: "Node", metadata: { name: "real" } });
+  await cluster.run(1);
+  expect(taints()).toEqual(played);
+  expect(taints("real") ?? []).not.toContainEqual(played[0]);
+  expect(cluster.phases()).toEqual(["before Running"]);
+  await process.stop();
+  const later = await cluster.start({ pools: ["h100=2"], options: { taintBesideReal: true } });
+  await cluster.run(1);
+  expect(taints("h100-1")).toEqual(played);
+  expect([...process.log.errors, ...later.log.errors]).toEqual([]);
+});

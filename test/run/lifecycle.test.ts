@@ -75,6 +75,22 @@ describe("the embedded cluster of a folder", () => {
     expect(existsSync(join(folder, ".muster"))).toBe(false);
   });
 
+  test("has no simulated nodes after `--pool none`, at the next start too", () => {
+    const count = (): number => (JSON.parse(muster("nodes", "-o", "json").out) as { nodes: unknown[] }).nodes.length;
+    up("--pool", "none");
+    expect(count()).toBe(0);
+    muster("down");
+    up();
+    expect(count()).toBe(0);
+    muster("down");
+    up("--pool", "h100=2");
+    expect(count()).toBe(2);
+    expect(muster("up", "--pool", "none", "--pool", "h100=1")).toMatchObject({
+      code: 2,
+      err: expect.stringContaining("(pool-malformed)"),
+    });
+  });
+
   test("is never chosen silently while it is stopped", () => {
     up("--pool", "h100=1");
     muster("down");

@@ -60,7 +60,7 @@ export async function runUp(flags: UpFlags): Promise<void> {
   const profiles = profilesWith(await readProfiles(flags.profileFile));
   // Read when the component is added: by then it is known which nodes the data folder has.
   const pools = [...parsePools(flags.pool, profiles)];
-  const nodes = nodesComponent({ pools, profiles });
+  const nodes = nodesComponent({ pools, profiles, taintBesideReal: true });
   const options = await controlPlaneOptions(flags, {
     placesPlainPods: true,
     formsPlainGangs: true,

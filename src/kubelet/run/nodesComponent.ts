@@ -19,6 +19,7 @@ import { SimNodes } from "./simNodes.ts";
 import { SimPodAgent } from "./simPodAgent.ts";
 import { StageObjects } from "./stageObjects.ts";
 import { StageRegistry } from "./stageRegistry.ts";
+import { TaintBesideReal } from "./taintBesideReal.ts";
 import { Wakes } from "./wakes.ts";
 
 export interface Nodes {
@@ -143,6 +144,15 @@ function addNodes(
     concurrency: options.concurrency,
     reconcile: (key) => register.reconcile(key),
   });
+  if (options.taintBesideReal) {
+    const taints = new TaintBesideReal(ports, nodes);
+    controllers.add({
+      name: "nodes-taint",
+      sources: taints.sources(),
+      concurrency: options.concurrency,
+      reconcile: (key) => taints.reconcile(key),
+    });
+  }
   return { context, sim };
 }
 

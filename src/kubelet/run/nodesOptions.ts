@@ -17,6 +17,8 @@ export interface NodesOptions {
   readonly holder: string;
   /** Adds KWOK's taint to nodes that are created. */
   readonly kwokTaint: boolean;
+  /** Adds that taint to all simulated nodes as soon as the cluster has a real one. */
+  readonly taintBesideReal: boolean;
   readonly delays: Delays;
   readonly events: "all" | "warnings" | "none";
   /** Readiness gates wait for their controller, or are set by the node as KWOK does. */
@@ -42,6 +44,7 @@ export const nodesDefaults: NodesOptions = {
   seed: "muster",
   holder: "muster",
   kwokTaint: false,
+  taintBesideReal: false,
   delays: livelyDelays,
   events: "all",
   gates: "wait",

@@ -63,7 +63,8 @@ const poolNodesMax = 999_999;
 /** Reads `h100=400`, or `gpu:eks/p5-h100=4` for a pool with a name of its own. */
 export function parsePool(text: string, profiles: Profiles): Pool {
   const match = poolShape.exec(text);
-  const cure = "write --pool <profile>=<count> or --pool <name>:<profile>=<count>, such as --pool h100=4";
+  const cure =
+    "write --pool <profile>=<count> or --pool <name>:<profile>=<count>, such as --pool h100=4, or --pool none alone";
   if (match === null) throw new UsageError("pool-malformed", `cannot read the pool ${JSON.stringify(text)}`, cure);
   if (Number(match[3]) > poolNodesMax) {
     throw new UsageError(
@@ -77,8 +78,9 @@ export function parsePool(text: string, profiles: Profiles): Pool {
   return { name, profile, count: Number(match[3]) };
 }
 
-/** Pools are distinguished by name: two of one name would be the same nodes. */
+/** Pools are distinguished by name: two of one name would be the same nodes. `none` alone is no pool at all. */
 export function parsePools(texts: readonly string[], profiles: Profiles): Pool[] {
+  if (texts.length === 1 && texts[0] === "none") return [];
   const pools = texts.map((text) => parsePool(text, profiles));
   const twice = pools.find(({ name }, at) => pools.some((other, before) => before < at && other.name === name));
   if (twice === undefined) return pools;

@@ -196,6 +196,11 @@ describe("settling", () => {
       late: unbound("team/late", { nominatedNodeName: "n2" }),
       events: [],
     },
+    {
+      name: "the event of a pod that waits for a release says",
+      late: unbound("team/late"),
+      events: [event(unbound("team/late"), "Pipelined", "waits for what is being released on n2", anHourAgo)],
+    },
   ])("a pod that appeared a second ago and that, as $name, a scheduler has tried is not settling", async (about) => {
     const moments = [
       { atS: 0, nodes, pods: [pod("team/a"), unbound("team/b")] },

@@ -40,7 +40,11 @@ function choiceOf(flags: ClusterFlags, env: Env): "flags" | "embedded" | "pod" |
   if (flags.kubeconfig !== undefined || flags.context !== undefined) return "flags";
   const isNamed = (flags.dataDir ?? usualDataDir) !== usualDataDir;
   if (!isNamed && kubeconfigFiles(env).length > 0) return "kubectl";
-  if (!existsSync(embeddedKubeconfig(flags))) return isInCluster() ? "pod" : "kubectl";
+  if (!existsSync(embeddedKubeconfig(flags))) {
+    // A misspelt folder must not choose another cluster.
+    if (isNamed) throw noCluster(dataDirOf(flags));
+    return isInCluster() ? "pod" : "kubectl";
+  }
   if (processOf(dataDirOf(flags)) === undefined) {
     throw new UserError(
       "cluster-stopped",
@@ -49,6 +53,19 @@ function choiceOf(flags: ClusterFlags, env: Env): "flags" | "embedded" | "pod" |
     );
   }
   return "embedded";
+}
+
+function noCluster(folder: string): UserError {
+  return new UserError(
+    "cluster-missing",
+    `${folder} has no cluster`,
+    "correct --data-dir, start a cluster there with `muster up`, or choose another one with --kubeconfig",
+  );
+}
+
+/** Whether the data folder is that of an embedded cluster, running or not. */
+export function hasCluster(flags: ClusterFlags): boolean {
+  return existsSync(embeddedKubeconfig(flags));
 }
 
 /** Whether the flags choose the cluster of the data folder. */

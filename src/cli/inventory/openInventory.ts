@@ -16,7 +16,7 @@ import type { Cancel } from "../../ports/cancel.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
-import { type ClusterFlags, findCluster } from "../cluster/findCluster.ts";
+import { type ClusterFlags, findCluster, hasCluster } from "../cluster/findCluster.ts";
 import { LateDatabase } from "./lateDatabase.ts";
 import { databaseUrl, type Env, historyDaysOf, pageSize, switchOf } from "./settings.ts";
 
@@ -203,7 +203,10 @@ async function openCluster(
     const isNamed = flags.kubeconfig !== undefined || flags.context !== undefined;
     const eks = env["EKS_CLUSTER_NAME"] || undefined;
     const outside = !isNamed && !isInCluster(env) && eks !== undefined && cloud !== undefined;
-    const connection = outside ? await cloud.cluster(eks, { cancel }) : await findCluster(flags);
+    // Its data folder may be that of the database alone.
+    const { dataDir: _, ...others } = flags;
+    const chosen = hasCluster(flags) ? flags : others;
+    const connection = outside ? await cloud.cluster(eks, { cancel }) : await findCluster(chosen);
     return { ok: true, value: kubeHttp(connection, ports, { fieldManager: "muster-inventory" }) };
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);

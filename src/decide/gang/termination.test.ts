@@ -74,6 +74,12 @@ const look = (a: Told, b: Told, policy: FullLossPolicy): unknown => {
 
 const well: Told = { breach: "False", since: longAgo, scheduled: 2 };
 
+test.each([null, ""])("a breach whose time is %j ends nothing", (since) => {
+  const cliques = [clique("a", { breach: "True", since: since as string, scheduled: 1 }), clique("b", well)];
+  const verdict = judgeSetReplica({ set, setReplica: 0, groups: [], cliques }, "Suppress", nowMs);
+  expect(verdict).toEqual({ verdict: "calm" });
+});
+
 test.each<{ fact: string; a: Told; b?: Told; ends: Record<FullLossPolicy, boolean> }>([
   {
     fact: "below for longer than the delay",

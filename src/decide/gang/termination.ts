@@ -56,7 +56,7 @@ export interface Breach {
 export function cliqueCandidate(clique: PodClique, policy: FullLossPolicy): Breach | undefined {
   if (isLeaving(clique) || !isBreached(clique)) return undefined;
   if (policy === "Terminate" && !wasEverScheduled(clique)) return undefined;
-  return { name: clique.metadata.name, sinceMs: timeToMs(conditionOf(clique, breachType)?.lastTransitionTime) ?? 0 };
+  return breachOf(clique);
 }
 
 export function groupCandidate(group: PodCliqueScalingGroup, policy: FullLossPolicy): Breach | undefined {
@@ -65,7 +65,13 @@ export function groupCandidate(group: PodCliqueScalingGroup, policy: FullLossPol
     if (group.status?.everHealthy !== true) return undefined;
     if (conditionOf(group, terminationType)?.status === "True") return undefined;
   }
-  return { name: group.metadata.name, sinceMs: timeToMs(conditionOf(group, breachType)?.lastTransitionTime) ?? 0 };
+  return breachOf(group);
+}
+
+/** A breach of unknown age ends nothing: the next write of the status gives it a time, and the delay begins then. */
+function breachOf(object: PodClique | PodCliqueScalingGroup): Breach | undefined {
+  const sinceMs = timeToMs(conditionOf(object, breachType)?.lastTransitionTime);
+  return sinceMs === undefined ? undefined : { name: object.metadata.name, sinceMs };
 }
 
 export type Verdict =

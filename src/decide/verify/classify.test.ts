@@ -75,6 +75,27 @@ test.each(["FailedScheduling", "Unschedulable"])("an event %s alone is an attemp
   });
 });
 
+test("the newer one of a refusal and a wait for a release is the reason", () => {
+  const waiting = pod("t/p", { node: "", status: refused });
+  const note = "waits for what is being released on n1";
+  const at = (refusalMinute: number, releaseMinute: number): unknown => {
+    const events = [
+      event(waiting, "FailedScheduling", "0/1 nodes are available", `2026-05-28T11:0${refusalMinute}:00Z`),
+      event(waiting, "Pipelined", note, `2026-05-28T11:0${releaseMinute}:00Z`),
+    ];
+    const snapshot = snapshotWith({ pods: [waiting], events });
+    return classify(snapshot, waiting, eventsOfPods(snapshot, [waiting]).get(waiting.metadata.uid));
+  };
+  expect(at(1, 2)).toMatchObject({ class: "nominated", why: note });
+  expect(at(2, 1)).toMatchObject({ class: "refused" });
+});
+
+test("the condition of a gate that was removed is no gate", () => {
+  const status = { conditions: [{ type: "PodScheduled", status: "False", reason: "SchedulingGated" }] };
+  const waiting = pod("t/p", { node: "", status });
+  expect(classify(snapshotWith({ pods: [waiting] }), waiting).class).toBe("never tried");
+});
+
 test("events are of this pod and not of its namesake, and fifty in all are printed", () => {
   const pods = Array.from({ length: 20 }, (_, at) => pod(`t/p${at}`, { node: "" }));
   const namesake = { ...pods[0]!, metadata: { ...pods[0]!.metadata, uid: "an-earlier-life" } };

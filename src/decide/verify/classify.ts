@@ -29,11 +29,12 @@ export interface CountedReason {
 export function classify(snapshot: ClusterSnapshot, pod: Pod, events: readonly PodEvent[] = []): Classified {
   const scheduled = pod.status?.conditions?.find(({ type }) => type === "PodScheduled");
   const gates = pod.spec?.schedulingGates ?? [];
-  if (gates.length > 0 || scheduled?.reason === "SchedulingGated") {
-    return plain("gated", `scheduling gate: ${gates.map(({ name }) => name).join(", ") || "a scheduling gate"}`);
-  }
+  // The condition is not read: it stays until a scheduler has tried the pod without its gates.
+  if (gates.length > 0) return plain("gated", `scheduling gate: ${gates.map(({ name }) => name).join(", ")}`);
   const nominated = pod.status?.nominatedNodeName ?? "";
   if (nominated !== "") return plain("nominated", `preemption makes room on ${nominated}`);
+  const newest = events.find((event) => isRefusal(event) || isPipelined(event));
+  if (newest !== undefined && isPipelined(newest)) return plain("nominated", newest.message);
   const missing = missingClaim(snapshot, pod);
   if (missing !== undefined) return plain("waiting for claim", missing);
   const gang = gangOfPod(snapshot, pod);
@@ -48,13 +49,18 @@ export function classify(snapshot: ClusterSnapshot, pod: Pod, events: readonly P
   return { class: "refused", why, reasons: countedReasons(why) };
 }
 
-/** Whether a scheduler has tried an unbound pod, and so has refused it: by its condition, a nomination or an event. */
+/** Whether a scheduler has tried an unbound pod without binding it: by its condition, a nomination or an event. */
 export function wasTried(pod: Pod, events: readonly PodEvent[]): boolean {
   const { conditions = [], nominatedNodeName = "" } = pod.status ?? {};
   const scheduled = conditions.find(({ type }) => type === "PodScheduled");
   const isRefused =
     scheduled?.status === "False" && scheduled.reason !== undefined && scheduled.reason !== "SchedulingGated";
-  return isRefused || nominatedNodeName !== "" || events.some(isRefusal);
+  return isRefused || nominatedNodeName !== "" || events.some((event) => isRefusal(event) || isPipelined(event));
+}
+
+/** The event of a pod that waits for what other pods are releasing on a node: KAI's and Muster's reason. */
+function isPipelined({ reason }: PodEvent): boolean {
+  return reason === "Pipelined";
 }
 
 /** The event of a scheduler that could not place its pod: kube-scheduler's and Muster's reason, and KAI's. */

@@ -33,6 +33,11 @@ test.each<[string, ConditionContent, string]>([
   expect(withCondition(before, next, createdMs + 3_600_000)).toEqual([other, { ...next, lastTransitionTime: at }]);
 });
 
+test.each([null, "", "yesterday"])("a condition whose time is %j begins now", (lastTransitionTime) => {
+  const before = [{ ...below, lastTransitionTime } as GangCondition];
+  expect(withCondition(before, below, createdMs)).toEqual([{ ...below, lastTransitionTime: born }]);
+});
+
 test("removing a condition keeps the others", () => {
   expect(withoutCondition(withCondition([other], below, createdMs), "MinAvailableBreached")).toEqual([other]);
 });

@@ -1,6 +1,6 @@
 /** Conditions: rewritten only when they have changed; lastTransitionTime changes only with the status. */
 import type { GangCondition } from "../../../model/gang/types.ts";
-import { formatTime } from "../../../model/values/time.ts";
+import { formatTime, timeToMs } from "../../../model/values/time.ts";
 
 export type ConditionContent = Pick<GangCondition, "type" | "status" | "reason" | "message" | "observedGeneration">;
 
@@ -20,8 +20,11 @@ export function withCondition(
   if (before === undefined) return [...(conditions ?? []), { ...condition, lastTransitionTime: formatTime(nowMs) }];
   const { observedGeneration = before.observedGeneration } = condition;
   const isSame = (["status", "reason", "message"] as const).every((field) => before[field] === condition[field]);
-  if (isSame && before.observedGeneration === observedGeneration) return [...(conditions ?? [])];
-  const lastTransitionTime = before.status === condition.status ? before.lastTransitionTime : formatTime(nowMs);
+  const hasTime = timeToMs(before.lastTransitionTime) !== undefined;
+  if (isSame && hasTime && before.observedGeneration === observedGeneration) return [...(conditions ?? [])];
+  // A condition without a time, as another program may leave it, begins now.
+  const isOld = hasTime && before.status === condition.status;
+  const lastTransitionTime = isOld ? before.lastTransitionTime : formatTime(nowMs);
   return (conditions ?? []).map((each) => (each === before ? { ...before, ...condition, lastTransitionTime } : each));
 }
 

@@ -6,7 +6,7 @@ import { inventoryDefaults } from "../../src/control/inventory/inventoryDefaults
 import { runInventory } from "../../src/control/inventory/runInventory.ts";
 import type { InventoryDatabase, InventoryRun } from "../../src/ports/database.ts";
 import { pod } from "../../src/sim/inventory/builders.ts";
-import type { CloudFaults } from "../../src/standin/faults.ts";
+import type { CloudFaults, FailKind } from "../../src/standin/faults.ts";
 import { silentLog } from "./databases.ts";
 import { InventoryWorld } from "./inventoryWorld.ts";
 
@@ -289,32 +289,65 @@ describe("AWS faults: no good number is overwritten, and the run reports the err
     { fault: "duplicated items", faults: { repeatItems: true, shuffle: true }, status: "ok", cause: "" },
   ];
 
-  test.each(everywhere)("$fault", async ({ faults, status, cause }) => {
+  interface State {
+    readonly disks: unknown;
+    readonly types: readonly { readonly row: Readonly<Record<string, unknown>> }[];
+  }
+
+  const counted = [
+    "gpu_type",
+    "available_gpus",
+    "total_cluster_gpus",
+    "max_reservable",
+    "full_nodes_available",
+    "running_instances",
+    "desired_capacity",
+  ];
+  const numbersOf = ({ types }: State): unknown => types.map(({ row }) => counted.map((column) => row[column]));
+
+  /** A run under faults: it changes no disk and no number, and the next one is well again. */
+  async function runUnder(faults: CloudFaults): Promise<{ status: string; error: string }> {
     await furnish();
     await world.run();
     await world.run();
-    const good = (await world.state()) as { disks: unknown; types: { row: Record<string, unknown> }[] };
+    const good = (await world.state()) as State;
     world.cloud.setFaults(faults);
     const report = await world.run();
-    expect(report.status).toBe(status);
-    expect(report.error).toContain(cause);
-    const after = (await world.state()) as typeof good;
+    const after = (await world.state()) as State;
     expect(after.disks).toEqual(good.disks);
-    const numbers = ({ row }: { row: Record<string, unknown> }) => [
-      row["gpu_type"],
-      row["available_gpus"],
-      row["total_cluster_gpus"],
-      row["max_reservable"],
-      row["full_nodes_available"],
-      row["running_instances"],
-      row["desired_capacity"],
-    ];
-    expect(after.types.map(numbers)).toEqual(good.types.map(numbers));
-    // When the cloud is well again, so is the inventory.
+    expect(numbersOf(after)).toEqual(numbersOf(good));
     world.cloud.setFaults({});
     expect((await world.run()).status).toBe("ok");
     expect(await world.state()).toEqual(good);
+    return { status: report.status, error: report.error ?? "" };
+  }
+
+  test.each(everywhere)("$fault", async ({ faults, status, cause }) => {
+    const report = await runUnder(faults);
+    expect(report.status).toBe(status);
+    expect(report.error).toContain(cause);
   });
+
+  const operations = ["GetCallerIdentity", "DescribeAutoScalingGroups", "DescribeVolumes", "DescribeSnapshots"];
+  const kinds: readonly FailKind[] = [
+    "throttle",
+    "internal",
+    "unavailable",
+    "denied",
+    "notSigned",
+    "expiredCredentials",
+    "expiredToken",
+    "truncated",
+    "unrelated",
+    "hangUp",
+  ];
+  test.each(operations.flatMap((operation) => kinds.map((how) => ({ operation, how }))))(
+    "$operation alone: $how",
+    async ({ operation, how }) => {
+      const { status } = await runUnder({ fail: [{ operation, how }] });
+      expect(["failed", "partial"]).toContain(status);
+    },
+  );
 
   test("a token that expires between two pages of groups: the types are stale, not zero", async () => {
     for (let n = 0; n < 120; n++)

@@ -203,6 +203,30 @@ withCluster(nodes.command("sim"))
   .addOption(logLevelOption("warn"))
   .action(async (_, command) => (await import("../cli/cluster/nodesSim.ts")).runNodesSim(command.optsWithGlobals()));
 
+const node = program.command("node").description("machines of the cluster: join, list, drain and remove them");
+withCluster(node.command("join"))
+  .description("make a bootstrap token and print the script that joins a machine with containerd and a kubelet")
+  .argument("[name]", "name of the node (default: the machine's host name)")
+  .option("--ttl <duration>", "lifetime of the token", "24h")
+  .option("--server <url>", "address of the API server for the new machine (default: the one that it advertises)")
+  .option("--pod-cidr <network>", "network of the node's pods (default: a free one of 10.244.0.0/16)")
+  .option("--no-network", "write no pod network: a network plugin in the cluster does")
+  .action(async (name, options) => (await import("../cli/node/join.ts")).runJoin({ ...options, name }));
+withCluster(node.command("ls"))
+  .description("list the nodes, real ones first")
+  .action(async (options) => (await import("../cli/node/list.ts")).listNodes(options));
+withCluster(node.command("drain"))
+  .description("cordon a node and evict its pods within their disruption budgets")
+  .argument("<name>", "name of the node")
+  .option("--timeout <duration>", "time limit", "10m")
+  .action(async (name, options) => (await import("../cli/node/drain.ts")).drainNode({ ...options, name }));
+withCluster(node.command("remove"))
+  .description("drain a node and delete it")
+  .argument("<name>", "name of the node")
+  .option("--timeout <duration>", "time limit for draining", "10m")
+  .option("--force", "do not drain: the machine is gone")
+  .action(async (name, options) => (await import("../cli/node/drain.ts")).removeNode({ ...options, name }));
+
 withCluster(program.command("reservation-agent"))
   .description("entrypoint of reservation pods: reports its GPU in an annotation of the pod and waits for a signal")
   .option("--namespace <name>", "namespace of the pod (default: POD_NAMESPACE)")

@@ -1,4 +1,5 @@
-// Runs the suites against a real Kubernetes, or says why it cannot. `--long` plays many rounds; other words go to vitest.
+// Runs the suites against a real Kubernetes, or says why it cannot. `--nodes` takes real nodes of `muster up` instead,
+// `--long` plays many rounds; other words go to vitest.
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -7,7 +8,8 @@ import { fileURLToPath } from "node:url";
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const long = process.argv.includes("--long");
-const rest = process.argv.slice(2).filter((word) => word !== "--long");
+const isLab = process.argv.includes("--nodes");
+const rest = process.argv.slice(2).filter((word) => word !== "--long" && word !== "--nodes");
 const folder = mkdtempSync(join(tmpdir(), "muster-real-"));
 const { status } = spawnSync(
   process.execPath,
@@ -15,7 +17,12 @@ const { status } = spawnSync(
   {
     cwd: root,
     stdio: "inherit",
-    env: { ...process.env, MUSTER_REAL_FOLDER: folder, ...(long ? { MUSTER_LONG: "1" } : {}) },
+    env: {
+      ...process.env,
+      MUSTER_REAL_FOLDER: folder,
+      MUSTER_REAL_FILE: isLab ? "nodes" : "real",
+      ...(long ? { MUSTER_LONG: "1" } : {}),
+    },
   },
 );
 endLeftovers();

@@ -5,7 +5,7 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   test: {
     root: fileURLToPath(new URL("../../", import.meta.url)),
-    include: ["test/real/real.test.ts"],
+    include: [`test/real/${process.env["MUSTER_REAL_FILE"] ?? "real"}.test.ts`],
     testTimeout: process.env["MUSTER_LONG"] === "1" ? 3_600_000 : 600_000,
     hookTimeout: 300_000,
     reporters: ["verbose"],

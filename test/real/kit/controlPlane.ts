@@ -168,7 +168,7 @@ export class ControlPlane {
   }
 }
 
-async function makeBridge(): Promise<void> {
+export async function makeBridge(): Promise<void> {
   await ran("ip", ["link", "del", network.bridge]).catch(() => "");
   await ran("ip", ["link", "add", network.bridge, "type", "bridge"]);
   await ran("ip", ["addr", "add", `${network.host}/24`, "dev", network.bridge]);

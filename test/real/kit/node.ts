@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type ControlPlane, network } from "./controlPlane.ts";
+import { network } from "./controlPlane.ts";
 import { peer, peers } from "./peers.ts";
 import { Processes, ran, until } from "./processes.ts";
 
@@ -9,6 +9,23 @@ export interface NodeOptions {
   readonly gpus: number;
   /** Archives of images, beside those of the peers. */
   readonly images: readonly string[];
+  /** How the node joins; with the kubeconfig of the administrator when left out. */
+  readonly join?: (name: string) => Promise<Join>;
+}
+
+/** What `muster node join` says about a machine. */
+export interface Join {
+  /** A kubeconfig with a bootstrap token. */
+  readonly bootstrap: string;
+  readonly authority: string;
+  /** Fields of the KubeletConfiguration: who may connect to the kubelet. */
+  readonly access: object;
+}
+
+/** The cluster of a node. */
+export interface Home {
+  /** The kubeconfig of its administrator. */
+  readonly kubeconfig: string;
 }
 
 /**
@@ -20,9 +37,10 @@ export class RealNode {
   readonly folder: string;
   readonly processes: Processes;
   private readonly options: NodeOptions;
-  private readonly plane: ControlPlane;
+  private readonly plane: Home;
+  private joined: Join | undefined;
 
-  constructor(plane: ControlPlane, folder: string, options: NodeOptions) {
+  constructor(plane: Home, folder: string, options: NodeOptions) {
     this.plane = plane;
     this.options = options;
     this.name = `real-${options.number}`;
@@ -55,6 +73,7 @@ export class RealNode {
 
   async start(): Promise<void> {
     await this.makeNetwork();
+    this.joined = await this.options.join?.(this.name);
     this.writeFiles();
     this.startInside("containerd", peer("containerd"), ["-c", this.file("containerd.toml")]);
     await until(async () => existsSync(this.socket) && (await this.ctr("version")) !== "", 120_000);
@@ -79,8 +98,10 @@ export class RealNode {
       'mount --bind "$0/logs" /var/log/containers',
       'exec "$@"',
     ].join(" && ");
+    const own = ["--bootstrap-kubeconfig", this.file("bootstrap.conf"), "--kubeconfig", this.file("kubelet.conf")];
     const flags = [
-      ...["--config", this.file("kubelet.yaml"), "--kubeconfig", this.plane.kubeconfig],
+      ...["--config", this.file("kubelet.yaml")],
+      ...(this.joined === undefined ? ["--kubeconfig", this.plane.kubeconfig] : own),
       ...["--root-dir", this.file("kubelet"), "--cert-dir", this.file("pki")],
       ...["--hostname-override", this.name, "--node-ip", this.address],
     ];
@@ -174,7 +195,12 @@ export class RealNode {
       ...{ enforceNodeAllocatable: [], localStorageCapacityIsolation: false, evictionHard: {} },
       ...{ address: this.address, port: 10250, healthzPort: 0, resolvConf: "", podLogsDir: this.file("podlogs") },
       ...{ nodeStatusUpdateFrequency: "5s", syncFrequency: "10s" },
+      ...this.joined?.access,
     };
+    if (this.joined !== undefined) {
+      writeFileSync(this.file("ca.crt"), this.joined.authority);
+      writeFileSync(this.file("bootstrap.conf"), this.joined.bootstrap);
+    }
     writeFileSync(this.file("kubelet.yaml"), JSON.stringify(kubelet));
     const proxy = {
       ...{ apiVersion: "kubeproxy.config.k8s.io/v1alpha1", kind: "KubeProxyConfiguration", mode: "iptables" },

@@ -101,10 +101,12 @@ export async function createApi(options: ApiOptions): Promise<Api> {
   const tokens = options.tokens === undefined ? {} : { tokens: options.tokens };
   const sign = options.signRequest;
   const certificates = sign === undefined ? {} : { certificates: { authorizer, sign } };
+  const { address, port } = options;
+  const server = address === undefined || port === undefined ? {} : { server: { address, port } };
   const controllers =
     options.controllers === false
       ? noControllers
-      : startControllers(core, { authority, ...tokens, ...certificates, ...log });
+      : startControllers(core, { authority, ...tokens, ...certificates, ...server, ...log });
   return { core, rbac, authorizer, opened, controllers };
 }
 

@@ -20,6 +20,8 @@ const exceptions: Readonly<Record<string, string>> = {
   "cli/inventory/demo.ts": "the demo's own cloud, which labels its nodes",
   "cli/cluster/resizePools.ts": "a tool: deletes simulated nodes that `--pool` does not include",
   "cli/cluster/applyManifests.ts": "a tool: applies the demo's manifests as kubectl does",
+  "cli/node/drain.ts": "a tool: cordons, evicts and deletes as kubectl does",
+  "cli/node/join.ts": "a tool: makes a bootstrap token as kubeadm does",
   "cli/install/installApply.ts": "a tool: applies the installation as kubectl does",
   "cli/install/uninstallObjects.ts": "a tool: removes the installation as kubectl does",
 };

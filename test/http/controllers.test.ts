@@ -107,3 +107,22 @@ test("a policy may reject exec into a container", async () => {
   const answer = await api.call("POST", `${namespaced}/pods/p/attach?stdin=true&container=main`);
   expect(answer.json.message).toContain("attaching to a pod is not allowed");
 });
+
+test("the Service kubernetes and its endpoints are created again when they are deleted", async () => {
+  const { api, server } = served;
+  const slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+  for (const path of [`${namespaced}/services`, `${namespaced}/endpoints`, slices]) {
+    const before = (await api.get(`${path}/kubernetes`)).json;
+    expect((await api.delete(`${path}/kubernetes`)).code).toBe(200);
+    await server.controllers.idle();
+    const after = (await api.get(`${path}/kubernetes`)).json;
+    expect(after.metadata.uid).not.toBe(before.metadata.uid);
+    const { spec, subsets, endpoints, ports } = after;
+    expect({ spec, subsets, endpoints, ports }).toEqual({
+      spec: before["spec"],
+      subsets: before["subsets"],
+      endpoints: before["endpoints"],
+      ports: before["ports"],
+    });
+  }
+});

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { gpusOfNode } from "./kit/cluster.ts";
 import { Lab } from "./kit/lab.ts";
 import { isReadyPod, isRunning, podObject, podSpec, waits } from "./kit/objects.ts";
@@ -44,13 +44,18 @@ describe.runIf(reason === undefined)("real nodes of muster up", () => {
   }
 
   async function emptied(): Promise<void> {
-    await lab.kubectl("delete", "pods,jobs,deployments,services", "--all", "--wait=false");
+    await lab.kubectl("delete", "deployments,pods,services", "--all", "--wait=false");
     await until(
       async () => (await lab.pods()).length === 0,
       90_000,
       () => lab.kubectl("get", "pods"),
     );
   }
+
+  afterEach(async ({ task }) => {
+    // Pods of a suite are shared by its tests.
+    if (task.suite?.name !== "what reaches the kubelet") await emptied();
+  });
 
   describe("joining", () => {
     test("each node has its own identity, by a bootstrap token and an approved request", async () => {
@@ -102,7 +107,6 @@ describe.runIf(reason === undefined)("real nodes of muster up", () => {
       ])
         await expect(asNode(...refused)).rejects.toThrow(/forbidden/i);
       await asNode("label", "node", first!.name, "muster.dev/own=yes");
-      await emptied();
     });
   });
 
@@ -209,7 +213,6 @@ describe.runIf(reason === undefined)("real nodes of muster up", () => {
     expect(JSON.parse(await ran("nsenter", within))).toMatchObject({
       status: { userInfo: { username: "system:serviceaccount:default:default" } },
     });
-    await emptied();
   });
 
   test("pods of both schedulers get different GPUs, and what does not fit waits", async () => {
@@ -236,7 +239,6 @@ describe.runIf(reason === undefined)("real nodes of muster up", () => {
     const waiting = (await lab.pods()).filter((pod) => !isRunning(pod));
     expect(waiting).toHaveLength(2);
     expect((await lab.muster("why", waiting[0]!.metadata.name)).out).toContain("GPU");
-    await emptied();
   });
 
   test("halves of GPUs start: the reservation agent reports the device of each", async () => {
@@ -250,7 +252,6 @@ describe.runIf(reason === undefined)("real nodes of muster up", () => {
     );
     const devices = await Promise.all([0, 1, 2, 3].map((at) => lab.kubectl("logs", `half-${at}`)));
     expect(devices.every((device) => device.trim() !== "")).toBe(true);
-    await emptied();
   });
 
   const rounds = isLong ? 20 : 3;
@@ -292,7 +293,6 @@ describe.runIf(reason === undefined)("real nodes of muster up", () => {
     expect(
       after.flatMap(({ status }) => status?.containerStatuses ?? []).map(({ restartCount }) => restartCount),
     ).toEqual(Array.from({ length: 6 }, () => 0));
-    await emptied();
   });
 
   test("a kubelet that is killed: the node is not ready, its pods are replaced, and it returns", async () => {
@@ -326,7 +326,6 @@ describe.runIf(reason === undefined)("real nodes of muster up", () => {
       60_000,
       () => lab.kubectl("get", "nodes"),
     );
-    await emptied();
   });
 
   test("drain evicts within budgets, and a removed node is gone", async () => {

@@ -42,11 +42,15 @@ export function bootstrapObjects(options: BootstrapOptions): BootstrapObject[] {
     ...namespaceRoleRows.flatMap(roleAndBinding),
     authenticationConfig(options.authority),
     ...bootstrapNamespaces.flatMap((namespace) => objectsOfNamespace(namespace, options.authority)),
-    kubernetesService(options.port),
-    ...(options.address === undefined ? [] : kubernetesEndpoints(options.address, options.port)),
+    ...serverObjects(options),
   ];
   // The tables share lists between roles, and the store may change its objects.
   return objects.map(({ resource, object }) => ({ resource, object: copyJson(object) }));
+}
+
+/** The Service `kubernetes` and its endpoints: how pods reach the server. */
+export function serverObjects({ address, port }: Pick<BootstrapOptions, "address" | "port">): BootstrapObject[] {
+  return [kubernetesService(port), ...(address === undefined ? [] : kubernetesEndpoints(address, port))];
 }
 
 /** The objects of every namespace: the default service account, and the CA certificate. */

@@ -15,6 +15,7 @@ import { NamespaceController } from "./namespaceController.ts";
 import { NamespaceObjects } from "./namespaceObjects.ts";
 import { QuotaController } from "./quotaController.ts";
 import { RoleAggregation } from "./roleAggregation.ts";
+import { type ServerAddress, ServerObjectsController } from "./serverObjectsController.ts";
 import { VolumeProtection } from "./volumeProtection.ts";
 import { Turns } from "./workQueue.ts";
 
@@ -30,6 +31,8 @@ export interface ControllerOptions {
   readonly tokens?: TokenIssuer;
   /** Approves and signs CertificateSigningRequests; without it they stay pending. */
   readonly certificates?: { readonly authorizer: Authorizer; readonly sign: CertificateSigner };
+  /** Keeps the Service `kubernetes`; without it a deleted one is created at the next start. */
+  readonly server?: ServerAddress;
   /** Called with the error of a failed reconcile, which is retried. */
   readonly log?: (what: string, error: unknown) => void;
 }
@@ -58,7 +61,8 @@ export function startControllers(core: Core, options: ControllerOptions = {}): C
   ];
   const { tokens: issuer, authority = "" } = options;
   if (issuer !== undefined) controllers.push(new AccountTokens(core, turns, { issuer, authority }, log));
-  const { certificates } = options;
+  const { certificates, server } = options;
+  if (server !== undefined) controllers.push(new ServerObjectsController(core, turns, server, log));
   if (certificates !== undefined) controllers.push(new CertificateController(core, turns, certificates, log));
   for (const controller of controllers) controller.start();
   const unsubscribe = core.store.onEvent((event: StoreEvent) => {

@@ -262,8 +262,8 @@ describe.runIf(reason === undefined)("real nodes of muster up", () => {
         replicas: 6,
         selector: { matchLabels: { app: "steady" } },
         template: {
-          metadata: { labels: { app: "steady", "kai.scheduler/queue": "default-queue" } },
-          spec: podSpec({ gpus: 1 }),
+          metadata: { labels: { app: "steady" } },
+          spec: podSpec({ gpus: 1, scheduler: "default-scheduler" }),
         },
       },
     };

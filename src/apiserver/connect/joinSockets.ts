@@ -23,3 +23,10 @@ function connect(from: Duplex, to: Duplex): void {
   });
   from.pipe(to);
 }
+
+/** Reads no more from one connection until the other one has taken what it was sent. */
+export function pauseUntilDrained(from: Duplex, to: Duplex): void {
+  if (from.isPaused()) return;
+  from.pause();
+  to.once("drain", () => from.resume());
+}

@@ -8,6 +8,7 @@ import { SpdySession, type SpdyStream } from "../http/spdy.ts";
 import type { Upgrade } from "../http/upgrade.ts";
 import { WebSocket, webSocketAnswer } from "../http/webSocket.ts";
 import type { Upgraded } from "./backendClient.ts";
+import { pauseUntilDrained } from "./joinSockets.ts";
 
 export const translatedProtocol = "v5.channel.k8s.io";
 /** The newest protocol of commands over SPDY. */
@@ -31,7 +32,7 @@ export function translateCommand(
   let hasStatus = false;
   const send = (channel: Channel, bytes: Buffer): void => {
     const isTaken = webSocket.send(Buffer.concat([Buffer.from([channels.indexOf(channel)]), bytes]));
-    if (!isTaken) pause(kubelet, client.socket);
+    if (!isTaken) pauseUntilDrained(kubelet, client.socket);
   };
   const session = new SpdySession(kubelet, head, {
     opened: () => {},
@@ -55,6 +56,8 @@ export function translateCommand(
       send("error", Buffer.from(JSON.stringify(lostConnection)));
     }
     webSocket.close();
+    // It may be paused, and has to read that the client closes as well.
+    client.socket.resume();
     session.close();
   };
   const key = exchange.header("sec-websocket-key") ?? "";
@@ -72,14 +75,15 @@ export function translateCommand(
     }
     const stream = channel === "stdin" || channel === "resize" ? streams.get(channel) : undefined;
     if (stream !== undefined && payload.length > 1 && !session.write(stream, payload.subarray(1)))
-      pause(client.socket, kubelet);
+      pauseUntilDrained(client.socket, kubelet);
   };
   const webSocket = new WebSocket(client.socket, client.head, {
     message: (payload) => {
       if (isOpen) take(payload);
       else early.push(payload);
     },
-    closed: () => session.close(),
+    // Also when it is paused and would read no end.
+    closed: () => kubelet.destroy(),
   });
   void openStreams().then(() => {
     isOpen = true;
@@ -96,12 +100,6 @@ export function translateCommand(
 
 function channelOf(streamType: string | undefined): Channel | undefined {
   return channels.find((channel) => channel === streamType);
-}
-
-/** Reads no more from one connection until the other one has taken what it was sent. */
-function pause(from: Upgrade["socket"], to: Upgrade["socket"]): void {
-  from.pause();
-  to.once("drain", () => from.resume());
 }
 
 const lostConnection = {

@@ -7,6 +7,7 @@ import type { Exchange } from "../http/exchange.ts";
 import type { Upgrade } from "../http/upgrade.ts";
 import { WebSocket, webSocketAnswer } from "../http/webSocket.ts";
 import type { Upgraded } from "./backendClient.ts";
+import { pauseUntilDrained } from "./joinSockets.ts";
 
 export const tunnelProtocol = "SPDY/3.1+portforward.k8s.io";
 
@@ -16,19 +17,19 @@ export function tunnelPortForward(exchange: Exchange, client: Upgrade, { socket:
   client.socket.write(webSocketAnswer(key, tunnelProtocol));
   const webSocket = new WebSocket(client.socket, client.head, {
     message: (payload) => {
-      if (kubelet.write(payload)) return;
-      client.socket.pause();
-      kubelet.once("drain", () => client.socket.resume());
+      if (!kubelet.write(payload)) pauseUntilDrained(client.socket, kubelet);
     },
     closed: () => kubelet.destroy(),
   });
   const forward = (bytes: Buffer): void => {
-    if (webSocket.send(bytes)) return;
-    kubelet.pause();
-    client.socket.once("drain", () => kubelet.resume());
+    if (!webSocket.send(bytes)) pauseUntilDrained(kubelet, client.socket);
   };
   if (head.length > 0) forward(head);
   kubelet.on("data", forward);
-  kubelet.on("error", () => webSocket.close());
-  kubelet.on("close", () => webSocket.close());
+  const end = (): void => {
+    webSocket.close();
+    client.socket.resume();
+  };
+  kubelet.on("error", end);
+  kubelet.on("close", end);
 }

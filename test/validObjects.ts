@@ -95,6 +95,8 @@ const contents: Record<string, Record<string, unknown>> = {
   },
   ingressclasses: { spec: { controller: "example.com/c" } },
   ingresses: { spec: { defaultBackend: { service: { name: "s", port: { number: 80 } } } } },
+  ipaddresses: { spec: { parentRef: { resource: "services", namespace: "default", name: "kubernetes" } } },
+  servicecidrs: { spec: { cidrs: ["10.97.0.0/16"] } },
   networkpolicies: { spec: { podSelector: {}, ingress: [{ ports: [{ port: 80 }] }] } },
   poddisruptionbudgets: { spec: { minAvailable: "50%", selector: { matchLabels: labels } } },
   clusterrolebindings: { roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "view" } },

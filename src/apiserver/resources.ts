@@ -295,7 +295,9 @@ const certificates = rows("certificates.k8s.io", "v1", [
 const networking = rows("networking.k8s.io", "v1", [
   { plural: "ingressclasses", kind: "IngressClass", cluster: true },
   { plural: "ingresses", kind: "Ingress", short: ["ing"], status: true },
+  { plural: "ipaddresses", kind: "IPAddress", short: ["ip"], cluster: true },
   { plural: "networkpolicies", kind: "NetworkPolicy", short: ["netpol"] },
+  { plural: "servicecidrs", kind: "ServiceCIDR", cluster: true, status: true },
 ]);
 
 const policy = rows("policy", "v1", [

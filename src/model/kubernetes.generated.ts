@@ -1503,6 +1503,19 @@ export type HostPathVolumeSource = {
   type?: string;
 };
 
+/** networking.k8s.io/v1 IPAddress */
+export type IPAddress = {
+  apiVersion: string;
+  kind: string;
+  metadata: ObjectMeta;
+  spec: IPAddressSpec;
+};
+
+/** networking.k8s.io/v1 IPAddressSpec */
+export type IPAddressSpec = {
+  parentRef: ParentReference;
+};
+
 /** networking.k8s.io/v1 IPBlock */
 export type IPBlock = {
   cidr: string;
@@ -2317,6 +2330,14 @@ export type ParamRef = {
   namespace?: string;
   parameterNotFoundAction?: string;
   selector?: LabelSelector;
+};
+
+/** networking.k8s.io/v1 ParentReference */
+export type ParentReference = {
+  group?: string;
+  name: string;
+  namespace?: string;
+  resource: string;
 };
 
 /** v1 PersistentVolume */
@@ -3387,6 +3408,25 @@ export type ServiceAccountTokenProjection = {
 export type ServiceBackendPort = {
   name?: string;
   number?: number;
+};
+
+/** networking.k8s.io/v1 ServiceCIDR */
+export type ServiceCIDR = {
+  apiVersion: string;
+  kind: string;
+  metadata: ObjectMeta;
+  spec?: ServiceCIDRSpec;
+  status?: ServiceCIDRStatus;
+};
+
+/** networking.k8s.io/v1 ServiceCIDRSpec */
+export type ServiceCIDRSpec = {
+  cidrs?: string[];
+};
+
+/** networking.k8s.io/v1 ServiceCIDRStatus */
+export type ServiceCIDRStatus = {
+  conditions?: Condition[];
 };
 
 /** v1 ServicePort */

@@ -1,6 +1,7 @@
 import { copyJson } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { aggregateAll } from "../auth/aggregateRules.ts";
+import { serviceNetworkText } from "../kinds/network/serviceAddresses.ts";
 import { roleRows } from "./clusterRoles.ts";
 import { type NamespaceRoleRow, namespaceRoleRows } from "./namespaceRoles.ts";
 import type { RoleRow } from "./roleRow.ts";
@@ -50,7 +51,10 @@ export function bootstrapObjects(options: BootstrapOptions): BootstrapObject[] {
 
 /** The Service `kubernetes` and its endpoints: how pods reach the server. */
 export function serverObjects({ address, port }: Pick<BootstrapOptions, "address" | "port">): BootstrapObject[] {
-  return [kubernetesService(port), ...(address === undefined ? [] : kubernetesEndpoints(address, port))];
+  return [
+    kubernetesService(port),
+    ...(address === undefined ? [] : [...kubernetesEndpoints(address, port), serviceNetwork()]),
+  ];
 }
 
 /** The objects of every namespace: the default service account, and the CA certificate. */
@@ -191,6 +195,17 @@ function kubernetesService(port: number): BootstrapObject {
       },
       status: { loadBalancer: {} },
     },
+  );
+}
+
+/** The range that Services get their addresses from: kube-proxy and network plugins read it. */
+function serviceNetwork(): BootstrapObject {
+  return made(
+    "networking.k8s.io/servicecidrs",
+    "networking.k8s.io/v1",
+    "ServiceCIDR",
+    { name: "kubernetes" },
+    { spec: { cidrs: [serviceNetworkText] } },
   );
 }
 

@@ -19,6 +19,7 @@ import { endpointSliceStrategy, endpointsStrategy } from "./network/endpoints.ts
 import { ingressClassStrategy, ingressStrategy } from "./network/ingress.ts";
 import { networkPolicyStrategy } from "./network/networkPolicy.ts";
 import { serviceStrategy } from "./network/service.ts";
+import { ipAddressStrategy, serviceCidrStrategy } from "./network/serviceCidr.ts";
 import { nodeStrategy } from "./node.ts";
 import { podGroupStrategy, workloadStrategy } from "./podGroup.ts";
 import { podStrategy } from "./pods/podStrategy.ts";
@@ -82,7 +83,9 @@ const strategies = new Map<string, Strategy>([
   ["discovery.k8s.io/endpointslices", endpointSliceStrategy],
   ["networking.k8s.io/ingressclasses", ingressClassStrategy],
   ["networking.k8s.io/ingresses", ingressStrategy],
+  ["networking.k8s.io/ipaddresses", ipAddressStrategy],
   ["networking.k8s.io/networkpolicies", networkPolicyStrategy],
+  ["networking.k8s.io/servicecidrs", serviceCidrStrategy],
   ["node.k8s.io/runtimeclasses", runtimeClassStrategy],
   ["policy/poddisruptionbudgets", podDisruptionBudgetStrategy],
   ["resource.k8s.io/deviceclasses", deviceClassStrategy],

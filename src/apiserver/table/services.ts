@@ -5,8 +5,10 @@ import type {
   Endpoints,
   Ingress,
   IngressClass,
+  IPAddress,
   NetworkPolicy,
   Service,
+  ServiceCIDR,
 } from "../../model/kubernetes.generated.ts";
 import { humanAge } from "../../model/values/humanDuration.ts";
 import { firstOf, labelsText, none, selectorTextOrNone, unknown, unset } from "./cellText.ts";
@@ -167,4 +169,23 @@ export const networkPolicyTable = tableOf<NetworkPolicy>(
     selectorTextOrNone(spec?.podSelector),
     humanAge(metadata.creationTimestamp, nowMs),
   ],
+);
+
+export const serviceCidrTable = tableOf<ServiceCIDR>(
+  [nameColumn, column("CIDRs", "The ranges of addresses."), ageColumn],
+  ({ metadata, spec }, nowMs) => [
+    metadata.name,
+    (spec?.cidrs ?? []).join(","),
+    humanAge(metadata.creationTimestamp, nowMs),
+  ],
+);
+
+export const ipAddressTable = tableOf<IPAddress>(
+  [nameColumn, column("ParentRef", "The object that has the address."), ageColumn],
+  ({ metadata, spec }, nowMs) => {
+    const { group, resource, namespace, name } = spec.parentRef;
+    const kind = group ? `${resource}.${group}` : resource;
+    const parent = [kind.toLowerCase(), namespace ?? "", name].filter((word) => word !== "").join("/");
+    return [metadata.name, parent, humanAge(metadata.creationTimestamp, nowMs)];
+  },
 );

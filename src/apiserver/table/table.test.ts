@@ -97,6 +97,8 @@ describe("the columns of", () => {
     ["admissionregistration.k8s.io/validatingwebhookconfigurations", "Name, Webhooks integer, Age"],
     ["node.k8s.io/runtimeclasses", "Name, Handler, Age"],
     ["networking.k8s.io/ingressclasses", "Name, Controller, Parameters, Age"],
+    ["networking.k8s.io/ipaddresses", "Name, ParentRef, Age"],
+    ["networking.k8s.io/servicecidrs", "Name, CIDRs, Age"],
     ["networking.k8s.io/ingresses", "Name, Class, Hosts, Address, Ports, Age"],
     ["apiextensions.k8s.io/customresourcedefinitions", "Name, Created At date"],
   ])("%s", (storageKey, columns) => {

@@ -21,7 +21,9 @@ import {
   endpointsTable,
   ingressClassTable,
   ingressTable,
+  ipAddressTable,
   networkPolicyTable,
+  serviceCidrTable,
   serviceTable,
 } from "./services.ts";
 import type { TableKind } from "./tableKind.ts";
@@ -100,6 +102,8 @@ const tables: ReadonlyMap<string, TableKind> = new Map([
   ["networking.k8s.io/ingresses", ingressTable],
   ["networking.k8s.io/ingressclasses", ingressClassTable],
   ["networking.k8s.io/networkpolicies", networkPolicyTable],
+  ["networking.k8s.io/ipaddresses", ipAddressTable],
+  ["networking.k8s.io/servicecidrs", serviceCidrTable],
 ]);
 
 /** By group and plural of the stored form: `/pods`, `apps/deployments`. */

@@ -190,6 +190,8 @@ export function sampleOf(plural: string): Sample {
 function withName(type: ResourceType, name: string, content: Record<string, unknown>): Record<string, unknown> {
   const apiVersion = type.group === "" ? type.version : `${type.group}/${type.version}`;
   const object = { kind: type.kind, apiVersion, metadata: { name, labels }, ...structuredClone(content) };
+  // Their names are addresses.
+  if (type.kind === "IPAddress") return { ...object, metadata: { name: addressOf(name), labels } };
   if (type.kind !== "CustomResourceDefinition") return object;
   const plural = `t${name.replaceAll(/[^a-z0-9]/g, "")}s`;
   return {
@@ -209,6 +211,12 @@ function withName(type: ResourceType, name: string, content: Record<string, unkn
       ],
     },
   };
+}
+
+function addressOf(name: string): string {
+  let number = 0;
+  for (const letter of name) number = (number * 31 + letter.charCodeAt(0)) % 65_536;
+  return `10.99.${number >> 8}.${number & 255}`;
 }
 
 /** A signing request for `CN=u`, made once with a key that was thrown away. */

@@ -30,6 +30,8 @@ interface Entry {
 export class PendingReasons {
   private readonly byJob = new Map<string, Entry>();
   private round = 0;
+  /** Jobs whose reason holds for one cycle only. */
+  private unheld: ReadonlySet<string> = new Set();
   private readonly push: (key: string) => void;
   private broken: ReadonlyMap<string, string> = new Map();
 
@@ -68,33 +70,35 @@ export class PendingReasons {
     this.broken = broken;
   }
 
-  /** Replaces all reasons by those of a cycle. */
-  note(revision: Revision, found: readonly Found[]): void {
+  /**
+   * Takes over the reasons that a cycle has found, and removes those that it did not find again. `released`: jobs that
+   * were tried, have changed or have ended; `isHeld`: whether the reason of a job still holds without a try.
+   */
+  note(
+    revision: Revision,
+    found: readonly Found[],
+    { released, isHeld }: { readonly released: ReadonlySet<string>; readonly isHeld: (id: string) => boolean },
+  ): void {
     this.round++;
-    let seen = 0;
     for (const { id, verdict, waiting } of found) {
       const known = this.byJob.get(id);
-      if (known !== undefined) {
-        if (known.round !== this.round) seen++;
-        known.round = this.round;
-        // Other pods of the job may be pending by now, and each of them gets the condition.
-        if (known.reason.waiting === waiting && isSame(known.reason, verdict)) continue;
-      }
+      if (known !== undefined) known.round = this.round;
+      // Other pods of the job may be pending by now, and each of them gets the condition.
+      if (known?.reason.waiting === waiting && isSame(known.reason, verdict)) continue;
       const reason = { verdict, sentence: sentenceOf(verdict), revision, waiting };
-      if (known === undefined) {
-        this.byJob.set(id, { reason, round: this.round });
-        seen++;
-      } else {
-        known.reason = reason;
+      if (known === undefined) this.byJob.set(id, { reason, round: this.round });
+      else known.reason = reason;
+      this.push(id);
+    }
+    for (const ids of [this.unheld, released]) {
+      for (const id of ids) {
+        const known = this.byJob.get(id);
+        if (known === undefined || known.round === this.round || isHeld(id)) continue;
+        this.byJob.delete(id);
+        this.push(id);
       }
-      this.push(id);
     }
-    if (seen === this.byJob.size) return;
-    for (const [id, { round }] of [...this.byJob]) {
-      if (round === this.round) continue;
-      this.byJob.delete(id);
-      this.push(id);
-    }
+    this.unheld = new Set(found.map(({ id }) => id).filter((id) => !isHeld(id)));
   }
 }
 

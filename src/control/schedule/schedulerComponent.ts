@@ -1,4 +1,5 @@
 import { defaultSettings, type Settings } from "../../decide/schedule/settings.ts";
+import { liveRetryLimits } from "../../decide/schedule/waiting/retryLimits.ts";
 import { schedulingDefinitions } from "../../model/scheduling/definitions.ts";
 import { schedulingHooks } from "../../model/scheduling/hooks.ts";
 import { shippedPriorityClasses } from "../../model/scheduling/podGroup.ts";
@@ -21,7 +22,7 @@ const writesAtOnce = 256;
  * Queues, gangs and shares of GPUs for pods of `kai-scheduler`; Kubernetes' own rules for those of `default-scheduler`.
  */
 export function schedulerComponent(given: Partial<Settings> = {}, options: ShardOptions = {}): Component {
-  const settings: Settings = { ...defaultSettings, ...given };
+  const settings: Settings = { ...defaultSettings, retryLimits: liveRetryLimits, ...given };
   return {
     name: "scheduler",
     about: "schedules pods: queues, gangs, GPU shares, and plain pods",

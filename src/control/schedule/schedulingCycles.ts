@@ -37,6 +37,8 @@ const soonMsMax = 1_000;
 export interface CycleOutcome {
   readonly revision: Revision;
   readonly found: readonly Found[];
+  /** Ids of jobs that the cycle has tried, or that have changed or ended; the reasons of the others still hold. */
+  readonly released: ReadonlySet<string>;
   /** UIDs of pods with claims that fit no node. */
   readonly stuck: readonly string[];
 }
@@ -136,7 +138,14 @@ export class SchedulingCycles {
     this.measure(plan);
     this.listener.onBroken(plan.broken);
     const hasFailed = await this.carryOut(plan, revision, cancel);
-    this.listener.onOutcome({ revision, found, stuck: cluster.shapes.haveClaims ? stuckWithClaims(plan) : [] });
+    const released = new Set(cluster.waitingJobs.released);
+    cluster.waitingJobs.released.clear();
+    this.listener.onOutcome({
+      revision,
+      found,
+      released,
+      stuck: cluster.shapes.haveClaims ? stuckWithClaims(plan) : [],
+    });
     if (plan.jobs.length > 0 || plan.evictions.length > 0) {
       log.debug({ revision, jobs: plan.jobs.length, evictions: plan.evictions.length }, "decided");
     }
@@ -373,8 +382,12 @@ export class SchedulingCycles {
 }
 
 function explainWaiting(session: Session, found: Found[]): void {
+  const isLimited = session.cluster.settings.retryLimits !== undefined;
   for (const [job, obstacle] of session.obstacles) {
-    found.push({ id: job.id, verdict: explain(session, job, obstacle), waiting: waitingOf(job.tasks) });
+    const verdict = explain(session, job, obstacle);
+    // Its reason is worked out in a later cycle, and reported then.
+    if (isLimited && session.unexplained.has(job)) continue;
+    found.push({ id: job.id, verdict, waiting: waitingOf(job.tasks) });
   }
 }
 

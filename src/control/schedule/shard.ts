@@ -78,8 +78,9 @@ export function addShard(
   const marks = new GroupMarks(controllers, caches, recorder, (key) => marked.push(key));
   const cycles = new SchedulingCycles(controllers, caches, recorder, marks, {
     onBroken: (broken) => reasons.noteBroken(broken),
-    onOutcome: ({ revision, found, stuck }) => {
-      reasons.note(revision, found);
+    onOutcome: ({ revision, found, released, stuck }) => {
+      const { jobs, waitingJobs } = caches.cluster;
+      reasons.note(revision, found, { released, isHeld: (id) => waitingJobs.isRemembered(jobs.get(id)) });
       for (const uid of stuck) stuckWithClaims.push(uid);
       marks.noteStale();
     },

@@ -66,18 +66,19 @@ export const actions: Readonly<Record<ActionName, Action>> = {
 export function cycle(cluster: Cluster, nowMs: number, inspect?: (session: Session) => void, watch?: CycleWatch): Plan {
   const session = new Session(cluster, nowMs, watch);
   session.watch.stage("open");
+  let plan: Plan;
   try {
     for (const name of cluster.settings.actions) {
       actions[name](session);
       session.watch.stage(name);
     }
-    const plan = planOf(session);
+    plan = planOf(session);
     inspect?.(session);
-    return plan;
   } finally {
     // Also after an exception: trials must not count in the next cycle.
     session.statement.rollback(0);
   }
+  return { ...plan, wakeMs: session.close() };
 }
 
 function planOf({ cluster, statement, decided, obstacles, searches, wakeMs }: Session): Plan {

@@ -5,7 +5,7 @@ import type { Job } from "./cluster/job.ts";
 import type { PodShape } from "./cluster/podShape.ts";
 import type { Vector } from "./cluster/resources.ts";
 import type { Task } from "./cluster/task.ts";
-import { isHopeless } from "./eviction/makeRoom.ts";
+import { isHopeless, isTooMuchForNodes } from "./eviction/makeRoom.ts";
 import type { Generator } from "./eviction/searchBudget.ts";
 import { SearchCounts } from "./eviction/searchCounts.ts";
 import { isReady, nextSteps, type Step } from "./placement/gang.ts";
@@ -14,9 +14,9 @@ import { placeTask } from "./placement/placeTask.ts";
 import type { TopologyProblem } from "./placement/topologyDomains.ts";
 import { type GateRefusal, gateRefusal, placedRefusal, requestOf } from "./queues/gates.ts";
 import { shareOut } from "./queues/queueShares.ts";
-import type { QueueState } from "./queues/queueTree.ts";
 import type { ActionName } from "./settings.ts";
 import { Statement } from "./statement.ts";
+import type { FailedTry } from "./waiting/waitingJobs.ts";
 
 /** Why a job was not placed. Messages are created from it later, on demand. */
 export type Obstacle =
@@ -57,6 +57,12 @@ export class Session {
   readonly obstacles = new Map<Job, Obstacle>();
   /** Jobs with a decision, and the action that took it. */
   readonly decided = new Map<Job, ActionName>();
+  /** The jobs that this cycle tries. */
+  readonly due: readonly Job[];
+  /** Jobs that no victims were searched for, because their queue had its searches. */
+  readonly unsearched = new Set<Job>();
+  /** Jobs whose reason was not worked out, because the cycle had explained enough. */
+  readonly unexplained = new Set<Job>();
   /** Jobs that consolidation skips until reclaim has run: a job of another queue may reclaim their resources. */
   readonly postponed = new Set<Job>();
   /** What the search for victims did, by action. */
@@ -79,11 +85,34 @@ export class Session {
     cluster.beginDevices(nowMs);
     this.statement = new Statement(cluster);
     this.total = cluster.total();
-    const pending: { queue: QueueState; vector: Vector }[] = [];
-    for (const job of cluster.waiting) {
-      if (job.queue !== undefined) pending.push({ queue: job.queue, vector: cluster.pendingVector(job) });
+    const { kValue, retryLimits } = cluster.settings;
+    shareOut(cluster.queues, this.total, cluster.waitingJobs.requests(cluster), kValue);
+    this.due = cluster.waitingJobs.due(cluster, nowMs, retryLimits);
+  }
+
+  /** Remembers what was not placed; call it after the rollback. Returns when another cycle has to run. */
+  close(): number | undefined {
+    const { cluster, nowMs, wakeMs } = this;
+    const failures: FailedTry[] = [];
+    for (const [job, obstacle] of this.obstacles) {
+      const failed = this.failedTry(job, obstacle);
+      if (failed !== undefined) failures.push(failed);
     }
-    shareOut(cluster.queues, this.total, pending, cluster.settings.kValue);
+    const limits = cluster.settings.retryLimits;
+    return cluster.waitingJobs.note(cluster, failures, { nowMs, wakeMs, limits });
+  }
+
+  /** Undefined for a job that every cycle has to look at. */
+  private failedTry(job: Job, obstacle: Obstacle): FailedTry | undefined {
+    if (obstacle.type === "backOff" || isBeingBound(job) || hasNomination(this.cluster, job)) return undefined;
+    const step = obstacle.type === "placement" ? obstacle.step : undefined;
+    return {
+      job,
+      step,
+      gate: obstacle.type === "gate" ? obstacle.refusal : undefined,
+      isHopeless: step?.tasks.some((task) => isTooMuchForNodes(this, task)) ?? false,
+      isCutShort: this.unsearched.has(job) || this.unexplained.has(job),
+    };
   }
 
   searchesOf(action: ActionName): SearchCounts {
@@ -107,7 +136,7 @@ export class Session {
   /** Jobs of queues that may be tried, in no order; obstacles of the others are recorded. */
   candidates(): Job[] {
     const jobs: Job[] = [];
-    for (const job of this.cluster.waiting) {
+    for (const job of this.due) {
       if (!job.isGroup) continue;
       if (isBeingBound(job)) {
         this.reserveNominatedNodes(job);
@@ -235,6 +264,12 @@ export class Session {
 export function isBeingBound(job: Job): boolean {
   if ((job.root.podSet?.min ?? 2) < 2) return false;
   return job.podSets.some((set) => set.countOf("binding") > 0);
+}
+
+function hasNomination({ nominated }: Cluster, { tasks }: Job): boolean {
+  if (nominated.size === 0) return false;
+  for (const task of tasks) if (nominated.has(task)) return true;
+  return false;
 }
 
 function strayOf({ waitingStray: task }: Job): Obstacle | undefined {

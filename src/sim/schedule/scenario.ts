@@ -44,7 +44,8 @@ const held = (actor: string): boolean => schedulers.includes(actor);
 const lease = { namespace: "default", name: "scheduler" };
 
 const nodes = kubelets(["l40s=2"]);
-const settings = { ...defaultSettings, stalenessGraceMs: 3_000 };
+// One job of a queue is tried again in each cycle, so that finding out when a job has to be is simulated too.
+const settings = { ...defaultSettings, stalenessGraceMs: 3_000, retryLimits: { jobsMax: 1, pauseMs: 25 } };
 const scheduler = schedulerComponent(settings);
 /** The scheduler already brings the CRD of BindRequests. */
 const binder: Component = {

@@ -12,6 +12,7 @@ import { Attempt, FailedAttempts } from "./attempt.ts";
 import { freeGpuMilli } from "./freeGpus.ts";
 import { Losses } from "./losses.ts";
 import { isHopeless, makeRoom } from "./makeRoom.ts";
+import { QueueSearches } from "./queueSearches.ts";
 import { Reclaimers } from "./reclaimers.ts";
 import { ActionBudget, type EvictingAction } from "./searchBudget.ts";
 import { VictimCandidates } from "./victimCandidates.ts";
@@ -108,11 +109,13 @@ function preemptPlain(session: Session): void {
   const candidates = new VictimCandidates(cluster);
   const losses = new Losses(cluster);
   const budget = new ActionBudget(cluster.settings.searchBudgets, "preempt");
+  const searches = new QueueSearches(session);
   for (const job of sortedJobs(waiting)) {
     const [step] = nextSteps(job);
     const task = step?.tasks[0];
     if (step === undefined || task === undefined || failed.get(task.shape)?.has(job.priority) === true) continue;
     if (task.pod.spec?.preemptionPolicy === "Never" || isHopeless(session, step)) continue;
+    if (!searches.mayBegin(job)) continue;
     const rules: VictimRules = {
       reason: reasonFor("preempt", job, `preempted by pod ${task.key} of higher priority (${job.priority})`),
       kind: `plain ${job.priority}`,
@@ -133,6 +136,7 @@ function preemptPlain(session: Session): void {
       session.obstacles.delete(job);
       session.decided.set(job, "preempt");
     } else {
+      searches.failed(job);
       const priorities = failed.get(task.shape) ?? new Set();
       failed.set(task.shape, priorities.add(job.priority));
       candidates.noteArrivals(rules);
@@ -174,13 +178,14 @@ function search(
   const failures = new FailedAttempts();
   const candidates = new VictimCandidates(cluster);
   const losses = new Losses(cluster);
+  const searches = new QueueSearches(session);
   const line = new JobLine(cluster, session.total, jobs, depth);
   for (let job = line.pop(); job !== undefined; job = line.pop()) {
     const [step] = nextSteps(job);
     if (step === undefined || isVictimNow(session, job)) continue;
     const attempt = new Attempt(cluster, job, step, action);
     if (cluster.settings.usesSignatures && failures.cover(attempt)) continue;
-    if (isHopeless(session, step)) continue;
+    if (isHopeless(session, step) || !searches.mayBegin(job)) continue;
     const allowed = budget.beginJob();
     if (allowed === undefined) {
       // The remaining jobs are tried in another cycle.
@@ -198,6 +203,7 @@ function search(
       if (nextSteps(job).length > 0) line.push(job);
       continue;
     }
+    searches.failed(job);
     counts.ended(
       allowed.isSpent ? "deadline_exhausted" : isHelped ? "generators_exhausted" : "no_generator",
       allowed.isReduced,

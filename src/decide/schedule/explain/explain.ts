@@ -299,6 +299,7 @@ function reasonsFor(session: Session, job: Job, task: Task, step: Step, before: 
   let reasons = isAlike ? byShape.get(key) : undefined;
   if (reasons !== undefined) return reasons;
   if (byShape.size >= explanationsMax) {
+    session.unexplained.add(job);
     const cure = "scheduling is retried when the cluster changes";
     return { reason: "PodSchedulingErrors", text: `fits 0 of ${total} nodes`, cure };
   }

@@ -48,8 +48,9 @@ function plainLine(session: Session): readonly Job[] {
     job.lineNumber = number;
     line.push(job);
   };
-  for (const job of last.jobs) if (cluster.waiting.has(job)) join(job);
-  for (const job of cluster.waiting) if (!job.isGroup && job.lineNumber !== number) join(job);
+  const isDue = new Set(session.due);
+  for (const job of last.jobs) if (isDue.has(job)) join(job);
+  for (const job of session.due) if (!job.isGroup && job.lineNumber !== number) join(job);
   const jobs = sortedJobs(line);
   lastLines.set(cluster, { number, jobs });
   return jobs;

@@ -1,6 +1,7 @@
 import { assert } from "../../../model/assert.ts";
 import type { PodAffinityTerm, TopologySpreadConstraint } from "../../../model/kubernetes.generated.ts";
 import { type LabelRequirements, matchesLabels, selectorRequirements } from "../../../model/objects/labelSelector.ts";
+import { TermsByLabel } from "../waiting/termsByLabel.ts";
 import { DomainCounter, type DomainCounts, type NodeFilter } from "./domainCounter.ts";
 import type { LabelDomains } from "./labelDomains.ts";
 import type { NodeState } from "./nodeState.ts";
@@ -55,6 +56,7 @@ export class PodTerms {
   /** Terms that match other placed pods, or are held by others, than at the end of the last cycle. */
   readonly changed = new Set<PodTerm>();
   private readonly terms = new Map<string, PodTerm>();
+  private readonly byLabel = new TermsByLabel();
   private readonly matches = new WeakMap<Task, { version: number; terms: readonly PodTerm[] }>();
   private readonly held = new WeakMap<
     Task,
@@ -126,6 +128,7 @@ export class PodTerms {
   private drop(term: PodTerm): void {
     assert(term.holders.size === 0, () => `the anti-affinity ${term.key} of a placed pod is dropped`);
     this.terms.delete(term.key);
+    this.byLabel.delete(term);
     this.changed.delete(term);
     this.counterCount -= term.counters.size;
     this.version++;
@@ -212,7 +215,7 @@ export class PodTerms {
   matchesOf(task: Task): readonly PodTerm[] {
     const known = this.matches.get(task);
     if (known?.version === this.version) return known.terms;
-    const terms = [...this.terms.values()].filter((term) => this.isMatch(term, task));
+    const terms = this.byLabel.candidates(task.pod.metadata.labels).filter((term) => this.isMatch(term, task));
     this.matches.set(task, { version: this.version, terms });
     return terms;
   }
@@ -324,6 +327,7 @@ export class PodTerms {
       holders: new Map(),
     };
     this.terms.set(key, term);
+    this.byLabel.add(term);
     this.version++;
     // Pods that were placed before the term was in use count from now on.
     for (const task of this.allTasks()) {

@@ -298,7 +298,7 @@ function reasonsFor(session: Session, job: Job, task: Task, step: Step, before: 
   const key = isAlike ? `${task.shape.id} ${step.tasks.length}` : `own ${byShape.size}`;
   let reasons = isAlike ? byShape.get(key) : undefined;
   if (reasons !== undefined) return reasons;
-  if (byShape.size >= explanationsMax) {
+  if (byShape.size >= (session.cluster.settings.retryLimits?.jobsMax ?? explanationsMax)) {
     session.unexplained.add(job);
     const cure = "scheduling is retried when the cluster changes";
     return { reason: "PodSchedulingErrors", text: `fits 0 of ${total} nodes`, cure };

@@ -14,6 +14,7 @@ import { type Figure, percentile } from "./figure.ts";
 const namespacesRef = { group: "", version: "v1", plural: "namespaces" };
 const nodes = 8;
 const samples = 20;
+const warmUpRounds = 6;
 const factorMax = 2;
 
 /** What the pods of the other tenant request that keeps them waiting; each of them requests something else. */
@@ -36,15 +37,17 @@ interface Noise {
   readonly spec?: object;
 }
 
+const cases: readonly (readonly [waiting: number, kind: string])[] = [
+  [800, "node selectors"],
+  [5_000, "node selectors"],
+  [5_000, "amounts"],
+  [5_000, "pod affinities"],
+  [5_000, "pod anti-affinities"],
+];
+
 /** Time to bind of one tenant's pods, beside what it is before another tenant's pods wait. */
-export async function* benchFairness(say: (text: string) => void): AsyncGenerator<Figure> {
-  for (const [waiting, kind] of [
-    [800, "node selectors"],
-    [5_000, "node selectors"],
-    [5_000, "amounts"],
-    [5_000, "pod affinities"],
-    [5_000, "pod anti-affinities"],
-  ] as const) {
+export async function* benchFairness(say: (text: string) => void, which = cases): AsyncGenerator<Figure> {
+  for (const [waiting, kind] of which) {
     say(`${waiting} unschedulable pods of different ${kind}`);
     yield* await delayBy(waiting, kind);
   }
@@ -68,7 +71,7 @@ async function delayBy(waiting: number, kind: string): Promise<Figure[]> {
     const isBase = (_: unknown, at: number): object => pod(`base-${at}`, "quiet", { ...base, spec: apart });
     await cluster.createAll(podsRef, Array.from({ length: nodes }, isBase));
     await cluster.until(() => bound.of("base") === nodes);
-    await timesToBind(cluster, bound, "warm");
+    for (let round = 0; round < warmUpRounds; round++) await timesToBind(cluster, bound, "warm");
     const before = await timesToBind(cluster, bound, "before");
     const noise = shapes[kind] as (at: number) => Noise;
     const unschedulable = Array.from({ length: waiting }, (_, at) => pod(`noise-${at}`, "noisy", noise(at)));

@@ -16,7 +16,7 @@ import { addShard, type ShardOptions } from "./shard.ts";
 import { addShardReconciler } from "./shardReconciler.ts";
 
 /** The concurrency of reconciles that write for each pod: enough that one fsync of the API server covers many. */
-const writesAtOnce = 256;
+const writesAtOnce = 64;
 
 /**
  * Queues, gangs and shares of GPUs for pods of `kai-scheduler`; Kubernetes' own rules for those of `default-scheduler`.

@@ -142,7 +142,8 @@ export function addShard(
   const status = new StatusReconciler(controllers, caches, recorder, reasons);
   add({
     name: "scheduler-status",
-    concurrency: 16,
+    // Few at once: a bind waits for the writes that began before it.
+    concurrency: 4,
     sources: [changedReasons],
     reconcile: (key, { cancel }) => status.reconcile(key, cancel),
   });

@@ -10,4 +10,4 @@ export interface RetryLimits {
 }
 
 /** Of a running scheduler. A decision about a saved cluster has no limits: it is taken once. */
-export const liveRetryLimits: RetryLimits = { jobsMax: 16, pauseMs: 25 };
+export const liveRetryLimits: RetryLimits = { jobsMax: 16, pauseMs: 50 };

@@ -65,6 +65,7 @@ async function delayBy(waiting: number, kind: string): Promise<Figure[]> {
   });
   try {
     const bound = new BoundPods(cluster.store);
+    const reported = new BoundPods(cluster.store, isReported);
     await cluster.until(() => cluster.store.collection("/nodes").size === nodes);
     const base = { gpus: 1, labels: { "example.com/base": "base" } };
     const apart = near("podAntiAffinity", base.labels);
@@ -77,7 +78,7 @@ async function delayBy(waiting: number, kind: string): Promise<Figure[]> {
     const unschedulable = Array.from({ length: waiting }, (_, at) => pod(`noise-${at}`, "noisy", noise(at)));
     await cluster.createAll(podsRef, unschedulable);
     const during = await timesToBind(cluster, bound, "during");
-    await cluster.until(() => areAllReported(cluster, waiting));
+    await cluster.until(() => reported.of("noise") === waiting);
     const after = await timesToBind(cluster, bound, "after");
     const figures = (what: string, times: readonly number[]): Figure[] =>
       [0.5, 0.95].map((share) => ({
@@ -93,15 +94,9 @@ async function delayBy(waiting: number, kind: string): Promise<Figure[]> {
   }
 }
 
-/** Whether the condition of every unschedulable pod says so. */
-function areAllReported({ store }: BenchCluster, waiting: number): boolean {
-  let reported = 0;
-  for (const version of store.collection("/pods").all()) {
-    const { status } = version.object() as Pod;
-    if (status?.conditions?.some(({ type, reason }) => type === "PodScheduled" && reason === "Unschedulable"))
-      reported++;
-  }
-  return reported === waiting;
+function isReported(object: object): boolean {
+  const { status } = object as Pod;
+  return status?.conditions?.some(({ type, reason }) => type === "PodScheduled" && reason === "Unschedulable") === true;
 }
 
 /** One pod after the other, deleted when it is bound. */

@@ -16,6 +16,7 @@ import { type GateRefusal, gateRefusal, placedRefusal, requestOf } from "./queue
 import { shareOut } from "./queues/queueShares.ts";
 import type { ActionName } from "./settings.ts";
 import { Statement } from "./statement.ts";
+import { about, JobFault } from "./waiting/jobFault.ts";
 import type { FailedTry } from "./waiting/waitingJobs.ts";
 
 /** Why a job was not placed. Messages are created from it later, on demand. */
@@ -25,6 +26,8 @@ export type Obstacle =
   | { readonly type: "notReady" }
   | { readonly type: "stray"; readonly task: Task }
   | { readonly type: "attempted" }
+  /** The cycle failed on the job. */
+  | { readonly type: "fault" }
   | { readonly type: "backOff"; readonly untilMs: number; readonly why: string }
   | { readonly type: "delay"; readonly untilMs: number }
   | {
@@ -63,6 +66,8 @@ export class Session {
   readonly unsearched = new Set<Job>();
   /** Jobs whose reason was not worked out, because the cycle had explained enough. */
   readonly unexplained = new Set<Job>();
+  /** Exceptions, by the job that they are about. */
+  readonly faults = new Map<Job, JobFault>();
   /** Jobs that consolidation skips until reclaim has run: a job of another queue may reclaim their resources. */
   readonly postponed = new Set<Job>();
   /** What the search for victims did, by action. */
@@ -90,6 +95,27 @@ export class Session {
     this.due = cluster.waitingJobs.due(cluster, nowMs, retryLimits);
   }
 
+  /**
+   * Runs a part of the cycle that is about one job. After an exception the job is set aside and the cycle goes on; if
+   * something was tried until then, the cycle has to begin again without the job, and the exception names it.
+   */
+  guarded<T>(job: Job, otherwise: T, run: () => T): T {
+    const start = this.statement.checkpoint();
+    try {
+      return about(job, run);
+    } catch (error) {
+      if (!(error instanceof JobFault) || error.job !== job || this.statement.checkpoint() !== start) throw error;
+      this.cluster.waitingJobs.setAside(job, this.nowMs);
+      this.noteFault(error);
+      return otherwise;
+    }
+  }
+
+  noteFault(fault: JobFault): void {
+    this.faults.set(fault.job, fault);
+    if (this.cluster.waiting.has(fault.job)) this.obstacles.set(fault.job, { type: "fault" });
+  }
+
   /** Remembers what was not placed; call it after the rollback. Returns when another cycle has to run. */
   close(): number | undefined {
     const { cluster, nowMs, wakeMs } = this;
@@ -112,6 +138,7 @@ export class Session {
       gate: obstacle.type === "gate" ? obstacle.refusal : undefined,
       isHopeless: step?.tasks.some((task) => isTooMuchForNodes(this, task)) ?? false,
       isCutShort: this.unsearched.has(job) || this.unexplained.has(job),
+      isFaulty: obstacle.type === "fault",
     };
   }
 
@@ -137,16 +164,19 @@ export class Session {
   candidates(): Job[] {
     const jobs: Job[] = [];
     for (const job of this.due) {
-      if (!job.isGroup) continue;
-      if (isBeingBound(job)) {
-        this.reserveNominatedNodes(job);
-        continue;
-      }
-      const obstacle = this.obstacleBefore(job);
-      if (obstacle === undefined) jobs.push(job);
-      else this.obstacles.set(job, obstacle);
+      if (job.isGroup && this.guarded(job, false, () => this.isCandidate(job))) jobs.push(job);
     }
     return jobs;
+  }
+
+  private isCandidate(job: Job): boolean {
+    if (isBeingBound(job)) {
+      this.reserveNominatedNodes(job);
+      return false;
+    }
+    const obstacle = this.obstacleBefore(job);
+    if (obstacle !== undefined) this.obstacles.set(job, obstacle);
+    return obstacle === undefined;
   }
 
   /** A bind that keeps failing must not reserve resources for ever. */

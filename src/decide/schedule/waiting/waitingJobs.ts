@@ -8,6 +8,10 @@ import { type GateRefusal, gateRefusal } from "../queues/gates.ts";
 import type { QueueState } from "../queues/queueTree.ts";
 import type { RetryLimits } from "./retryLimits.ts";
 
+/** The first and the longest back-off of a job that a cycle failed on. */
+const asideMs = 1_000;
+const asideMsMax = 300_000;
+
 /** Why a job was not placed, as far as it decides when the job is tried again. */
 export interface FailedTry {
   readonly job: Job;
@@ -18,6 +22,8 @@ export interface FailedTry {
   readonly isHopeless: boolean;
   /** Whether the cycle ended before it had searched victims for the job, or explained why the job waits. */
   readonly isCutShort: boolean;
+  /** Whether the cycle failed on it. */
+  readonly isFaulty: boolean;
 }
 
 /** A job whose last try failed. */
@@ -35,6 +41,8 @@ class WaitingLine {
   readonly cutShort = new Map<Job, Failure>();
   readonly failed = new Map<Job, Failure>();
   readonly hopeless = new Map<Job, Failure>();
+  /** Set aside after an exception. */
+  readonly faulty = new Map<Job, Failure>();
   /** The sum of the requests of its jobs, until one of them changes. */
   requests: Vector | undefined;
   slicedMs = Number.NEGATIVE_INFINITY;
@@ -57,6 +65,7 @@ class WaitingLine {
  * - The others follow in slices, the one whose last try is longest ago first, until each was tried since the last
  *   change: victims, fair shares and the texts about them change with everything.
  * - Of those that no node could run if it were empty, none is tried before the facts of nodes change.
+ * - A job that the cycle failed on is set aside until it changes itself, or its back-off ends.
  *
  * Each queue has slices of its own, so that the jobs of one do not delay those of another. A queue with no more of
  * them than fit in a slice has all of them tried in each cycle.
@@ -70,6 +79,8 @@ export class WaitingJobs {
   /** Jobs without a remembered failure. */
   private readonly fresh = new Set<Job>();
   private readonly failureOf = new Map<Job, Failure>();
+  /** Back-offs of jobs that cycles failed on, running ones too. */
+  private readonly aside = new WeakMap<Job, { readonly untilMs: number; readonly times: number }>();
   /** Increases with each change, and when time has changed something. */
   private round = 0;
   private changesSeen = -1;
@@ -109,7 +120,10 @@ export class WaitingJobs {
 
   /** A fact of the job itself has changed: it is tried again at once. */
   changed(job: Job | undefined): void {
-    if (job === undefined || !this.all.has(job)) return;
+    if (job === undefined) return;
+    const aside = this.aside.get(job);
+    if (aside !== undefined) this.aside.set(job, { untilMs: 0, times: aside.times });
+    if (!this.all.has(job)) return;
     this.requestsChanged(job);
     if (this.forget(job)) this.fresh.add(job);
   }
@@ -137,7 +151,7 @@ export class WaitingJobs {
       if (first?.queue === undefined) continue;
       if (line.requests === undefined) {
         line.requests = zeroVector();
-        for (const job of line.jobs) addTo(line.requests, cluster.pendingVector(job));
+        for (const job of line.jobs) addTo(line.requests, requestOf(cluster, job));
       }
       yield { queue: first.queue, vector: line.requests };
     }
@@ -145,10 +159,11 @@ export class WaitingJobs {
 
   /** The jobs that the next cycle tries. Without limits all of them. */
   due(cluster: Cluster, nowMs: number, limits: RetryLimits | undefined): readonly Job[] {
-    if (limits === undefined) return [...this.all];
+    if (limits === undefined) return [...this.all].filter((job) => !this.isAside(job, nowMs));
     this.beginRound(cluster, nowMs);
     const gained = [...cluster.table.gained].filter((node) => cluster.table.nodes[node.index] === node);
     for (const line of this.lines.values()) {
+      for (const job of [...line.faulty.keys()]) if (!this.isAside(job, nowMs)) this.changed(job);
       if (line.failures <= limits.jobsMax) {
         for (const each of [line.cutShort, line.failed, line.hopeless]) this.takeStale(line, each, limits.jobsMax);
         continue;
@@ -159,7 +174,19 @@ export class WaitingJobs {
       for (const each of [line.cutShort, line.failed, line.hopeless]) left -= this.takeStale(line, each, left);
       if (left < limits.jobsMax) line.slicedMs = nowMs;
     }
-    return [...this.fresh];
+    return [...this.fresh].filter((job) => !this.isAside(job, nowMs));
+  }
+
+  /** A cycle failed on the job, which waits or runs: it is left out until it changes, or its back-off ends. */
+  setAside(job: Job, nowMs: number): void {
+    const times = (this.aside.get(job)?.times ?? 0) + 1;
+    const untilMs = nowMs + Math.min(asideMsMax, asideMs * 2 ** (times - 1));
+    this.aside.set(job, { untilMs, times });
+    this.wakeMs = Math.min(this.wakeMs, untilMs);
+  }
+
+  isAside(job: Job, nowMs: number): boolean {
+    return nowMs < (this.aside.get(job)?.untilMs ?? 0);
   }
 
   /** Remembers what could not be placed. Returns when a cycle has to run although nothing has changed. */
@@ -174,7 +201,7 @@ export class WaitingJobs {
     for (const queue of cluster.queues.byName.values()) this.releasesSeen.set(queue, queue.releases);
     if (limits === undefined) return wakeMs;
     for (const tried of failures) {
-      const { job, step, isHopeless, isCutShort } = tried;
+      const { job, step, isHopeless, isCutShort, isFaulty } = tried;
       const line = this.lineOf.get(job);
       if (line === undefined) continue;
       const shapes = step === undefined ? [] : [...new Set(step.tasks.map(({ shape }) => shape))];
@@ -182,7 +209,8 @@ export class WaitingJobs {
       this.forget(job);
       this.fresh.delete(job);
       this.failureOf.set(job, failure);
-      (isCutShort ? line.cutShort : isHopeless ? line.hopeless : line.failed).set(job, failure);
+      const { faulty, cutShort, hopeless, failed } = line;
+      (isFaulty ? faulty : isCutShort ? cutShort : isHopeless ? hopeless : failed).set(job, failure);
     }
     if (wakeMs !== undefined) this.wakeMs = Math.min(this.wakeMs, wakeMs);
     let nextMs = this.wakeMs;
@@ -267,14 +295,14 @@ export class WaitingJobs {
   private forget(job: Job): boolean {
     if (!this.failureOf.delete(job)) return false;
     const line = this.lineOf.get(job);
-    for (const each of [line?.cutShort, line?.failed, line?.hopeless]) each?.delete(job);
+    for (const each of [line?.cutShort, line?.failed, line?.hopeless, line?.faulty]) each?.delete(job);
     this.released.add(job.id);
     return true;
   }
 
   private leave(job: Job, line: WaitingLine | undefined): void {
     if (line === undefined) return;
-    for (const each of [line.cutShort, line.failed, line.hopeless]) each.delete(job);
+    for (const each of [line.cutShort, line.failed, line.hopeless, line.faulty]) each.delete(job);
     line.jobs.delete(job);
     line.requests = undefined;
     if (line.jobs.size === 0) this.lines.delete(line.key);
@@ -288,5 +316,14 @@ export class WaitingJobs {
       this.lines.set(key, line);
     }
     return line;
+  }
+}
+
+/** A request that cannot be read counts for nothing; the cycle that tries the job reports the exception. */
+function requestOf(cluster: Cluster, job: Job): Readonly<Vector> {
+  try {
+    return cluster.pendingVector(job);
+  } catch {
+    return zeroVector();
   }
 }

@@ -60,7 +60,7 @@ async function delayBy(waiting: number, kind: string): Promise<Figure[]> {
     parts: [schedulerComponent(), binderComponent(), component],
     initialObjects: async ({ createAll }) => {
       await createAll(namespacesRef, ["quiet", "noisy"].map(namespace));
-      await createAll(queueRef, [queue("quiet"), queue("noisy")]);
+      await createAll(queueRef, [queue("quiet", 64), queue("noisy", 0)]);
     },
   });
   try {
@@ -120,9 +120,10 @@ function namespace(name: string): object {
   return { apiVersion: "v1", kind: "Namespace", metadata: { name } };
 }
 
-function queue(name: string): object {
+/** The quota keeps the pods of one tenant from being reclaimed for those of the other. */
+function queue(name: string, quota: number): object {
   const free = { quota: -1, limit: -1, overQuotaWeight: 1 };
-  const resources = { gpu: { quota: 8, limit: -1, overQuotaWeight: 1 }, cpu: free, memory: free };
+  const resources = { gpu: { quota, limit: -1, overQuotaWeight: 1 }, cpu: free, memory: free };
   return { apiVersion: queueApiVersion, kind: "Queue", metadata: { name }, spec: { resources } };
 }
 

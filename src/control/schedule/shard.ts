@@ -231,7 +231,7 @@ function addAccounts(
   const movedQueues = new Channel();
   add({
     name: "podgroup-accounts",
-    concurrency: 64,
+    concurrency: 8,
     sources: [
       movedGroups,
       kindSource(caches.pods, groupKeys(forMapped(groupOf))),

@@ -128,8 +128,8 @@ export class Fit {
     const index = this.indexOf(shape);
     index.uses++;
     if (index.tree === undefined) {
-      // Spreading changes another node each time, so keeping the best node up to date would cost more than it saves. The
-      // same holds where it fits nowhere: only nodes that have changed are searched again.
+      // Spreading changes another node each time, so keeping the best node up to date would cost more than it saves.
+      // The same holds where it fits nowhere: only nodes that have changed are searched again.
       if (isPlain(shape) && (index.uses <= usesBeforeTree || shape.rules === "default" || index.nowhereAt >= 0)) {
         return this.searchAgain(shape, index);
       }

@@ -29,6 +29,7 @@ interface Entry {
 /** Why each job is pending, by the last cycle. A job without an entry is not pending. */
 export class PendingReasons {
   private readonly byJob = new Map<string, Entry>();
+  private readonly byNamespace = new Map<string, number>();
   private round = 0;
   /** Jobs whose reason holds for one cycle only. */
   private unheld: ReadonlySet<string> = new Set();
@@ -47,6 +48,11 @@ export class PendingReasons {
 
   get size(): number {
     return this.byJob.size;
+  }
+
+  /** How many jobs of the same namespace are pending. */
+  countBeside(jobId: string): number {
+    return this.byNamespace.get(namespaceOf(jobId)) ?? 0;
   }
 
   get(jobId: string): Reason | undefined {
@@ -86,8 +92,11 @@ export class PendingReasons {
       // Other pods of the job may be pending by now, and each of them gets the condition.
       if (known?.reason.waiting === waiting && isSame(known.reason, verdict)) continue;
       const reason = { verdict, sentence: sentenceOf(verdict), revision, waiting };
-      if (known === undefined) this.byJob.set(id, { reason, round: this.round });
-      else known.reason = reason;
+      if (known !== undefined) known.reason = reason;
+      else {
+        this.byJob.set(id, { reason, round: this.round });
+        this.count(id, 1);
+      }
       this.push(id);
     }
     for (const ids of [this.unheld, released]) {
@@ -95,11 +104,23 @@ export class PendingReasons {
         const known = this.byJob.get(id);
         if (known === undefined || known.round === this.round || isHeld(id)) continue;
         this.byJob.delete(id);
+        this.count(id, -1);
         this.push(id);
       }
     }
     this.unheld = new Set(found.map(({ id }) => id).filter((id) => !isHeld(id)));
   }
+
+  private count(id: string, by: number): void {
+    const namespace = namespaceOf(id);
+    const count = (this.byNamespace.get(namespace) ?? 0) + by;
+    if (count === 0) this.byNamespace.delete(namespace);
+    else this.byNamespace.set(namespace, count);
+  }
+}
+
+function namespaceOf(jobId: string): string {
+  return jobId.slice(0, Math.max(0, jobId.indexOf("/")));
 }
 
 function isSame(known: Reason, verdict: Verdict): boolean {

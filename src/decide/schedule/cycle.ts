@@ -3,6 +3,7 @@ import type { ExtendedFit, GroupClaims } from "./cluster/deviceClaims.ts";
 import type { Job } from "./cluster/job.ts";
 import type { Task } from "./cluster/task.ts";
 import { consolidate, evictStaleGangs, preempt, reclaim } from "./eviction/evictingActions.ts";
+import { reasonToldTo } from "./eviction/victimRules.ts";
 import type { SearchCounts } from "./eviction/searchCounts.ts";
 import { allocate } from "./placement/allocate.ts";
 import { type CycleWatch, type Obstacle, Session } from "./session.ts";
@@ -118,7 +119,7 @@ function planOf({ cluster, statement, decided, obstacles, searches, wakeMs }: Se
   for (const task of statement.touchedSince(0)) {
     const reason = statement.evictionOf(task);
     if (reason !== undefined) {
-      evictions.push({ task, reason });
+      evictions.push({ task, reason: reasonToldTo(task, reason) });
       continue;
     }
     const holding = task.holdings.at(-1);

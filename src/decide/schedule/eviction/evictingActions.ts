@@ -41,7 +41,7 @@ function consolidateFor(session: Session, mayStart: (job: Job) => boolean, isCan
     const needed = requestOf(session.cluster, step.tasks)[0];
     if (needed > freeGpuMilli(session.cluster, session.cluster.table.nodes)) return undefined;
     return {
-      reason: reasonFor("consolidation", job, `moved to make room for ${job.id}`),
+      reason: reasonFor("consolidation", job, (name) => `moved to make room for ${name}`),
       kind: unlessItself(job, ""),
       isVictim: (victim) => victim !== job && isOfQueue(victim) && victim.isPreemptible,
       compareQueues: () => 0,
@@ -76,7 +76,7 @@ export function preempt(session: Session): void {
   search(session, "preempt", (job) => {
     if (!job.mayPreempt) return undefined;
     return {
-      reason: reasonFor("preempt", job, `preempted by ${job.id} of higher priority (${job.priority})`),
+      reason: reasonFor("preempt", job, (name) => `preempted by ${name} of higher priority (${job.priority})`),
       kind: unlessItself(job, `${job.queueName} ${job.priority}`),
       isVictim: (victim) =>
         victim !== job &&
@@ -117,7 +117,12 @@ function preemptPlain(session: Session): void {
     if (task.pod.spec?.preemptionPolicy === "Never" || isHopeless(session, step)) continue;
     if (!searches.mayBegin(job)) continue;
     const rules: VictimRules = {
-      reason: reasonFor("preempt", job, `preempted by pod ${task.key} of higher priority (${job.priority})`),
+      reason: reasonFor(
+        "preempt",
+        job,
+        (name) => `preempted by ${name} of higher priority (${job.priority})`,
+        `pod ${task.key}`,
+      ),
       kind: `plain ${job.priority}`,
       isVictim: (victim) => !victim.isGroup && victim.priority < job.priority && !mayNotGo(session, victim),
       compareQueues: () => 0,

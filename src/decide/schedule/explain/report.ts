@@ -11,7 +11,14 @@ import { cycle, type Plan } from "../cycle.ts";
 import { ClassAmounts, classesOfQueues } from "../queues/classAmounts.ts";
 import { QueueState } from "../queues/queueTree.ts";
 import { gpuText } from "./amountWords.ts";
-import { explain, explainFault, explainGates, explainMissingGroup, explainUngrouped, explainUnserved } from "./explain.ts";
+import {
+  explain,
+  explainFault,
+  explainGates,
+  explainMissingGroup,
+  explainUngrouped,
+  explainUnserved,
+} from "./explain.ts";
 import { orphanText } from "./explainQueue.ts";
 import { sentenceOf, type Verdict } from "./verdict.ts";
 

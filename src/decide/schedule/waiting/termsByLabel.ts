@@ -40,7 +40,8 @@ export class TermsByLabel {
 /** Labels of which a matching pod has at least one, as `key=value`, or as `key` where the value does not matter. */
 function labelsOf({ selector }: PodTerm): readonly string[] {
   for (const { key, operator, values } of selector) {
-    if (operator === "in" && values.length > 0) return values.map((value) => `${key}=${value}`);
+    const isOneOf = operator === "in" || operator === "=" || operator === "==";
+    if (isOneOf && values.length > 0) return values.map((value) => `${key}=${value}`);
     if (operator === "exists") return [key];
   }
   return [];

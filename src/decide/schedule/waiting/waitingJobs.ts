@@ -170,9 +170,11 @@ export class WaitingJobs {
       }
       this.takeHelped(cluster, line, gained, limits);
       if (nowMs >= line.slicedMs && nowMs < line.slicedMs + limits.pauseMs) continue;
-      let left = limits.jobsMax;
-      for (const each of [line.cutShort, line.failed, line.hopeless]) left -= this.takeStale(line, each, left);
-      if (left < limits.jobsMax) line.slicedMs = nowMs;
+      // What a change has not helped is less urgent than what no cycle has looked at yet.
+      const first = this.takeStale(line, line.cutShort, limits.jobsMax);
+      let left = Math.min(limits.jobsMax - first, Math.ceil(limits.jobsMax / 4));
+      for (const each of [line.failed, line.hopeless]) left -= this.takeStale(line, each, left);
+      line.slicedMs = nowMs;
     }
     return [...this.fresh].filter((job) => !this.isAside(job, nowMs));
   }

@@ -48,7 +48,7 @@ const burst = 25;
 const refillMs = 300_000;
 const seriesMax = 4096;
 /** Events must not delay the writes that they report. */
-const writesAtOnce = 4;
+const writesAtOnce = 16;
 /** Where the API is slower than the events, the oldest are dropped. */
 const waitingMax = 4096;
 

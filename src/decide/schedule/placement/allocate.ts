@@ -13,7 +13,8 @@ export function allocate(session: Session): void {
   const depth = cluster.settings.queueDepth["allocate"];
   const candidates = session.candidates();
   // Jobs that victims were evicted for get their nominated nodes before other jobs are placed.
-  const promised = cluster.nominated.size === 0 ? [] : candidates.filter((job) => session.guarded(job, false, () => isNominated(job)));
+  const promised =
+    cluster.nominated.size === 0 ? [] : candidates.filter((job) => session.guarded(job, false, () => isNominated(job)));
   for (const job of sortedJobs(promised)) while (serve(session, job) && isNominated(job));
   const line = new JobLine(
     cluster,

@@ -2,8 +2,8 @@ import type { Cluster } from "../cluster/cluster.ts";
 import type { Job } from "../cluster/job.ts";
 import { addTo, sum, type Vector, zeroVector } from "../cluster/resources.ts";
 import { elasticRank, nextSteps } from "../placement/gang.ts";
-import { allocatable, dominantShare, isWithin } from "./queueShares.ts";
 import { about } from "../waiting/jobFault.ts";
+import { allocatable, dominantShare, isWithin } from "./queueShares.ts";
 import type { QueueState } from "./queueTree.ts";
 
 export function compareJobs(a: Job, b: Job, rankOf: (job: Job) => number = elasticRank): number {

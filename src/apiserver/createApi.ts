@@ -1,4 +1,5 @@
 import type { Clock } from "../ports/clock.ts";
+import type { Memory } from "../ports/memory.ts";
 import type { Random } from "../ports/random.ts";
 import type { OpenReport, Store } from "../ports/store.ts";
 import { type Admission, noAdmission } from "./admission.ts";
@@ -35,6 +36,8 @@ import { replaceObject } from "./verbs/update.ts";
 export interface ApiOptions {
   readonly clock: Clock;
   readonly random: Random;
+  /** Nothing is added to the store while it is scarce. */
+  readonly memory?: Memory;
   /** Where commits are stored; in memory when left out. */
   readonly log?: Store | undefined;
   readonly retention?: Partial<Retention>;
@@ -78,6 +81,7 @@ export async function createApi(options: ApiOptions): Promise<Api> {
     log: options.log,
     clock,
     indexedFields,
+    memory: options.memory,
     ...(options.retention === undefined ? {} : { retention: options.retention }),
     ...(options.freeze === undefined ? {} : { freeze: options.freeze }),
     ...(options.onSync === undefined ? {} : { onSync: options.onSync }),
@@ -93,7 +97,8 @@ export async function createApi(options: ApiOptions): Promise<Api> {
   const lazyCore = (): Core => core as Core;
   const authorizer = new NodeAuthorizer(store, readRules(nodeRules), rbac);
   const admission = options.admission?.(lazyCore, () => authorizer) ?? noAdmission;
-  core = { store, hub, registry, clock, random, admission };
+  const { memory } = options;
+  core = { store, hub, registry, clock, random, admission, ...(memory && { memory }) };
   followDefinitions(core, options.onError);
   const authority = options.authority ?? "";
   await ensureBootstrap(core, bootstrapObjects({ authority, address: options.address, port: options.port ?? 0 }));

@@ -32,6 +32,7 @@ import type { Retention } from "./storage/objectStore.ts";
 export interface ApiServerOptions {
   readonly clock: Clock;
   readonly random: Random;
+  readonly memory?: ApiOptions["memory"];
   /** Durable when given, in memory otherwise. */
   readonly store?: Store | undefined;
   /** Where keys are stored; created at each start when left out. */
@@ -133,6 +134,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   const api = await createApi({
     clock,
     random,
+    ...(options.memory && { memory: options.memory }),
     log: options.store,
     authority: pki.authority,
     tokens,

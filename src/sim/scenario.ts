@@ -47,4 +47,6 @@ export interface Scenario {
   /** Changes of these resources do not prevent quiescence: leases are renewed for ever. */
   readonly ignoredForQuiescence?: readonly string[];
   readonly freeze?: boolean;
+  /** Part of the message of errors in the log that the scenario plants; any other is a bug. */
+  readonly plantedErrors?: string;
 }

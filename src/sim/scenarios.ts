@@ -13,6 +13,7 @@ import type { Scenario } from "./scenario.ts";
 import { claimsScenario, extendedScenario } from "./schedule/claimsScenario.ts";
 import { growthScenario } from "./schedule/growthScenario.ts";
 import { scheduleMistakes } from "./schedule/mistakes.ts";
+import { poisonedScenario } from "./schedule/poisonedScenario.ts";
 import { scheduleScenario, scheduleWith } from "./schedule/scenario.ts";
 import { barrierScenario } from "./verify/barrierScenario.ts";
 import { verifyMistakes } from "./verify/mistakes.ts";
@@ -37,6 +38,7 @@ export function componentScenarios(): readonly Scenario[] {
     ...doubtMistakes.map((mistake) => doubtsScenario(mistake)),
     podSetScenario(),
     scheduleScenario,
+    poisonedScenario,
     growthScenario,
     ...scheduleMistakes.map((mistake) => scheduleWith(mistake)),
     claimsScenario,

@@ -265,7 +265,10 @@ test("the reasons of deleted groups are dropped, however many there were", () =>
   const book = new PendingReasons((id) => pushed.push(id));
   const verdict = { reason: "PodSchedulingErrors", message: "no room", cure: "" } as const;
   for (let round = 0; round < 500; round++)
-    book.note(String(round), [{ id: `default/g${round}`, verdict, waiting: `p${round}` }]);
+    book.note(String(round), [{ id: `default/g${round}`, verdict, waiting: `p${round}` }], {
+      released: new Set(),
+      isHeld: () => false,
+    });
   expect(book.size).toBe(1);
   expect(book.get("default/g498")).toBeUndefined();
   // Reported twice each: when its reason was set, and when it was removed.

@@ -11,7 +11,7 @@ import { fileURLToPath } from "node:url";
 const program = join(dirname(dirname(dirname(fileURLToPath(import.meta.url)))), "dist/bundle/program/main.js");
 
 /** Enough for an ordinary cluster of a few nodes; an array of two thousand million entries is not ordinary. */
-const heapMiB = 512;
+const ordinaryHeapMiB = 512;
 
 export interface Reply {
   readonly code: number;
@@ -33,8 +33,11 @@ export class BoundedUp {
   /** What the process wrote to standard error since its start. */
   complaints = "";
 
-  constructor(folder = mkdtempSync(join(tmpdir(), "muster-hostile-"))) {
+  private readonly heapMiB: number;
+
+  constructor(folder = mkdtempSync(join(tmpdir(), "muster-hostile-")), heapMiB = ordinaryHeapMiB) {
     this.folder = folder;
+    this.heapMiB = heapMiB;
   }
 
   /** `muster up` with two simulated nodes. */
@@ -44,7 +47,7 @@ export class BoundedUp {
 
   async run(command: "up" | "apiserver", ...flags: string[]): Promise<void> {
     const args = [command, "--port", "0", "--data-dir", this.folder, ...flags];
-    const child = spawn(process.execPath, [`--max-old-space-size=${heapMiB}`, program, ...args, "-o", "json"], {
+    const child = spawn(process.execPath, [`--max-old-space-size=${this.heapMiB}`, program, ...args, "-o", "json"], {
       stdio: ["ignore", "pipe", "pipe"],
     });
     this.child = child;

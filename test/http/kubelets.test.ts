@@ -232,6 +232,15 @@ describe.skipIf(external === undefined)("a proxy (needs an address that is not l
     expect(seen?.headers.authorization).toBeUndefined();
   });
 
+  test("of a pod forwards every method", async () => {
+    container.answer("/methods", { headers: { "x-own": "1" }, body: "" });
+    for (const method of ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"]) {
+      const { code, headers } = await served.api.call(method, `${pods}/on-real/proxy/methods`);
+      expect([method, code, headers["x-own"]]).toEqual([method, 200, "1"]);
+      expect(container.seen.at(-1)?.method).toBe(method);
+    }
+  });
+
   test("of a Service chooses a ready endpoint", async () => {
     const { api } = served;
     const services = "/api/v1/namespaces/default/services";

@@ -17,14 +17,14 @@ test("status writes of pending pods delay no decision", async () => {
   expect(cluster.pod1("huge").status?.conditions).toMatchObject([{ type: "PodScheduled", reason: "Unschedulable" }]);
 });
 
-test("no more than sixteen status writes of pending pods are in flight", async () => {
+test("no more than four status writes of pending pods are in flight", async () => {
   const cluster = await ScheduleCluster.create(["h100=1"]);
   const { held, open } = holdCalls(cluster, (call) => /^patch pods huge-.*\/status$/.test(call));
   for (let at = 0; at < 40; at++) await cluster.pod(`huge-${at}`, { gpus: 9 });
   await cluster.run(2);
-  expect(held).toHaveLength(16);
+  expect(held).toHaveLength(4);
   open();
-  await cluster.run(5);
+  await cluster.run(8);
   const told = cluster.pods().filter(({ status }) => status?.conditions?.some(({ type }) => type === "PodScheduled"));
   expect(told).toHaveLength(40);
 });

@@ -3,6 +3,7 @@ import { runSeeds } from "../../src/sim/runSeeds.ts";
 import { extendedScenario } from "../../src/sim/schedule/claimsScenario.ts";
 import { growthScenario } from "../../src/sim/schedule/growthScenario.ts";
 import { scheduleMistakes } from "../../src/sim/schedule/mistakes.ts";
+import { poisonedScenario } from "../../src/sim/schedule/poisonedScenario.ts";
 import { scheduleScenario, scheduleWith } from "../../src/sim/schedule/scenario.ts";
 import { told, toldOfFresh } from "./slice.ts";
 
@@ -14,6 +15,11 @@ test("placement survives a fixed slice of seeds, with two schedulers that quarre
 test("a job that grows by a subgroup gets it as a whole, on a fixed slice of seeds and on a fresh one", async () => {
   expect(await told(growthScenario, { from: 1, count: 12 })).toBe("");
   expect(await toldOfFresh(growthScenario, 6)).toBe("");
+});
+
+test("pods on which the decision throws hold up no other, on a fixed slice of seeds and on a fresh one", async () => {
+  expect(await told(poisonedScenario, { from: 1, count: 8 })).toBe("");
+  expect(await toldOfFresh(poisonedScenario, 4)).toBe("");
 });
 
 test("pods that ask for a resource that devices serve get each device once, on a fixed slice of seeds and on a fresh one", async () => {

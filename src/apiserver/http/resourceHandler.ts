@@ -90,7 +90,7 @@ export async function handleResource(
   }
   const resource = core.registry.find(route.group, route.version, route.plural);
   if (resource === undefined || !scopeFits(resource, route)) throw unknownPath();
-  if (exchange.method === "HEAD") throw methodNotAllowed();
+  if (exchange.method === "HEAD" && route.subresource !== "proxy") throw methodNotAllowed();
   if (resource.deprecation !== undefined) exchange.warn(resource.deprecation);
   const target: Target = {
     resource,

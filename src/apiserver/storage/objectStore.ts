@@ -2,6 +2,7 @@ import { Buffer } from "node:buffer";
 import { assert } from "../../model/assert.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Clock } from "../../ports/clock.ts";
+import type { Memory } from "../../ports/memory.ts";
 import type { OpenReport, SideRecord, Store, StoredChange } from "../../ports/store.ts";
 import { Collection } from "./collection.ts";
 import type { StoreEvent } from "./storeEvent.ts";
@@ -20,6 +21,7 @@ export class ObjectStore {
   private readonly log: Store | undefined;
   private readonly clock: Clock;
   private readonly retention: Retention;
+  private readonly memory: Memory | undefined;
   private readonly recent = new RecentlyParsed(4096);
   private readonly freeze: boolean;
   private readonly indexedFields: Readonly<Record<string, number>>;
@@ -53,6 +55,7 @@ export class ObjectStore {
     this.log = options.log;
     this.clock = options.clock;
     this.retention = { ...defaultRetention, ...options.retention };
+    this.memory = options.memory;
     this.freeze = options.freeze ?? false;
     this.indexedFields = options.indexedFields ?? {};
     this.onProblem = options.onProblem ?? rethrow;
@@ -334,7 +337,8 @@ export class ObjectStore {
     const { events, ageMs, bytes } = this.retention;
     let count = this.history.length - this.historyStart;
     if (count <= events && this.historyBytes <= bytes) return;
-    const oldEnough = this.clock.nowMs() - ageMs;
+    // Where memory is scarce, deleted objects must not be kept for their age.
+    const oldEnough = this.clock.nowMs() - (this.memory?.isScarce() === true ? 0 : ageMs);
     while (count > 0) {
       const event = this.history[this.historyStart] as StoreEvent;
       const spare = count > events && event.atMs < oldEnough;
@@ -384,6 +388,8 @@ export interface ObjectStoreOptions {
   log?: Store | undefined;
   clock: Clock;
   retention?: Partial<Retention>;
+  /** While it is scarce only the number of events counts for the history. */
+  memory?: Memory | undefined;
   /** Tests freeze stored objects, so that a reader that changes one fails. */
   freeze?: boolean;
   /** By resource, the position of the indexed field in its side record. */

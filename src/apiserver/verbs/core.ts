@@ -1,5 +1,6 @@
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Clock } from "../../ports/clock.ts";
+import type { Memory } from "../../ports/memory.ts";
 import type { Random } from "../../ports/random.ts";
 import type { SideRecord } from "../../ports/store.ts";
 import type { Admission } from "../admission.ts";
@@ -19,6 +20,8 @@ export interface Core {
   readonly clock: Clock;
   readonly random: Random;
   readonly admission: Admission;
+  /** Left out: unlimited. */
+  readonly memory?: Memory;
 }
 
 /** The object or collection that a request addresses. */

@@ -34,7 +34,7 @@ import {
   writeContext,
 } from "./core.ts";
 import { validateMetadata } from "./metadata.ts";
-import { refuseTooLarge } from "./objectSize.ts";
+import { refuseTooLarge, refuseWhereMemoryIsScarce } from "./objectSize.ts";
 
 /** POST to a collection. */
 export async function createObject(core: Core, target: Target, body: Sent, call: Call): Promise<Written> {
@@ -130,6 +130,7 @@ export async function insertObject(
   }
   const stored = inStoredOrder(resource.toStorage(admitted));
   refuseTooLarge(stored);
+  refuseWhereMemoryIsScarce(core, stored);
   core.admission.commit({ ...attributes, object: admitted }, context);
   if (call.dryRun) return { version: detached(type.storageKey, stored, resource), created: true };
   const version = core.store.put(type.storageKey, stored, sideRecord(resource, stored));

@@ -1,6 +1,7 @@
 import type { KubeObject } from "../../model/objects/object.ts";
-import { tooLarge } from "../../model/objects/status.ts";
+import { failure, tooLarge } from "../../model/objects/status.ts";
 import type { Version } from "../storage/version.ts";
+import type { Core } from "./core.ts";
 
 /**
  * The largest object that is stored. Kubernetes stores what etcd accepts, which is 1.5 MiB of protobuf; JSON is larger.
@@ -23,6 +24,21 @@ export function refuseTooLarge(object: KubeObject, before?: Version): void {
   throw tooLarge(
     `Request entity too large: the object takes more than the limit of ${objectBytesMax} bytes in storage`,
   );
+}
+
+/** How much an object may grow where memory is scarce: a finalizer or a condition more, and no more data. */
+const growthBytesMax = 4096;
+
+/**
+ * Every object is held in memory. Where that is nearly full nothing is added to it, so that the process lives and
+ * objects can be deleted; else one tenant could end it with small objects.
+ */
+export function refuseWhereMemoryIsScarce({ memory }: Core, object: KubeObject, before?: Version): void {
+  if (memory?.isScarce() !== true) return;
+  const atMost = before === undefined ? 0 : roughBytes(before.object(), objectBytesMax) + growthBytesMax;
+  if (roughBytes(object, objectBytesMax) <= atMost) return;
+  const cure = "delete objects, or start the server with a larger heap (NODE_OPTIONS=--max-old-space-size)";
+  throw failure(503, "ServiceUnavailable", `the memory of the server is nearly full: ${cure}`);
 }
 
 /** The approximate length of the object as JSON; counting stops beyond `enough`. */

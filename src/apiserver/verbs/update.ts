@@ -26,7 +26,7 @@ import {
   statusKeeps,
 } from "./create.ts";
 import { deletionMarkErrors, type validateMetadata, validateMetadataUpdate } from "./metadata.ts";
-import { refuseTooLarge } from "./objectSize.ts";
+import { refuseTooLarge, refuseWhereMemoryIsScarce } from "./objectSize.ts";
 
 /** Attempts before an update gives up on conflicts. */
 const attemptsMax = 50;
@@ -177,6 +177,7 @@ async function attemptUpdate(
     return { version, created: false };
   }
   refuseTooLarge(stored, version);
+  refuseWhereMemoryIsScarce(core, stored, version);
   core.admission.commit({ ...attributes, object: next }, context);
   if (isFinished(resource, stored)) {
     if (call.dryRun)

@@ -6,6 +6,7 @@ import { FileStore } from "../../adapters/disk/fileStore.ts";
 import { makeFolder } from "../../adapters/disk/makeFolder.ts";
 import { writePrivateFile } from "../../adapters/disk/privateFile.ts";
 import { type MergedKubeconfig, mergeKubeconfig } from "../../adapters/kubeconfig/mergeKubeconfig.ts";
+import { heapMemory } from "../../adapters/heapMemory.ts";
 import { lockDirectory } from "../../adapters/store/directoryLock.ts";
 import { makeMark } from "../../adapters/store/highWaterMark.ts";
 import { nodeDisk } from "../../adapters/store/nodeDisk.ts";
@@ -70,6 +71,7 @@ export async function startEmbeddedServer(
   const server = await startApiServer({
     ...ports,
     ...options,
+    memory: heapMemory(),
     store,
     ...(memory ? {} : { keyFiles: diskKeyFiles(join(dataDir, "pki")) }),
     listen: { host: flags.host, port },

@@ -1,5 +1,5 @@
 import { allFeatures, type DeviceFeatures } from "../../decide/devices/search/features.ts";
-import { defaultSettings, type Settings } from "../../decide/schedule/settings.ts";
+import type { Settings } from "../../decide/schedule/settings.ts";
 import type { GangSettings } from "../../model/gang/settings.ts";
 import { schedulingHooks } from "../../model/scheduling/hooks.ts";
 import { UsageError } from "../../model/userError.ts";
@@ -44,7 +44,7 @@ export interface ControlPlane {
 export function controlPlane(options: ControlPlaneOptions = {}): ControlPlane {
   const { checksQuotas = false, outside, ...settings } = options.scheduler ?? {};
   const { groupClaims = false, features = allFeatures } = options.devices ?? {};
-  const scheduler = schedulerComponent({ ...defaultSettings, ...settings }, outside);
+  const scheduler = schedulerComponent(settings, outside);
   return {
     workloads,
     scheduler: withFeatures({ ...scheduler, hooks: schedulingHooks({ checksQuotas }) }, features),

@@ -32,10 +32,14 @@ export const lowPriority = -100;
 
 const defaultBackoff: Backoff = { baseMs: 5, maxMs: 1_000_000 };
 const defaultFairEvery = 10;
+/** More namespaces than this are remembered only while keys of them wait. */
+const namespacesMax = 1_000;
 
 interface Ready {
   readonly key: string;
   readonly priority: number;
+  /** Its turn among the keys of all namespaces. */
+  readonly turn: number;
   /** A sequence number, given when the key became ready: the order is the same on every run. */
   readonly order: number;
   readonly sinceMs: number;
@@ -49,9 +53,9 @@ interface Delayed {
 
 /**
  * Keys to reconcile. A key is in it once, however often it was added; while it is being reconciled it is not returned
- * again, and a key that is added meanwhile is returned afterwards. Higher priority comes first, then the order of
- * arrival, and every tenth slot goes to the key that has waited longest, so that a flood of urgent keys starves no
- * other.
+ * again, and a key that is added meanwhile is returned afterwards. Higher priority comes first; then namespaces take
+ * turns, so that a flood of one tenant's objects does not hold up those of another; then the order of arrival. Every
+ * tenth slot goes to the key that has waited longest, so that a flood of urgent keys starves no other.
  */
 export class WorkQueue {
   private readonly clock: Clock;
@@ -69,6 +73,10 @@ export class WorkQueue {
   private readonly retries: RetryBudget | undefined;
   private refilledAtMs = 0;
   private readyCount = 0;
+  /** The turn of the last key that was returned, and by namespace that of the last key that was added. */
+  private turnNow = 0;
+  private readonly lastTurns = new Map<string, number>();
+  private namespacesKept = namespacesMax;
   private turns = 0;
   private isClosed = false;
   private wake: () => void = () => {};
@@ -165,6 +173,7 @@ export class WorkQueue {
     const item = isFair ? this.take(this.oldest) : this.take(this.urgent);
     if (item === undefined) return undefined;
     this.turns++;
+    if (!isFair) this.turnNow = Math.max(this.turnNow, item.turn);
     this.ready.delete(item.key);
     this.active.set(item.key, { again: undefined });
     this.metrics.gauge("workqueue_depth", this.labels, this.ready.size);
@@ -198,11 +207,24 @@ export class WorkQueue {
     const before = this.ready.get(key);
     if (before !== undefined && before.priority >= priority) return;
     const order = before?.order ?? this.readyCount++;
-    const item = { key, priority, order, sinceMs: before?.sinceMs ?? this.clock.monotonicMs() };
+    const turn = before?.turn ?? this.turnOf(key);
+    const item = { key, priority, turn, order, sinceMs: before?.sinceMs ?? this.clock.monotonicMs() };
     this.ready.set(key, item);
     this.urgent.push(item);
     this.oldest.push(item);
     this.metrics.gauge("workqueue_depth", this.labels, this.ready.size);
+  }
+
+  /** The n-th waiting key of a namespace has its turn after n - 1 keys of every other namespace. */
+  private turnOf(key: string): number {
+    const namespace = key.slice(0, Math.max(0, key.indexOf("/")));
+    const turn = Math.max(this.turnNow, this.lastTurns.get(namespace) ?? 0) + 1;
+    this.lastTurns.set(namespace, turn);
+    if (this.lastTurns.size > this.namespacesKept) {
+      for (const [name, last] of this.lastTurns) if (last <= this.turnNow) this.lastTurns.delete(name);
+      this.namespacesKept = Math.max(namespacesMax, 2 * this.lastTurns.size);
+    }
+    return turn;
   }
 
   /** Entries of the heap that no longer match the state of their key are skipped. */
@@ -220,5 +242,5 @@ export class WorkQueue {
 }
 
 function moreUrgent(a: Ready, b: Ready): number {
-  return b.priority - a.priority || a.order - b.order;
+  return b.priority - a.priority || a.turn - b.turn || a.order - b.order;
 }

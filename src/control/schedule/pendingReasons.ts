@@ -29,7 +29,10 @@ interface Entry {
 /** Why each job is pending, by the last cycle. A job without an entry is not pending. */
 export class PendingReasons {
   private readonly byJob = new Map<string, Entry>();
+  private readonly byNamespace = new Map<string, number>();
   private round = 0;
+  /** Jobs whose reason holds for one cycle only. */
+  private unheld: ReadonlySet<string> = new Set();
   private readonly push: (key: string) => void;
   private broken: ReadonlyMap<string, string> = new Map();
 
@@ -45,6 +48,11 @@ export class PendingReasons {
 
   get size(): number {
     return this.byJob.size;
+  }
+
+  /** How many jobs of the same namespace are pending. */
+  countBeside(jobId: string): number {
+    return this.byNamespace.get(namespaceOf(jobId)) ?? 0;
   }
 
   get(jobId: string): Reason | undefined {
@@ -68,34 +76,51 @@ export class PendingReasons {
     this.broken = broken;
   }
 
-  /** Replaces all reasons by those of a cycle. */
-  note(revision: Revision, found: readonly Found[]): void {
+  /**
+   * Takes over the reasons that a cycle has found, and removes those that it did not find again. `released`: jobs that
+   * were tried, have changed or have ended; `isHeld`: whether the reason of a job still holds without a try.
+   */
+  note(
+    revision: Revision,
+    found: readonly Found[],
+    { released, isHeld }: { readonly released: ReadonlySet<string>; readonly isHeld: (id: string) => boolean },
+  ): void {
     this.round++;
-    let seen = 0;
     for (const { id, verdict, waiting } of found) {
       const known = this.byJob.get(id);
-      if (known !== undefined) {
-        if (known.round !== this.round) seen++;
-        known.round = this.round;
-        // Other pods of the job may be pending by now, and each of them gets the condition.
-        if (known.reason.waiting === waiting && isSame(known.reason, verdict)) continue;
-      }
+      if (known !== undefined) known.round = this.round;
+      // Other pods of the job may be pending by now, and each of them gets the condition.
+      if (known?.reason.waiting === waiting && isSame(known.reason, verdict)) continue;
       const reason = { verdict, sentence: sentenceOf(verdict), revision, waiting };
-      if (known === undefined) {
+      if (known !== undefined) known.reason = reason;
+      else {
         this.byJob.set(id, { reason, round: this.round });
-        seen++;
-      } else {
-        known.reason = reason;
+        this.count(id, 1);
       }
       this.push(id);
     }
-    if (seen === this.byJob.size) return;
-    for (const [id, { round }] of [...this.byJob]) {
-      if (round === this.round) continue;
-      this.byJob.delete(id);
-      this.push(id);
+    for (const ids of [this.unheld, released]) {
+      for (const id of ids) {
+        const known = this.byJob.get(id);
+        if (known === undefined || known.round === this.round || isHeld(id)) continue;
+        this.byJob.delete(id);
+        this.count(id, -1);
+        this.push(id);
+      }
     }
+    this.unheld = new Set(found.map(({ id }) => id).filter((id) => !isHeld(id)));
   }
+
+  private count(id: string, by: number): void {
+    const namespace = namespaceOf(id);
+    const count = (this.byNamespace.get(namespace) ?? 0) + by;
+    if (count === 0) this.byNamespace.delete(namespace);
+    else this.byNamespace.set(namespace, count);
+  }
+}
+
+function namespaceOf(jobId: string): string {
+  return jobId.slice(0, Math.max(0, jobId.indexOf("/")));
 }
 
 function isSame(known: Reason, verdict: Verdict): boolean {

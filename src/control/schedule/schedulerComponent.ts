@@ -1,4 +1,5 @@
 import { defaultSettings, type Settings } from "../../decide/schedule/settings.ts";
+import { liveRetryLimits } from "../../decide/schedule/waiting/retryLimits.ts";
 import { schedulingDefinitions } from "../../model/scheduling/definitions.ts";
 import { schedulingHooks } from "../../model/scheduling/hooks.ts";
 import { shippedPriorityClasses } from "../../model/scheduling/podGroup.ts";
@@ -15,13 +16,13 @@ import { addShard, type ShardOptions } from "./shard.ts";
 import { addShardReconciler } from "./shardReconciler.ts";
 
 /** The concurrency of reconciles that write for each pod: enough that one fsync of the API server covers many. */
-const writesAtOnce = 256;
+const writesAtOnce = 64;
 
 /**
  * Queues, gangs and shares of GPUs for pods of `kai-scheduler`; Kubernetes' own rules for those of `default-scheduler`.
  */
 export function schedulerComponent(given: Partial<Settings> = {}, options: ShardOptions = {}): Component {
-  const settings: Settings = { ...defaultSettings, ...given };
+  const settings: Settings = { ...defaultSettings, retryLimits: liveRetryLimits, ...given };
   return {
     name: "scheduler",
     about: "schedules pods: queues, gangs, GPU shares, and plain pods",

@@ -1,11 +1,13 @@
 import type { Job } from "../../decide/schedule/cluster/job.ts";
 import type { Task } from "../../decide/schedule/cluster/task.ts";
 import { cycle, type Plan, type PlannedBind } from "../../decide/schedule/cycle.ts";
-import { explain, explainMissingGroup, explainUnserved } from "../../decide/schedule/explain/explain.ts";
+import { explain, explainFault, explainMissingGroup, explainUnserved } from "../../decide/schedule/explain/explain.ts";
 import type { PodEffect } from "../../decide/schedule/model/podEffects.ts";
 import type { QueueState } from "../../decide/schedule/queues/queueTree.ts";
 import type { Session } from "../../decide/schedule/session.ts";
+import type { JobFault } from "../../decide/schedule/waiting/jobFault.ts";
 import type { ApplyOptions, Written } from "../../intents/applyIntent.ts";
+import { AssertionFailure } from "../../model/assert.ts";
 import { type Intent, keyOf } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { isPermanent, type Outcome, type Refusal } from "../../model/outcome.ts";
@@ -37,6 +39,8 @@ const soonMsMax = 1_000;
 export interface CycleOutcome {
   readonly revision: Revision;
   readonly found: readonly Found[];
+  /** Ids of jobs that the cycle has tried, or that have changed or ended; the reasons of the others still hold. */
+  readonly released: ReadonlySet<string>;
   /** UIDs of pods with claims that fit no node. */
   readonly stuck: readonly string[];
 }
@@ -130,13 +134,21 @@ export class SchedulingCycles {
       stages,
     );
     stages.close();
+    for (const fault of plan.faults) this.reportFault(fault);
     caches.model.onDecided(nowMs);
     this.decidedVersion = cluster.changes.count;
     this.wakeMs = plan.wakeMs;
     this.measure(plan);
     this.listener.onBroken(plan.broken);
     const hasFailed = await this.carryOut(plan, revision, cancel);
-    this.listener.onOutcome({ revision, found, stuck: cluster.shapes.haveClaims ? stuckWithClaims(plan) : [] });
+    const released = new Set(cluster.waitingJobs.released);
+    cluster.waitingJobs.released.clear();
+    this.listener.onOutcome({
+      revision,
+      found,
+      released,
+      stuck: cluster.shapes.haveClaims ? stuckWithClaims(plan) : [],
+    });
     if (plan.jobs.length > 0 || plan.evictions.length > 0) {
       log.debug({ revision, jobs: plan.jobs.length, evictions: plan.evictions.length }, "decided");
     }
@@ -210,6 +222,22 @@ export class SchedulingCycles {
     const refusal = await lookAtNodes(this.controllers.kube, caches, cancel);
     if (refusal === undefined) this.caughtUp = seen;
     return refusal;
+  }
+
+  /** As the runtime does for a reconcile that throws; the exception may name objects of other tenants. */
+  private reportFault({ job, cause }: JobFault): void {
+    const { log, metrics } = this.controllers.ports;
+    metrics.count("muster_reconcile_exceptions_total", {
+      controller: "scheduler",
+      kind: cause instanceof AssertionFailure ? "assertion" : "exception",
+    });
+    log.error({ job: job.id, error: cause }, "a cycle failed on a job, and goes on without it");
+    this.recorder.record(job.owner, {
+      type: "Warning",
+      reason: "ReconcileError",
+      action: "Scheduling",
+      note: "the scheduler stopped at an internal error on this object and retries with back-off; its log has the cause",
+    });
   }
 
   private measure(plan: Plan): void {
@@ -373,8 +401,12 @@ export class SchedulingCycles {
 }
 
 function explainWaiting(session: Session, found: Found[]): void {
+  const isLimited = session.cluster.settings.retryLimits !== undefined;
   for (const [job, obstacle] of session.obstacles) {
-    found.push({ id: job.id, verdict: explain(session, job, obstacle), waiting: waitingOf(job.tasks) });
+    const verdict = session.guarded(job, explainFault(), () => explain(session, job, obstacle));
+    // Its reason is worked out in a later cycle, and reported then.
+    if (isLimited && session.unexplained.has(job)) continue;
+    found.push({ id: job.id, verdict, waiting: waitingOf(job.tasks) });
   }
 }
 

@@ -78,8 +78,9 @@ export function addShard(
   const marks = new GroupMarks(controllers, caches, recorder, (key) => marked.push(key));
   const cycles = new SchedulingCycles(controllers, caches, recorder, marks, {
     onBroken: (broken) => reasons.noteBroken(broken),
-    onOutcome: ({ revision, found, stuck }) => {
-      reasons.note(revision, found);
+    onOutcome: ({ revision, found, released, stuck }) => {
+      const { jobs, waitingJobs } = caches.cluster;
+      reasons.note(revision, found, { released, isHeld: (id) => waitingJobs.isRemembered(jobs.get(id)) });
       for (const uid of stuck) stuckWithClaims.push(uid);
       marks.noteStale();
     },
@@ -141,7 +142,8 @@ export function addShard(
   const status = new StatusReconciler(controllers, caches, recorder, reasons);
   add({
     name: "scheduler-status",
-    concurrency: 16,
+    // Few at once: a bind waits for the writes that began before it.
+    concurrency: 4,
     sources: [changedReasons],
     reconcile: (key, { cancel }) => status.reconcile(key, cancel),
   });
@@ -229,7 +231,7 @@ function addAccounts(
   const movedQueues = new Channel();
   add({
     name: "podgroup-accounts",
-    concurrency: 64,
+    concurrency: 8,
     sources: [
       movedGroups,
       kindSource(caches.pods, groupKeys(forMapped(groupOf))),

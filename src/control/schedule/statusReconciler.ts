@@ -24,6 +24,8 @@ import { refs, type SchedulerCaches } from "./schedulerCaches.ts";
  * created or deleted.
  */
 const refreshMs = 15_000;
+/** The pause between two such writes of a namespace, if it has so many pending jobs. */
+const refreshPauseMs = 50;
 /** How long a new pod may wait for its claims to be created without a condition that reports it. */
 const claimsMs = 10_000;
 
@@ -57,7 +59,8 @@ export class StatusReconciler {
     const earlyMs = reason.verdict.awaitsClaims === true ? untilClaimsAreLate(job, nowMs) : 0;
     if (earlyMs > 0) return { requeueAfterMs: earlyMs };
     const sinceMs = nowMs - (this.writtenMs.get(jobId) ?? Number.NEGATIVE_INFINITY);
-    const isRecent = this.isReportedAs(job, reason) && sinceMs < refreshMs;
+    const restMs = Math.max(refreshMs, refreshPauseMs * this.book.countBeside(jobId));
+    const isRecent = this.isReportedAs(job, reason) && sinceMs < restMs;
     if (!isRecent) this.writtenMs.set(jobId, nowMs);
     // A group that runs is not unschedulable because it could not grow.
     const isUnschedulable = reason.verdict.reason !== "NotReady" && job.allocatedCount === 0;
@@ -74,7 +77,7 @@ export class StatusReconciler {
       if (isDue) podResult = (await this.tellPod(task, reason, nowMs, cancel)) ?? podResult;
       else podResult = (await this.withdrawNomination(task, cancel)) ?? podResult;
     }
-    return groupResult ?? podResult ?? (isRecent ? { requeueAfterMs: refreshMs - sinceMs } : undefined);
+    return groupResult ?? podResult ?? (isRecent ? { requeueAfterMs: restMs - sinceMs } : undefined);
   }
 
   /** Pods whose group does not exist or is in a pool that no scheduler serves, and that group. */

@@ -4,10 +4,12 @@ import type { Job } from "./cluster/job.ts";
 import type { Task } from "./cluster/task.ts";
 import { consolidate, evictStaleGangs, preempt, reclaim } from "./eviction/evictingActions.ts";
 import type { SearchCounts } from "./eviction/searchCounts.ts";
+import { reasonToldTo } from "./eviction/victimRules.ts";
 import { allocate } from "./placement/allocate.ts";
 import { type CycleWatch, type Obstacle, Session } from "./session.ts";
 import type { ActionName } from "./settings.ts";
 import type { EvictionReason } from "./statement.ts";
+import { JobFault } from "./waiting/jobFault.ts";
 
 /** A pod is bound to a node now. */
 export interface PlannedBind {
@@ -49,6 +51,8 @@ export interface Plan {
   readonly searches: ReadonlyMap<ActionName, SearchCounts>;
   /** When the passing of time alone may change the decision. */
   readonly wakeMs: number | undefined;
+  /** Exceptions; the jobs that they are about were left out. */
+  readonly faults: readonly JobFault[];
 }
 
 /** Actions by name, run in the order of the settings. */
@@ -62,22 +66,50 @@ export const actions: Readonly<Record<ActionName, Action>> = {
   stalegangeviction: evictStaleGangs,
 };
 
-/** Runs one cycle. `inspect` is called with all trials applied, before the rollback. */
+/** How often a cycle begins again without a job that it failed on. */
+const restartsMax = 8;
+
+/**
+ * Runs one cycle. `inspect` is called with all trials applied, before the rollback. A job that the cycle fails on is
+ * set aside, so that one object does not end the scheduling of all others.
+ */
 export function cycle(cluster: Cluster, nowMs: number, inspect?: (session: Session) => void, watch?: CycleWatch): Plan {
+  const faults: JobFault[] = [];
+  for (;;) {
+    try {
+      return cycleWithout(faults, cluster, nowMs, inspect, watch);
+    } catch (error) {
+      if (!(error instanceof JobFault) || faults.length === restartsMax) throw error;
+      cluster.waitingJobs.setAside(error.job, nowMs);
+      faults.push(error);
+    }
+  }
+}
+
+/** `faults`: of jobs that were set aside by then. */
+function cycleWithout(
+  faults: readonly JobFault[],
+  cluster: Cluster,
+  nowMs: number,
+  inspect: ((session: Session) => void) | undefined,
+  watch: CycleWatch | undefined,
+): Plan {
   const session = new Session(cluster, nowMs, watch);
+  for (const fault of faults) session.noteFault(fault);
   session.watch.stage("open");
+  let plan: Plan;
   try {
     for (const name of cluster.settings.actions) {
       actions[name](session);
       session.watch.stage(name);
     }
-    const plan = planOf(session);
+    plan = planOf(session);
     inspect?.(session);
-    return plan;
   } finally {
     // Also after an exception: trials must not count in the next cycle.
     session.statement.rollback(0);
   }
+  return { ...plan, wakeMs: session.close(), faults: [...session.faults.values()] };
 }
 
 function planOf({ cluster, statement, decided, obstacles, searches, wakeMs }: Session): Plan {
@@ -87,7 +119,7 @@ function planOf({ cluster, statement, decided, obstacles, searches, wakeMs }: Se
   for (const task of statement.touchedSince(0)) {
     const reason = statement.evictionOf(task);
     if (reason !== undefined) {
-      evictions.push({ task, reason });
+      evictions.push({ task, reason: reasonToldTo(task, reason) });
       continue;
     }
     const holding = task.holdings.at(-1);
@@ -112,7 +144,7 @@ function planOf({ cluster, statement, decided, obstacles, searches, wakeMs }: Se
     binds: binds.get(job) ?? [],
     pipelined: pipelined.get(job) ?? [],
   }));
-  return { jobs, evictions, broken: unmetNominations(cluster), obstacles, searches, wakeMs };
+  return { jobs, evictions, broken: unmetNominations(cluster), obstacles, searches, wakeMs, faults: [] };
 }
 
 function unmetNominations({ nominated }: Cluster): Map<string, string> {

@@ -5,7 +5,7 @@ import type { Job } from "./cluster/job.ts";
 import type { PodShape } from "./cluster/podShape.ts";
 import type { Vector } from "./cluster/resources.ts";
 import type { Task } from "./cluster/task.ts";
-import { isHopeless } from "./eviction/makeRoom.ts";
+import { isHopeless, isTooMuchForNodes } from "./eviction/makeRoom.ts";
 import type { Generator } from "./eviction/searchBudget.ts";
 import { SearchCounts } from "./eviction/searchCounts.ts";
 import { isReady, nextSteps, type Step } from "./placement/gang.ts";
@@ -14,9 +14,10 @@ import { placeTask } from "./placement/placeTask.ts";
 import type { TopologyProblem } from "./placement/topologyDomains.ts";
 import { type GateRefusal, gateRefusal, placedRefusal, requestOf } from "./queues/gates.ts";
 import { shareOut } from "./queues/queueShares.ts";
-import type { QueueState } from "./queues/queueTree.ts";
 import type { ActionName } from "./settings.ts";
 import { Statement } from "./statement.ts";
+import { about, JobFault } from "./waiting/jobFault.ts";
+import type { FailedTry } from "./waiting/waitingJobs.ts";
 
 /** Why a job was not placed. Messages are created from it later, on demand. */
 export type Obstacle =
@@ -25,6 +26,8 @@ export type Obstacle =
   | { readonly type: "notReady" }
   | { readonly type: "stray"; readonly task: Task }
   | { readonly type: "attempted" }
+  /** The cycle failed on the job. */
+  | { readonly type: "fault" }
   | { readonly type: "backOff"; readonly untilMs: number; readonly why: string }
   | { readonly type: "delay"; readonly untilMs: number }
   | {
@@ -57,6 +60,14 @@ export class Session {
   readonly obstacles = new Map<Job, Obstacle>();
   /** Jobs with a decision, and the action that took it. */
   readonly decided = new Map<Job, ActionName>();
+  /** The jobs that this cycle tries. */
+  readonly due: readonly Job[];
+  /** Jobs that no victims were searched for, because their queue had its searches. */
+  readonly unsearched = new Set<Job>();
+  /** Jobs whose reason was not worked out, because the cycle had explained enough. */
+  readonly unexplained = new Set<Job>();
+  /** Exceptions, by the job that they are about. */
+  readonly faults = new Map<Job, JobFault>();
   /** Jobs that consolidation skips until reclaim has run: a job of another queue may reclaim their resources. */
   readonly postponed = new Set<Job>();
   /** What the search for victims did, by action. */
@@ -79,11 +90,56 @@ export class Session {
     cluster.beginDevices(nowMs);
     this.statement = new Statement(cluster);
     this.total = cluster.total();
-    const pending: { queue: QueueState; vector: Vector }[] = [];
-    for (const job of cluster.waiting) {
-      if (job.queue !== undefined) pending.push({ queue: job.queue, vector: cluster.pendingVector(job) });
+    const { kValue, retryLimits } = cluster.settings;
+    shareOut(cluster.queues, this.total, cluster.waitingJobs.requests(cluster), kValue);
+    this.due = cluster.waitingJobs.due(cluster, nowMs, retryLimits);
+  }
+
+  /**
+   * Runs a part of the cycle that is about one job. After an exception the job is set aside and the cycle goes on; if
+   * something was tried until then, the cycle has to begin again without the job, and the exception names it.
+   */
+  guarded<T>(job: Job, otherwise: T, run: () => T): T {
+    const start = this.statement.checkpoint();
+    try {
+      return about(job, run);
+    } catch (error) {
+      if (!(error instanceof JobFault) || error.job !== job || this.statement.checkpoint() !== start) throw error;
+      this.cluster.waitingJobs.setAside(job, this.nowMs);
+      this.noteFault(error);
+      return otherwise;
     }
-    shareOut(cluster.queues, this.total, pending, cluster.settings.kValue);
+  }
+
+  noteFault(fault: JobFault): void {
+    this.faults.set(fault.job, fault);
+    if (this.cluster.waiting.has(fault.job)) this.obstacles.set(fault.job, { type: "fault" });
+  }
+
+  /** Remembers what was not placed; call it after the rollback. Returns when another cycle has to run. */
+  close(): number | undefined {
+    const { cluster, nowMs, wakeMs } = this;
+    const failures: FailedTry[] = [];
+    for (const [job, obstacle] of this.obstacles) {
+      const failed = this.failedTry(job, obstacle);
+      if (failed !== undefined) failures.push(failed);
+    }
+    const limits = cluster.settings.retryLimits;
+    return cluster.waitingJobs.note(cluster, failures, { nowMs, wakeMs, limits });
+  }
+
+  /** Undefined for a job that every cycle has to look at. */
+  private failedTry(job: Job, obstacle: Obstacle): FailedTry | undefined {
+    if (obstacle.type === "backOff" || isBeingBound(job) || hasNomination(this.cluster, job)) return undefined;
+    const step = obstacle.type === "placement" ? obstacle.step : undefined;
+    return {
+      job,
+      step,
+      gate: obstacle.type === "gate" ? obstacle.refusal : undefined,
+      isHopeless: step?.tasks.some((task) => isTooMuchForNodes(this, task)) ?? false,
+      isCutShort: this.unsearched.has(job) || this.unexplained.has(job),
+      isFaulty: obstacle.type === "fault",
+    };
   }
 
   searchesOf(action: ActionName): SearchCounts {
@@ -107,17 +163,20 @@ export class Session {
   /** Jobs of queues that may be tried, in no order; obstacles of the others are recorded. */
   candidates(): Job[] {
     const jobs: Job[] = [];
-    for (const job of this.cluster.waiting) {
-      if (!job.isGroup) continue;
-      if (isBeingBound(job)) {
-        this.reserveNominatedNodes(job);
-        continue;
-      }
-      const obstacle = this.obstacleBefore(job);
-      if (obstacle === undefined) jobs.push(job);
-      else this.obstacles.set(job, obstacle);
+    for (const job of this.due) {
+      if (job.isGroup && this.guarded(job, false, () => this.isCandidate(job))) jobs.push(job);
     }
     return jobs;
+  }
+
+  private isCandidate(job: Job): boolean {
+    if (isBeingBound(job)) {
+      this.reserveNominatedNodes(job);
+      return false;
+    }
+    const obstacle = this.obstacleBefore(job);
+    if (obstacle !== undefined) this.obstacles.set(job, obstacle);
+    return obstacle === undefined;
   }
 
   /** A bind that keeps failing must not reserve resources for ever. */
@@ -235,6 +294,12 @@ export class Session {
 export function isBeingBound(job: Job): boolean {
   if ((job.root.podSet?.min ?? 2) < 2) return false;
   return job.podSets.some((set) => set.countOf("binding") > 0);
+}
+
+function hasNomination({ nominated }: Cluster, { tasks }: Job): boolean {
+  if (nominated.size === 0) return false;
+  for (const task of tasks) if (nominated.has(task)) return true;
+  return false;
 }
 
 function strayOf({ waitingStray: task }: Job): Obstacle | undefined {

@@ -1,6 +1,7 @@
 import type { PlacementStrategy } from "../../model/scheduling/schedulingShard.ts";
 import { defaultSearchBudgets, type SearchBudgets } from "./eviction/searchBudget.ts";
 import type { UsageSettings } from "./queues/usage.ts";
+import type { RetryLimits } from "./waiting/retryLimits.ts";
 
 /** How one scheduler behaves; the defaults are KAI's. Times are in milliseconds. */
 export interface Settings {
@@ -32,6 +33,8 @@ export interface Settings {
   /** Whether reclaim may move victims to other nodes. */
   readonly reclaimMovesVictims: boolean;
   readonly searchBudgets: SearchBudgets;
+  /** What a cycle spends on jobs that could not be placed before; undefined: all are tried in each cycle. */
+  readonly retryLimits: RetryLimits | undefined;
   readonly actions: readonly ActionName[];
   /** Whether devices are allocated to claims. */
   readonly allocatesDevices: boolean;
@@ -68,6 +71,7 @@ export const defaultSettings: Settings = {
   stuckInReleasingMs: 120_000,
   reclaimMovesVictims: true,
   searchBudgets: defaultSearchBudgets,
+  retryLimits: undefined,
   actions: ["allocate", "consolidation", "reclaim", "preempt", "stalegangeviction"],
   allocatesDevices: false,
   formsPlainGangs: false,

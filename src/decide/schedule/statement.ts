@@ -11,6 +11,8 @@ export interface EvictionReason {
   readonly action: "reclaim" | "preempt" | "consolidation" | "stalegangeviction";
   readonly evictor: Job | undefined;
   readonly why: string;
+  /** The name of the evictor in it. */
+  readonly evictorName?: string;
   /** For reclaim: the usage of the queues that lose pods, before they lost them. */
   readonly standings?: Map<QueueState, string>;
 }

@@ -29,7 +29,8 @@ import { placementPace } from "./pace.ts";
 const leaders = ["ann", "bob"];
 const held = (actor: string): boolean => leaders.includes(actor);
 const lease = { namespace: "default", name: "scheduler" };
-const settings = { ...defaultSettings, allocatesDevices: true, stalenessGraceMs: 3_000 };
+const retryLimits = { jobsMax: 1, pauseMs: 25 };
+const settings = { ...defaultSettings, allocatesDevices: true, stalenessGraceMs: 3_000, retryLimits };
 const scheduler = schedulerComponent(settings);
 /** The scheduler already brings the CRD of BindRequests. */
 const binder: Component = { ...binderComponent(), definitions: [] };

@@ -2,6 +2,7 @@ import { binderComponent } from "../../control/bind/binderComponent.ts";
 import type { Component } from "../../control/runtime/component.ts";
 import { addScheduler, schedulerComponent } from "../../control/schedule/schedulerComponent.ts";
 import { reservationDefaults } from "../../decide/bind/reservation.ts";
+import type { Cluster } from "../../decide/schedule/cluster/cluster.ts";
 import { defaultSettings } from "../../decide/schedule/settings.ts";
 import type { Pod, PodSpec } from "../../model/kubernetes.generated.ts";
 import type { DeepReadonly, Unstored } from "../../model/objects/object.ts";
@@ -44,7 +45,8 @@ const held = (actor: string): boolean => schedulers.includes(actor);
 const lease = { namespace: "default", name: "scheduler" };
 
 const nodes = kubelets(["l40s=2"]);
-const settings = { ...defaultSettings, stalenessGraceMs: 3_000 };
+// One job of a queue is tried again in each cycle, so that finding out when a job has to be is simulated too.
+const settings = { ...defaultSettings, stalenessGraceMs: 3_000, retryLimits: { jobsMax: 1, pauseMs: 25 } };
 const scheduler = schedulerComponent(settings);
 /** The scheduler already brings the CRD of BindRequests. */
 const binder: Component = {
@@ -58,8 +60,12 @@ const binder: Component = {
  */
 export const scheduleScenario: Scenario = scheduleWith();
 
-/** `schedule`, or `schedule/<mistake>` with one classic bug. */
-export function scheduleWith(mistake?: ScheduleMistake, by?: ActorSpec): Scenario {
+/** `schedule`, or `schedule/<mistake>` with one classic bug; `plant` changes the model of each scheduler. */
+export function scheduleWith(
+  mistake?: ScheduleMistake,
+  by?: ActorSpec,
+  plant: (cluster: Cluster) => void = () => {},
+): Scenario {
   return {
     name: mistake === undefined ? "schedule" : `schedule/${mistake.name}`,
     about: "plain pods, gangs and shares of two queues are scheduled, evicted and deleted under all faults",
@@ -87,6 +93,7 @@ export function scheduleWith(mistake?: ScheduleMistake, by?: ActorSpec): Scenari
             mistaken(ports, mistake),
             (controllers) => {
               const caches = addScheduler(mistakenControllers(controllers, ports, mistake), settings);
+              plant(caches.cluster);
               ports.observe("caches", caches);
               observeCycles(ports, caches.model);
             },
@@ -125,7 +132,7 @@ export function scheduleWith(mistake?: ScheduleMistake, by?: ActorSpec): Scenari
 }
 
 /** Creates workloads of all kinds and deletes some. */
-const user: ActorSpec = {
+export const user: ActorSpec = {
   name: "user",
   finite: true,
   isExemptFromFaults: true,

@@ -24,6 +24,7 @@ import { recharge } from "../queues/charging.ts";
 import { QueueIndex } from "../queues/queueIndex.ts";
 import type { QueueTree } from "../queues/queueTree.ts";
 import { defaultSettings, type Settings } from "../settings.ts";
+import type { WaitingJobs } from "../waiting/waitingJobs.ts";
 import { assertCounts } from "./assertCounts.ts";
 import { gpusIn } from "./claimDevices.ts";
 import { ClusterTotal } from "./clusterTotal.ts";
@@ -142,6 +143,7 @@ export class Cluster {
     this.fit.configure(settings);
     this.sum.configure(settings);
     this.queueIndex.touched();
+    this.waitingJobs.changedAll();
   }
 
   // Events
@@ -274,12 +276,14 @@ export class Cluster {
     const before = this.factsOf(task);
     fold();
     if (
-      !hasSamePodFacts(before, this.factsOf(task), {
+      hasSamePodFacts(before, this.factsOf(task), {
         isLabelled: !this.terms.isEmpty,
         isSliced: this.slicesOf.size > 0,
       })
     )
-      this.changes.note();
+      return;
+    this.changes.note();
+    this.waitingJobs.changed(task.job);
   }
 
   private factsOf({ pod, shape, groupName, subGroupName, status, holdings, job }: Task): PodFacts {
@@ -303,7 +307,7 @@ export class Cluster {
     }
     this.setHoldings(task, []);
     task.shape = shape;
-    if (task.job !== undefined) task.job.pendingVector = undefined;
+    this.requestChanged(task.job);
     task.counted = recharge(task, undefined);
     this.countConfigMaps(task, before, -1);
     this.countConfigMaps(task, shape, 1);
@@ -432,6 +436,11 @@ export class Cluster {
 
   /** Jobs with pending pods. */
   get waiting(): ReadonlySet<Job> {
+    return this.roll.waiting.all;
+  }
+
+  /** The same, with those that the next cycle tries. */
+  get waitingJobs(): WaitingJobs {
     return this.roll.waiting;
   }
 
@@ -455,7 +464,7 @@ export class Cluster {
     // Requests of pending jobs for GPU memory are counted in GPUs of these sizes.
     this.gpuMemoryRange();
     this.fit.follow();
-    this.queueIndex.refresh(this.jobs.values(), this.settings);
+    if (this.queueIndex.refresh(this.jobs.values(), this.settings)) this.waitingJobs.changedAll();
     for (const task of this.releasing) this.settle(task, nowMs);
   }
 
@@ -474,8 +483,15 @@ export class Cluster {
     const task = this.tasks.get(uid);
     if (task === undefined || !task.shape.hasDeviceClaims) return;
     for (const { node } of task.holdings) this.claimsOn.add(node.name);
-    if (task.job !== undefined) task.job.pendingVector = undefined;
+    this.requestChanged(task.job);
+    this.waitingJobs.changed(task.job);
     if (task.counted !== undefined) task.counted = recharge(task, this.heldVector(task));
+  }
+
+  private requestChanged(job: Job | undefined): void {
+    if (job === undefined) return;
+    job.pendingVector = undefined;
+    this.waitingJobs.requestsChanged(job);
   }
 
   /** The memory of the smallest and of the largest GPU of the cluster. */
@@ -491,7 +507,7 @@ export class Cluster {
     }
     this.gpuMemory = mostMiB === 0 ? { leastMiB: 100, mostMiB: 100 } : { leastMiB, mostMiB };
     this.isGpuMemoryDirty = false;
-    for (const job of this.waiting) job.pendingVector = undefined;
+    for (const job of this.waiting) this.requestChanged(job);
     return this.gpuMemory;
   }
 

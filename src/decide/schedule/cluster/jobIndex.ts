@@ -7,6 +7,7 @@ import { fragmentsOf } from "../placement/gang.ts";
 import { chargeJob, recharge } from "../queues/charging.ts";
 import type { QueueIndex } from "../queues/queueIndex.ts";
 import type { Settings } from "../settings.ts";
+import { WaitingJobs } from "../waiting/waitingJobs.ts";
 import { type Changes, FactMap } from "./facts.ts";
 import { Job } from "./job.ts";
 import { impliedTopology, plainGangId, plainGangOf, plainGangSpec } from "./plainGang.ts";
@@ -27,7 +28,7 @@ export interface JobIndexOptions {
 export class JobIndex {
   readonly jobs = new Map<string, Job>();
   /** Jobs with pending pods. */
-  readonly waiting = new Set<Job>();
+  readonly waiting = new WaitingJobs();
   /** Gangs that run fewer pods than their minimum. */
   readonly unwell = new Set<Job>();
   /** Pods whose PodGroup does not exist, by the key of the group. */
@@ -57,13 +58,14 @@ export class JobIndex {
   putPodGroup(group: PodGroup): void {
     const id = `${group.metadata.namespace}/${group.metadata.name}`;
     const before = this.groups.get(id);
-    this.groups.set(id, group);
+    const hasChanged = this.groups.replace(id, group);
     const job = this.jobs.get(id);
     if (job === undefined || before === undefined) {
       this.makeJob(id, group);
       return;
     }
     job.setOwner(group);
+    if (hasChanged) this.waiting.changed(job);
     if (before.metadata.uid === group.metadata.uid && equalFields(before.spec, group.spec)) return;
     chargeJob(job, -1);
     job.reshape(group.spec ?? {});
@@ -84,7 +86,7 @@ export class JobIndex {
     const left = [...job.tasks];
     for (const task of left) this.withdraw(task);
     this.jobs.delete(id);
-    this.waiting.delete(job);
+    this.waiting.remove(job);
     this.unwell.delete(job);
     for (const task of left) this.addTask(task);
   }
@@ -109,6 +111,7 @@ export class JobIndex {
     job.priority = group.spec.priority ?? 0;
     job.reshape(spec);
     this.noteWaiting(job);
+    this.waiting.changed(job);
   }
 
   removePlainGroup(key: string): void {
@@ -168,6 +171,7 @@ export class JobIndex {
     job.pendingVector = undefined;
     if (isAllocatedStatus[task.status]) task.counted = recharge(task, this.heldVector(task));
     this.noteWaiting(job);
+    this.waiting.changed(job);
     this.noteHealth(job);
   }
 
@@ -186,10 +190,11 @@ export class JobIndex {
     job.pendingVector = undefined;
     task.job = undefined;
     this.noteWaiting(job);
+    this.waiting.changed(job);
     this.noteHealth(job);
     if (job.id === task.uid) {
       this.jobs.delete(job.id);
-      this.waiting.delete(job);
+      this.waiting.remove(job);
     }
   }
 
@@ -220,8 +225,7 @@ export class JobIndex {
   }
 
   noteWaiting(job: Job): void {
-    if (job.pendingCount > 0 || job.waitingStray !== undefined) this.waiting.add(job);
-    else this.waiting.delete(job);
+    this.waiting.update(job);
   }
 
   private updatePriorities(): void {
@@ -231,6 +235,7 @@ export class JobIndex {
       chargeJob(job, -1);
       this.setPriority(job, group);
       chargeJob(job, 1);
+      this.waiting.changed(job);
     }
   }
 

@@ -19,6 +19,8 @@ export class NodeTable {
   nodes: readonly NodeState[] = [];
   /** Every change of a node's amounts, newest last; a cache of something per node follows it. */
   readonly log = new ChangeLog();
+  /** Nodes that may have more room, or other facts, than at the end of the last cycle. */
+  readonly gained = new Set<NodeState>();
   /** Increases when the set of nodes or their order changes: everything that is kept by index is invalid. */
   epoch = 0;
   private readonly byName = new Map<string, NodeState>();
@@ -92,7 +94,7 @@ export class NodeTable {
     this.grow();
     for (const [index, node] of nodes.entries()) {
       node.index = index;
-      this.recount(node);
+      this.countAgain(node);
     }
     this.log.clear();
   }
@@ -123,12 +125,14 @@ export class NodeTable {
     const { node } = holding;
     const isHeld = node.holdings.delete(holding);
     assert(isHeld, () => `pod ${holding.holder.uid} does not hold ${node.name}`);
+    this.gained.add(node);
     if (this.isPlain(holding)) this.shift(holding, -1);
     else this.recount(node);
     this.forgetIfEmpty(node);
   }
 
   setState(holding: Holding, state: HoldState): void {
+    this.gained.add(holding.node);
     if (this.isPlain(holding)) {
       this.shift(holding, -1);
       holding.state = state;
@@ -146,6 +150,11 @@ export class NodeTable {
 
   /** Counts the node again from its holders. */
   recount(node: NodeState): void {
+    this.gained.add(node);
+    this.countAgain(node);
+  }
+
+  private countAgain(node: NodeState): void {
     const at = node.index;
     assert(at < 0 || this.nodes[at] === node, () => `node ${node.name} is not at ${at}`);
     node.foreign[0] = node.foreign[1] = node.foreign[2] = 0;
@@ -263,6 +272,7 @@ export class NodeTable {
 
   private factsChanged(state: NodeState): void {
     this.onNodeFacts(state);
+    this.gained.add(state);
     if (this.isSetDirty) return;
     if (this.idle.length < this.names.names.length) this.grow();
     this.recount(state);

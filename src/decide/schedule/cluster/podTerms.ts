@@ -1,6 +1,7 @@
 import { assert } from "../../../model/assert.ts";
 import type { PodAffinityTerm, TopologySpreadConstraint } from "../../../model/kubernetes.generated.ts";
 import { type LabelRequirements, matchesLabels, selectorRequirements } from "../../../model/objects/labelSelector.ts";
+import { TermsByLabel } from "../waiting/termsByLabel.ts";
 import { DomainCounter, type DomainCounts, type NodeFilter } from "./domainCounter.ts";
 import type { LabelDomains } from "./labelDomains.ts";
 import type { NodeState } from "./nodeState.ts";
@@ -52,7 +53,10 @@ const countersMax = 512;
 const nothing: readonly never[] = [];
 
 export class PodTerms {
+  /** Terms that match other placed pods, or are held by others, than at the end of the last cycle. */
+  readonly changed = new Set<PodTerm>();
   private readonly terms = new Map<string, PodTerm>();
+  private readonly byLabel = new TermsByLabel();
   private readonly matches = new WeakMap<Task, { version: number; terms: readonly PodTerm[] }>();
   private readonly held = new WeakMap<
     Task,
@@ -124,6 +128,8 @@ export class PodTerms {
   private drop(term: PodTerm): void {
     assert(term.holders.size === 0, () => `the anti-affinity ${term.key} of a placed pod is dropped`);
     this.terms.delete(term.key);
+    this.byLabel.delete(term);
+    this.changed.delete(term);
     this.counterCount -= term.counters.size;
     this.version++;
     for (const node of term.matched.keys()) {
@@ -137,6 +143,15 @@ export class PodTerms {
         else this.held.set(holder as Task, left);
       }
     }
+  }
+
+  /** Whether one of the shape's own terms counts other pods than at the end of the last cycle. */
+  hasChanged(shape: PodShape): boolean {
+    const own = this.byShape.get(shape);
+    if (own === undefined) return false;
+    return [own.affinity, own.antiAffinity, own.preferred, own.spread].some((terms) =>
+      terms.some(({ term }) => this.changed.has(term)),
+    );
   }
 
   /** The terms of all pods with their counts by node, for comparisons. */
@@ -200,7 +215,7 @@ export class PodTerms {
   matchesOf(task: Task): readonly PodTerm[] {
     const known = this.matches.get(task);
     if (known?.version === this.version) return known.terms;
-    const terms = [...this.terms.values()].filter((term) => this.isMatch(term, task));
+    const terms = this.byLabel.candidates(task.pod.metadata.labels).filter((term) => this.isMatch(term, task));
     this.matches.set(task, { version: this.version, terms });
     return terms;
   }
@@ -217,7 +232,7 @@ export class PodTerms {
     const at = counted?.findIndex((each) => each.node === node) ?? -1;
     if (counted === undefined || at < 0) return;
     const [entry] = counted.splice(at, 1);
-    for (const term of entry?.terms ?? []) shiftMatched(term, node, -1);
+    for (const term of entry?.terms ?? []) this.shiftMatched(term, node, -1);
     for (const each of entry?.antiTerms ?? []) this.shiftHolder(each, node, -1);
   }
 
@@ -263,12 +278,18 @@ export class PodTerms {
     const antiTerms = hasOwnTerms(task) ? this.ownOf(task).antiAffinity : nothing;
     const terms = this.matchesOf(task);
     if (terms.length === 0 && antiTerms.length === 0) return;
-    for (const term of terms) shiftMatched(term, node, 1);
+    for (const term of terms) this.shiftMatched(term, node, 1);
     for (const each of antiTerms) this.shiftHolder(each, node, 1);
     const counted = this.held.get(task);
     const entry = { node, terms, antiTerms };
     if (counted === undefined) this.held.set(task, [entry]);
     else counted.push(entry);
+  }
+
+  private shiftMatched(term: PodTerm, node: NodeState, by: number): void {
+    this.changed.add(term);
+    shift(term.matched, node, by);
+    for (const counter of term.counters.values()) counter.shift(node, by);
   }
 
   private shiftHolder({ term, topologyKey }: TopologyTerm, node: NodeState, by: number): void {
@@ -278,6 +299,7 @@ export class PodTerms {
       holders = { nodes, counter: new DomainCounter(this.labels, topologyKey, nodes) };
       term.holders.set(topologyKey, holders);
     }
+    this.changed.add(term);
     shift(holders.nodes, node, by);
     if (holders.nodes.size === 0) term.holders.delete(topologyKey);
     else holders.counter.shift(node, by);
@@ -305,12 +327,13 @@ export class PodTerms {
       holders: new Map(),
     };
     this.terms.set(key, term);
+    this.byLabel.add(term);
     this.version++;
     // Pods that were placed before the term was in use count from now on.
     for (const task of this.allTasks()) {
       if (task.holdings.length === 0 || !this.isMatch(term, task)) continue;
       for (const { node } of task.holdings) {
-        shiftMatched(term, node, 1);
+        this.shiftMatched(term, node, 1);
         const entry = this.held.get(task)?.find((each) => each.node === node);
         if (entry === undefined) {
           this.held.set(task, [...(this.held.get(task) ?? []), { node, terms: [term], antiTerms: [] }]);
@@ -347,11 +370,6 @@ function without(
     }
   }
   return others;
-}
-
-function shiftMatched({ matched, counters }: PodTerm, node: NodeState, by: number): void {
-  shift(matched, node, by);
-  for (const counter of counters.values()) counter.shift(node, by);
 }
 
 function shift(counts: Map<NodeState, number>, node: NodeState, by: number): void {

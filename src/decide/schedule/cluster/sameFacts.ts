@@ -55,13 +55,16 @@ function hasReported(before: Pod, after: Pod): boolean {
   return hasStarted || reportedGpus(before).size !== reportedGpus(after).size;
 }
 
-/** Whether two states of a group lead to the same decisions: the amounts in its status change none. */
+/**
+ * Whether two states of a group lead to the same decisions. The amounts in its status change none, and its conditions
+ * only where they end its one attempt.
+ */
 export function hasSameGroupFacts(a: PodGroup, b: PodGroup): boolean {
   return (
     a.metadata.uid === b.metadata.uid &&
     equalFields(a.spec, b.spec) &&
     equalFields(a.metadata.annotations, b.metadata.annotations) &&
-    equalFields(a.status?.schedulingConditions, b.status?.schedulingConditions)
+    (b.spec?.schedulingBackoff !== 1 || equalFields(a.status?.schedulingConditions, b.status?.schedulingConditions))
   );
 }
 

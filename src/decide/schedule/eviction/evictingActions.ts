@@ -12,6 +12,7 @@ import { Attempt, FailedAttempts } from "./attempt.ts";
 import { freeGpuMilli } from "./freeGpus.ts";
 import { Losses } from "./losses.ts";
 import { isHopeless, makeRoom } from "./makeRoom.ts";
+import { QueueSearches } from "./queueSearches.ts";
 import { Reclaimers } from "./reclaimers.ts";
 import { ActionBudget, type EvictingAction } from "./searchBudget.ts";
 import { VictimCandidates } from "./victimCandidates.ts";
@@ -40,7 +41,7 @@ function consolidateFor(session: Session, mayStart: (job: Job) => boolean, isCan
     const needed = requestOf(session.cluster, step.tasks)[0];
     if (needed > freeGpuMilli(session.cluster, session.cluster.table.nodes)) return undefined;
     return {
-      reason: reasonFor("consolidation", job, `moved to make room for ${job.id}`),
+      reason: reasonFor("consolidation", job, (name) => `moved to make room for ${name}`),
       kind: unlessItself(job, ""),
       isVictim: (victim) => victim !== job && isOfQueue(victim) && victim.isPreemptible,
       compareQueues: () => 0,
@@ -75,7 +76,7 @@ export function preempt(session: Session): void {
   search(session, "preempt", (job) => {
     if (!job.mayPreempt) return undefined;
     return {
-      reason: reasonFor("preempt", job, `preempted by ${job.id} of higher priority (${job.priority})`),
+      reason: reasonFor("preempt", job, (name) => `preempted by ${name} of higher priority (${job.priority})`),
       kind: unlessItself(job, `${job.queueName} ${job.priority}`),
       isVictim: (victim) =>
         victim !== job &&
@@ -101,20 +102,27 @@ function preemptPlain(session: Session): void {
   // Obstacles are in the order in which jobs were tried.
   const waiting: Job[] = [];
   for (const [job, obstacle] of session.obstacles) {
-    if (job.isGroup || obstacle.type !== "placement" || isHopeless(session, obstacle.step)) continue;
-    waiting.push(job);
+    if (job.isGroup || obstacle.type !== "placement") continue;
+    if (!session.guarded(job, true, () => isHopeless(session, obstacle.step))) waiting.push(job);
   }
   const failed = new Map<PodShape, Set<number>>();
   const candidates = new VictimCandidates(cluster);
   const losses = new Losses(cluster);
   const budget = new ActionBudget(cluster.settings.searchBudgets, "preempt");
+  const searches = new QueueSearches(session);
   for (const job of sortedJobs(waiting)) {
     const [step] = nextSteps(job);
     const task = step?.tasks[0];
     if (step === undefined || task === undefined || failed.get(task.shape)?.has(job.priority) === true) continue;
     if (task.pod.spec?.preemptionPolicy === "Never" || isHopeless(session, step)) continue;
+    if (!searches.mayBegin(job)) continue;
     const rules: VictimRules = {
-      reason: reasonFor("preempt", job, `preempted by pod ${task.key} of higher priority (${job.priority})`),
+      reason: reasonFor(
+        "preempt",
+        job,
+        (name) => `preempted by ${name} of higher priority (${job.priority})`,
+        `pod ${task.key}`,
+      ),
       kind: `plain ${job.priority}`,
       isVictim: (victim) => !victim.isGroup && victim.priority < job.priority && !mayNotGo(session, victim),
       compareQueues: () => 0,
@@ -128,11 +136,13 @@ function preemptPlain(session: Session): void {
     };
     const allowed = budget.beginJob();
     if (allowed === undefined) return;
-    if (candidates.exist(rules) && makeRoom(session, { job, step, losses }, rules, allowed)) {
+    const hasRoom = (): boolean => candidates.exist(rules) && makeRoom(session, { job, step, losses }, rules, allowed);
+    if (session.guarded(job, false, hasRoom)) {
       candidates.clear();
       session.obstacles.delete(job);
       session.decided.set(job, "preempt");
     } else {
+      searches.failed(job);
       const priorities = failed.get(task.shape) ?? new Set();
       failed.set(task.shape, priorities.add(job.priority));
       candidates.noteArrivals(rules);
@@ -159,28 +169,31 @@ function search(
   const depth = cluster.settings.queueDepth[action];
   const budget = new ActionBudget(cluster.settings.searchBudgets, action);
   const jobs: Job[] = [];
-  for (const [job, obstacle] of session.obstacles) {
-    if (!job.isGroup || !mayBeCured(obstacle, action) || !isCandidate(job)) continue;
+  const mayBegin = (job: Job, obstacle: Obstacle): boolean => {
+    if (!mayBeCured(obstacle, action) || !isCandidate(job)) return false;
     // Within a limited depth such a job counts, as in KAI.
-    if (depth === undefined && obstacle.type === "placement" && isHopeless(session, obstacle.step)) continue;
-    if (job.preemptsFromMs > nowMs) {
-      session.wakeAt(job.preemptsFromMs);
-      if (obstacle.type === "placement") session.obstacles.set(job, { type: "delay", untilMs: job.preemptsFromMs });
-      continue;
-    }
-    jobs.push(job);
+    if (depth === undefined && obstacle.type === "placement" && isHopeless(session, obstacle.step)) return false;
+    if (job.preemptsFromMs <= nowMs) return true;
+    session.wakeAt(job.preemptsFromMs);
+    if (obstacle.type === "placement") session.obstacles.set(job, { type: "delay", untilMs: job.preemptsFromMs });
+    return false;
+  };
+  for (const [job, obstacle] of session.obstacles) {
+    if (job.isGroup && session.guarded(job, false, () => mayBegin(job, obstacle))) jobs.push(job);
   }
   if (jobs.length === 0) return;
   const failures = new FailedAttempts();
   const candidates = new VictimCandidates(cluster);
   const losses = new Losses(cluster);
+  const searches = new QueueSearches(session);
   const line = new JobLine(cluster, session.total, jobs, depth);
   for (let job = line.pop(); job !== undefined; job = line.pop()) {
     const [step] = nextSteps(job);
     if (step === undefined || isVictimNow(session, job)) continue;
     const attempt = new Attempt(cluster, job, step, action);
-    if (cluster.settings.usesSignatures && failures.cover(attempt)) continue;
-    if (isHopeless(session, step)) continue;
+    const isRuledOut = (): boolean =>
+      (cluster.settings.usesSignatures && failures.cover(attempt)) || isHopeless(session, step);
+    if (session.guarded(job, true, isRuledOut) || !searches.mayBegin(job)) continue;
     const allowed = budget.beginJob();
     if (allowed === undefined) {
       // The remaining jobs are tried in another cycle.
@@ -188,9 +201,10 @@ function search(
       counts.isCutShort = true;
       return;
     }
-    const rules = sparingWinners(session, rulesFor(job, step));
+    const rules = session.guarded(job, undefined, () => sparingWinners(session, rulesFor(job, step)));
     const isHelped = rules !== undefined && candidates.exist(rules);
-    if (isHelped && makeRoom(session, { job, step, losses }, rules, allowed)) {
+    const hasRoom = (): boolean => isHelped && makeRoom(session, { job, step, losses }, rules, allowed);
+    if (session.guarded(job, false, hasRoom)) {
       candidates.clear();
       counts.ended("solved", allowed.isReduced);
       session.obstacles.delete(job);
@@ -198,6 +212,7 @@ function search(
       if (nextSteps(job).length > 0) line.push(job);
       continue;
     }
+    searches.failed(job);
     counts.ended(
       allowed.isSpent ? "deadline_exhausted" : isHelped ? "generators_exhausted" : "no_generator",
       allowed.isReduced,
@@ -214,12 +229,15 @@ function sparingWinners(session: Session, rules: VictimRules | undefined): Victi
   if (rules === undefined) return undefined;
   const { decided } = session;
   const isWinner = (job: Job): boolean => (decided.get(job) ?? "allocate") !== "allocate";
-  return { ...rules, isVictim: (job) => rules.isVictim(job) && !isWinner(job) && !mayNotGo(session, job) };
+  const isVictim = (job: Job): boolean => rules.isVictim(job) && !isWinner(job) && !mayNotGo(session, job);
+  return { ...rules, isVictim: (job) => session.guarded(job, false, () => isVictim(job)) };
 }
 
-/** Whether the eviction of a pod of the job is in back-off, because the API refused it. */
-function mayNotGo(session: Session, { tasks }: Job): boolean {
-  const { backOffs } = session.cluster;
+/** Whether the eviction of a pod of the job is in back-off, because the API refused it or the cycle failed on it. */
+function mayNotGo(session: Session, job: Job): boolean {
+  const { tasks } = job;
+  const { backOffs, waitingJobs } = session.cluster;
+  if (waitingJobs.isAside(job, session.nowMs)) return true;
   if (backOffs.size === 0) return false;
   for (const { uid } of tasks) {
     const untilMs = backOffs.get(uid)?.untilMs ?? 0;
@@ -250,10 +268,10 @@ function mayBeCured(obstacle: Obstacle, action: EvictingAction): boolean {
  */
 export function evictStaleGangs(session: Session): void {
   const { cluster, nowMs, statement } = session;
-  for (const job of [...cluster.unwell].sort((a, b) => (a.id < b.id ? -1 : 1))) {
-    if (session.decided.has(job) || mayNotGo(session, job)) continue;
+  const evictStale = (job: Job): void => {
+    if (session.decided.has(job) || mayNotGo(session, job)) return;
     const graceMs = job.stalenessGraceMs ?? cluster.settings.stalenessGraceMs;
-    if (graceMs < 0) continue;
+    if (graceMs < 0) return;
     for (const fragment of fragmentsOf(job.root)) {
       const isAll = fragment === job.root;
       const sinceMs = isAll ? job.staleSinceMs : job.staleSubGroupsSinceMs.get(fragment.name);
@@ -273,5 +291,8 @@ export function evictStaleGangs(session: Session): void {
         if (isAllocatedStatus[task.status] && task.holdings.length > 0) statement.evict(task, reason);
       }
     }
+  };
+  for (const job of [...cluster.unwell].sort((a, b) => (a.id < b.id ? -1 : 1))) {
+    session.guarded(job, undefined, () => evictStale(job));
   }
 }

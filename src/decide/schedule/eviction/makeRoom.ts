@@ -477,22 +477,43 @@ export function isHopeless(session: Session, step: Step): boolean {
 
 /** By cycle and shape: pods of one shape name the same volumes and ConfigMaps. */
 const hopeless = new WeakMap<Session, Map<PodShape, boolean>>();
+/** By cycle and shape. */
+const tooMuch = new WeakMap<Session, Map<PodShape, boolean>>();
 
 function isHopelessTask(session: Session, task: Task): boolean {
+  const isIt = (): boolean => problemOf(session.cluster, task) !== undefined || isTooMuchForNodes(session, task);
+  return task.shape.hasDeviceClaims ? isIt() : ofShape(hopeless, session, task, isIt);
+}
+
+/** Whether no node could run the pod if it were empty: only other labels, taints or capacities can help. */
+export function isTooMuchForNodes(session: Session, task: Task): boolean {
   const { shape } = task;
-  let byShape = hopeless.get(session);
-  if (byShape === undefined) {
-    byShape = new Map();
-    hopeless.set(session, byShape);
-  }
-  let known = shape.hasDeviceClaims ? undefined : byShape.get(shape);
-  if (known === undefined) {
-    known =
-      problemOf(session.cluster, task) !== undefined ||
+  return ofShape(
+    tooMuch,
+    session,
+    task,
+    () =>
       !session.cluster.fit.acceptsSome(shape) ||
       shape.places.some(
         (place, k) => mostOnOneNode(session, place, { isHealthy: true }) < (shape.amounts[k] as number),
-      );
+      ),
+  );
+}
+
+function ofShape(
+  kept: WeakMap<Session, Map<PodShape, boolean>>,
+  session: Session,
+  { shape }: Task,
+  compute: () => boolean,
+): boolean {
+  let byShape = kept.get(session);
+  if (byShape === undefined) {
+    byShape = new Map();
+    kept.set(session, byShape);
+  }
+  let known = byShape.get(shape);
+  if (known === undefined) {
+    known = compute();
     byShape.set(shape, known);
   }
   return known;

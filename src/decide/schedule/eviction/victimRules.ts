@@ -52,6 +52,18 @@ export function isOfQueue(job: Job): boolean {
   return job.isGroup && job.queue !== undefined;
 }
 
-export function reasonFor(action: EvictionReason["action"], evictor: Job, why: string): EvictionReason {
-  return { action, evictor, why };
+export function reasonFor(
+  action: EvictionReason["action"],
+  evictor: Job,
+  whyFor: (name: string) => string,
+  evictorName = evictor.id,
+): EvictionReason {
+  return { action, evictor, why: whyFor(evictorName), evictorName };
+}
+
+/** The reason as the victim's tenant may read it: workloads of another namespace have no name in it. */
+export function reasonToldTo(victim: Task, reason: EvictionReason): EvictionReason {
+  const { evictor, evictorName, why } = reason;
+  if (evictor === undefined || evictorName === undefined || evictor.namespace === victim.namespace) return reason;
+  return { ...reason, why: why.replaceAll(evictorName, "a workload of another namespace") };
 }

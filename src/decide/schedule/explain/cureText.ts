@@ -1,6 +1,7 @@
 import type { Node, Taint } from "../../../model/kubernetes.generated.ts";
 import type { Job } from "../cluster/job.ts";
 import type { NodeState } from "../cluster/nodeState.ts";
+import type { Task } from "../cluster/task.ts";
 import type { Step } from "../placement/gang.ts";
 import type { Session } from "../session.ts";
 import { numberText, placeText } from "./amountWords.ts";
@@ -47,11 +48,11 @@ export function cureText(
     case "untried":
       return `free resources on nodes that it accepts, or add nodes${orWider}`;
     case "cure":
-      return `it would fit with ${changesOf(session, cure).join(" and ")}${orWider}`;
+      return `it would fit with ${changesOf(session, job, cure).join(" and ")}${orWider}`;
   }
 }
 
-function changesOf({ cluster }: Session, { grants, deleted, repaired, taints }: Cure): string[] {
+function changesOf({ cluster }: Session, job: Job, { grants, deleted, repaired, taints }: Cure): string[] {
   const changes: string[] = [];
   const cordoned = repaired.filter(({ node }) => node?.spec?.unschedulable === true);
   const notReady = repaired.filter(({ node }) => node !== undefined && !isReadyNode(node));
@@ -60,7 +61,7 @@ function changesOf({ cluster }: Session, { grants, deleted, repaired, taints }: 
   if (notReady.length > 0) changes.push(`${namesText(notReady)} ready`);
   if (underPressure.length > 0) changes.push(`${namesText(underPressure)} without pressure`);
   if (taints.length > 0) changes.push(`a toleration of ${taints.map(taintText).join(" and ")}`);
-  if (deleted.length > 0) changes.push(`${listText(deleted.map(({ key }) => key))} deleted`);
+  if (deleted.length > 0) changes.push(`${podsText(deleted, job.namespace)} deleted`);
   const byPlace = new Map<number, { amount: number; nodes: Set<NodeState> }>();
   for (const { node, place, amount } of grants) {
     const known = byPlace.get(place) ?? { amount: 0, nodes: new Set<NodeState>() };
@@ -73,6 +74,15 @@ function changesOf({ cluster }: Session, { grants, deleted, repaired, taints }: 
     changes.push(`${numberText(amount, place)} more ${what} free on ${namesText([...nodes])}`);
   }
   return changes;
+}
+
+/** A tenant reads the names of pods of its own namespace only. */
+function podsText(pods: readonly Task[], namespace: string): string {
+  const own = pods.filter((each) => each.namespace === namespace);
+  const others = pods.length - own.length;
+  const texts = own.length === 0 ? [] : [listText(own.map(({ key }) => key))];
+  if (others > 0) texts.push(others === 1 ? "a pod of another namespace" : `${others} pods of other namespaces`);
+  return texts.join(" and ");
 }
 
 function isReadyNode({ status }: Node): boolean {

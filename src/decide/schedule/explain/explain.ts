@@ -44,6 +44,8 @@ export function explain(session: Session, job: Job, obstacle: Obstacle): Verdict
         message: `group ${job.name} had its one attempt (schedulingBackoff is 1)`,
         cure: "remove its scheduling condition, or set schedulingBackoff to -1",
       };
+    case "fault":
+      return explainFault();
     case "backOff":
       return {
         reason: "BindingRefused",
@@ -59,6 +61,15 @@ export function explain(session: Session, job: Job, obstacle: Obstacle): Verdict
     case "placement":
       return explainPlacement(session, job, obstacle);
   }
+}
+
+/** For a job that a cycle failed on. */
+export function explainFault(): Verdict {
+  return {
+    reason: "PodSchedulingErrors",
+    message: "the scheduler stopped at an internal error on it, and goes on without it",
+    cure: "it is tried again when it changes, and with back-off; the scheduler's log has the cause",
+  };
 }
 
 /** Why a pod is evicted, as in its event; for reclaim also the usage of its own queue. */
@@ -298,7 +309,8 @@ function reasonsFor(session: Session, job: Job, task: Task, step: Step, before: 
   const key = isAlike ? `${task.shape.id} ${step.tasks.length}` : `own ${byShape.size}`;
   let reasons = isAlike ? byShape.get(key) : undefined;
   if (reasons !== undefined) return reasons;
-  if (byShape.size >= explanationsMax) {
+  if (byShape.size >= (session.cluster.settings.retryLimits?.jobsMax ?? explanationsMax)) {
+    session.unexplained.add(job);
     const cure = "scheduling is retried when the cluster changes";
     return { reason: "PodSchedulingErrors", text: `fits 0 of ${total} nodes`, cure };
   }

@@ -11,7 +11,14 @@ import { cycle, type Plan } from "../cycle.ts";
 import { ClassAmounts, classesOfQueues } from "../queues/classAmounts.ts";
 import { QueueState } from "../queues/queueTree.ts";
 import { gpuText } from "./amountWords.ts";
-import { explain, explainGates, explainMissingGroup, explainUngrouped, explainUnserved } from "./explain.ts";
+import {
+  explain,
+  explainFault,
+  explainGates,
+  explainMissingGroup,
+  explainUngrouped,
+  explainUnserved,
+} from "./explain.ts";
 import { orphanText } from "./explainQueue.ts";
 import { sentenceOf, type Verdict } from "./verdict.ts";
 
@@ -41,7 +48,11 @@ interface Findings {
 function findingsOf(cluster: Cluster, nowMs: number): Findings {
   const verdicts = new Map<Job, Verdict>();
   const plan = cycle(cluster, nowMs, (session) => {
-    for (const [job, obstacle] of session.obstacles) verdicts.set(job, explain(session, job, obstacle));
+    for (const [job, obstacle] of session.obstacles)
+      verdicts.set(
+        job,
+        session.guarded(job, explainFault(), () => explain(session, job, obstacle)),
+      );
   });
   const isGated = (job: Job): boolean => job.pendingCount === 0 && isWaiting(job);
   if (!cluster.isUnserved) {

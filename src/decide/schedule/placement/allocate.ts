@@ -13,7 +13,8 @@ export function allocate(session: Session): void {
   const depth = cluster.settings.queueDepth["allocate"];
   const candidates = session.candidates();
   // Jobs that victims were evicted for get their nominated nodes before other jobs are placed.
-  const promised = cluster.nominated.size === 0 ? [] : candidates.filter(isNominated);
+  const promised =
+    cluster.nominated.size === 0 ? [] : candidates.filter((job) => session.guarded(job, false, () => isNominated(job)));
   for (const job of sortedJobs(promised)) while (serve(session, job) && isNominated(job));
   const line = new JobLine(
     cluster,
@@ -48,8 +49,9 @@ function plainLine(session: Session): readonly Job[] {
     job.lineNumber = number;
     line.push(job);
   };
-  for (const job of last.jobs) if (cluster.waiting.has(job)) join(job);
-  for (const job of cluster.waiting) if (!job.isGroup && job.lineNumber !== number) join(job);
+  const isDue = new Set(session.due);
+  for (const job of last.jobs) if (isDue.has(job)) join(job);
+  for (const job of session.due) if (!job.isGroup && job.lineNumber !== number) join(job);
   const jobs = sortedJobs(line);
   lastLines.set(cluster, { number, jobs });
   return jobs;
@@ -57,16 +59,15 @@ function plainLine(session: Session): readonly Job[] {
 
 /** Places a single pod, or a gang without a queue: its minimum together, then further pods one by one. */
 function servePlain(session: Session, job: Job): void {
-  if (!isReady(job.root)) {
-    session.obstacles.set(job, { type: "notReady" });
-    return;
-  }
-  if (isBeingBound(job)) return;
-  while (serve(session, job) && job.pendingCount > 0);
+  const isServed = session.guarded(job, false, () => {
+    if (!isReady(job.root)) session.obstacles.set(job, { type: "notReady" });
+    return isReady(job.root) && !isBeingBound(job);
+  });
+  while (isServed && serve(session, job) && job.pendingCount > 0);
 }
 
 function serve(session: Session, job: Job): boolean {
-  if (!session.tryPlace(job)) return false;
+  if (!session.guarded(job, false, () => session.tryPlace(job))) return false;
   session.obstacles.delete(job);
   if (!session.decided.has(job)) session.decided.set(job, "allocate");
   return true;

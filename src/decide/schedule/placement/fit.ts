@@ -85,6 +85,11 @@ export class Fit {
     this.settings = settings;
   }
 
+  /** Differs when labels, taints, conditions or capacities of nodes have changed. */
+  get factsStamp(): string {
+    return `${this.factsVersion} ${this.table.epoch}`;
+  }
+
   configure(settings: Settings): void {
     this.settings = settings;
     // Cached scores and results are those of the old settings.
@@ -124,7 +129,8 @@ export class Fit {
     index.uses++;
     if (index.tree === undefined) {
       // Spreading changes another node each time, so keeping the best node up to date would cost more than it saves.
-      if (isPlain(shape) && (index.uses <= usesBeforeTree || shape.rules === "default")) {
+      // The same holds where it fits nowhere: only nodes that have changed are searched again.
+      if (isPlain(shape) && (index.uses <= usesBeforeTree || shape.rules === "default" || index.nowhereAt >= 0)) {
         return this.searchAgain(shape, index);
       }
       if (this.treeCount >= treesMax) this.dropTrees();

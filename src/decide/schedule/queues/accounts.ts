@@ -30,8 +30,8 @@ export function groupResources(cluster: Cluster, job: Job): PodGroupResourcesSta
 export function queueRequests(cluster: Cluster): Map<QueueState, Vector> {
   const requests = new Map<QueueState, Vector>();
   for (const queue of cluster.queues.byName.values()) requests.set(queue, [...queue.allocated]);
-  for (const job of cluster.waiting) {
-    for (const queue of job.queue?.path() ?? []) addTo(requests.get(queue) ?? zeroVector(), cluster.pendingVector(job));
+  for (const { queue: leaf, vector } of cluster.waitingJobs.requests(cluster)) {
+    for (const queue of leaf.path()) addTo(requests.get(queue) ?? zeroVector(), vector);
   }
   return requests;
 }

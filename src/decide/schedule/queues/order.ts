@@ -2,6 +2,7 @@ import type { Cluster } from "../cluster/cluster.ts";
 import type { Job } from "../cluster/job.ts";
 import { addTo, sum, type Vector, zeroVector } from "../cluster/resources.ts";
 import { elasticRank, nextSteps } from "../placement/gang.ts";
+import { about } from "../waiting/jobFault.ts";
 import { allocatable, dominantShare, isWithin } from "./queueShares.ts";
 import type { QueueState } from "./queueTree.ts";
 
@@ -232,7 +233,7 @@ export class JobLine {
   private vectorOf(job: Job): Vector {
     let vector = this.vectors.get(job);
     if (vector === undefined) {
-      vector = nextVector(this.cluster, job);
+      vector = about(job, () => nextVector(this.cluster, job));
       this.vectors.set(job, vector);
     }
     return vector;
@@ -250,7 +251,7 @@ export function sortedJobs(jobs: readonly Job[]): Job[] {
   const ranks = new Map<Job, number>();
   // Most pending jobs are below their minimum.
   for (const job of jobs) {
-    const rank = elasticRank(job);
+    const rank = about(job, () => elasticRank(job));
     if (rank !== 0) ranks.set(job, rank);
   }
   if (ranks.size === 0) return [...jobs].sort((a, b) => compareRanked(a, 0, b, 0));

@@ -36,9 +36,9 @@ export class QueueIndex {
     this.takeUsage();
   }
 
-  /** Rebuilds the tree if necessary, and adds the usage of jobs to it. */
-  refresh(jobs: Iterable<Job>, options: { readonly hasFullHierarchy: boolean }): void {
-    if (!this.isDirty) return;
+  /** Rebuilds the tree if necessary, and adds the usage of jobs to it. Returns whether it was. */
+  refresh(jobs: Iterable<Job>, options: { readonly hasFullHierarchy: boolean }): boolean {
+    if (!this.isDirty) return false;
     this.isDirty = false;
     this.tree = new QueueTree(this.objects.values(), options);
     this.takeUsage();
@@ -46,6 +46,7 @@ export class QueueIndex {
       job.queue = this.tree.byName.get(job.queueName);
       chargeJob(job, 1);
     }
+    return true;
   }
 
   private takeUsage(): void {

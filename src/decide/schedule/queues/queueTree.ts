@@ -27,6 +27,8 @@ export class QueueState {
   allocated: Vector = zeroVector();
   allocatedNonPreemptible: Vector = zeroVector();
   private readonly byType = new Map<string, TypeUse>();
+  /** How often it was charged less. */
+  releases = 0;
   /** Allocated and pending. */
   request: Vector = zeroVector();
   fairShare: Vector = zeroVector();
@@ -82,6 +84,7 @@ export class QueueState {
 
   charge(by: Readonly<Vector>, isPreemptible: boolean, times: number): void {
     for (const queue of this.path()) {
+      if (times < 0) queue.releases++;
       addTo(queue.allocated, by, times);
       assert(
         queue.allocated.every((amount) => amount > -0.5),

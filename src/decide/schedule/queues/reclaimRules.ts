@@ -36,7 +36,7 @@ export function reclaimRules(session: Session, job: Job, step: Step): VictimRule
     return levels === undefined ? undefined : rivals.get(levels.theirs);
   };
   return {
-    reason: { ...reasonFor("reclaim", job, reclaimText(job, leaf)), standings: new Map() },
+    reason: { ...reasonFor("reclaim", job, (name) => reclaimText(name, leaf)), standings: new Map() },
     kind: `${leaf.name} ${kindOf(rivals)}`,
     isVictim: (victim) => isOfQueue(victim) && victim.isPreemptible && rivalOf(victim)?.mayLose === true,
     compareQueues: (a, b) => {
@@ -167,6 +167,6 @@ function overuseOf(queue: QueueState, total: Readonly<Vector>): number {
   return most;
 }
 
-function reclaimText(job: Job, leaf: QueueState): string {
-  return `reclaimed by ${job.id} of queue ${leaf.name} (${standingText(leaf)})`;
+function reclaimText(name: string, leaf: QueueState): string {
+  return `reclaimed by ${name} of queue ${leaf.name} (${standingText(leaf)})`;
 }

@@ -57,6 +57,8 @@ describe("queues on a running cluster", () => {
   test("the allocation of queues and groups is in their status, and is removed with their pods", async () => {
     const cluster = await ScheduleCluster.create(["h100=1"]);
     await cluster.pod("a", { gpus: 2 });
+    // Of two that are as old, the UID decides.
+    await cluster.run(2);
     await cluster.pod("b", { gpus: 8 });
     await cluster.run(4);
     expect(cluster.queue1("default-queue").status).toMatchObject({

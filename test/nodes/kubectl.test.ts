@@ -89,7 +89,10 @@ describe.skipIf(!hasKubectl)("kubectl", () => {
 
   test("port-forward is refused with the reason", async () => {
     const { code, stderr } = await cluster.kubectl(["port-forward", "pod/p", ":80"]);
-    expect([code, stderr]).toEqual([1, expect.stringContaining("containers of simulated nodes listen on no port")]);
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringContaining("simulated nodes and their containers listen on no port"),
+    ]);
   });
 
   test("top shows nodes and pods", async () => {

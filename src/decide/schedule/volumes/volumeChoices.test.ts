@@ -96,7 +96,7 @@ describe("a pod whose claim waits for its node", () => {
     expect(chosen(plan)).toEqual({ p: { data: "small" } });
   });
 
-  test("stays pending where no volume fits, and is told which one is missing", () => {
+  test("stays pending where no volume fits, and the cure names the missing one", () => {
     const made = cluster(["data"]);
     addVolume(made, "v", "n3", { storageClassName: "other" });
     cycle(made, startMs + 60_000, (session) => {

@@ -1,8 +1,8 @@
 /**
- * The volumes of claims that wait for the node of their first pod (`WaitForFirstConsumer`). A pod may go to a node where
- * each such claim finds a volume that no other claim was given, or where its class can provision one. What a pod is
- * given counts as long as the pod holds the node and is not bound: within a trial, while its BindRequest is carried out,
- * and no longer when the trial is rolled back.
+ * The volumes of claims that wait for the node of their first pod (`WaitForFirstConsumer`). A pod may go to a node
+ * where each such claim finds a volume that no other claim was given, or where its class can provision one. What a pod
+ * is given counts as long as the pod holds the node and is not bound: within a trial, while its BindRequest is carried
+ * out, and no longer when the trial is rolled back.
  */
 import type {
   Node,

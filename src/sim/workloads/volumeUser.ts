@@ -1,4 +1,4 @@
-/** A user of volumes: claims, volumes and pods are created, deleted and created again under the same names, in any order. */
+/** A user of volumes creates claims, volumes and pods, deletes them and creates them again, under the same names. */
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Resource } from "../../model/objects/resource.ts";
 import { builtin } from "../../model/resources.generated.ts";

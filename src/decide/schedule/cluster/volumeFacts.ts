@@ -67,7 +67,10 @@ export class VolumeFacts {
       const object = `PersistentVolumeClaim ${task.namespace}/${name}`;
       if (claim === undefined) {
         if (template === undefined) return doesNotExist(object);
-        return { message: `${object} does not exist yet`, cure: "wait until it is created for the pod's ephemeral volume" };
+        return {
+          message: `${object} does not exist yet`,
+          cure: "wait until it is created for the pod's ephemeral volume",
+        };
       }
       if (template !== undefined && !isClaimOf(claim, task.pod))
         return { message: notCreatedFor(`${task.namespace}/${name}`, task.name), cure: `delete ${object}` };

@@ -15,11 +15,13 @@ import { growthScenario } from "./schedule/growthScenario.ts";
 import { scheduleMistakes } from "./schedule/mistakes.ts";
 import { poisonedScenario } from "./schedule/poisonedScenario.ts";
 import { scheduleScenario, scheduleWith } from "./schedule/scenario.ts";
+import { volumesScenario } from "./schedule/volumesScenario.ts";
 import { barrierScenario } from "./verify/barrierScenario.ts";
 import { verifyMistakes } from "./verify/mistakes.ts";
 import { verifyScenario } from "./verify/scenario.ts";
 import { nodeLivesScenario } from "./workloads/nodeLifecycle.ts";
 import { workloadsScenario } from "./workloads/scenario.ts";
+import { volumeMistakes, volumesWith } from "./workloads/volumeScenario.ts";
 
 /** The scenarios of the components. */
 export function componentScenarios(): readonly Scenario[] {
@@ -43,7 +45,10 @@ export function componentScenarios(): readonly Scenario[] {
     ...scheduleMistakes.map((mistake) => scheduleWith(mistake)),
     claimsScenario,
     extendedScenario,
+    volumesScenario,
     workloadsScenario,
+    volumesWith(),
+    ...volumeMistakes.map((mistake) => volumesWith(mistake)),
     nodeLivesScenario,
     ...mistakes.map((mistake) => podSetScenario(mistake)),
     verifyScenario(),

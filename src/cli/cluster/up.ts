@@ -5,6 +5,7 @@ import { systemClock } from "../../adapters/systemClock.ts";
 import { systemRandom } from "../../adapters/systemRandom.ts";
 import { inProcessKube } from "../../apiserver/kubeApi.ts";
 import { controlPlane, usualComponents } from "../../control/assembly/controlPlane.ts";
+import { ensureLocalStorage } from "../../control/assembly/ensureLocalStorage.ts";
 import { ensureDefinitions, ensureStartObjects } from "../../control/assembly/ensureObjects.ts";
 import { DeviceCaches } from "../../control/devices/deviceCaches.ts";
 import type { Component } from "../../control/runtime/component.ts";
@@ -104,6 +105,7 @@ export async function runUp(flags: UpFlags): Promise<void> {
     mustSucceed(await ensureDefinitions({ kube, clock }, known));
     const running = [...usualComponents(controlPlane(await withKaiConfig(options, kube))), nodes.component];
     mustSucceed(await ensureStartObjects(kube, running));
+    mustSucceed(await ensureLocalStorage(kube));
     for (const component of running) component.add(controllers);
     const signal = untilSignal();
     const started = await Promise.race([controllers.start(), signal, embedded.diskFailure]);

@@ -210,6 +210,12 @@ const binder: readonly Right[] = [
     resources: ["persistentvolumeclaims"],
     verbs: ["get", "patch"],
   },
+  {
+    why: "the volume that was chosen for such a claim",
+    apiGroups: [""],
+    resources: ["persistentvolumes"],
+    verbs: ["get", "patch"],
+  },
   { why: "how volumes are bound", apiGroups: ["storage.k8s.io"], resources: ["storageclasses"], verbs: ["get"] },
   { why: "settings of the binder, at the start", apiGroups: ["kai.scheduler"], resources: ["configs"], verbs: ["get"] },
   {

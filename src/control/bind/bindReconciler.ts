@@ -31,7 +31,8 @@ import type { Controllers } from "../runtime/controllers.ts";
 import type { EventRecorder } from "../runtime/eventRecorder.ts";
 import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { type BinderCaches, isFor, nodesRef } from "./binderCaches.ts";
-import { askForVolumes, type BindCall, releaseClaims, writeClaims, writeConfigMaps } from "./bindWrites.ts";
+import { bindVolumes } from "./bindVolumes.ts";
+import { type BindCall, releaseClaims, writeClaims, writeConfigMaps } from "./bindWrites.ts";
 import { FreshClaims } from "./freshClaims.ts";
 import { type PodBound, writePodBound } from "./podBound.ts";
 import { takeBack } from "./takeBack.ts";
@@ -50,6 +51,7 @@ export interface BinderOptions extends BindOptions {
 
 /** A bind takes a few steps for each GPU group; more than this is an endless loop. */
 const stepsMax = 400;
+const volumesFirstMs = 20;
 const volumesEveryMs = 1_000;
 const devicesEveryMs = 5_000;
 const othersEveryMs = 100;
@@ -304,7 +306,8 @@ export class BindReconciler {
   private async volumes(attempt: Attempt, cancel: Cancel): Promise<ReconcileResult | "next"> {
     const { request, timers } = attempt;
     const pod = this.podOf(request, attempt) as Pod;
-    const outcome = await askForVolumes(this.callOf(cancel), pod, request.spec?.selectedNode ?? "");
+    const node = this.view(attempt).node as Node;
+    const outcome = await bindVolumes(this.callOf(cancel), { request, pod, node });
     if (!outcome.ok) return this.refused(attempt, outcome, cancel);
     const { waiting } = outcome.value;
     if (waiting === undefined) {
@@ -316,7 +319,9 @@ export class BindReconciler {
     if (this.nowMs >= timers.volumesSinceMs + volumeTimeoutMs) {
       return this.fail(attempt, `timed out after ${volumeTimeoutMs / 1000} s: ${waiting}`, cancel);
     }
-    return { requeueAfterMs: volumesEveryMs };
+    // Most volumes are bound within milliseconds; provisioning a disk takes a minute.
+    const waitedMs = this.nowMs - timers.volumesSinceMs;
+    return { requeueAfterMs: Math.min(volumesEveryMs, Math.max(volumesFirstMs, waitedMs)) };
   }
 
   private async configure(

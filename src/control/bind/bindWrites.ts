@@ -1,5 +1,6 @@
 /**
- * The steps of a bind that need more than one write: ConfigMaps, claims, volumes, and the clean-up of a failed attempt.
+ * The steps of a bind that need more than one write: ConfigMaps, claims, and the clean-up of a failed attempt. Those of
+ * volumes are in bindVolumes.ts.
  */
 import { attemptAnnotation, attemptOf } from "../../decide/bind/attemptMark.ts";
 import {
@@ -21,18 +22,10 @@ import type { Written } from "../../intents/applyIntent.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
 import { assert } from "../../model/assert.ts";
 import { expectedOf, type NewObject } from "../../model/intent.ts";
-import type {
-  AllocationResult,
-  ConfigMap,
-  Node,
-  Pod,
-  ResourceClaim,
-  StorageClass,
-} from "../../model/kubernetes.generated.ts";
+import type { AllocationResult, ConfigMap, Node, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import type { JsonObject } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { type Outcome, refused, succeeded } from "../../model/outcome.ts";
-import { builtin } from "../../model/resources.generated.ts";
 import { firstRevision, type Revision } from "../../model/revision.ts";
 import { type BindRequest, bindRequestRef, isFinallyFailed } from "../../model/scheduling/bindRequest.ts";
 import type { Cancel } from "../../ports/cancel.ts";
@@ -42,9 +35,6 @@ import type { Writer } from "../runtime/writer.ts";
 /** Attempts to write to a claim: every pod that shares it writes once or twice. */
 const claimTriesMax = 8;
 const done = succeeded(undefined);
-const storageClasses = builtin.StorageClass;
-const volumeClaims = builtin.PersistentVolumeClaim;
-const selectedNodeAnnotation = "volume.kubernetes.io/selected-node";
 
 export interface BindCall {
   readonly kube: KubeReads;
@@ -347,54 +337,4 @@ export async function releaseClaims(
     if (!freed.ok && freed.reason !== "NotFound") problem = freed;
   }
   return problem;
-}
-
-/** Whether the pod's volumes are bound; those that wait for a node get the selected-node annotation. */
-export async function askForVolumes(
-  call: BindCall,
-  pod: Pod,
-  node: string,
-): Promise<Outcome<{ readonly waiting: string | undefined }>> {
-  for (const { persistentVolumeClaim } of pod.spec?.volumes ?? []) {
-    if (persistentVolumeClaim === undefined) continue;
-    const outcome = await askForVolume(
-      call,
-      { namespace: pod.metadata.namespace ?? "", name: persistentVolumeClaim.claimName },
-      node,
-    );
-    if (!outcome.ok || outcome.value.waiting !== undefined) return outcome;
-  }
-  return succeeded({ waiting: undefined });
-}
-
-async function askForVolume(
-  { kube, writer, cancel }: BindCall,
-  place: { namespace: string; name: string },
-  node: string,
-): Promise<Outcome<{ waiting: string | undefined }>> {
-  const ref = { ...volumeClaims, ...place };
-  const found = await kube.get(ref, { cancel });
-  if (!found.ok)
-    return found.reason === "NotFound"
-      ? refused("Invalid", `PersistentVolumeClaim ${place.name} does not exist`)
-      : found;
-  const { spec = {}, status } = found.value;
-  if (status?.phase === "Bound") return succeeded({ waiting: undefined });
-  const waiting = `PersistentVolumeClaim ${place.name} is not bound yet`;
-  const storageClass = await storageClassOf({ kube, writer, cancel }, spec.storageClassName);
-  if (storageClass?.volumeBindingMode !== "WaitForFirstConsumer") return succeeded({ waiting });
-  if (found.value.metadata.annotations?.[selectedNodeAnnotation] === node) return succeeded({ waiting });
-  const patch = { metadata: { annotations: { [selectedNodeAnnotation]: node } } };
-  const why = `its pod is placed on node ${node}`;
-  const written = await writer.apply(
-    { type: "patch", target: ref, expected: expectedOf(found.value), patch, why },
-    { cancel },
-  );
-  return written.ok ? succeeded({ waiting }) : written;
-}
-
-async function storageClassOf({ kube, cancel }: BindCall, name: string | undefined): Promise<StorageClass | undefined> {
-  if (name === undefined) return undefined;
-  const found = await kube.get({ ...storageClasses, namespace: "", name }, { cancel });
-  return found.ok ? found.value : undefined;
 }

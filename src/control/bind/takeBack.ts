@@ -6,6 +6,7 @@ import { type Outcome, succeeded } from "../../model/outcome.ts";
 import type { BindRequest } from "../../model/scheduling/bindRequest.ts";
 import { gpuGroupsOfLabels } from "../../model/scheduling/keys.ts";
 import { type BinderCaches, groupsOf } from "./binderCaches.ts";
+import { giveBackVolumes } from "./bindVolumes.ts";
 import { type BindCall, deleteConfigMaps, deleteExtendedClaim, findConfigMaps } from "./bindWrites.ts";
 
 /** An attempt that has failed. */
@@ -45,6 +46,7 @@ export async function takeBack(call: BindCall, failed: FailedAttempt, caches: Bi
       }
     }
   }
+  problems.push(...(await giveBackVolumes(call, { request, pod, why: `the bind of pod ${pod.metadata.name} failed` })));
   if ((request.spec?.extendedResourceClaimAllocation ?? null) !== null) {
     const found = caches.pods.get(keyOf(pod.metadata.namespace, pod.metadata.name));
     note(await deleteExtendedClaim(call, found === undefined ? pod : found));

@@ -79,7 +79,9 @@ function writeOf(bind: PlannedBind, facts: PlanFacts, commitId: string | undefin
     isOneWrite && commitId === undefined ? directBind(bind, facts.nodePool) : bindRequest(bind, facts, commitId, size);
   const claims: ChosenDevices[] = bind.allocations.map((each) => ({ ...each }));
   if (bind.extended !== undefined) claims.push({ name: extendedEntry, allocation: bind.extended.allocation });
-  const value: PodEffect = { node: bind.node, groups: [...bind.groups].sort(), ...(claims.length > 0 && { claims }) };
+  const { volumes } = bind;
+  const chosen = { ...(claims.length > 0 && { claims }), ...(volumes && { volumes }) };
+  const value: PodEffect = { node: bind.node, groups: [...bind.groups].sort(), ...chosen };
   return { bind, decision: { intent, effects: [{ key: task.uid, value }] } };
 }
 
@@ -105,7 +107,7 @@ function directBind({ task, node }: PlannedBind, nodePool: string): BindIntent {
 const labelValueMax = 63;
 
 function bindRequest(bind: PlannedBind, facts: PlanFacts, commitId: string | undefined, size: number): CreateIntent {
-  const { task, node, groups, gpuMemoryMiB, allocations, extended, groupClaims } = bind;
+  const { task, node, groups, gpuMemoryMiB, allocations, extended, groupClaims, volumes } = bind;
   const { gpu } = task.shape;
   const isFraction = isShared(gpu);
   const labels: Record<string, string> = {};
@@ -126,6 +128,7 @@ function bindRequest(bind: PlannedBind, facts: PlanFacts, commitId: string | und
         annotations: {
           [annotationKeys.decidedIn]: epochOf(task.pod),
           ...(groupClaims !== undefined && { [groupClaimsAnnotation]: JSON.stringify(groupClaims) }),
+          ...(volumes !== undefined && { [annotationKeys.volumes]: JSON.stringify(volumes) }),
           ...(commitId !== undefined && {
             [annotationKeys.commit]: commitId,
             [annotationKeys.commitSize]: String(size),

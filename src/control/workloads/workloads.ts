@@ -2,12 +2,14 @@ import type { Component } from "../runtime/component.ts";
 import { addCronJobs } from "./cronJobs.ts";
 import { addDaemonSets } from "./daemonSets.ts";
 import { addDeployments } from "./deployments.ts";
+import { addEphemeralVolumes } from "./ephemeralVolumes.ts";
 import { addJobs } from "./jobs.ts";
 import { addNodeLifecycle } from "./nodeLifecycle.ts";
 import { addPodGc } from "./podGc.ts";
 import { addReplicaSets, addReplicationControllers } from "./replicaSets.ts";
 import { addServiceEndpoints } from "./serviceEndpoints.ts";
 import { addStatefulSets } from "./statefulSets.ts";
+import { addVolumes } from "./volumes.ts";
 import { WorkloadCaches } from "./workloadCaches.ts";
 
 /**
@@ -16,7 +18,8 @@ import { WorkloadCaches } from "./workloadCaches.ts";
  */
 export const workloads: Component = {
   name: "workloads",
-  about: "Deployments, StatefulSets, DaemonSets, Jobs, CronJobs, endpoints, node lifecycle and pod garbage collection",
+  about:
+    "Deployments, StatefulSets, DaemonSets, Jobs, CronJobs, endpoints, node lifecycle, pod garbage collection and volumes",
   isProvidedByCluster: true,
   add(controllers) {
     const caches = new WorkloadCaches(controllers);
@@ -34,5 +37,7 @@ export const workloads: Component = {
     addServiceEndpoints(controllers, caches, podsByNode);
     addNodeLifecycle(controllers, caches, podsByNode);
     addPodGc(controllers, caches, podsByNode);
+    addVolumes(controllers, caches);
+    addEphemeralVolumes(controllers, caches);
   },
 };

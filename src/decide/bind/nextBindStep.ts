@@ -10,6 +10,7 @@ import { isLeaving } from "../../model/objects/podFacts.ts";
 import { isAtLeast, type Revision } from "../../model/revision.ts";
 import { type BindRequest, isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
 import { annotationKeys, epochOf, gpuGroupsOfLabels, labelKeys, nodeHeldBy } from "../../model/scheduling/keys.ts";
+import { claimsOfPod } from "../../model/storage/volumes.ts";
 import { attemptOf } from "./attemptMark.ts";
 import { releasedAnnotation, standsFor } from "./judgeGroup.ts";
 import { enforcedAnnotation, mpsLimits } from "./mpsLimits.ts";
@@ -318,8 +319,8 @@ function boundWhy(placed: string, selected: string | undefined): string {
 }
 
 /** Only PersistentVolumeClaims have to be waited for; other volumes are mounted by the kubelet. */
-function hasVolumes({ spec }: Pod): boolean {
-  return (spec?.volumes ?? []).some(({ persistentVolumeClaim }) => persistentVolumeClaim !== undefined);
+function hasVolumes(pod: Pod): boolean {
+  return claimsOfPod(pod).length > 0;
 }
 
 function podTarget({ metadata }: Pod): typeof podsRef & { namespace: string; name: string } {

@@ -9,6 +9,7 @@ import { allocate } from "./placement/allocate.ts";
 import { type CycleWatch, type Obstacle, Session } from "./session.ts";
 import type { ActionName } from "./settings.ts";
 import type { EvictionReason } from "./statement.ts";
+import type { ChosenVolumes } from "./volumes/volumeChoices.ts";
 import { JobFault } from "./waiting/jobFault.ts";
 
 /** A pod is bound to a node now. */
@@ -23,6 +24,8 @@ export interface PlannedBind {
   readonly extended?: ExtendedFit;
   /** Claims that are reserved for a PodGroup. */
   readonly groupClaims?: GroupClaims;
+  /** Volumes of claims that waited for the node. */
+  readonly volumes?: ChosenVolumes;
 }
 
 export interface PlannedEviction {
@@ -128,8 +131,10 @@ function planOf({ cluster, statement, decided, obstacles, searches, wakeMs }: Se
     if (task.status === "allocated") {
       const { gpuMemoryMiB, name } = node;
       const { allocations = [], extended, groupClaims } = statement.devicesOf(task) ?? {};
+      const volumes = task.shape.volumeClaims.length === 0 ? undefined : cluster.volumes.chosenBy(task);
       const chosen = {
         allocations,
+        ...(volumes !== undefined && { volumes }),
         ...(extended !== undefined && { extended }),
         ...(groupClaims !== undefined && { groupClaims }),
       };

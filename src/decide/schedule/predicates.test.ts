@@ -134,6 +134,7 @@ describe("volumes", () => {
     } as never);
     made.volumes.classes.set("s", {
       metadata: meta("s"),
+      provisioner: "disks.example.com",
       volumeBindingMode: "WaitForFirstConsumer",
       allowedTopologies: [{ matchLabelExpressions: [{ key: "topology.kubernetes.io/zone", values: ["b"] }] }],
     } as never);
@@ -190,12 +191,16 @@ describe("volumes", () => {
     const spec = { volumes: [{ name: "v", ephemeral: { volumeClaimTemplate: { spec: {} } } }] } as never;
     const made = clusterWith({ groups: [group("a")], pods: [pod("p", { group: "a", spec })] });
     expect(outcome(decide(made))).toEqual({});
-    made.volumes.claims.set("default/p-v", {
-      metadata: meta("p-v"),
+    const claim = (ownerReferences: object[]) => ({
+      metadata: meta("p-v", { ownerReferences }),
       spec: { volumeName: "pv" },
       status: { phase: "Bound" },
-    } as never);
-    made.changes.note();
+    });
+    // A claim of that name that was not created for the pod.
+    made.volumes.claims.set("default/p-v", claim([]) as never);
+    expect(outcome(decide(made))).toEqual({});
+    const uid = made.jobs.values().next().value?.podSets[0]?.tasks.values().next().value?.uid;
+    made.volumes.claims.set("default/p-v", claim([{ kind: "Pod", name: "p", uid, controller: true }]) as never);
     expect(outcome(decide(made))).toEqual({ p: "n1" });
   });
 
@@ -207,7 +212,8 @@ describe("volumes", () => {
         spec: { storageClassName: "s" },
         status: { phase: "Pending" },
       } as never);
-      made.volumes.classes.set("s", { metadata: meta("s"), volumeBindingMode: mode } as never);
+      const provisioner = "disks.example.com";
+      made.volumes.classes.set("s", { metadata: meta("s"), provisioner, volumeBindingMode: mode } as never);
       return Object.values(outcome(decide(made)));
     };
     expect(bound("WaitForFirstConsumer")).toEqual(["n1"]);

@@ -67,3 +67,19 @@ export function commitSizeOf({ metadata }: { readonly metadata: ObjectMeta }): n
  * deletion late would still reserve a GPU that is allocated to another pod by then.
  */
 export const bindRequestFinalizer = "muster.dev/binder";
+
+/** The PersistentVolume that the scheduler chose for each claim of the pod, by names; undefined if it chose none. */
+export function chosenVolumesOf({ metadata }: BindRequest): Readonly<Record<string, string>> | undefined {
+  const text = metadata.annotations?.[annotationKeys.volumes];
+  if (text === undefined) return undefined;
+  const chosen: Record<string, string> = {};
+  try {
+    const parsed: unknown = JSON.parse(text);
+    if (typeof parsed !== "object" || parsed === null) return undefined;
+    for (const [claim, volume] of Object.entries(parsed)) if (typeof volume === "string") chosen[claim] = volume;
+  } catch {
+    // The binder finds that no volume was chosen, and the scheduler decides again.
+    return undefined;
+  }
+  return Object.keys(chosen).length === 0 ? undefined : chosen;
+}

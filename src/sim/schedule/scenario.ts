@@ -50,7 +50,7 @@ const settings = { ...defaultSettings, stalenessGraceMs: 3_000, retryLimits: { j
 const scheduler = schedulerComponent(settings);
 /** The scheduler already brings the CRD of BindRequests. */
 const binder: Component = {
-  ...binderComponent({ reservation: { ...reservationDefaults, allocationTimeoutMs: 4_000 } }),
+  ...binderComponent({ volumeTimeoutMs: 5_000, reservation: { ...reservationDefaults, allocationTimeoutMs: 4_000 } }),
   definitions: [],
 };
 

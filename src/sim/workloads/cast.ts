@@ -16,7 +16,7 @@ import type { LifeOf } from "./tinyKubelet.ts";
 import { tinyKubelet } from "./tinyKubelet.ts";
 import { tinyScheduler } from "./tinyScheduler.ts";
 
-const managers = ["ann", "bob"];
+export const managers = ["ann", "bob"];
 export const lease = { namespace: "default", name: "workloads" };
 export const leases = builtin.Lease;
 export const leaseNamespace = "kube-node-lease";

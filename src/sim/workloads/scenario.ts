@@ -27,7 +27,7 @@ import {
 import type { TinyLife } from "./tinyKubelet.ts";
 import { bigNode, workloadUser } from "./user.ts";
 
-const nodeNames = ["n0", "n1", "n2"];
+export const nodeNames = ["n0", "n1", "n2"];
 
 /** Pods of Jobs end, some of them with a failure; all others keep running. */
 function lifeOf(pod: Pod): TinyLife {
@@ -41,7 +41,7 @@ export const workloadsScenario: Scenario = {
   about: "Deployments, StatefulSets, DaemonSets and Jobs are created, scaled, changed and deleted under all faults",
   components: [workloads],
   serverLoops: true,
-  setUp,
+  setUp: setUpNodes,
   actors: () => [...managing(), clusterWith(lifeOf), heart, workloadUser({ name: "user", acts: 16, spanMs: 18_000 })],
   invariants: [
     ownPodsCount(held),
@@ -66,7 +66,7 @@ export const workloadsScenario: Scenario = {
   ignoredForQuiescence: ["coordination.k8s.io/leases", "/events"],
 };
 
-async function setUp(kube: KubeApi): Promise<void> {
+export async function setUpNodes(kube: KubeApi): Promise<void> {
   await makeNamespaces(kube);
   for (const name of nodeNames) {
     const room = { cpu: "16", pods: "30" };
@@ -85,7 +85,7 @@ async function setUp(kube: KubeApi): Promise<void> {
 }
 
 /** The nodes' heartbeats, until the end of the run. */
-const heart: ActorSpec = {
+export const heart: ActorSpec = {
   name: "heart",
   isExemptFromFaults: true,
   run: async ({ kube, clock, cancel, sleep }) => {

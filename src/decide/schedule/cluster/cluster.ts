@@ -604,11 +604,13 @@ export class Cluster {
 
   private took(task: Task, node: NodeState): void {
     this.terms.took(task, node);
+    if (task.shape.volumeClaims.length > 0) this.volumes.took(task, node);
     if (task.shape.hasDeviceClaims) this.claimsOn.add(node.name);
   }
 
   private drop(task: Task, holding: Holding): void {
     this.terms.left(task, holding.node);
+    if (task.shape.volumeClaims.length > 0) this.volumes.left(task);
     if (task.shape.hasDeviceClaims) this.claimsOn.add(holding.node.name);
     this.table.release(holding);
   }

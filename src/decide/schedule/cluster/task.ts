@@ -3,6 +3,7 @@ import { gpuMilliOf } from "../../../model/scheduling/gpuRequest.ts";
 import { annotationKeys, isReservationPod, labelKeys } from "../../../model/scheduling/keys.ts";
 import { timeToMs } from "../../../model/values/time.ts";
 import type { Verdict } from "../explain/verdict.ts";
+import type { ChosenVolumes } from "../volumes/volumeChoices.ts";
 import type { Job, PodSet } from "./job.ts";
 import type { Holder, Holding } from "./nodeState.ts";
 import type { PodShape } from "./podShape.ts";
@@ -82,6 +83,8 @@ export interface Place {
   readonly node: string;
   /** The groups whose GPUs it shares there. */
   readonly groups: readonly string[];
+  /** Claim to volume, by name, for claims that waited for the node. */
+  readonly volumes?: ChosenVolumes;
 }
 
 /** A pod that is bound and has no group labels yet is on one node, with the groups of its intent. */

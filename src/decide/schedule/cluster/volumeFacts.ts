@@ -4,14 +4,39 @@ import type {
   PersistentVolumeClaim,
   StorageClass,
 } from "../../../model/kubernetes.generated.ts";
-import { matchesTerm } from "../../../model/objects/nodeMatch.ts";
-import { type Changes, FactMap } from "./facts.ts";
+import {
+  claimsOfPod,
+  classOfClaim,
+  isBoundClaim,
+  isClaimOf,
+  notCreatedFor,
+  reaches,
+  waitsForConsumer,
+} from "../../../model/storage/volumes.ts";
+import { type ChoiceRefusal, type ChosenVolumes, VolumeChoices } from "../volumes/volumeChoices.ts";
+import { Changes, FactMap } from "./facts.ts";
 import type { NodeState } from "./nodeState.ts";
 import { doesNotExist, type PodProblem } from "./podProblem.ts";
 import type { Task } from "./task.ts";
 
+/** Counts the changes of volumes apart from those of all facts. */
+class CountedChanges extends Changes {
+  private readonly all: Changes;
+
+  constructor(all: Changes) {
+    super();
+    this.all = all;
+  }
+
+  override note(): void {
+    super.note();
+    this.all.note();
+  }
+}
+
 /**
- * The constraints of volumes on placement: whether they exist, their zones, and how many a node can attach.
+ * The constraints of volumes on placement: whether they exist, which nodes reach them, which are free for claims that
+ * wait for a node, and how many a node can attach.
  */
 export class VolumeFacts {
   readonly claims: FactMap<string, PersistentVolumeClaim>;
@@ -19,13 +44,17 @@ export class VolumeFacts {
   readonly classes: FactMap<string, StorageClass>;
   readonly csiNodes: FactMap<string, CSINode>;
   private readonly nodes: () => readonly NodeState[];
+  private readonly choices: VolumeChoices;
 
   constructor(changes: Changes, nodes: () => readonly NodeState[]) {
     this.claims = new FactMap(changes);
-    this.volumes = new FactMap(changes);
+    const volumeChanges = new CountedChanges(changes);
+    this.volumes = new FactMap(volumeChanges);
     this.classes = new FactMap(changes);
     this.csiNodes = new FactMap(changes);
     this.nodes = nodes;
+    const { claims, volumes, classes } = this;
+    this.choices = new VolumeChoices({ claims, volumes, classes, volumesVersion: () => volumeChanges.count });
   }
 
   /**
@@ -33,15 +62,23 @@ export class VolumeFacts {
    * that no controller will bind.
    */
   problemOf(task: Task): PodProblem | undefined {
-    for (const name of task.shape.volumeClaims) {
+    for (const { name, template } of claimsOfPod(task.pod)) {
       const claim = this.claims.get(`${task.namespace}/${name}`);
       const object = `PersistentVolumeClaim ${task.namespace}/${name}`;
-      if (claim === undefined) return doesNotExist(object);
+      if (claim === undefined) {
+        if (template === undefined) return doesNotExist(object);
+        return {
+          message: `${object} does not exist yet`,
+          cure: "wait until it is created for the pod's ephemeral volume",
+        };
+      }
+      if (template !== undefined && !isClaimOf(claim, task.pod))
+        return { message: notCreatedFor(`${task.namespace}/${name}`, task.name), cure: `delete ${object}` };
       if (claim.metadata.deletionTimestamp !== undefined)
         return { message: `${object} is being deleted`, cure: `create ${object} again after its deletion` };
       if (claim.status?.phase === "Lost")
         return { message: `${object} has lost its volume`, cure: `delete ${object} and create it again` };
-      if (isBound(claim) || this.waitsForConsumer(claim) || !this.hasStorage) continue;
+      if (isBoundClaim(claim) || this.waitsForNode(claim) || !this.hasStorage) continue;
       return {
         message: `${object} is not bound yet`,
         cure: `create a PersistentVolume for ${object}, or wait for its provisioner`,
@@ -59,35 +96,29 @@ export class VolumeFacts {
   }
 
   /** Why the pod's volumes keep it from a node, or undefined. */
-  refuses(task: Task, node: NodeState): "volume zone" | "volume limit" | "volume in use" | undefined {
+  refuses(task: Task, node: NodeState): ChoiceRefusal | "volume limit" | "volume in use" | undefined {
     const perDriver = new Map<string, Set<string>>();
+    const open: PersistentVolumeClaim[] = [];
     for (const name of task.shape.volumeClaims) {
       const claim = this.claims.get(`${task.namespace}/${name}`);
       if (claim === undefined || node.node === undefined) return "volume zone";
-      const volume = this.volumes.get(claim.spec?.volumeName ?? "");
-      if (volume !== undefined) {
-        const terms = volume.spec?.nodeAffinity?.required?.nodeSelectorTerms;
-        const nodeObject = node.node;
-        if (terms !== undefined && !terms.some((term) => matchesTerm(term, nodeObject))) return "volume zone";
-        if (!sameZone(volume, node)) return "volume zone";
-        const driver = volume.spec?.csi?.driver;
-        if (driver !== undefined) {
-          const handles = perDriver.get(driver) ?? new Set<string>();
-          handles.add(volume.spec?.csi?.volumeHandle ?? volume.metadata.name);
-          perDriver.set(driver, handles);
-        }
-        if (claim.spec?.accessModes?.includes("ReadWriteOncePod") === true && this.hasOtherUser(task, name)) {
-          return "volume in use";
-        }
+      if (claim.spec?.accessModes?.includes("ReadWriteOncePod") === true && this.hasOtherUser(task, name))
+        return "volume in use";
+      if (this.waitsForNode(claim)) {
+        open.push(claim);
         continue;
       }
-      const topologies = this.classes.get(claim.spec?.storageClassName ?? "")?.allowedTopologies;
-      if (topologies === undefined || topologies.length === 0) continue;
-      const isAllowed = topologies.some(({ matchLabelExpressions = [] }) =>
-        matchLabelExpressions.every(({ key, values }) => values.includes(node.labels[key] ?? "")),
-      );
-      if (!isAllowed) return "volume zone";
+      const volume = this.volumes.get(claim.spec?.volumeName ?? "");
+      if (volume === undefined) continue;
+      if (!reaches(volume, node.node) || !sameZone(volume, node)) return "volume zone";
+      const driver = volume.spec?.csi?.driver;
+      if (driver === undefined) continue;
+      const handles = perDriver.get(driver) ?? new Set<string>();
+      handles.add(volume.spec?.csi?.volumeHandle ?? volume.metadata.name);
+      perDriver.set(driver, handles);
     }
+    const chosen = this.choices.choose(task, open, node);
+    if (typeof chosen === "string") return chosen;
     for (const [driver, handles] of perDriver) {
       const max = this.csiNodes.get(node.name)?.spec.drivers?.find(({ name }) => name === driver)?.allocatable?.count;
       if (max === undefined) continue;
@@ -98,17 +129,50 @@ export class VolumeFacts {
     return undefined;
   }
 
+  /** The pod holds the node from now on, and with it the volumes that its claims find there. */
+  took(task: Task, node: NodeState): void {
+    if ((task.pod.spec?.nodeName ?? "") !== "") return;
+    const decided = task.places.find((place) => place.node === node.name);
+    const chosen =
+      decided === undefined
+        ? this.choices.choose(task, this.openClaims(task), node)
+        : // The claims need not be known yet.
+          new Map(task.shape.volumeClaims.map((name) => [name, decided.volumes?.[name]]));
+    if (typeof chosen !== "string") this.choices.took(task, node, chosen);
+  }
+
+  left(task: Task): void {
+    this.choices.left(task);
+  }
+
+  /** The volumes that the pod was given on its node, for claims that are not bound. */
+  chosenBy(task: Task): ChosenVolumes | undefined {
+    return this.choices.chosenBy(task);
+  }
+
+  /** Its claims that wait for a node. */
+  openClaims(task: Task): PersistentVolumeClaim[] {
+    const open: PersistentVolumeClaim[] = [];
+    for (const name of task.shape.volumeClaims) {
+      const claim = this.claims.get(`${task.namespace}/${name}`);
+      if (claim !== undefined && this.waitsForNode(claim)) open.push(claim);
+    }
+    return open;
+  }
+
   /** Whether all its claims are bound, so that binding the pod writes the pod alone. */
   areAllBound(task: Task): boolean {
     if (!this.hasStorage) return true;
     return task.shape.volumeClaims.every((name) => {
       const claim = this.claims.get(`${task.namespace}/${name}`);
-      return claim !== undefined && isBound(claim);
+      return claim !== undefined && isBoundClaim(claim);
     });
   }
 
-  private waitsForConsumer(claim: PersistentVolumeClaim): boolean {
-    return this.classes.get(claim.spec?.storageClassName ?? "")?.volumeBindingMode === "WaitForFirstConsumer";
+  /** Whether the claim is bound when its pod has a node. One that names its volume is bound at once. */
+  private waitsForNode(claim: PersistentVolumeClaim): boolean {
+    if (isBoundClaim(claim) || (claim.spec?.volumeName ?? "") !== "") return false;
+    return waitsForConsumer(this.classes.get(classOfClaim(claim)));
   }
 
   private attached(node: NodeState, driver: string): Set<string> {
@@ -133,10 +197,6 @@ export class VolumeFacts {
     }
     return false;
   }
-}
-
-function isBound(claim: PersistentVolumeClaim): boolean {
-  return claim.status?.phase === "Bound" && (claim.spec?.volumeName ?? "") !== "";
 }
 
 const zoneLabels = [

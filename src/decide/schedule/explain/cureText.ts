@@ -1,4 +1,4 @@
-import type { Node, Taint } from "../../../model/kubernetes.generated.ts";
+import type { Node, PersistentVolumeClaim, Taint } from "../../../model/kubernetes.generated.ts";
 import type { Job } from "../cluster/job.ts";
 import type { NodeState } from "../cluster/nodeState.ts";
 import type { Task } from "../cluster/task.ts";
@@ -14,6 +14,7 @@ export type RefusalKind =
   | "pod anti-affinity"
   | "pod spread"
   | "volume zone"
+  | "volume binding"
   | "volume in use"
   | "volume limit"
   | "other";
@@ -22,7 +23,7 @@ export type RefusalKind =
 const otherCures: readonly (readonly [RefusalKind, string])[] = [
   ["pod affinity", "start a pod that its pod affinity matches on nodes that it accepts"],
   ["pod spread", "raise maxSkew of its topologySpreadConstraints, or add nodes in other domains"],
-  ["volume zone", "add nodes in the zones of its volumes"],
+  ["volume zone", "add nodes that its volumes can be used on, in their zones"],
   ["volume in use", "wait until the pod that uses its volume has ended"],
   ["volume limit", "add nodes that can attach its volumes"],
 ];
@@ -41,6 +42,7 @@ export function cureText(
   switch (cure.type) {
     case "none":
       if (isBound(job.root)) return `add nodes to the topology domain it needs${orWider}`;
+      if (refusals.has("volume binding")) return volumeCure(session, step);
       for (const [kind, what] of otherCures) if (refusals.has(kind)) return what;
       return step.tasks.some(({ shape }) => shape.hasDeviceClaims)
         ? "add or release devices that its claims request"
@@ -50,6 +52,19 @@ export function cureText(
     case "cure":
       return `it would fit with ${changesOf(session, job, cure).join(" and ")}${orWider}`;
   }
+}
+
+/** The claims of these pods for which a volume has to be created. */
+function volumeCure({ cluster }: Session, { tasks }: Step): string {
+  const wanted = tasks.flatMap((task) => cluster.volumes.openClaims(task)).map(claimText);
+  const what = wanted.length === 1 ? wanted.join() : `each of these claims: ${listText([...new Set(wanted)])}`;
+  return `create a PersistentVolume on a node that it accepts for ${what}`;
+}
+
+function claimText({ metadata, spec }: PersistentVolumeClaim): string {
+  const { accessModes = [], resources, storageClassName = "" } = spec ?? {};
+  const size = resources?.requests?.["storage"] ?? "any size";
+  return `${metadata.namespace ?? ""}/${metadata.name} (StorageClass ${storageClassName}, ${size}, ${accessModes.join(" and ")})`;
 }
 
 function changesOf({ cluster }: Session, job: Job, { grants, deleted, repaired, taints }: Cure): string[] {

@@ -422,6 +422,7 @@ export function nodeReasons(session: Session, task: Task): { reasons: Map<string
       add("have a failed GPU: more are in use than exist");
     else if (isShared(shape.gpu) && fit.score(shape, at) < 0) add("have no GPU with enough memory left", "amount");
     else if (podRule !== undefined) add(`are ruled out by pod ${podRule}`, `pod ${podRule}`);
+    else if (volumeRule === "volume binding") add("have no free PersistentVolume for its claims", volumeRule);
     else if (volumeRule !== undefined) add(`are ruled out by ${volumeRule}`, volumeRule);
     else if (shape.hasDeviceClaims) {
       const verdict = cluster.devices.fit(task, node);

@@ -487,10 +487,10 @@ function withShares(places: readonly Place[], shares: readonly Place[]): readonl
   if (shares.length === 0) return places;
   const groupsOn = new Map<string, Set<string>>();
   for (const { node, groups } of shares) groupsOn.set(node, new Set([...(groupsOn.get(node) ?? []), ...groups]));
-  const placed = onePerNode(places).map(({ node, groups }) => {
+  const placed = onePerNode(places).map(({ node, groups, volumes }) => {
     const all = new Set([...groups, ...(groupsOn.get(node) ?? [])]);
     groupsOn.delete(node);
-    return { node, groups: [...all].sort() };
+    return { node, groups: [...all].sort(), ...(volumes && { volumes }) };
   });
   return [...[...groupsOn].map(([node, groups]) => ({ node, groups: [...groups].sort() })), ...placed];
 }

@@ -1,6 +1,6 @@
 /** The effects of pods and of the BindRequests that will bind them. */
 import type { Pod } from "../../../model/kubernetes.generated.ts";
-import { type BindRequest, isFinallyFailed, podUidOf } from "../../../model/scheduling/bindRequest.ts";
+import { type BindRequest, chosenVolumesOf, isFinallyFailed, podUidOf } from "../../../model/scheduling/bindRequest.ts";
 import { annotationKeys, gpuGroupsOfLabels, kaiSchedulerName, nodeHeldBy } from "../../../model/scheduling/keys.ts";
 import type { Effect } from "../../../snapshot/ledger.ts";
 import type { ExtendedAllocation } from "../../bind/claimStatus.ts";
@@ -34,7 +34,9 @@ export function requestEffects(request: BindRequest): readonly Effect<PodEffect>
   const extended = extendedResourceClaimAllocation as ExtendedAllocation | null | undefined;
   if (extended?.allocation !== undefined) claims.push({ name: extendedEntry, allocation: extended.allocation });
   const groups = [...(selectedGPUGroups ?? [])].sort();
-  return [{ key: uid, value: { node: selectedNode, groups, ...(claims.length > 0 && { claims }) } }];
+  const volumes = chosenVolumesOf(request);
+  const chosen = { ...(claims.length > 0 && { claims }), ...(volumes && { volumes }) };
+  return [{ key: uid, value: { node: selectedNode, groups, ...chosen } }];
 }
 
 /** A deleted pod, as far as the BindRequest for its GPU share describes it. */

@@ -13,6 +13,20 @@ const cited = [...page.matchAll(/`((?:src|test|deploy|docs|examples|bench|races)
   (match) => match[1] as string,
 );
 
+/** What the authors of the documents would look for. */
+const sought = [
+  "verify_pods",
+  "validate-scheduling.sh",
+  "reservation sync",
+  "MinAvailableBreached",
+  "gatherAllocatedState",
+  "availability-updater",
+  "#1103",
+  "#1090",
+  "#561",
+  "#136269",
+];
+
 describe("docs/coverage.md", () => {
   test("has a table for each of the five founding documents, and one of what differs on purpose", () => {
     const sections = page.split(/^## /m).slice(1);
@@ -55,28 +69,11 @@ describe("docs/coverage.md", () => {
     expect(["README.md", ...pages].filter((from) => !read(from).includes("coverage.md"))).toEqual([]);
   });
 
-  test.each([
-    "verify_pods",
-    "validate-scheduling.sh",
-    "reservation sync",
-    "MinAvailableBreached",
-    "gatherAllocatedState",
-    "availability-updater",
-    "#1103",
-    "#1090",
-    "#561",
-    "#136269",
-  ])("leads an author who looks for %s to its part", (name) => {
+  test.each(sought)("leads an author who looks for %s to its part", (name) => {
     expect(page.slice(0, page.indexOf("\n## "))).toContain(name);
   });
 
-  test.each([
-    "verify_pods",
-    "validate-scheduling.sh",
-    "reservation sync",
-    "MinAvailableBreached",
-    "availability-updater",
-  ])("is found from the README by an author who looks for %s", (name) => {
+  test.each(sought)("is found from the README by an author who looks for %s", (name) => {
     const paragraph = read("README.md")
       .split(/\n\n/)
       .find((text) => text.includes("docs/coverage.md)") && text.includes("row by row"));

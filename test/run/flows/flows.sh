@@ -18,6 +18,8 @@ gone() { for _ in $(seq 1 120); do [ -z "$(kubectl get "$@" --no-headers 2>/dev/
 kubectl apply -f "$here/10-queues.yaml" -f "$here/20-shares.yaml" -f "$here/30-claim.yaml" -f "$here/35-volume.yaml" >/dev/null
 running 3 kai.scheduler/queue=lender
 kubectl wait pvc/late --for=jsonpath='{.metadata.annotations.volume\.kubernetes\.io/selected-node}' --timeout=60s >/dev/null
+kubectl wait pod/with-local --for=jsonpath='{.status.phase}'=Running --timeout=60s >/dev/null
+[ "$(kubectl get pod with-local -o jsonpath='{.spec.nodeName}')" = h100-1 ] || { echo "with-local is not on the node of its volume" >&2; exit 1; }
 kubectl apply -f "$here/70-topology.yaml" >/dev/null
 kubectl wait clustertopologybinding/flow --for=condition=SchedulerTopologyDrift=False --timeout=30s >/dev/null
 kubectl apply -f "$here/60-gang.yaml" >/dev/null

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "../src/adapters/systemClock.ts";
 import { systemRandom } from "../src/adapters/systemRandom.ts";
-import { inProcessKube } from "../src/apiserver/kubeApi.ts";
+import { inProcessKube } from "../src/apiserver/inProcessKube.ts";
 import type { ApiServer } from "../src/apiserver/startApiServer.ts";
 import { startEmbeddedServer } from "../src/cli/cluster/embeddedServer.ts";
 import { ensureDefinitions, ensureStartObjects } from "../src/control/assembly/ensureObjects.ts";

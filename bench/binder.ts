@@ -6,7 +6,7 @@ import { systemClock } from "../src/adapters/systemClock.ts";
 import { systemRandom } from "../src/adapters/systemRandom.ts";
 import { createAdmission } from "../src/apiserver/admission/createAdmission.ts";
 import { createApi } from "../src/apiserver/createApi.ts";
-import { inProcessKube } from "../src/apiserver/kubeApi.ts";
+import { inProcessKube } from "../src/apiserver/inProcessKube.ts";
 import { ensureDefinitions } from "../src/control/assembly/ensureObjects.ts";
 import { binderComponent } from "../src/control/bind/binderComponent.ts";
 import { Controllers } from "../src/control/runtime/controllers.ts";

@@ -1,6 +1,6 @@
 import { systemClock } from "../src/adapters/systemClock.ts";
 import { systemRandom } from "../src/adapters/systemRandom.ts";
-import { inProcessKube } from "../src/apiserver/kubeApi.ts";
+import { inProcessKube } from "../src/apiserver/inProcessKube.ts";
 import { type ApiServer, startApiServer } from "../src/apiserver/startApiServer.ts";
 import { ensureDefinitions, ensureStartObjects } from "../src/control/assembly/ensureObjects.ts";
 import { binderComponent } from "../src/control/bind/binderComponent.ts";

@@ -8,7 +8,7 @@ import { yieldingKube } from "../src/adapters/kubernetes/yieldingKube.ts";
 import { systemClock } from "../src/adapters/systemClock.ts";
 import { systemRandom } from "../src/adapters/systemRandom.ts";
 import { createApi } from "../src/apiserver/createApi.ts";
-import { inProcessKube } from "../src/apiserver/kubeApi.ts";
+import { inProcessKube } from "../src/apiserver/inProcessKube.ts";
 import { Controllers } from "../src/control/runtime/controllers.ts";
 import { MemoryMetrics } from "../src/control/runtime/memoryMetrics.ts";
 import { fastDelays } from "../src/kubelet/pods/podPlan.ts";

@@ -6,7 +6,7 @@ import { kubeHttp } from "../src/adapters/kubernetes/kubeHttp.ts";
 import { yieldingKube } from "../src/adapters/kubernetes/yieldingKube.ts";
 import { systemClock } from "../src/adapters/systemClock.ts";
 import { systemRandom } from "../src/adapters/systemRandom.ts";
-import { inProcessKube } from "../src/apiserver/kubeApi.ts";
+import { inProcessKube } from "../src/apiserver/inProcessKube.ts";
 import { type ApiServer, startApiServer } from "../src/apiserver/startApiServer.ts";
 import { Controllers } from "../src/control/runtime/controllers.ts";
 import { MemoryMetrics } from "../src/control/runtime/memoryMetrics.ts";

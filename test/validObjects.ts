@@ -1,5 +1,5 @@
 /** One small valid object of every kind that can be created, for tests that go through all kinds. */
-import { builtinResources, type ResourceType } from "../src/apiserver/resources.ts";
+import { builtinResources, type ResourceType } from "../src/apiserver/builtinResources.ts";
 
 export interface Sample {
   type: ResourceType;

@@ -1,5 +1,5 @@
 import { readFileSync, writeFileSync } from "node:fs";
-import { builtinResources, definitionName } from "../src/apiserver/resources.ts";
+import { builtinResources, definitionName } from "../src/apiserver/builtinResources.ts";
 import { type Model, type ModelField, readModels } from "./readModels.ts";
 import {
   atomicTypes,

@@ -1,9 +1,9 @@
 import { isObject, type Json, type JsonObject } from "../model/objects/json.ts";
 import { apiVersionOf, type KubeObject } from "../model/objects/object.ts";
 import { badRequest } from "../model/objects/status.ts";
+import type { ResourceType } from "./builtinResources.ts";
 import { sameVersion } from "./registry.ts";
 import type { Resource, Sent } from "./resource.ts";
-import type { ResourceType } from "./resources.ts";
 import { schemaFor } from "./schema/builtinSchemas.ts";
 import { decodeObject, type FieldValidation } from "./schema/decode.ts";
 import type { Strategy } from "./strategy.ts";

@@ -2,7 +2,7 @@ import type { Clock } from "../ports/clock.ts";
 import type { Memory } from "../ports/memory.ts";
 import type { Random } from "../ports/random.ts";
 import type { OpenReport, Store } from "../ports/store.ts";
-import { type Admission, noAdmission } from "./admission.ts";
+import { type Admission, noAdmission } from "./admission/admission.ts";
 import type { Authorizer } from "./auth/access.ts";
 import { followRbac } from "./auth/followRbac.ts";
 import { NodeAuthorizer } from "./auth/nodeAuthorizer.ts";
@@ -15,6 +15,7 @@ import { type BootstrapObject, bootstrapObjects } from "./bootstrap/bootstrapObj
 import { bootstrapUpdate } from "./bootstrap/bootstrapUpdate.ts";
 import { nodeRules } from "./bootstrap/clusterRoles.ts";
 import { builtinResource, type Conversion } from "./builtinResource.ts";
+import { builtinResources, type ResourceType } from "./builtinResources.ts";
 import { type Controllers, startControllers } from "./controllers/controllers.ts";
 import { conversions } from "./conversions.ts";
 import { definitionStrategy } from "./crd/definitionStrategy.ts";
@@ -23,7 +24,6 @@ import { crdResource } from "./crd/validateCrd.ts";
 import { strategyFor } from "./kinds/strategies.ts";
 import { Registry } from "./registry.ts";
 import { sentByUs } from "./resource.ts";
-import { builtinResources, type ResourceType } from "./resources.ts";
 import { indexedFields } from "./storage/indexedFields.ts";
 import { ObjectStore, type Retention } from "./storage/objectStore.ts";
 import { WatchHub } from "./storage/watchHub.ts";
@@ -54,11 +54,11 @@ export interface ApiOptions {
   readonly port?: number;
   /** Run the controllers of the API server itself (garbage collection, namespaces, quota...); default true. */
   readonly controllers?: boolean;
-  /** Called with internal errors of the server. */
   /** Called with the duration of each sync of the log. */
   readonly onSync?: (seconds: number) => void;
   /** Called once when the log has failed; the server is read-only from then on. */
   readonly onStoreFailure?: (error: Error) => void;
+  /** Called with internal errors of the server. */
   readonly onError?: (what: string, error: unknown) => void;
 }
 

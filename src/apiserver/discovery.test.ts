@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { builtinResources, type ResourceType } from "./builtinResources.ts";
 import { compareVersions, Discovery } from "./discovery.ts";
-import { builtinResources, type ResourceType } from "./resources.ts";
 
 type Loose = { [key: string]: unknown };
 

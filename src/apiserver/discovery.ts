@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { apiVersionOf } from "../model/objects/object.ts";
-import type { ResourceType, Subresource } from "./resources.ts";
+import type { ResourceType, Subresource } from "./builtinResources.ts";
 
 /** A document that is served unchanged; its ETag changes when its bytes do. */
 export interface TaggedDocument {

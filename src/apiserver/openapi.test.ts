@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
+import { builtinResources } from "./builtinResources.ts";
 import { type CustomOpenApi, OpenApi, openApiForm, openApiV2 } from "./openapi.ts";
-import { builtinResources } from "./resources.ts";
 
 type Loose = { [key: string]: unknown };
 type Document = {

@@ -2,7 +2,7 @@ import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
 import { isObject } from "../model/objects/json.ts";
 import { notAcceptable } from "../model/objects/status.ts";
-import type { ResourceType } from "./resources.ts";
+import type { ResourceType } from "./builtinResources.ts";
 import { customDefinitionName, publishedSchema } from "./schema/customOpenApi.ts";
 import { type PathsOf, pathsFor } from "./schema/openApiPaths.ts";
 import {

@@ -2,7 +2,7 @@ import type { FieldError } from "../model/objects/fieldError.ts";
 import type { Json } from "../model/objects/json.ts";
 import type { KubeObject } from "../model/objects/object.ts";
 import type { GroupResource } from "../model/objects/status.ts";
-import type { ResourceType } from "./resources.ts";
+import type { ResourceType } from "./builtinResources.ts";
 import type { FieldValidation } from "./schema/decode.ts";
 import type { StructNode } from "./schema/schemaNode.ts";
 import type { Strategy } from "./strategy.ts";

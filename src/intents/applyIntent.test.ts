@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { podNamed, TestApi } from "../../testing/apiserver/testApi.ts";
-import { inProcessKube } from "../apiserver/kubeApi.ts";
+import { inProcessKube } from "../apiserver/inProcessKube.ts";
 import type { BindIntent, DeleteIntent, EvictIntent, Intent, NewObject, PatchIntent } from "../model/intent.ts";
 import { expectedOf } from "../model/intent.ts";
 import type { KubeObject } from "../model/objects/object.ts";

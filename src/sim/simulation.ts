@@ -1,8 +1,8 @@
+import { noAdmission } from "../apiserver/admission/admission.ts";
 import { createAdmission } from "../apiserver/admission/createAdmission.ts";
-import { noAdmission } from "../apiserver/admission.ts";
 import { startControllers } from "../apiserver/controllers/controllers.ts";
 import { createApi } from "../apiserver/createApi.ts";
-import { inProcessKube } from "../apiserver/kubeApi.ts";
+import { inProcessKube } from "../apiserver/inProcessKube.ts";
 import type { Registry } from "../apiserver/registry.ts";
 import { indexedFields } from "../apiserver/storage/indexedFields.ts";
 import { ObjectStore } from "../apiserver/storage/objectStore.ts";

@@ -1,6 +1,6 @@
 /** A cluster in memory with simulated nodes and the binder, whose scheduler is the test; time is moved by the test. */
 import { createAdmission } from "../../src/apiserver/admission/createAdmission.ts";
-import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { inProcessKube } from "../../src/apiserver/inProcessKube.ts";
 import { type BinderPartOptions, binderComponent } from "../../src/control/bind/binderComponent.ts";
 import type { Component } from "../../src/control/runtime/component.ts";
 import { Controllers } from "../../src/control/runtime/controllers.ts";

@@ -3,7 +3,7 @@ import { kubeHttp } from "../../src/adapters/kubernetes/kubeHttp.ts";
 import { systemClock } from "../../src/adapters/systemClock.ts";
 import { systemRandom } from "../../src/adapters/systemRandom.ts";
 import { createApi } from "../../src/apiserver/createApi.ts";
-import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { inProcessKube } from "../../src/apiserver/inProcessKube.ts";
 import { type ApiServer, startApiServer } from "../../src/apiserver/startApiServer.ts";
 import type { Log } from "../../src/ports/log.ts";
 import { ManualClock } from "../../testing/apiserver/manualClock.ts";

@@ -1,5 +1,5 @@
 /** A cluster in memory with simulated nodes and the devices component, and a clock that the test moves. */
-import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { inProcessKube } from "../../src/apiserver/inProcessKube.ts";
 import { binderComponent } from "../../src/control/bind/binderComponent.ts";
 import { DeviceCaches } from "../../src/control/devices/deviceCaches.ts";
 import { type DevicesOptions, devicesComponent } from "../../src/control/devices/devicesComponent.ts";

@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 
@@ -32,6 +32,18 @@ test("docs/hacking.md lists every folder of tests", () => {
     (row) => row[1],
   );
   expect([...new Set(listed)].sort()).toEqual(folders("test").sort());
+});
+
+test("no folder of src has more files than fit on a screen", () => {
+  const files = readdirSync(join(root, "src"), { recursive: true, withFileTypes: true }).filter((each) =>
+    each.isFile(),
+  );
+  const sizes = new Map<string, number>();
+  for (const { parentPath } of files) sizes.set(parentPath, (sizes.get(parentPath) ?? 0) + 1);
+  const large = [...sizes]
+    .filter(([, size]) => size > 30)
+    .map(([folder, size]) => `${relative(root, folder)}: ${size}`);
+  expect(large).toEqual([]);
 });
 
 function importsOf(room: string): string[] {

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { builtinResources } from "../../src/apiserver/resources.ts";
+import { builtinResources } from "../../src/apiserver/builtinResources.ts";
 
 test("docs/kubernetes.md lists every served kind under its group and version, and no other", () => {
   const page = readFileSync(new URL("../../docs/kubernetes.md", import.meta.url), "utf8");

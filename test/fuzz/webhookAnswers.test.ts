@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { systemClock } from "../../src/adapters/systemClock.ts";
 import { systemRandom } from "../../src/adapters/systemRandom.ts";
-import { type Admission, noAdmission } from "../../src/apiserver/admission.ts";
+import { type Admission, noAdmission } from "../../src/apiserver/admission/admission.ts";
 import { type ApiServer, startApiServer } from "../../src/apiserver/startApiServer.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
 import { HttpCaller, tokenFile } from "../httpCaller.ts";

@@ -1,7 +1,7 @@
 /** Validation of PodCliqueSets and topology bindings at the API server. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { createAdmission } from "../../src/apiserver/admission/createAdmission.ts";
-import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { inProcessKube } from "../../src/apiserver/inProcessKube.ts";
 import { gangDefinitions } from "../../src/model/gang/definitions.ts";
 import { gangHooks } from "../../src/model/gang/hooks.ts";
 import { gangResources } from "../../src/model/gang/keys.ts";

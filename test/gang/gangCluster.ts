@@ -5,7 +5,7 @@
 import { readFileSync } from "node:fs";
 import { parseAllDocuments } from "yaml";
 import { createAdmission } from "../../src/apiserver/admission/createAdmission.ts";
-import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { inProcessKube } from "../../src/apiserver/inProcessKube.ts";
 import { gangComponent } from "../../src/control/gang/gangComponent.ts";
 import type { Component } from "../../src/control/runtime/component.ts";
 import { Controllers } from "../../src/control/runtime/controllers.ts";

@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from "vitest";
-import { builtinResources, type ResourceType } from "../../src/apiserver/resources.ts";
+import { builtinResources, type ResourceType } from "../../src/apiserver/builtinResources.ts";
 import type { Version } from "../../src/apiserver/storage/version.ts";
 import { watchObjects } from "../../src/apiserver/verbs/read.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { systemClock } from "../../src/adapters/systemClock.ts";
 import { systemRandom } from "../../src/adapters/systemRandom.ts";
-import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { inProcessKube } from "../../src/apiserver/inProcessKube.ts";
 import { startInventoryDemo } from "../../src/cli/inventory/demo.ts";
 import { availabilityRows, availabilityTable } from "../../src/cli/inventory/show.ts";
 import { MemoryMetrics } from "../../src/control/runtime/memoryMetrics.ts";

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { followRbac } from "../../src/apiserver/auth/followRbac.ts";
-import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { inProcessKube } from "../../src/apiserver/inProcessKube.ts";
 import { readCluster } from "../../src/control/inventory/readCluster.ts";
 import type { KubeObject, Unstored } from "../../src/model/objects/object.ts";
 import { builtin } from "../../src/model/resources.generated.ts";

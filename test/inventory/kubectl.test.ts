@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { inProcessKube } from "../../src/apiserver/inProcessKube.ts";
 import { iamPolicy, manifestDefaults, printManifests } from "../../src/cli/inventory/manifests.ts";
 import { readCluster } from "../../src/control/inventory/readCluster.ts";
 import type { KubeObject, Unstored } from "../../src/model/objects/object.ts";

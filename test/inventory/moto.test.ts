@@ -15,7 +15,7 @@ import {
   EC2Client,
 } from "@aws-sdk/client-ec2";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { inProcessKube } from "../../src/apiserver/inProcessKube.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
 import { node, pod } from "../../src/sim/inventory/builders.ts";
 import { type ServerForClients, serverForClients } from "../clientNode/serverForClients.ts";

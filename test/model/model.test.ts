@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { FileStore } from "../../src/adapters/disk/fileStore.ts";
 import { systemClock } from "../../src/adapters/systemClock.ts";
 import { systemRandom } from "../../src/adapters/systemRandom.ts";
-import type { Admission } from "../../src/apiserver/admission.ts";
+import type { Admission } from "../../src/apiserver/admission/admission.ts";
 import { memoryKeyFiles } from "../../src/apiserver/auth/pki.ts";
 import { type ApiServer, startApiServer } from "../../src/apiserver/startApiServer.ts";
 import type { KeyFiles } from "../../src/ports/keyFiles.ts";

@@ -2,7 +2,7 @@
  * Admission that takes its time, as webhooks do: between reading an object and writing it others have their turn, so
  * every write must notice that it was overtaken.
  */
-import { type Admission, type AdmissionAttributes, noAdmission } from "../../src/apiserver/admission.ts";
+import { type Admission, type AdmissionAttributes, noAdmission } from "../../src/apiserver/admission/admission.ts";
 import { kinds } from "./kinds.ts";
 
 export function slowAdmission(below: (bound: number) => number): Admission {

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { yieldingKube } from "../../src/adapters/kubernetes/yieldingKube.ts";
 import { systemClock } from "../../src/adapters/systemClock.ts";
 import { systemRandom } from "../../src/adapters/systemRandom.ts";
-import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { inProcessKube } from "../../src/apiserver/inProcessKube.ts";
 import { type ApiServer, startApiServer } from "../../src/apiserver/startApiServer.ts";
 import { ensureDefinitions, ensureStartObjects } from "../../src/control/assembly/ensureObjects.ts";
 import type { Component } from "../../src/control/runtime/component.ts";

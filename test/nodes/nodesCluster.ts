@@ -1,5 +1,5 @@
 /** A cluster in memory with simulated nodes that run by themselves, and a clock that the test moves. */
-import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { inProcessKube } from "../../src/apiserver/inProcessKube.ts";
 import type { Component } from "../../src/control/runtime/component.ts";
 import { Controllers } from "../../src/control/runtime/controllers.ts";
 import { MemoryMetrics } from "../../src/control/runtime/memoryMetrics.ts";

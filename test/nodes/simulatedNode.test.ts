@@ -1,7 +1,7 @@
 /** The API server accepts the writes of a simulated node, and stores the objects that the node expects. */
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { inProcessKube } from "../../src/apiserver/inProcessKube.ts";
 import { applyIntent } from "../../src/intents/applyIntent.ts";
 import { draDefaults } from "../../src/kubelet/devices/draDevices.ts";
 import { nextForSlices } from "../../src/kubelet/devices/draDriver.ts";

@@ -1,6 +1,6 @@
 /** Simulated nodes on an API in memory with a clock that jumps from timer to timer: hours pass in seconds. */
 import { createApi } from "../../src/apiserver/createApi.ts";
-import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { inProcessKube } from "../../src/apiserver/inProcessKube.ts";
 import { ensureDefinitions, ensureStartObjects } from "../../src/control/assembly/ensureObjects.ts";
 import type { Component } from "../../src/control/runtime/component.ts";
 import { Controllers } from "../../src/control/runtime/controllers.ts";

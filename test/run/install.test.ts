@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { systemClock } from "../../src/adapters/systemClock.ts";
 import { systemRandom } from "../../src/adapters/systemRandom.ts";
-import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { inProcessKube } from "../../src/apiserver/inProcessKube.ts";
 import { type ApiServer, startApiServer } from "../../src/apiserver/startApiServer.ts";
 import { applyInstallation, type Installed } from "../../src/cli/install/installApply.ts";
 import { installKinds, resourceOf } from "../../src/cli/install/installKinds.ts";

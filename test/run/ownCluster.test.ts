@@ -13,7 +13,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { parse, stringify } from "yaml";
 import { systemClock } from "../../src/adapters/systemClock.ts";
 import { systemRandom } from "../../src/adapters/systemRandom.ts";
-import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { inProcessKube } from "../../src/apiserver/inProcessKube.ts";
 import { type ApiServer, startApiServer } from "../../src/apiserver/startApiServer.ts";
 import { applyManifest } from "../../src/cli/cluster/applyManifests.ts";
 import type { Pod } from "../../src/model/kubernetes.generated.ts";

@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { systemClock } from "../../src/adapters/systemClock.ts";
 import { systemRandom } from "../../src/adapters/systemRandom.ts";
-import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { inProcessKube } from "../../src/apiserver/inProcessKube.ts";
 import { type ApiServer, startApiServer } from "../../src/apiserver/startApiServer.ts";
 import type { Unstored } from "../../src/model/objects/object.ts";
 import { builtin } from "../../src/model/resources.generated.ts";

@@ -1,6 +1,6 @@
 /** What `why`, `q`, `queues` and `nodes` read of a cluster that refuses some of it. */
 import { expect, test } from "vitest";
-import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { inProcessKube } from "../../src/apiserver/inProcessKube.ts";
 import { schedulingObjects } from "../../src/cli/cluster/schedulingObjects.ts";
 import { refused } from "../../src/model/outcome.ts";
 import { TestApi } from "../../testing/apiserver/testApi.ts";

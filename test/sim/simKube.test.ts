@@ -1,5 +1,5 @@
 import { followRbac } from "../../src/apiserver/auth/followRbac.ts";
-import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { inProcessKube } from "../../src/apiserver/inProcessKube.ts";
 import type { KubeApi } from "../../src/ports/kubeApi.ts";
 import { Actor } from "../../src/sim/actor.ts";
 import type { Scenario } from "../../src/sim/scenario.ts";

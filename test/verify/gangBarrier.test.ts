@@ -1,6 +1,6 @@
 /** The proof itself is tried on faulty schedulers: a proof that passes all of them proves nothing. */
 import { expect, test } from "vitest";
-import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { inProcessKube } from "../../src/apiserver/inProcessKube.ts";
 import type { CheckFinding } from "../../src/decide/verify/check.ts";
 import { gangSize } from "../../src/kubelet/barrier/barrierObjects.ts";
 import { proveGangBarrier } from "../../src/kubelet/barrier/gangBarrier.ts";

@@ -1,6 +1,6 @@
 /** The gate against a server that serves minimal definitions of Argo CD and Flux. */
 import { expect, test } from "vitest";
-import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { inProcessKube } from "../../src/apiserver/inProcessKube.ts";
 import { takeSnapshot } from "../../src/control/verify/takeSnapshot.ts";
 import { kindsFor } from "../../src/decide/verify/checks.ts";
 import { judge } from "../../src/decide/verify/judge.ts";

@@ -3,7 +3,7 @@
  * moves.
  */
 import { createAdmission } from "../../src/apiserver/admission/createAdmission.ts";
-import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { inProcessKube } from "../../src/apiserver/inProcessKube.ts";
 import type { Component } from "../../src/control/runtime/component.ts";
 import { Controllers } from "../../src/control/runtime/controllers.ts";
 import { MemoryMetrics } from "../../src/control/runtime/memoryMetrics.ts";

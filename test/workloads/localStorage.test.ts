@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { inProcessKube } from "../../src/apiserver/inProcessKube.ts";
 import { ensureLocalStorage } from "../../src/control/assembly/ensureLocalStorage.ts";
 import type { StorageClass } from "../../src/model/kubernetes.generated.ts";
 import { TestApi } from "../../testing/apiserver/testApi.ts";

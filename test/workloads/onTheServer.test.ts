@@ -3,7 +3,7 @@
  * decided, and then nothing is left to write.
  */
 import { describe, expect, test } from "vitest";
-import { inProcessKube } from "../../src/apiserver/kubeApi.ts";
+import { inProcessKube } from "../../src/apiserver/inProcessKube.ts";
 import { decideDeployment } from "../../src/decide/workloads/deployments/deployment.ts";
 import { decideReplicaSet } from "../../src/decide/workloads/deployments/replicaSet.ts";
 import { decideCronJob } from "../../src/decide/workloads/jobs/cronJob.ts";

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { KeptLog } from "../../../testing/control/keptLog.ts";
 import { partly } from "../../../testing/partly.ts";
 import { createApi } from "../../apiserver/createApi.ts";
-import { inProcessKube } from "../../apiserver/kubeApi.ts";
+import { inProcessKube } from "../../apiserver/inProcessKube.ts";
 import { Controllers } from "../../control/runtime/controllers.ts";
 import { MemoryMetrics } from "../../control/runtime/memoryMetrics.ts";
 import { Channel } from "../../control/runtime/sources.ts";

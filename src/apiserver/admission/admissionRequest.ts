@@ -1,8 +1,8 @@
 import type { KubeObject } from "../../model/objects/object.ts";
-import type { AdmissionAttributes } from "../admission.ts";
+import type { ResourceType } from "../builtinResources.ts";
 import type { Resource } from "../resource.ts";
-import type { ResourceType } from "../resources.ts";
 import type { Core } from "../verbs/core.ts";
+import type { AdmissionAttributes } from "./admission.ts";
 
 /** A request as webhooks and expressions see it. */
 export interface AdmissionRequest {

@@ -2,10 +2,10 @@ import { Buffer } from "node:buffer";
 import type { CertificateSigningRequest } from "../../model/kubernetes.generated.ts";
 import { equalJson } from "../../model/objects/json.ts";
 import { forbiddenError } from "../../model/objects/status.ts";
-import type { AdmissionAttributes } from "../admission.ts";
 import { type Authorizer, mastersGroup, resourceAccess } from "../auth/access.ts";
 import { clientSigner } from "../certificates/signers.ts";
 import { parseSigningRequest } from "../certificates/signingRequest.ts";
+import type { AdmissionAttributes } from "./admission.ts";
 
 /**
  * Upstream's admission of CertificateSigningRequests: approving requires the verb `approve` on the signer, writing a

@@ -1,7 +1,7 @@
 import type { AdmissionHook } from "../../model/objects/admissionHook.ts";
-import type { Admission } from "../admission.ts";
 import type { Authorizer } from "../auth/access.ts";
 import type { Core } from "../verbs/core.ts";
+import type { Admission } from "./admission.ts";
 import { type ObserveCall, WebhookCaller } from "./callWebhook.ts";
 import { admitCertificate } from "./certificateAdmission.ts";
 import { Hooks } from "./hooks.ts";

@@ -4,7 +4,7 @@ import type { AdmissionHook } from "../../model/objects/admissionHook.ts";
 import type { FieldError } from "../../model/objects/fieldError.ts";
 import type { KubeObject, Unstored } from "../../model/objects/object.ts";
 import { builtin } from "../../model/resources.generated.ts";
-import { inProcessKube } from "../kubeApi.ts";
+import { inProcessKube } from "../inProcessKube.ts";
 import { createAdmission } from "./createAdmission.ts";
 
 const pods = builtin.Pod;

@@ -7,8 +7,8 @@ import type {
 } from "../../model/objects/admissionHook.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { failure, invalidObject } from "../../model/objects/status.ts";
-import type { AdmissionAttributes } from "../admission.ts";
 import type { Core } from "../verbs/core.ts";
+import type { AdmissionAttributes } from "./admission.ts";
 
 /**
  * Calls the admission hooks that run in this process: rules of control plane components for the writes of all clients.

@@ -1,8 +1,8 @@
 import type { NamedRuleWithOperations } from "../../model/kubernetes.generated.ts";
-import type { AdmissionAttributes } from "../admission.ts";
+import type { ResourceType } from "../builtinResources.ts";
 import type { Registry } from "../registry.ts";
 import type { Resource } from "../resource.ts";
-import type { ResourceType } from "../resources.ts";
+import type { AdmissionAttributes } from "./admission.ts";
 import { matchedVersion, ruleMatches } from "./matchRules.ts";
 
 /** What webhooks and policies have in common: rules that match requests. */

@@ -8,11 +8,11 @@ import type {
 import { equalJson, isObject } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { forbiddenError, notFound } from "../../model/objects/status.ts";
-import type { AdmissionAttributes } from "../admission.ts";
 import { nodeIdentity } from "../auth/nodeAuthorizer.ts";
 import { mirrorAnnotation, podReferences } from "../auth/podReferences.ts";
 import { strings } from "../auth/policyRule.ts";
 import type { Core } from "../verbs/core.ts";
+import type { AdmissionAttributes } from "./admission.ts";
 
 /**
  * What a kubelet may write: its own Node without taints and reserved labels, its own Lease, CSINode and ResourceSlices,

@@ -11,8 +11,8 @@ import type {
 import { type LabelSelector, matchesLabels, selectorRequirements } from "../../model/objects/labelSelector.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { forbiddenError } from "../../model/objects/status.ts";
-import type { AdmissionAttributes } from "../admission.ts";
 import type { Core } from "../verbs/core.ts";
+import type { AdmissionAttributes } from "./admission.ts";
 import { attributesIn, requestForExpressions } from "./admissionRequest.ts";
 import {
   type Condition,

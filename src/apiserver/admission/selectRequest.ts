@@ -4,8 +4,8 @@ import {
   matchesLabels,
   selectorRequirements,
 } from "../../model/objects/labelSelector.ts";
-import type { AdmissionAttributes } from "../admission.ts";
 import type { Core } from "../verbs/core.ts";
+import type { AdmissionAttributes } from "./admission.ts";
 
 /** The two selectors of webhooks and policies. Undefined selects everything. */
 export interface Selectors {

@@ -12,10 +12,10 @@ import type {
 import { equalJson, type JsonObject } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { badRequest, forbiddenError, internalError } from "../../model/objects/status.ts";
-import type { AdmissionAttributes } from "../admission.ts";
 import { jsonPatch } from "../patch/jsonPatch.ts";
 import type { Core } from "../verbs/core.ts";
 import { newUid } from "../verbs/core.ts";
+import type { AdmissionAttributes } from "./admission.ts";
 import { admissionRequest, attributesIn, convert, requestForExpressions } from "./admissionRequest.ts";
 import type { WebhookAddress, WebhookCaller } from "./callWebhook.ts";
 import { type Condition, compileConditions, meetsConditions } from "./expressions.ts";

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { partly } from "../../../testing/partly.ts";
 import type { ClusterRole, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject, ObjectMeta } from "../../model/objects/object.ts";
-import { definitionName } from "../resources.ts";
+import { definitionName } from "../builtinResources.ts";
 import { schemaFor } from "../schema/builtinSchemas.ts";
 import { decodeObject } from "../schema/decode.ts";
 import type { UserInfo } from "../strategy.ts";

@@ -7,7 +7,7 @@ import { type Access, resourceAccess } from "../auth/access.ts";
 import { anonymous } from "../auth/authenticate.ts";
 import { RbacAuthorizer } from "../auth/rbac.ts";
 import { type RbacKind, rbacStrategies } from "../auth/rbacStrategies.ts";
-import { definitionName } from "../resources.ts";
+import { definitionName } from "../builtinResources.ts";
 import { schemaFor } from "../schema/builtinSchemas.ts";
 import { decodeObject } from "../schema/decode.ts";
 import type { UserInfo, WriteContext } from "../strategy.ts";

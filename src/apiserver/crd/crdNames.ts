@@ -5,7 +5,7 @@ import type {
   CustomResourceDefinitionStatus,
 } from "../../model/kubernetes.generated.ts";
 import { formatTime } from "../../model/values/time.ts";
-import { builtinResources } from "../resources.ts";
+import { builtinResources } from "../builtinResources.ts";
 
 /**
  * The status of a CRD: which of its names are accepted, and whether it is established. Names are unique in a group,

@@ -1,9 +1,9 @@
 import { Buffer } from "node:buffer";
 import type { TokenIssuer } from "../auth/serviceAccountToken.ts";
+import { builtinResources, type ResourceType } from "../builtinResources.ts";
 import { aggregatedContentType, Discovery, type TaggedDocument } from "../discovery.ts";
 import { type CustomOpenApi, OpenApi, openApiV2 } from "../openapi.ts";
 import type { Registry } from "../registry.ts";
-import { builtinResources, type ResourceType } from "../resources.ts";
 import { serverVersion } from "../version.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Offer } from "./negotiate.ts";

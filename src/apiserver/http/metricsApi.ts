@@ -5,9 +5,9 @@ import { matchesLabels, parseLabelSelector } from "../../model/objects/labelSele
 import { methodNotAllowed, notFound, unknownPath } from "../../model/objects/status.ts";
 import { formatTime } from "../../model/values/time.ts";
 import type { PodAgent, PodUsage, Usage } from "../../ports/podAgent.ts";
+import type { ResourceType } from "../builtinResources.ts";
 import { isSimulated } from "../connect/kubeletRequests.ts";
 import type { KubeletUsage } from "../connect/kubeletUsage.ts";
-import type { ResourceType } from "../resources.ts";
 import type { Core } from "../verbs/core.ts";
 import type { Exchange } from "./exchange.ts";
 import type { ResourceRoute } from "./route.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { create, type Draft, nowText, update, updateStatus, world } from "../../../test/fixtures/kindWrites.ts";
 import { createSigningRequest } from "../../../testing/apiserver/createSigningRequest.ts";
-import { builtinResources } from "../resources.ts";
+import { builtinResources } from "../builtinResources.ts";
 import { strategyFor } from "./strategies.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: edits walk into untyped objects.

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { builtinResources } from "../resources.ts";
+import { builtinResources } from "../builtinResources.ts";
 import { hasSchema, schemaFor } from "./builtinSchemas.ts";
 import { schemaBundle, schemaDescriptions } from "./schemaBundle.ts";
 import type { ListNode, SchemaNode, StructNode } from "./schemaNode.ts";

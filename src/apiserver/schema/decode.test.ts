@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { StatusError } from "../../model/objects/status.ts";
-import { builtinResources } from "../resources.ts";
+import { builtinResources } from "../builtinResources.ts";
 import { schemaFor } from "./builtinSchemas.ts";
 import { decodeFields, decodeObject, type FieldValidation, zeroValue } from "./decode.ts";
 import type { StructNode } from "./schemaNode.ts";

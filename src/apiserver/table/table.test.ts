@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { KubeObject } from "../../model/objects/object.ts";
+import { builtinResources } from "../builtinResources.ts";
 import { eventsFromCore } from "../events/convertEvent.ts";
-import { builtinResources } from "../resources.ts";
 import { tableFor } from "./table.ts";
 
 const nowMs = Date.UTC(2026, 0, 2);

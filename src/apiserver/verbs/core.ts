@@ -3,7 +3,7 @@ import type { Clock } from "../../ports/clock.ts";
 import type { Memory } from "../../ports/memory.ts";
 import type { Random } from "../../ports/random.ts";
 import type { SideRecord } from "../../ports/store.ts";
-import type { Admission } from "../admission.ts";
+import type { Admission } from "../admission/admission.ts";
 import type { Registry } from "../registry.ts";
 import type { Resource } from "../resource.ts";
 import type { FieldValidation } from "../schema/decode.ts";

@@ -10,7 +10,7 @@ import {
 } from "../../model/objects/status.ts";
 import { append } from "../../model/values/append.ts";
 import { formatTime } from "../../model/values/time.ts";
-import type { AdmissionAttributes } from "../admission.ts";
+import type { AdmissionAttributes } from "../admission/admission.ts";
 import type { FieldSet } from "../apply/fieldSet.ts";
 import {
   resetSpec,

@@ -9,7 +9,7 @@ import {
   StatusError,
 } from "../../model/objects/status.ts";
 import { formatTime, timeToMs } from "../../model/values/time.ts";
-import type { AdmissionAttributes } from "../admission.ts";
+import type { AdmissionAttributes } from "../admission/admission.ts";
 import type { Resource } from "../resource.ts";
 import type { Version } from "../storage/version.ts";
 import type { Strategy } from "../strategy.ts";

@@ -5,8 +5,8 @@ import { badRequest, invalidObject, notFound, StatusError } from "../../model/ob
 import { formatTime } from "../../model/values/time.ts";
 import { applyPatch } from "../apply/applyPatch.ts";
 import { decodeAs } from "../builtinResource.ts";
+import { definitionName } from "../builtinResources.ts";
 import { type Resource, type Sent, sentByUs } from "../resource.ts";
-import { definitionName } from "../resources.ts";
 import { schemaFor } from "../schema/builtinSchemas.ts";
 import type { Call, Core, Target, Written } from "./core.ts";
 import { setManagedFields } from "./create.ts";

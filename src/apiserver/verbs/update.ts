@@ -10,7 +10,7 @@ import {
   notFound,
 } from "../../model/objects/status.ts";
 import { formatTime } from "../../model/values/time.ts";
-import type { AdmissionAttributes } from "../admission.ts";
+import type { AdmissionAttributes } from "../admission/admission.ts";
 import { isSameExceptTimes, updateManagedFields } from "../apply/managedFields.ts";
 import type { Resource, Sent } from "../resource.ts";
 import type { Version } from "../storage/version.ts";

@@ -3,7 +3,7 @@ import { pinoLog } from "../../adapters/pinoLog.ts";
 import { prometheus } from "../../adapters/prometheus.ts";
 import { systemClock } from "../../adapters/systemClock.ts";
 import { systemRandom } from "../../adapters/systemRandom.ts";
-import { inProcessKube } from "../../apiserver/kubeApi.ts";
+import { inProcessKube } from "../../apiserver/inProcessKube.ts";
 import { controlPlane, usualComponents } from "../../control/assembly/controlPlane.ts";
 import { ensureLocalStorage } from "../../control/assembly/ensureLocalStorage.ts";
 import { ensureDefinitions, ensureStartObjects } from "../../control/assembly/ensureObjects.ts";

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { TestApi } from "../../../testing/apiserver/testApi.ts";
 import { FaultyKube } from "../../../testing/control/faultyKube.ts";
 import { KeptLog } from "../../../testing/control/keptLog.ts";
-import { inProcessKube } from "../../apiserver/kubeApi.ts";
+import { inProcessKube } from "../../apiserver/inProcessKube.ts";
 import { labels } from "../../model/gang/keys.ts";
 import { refused } from "../../model/outcome.ts";
 import { builtin } from "../../model/resources.generated.ts";

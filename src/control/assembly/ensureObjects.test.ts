@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { TestApi } from "../../../testing/apiserver/testApi.ts";
 import { FaultyKube } from "../../../testing/control/faultyKube.ts";
-import { inProcessKube } from "../../apiserver/kubeApi.ts";
+import { inProcessKube } from "../../apiserver/inProcessKube.ts";
 import type { CustomResourceDefinition } from "../../model/kubernetes.generated.ts";
 import { refused } from "../../model/outcome.ts";
 import { builtin } from "../../model/resources.generated.ts";

@@ -11,7 +11,7 @@ import { type Outcome, refused, succeeded } from "../../model/outcome.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import { type BindRequest, chosenVolumesOf } from "../../model/scheduling/bindRequest.ts";
 import { claimsOfPod, classOfClaim, type PodClaim } from "../../model/storage/volumes.ts";
-import type { BindCall } from "./bindWrites.ts";
+import type { BindCall } from "./bindClaims.ts";
 
 export interface VolumesAbout {
   readonly request: BindRequest;

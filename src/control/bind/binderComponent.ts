@@ -12,7 +12,7 @@ import { EventRecorder } from "../runtime/eventRecorder.ts";
 import { forMapped, forObject, kindSource, timerSource } from "../runtime/sources.ts";
 import { BinderCaches, groupsOf } from "./binderCaches.ts";
 import { type BinderOptions, BindReconciler } from "./bindReconciler.ts";
-import { GroupReconciler } from "./reservationReconciler.ts";
+import { ReservationReconciler } from "./reservationReconciler.ts";
 
 export const binderDefaults: BinderOptions = {
   reservation: reservationDefaults,
@@ -91,7 +91,7 @@ function addBinder(controllers: Controllers, options: BinderOptions): void {
     instance: "binder",
   });
   const binds = new BindReconciler(controllers, caches, recorder, options);
-  const groups = new GroupReconciler(controllers, caches, recorder, options.reservation);
+  const reservations = new ReservationReconciler(controllers, caches, recorder, options.reservation);
   const { cache: pods } = caches.pods;
   const { cache: requests } = caches.requests;
   const keyOfObject = ({ metadata }: KubeObject): string => keyOf(metadata.namespace, metadata.name);
@@ -132,6 +132,6 @@ function addBinder(controllers: Controllers, options: BinderOptions): void {
       timerSource(ports, sweepMs, () => caches.groups()),
       { start: () => () => recorder.stop() },
     ],
-    reconcile: (group, context) => groups.reconcile(group, context),
+    reconcile: (group, context) => reservations.reconcile(group, context),
   });
 }

@@ -2,7 +2,7 @@ import { podsRef } from "../../decide/bind/reservation.ts";
 import { expectedOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { formatTime } from "../../model/values/time.ts";
-import type { BindCall } from "./bindWrites.ts";
+import type { BindCall } from "./bindClaims.ts";
 
 /** The condition `PodBound`: the outcome of the bind. */
 export interface PodBound {

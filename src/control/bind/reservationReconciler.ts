@@ -29,7 +29,7 @@ import { readGroup } from "./readGroup.ts";
  * Keeps a group's reservation as long as a pod or BindRequest needs it. The cache only shows which groups to read:
  * every write is decided on a consistent read at one revision, and carries the versions that were read.
  */
-export class GroupReconciler {
+export class ReservationReconciler {
   private readonly controllers: Controllers;
   private readonly caches: BinderCaches;
   private readonly recorder: EventRecorder;

@@ -5,9 +5,9 @@ import type { Pod } from "../../model/kubernetes.generated.ts";
 import { type Outcome, succeeded } from "../../model/outcome.ts";
 import type { BindRequest } from "../../model/scheduling/bindRequest.ts";
 import { gpuGroupsOfLabels } from "../../model/scheduling/keys.ts";
+import { type BindCall, deleteConfigMaps, deleteExtendedClaim, findConfigMaps } from "./bindClaims.ts";
 import { type BinderCaches, groupsOf } from "./binderCaches.ts";
 import { giveBackVolumes } from "./bindVolumes.ts";
-import { type BindCall, deleteConfigMaps, deleteExtendedClaim, findConfigMaps } from "./bindWrites.ts";
 
 /** An attempt that has failed. */
 export interface FailedAttempt {

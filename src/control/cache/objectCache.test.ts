@@ -5,7 +5,7 @@ import { seededRandom } from "../../../testing/apiserver/seededRandom.ts";
 import { configMapNamed, TestApi } from "../../../testing/apiserver/testApi.ts";
 import { FaultyKube } from "../../../testing/control/faultyKube.ts";
 import { KeptLog } from "../../../testing/control/keptLog.ts";
-import { inProcessKube } from "../../apiserver/kubeApi.ts";
+import { inProcessKube } from "../../apiserver/inProcessKube.ts";
 import { keyOfObject } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { refused } from "../../model/outcome.ts";

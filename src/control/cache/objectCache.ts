@@ -115,7 +115,6 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
     return `${this.kind}: ${refusals} lists in a row are older than the observed revision ${this.revision}: was the server restored from a backup?`;
   }
 
-  /** Whether the first list has been delivered completely. */
   /** Whether a watch is open now. Between two watches objects may change unobserved. */
   get isFollowed(): boolean {
     return this.reflector.isFollowing;
@@ -146,6 +145,7 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
     return this.reflector.probe();
   }
 
+  /** Whether the first list has been delivered completely. */
   get hasSynced(): boolean {
     return this.table.isComplete;
   }

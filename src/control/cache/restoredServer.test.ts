@@ -4,7 +4,7 @@ import { seededRandom } from "../../../testing/apiserver/seededRandom.ts";
 import { configMapNamed, TestApi } from "../../../testing/apiserver/testApi.ts";
 import { FaultyKube } from "../../../testing/control/faultyKube.ts";
 import { KeptLog } from "../../../testing/control/keptLog.ts";
-import { inProcessKube } from "../../apiserver/kubeApi.ts";
+import { inProcessKube } from "../../apiserver/inProcessKube.ts";
 import { refused } from "../../model/outcome.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";

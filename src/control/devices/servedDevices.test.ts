@@ -5,7 +5,7 @@ import { namespaceNamed, TestApi } from "../../../testing/apiserver/testApi.ts";
 import { KeptLog } from "../../../testing/control/keptLog.ts";
 import { onlyVersions } from "../../../testing/control/onlyVersions.ts";
 import { partly } from "../../../testing/partly.ts";
-import { inProcessKube } from "../../apiserver/kubeApi.ts";
+import { inProcessKube } from "../../apiserver/inProcessKube.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import { Controllers } from "../runtime/controllers.ts";

@@ -3,7 +3,7 @@ import { settle } from "../../../testing/apiserver/manualClock.ts";
 import { podNamed, TestApi } from "../../../testing/apiserver/testApi.ts";
 import { FaultyKube } from "../../../testing/control/faultyKube.ts";
 import { KeptLog } from "../../../testing/control/keptLog.ts";
-import { inProcessKube } from "../../apiserver/kubeApi.ts";
+import { inProcessKube } from "../../apiserver/inProcessKube.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import { EventRecorder } from "./eventRecorder.ts";

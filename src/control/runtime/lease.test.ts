@@ -6,7 +6,7 @@ import { configMapNamed, TestApi } from "../../../testing/apiserver/testApi.ts";
 import { FaultyKube } from "../../../testing/control/faultyKube.ts";
 import { KeptLog } from "../../../testing/control/keptLog.ts";
 import { SteppedClock } from "../../../testing/control/steppedClock.ts";
-import { inProcessKube } from "../../apiserver/kubeApi.ts";
+import { inProcessKube } from "../../apiserver/inProcessKube.ts";
 import type { ConfigMap } from "../../model/kubernetes.generated.ts";
 import type { KubeObject, Unstored } from "../../model/objects/object.ts";
 import { type Outcome, refused } from "../../model/outcome.ts";

@@ -3,7 +3,7 @@ import { settle } from "../../../testing/apiserver/manualClock.ts";
 import { seededRandom } from "../../../testing/apiserver/seededRandom.ts";
 import { configMapNamed, namespaceNamed, TestApi } from "../../../testing/apiserver/testApi.ts";
 import { KeptLog } from "../../../testing/control/keptLog.ts";
-import { inProcessKube } from "../../apiserver/kubeApi.ts";
+import { inProcessKube } from "../../apiserver/inProcessKube.ts";
 import type { EventsEvent } from "../../model/kubernetes.generated.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import { Controllers } from "./controllers.ts";

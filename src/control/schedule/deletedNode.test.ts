@@ -3,7 +3,7 @@ import { seededRandom } from "../../../testing/apiserver/seededRandom.ts";
 import { namespaceNamed, TestApi } from "../../../testing/apiserver/testApi.ts";
 import { FaultyKube } from "../../../testing/control/faultyKube.ts";
 import { KeptLog } from "../../../testing/control/keptLog.ts";
-import { inProcessKube } from "../../apiserver/kubeApi.ts";
+import { inProcessKube } from "../../apiserver/inProcessKube.ts";
 import { defaultSettings } from "../../decide/schedule/settings.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";

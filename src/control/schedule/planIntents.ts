@@ -2,7 +2,6 @@ import { groupClaimsAnnotation } from "../../decide/bind/claimStatus.ts";
 import { extendedEntry } from "../../decide/devices/claims/extendedClaim.ts";
 import type { Cluster } from "../../decide/schedule/cluster/cluster.ts";
 import { type GroupNode, type Job, podSetsOf } from "../../decide/schedule/cluster/job.ts";
-import { bindsInOneWrite } from "../../decide/schedule/cluster/podShape.ts";
 import type { PlannedBind, PlannedJob } from "../../decide/schedule/cycle.ts";
 import type { ChosenDevices } from "../../decide/schedule/model/pendingClaims.ts";
 import type { PodEffect } from "../../decide/schedule/model/podEffects.ts";
@@ -74,9 +73,10 @@ function commitIdOf({ uid }: Job, binds: readonly PlannedBind[]): string {
 
 function writeOf(bind: PlannedBind, facts: PlanFacts, commitId: string | undefined, size: number): PlannedWrite {
   const { task } = bind;
-  const isOneWrite = bindsInOneWrite(task.shape) || onlyBoundVolumes(facts.cluster, bind);
   const intent: BindIntent | CreateIntent =
-    isOneWrite && commitId === undefined ? directBind(bind, facts.nodePool) : bindRequest(bind, facts, commitId, size);
+    commitId === undefined && isOneWrite(facts.cluster, bind)
+      ? directBind(bind, facts.nodePool)
+      : bindRequest(bind, facts, commitId, size);
   const claims: ChosenDevices[] = bind.allocations.map((each) => ({ ...each }));
   if (bind.extended !== undefined) claims.push({ name: extendedEntry, allocation: bind.extended.allocation });
   const { volumes } = bind;
@@ -85,11 +85,11 @@ function writeOf(bind: PlannedBind, facts: PlanFacts, commitId: string | undefin
   return { bind, decision: { intent, effects: [{ key: task.uid, value }] } };
 }
 
-/** All its PersistentVolumeClaims are bound, so only the pod is written. */
-function onlyBoundVolumes(cluster: Cluster, { task }: PlannedBind): boolean {
-  const { shape } = task;
-  if (shape.volumeClaims.length === 0 || isShared(shape.gpu) || shape.hasDeviceClaims) return false;
-  return cluster.volumes.areAllBound(task);
+/** Whether only the pod is written: no GPU share, no ResourceClaim, and every PersistentVolumeClaim is bound. */
+function isOneWrite(cluster: Cluster, { task }: PlannedBind): boolean {
+  const { gpu, hasDeviceClaims, volumeClaims } = task.shape;
+  if (isShared(gpu) || hasDeviceClaims) return false;
+  return volumeClaims.length === 0 || cluster.volumes.areAllBound(task);
 }
 
 function directBind({ task, node }: PlannedBind, nodePool: string): BindIntent {

@@ -3,7 +3,7 @@ import { settle } from "../../../testing/apiserver/manualClock.ts";
 import { seededRandom } from "../../../testing/apiserver/seededRandom.ts";
 import { namespaceNamed, TestApi } from "../../../testing/apiserver/testApi.ts";
 import { KeptLog } from "../../../testing/control/keptLog.ts";
-import { inProcessKube } from "../../apiserver/kubeApi.ts";
+import { inProcessKube } from "../../apiserver/inProcessKube.ts";
 import { newReservation, reservationDefaults } from "../../decide/bind/reservation.ts";
 import { defaultSettings } from "../../decide/schedule/settings.ts";
 import type { Namespace } from "../../model/kubernetes.generated.ts";

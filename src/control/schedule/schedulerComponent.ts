@@ -7,10 +7,10 @@ import { quickStartQueues } from "../../model/scheduling/queue.ts";
 import type { Component } from "../runtime/component.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import { forMapped, forObject, kindSource } from "../runtime/sources.ts";
-import { BindRequestReconciler } from "./bindRequestReconciler.ts";
 import { DeviceHealthReconciler } from "./deviceHealthReconciler.ts";
+import { EndedBindRequests } from "./endedBindRequests.ts";
 import { EvictionPlanReconciler } from "./evictionPlanReconciler.ts";
-import { GroupReconciler } from "./podGrouper.ts";
+import { PodGrouper } from "./grouper/podGrouper.ts";
 import type { SchedulerCaches } from "./schedulerCaches.ts";
 import { addShard, type ShardOptions } from "./shard.ts";
 import { addShardReconciler } from "./shardReconciler.ts";
@@ -49,12 +49,12 @@ export function addScheduler(
   const first = addShard(controllers, settings, options);
   const { caches, recorder } = first;
   const allCaches = settings.readsShards ? addShardReconciler(controllers, first, settings, options) : () => [caches];
-  const groups = new GroupReconciler(controllers, recorder, settings.readsShards);
+  const grouper = new PodGrouper(controllers, recorder, settings.readsShards);
   controllers.add({
     name: "pod-grouper",
     concurrency: writesAtOnce,
-    sources: [kindSource(caches.pods, forObject(), ({ object }) => groups.isOurs(object))],
-    reconcile: (key, { cancel }) => groups.reconcile(key, cancel),
+    sources: [kindSource(caches.pods, forObject(), ({ object }) => grouper.isOurs(object))],
+    reconcile: (key, { cancel }) => grouper.reconcile(key, cancel),
   });
   const plans = new EvictionPlanReconciler(controllers, caches);
   controllers.add({
@@ -69,7 +69,7 @@ export function addScheduler(
     sources: [kindSource(caches.pods, forObject(), ({ key, object }) => health.isConcerned(key, object))],
     reconcile: (key) => health.reconcile(key),
   });
-  const requests = new BindRequestReconciler(controllers, caches, allCaches);
+  const requests = new EndedBindRequests(controllers, caches, allCaches);
   controllers.add({
     name: "bind-requests",
     concurrency: 4,

@@ -154,7 +154,7 @@ export async function lookAtNodes(
 
 /**
  * Deletes the BindRequests of a gang of which one could not be created; the gang is decided again. Only requests with
- * these UIDs are deleted. Requests that are left are an incomplete set, which the BindRequestReconciler deletes.
+ * these UIDs are deleted. Requests that are left are an incomplete set, which the EndedBindRequests deletes.
  */
 export async function voidSet(writer: Writer, requests: readonly KubeObject[], cancel: Cancel): Promise<void> {
   for (const request of requests) {

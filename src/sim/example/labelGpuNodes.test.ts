@@ -4,7 +4,7 @@ import { settle } from "../../../testing/apiserver/manualClock.ts";
 import { seededRandom } from "../../../testing/apiserver/seededRandom.ts";
 import { TestApi } from "../../../testing/apiserver/testApi.ts";
 import { KeptLog } from "../../../testing/control/keptLog.ts";
-import { inProcessKube } from "../../apiserver/kubeApi.ts";
+import { inProcessKube } from "../../apiserver/inProcessKube.ts";
 import { Controllers } from "../../control/runtime/controllers.ts";
 import { MemoryMetrics } from "../../control/runtime/memoryMetrics.ts";
 import { labelGpuNodes } from "./labelGpuNodes.ts";

@@ -4,8 +4,8 @@ import { isObject } from "../../../model/objects/json.ts";
 import type { KubeObject } from "../../../model/objects/object.ts";
 import { controllerOf } from "../../../model/objects/ownership.ts";
 import { forbiddenError, invalidObject } from "../../../model/objects/status.ts";
-import type { AdmissionAttributes } from "../../admission.ts";
 import type { Core } from "../../verbs/core.ts";
+import type { AdmissionAttributes } from "../admission.ts";
 import { type Level, type PodLike, podLike, type Violation, violationsOf } from "./standards.ts";
 
 /**

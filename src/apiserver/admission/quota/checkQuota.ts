@@ -9,8 +9,8 @@ import {
   quantityOf,
   subtractQuantities,
 } from "../../../model/values/quantity.ts";
-import type { AdmissionAttributes } from "../../admission.ts";
 import type { Core } from "../../verbs/core.ts";
+import type { AdmissionAttributes } from "../admission.ts";
 import type { QuotaAccount, QuotaLedger } from "./quotaLedger.ts";
 import { quotaCounts } from "./quotaScopes.ts";
 import { type QuotaShare, quotaShare } from "./quotaShare.ts";

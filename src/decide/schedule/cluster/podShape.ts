@@ -7,7 +7,7 @@ import type {
   WeightedPodAffinityTerm,
 } from "../../../model/kubernetes.generated.ts";
 import { podRequests } from "../../../model/objects/podRequests.ts";
-import { type GpuRequest, isShared, readGpuRequest } from "../../../model/scheduling/gpuRequest.ts";
+import { type GpuRequest, readGpuRequest } from "../../../model/scheduling/gpuRequest.ts";
 import { annotationKeys, defaultSchedulerName } from "../../../model/scheduling/keys.ts";
 import { cpuAt, gpuAt, gpuMaker, memoryAt, migWeight, podsAt, type ResourceNames, wholeAmount } from "./resources.ts";
 import type { ServedResources } from "./servedResources.ts";
@@ -313,9 +313,4 @@ export function namedConfigMaps({ metadata, spec }: Pod): string[] {
   // Every namespace has it.
   names.delete("kube-root-ca.crt");
   return [...names].filter((name) => ours === undefined || !name.startsWith(ours)).sort();
-}
-
-/** Whether one write binds the pod, leaving gangs aside. */
-export function bindsInOneWrite(shape: PodShape): boolean {
-  return !isShared(shape.gpu) && !shape.hasDeviceClaims && shape.volumeClaims.length === 0;
 }

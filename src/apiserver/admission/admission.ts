@@ -1,6 +1,6 @@
-import type { KubeObject } from "../model/objects/object.ts";
-import type { ResourceType } from "./resources.ts";
-import type { UserInfo, WriteContext } from "./strategy.ts";
+import type { KubeObject } from "../../model/objects/object.ts";
+import type { ResourceType } from "../builtinResources.ts";
+import type { UserInfo, WriteContext } from "../strategy.ts";
 
 /** One write as admission sees it. Objects are in the version of the request. */
 export interface AdmissionAttributes {

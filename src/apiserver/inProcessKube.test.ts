@@ -9,7 +9,7 @@ import { builtin } from "../model/resources.generated.ts";
 import type { KubeApi, ObjectRef, Watch, WatchEvent } from "../ports/kubeApi.ts";
 import type { Store } from "../ports/store.ts";
 import { createApi } from "./createApi.ts";
-import { inProcessKube } from "./kubeApi.ts";
+import { inProcessKube } from "./inProcessKube.ts";
 
 const maps = builtin.ConfigMap;
 const ref = (name: string): ObjectRef => ({ ...maps, namespace: "default", name });

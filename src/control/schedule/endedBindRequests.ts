@@ -28,7 +28,7 @@ const longestMs = 30_000;
  * Deletes BindRequests that have ended: finally failed, for a deleted node, succeeded with the pod observed as bound,
  * or of a gang's set that was never completed. Each is read again first, and kept if it is still needed.
  */
-export class BindRequestReconciler {
+export class EndedBindRequests {
   private readonly controllers: Controllers;
   private readonly caches: SchedulerCaches;
   private readonly allCaches: () => Iterable<SchedulerCaches>;

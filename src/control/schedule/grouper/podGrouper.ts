@@ -5,30 +5,30 @@ import {
   noKindPriorities,
   readGrouperSettings,
   readKindPriorities,
-} from "../../decide/schedule/grouper/grouperSettings.ts";
+} from "../../../decide/schedule/grouper/grouperSettings.ts";
 import {
   type GroupFacts,
   groupChanges,
   groupPod,
   newGroup,
   type WantedGroup,
-} from "../../decide/schedule/grouper/groupPod.ts";
-import { launchedJob } from "../../decide/schedule/grouper/kinds.ts";
-import { expectedOf } from "../../model/intent.ts";
-import type { ConfigMap, Namespace, Pod, PriorityClass } from "../../model/kubernetes.generated.ts";
-import type { KubeObject } from "../../model/objects/object.ts";
-import { type Refusal, refused } from "../../model/outcome.ts";
-import { annotationKeys, kaiSchedulerName, labelKeys, scalingNamespace } from "../../model/scheduling/keys.ts";
-import type { PodGroup } from "../../model/scheduling/podGroup.ts";
-import { type KaiConfig, kaiConfigName, kaiConfigRef } from "../../model/scheduling/schedulingShard.ts";
-import type { Cancel } from "../../ports/cancel.ts";
-import type { ObjectIndex } from "../../snapshot/objectIndex.ts";
-import type { ObjectCache } from "../cache/objectCache.ts";
-import type { Controllers } from "../runtime/controllers.ts";
-import type { EventRecorder } from "../runtime/eventRecorder.ts";
-import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
+} from "../../../decide/schedule/grouper/groupPod.ts";
+import { launchedJob } from "../../../decide/schedule/grouper/kinds.ts";
+import { expectedOf } from "../../../model/intent.ts";
+import type { ConfigMap, Namespace, Pod, PriorityClass } from "../../../model/kubernetes.generated.ts";
+import type { KubeObject } from "../../../model/objects/object.ts";
+import { type Refusal, refused } from "../../../model/outcome.ts";
+import { annotationKeys, kaiSchedulerName, labelKeys, scalingNamespace } from "../../../model/scheduling/keys.ts";
+import type { PodGroup } from "../../../model/scheduling/podGroup.ts";
+import { type KaiConfig, kaiConfigName, kaiConfigRef } from "../../../model/scheduling/schedulingShard.ts";
+import type { Cancel } from "../../../ports/cancel.ts";
+import type { ObjectIndex } from "../../../snapshot/objectIndex.ts";
+import type { ObjectCache } from "../../cache/objectCache.ts";
+import type { Controllers } from "../../runtime/controllers.ts";
+import type { EventRecorder } from "../../runtime/eventRecorder.ts";
+import { type ReconcileResult, reconcileResultOf } from "../../runtime/loop.ts";
+import { refs } from "../schedulerCaches.ts";
 import { ownerChain } from "./ownerChain.ts";
-import { refs } from "./schedulerCaches.ts";
 
 /** When a pod of a workload that is being deleted is reconciled again: it is deleted too, or orphaned. */
 const goingMs = 10_000;
@@ -36,7 +36,7 @@ const goingMs = 10_000;
 /**
  * Groups every pod of `kai-scheduler`: finds its workload, creates the PodGroup, and annotates the pod with its name.
  */
-export class GroupReconciler {
+export class PodGrouper {
   private readonly controllers: Controllers;
   private readonly recorder: EventRecorder;
   private readonly pods: ObjectCache<Pod>;

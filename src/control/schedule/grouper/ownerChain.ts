@@ -1,8 +1,8 @@
-import type { Workload } from "../../decide/schedule/grouper/workload.ts";
-import { type KubeObject, type OwnerReference, splitApiVersion } from "../../model/objects/object.ts";
-import { type Outcome, type Refusal, succeeded } from "../../model/outcome.ts";
-import type { Cancel } from "../../ports/cancel.ts";
-import type { KubeReads } from "../../ports/kubeApi.ts";
+import type { Workload } from "../../../decide/schedule/grouper/workload.ts";
+import { type KubeObject, type OwnerReference, splitApiVersion } from "../../../model/objects/object.ts";
+import { type Outcome, type Refusal, succeeded } from "../../../model/outcome.ts";
+import type { Cancel } from "../../../ports/cancel.ts";
+import type { KubeReads } from "../../../ports/kubeApi.ts";
 
 /** No workload is nested deeper than this. */
 const chainMax = 16;

@@ -51,7 +51,7 @@ function keepSlice(controllers: Controllers): void {
       const intent: Intent = {
         type: "create",
         target: slice,
-        absentAt: maps.revision,
+        absentAtRevision: maps.revision,
         object: object as unknown as NewObject,
         why: "there must be a slice",
       };

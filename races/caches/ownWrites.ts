@@ -43,7 +43,7 @@ function ensureChildren(controllers: Controllers): void {
       const intent: Intent = {
         type: "create",
         target,
-        absentAt: maps.revision,
+        absentAtRevision: maps.revision,
         object: object as unknown as NewObject,
         why: `${name} has no child`,
       };

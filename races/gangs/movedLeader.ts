@@ -115,7 +115,7 @@ async function move(ports: ActorPorts): Promise<void> {
       intent,
       ({ object }) =>
         object === undefined || isHeld(object)
-          ? { notAnyMore: "a pod relies on it" }
+          ? { noLongerDue: "a pod relies on it" }
           : { still: { ...intent, expected: expectedOf(object) } },
       { atLeast: "0" },
     );

@@ -80,7 +80,7 @@ const afterLooking: Evict = async (ports, victim, revision) => {
     ({ object }) =>
       object !== undefined && isWarm(object as unknown as Pod)
         ? { still: intentOf(object) }
-        : { notAnyMore: "it was handed over" },
+        : { noLongerDue: "it was handed over" },
     { atLeast: revision },
   );
 };

@@ -91,7 +91,7 @@ describe("an intent", () => {
   test("to create is refused when the name is taken", async () => {
     const { kube } = await started();
     const object = podNamed("default/p") as never;
-    const outcome = await applyIntent(kube, { type: "create", target, absentAt: "1", object, why });
+    const outcome = await applyIntent(kube, { type: "create", target, absentAtRevision: "1", object, why });
     expect(outcome).toMatchObject({ ok: false, reason: "AlreadyExists" });
   });
 
@@ -181,10 +181,10 @@ describe("a second look", () => {
       ({ object }) =>
         object?.metadata.annotations?.["muster.dev/holders"] === undefined
           ? { still: intent }
-          : { notAnyMore: "it has a holder" },
+          : { noLongerDue: "it has a holder" },
       { atLeast: pod.metadata.resourceVersion },
     );
-    expect(outcome).toEqual({ ok: true, value: { notAnyMore: "it has a holder" } });
+    expect(outcome).toEqual({ ok: true, value: { noLongerDue: "it has a holder" } });
     expect(api.get("/pods", "default/p")).toBeDefined();
   });
 
@@ -194,7 +194,7 @@ describe("a second look", () => {
     await api.create("/pods", podNamed("default/p"));
     const intent: DeleteIntent = { type: "delete", target, expected: expectedOf(pod), why };
     const outcome = await destroyAfterLooking(kube, intent, () => ({ still: intent }), { atLeast: "1" });
-    expect(outcome).toMatchObject({ ok: true, value: { notAnyMore: expect.stringContaining("does not exist") } });
+    expect(outcome).toMatchObject({ ok: true, value: { noLongerDue: expect.stringContaining("does not exist") } });
     expect(api.get("/pods", "default/p")).toBeDefined();
   });
 

@@ -65,7 +65,7 @@ export async function lookAgainAtAll<T extends KubeObject>(
 /** The result of a recheck. */
 export type Recheck<T extends KubeObject = KubeObject> =
   | { readonly still: DestructiveIntent<T> }
-  | { readonly notAnyMore: string };
+  | { readonly noLongerDue: string };
 
 /**
  * Reads the victim again and decides whether it is still a victim. The recheck is pure and gets the fresh object. Other
@@ -77,12 +77,12 @@ export async function lookAtVictim<T extends KubeObject>(
   intent: DestructiveIntent<T>,
   recheck: (fresh: FreshObject<T>) => Recheck<T>,
   options: LookOptions,
-): Promise<Outcome<{ readonly still: DestructiveIntent<T>; readonly victim: T } | { readonly notAnyMore: string }>> {
+): Promise<Outcome<{ readonly still: DestructiveIntent<T>; readonly victim: T } | { readonly noLongerDue: string }>> {
   const fresh = await lookAgain(kube, intent.target, options);
   if (!fresh.ok) return fresh;
   const victim = fresh.value.object;
   if (victim?.metadata.uid !== intent.expected.uid) {
-    return succeeded({ notAnyMore: `the object does not exist at revision ${fresh.value.revision}` });
+    return succeeded({ noLongerDue: `the object does not exist at revision ${fresh.value.revision}` });
   }
   const verdict = recheck(fresh.value);
   return succeeded("still" in verdict ? { still: verdict.still, victim } : verdict);
@@ -94,7 +94,7 @@ export async function destroyAfterLooking<T extends KubeObject>(
   intent: DestructiveIntent<T>,
   recheck: (fresh: FreshObject<T>) => Recheck<T>,
   options: LookOptions & ApplyOptions,
-): Promise<Outcome<Written<T> | { readonly notAnyMore: string }>> {
+): Promise<Outcome<Written<T> | { readonly noLongerDue: string }>> {
   const looked = await lookAtVictim(kube, intent, recheck, options);
   if (!looked.ok) return looked;
   return "still" in looked.value ? applyIntent(kube, looked.value.still, options) : succeeded(looked.value);

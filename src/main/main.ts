@@ -103,7 +103,7 @@ const withRun = (command: Command): Command =>
     .option("--context <name>", "context of the kubeconfig")
     .option("--phase <name>", "run one phase only: gpu or disks")
     .option("--accept-drop", "accept a list of volumes that is much shorter than the last one")
-    .option("--full-snapshots", "read all snapshots, not only those of the last days")
+    .option("--full-snapshots", "read all EBS snapshots, not only those started since yesterday")
     .option("--snapshot-scope <scope>", "count snapshots of the disk, or of its current volume only: disk or volume")
     .option("--name-fallback", "use the tag Name where the tag with the disk name is missing")
     .option(
@@ -402,7 +402,7 @@ races
   .command("run")
   .description("run a race; exit 1 if an invariant is violated")
   .argument("<name>", "number or name of the race")
-  .option("--buggy", "run the first variant with the bug")
+  .option("--buggy", "run the first of the buggy variants")
   .option("--variant <name>", "run this variant")
   .option("--seeds <number>", "number of seeds", "100")
   .option("--from <seed>", "first seed", "1")

@@ -33,7 +33,7 @@ export interface Expected {
 }
 
 /** What a decision is based on: a version of an object, or that no object had the name at a revision. */
-export type Basis = Expected | { readonly absentAt: Revision };
+export type Basis = Expected | { readonly absentAtRevision: Revision };
 
 interface Decided<T extends KubeObject> {
   readonly target: IntentTarget<T>;
@@ -44,7 +44,7 @@ interface Decided<T extends KubeObject> {
 /** The precondition is that no object of that name exists, so the name is derived and not random. */
 export interface CreateIntent<T extends KubeObject = KubeObject> extends Decided<T> {
   readonly type: "create";
-  readonly absentAt: Revision;
+  readonly absentAtRevision: Revision;
   readonly object: NewObject<T>;
 }
 
@@ -139,7 +139,7 @@ export function expectedOf({ metadata }: KubeObject): Expected {
 }
 
 export function basisOf(intent: Intent): Basis {
-  return intent.type === "create" ? { absentAt: intent.absentAt } : intent.expected;
+  return intent.type === "create" ? { absentAtRevision: intent.absentAtRevision } : intent.expected;
 }
 
 /**

@@ -158,9 +158,9 @@ class World {
     const pod = this.shown.get(`${pods} ${name}`);
     if (pod === undefined || this.things.has(`${requests} ${pod.uid}`)) return;
     const target = { group: "x", version: "v1", plural: "requests", namespace: "a", name: pod.uid };
-    const absentAt = String(this.revision);
+    const absentAtRevision = String(this.revision);
     const object = { apiVersion: "x/v1", kind: "Request", metadata: { name: pod.uid, namespace: "a" } };
-    const intent: CreateIntent = { type: "create", target, absentAt, object, why: "it fits" };
+    const intent: CreateIntent = { type: "create", target, absentAtRevision, object, why: "it fits" };
     const thing = { kind: requests, name: pod.uid, uid: "", rv: this.revision, pod: pod.uid, node };
     this.decide({ intent, thing, nodes: [node], attempts: [], revision: undefined });
   }

@@ -149,7 +149,7 @@ describe("an intent that changes an object", () => {
 });
 
 describe("an intent that makes an object", () => {
-  const create: Basis = { absentAt: "6" };
+  const create: Basis = { absentAtRevision: "6" };
 
   test.each<{ name: string; steps: Step[]; is: IntentState }>([
     { name: "ends when the object is shown", steps: ["send", "timeOut", "showNamesake"], is: "observed" },
@@ -168,7 +168,7 @@ describe("an intent that makes an object", () => {
       id,
       kind: "/pods",
       key: "a/p",
-      basis: { absentAt: "8" },
+      basis: { absentAtRevision: "8" },
       effects: [{ key: "pod/u1", value: "n2" }],
     };
     expect(ledger.decide(again)).toBe("counted");
@@ -183,7 +183,7 @@ describe("an intent that makes an object", () => {
 });
 
 describe("a create whose name another object had for a moment", () => {
-  const create: Basis = { absentAt: "4" };
+  const create: Basis = { absentAtRevision: "4" };
   const namesake = { type: "added", key: "a/p", object: pod("u2", "5") } as const;
   const namesakeGone = {
     type: "deleted",
@@ -235,7 +235,7 @@ describe("a create whose name another object had for a moment", () => {
 test("of two writes that both took effect on one object, the later one counts", () => {
   const ledger = new Ledger<string>();
   const intents = [
-    { id: "create", basis: { absentAt: "4" }, value: "live" },
+    { id: "create", basis: { absentAtRevision: "4" }, value: "live" },
     { id: "delete", basis: { uid: "u1", resourceVersion: "5" }, value: "gone" },
   ] as const;
   const values = (): string[] => (ledger.valuesAt("pod/p") ?? []).map(({ value }) => value);

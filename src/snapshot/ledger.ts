@@ -431,7 +431,7 @@ export function holderOf(kind: string, key: string): string {
  */
 export function hasMovedOn(basis: Basis, object: Expected | undefined, atRevision: Revision): boolean {
   // No other client uses the name of a create, so an object that has it since is the one that was created.
-  if (!("uid" in basis)) return object !== undefined && isLater(object.resourceVersion, basis.absentAt);
+  if (!("uid" in basis)) return object !== undefined && isLater(object.resourceVersion, basis.absentAtRevision);
   if (object?.uid === basis.uid) return isLater(object.resourceVersion, basis.resourceVersion);
   // A UID is never reused: an absent object ends the intent, unless the read is older than the object.
   return isAtLeast(atRevision, basis.resourceVersion);
@@ -461,7 +461,7 @@ function isShownBy(basis: Basis, change: KindChange): boolean {
   const { metadata } = change.object;
   if (change.type !== "deleted") return hasMovedOn(basis, metadata, metadata.resourceVersion);
   if ("uid" in basis) return change.before.metadata.uid === basis.uid;
-  return isLater(metadata.resourceVersion, basis.absentAt);
+  return isLater(metadata.resourceVersion, basis.absentAtRevision);
 }
 
 function byRevision(a: Waiting<unknown>, b: Waiting<unknown>): number {

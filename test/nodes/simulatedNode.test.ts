@@ -51,7 +51,7 @@ async function liveNode(faults: (nowMs: number) => Fault[] = () => []) {
   };
 
   async function send(write: NodeWrite): Promise<void> {
-    const intent = intentOfWrite(write, { absentAt: "0", why: "simulated" });
+    const intent = intentOfWrite(write, { absentAtRevision: "0", why: "simulated" });
     if (intent !== undefined) note(intent.type, await applyIntent(kube, intent));
     else if (write.kind !== "event") refusals.push(`${write.kind} of a node that is no intent`);
   }

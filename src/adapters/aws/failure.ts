@@ -45,7 +45,8 @@ const perhapsSkewed = new Set([
 ]);
 /** The clock difference from which AWS refuses a signature. */
 const skewMsMax = 240_000;
-const badToken = new Set(["InvalidNextToken", "InvalidPaginationToken"]);
+/** An expired page token: the list has to begin again. */
+const invalidPageToken = new Set(["InvalidNextToken", "InvalidPaginationToken"]);
 
 /** A complete response without the expected fields: the SDK parses any XML without an error. */
 export class MalformedResponse extends Error {}
@@ -71,7 +72,7 @@ export function failureOf(error: unknown): Failure {
   if (error instanceof MalformedResponse) return { reason: "Malformed", why: message, retry: true };
   if (throttling.has(name)) return { reason: "Throttled", why, retry: true };
   if (expired.has(name) || name === "CredentialsProviderError") return { reason: "Expired", why, retry: false };
-  if (badToken.has(name)) return { reason: "Expired", why, retry: false };
+  if (invalidPageToken.has(name)) return { reason: "Expired", why, retry: false };
   if (denied.has(name)) return { reason: "Denied", why, retry: false };
   if (status >= 500) return { reason: "Unavailable", why, retry: true };
   if (status >= 400) return { reason: "Denied", why, retry: false };

@@ -98,7 +98,7 @@ describe("a store that was closed", () => {
   test("continues where it stopped", async () => {
     const disk = new CrashDisk(await filesOf(few));
     const { store } = await openOn(disk);
-    expect(() => store.append([put(6, "late")])).toThrow("revision 6 appended behind revision 6");
+    expect(() => store.append([put(6, "late")])).toThrow("revision 6 appended after revision 6");
     store.append([put(7, "e")]);
     await store.close();
     expect((await openOn(new CrashDisk(disk.afterKill()))).state).toEqual(fold([...few, [put(7, "e")]]));
@@ -327,7 +327,7 @@ describe("a log with less than was acknowledged", () => {
       lostUpTo: 7,
     });
     expect(state).toEqual(fold(few.slice(0, 2)));
-    expect(() => store.append([put(7, "again")])).toThrow("revision 7 appended behind revision 7");
+    expect(() => store.append([put(7, "again")])).toThrow("revision 7 appended after revision 7");
     // A rotation before the first write: the next segment continues what is there.
     await store.snapshot({ revision: 7, objects: [put(3, "a", "short"), put(2, "b")] });
     store.append([put(8, "e")]);

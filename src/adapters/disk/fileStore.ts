@@ -69,7 +69,7 @@ export class FileStore implements Store {
 
   /** In order; the last one is open. */
   #batches: LogBatch[] = [new LogBatch()];
-  #flying: LogBatch | undefined;
+  #inFlight: LogBatch | undefined;
   #spare: LogBatch | undefined;
   #writer: Promise<void> | undefined;
   #snapshotting: Promise<void> | undefined;
@@ -144,7 +144,7 @@ export class FileStore implements Store {
     let revision = this.#appended;
     for (const change of changes) {
       if (change.revision <= revision) {
-        throw new Error(`revision ${change.revision} appended behind revision ${revision}`);
+        throw new Error(`revision ${change.revision} appended after revision ${revision}`);
       }
       revision = change.revision;
     }
@@ -159,7 +159,7 @@ export class FileStore implements Store {
     const gathering = this.#gathering();
     if (!gathering.isEmpty) return gathering.whenDone();
     // The last batch may be empty after one that ends a segment.
-    const last = this.#batches.at(-2) ?? this.#flying;
+    const last = this.#batches.at(-2) ?? this.#inFlight;
     return last === undefined ? Promise.resolve() : last.whenDone();
   }
 
@@ -230,7 +230,7 @@ export class FileStore implements Store {
       .then(() => this.#writeBatches())
       .catch((error: unknown) => this.#fail(error))
       .finally(() => {
-        this.#flying = undefined;
+        this.#inFlight = undefined;
         this.#writer = undefined;
         if (this.#failure === undefined && this.#hasWork()) this.#wake();
       });
@@ -245,7 +245,7 @@ export class FileStore implements Store {
     while (this.#failure === undefined && this.#hasWork()) {
       const batch = this.#batches.shift();
       if (batch === undefined) return;
-      this.#flying = batch;
+      this.#inFlight = batch;
       if (!batch.isEmpty) {
         const file = this.#openFile();
         const bytes = batch.seal(this.#syncedOffset);
@@ -256,7 +256,7 @@ export class FileStore implements Store {
         else this.#scheduleSync();
       }
       if (this.#failure !== undefined) throw this.#failure;
-      this.#flying = undefined;
+      this.#inFlight = undefined;
       batch.resolve();
       if (batch.rotation !== undefined) await this.#rotate(batch.rotation);
       const frames = batch.reusable();
@@ -272,12 +272,12 @@ export class FileStore implements Store {
     await Promise.all([this.#mark?.advance(revision), this.#checkPlace()]);
   }
 
-  /** A file without a name takes writes and is gone when the process ends. */
+  /** An unlinked file still accepts writes, and its data is lost when the process ends. */
   async #checkPlace(): Promise<void> {
     if (!(await this.#openFile().isAt(this.#path))) throw new Error("the file was removed, moved or replaced");
   }
 
-  /** The folder is looked at while nothing is written too: readiness then says so before the next write is refused. */
+  /** The directory is checked while idle too, so that readiness fails before a write does. */
   #scheduleUpkeep(): void {
     this.#cancelUpkeep = this.#clock.after(upkeepMs, () => {
       this.#upkeep = this.#keepUp()
@@ -317,16 +317,18 @@ export class FileStore implements Store {
   #fail(cause: unknown): void {
     if (this.#failure === undefined) {
       const why = cause instanceof Error ? cause.message : String(cause);
+      const kept =
+        this.#durability === "sync" ? "acknowledged writes are kept" : "writes that were not synced yet may be lost";
       this.#failure = new UserError(
         "store-failed",
         `cannot write ${this.#path}: ${why}`,
-        "free space on or repair the disk of the data directory, then start again; acknowledged writes are kept",
+        `free space on the disk of the data directory, or repair it, then start again; ${kept}`,
         { cause },
       );
       this.#onFailure(this.#failure);
     }
-    this.#flying?.reject(this.#failure);
-    this.#flying = undefined;
+    this.#inFlight?.reject(this.#failure);
+    this.#inFlight = undefined;
     for (const batch of this.#batches) batch.reject(this.#failure);
     this.#batches = [];
   }

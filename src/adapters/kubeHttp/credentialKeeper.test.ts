@@ -25,11 +25,11 @@ test("a call that was on its way while credentials changed does not ask again, h
   expect(asked).toEqual([false, true]);
 });
 
-test("credentials that are the same as before are the same edition", async () => {
+test("credentials that are the same as before are the same generation", async () => {
   const { keeper: kept, clock } = keeper("one");
   const old = await kept.current();
   await clock.advance(10_000);
-  expect((await kept.afterRefusal(old)).edition).toBe(old.edition);
+  expect((await kept.afterRefusal(old)).generation).toBe(old.generation);
 });
 
 test("a source that failed is called again by the next call", async () => {

@@ -5,11 +5,11 @@ import type { CredentialSource, Credentials } from "./connection.ts";
 /** The current credentials, and a number that increases with every change. */
 export interface HeldCredentials {
   readonly credentials: Credentials;
-  readonly edition: number;
+  readonly generation: number;
 }
 
 /** After rejected credentials the source is called no more often than this. */
-const refusalEveryMs = 1_000;
+const reloadIntervalMsMin = 1_000;
 
 /**
  * Caches credentials until they are old or rejected. However many requests need new ones, the source is called once.
@@ -46,11 +46,11 @@ export class CredentialKeeper {
 
   /** The server rejected these credentials. If another request has replaced them already, the new ones are used. */
   afterRefusal(refused: HeldCredentials): HeldCredentials | Promise<HeldCredentials> {
-    if (this.held !== undefined && this.held.edition !== refused.edition) return this.held;
+    if (this.held !== undefined && this.held.generation !== refused.generation) return this.held;
     // The source may be a program that takes a second, and many calls may be rejected.
     if (this.held !== undefined && this.clock.nowMs() < this.notAgainBeforeMs) return this.held;
     return this.ask(true).finally(() => {
-      this.notAgainBeforeMs = this.clock.nowMs() + refusalEveryMs;
+      this.notAgainBeforeMs = this.clock.nowMs() + reloadIntervalMsMin;
     });
   }
 
@@ -68,7 +68,7 @@ export class CredentialKeeper {
     this.held =
       before !== undefined && isSame(before.credentials, credentials)
         ? before
-        : { credentials, edition: (before?.edition ?? 0) + 1 };
+        : { credentials, generation: (before?.generation ?? 0) + 1 };
     return this.held;
   }
 }

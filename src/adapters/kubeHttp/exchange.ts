@@ -57,7 +57,7 @@ export function endpointOf(server: string): Endpoint & { prefix: string } {
   };
 }
 
-/** The caller cancelled the request before a byte of it was sent. */
+/** `maySend` returned false before a byte of the request was sent. */
 export class Withdrawn extends Error {}
 
 /**
@@ -70,7 +70,7 @@ const ready = new WeakSet<Socket>();
 export class Sending {
   readonly request: ClientRequest;
   private connected = false;
-  private kept = false;
+  private reused = false;
 
   constructor(endpoint: Endpoint, agent: HttpAgent, what: HttpRequest, maySend: () => boolean = () => true) {
     const { method, path, headers, body } = what;
@@ -80,7 +80,7 @@ export class Sending {
     this.request = open({ host, port, agent, method, path, headers: { ...headers, ...length } });
     this.request.on("socket", (socket: Socket) => {
       // Before the handshake is complete nothing of the request has been sent, so it can still be cancelled.
-      const leave = (): void => {
+      const transmit = (): void => {
         if (!maySend()) {
           this.request.destroy(new Withdrawn("withdrawn before it was sent"));
           return;
@@ -88,16 +88,16 @@ export class Sending {
         this.connected = true;
         this.request.end(body);
       };
-      this.kept = ready.has(socket);
-      if (this.kept) {
-        leave();
+      this.reused = ready.has(socket);
+      if (this.reused) {
+        transmit();
         return;
       }
       const open = (): void => {
         ready.add(socket);
-        leave();
+        transmit();
       };
-      // Through a proxy, a plain connection is open before the tunnel is.
+      // Through a proxy the TCP connection is open before the TLS session is.
       if (endpoint.isTls || socket.connecting) socket.once(endpoint.isTls ? "secureConnect" : "connect", open);
       else open();
     });
@@ -110,7 +110,7 @@ export class Sending {
 
   /** Whether it was sent on a connection that had carried another request before. */
   get isOnKeptConnection(): boolean {
-    return this.kept;
+    return this.reused;
   }
 }
 

@@ -33,7 +33,7 @@ export function execPlugin(user: Entry, exec: JsonObject, context: ExecContext):
   };
 }
 
-interface Plan {
+interface PluginCommand {
   readonly command: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
@@ -41,13 +41,13 @@ interface Plan {
   readonly hint: string;
 }
 
-function planOf(user: Entry, exec: JsonObject, { where, cluster }: ExecContext): Plan {
+function planOf(user: Entry, exec: JsonObject, { where, cluster }: ExecContext): PluginCommand {
   const refuse = (problem: string): UserError =>
     invalidKubeconfig(where, `has an exec plug-in of user ${JSON.stringify(user.name)} ${problem}`);
   const { command, apiVersion, installHint, interactiveMode } = exec;
   if (typeof command !== "string" || command === "") throw refuse("without a command");
   if (typeof apiVersion !== "string" || !/^client\.authentication\.k8s\.io\/v1(beta1)?$/.test(apiVersion)) {
-    throw refuse(`of an unknown version: ${JSON.stringify(apiVersion ?? "")}`);
+    throw refuse(`with an unsupported apiVersion: ${JSON.stringify(apiVersion ?? "")}`);
   }
   if (interactiveMode === "Always") throw refuse("that requires an interactive terminal");
   const args = exec["args"] ?? [];
@@ -65,7 +65,7 @@ function planOf(user: Entry, exec: JsonObject, { where, cluster }: ExecContext):
   return { command: found, args, env, apiVersion, hint };
 }
 
-function run({ command, args, env, hint }: Plan, context: ExecContext): Promise<string> {
+function run({ command, args, env, hint }: PluginCommand, context: ExecContext): Promise<string> {
   return new Promise((settle, reject) => {
     const fail = (problem: string, cause?: unknown): void => {
       const cure = hint === "" ? `run ${[command, ...args].join(" ")} by hand and read its output` : hint;
@@ -79,26 +79,34 @@ function run({ command, args, env, hint }: Plan, context: ExecContext): Promise<
       killSignal: "SIGKILL",
     });
     const output: Buffer[] = [];
-    const complaints: Buffer[] = [];
+    const stderr: Buffer[] = [];
     let bytes = 0;
+    const startedMs = context.nowMs();
     const keep = (chunks: Buffer[]) => (chunk: Buffer) => {
       bytes += chunk.length;
       if (bytes <= outputBytesMax) chunks.push(chunk);
       else child.kill("SIGKILL");
     };
     child.stdout.on("data", keep(output));
-    child.stderr.on("data", keep(complaints));
+    child.stderr.on("data", keep(stderr));
     child.on("error", (error) => fail(`cannot be run: ${error.message}`, error));
     child.on("close", (code, signal) => {
       if (code === 0) return settle(Buffer.concat(output).toString("utf8"));
-      const said = Buffer.concat(complaints).toString("utf8").trim().slice(0, 500);
-      const how = signal === null ? `ended with code ${code}` : `was ended by ${signal}`;
+      const said = Buffer.concat(stderr).toString("utf8").trim().slice(0, 500);
+      const how =
+        bytes > outputBytesMax
+          ? `wrote more than ${outputBytesMax / 1_048_576} MiB`
+          : signal === null
+            ? `exited with code ${code}`
+            : child.killed && context.nowMs() - startedMs >= runMsMax
+              ? `did not end within ${runMsMax / 1000} s`
+              : `was killed by ${signal}`;
       fail(`${how}${said === "" ? "" : `: ${said}`}`);
     });
   });
 }
 
-function credentialsIn({ command, apiVersion }: Plan, output: string, nowMs: number): Credentials {
+function credentialsIn({ command, apiVersion }: PluginCommand, output: string, nowMs: number): Credentials {
   const refuse = (problem: string, cause?: unknown): UserError => {
     const message = `the credential plug-in ${command} ${problem}`;
     return new UserError("credential-plugin-failed", message, `run ${command} by hand and read its output`, {

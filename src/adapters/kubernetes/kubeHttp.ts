@@ -250,7 +250,7 @@ class KubeOverHttp implements KubeHttp {
     const again = (held: HeldCredentials, why: Outcome<never> | undefined): Promise<void> =>
       attempt(async () => {
         const next = await this.keeper.afterRefusal(held);
-        if (next.edition === held.edition) end(why);
+        if (next.generation === held.generation) end(why);
         else connect(next, false);
       });
     const attempt = (run: () => Promise<void>): Promise<void> =>
@@ -348,7 +348,7 @@ class KubeOverHttp implements KubeHttp {
         } catch (error) {
           return this.withoutCredentials(error);
         }
-        if (held.edition !== before.edition) continue;
+        if (held.generation !== before.generation) continue;
       }
       const { retryAfterMs } = refusal;
       const busy = code === 429 || code === 503;

@@ -199,7 +199,7 @@ describe("a credential plug-in", () => {
   });
 
   test.each<[string, string, string]>([
-    ["fails", 'console.error("please log in"); process.exit(3)', "ended with code 3: please log in"],
+    ["fails", 'console.error("please log in"); process.exit(3)', "exited with code 3: please log in"],
     ["says something else", 'console.log("hello")', "no JSON"],
     ["says nothing", "", "no JSON"],
     ["gives nothing", answer("{}"), "neither a token nor a certificate"],
@@ -209,7 +209,11 @@ describe("a credential plug-in", () => {
       'console.log(JSON.stringify({ apiVersion: "x/v9", kind: "ExecCredential", status: { token: "t" } }))',
       "version x/v9",
     ],
-    ["talks without end", 'const more = () => process.stdout.write("x".repeat(65536), more); more()', "SIGKILL"],
+    [
+      "talks without end",
+      'const more = () => process.stdout.write("x".repeat(65536), more); more()',
+      "wrote more than 1 MiB",
+    ],
   ])("that %s is named in the problem", async (_, body, words) => {
     plugin(body);
     const problem = await problemOf(credentialsOf(config({}, exec({ installHint: "install it from example.com" }))));

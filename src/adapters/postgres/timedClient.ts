@@ -7,13 +7,13 @@
 import type { PoolClient, QueryResult, QueryResultRow } from "pg";
 import type { TimeLeft } from "../../ports/database.ts";
 
-/** The methods of a connection that reads and writes need. */
+/** The part of a database connection that queries need. */
 export interface Queries {
   query<R extends QueryResultRow = QueryResultRow>(text: string, values?: unknown[]): Promise<QueryResult<R>>;
 }
 
 /** The minimum time-out of a statement: the result of a run is written after its deadline. */
-const leastMs = 1_000;
+const timeoutMsMin = 1_000;
 /** How much longer than the server's time-out the client waits. */
 const graceMs = 500;
 
@@ -98,7 +98,7 @@ export class TimedClient implements Queries {
 
   private left(): number | undefined {
     const left = this.timeLeft();
-    return left === undefined ? undefined : Math.max(leastMs, left);
+    return left === undefined ? undefined : Math.max(timeoutMsMin, left);
   }
 }
 
@@ -109,7 +109,7 @@ export class TimedClient implements Queries {
 export async function connectWithin(connect: () => Promise<PoolClient>, timeLeft: TimeLeft): Promise<PoolClient> {
   const left = timeLeft();
   if (left === undefined) return connect();
-  const limitMs = Math.max(leastMs, left);
+  const limitMs = Math.max(timeoutMsMin, left);
   let isLate = false;
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, fail) => {

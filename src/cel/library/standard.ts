@@ -33,7 +33,6 @@ import {
   typeNameOf,
 } from "../values.ts";
 
-/** The standard operators and functions of CEL. */
 const numbers = ["int", "uint", "double"];
 const shorter = (a: number, b: number) => traversal(Math.min(a, b));
 const both = (a: number, b: number) => traversal(a + b);

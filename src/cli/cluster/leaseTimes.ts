@@ -36,7 +36,7 @@ function parsed(flag: string, text: string): { readonly ms: number; readonly sho
   const ms = durationMs(text);
   const shown = `${flag} ${text}`;
   if (ms !== undefined && ms > 0) return { ms, shown };
-  throw wrong(`${shown} is not a duration above zero`, "write it as 15s or 500ms");
+  throw wrong(`${shown} is not a positive duration`, "write it as 15s or 500ms");
 }
 
 function wrong(problem: string, cure: string): UsageError {

@@ -16,7 +16,8 @@ export const metricWords: Readonly<Record<string, MetricWords>> = words({
   muster_reconcile_seconds: "Duration of reconciles by controller.",
   muster_reconcile_exceptions_total:
     "Reconciles that threw an exception or ran over their deadline, by controller and kind.",
-  muster_events_dropped_total: "Kubernetes Events that were dropped because the buffer was full.",
+  muster_events_dropped_total:
+    "Kubernetes Events that were dropped because of a full buffer or the object's rate limit.",
   muster_events_failed_total: "Kubernetes Events that the API server rejected, by reason.",
   muster_binds_total: "BindRequests that finished, by result.",
   muster_claims_contested_total:
@@ -31,7 +32,7 @@ export const metricWords: Readonly<Record<string, MetricWords>> = words({
   muster_devices_refusals_total: "Claims for which no devices were found, by reason.",
   muster_node_admission_failures_total: "Pods that simulated nodes rejected, by reason.",
   workqueue_adds_total: "Keys that were added to the work queue of a controller.",
-  workqueue_retries_total: "Keys that were added again after a failure.",
+  workqueue_retries_total: "Keys that were requeued after a failure.",
   workqueue_depth: "Keys in the work queue of a controller.",
   workqueue_queue_duration_seconds: "Time that keys spend in the work queue of a controller.",
   kai_e2e_scheduling_latency_milliseconds: "Duration of the last scheduling cycle.",
@@ -62,7 +63,7 @@ export const metricWords: Readonly<Record<string, MetricWords>> = words({
   kai_queue_allocated_cpu_cores: "CPU that is allocated to pods of a queue.",
   kai_queue_allocated_memory_bytes: "Memory that is allocated to pods of a queue.",
   kai_queue_fair_share_gpu: "Fair share of a queue in GPUs.",
-  kai_queue_fair_share_cpu_cores: "Fair share of a queue in CPU.",
+  kai_queue_fair_share_cpu_cores: "Fair share of a queue in CPU cores.",
   kai_queue_fair_share_memory_gb: "Fair share of a queue in memory.",
   kai_queue_gpu_usage: "GPUs that the scheduler counts for a queue.",
   kai_queue_cpu_usage: "CPU that the scheduler counts for a queue.",

@@ -121,7 +121,10 @@ const scheduler: readonly Right[] = [
     apiGroups: ["resource.k8s.io"],
     resources: ["devicetaintrules"],
     verbs: read,
-    seldom: { list: "an API server that serves them", watch: "an API server that serves them" },
+    seldom: {
+      list: "only if the API server serves DeviceTaintRules",
+      watch: "only if the API server serves DeviceTaintRules",
+    },
   },
   {
     why: "gives devices back when a pod fits nowhere with them; from 1.36 on the second right is asked for too",
@@ -442,7 +445,7 @@ export function webhookRights(names: {
   readonly validating: readonly string[];
 }): readonly Right[] {
   const rights = (type: "mutating" | "validating"): Right => ({
-    why: "the authority of our certificates, in our own configurations",
+    why: "the CA bundle in Muster's own webhook configurations",
     apiGroups: ["admissionregistration.k8s.io"],
     resources: [`${type}webhookconfigurations`],
     resourceNames: names[type],

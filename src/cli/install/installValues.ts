@@ -110,14 +110,19 @@ const settings: Readonly<Record<string, Setting>> = {
   "webhooks.failurePolicy": choice("what a write gets while no process answers", "Fail", "Fail", "Ignore"),
   "webhooks.timeoutSeconds": whole("how long an answer may take", 10, 1, 30),
   "reservations.image": text("the image of reservation pods, such as KAI's; Muster's own when left out", ""),
-  "reservations.pullPolicy": choice("when it is pulled; as Muster's own when left out", "", "", ...pullPolicies),
+  "reservations.pullPolicy": choice(
+    "when the image of reservation pods is pulled; as Muster's own image when left out",
+    "",
+    "",
+    ...pullPolicies,
+  ),
   "reservations.timeout": text("how long a node may take to report the GPU of a reservation", "40s", {
     pattern: "^[0-9]+(s|m)$",
   }),
-  "reservations.runtimeClassName": text("their RuntimeClass, such as nvidia", ""),
+  "reservations.runtimeClassName": text("RuntimeClass of reservation pods, such as nvidia", ""),
   "serviceMonitor.enabled": flag("a ServiceMonitor for the Prometheus operator", false),
   "serviceMonitor.labels": words("labels by which your Prometheus finds it"),
-  "serviceMonitor.interval": text("how often metrics are read", "30s", { pattern: "^[0-9]+(ms|s|m)$" }),
+  "serviceMonitor.interval": text("how often Prometheus reads metrics", "30s", { pattern: "^[0-9]+(ms|s|m)$" }),
 };
 
 export type InstallValues = Values;

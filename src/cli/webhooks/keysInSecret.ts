@@ -49,7 +49,13 @@ export async function openKeysInSecret(
     const written = await new Writer(kube).apply<KubeObject>(
       found.ok
         ? { type: "update", target: ref, expected: expectedOf(found.value), object: { ...found.value, data }, why }
-        : { type: "create", target: ref, absentAt: firstRevision, object: newSecret(namespace, name, data), why },
+        : {
+            type: "create",
+            target: ref,
+            absentAtRevision: firstRevision,
+            object: newSecret(namespace, name, data),
+            why,
+          },
     );
     if (written.ok) return { ok: true, value: keys };
     const isRace = written.reason === "Conflict" || written.reason === "AlreadyExists";

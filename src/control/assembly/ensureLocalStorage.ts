@@ -18,6 +18,12 @@ export async function ensureLocalStorage(kube: KubeApi): Promise<Outcome<undefin
   const object = localStorageClass({ isDefault: defaultClassOf(items) === undefined });
   const target = { ...builtin.StorageClass, namespace: "", name: localFolderClass };
   const why = "claims without another StorageClass get a folder of their pod's node";
-  const created = await new Writer(kube).apply({ type: "create", target, absentAt: firstRevision, object, why });
+  const created = await new Writer(kube).apply({
+    type: "create",
+    target,
+    absentAtRevision: firstRevision,
+    object,
+    why,
+  });
   return created.ok || created.reason === "AlreadyExists" ? succeeded(undefined) : created;
 }

@@ -94,7 +94,13 @@ export async function ensureStartObjects(kube: KubeApi, components: readonly Com
     if (found.ok) continue;
     if (found.reason !== "NotFound") return found;
     const why = "a component needs it at its start";
-    const outcome = await new Writer(kube).apply({ type: "create", target, absentAt: firstRevision, object, why });
+    const outcome = await new Writer(kube).apply({
+      type: "create",
+      target,
+      absentAtRevision: firstRevision,
+      object,
+      why,
+    });
     if (!outcome.ok && outcome.reason !== "AlreadyExists") return outcome;
   }
   return { ok: true, value: undefined };
@@ -127,7 +133,7 @@ async function ensureDefinition(
     const written = await new Writer(kube).apply(
       found.ok
         ? { type: "update", target: ref, expected: expectedOf(found.value), object: { ...found.value, spec }, why }
-        : { type: "create", target: ref, absentAt: firstRevision, object: definition, why },
+        : { type: "create", target: ref, absentAtRevision: firstRevision, object: definition, why },
       options,
     );
     if (written.ok) return succeeded("written");

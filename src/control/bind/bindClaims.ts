@@ -55,7 +55,7 @@ export async function writeConfigMaps(
     const ref = { ...configMapsRef, namespace: wanted.metadata.namespace ?? "", name: wanted.metadata.name };
     const why = "the containers of a GPU share read their device from it";
     const created = await writer.apply(
-      { type: "create", target: ref, absentAt: firstRevision, object: wanted, why },
+      { type: "create", target: ref, absentAtRevision: firstRevision, object: wanted, why },
       { cancel },
     );
     if (created.ok) continue;
@@ -244,7 +244,9 @@ async function createClaim(
   const { namespace = "", name } = object.metadata;
   const target = { ...claimsRef, namespace, name };
   const why = "it provides the extended resources of its pod";
-  return objectOf(await writer.apply({ type: "create", target, absentAt: firstRevision, object, why }, { cancel }));
+  return objectOf(
+    await writer.apply({ type: "create", target, absentAtRevision: firstRevision, object, why }, { cancel }),
+  );
 }
 
 /** The object in the answer to a write; every write but a bind and a delete returns one. */

@@ -151,7 +151,7 @@ export class ReservationReconciler {
           options: this.options,
         });
         const target = { ...podsRef, namespace: object.metadata.namespace ?? "", name: object.metadata.name };
-        return [{ type: "create", target, absentAt: atLeast, object, why: verdict.why }];
+        return [{ type: "create", target, absentAtRevision: atLeast, object, why: verdict.why }];
       }
       case "place":
         return [{ type: "bind", ...on(verdict.reservation), node, why: verdict.why }];

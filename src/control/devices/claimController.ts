@@ -131,7 +131,7 @@ class ClaimController {
         templateOf: (name) => templates.get(`${namespace}/${name}`),
         claimOf: (name) => made.find(({ metadata }) => metadata.name === name) ?? tracker.get(namespace, name),
         owned: [...claimsByOwner.get(uid), ...made],
-        absentAt: claims.revision,
+        absentAtRevision: claims.revision,
         group: this.world.model.groupOf(pod),
       });
     let generated = generate();
@@ -181,7 +181,7 @@ class ClaimController {
       templateOf: (name) => templates.get(`${namespace}/${name}`),
       claimOf: (name) => tracker.get(namespace, name),
       owned: claimsByOwner.get(uid),
-      absentAt: claims.revision,
+      absentAtRevision: claims.revision,
     });
     for (const name of missing) {
       const note = `ResourceClaimTemplate ${name} does not exist`;
@@ -277,8 +277,8 @@ class ClaimController {
     object: KubeObject | undefined,
     namespace: string,
     pods: ReadonlyMap<string, Known<Pod>>,
-  ): { still: Extract<Intent, { type: "delete" }> } | { notAnyMore: string } {
-    if (object === undefined) return { notAnyMore: "it is gone" };
+  ): { still: Extract<Intent, { type: "delete" }> } | { noLongerDue: string } {
+    if (object === undefined) return { noLongerDue: "it is gone" };
     const claim = object as ResourceClaim;
     const verdict = releaseClaim({
       claim,
@@ -286,7 +286,7 @@ class ClaimController {
       nodeOf: () => "unseen",
       ...this.groupsFrom(new Map(), namespace),
     });
-    return verdict.kind === "delete" ? { still: verdict.intent } : { notAnyMore: "it is in use" };
+    return verdict.kind === "delete" ? { still: verdict.intent } : { noLongerDue: "it is in use" };
   }
 
   /** A pod that the cache lacks, or has with another UID than the claim, is read from the API. */

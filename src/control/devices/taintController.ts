@@ -148,16 +148,16 @@ class TaintController {
     const outcome = await controllers.writer.remove(
       intent,
       ({ object }) => {
-        if (object === undefined) return { notAnyMore: "it is gone" };
+        if (object === undefined) return { noLongerDue: "it is gone" };
         const fresh = object;
         const again = evictionOfPod(fresh, this.claimsOf(fresh), this.view(controllers.ports.clock.nowMs()));
-        if (again === undefined) return { notAnyMore: "the taint is gone" };
+        if (again === undefined) return { noLongerDue: "the taint is gone" };
         return { still: { ...intent, expected: expectedOf(object) } };
       },
       { atLeast, cancel },
     );
     if (!outcome.ok) return reconcileResultOf(outcome);
-    if ("notAnyMore" in outcome.value) return undefined;
+    if ("noLongerDue" in outcome.value) return undefined;
     this.announced.delete(pod.metadata.uid);
     this.evicted.set(pod.metadata.uid, eviction.rule);
     for (const oldest of this.evicted.keys()) {

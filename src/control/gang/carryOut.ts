@@ -141,7 +141,7 @@ function removalOf({ intent, stillRight }: GangRemoval): Removal<Presence> {
     intent,
     recheck: ({ object }) =>
       object === undefined || object.metadata.deletionTimestamp !== undefined || !stillRight(object)
-        ? { notAnyMore: "the object is kept, or is terminating already" }
+        ? { noLongerDue: "the object is kept, or is terminating already" }
         : { still: { ...intent, expected: expectedOf(object) } },
     effects: (victim) => (isPod ? presenceOf(victim as Pod).map(({ key }) => ({ key, value: "gone" })) : []),
   };
@@ -220,7 +220,7 @@ async function announce(
   };
   const target = { ...gangResources.Event, namespace, name };
   const outcome = await caches.controllers.writer.apply(
-    { type: "create", target, absentAt: firstRevision, object: event, why: note },
+    { type: "create", target, absentAtRevision: firstRevision, object: event, why: note },
     { cancel: context.cancel },
   );
   return outcome.ok || outcome.reason === "AlreadyExists" ? undefined : outcome;

@@ -86,7 +86,7 @@ export function addCliqueReconciler(caches: GangCaches): void {
       const valuesOf = (pod: string) => assumeCache.values(presenceKey(uid, pod));
       const decision = decideClique(
         {
-          absentAt: caches.absentAt(),
+          absentAtRevision: caches.absentAtRevision(),
           settings,
           clique,
           set,

@@ -209,7 +209,7 @@ export class GangCaches {
   }
 
   /** The observed revision of each kind: an object that the cache lacks did not exist at that revision. */
-  absentAt(): AbsentAt {
+  absentAtRevision(): AbsentAt {
     const snapshot = this.assumeCache.snapshot();
     return (kind) => snapshot.kind(kindOf(gangResources[kind])).revision;
   }

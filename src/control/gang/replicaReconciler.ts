@@ -85,7 +85,7 @@ export function addReplicaReconciler(caches: GangCaches): void {
       const topology = topologyNameOf(set);
       const { verdict, ...decision } = decideReplica(
         {
-          absentAt: caches.absentAt(),
+          absentAtRevision: caches.absentAtRevision(),
           settings,
           set,
           setReplica: replica,
@@ -130,6 +130,6 @@ async function endReplica(
   const fresh = await readReplica(caches, { set, setReplica, cancel: context.cancel });
   if (!fresh.ok) return reconcileResultOf(fresh) ?? { again: fresh.message };
   const verdict = recheckSetReplica(fresh.value, caches.settings.fullLossPolicy, caches.nowMs);
-  if ("notAnyMore" in verdict) return { again: verdict.notAnyMore };
+  if ("noLongerDue" in verdict) return { again: verdict.noLongerDue };
   return recordTermination(caches, fresh.value.set, verdict, context);
 }

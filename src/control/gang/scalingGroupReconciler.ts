@@ -38,7 +38,7 @@ export function addGroupReconciler(caches: GangCaches): void {
       const set = caches.setOf(group);
       const { ends, ...decision } = decideGroup(
         {
-          absentAt: caches.absentAt(),
+          absentAtRevision: caches.absentAtRevision(),
           settings,
           group,
           set,
@@ -73,7 +73,7 @@ async function endReplica(
     caches.nowMs,
   );
   // The replica has recovered. When its conditions are written, their event enqueues the group.
-  if ("notAnyMore" in verdict) return { again: verdict.notAnyMore };
+  if ("noLongerDue" in verdict) return { again: verdict.noLongerDue };
   const object = fresh.value.groups.find(({ metadata }) => metadata.uid === group.metadata.uid);
   if (object === undefined) return undefined;
   return recordTermination(caches, object, verdict, context);

@@ -51,7 +51,7 @@ export function addSetReconciler(caches: GangCaches): void {
       const { namespace, uid } = set.metadata;
       const decision = decideSet(
         {
-          absentAt: caches.absentAt(),
+          absentAtRevision: caches.absentAtRevision(),
           settings,
           set,
           cliques: caches.ownCliques(set, caches.cliquesBySet.get(key)),

@@ -32,7 +32,12 @@ export function addPodGroupReconciler(caches: GangCaches): void {
       const podGang = caches.podGangs.get(key);
       if (podGang === undefined) return undefined;
       const set: PodCliqueSet | undefined = caches.setOf(podGang);
-      const decision = decidePodGroup({ absentAt: caches.absentAt(), podGang, set, podGroup: podGroups.get(key) });
+      const decision = decidePodGroup({
+        absentAtRevision: caches.absentAtRevision(),
+        podGang,
+        set,
+        podGroup: podGroups.get(key),
+      });
       return carryOut(caches, decision, context);
     },
   });
@@ -59,7 +64,10 @@ export function addBindingReconciler(caches: GangCaches): void {
       const binding = caches.bindings.get(key);
       if (binding === undefined) return undefined;
       const topologyNamed = (name: string) => topologies.get(name);
-      const decision = decideBinding({ absentAt: caches.absentAt(), binding, topologyNamed, settings }, caches.nowMs);
+      const decision = decideBinding(
+        { absentAtRevision: caches.absentAtRevision(), binding, topologyNamed, settings },
+        caches.nowMs,
+      );
       return carryOut(caches, decision, context);
     },
   });
@@ -93,7 +101,10 @@ export function addStartReconciler(caches: GangCaches): void {
     ],
     reconcile: (key, context) => {
       const pods = caches.podsByGang.get(key);
-      const decision = decideStart({ absentAt: caches.absentAt(), pods, nodeOf: caches.nodeOf }, caches.nowMs);
+      const decision = decideStart(
+        { absentAtRevision: caches.absentAtRevision(), pods, nodeOf: caches.nodeOf },
+        caches.nowMs,
+      );
       return carryOut(caches, decision, context);
     },
   });

@@ -54,7 +54,7 @@ function decideCopy(
     return {
       type: "create",
       target,
-      absentAt: at,
+      absentAtRevision: at,
       object: { apiVersion: "v1", kind: "ConfigMap", metadata, data },
       why,
     };
@@ -115,7 +115,7 @@ function newProcess(api: TestApi, identity: string, seed: number, onWrite: (fiel
     const why = "the count has changed";
     const intent: Intent =
       summary === undefined
-        ? { type: "create", target, absentAt: revision, object, why }
+        ? { type: "create", target, absentAtRevision: revision, object, why }
         : { type: "patch", target, expected: expectedOf(summary), patch: { data: { text } }, why };
     const outcome = await inFlight.commitOne({ intent });
     return outcome.ok ? undefined : reconcileResultOf(outcome);

@@ -145,13 +145,13 @@ export class EventRecorder {
     // Inserted again, so that the map is ordered by the last use.
     this.allowances.delete(uid);
     this.allowances.set(uid, { tokens: Math.max(0, tokens - 1), sinceMs });
-    if (this.allowances.size > seriesMax) this.forgetQuietest();
+    if (this.allowances.size > seriesMax) this.forgetLeastRecentlyUsed();
     return tokens > 0;
   }
 
   /**
-   * An object whose budget is full again is dropped from the map, so that the map does not grow with every object of a
-   * day.
+   * An object whose budget is full again is dropped from the map, so that the map does not grow with every object that
+   * ever had an Event.
    */
   private forgetRested(nowMs: number): void {
     for (const [uid, { tokens, sinceMs }] of this.allowances) {
@@ -161,12 +161,12 @@ export class EventRecorder {
   }
 
   /**
-   * Only the oldest object is dropped: a dropped object gets a full budget, and dropping all would lift the limit for
-   * every object.
+   * Only the least recently used entry is dropped: a dropped object gets a full budget, and dropping all would lift the
+   * limit for every object.
    */
-  private forgetQuietest(): void {
-    const [quietest] = this.allowances.keys();
-    if (quietest !== undefined) this.allowances.delete(quietest);
+  private forgetLeastRecentlyUsed(): void {
+    const [uid] = this.allowances.keys();
+    if (uid !== undefined) this.allowances.delete(uid);
   }
 
   private makeRoom(): void {
@@ -250,7 +250,7 @@ export class EventRecorder {
     return this.options.writer.apply({
       type: "create",
       target,
-      absentAt: firstRevision,
+      absentAtRevision: firstRevision,
       object,
       why: series.note.reason,
     });

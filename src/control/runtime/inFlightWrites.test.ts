@@ -16,7 +16,7 @@ const pods = builtin.Pod;
 const create = (name: string): CreateIntent => ({
   type: "create",
   target: { ...pods, namespace: "a", name },
-  absentAt: "5",
+  absentAtRevision: "5",
   object: { apiVersion: "v1", kind: "Pod", metadata: { name, namespace: "a" } },
   why: "it is wanted",
 });
@@ -185,7 +185,7 @@ describe("removals", () => {
   test("are reported with the index of the removal, and one that was not read is reported as well", async () => {
     const told: [string, number, boolean][] = [];
     const { inFlight } = api(["b", "c"], () => succeeded(undefined));
-    const failing = { ...removal("c"), recheck: () => ({ notAnyMore: "kept" }) };
+    const failing = { ...removal("c"), recheck: () => ({ noLongerDue: "kept" }) };
     await inFlight.remove([removal("a"), removal("b"), failing, removal("c")], {
       tell: ({ intent, outcome }, at) => told.push([intent.target.name, at, outcome.ok]),
     });

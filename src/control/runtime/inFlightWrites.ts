@@ -188,7 +188,7 @@ export class InFlightWrites<V = never> {
     const look = { atLeast: this.revisionOf(intent), ...(options.cancel && { cancel: options.cancel }) };
     const looked = await lookAtVictim(this.kube, intent, (fresh) => removal.recheck(fresh), look);
     if (!looked.ok) return { intent, outcome: looked };
-    if ("notAnyMore" in looked.value) return undefined;
+    if ("noLongerDue" in looked.value) return undefined;
     const { still, victim } = looked.value;
     const outcome = await this.commitOne({ intent: still, effects: removal.effects?.(victim) ?? [] }, options);
     return !outcome.ok && outcome.reason === "NotFound" ? undefined : { intent: still, outcome };

@@ -228,7 +228,7 @@ export class Lease {
       if (lease !== undefined) return applyIntent(kube, this.written(lease, spec, why), { cancel });
       const object = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata: { namespace, name }, spec };
       const target = this.ref;
-      return applyIntent(kube, { type: "create", target, absentAt: firstRevision, object, why }, { cancel });
+      return applyIntent(kube, { type: "create", target, absentAtRevision: firstRevision, object, why }, { cancel });
     });
     if (!outcome.ok || this.state !== "following" || proof.isOver) {
       proof.stopTimer();

@@ -39,7 +39,7 @@ export class Writer {
     intent: DestructiveIntent<T>,
     recheck: (fresh: FreshObject<T>) => Recheck<T>,
     options: LookOptions & ApplyOptions,
-  ): Promise<Outcome<Written<T> | { readonly notAnyMore: string }>> {
+  ): Promise<Outcome<Written<T> | { readonly noLongerDue: string }>> {
     return destroyAfterLooking(this.kube, intent, recheck, options);
   }
 

@@ -108,7 +108,7 @@ export class EndedBindRequests {
             ? undefined
             : this.whyDeletable(fresh, this.stateOfSet(this.requestsOf(this.setOf(fresh))));
         if (fresh === undefined || fresh.metadata.deletionTimestamp !== undefined || typeof why !== "string")
-          return { notAnyMore: "the BindRequest is needed again" };
+          return { noLongerDue: "the BindRequest is needed again" };
         return { still: { ...intent, expected: expectedOf(fresh), why } };
       },
       { atLeast: laterOf(this.caches.requests.revision, this.caches.pods.revision), cancel },

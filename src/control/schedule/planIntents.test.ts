@@ -43,7 +43,7 @@ describe("a BindRequest", () => {
   });
 
   test("is made only while no other of its name is known", () => {
-    expect(written(half)[0]?.intent).toMatchObject({ type: "create", absentAt: "7" });
+    expect(written(half)[0]?.intent).toMatchObject({ type: "create", absentAtRevision: "7" });
   });
 
   test.each([

@@ -117,7 +117,7 @@ function bindRequest(bind: PlannedBind, facts: PlanFacts, commitId: string | und
   return {
     type: "create",
     target: { ...bindRequestRef, namespace: task.namespace, name: task.name },
-    absentAt: facts.requestsRevision,
+    absentAtRevision: facts.requestsRevision,
     object: {
       apiVersion: bindRequestApiVersion,
       kind: "BindRequest",

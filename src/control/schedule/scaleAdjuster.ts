@@ -77,7 +77,7 @@ class ScaleAdjuster {
   private async create(object: NewObject, nowMs: number, cancel: Cancel): Promise<string | undefined> {
     const target = { ...refs.pods, namespace: scalingNamespace, name: object.metadata.name };
     const why = "a pending GPU share needs a new node";
-    const intent: CreateIntent = { type: "create", target, absentAt: this.pods.revision, object, why };
+    const intent: CreateIntent = { type: "create", target, absentAtRevision: this.pods.revision, object, why };
     const outcome = await this.controllers.writer.apply(intent, { cancel });
     if (!outcome.ok) return outcome.reason === "AlreadyExists" ? undefined : outcome.message;
     this.lastMs = nowMs;
@@ -118,7 +118,7 @@ class ScaleAdjuster {
       ({ object: fresh }) =>
         fresh?.metadata.uid === object.metadata.uid
           ? { still: { ...intent, expected: expectedOf(fresh) } }
-          : { notAnyMore: "the pod was deleted and created again" },
+          : { noLongerDue: "the pod was deleted and created again" },
       { atLeast: this.pods.revision, cancel },
     );
     if (!outcome.ok) return outcome.reason === "NotFound" ? undefined : outcome.message;

@@ -31,7 +31,13 @@ async function ensure(kube: KubeApi, wanted: NewObject): Promise<Outcome<unknown
     const why = "this process serves the webhooks";
     const written = found.ok
       ? await replaceWebhooks(kube, ref, found.value, wanted["webhooks"])
-      : await new Writer(kube).apply({ type: "create", target: ref, absentAt: firstRevision, object: wanted, why });
+      : await new Writer(kube).apply({
+          type: "create",
+          target: ref,
+          absentAtRevision: firstRevision,
+          object: wanted,
+          why,
+        });
     const isRace = !written.ok && (written.reason === "Conflict" || written.reason === "AlreadyExists");
     if (!isRace || attempt === attemptsMax) return written;
   }

@@ -42,7 +42,7 @@ export function webhookConfigurations(components: readonly Component[], place: W
 
 function webhookOf(hook: AdmissionHook, { client, authority, ownNamespace }: WebhookPlace): object {
   const { group, version, plural } = hook.resource;
-  const { labels, expression } = hook.sieve ?? {};
+  const { labels, expression } = hook.prefilter ?? {};
   const path = pathOf(hook);
   const address = "url" in client ? { url: `${client.url}${path}` } : { service: { ...client.service, path } };
   const notAsked = { key: "kubernetes.io/metadata.name", operator: "NotIn", values: ["kube-system", ownNamespace] };

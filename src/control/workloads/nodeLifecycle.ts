@@ -39,22 +39,23 @@ export function addNodeLifecycle(
   const { ports, kube } = controllers;
   const recorder = caches.recorder("node-controller");
   const leases = controllers.cache(leaseKind);
-  const signs = new Signs(times.tickMs);
-  const regained = new Channel();
+  const heartbeats = new NodeHeartbeats(times.tickMs);
+  const disruptionChanged = new Channel();
   const ticking = timerSource(ports, times.tickMs, () => {
-    signs.tick();
+    heartbeats.tick();
     return [];
   });
   const podsOn = (name: string): readonly Pod[] => podsByNode.get(name);
 
   nodes.cache.onEvent((event) => {
     const { name } = event.object.metadata;
-    const before = signs.areAllSilent;
-    if (event.type === "deleted") signs.forget(name);
-    else signs.heard(name, "status", heartbeatOf(event.object));
-    if (event.type !== "deleted") signs.answers(name, readyOf(event.object) !== "Unknown");
-    // When all nodes are silent, or the first one reports again, the evictions of all nodes change.
-    if (before !== signs.areAllSilent) for (const [key] of nodes.cache.view().objects) regained.push(key);
+    const before = heartbeats.isFullDisruption;
+    if (event.type === "deleted") heartbeats.forget(name);
+    else heartbeats.observe(name, "status", heartbeatOf(event.object));
+    if (event.type !== "deleted") heartbeats.setReachable(name, readyOf(event.object) !== "Unknown");
+    // When all nodes are unreachable, or the first one reports again, the evictions of all nodes change.
+    if (before !== heartbeats.isFullDisruption)
+      for (const [key] of nodes.cache.view().objects) disruptionChanged.push(key);
     if (event.type === "added" && !event.isOld) {
       const note = `Node ${name} event: Registered Node ${name} in Controller`;
       recorder.record(event.object, normal("RegisteredNode", "Register", note));
@@ -62,28 +63,28 @@ export function addNodeLifecycle(
   });
   leases.onEvent(({ type, object }) => {
     if (object.metadata.namespace !== leaseNamespace || type === "deleted") return;
-    signs.heard(object.metadata.name, "lease", renewalOf(object));
+    heartbeats.observe(object.metadata.name, "lease", renewalOf(object));
   });
 
-  const pictureOf = (node: Node) => {
+  const snapshotOf = (node: Node) => {
     const { name } = node.metadata;
     const lease = leases.get(`${leaseNamespace}/${name}`);
-    const silentMs = signs.silentMs(name);
+    const silentMs = heartbeats.silentMs(name);
     return {
       node,
       lease,
       pods: podsOn(name),
-      allSilent: signs.areAllSilent,
+      isFullDisruption: heartbeats.isFullDisruption,
       ...(silentMs !== undefined && { seenMs: ports.clock.nowMs() - silentMs }),
     };
   };
 
   const decideLife = (node: Node, nowMs: number): ReportedDecision => {
-    const decision = decideNodeLifecycle(pictureOf(node), nowMs, times);
-    return { ...decision, onCommitted: (committed) => tellSilence(node, committed) };
+    const decision = decideNodeLifecycle(snapshotOf(node), nowMs, times);
+    return { ...decision, onCommitted: (committed) => recordNotReady(node, committed) };
   };
 
-  const tellSilence = ({ metadata }: Node, committed: readonly Committed[]): void => {
+  const recordNotReady = ({ metadata }: Node, committed: readonly Committed[]): void => {
     for (const { intent, outcome } of committed) {
       if (intent.type !== "status" || !outcome.ok) continue;
       const note =
@@ -95,24 +96,29 @@ export function addNodeLifecycle(
   };
 
   /** A lagging watch looks like a silent node: before a node is marked Unknown its lease is read again. */
-  const listenAgain = async (key: string, { cancel }: ReconcileContext): Promise<ReconcileResult> => {
+  const rereadLease = async (key: string, { cancel }: ReconcileContext): Promise<ReconcileResult> => {
     const node = nodes.cache.get(key);
     if (node === undefined) return undefined;
-    const { intents } = decideNodeLifecycle(pictureOf(node), ports.clock.nowMs(), times);
+    const { intents } = decideNodeLifecycle(snapshotOf(node), ports.clock.nowMs(), times);
     if (!intents.some(({ type, target }) => type === "status" && target.plural === nodeKind.plural)) return undefined;
     const target = { ...leaseKind, namespace: leaseNamespace, name: key };
     const fresh = await lookAgain(kube, target, { atLeast: leases.revision, cancel });
     if (!fresh.ok) return reconcileResultOf(fresh) ?? { again: fresh.message };
     const { object } = fresh.value;
-    if (object !== undefined) signs.heard(key, "lease", renewalOf(object));
+    if (object !== undefined) heartbeats.observe(key, "lease", renewalOf(object));
     return undefined;
   };
 
   addOwnerController(controllers, inFlight, {
     name: "node-lifecycle-controller",
     kind: nodeKind,
-    sources: [kindSource(nodes.cache, forObject(), isMoreThanHeartbeat), regained, ticking, caches.recordersEnd],
-    before: listenAgain,
+    sources: [
+      kindSource(nodes.cache, forObject(), isMoreThanHeartbeat),
+      disruptionChanged,
+      ticking,
+      caches.recordersEnd,
+    ],
+    before: rereadLease,
     decide: decideLife,
   });
 
@@ -146,10 +152,10 @@ export function addNodeLifecycle(
  * How long each node has been silent, by local timers: neither a wrong clock of a node nor a step of the local clock
  * makes a node NotReady. Upstream checks its nodes at the same interval.
  */
-class Signs {
-  private readonly seen = new Map<string, { readonly signs: Map<string, string>; tick: number }>();
-  private readonly answering = new Set<string>();
-  private readonly silent = new Set<string>();
+class NodeHeartbeats {
+  private readonly seen = new Map<string, { readonly values: Map<string, string>; tick: number }>();
+  private readonly reachable = new Set<string>();
+  private readonly unreachable = new Set<string>();
   private readonly tickMs: number;
   private ticks = 0;
 
@@ -162,37 +168,38 @@ class Signs {
   }
 
   /** A heartbeat counts if it differs from the last one of the same kind: lease or status. */
-  heard(name: string, sort: "lease" | "status", sign: string | undefined): void {
-    if (sign === undefined) return;
+  observe(name: string, source: "lease" | "status", value: string | undefined): void {
+    if (value === undefined) return;
     let known = this.seen.get(name);
     if (known === undefined) {
-      known = { signs: new Map(), tick: this.ticks };
+      known = { values: new Map(), tick: this.ticks };
       this.seen.set(name, known);
     }
-    if (known.signs.get(sort) === sign) return;
-    known.signs.set(sort, sign);
+    if (known.values.get(source) === value) return;
+    known.values.set(source, value);
     known.tick = this.ticks;
   }
 
-  /** Rounded down: the interval of the heartbeat itself does not count. Undefined: there was no heartbeat. */
+  /** Rounded down: the tick in which the heartbeat arrived is not counted. Undefined: there was no heartbeat. */
   silentMs(name: string): number | undefined {
     const known = this.seen.get(name);
     return known === undefined ? undefined : Math.max(0, this.ticks - known.tick - 1) * this.tickMs;
   }
 
-  answers(name: string, isAnswering: boolean): void {
-    (isAnswering ? this.answering : this.silent).add(name);
-    (isAnswering ? this.silent : this.answering).delete(name);
+  /** Unreachable: the Ready condition is Unknown. */
+  setReachable(name: string, isReachable: boolean): void {
+    (isReachable ? this.reachable : this.unreachable).add(name);
+    (isReachable ? this.unreachable : this.reachable).delete(name);
   }
 
   forget(name: string): void {
     this.seen.delete(name);
-    this.answering.delete(name);
-    this.silent.delete(name);
+    this.reachable.delete(name);
+    this.unreachable.delete(name);
   }
 
-  get areAllSilent(): boolean {
-    return this.answering.size === 0 && this.silent.size > 0;
+  get isFullDisruption(): boolean {
+    return this.reachable.size === 0 && this.unreachable.size > 0;
   }
 }
 
@@ -230,10 +237,10 @@ function areTaintsChanged(event: CacheEvent<Node>): boolean {
 /** Heartbeats of thousands of nodes enqueue nothing; silence is detected by a timer. */
 function isMoreThanHeartbeat(event: CacheEvent<Node>): boolean {
   if (event.type !== "updated") return true;
-  const told = (object: Node) => {
+  const compared = (object: Node) => {
     const { spec, metadata } = object;
     const conditions = conditionsOf(object).map(({ type, status }) => [type, status]);
     return [conditions, spec?.taints ?? [], spec?.unschedulable ?? false, metadata.deletionTimestamp ?? ""];
   };
-  return !equalFields(told(event.before), told(event.object));
+  return !equalFields(compared(event.before), compared(event.object));
 }

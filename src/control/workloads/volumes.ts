@@ -183,7 +183,7 @@ function unchangedHolder(about: KubeObject): (fresh: FreshObject) => Recheck {
   return ({ object }) => {
     const volume = object as PersistentVolume | undefined;
     if (volume === undefined || volume.spec?.claimRef?.uid !== uid || volume.status?.phase !== "Released")
-      return { notAnyMore: "the volume has changed" };
+      return { noLongerDue: "the volume has changed" };
     const { name: volumeName } = volume.metadata;
     const target = { ...volumeKind, namespace: "", name: volumeName };
     const why = "its claim is gone, and its reclaim policy is Delete";

@@ -166,7 +166,7 @@ export function Cures({
 
 export function Holders({ why }: { readonly why: WhyFindings }) {
   if (why.holders.length === 0)
-    return <p class="sentence">No workload of a queue holds GPUs on nodes that it accepts.</p>;
+    return <p class="sentence">No workload of a queue holds GPUs on nodes that match this pod.</p>;
   return (
     <div class="table-scroll">
       <table>

@@ -50,7 +50,7 @@ export function fractionHooks(rules: FractionRules = fractionRules): AdmissionHo
       type: "mutating",
       resource: podsRef,
       operations: ["CREATE"],
-      sieve: { expression: isOurs },
+      prefilter: { expression: isOurs },
       review(request) {
         const pod = concerns(request);
         if (pod === undefined || fractionErrors(pod, rules).length > 0) return { allowed: true };
@@ -65,7 +65,7 @@ export function fractionHooks(rules: FractionRules = fractionRules): AdmissionHo
       operations: ["CREATE", "UPDATE"],
       // Other updates of existing pods, such as finalizers and labels, do not call the webhook: they must be possible
       // while the binder is down.
-      sieve: { expression: `${isOurs} && (oldObject == null || ${shareChanges})` },
+      prefilter: { expression: `${isOurs} && (oldObject == null || ${shareChanges})` },
       review(request) {
         const pod = concerns(request);
         if (pod === undefined || !asksAnew(request)) return { allowed: true };

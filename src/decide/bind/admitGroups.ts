@@ -53,7 +53,7 @@ export const groupHook: AdmissionHook<Pod> = {
   resource: podsRef,
   operations: ["CREATE", "UPDATE"],
   // An update that leaves the marks alone is not sent: while Muster is away labels can be written and pods deleted.
-  sieve: {
+  prefilter: {
     expression: `oldObject == null ? ${createsMarks} : oldObject.spec.?nodeName.orValue("") != "" && (${changesMarks})`,
   },
   review({ object, oldObject, namespace }) {

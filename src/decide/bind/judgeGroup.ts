@@ -99,12 +99,12 @@ export function judgeGroup(view: GroupView): GroupVerdict {
     return lost(view, placed);
   }
   if (placed.length > 0 && standing.every((pod) => !isBound(pod))) {
-    const why = `${placed.map(nameOf).join(", ")} uses group ${group}`;
+    const why = `GPU group ${group} is used by ${placed.map(nameOf).join(", ")}`;
     if (standsFor(reservation, placed, group)) return { type: "place", reservation, why };
     const verdict = lost(view, placed);
     // The reservation was created without knowledge of these pods: it is replaced by one that requests their device.
     return verdict.type === "restore"
-      ? { type: "delete", reservation, why: `${why}, and it requests no device` }
+      ? { type: "delete", reservation, why: `${why}, and its reservation requests no device` }
       : verdict;
   }
   const spare = spareReservation(standing, live, view);
@@ -112,7 +112,7 @@ export function judgeGroup(view: GroupView): GroupVerdict {
     return {
       type: "delete",
       reservation: spare,
-      why: `group ${group} has another reservation, whose device its pods use`,
+      why: `GPU group ${group} has another reservation, whose device its pods use`,
     };
   }
   const misled =

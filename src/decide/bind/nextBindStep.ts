@@ -220,7 +220,7 @@ function reserve(view: BindView, pod: Pod, group: string, { reservation: options
     const object = newReservation({ node, group, users: [pod], options });
     const target = { ...podsRef, namespace: object.metadata.namespace ?? "", name: object.metadata.name };
     const why = `pod ${pod.metadata.name} shares a GPU of node ${node}`;
-    return { type: "write", intent: { type: "create", target, absentAt: view.podsRevision, object, why } };
+    return { type: "write", intent: { type: "create", target, absentAtRevision: view.podsRevision, object, why } };
   }
   const holders = holdersOf(found);
   if (!holders.has(pod.metadata.uid)) {
@@ -234,7 +234,7 @@ function reserve(view: BindView, pod: Pod, group: string, { reservation: options
   if (!isBound(found)) {
     const since = found.metadata.resourceVersion ?? "";
     if (view.confirmedAt === undefined || !isAtLeast(view.confirmedAt, since)) return { type: "confirm", since };
-    const why = `group ${group} reserves a GPU of node ${node}`;
+    const why = `GPU group ${group} reserves a GPU of node ${node}`;
     return { type: "place", intent: { type: "bind", target: podTarget(found), expected: expected(found), node, why } };
   }
   const device = deviceOf(found);

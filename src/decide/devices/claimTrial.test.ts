@@ -84,7 +84,7 @@ describe("one pod on one node", () => {
     const missing = fitClaims(viewOf([]), podWith("p", "a"), node1);
     expect(missing).toEqual({
       ok: false,
-      why: "ResourceClaim not created yet: a",
+      why: "ResourceClaim a does not exist yet",
       reason: "NotReady",
       isEverywhere: true,
     });

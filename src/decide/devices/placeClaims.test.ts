@@ -58,12 +58,12 @@ describe("PreEnqueue", () => {
   test.each([
     { name: "claim-reference", pod: pod(), claims: [plain], why: undefined },
     { name: "claim-template", pod: pod({ spec: template, status: made }), claims: [owned("uid-p")], why: undefined },
-    { name: "missing-claim", pod: pod(), claims: [], why: "not created yet" },
+    { name: "missing-claim", pod: pod(), claims: [], why: "does not exist yet" },
     {
       name: "a template whose claim is not recorded yet",
       pod: pod({ spec: template }),
       claims: [],
-      why: "not created yet",
+      why: "does not exist yet",
     },
     {
       name: "deleted-claim",
@@ -490,7 +490,7 @@ describe("PodGroups", () => {
         allocated(),
         groupOfPod(member(), () => undefined),
       ),
-    ).toContain("not created yet");
+    ).toContain("does not exist yet");
   });
 });
 

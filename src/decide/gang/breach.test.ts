@@ -335,7 +335,7 @@ function conditionOfGroup(row: GroupRow, policy: FullLossPolicy): unknown {
   const groups = template.podCliqueScalingGroups?.map((each) => ({ ...each, minAvailable: row.min }));
   const { intents } = decideGroup(
     {
-      absentAt: () => "1",
+      absentAtRevision: () => "1",
       settings: { ...defaultGangSettings, fullLossPolicy: policy },
       group,
       set: { ...set, spec: { ...set.spec, template: { ...template, podCliqueScalingGroups: groups ?? [] } } },

@@ -78,18 +78,24 @@ export class GangDraft {
   readonly removals: Removal[] = [];
   readonly notes: Announcement[] = [];
   readonly waits: string[] = [];
-  readonly #absentAt: AbsentAt;
+  readonly #absentAtRevision: AbsentAt;
   readonly #touched = new Set<string>();
   #wakeAtMs: number | undefined;
 
-  constructor(absentAt: AbsentAt) {
-    this.#absentAt = absentAt;
+  constructor(absentAtRevision: AbsentAt) {
+    this.#absentAtRevision = absentAtRevision;
   }
 
   create(object: NewObject, why: string): void {
     const target = targetOf(object.kind, object.metadata);
     this.#touch(target);
-    this.intents.push({ type: "create", target, absentAt: this.#absentAt(object.kind as GangKind), object, why });
+    this.intents.push({
+      type: "create",
+      target,
+      absentAtRevision: this.#absentAtRevision(object.kind as GangKind),
+      object,
+      why,
+    });
   }
 
   patch<T extends KubeObject>(object: T, patch: MergePatch<NoInfer<T>>, why: string, subresource?: string): void {

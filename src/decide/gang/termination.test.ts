@@ -69,7 +69,7 @@ const look = (a: Told, b: Told, policy: FullLossPolicy): unknown => {
     nodeOf: () => undefined,
   };
   const verdict = recheckSetReplica(fresh, policy, nowMs);
-  return "notAnyMore" in verdict ? "goes on" : `ends: ${verdict.because}`;
+  return "noLongerDue" in verdict ? "goes on" : `ends: ${verdict.because}`;
 };
 
 const well: Told = { breach: "False", since: longAgo, scheduled: 2 };
@@ -123,7 +123,7 @@ test.each<[string, PodCliqueSet]>([
   const cliques = [clique("a", below), clique("b", well)];
   const all = [...pods("a", below), ...pods("b", well)];
   const fresh = { set: changed, setReplica: 0, groups: [], cliques, pods: all, nodeOf: () => undefined };
-  expect(recheckSetReplica(fresh, "Suppress", nowMs)).toHaveProperty("notAnyMore");
+  expect(recheckSetReplica(fresh, "Suppress", nowMs)).toHaveProperty("noLongerDue");
 });
 
 test.each<{ node: string; status: string | undefined; ends: boolean }>([
@@ -138,7 +138,7 @@ test.each<{ node: string; status: string | undefined; ends: boolean }>([
   const onNode = { ...first, spec: { nodeName: "n", containers: [] } } as Pod;
   const nodeOf = (pod: Pod) => (pod.spec?.nodeName === "n" ? lost : undefined);
   const fresh: FreshReplica = { set, setReplica: 0, groups: [], cliques, pods: [onNode, ...others], nodeOf };
-  expect("notAnyMore" in recheckSetReplica(fresh, "Suppress", nowMs)).toBe(!ends);
+  expect("noLongerDue" in recheckSetReplica(fresh, "Suppress", nowMs)).toBe(!ends);
 });
 
 /** A group of two replicas of one clique of two pods; the first replica has had one pod for a long time. */
@@ -172,7 +172,7 @@ const recheckGroup = (changes: { group?: object; set?: object; scheduled?: numbe
     nodeOf: () => undefined,
   };
   const verdict = recheckGroupReplica(fresh, { groupName: "s-0-g", index: 0, policy: "Suppress" }, nowMs);
-  return "notAnyMore" in verdict ? verdict.notAnyMore : `ends ${verdict.podCliques.map(({ name }) => name).join()}`;
+  return "noLongerDue" in verdict ? verdict.noLongerDue : `ends ${verdict.podCliques.map(({ name }) => name).join()}`;
 };
 
 test.each<[string, Parameters<typeof recheckGroup>[0], string]>([

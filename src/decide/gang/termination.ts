@@ -242,11 +242,11 @@ export function recheckSetReplica(
   fresh: FreshReplica,
   policy: FullLossPolicy,
   nowMs: number,
-): GangTermination | { readonly notAnyMore: string } {
-  if (!isWanted(fresh)) return { notAnyMore: "the set has fewer replicas" };
+): GangTermination | { readonly noLongerDue: string } {
+  if (!isWanted(fresh)) return { noLongerDue: "the set has fewer replicas" };
   const now = withConditionsFromPods(fresh, policy, nowMs);
   const verdict = judgeSetReplica(now, policy, nowMs);
-  if (verdict.verdict !== "end") return { notAnyMore: "the replica has recovered" };
+  if (verdict.verdict !== "end") return { noLongerDue: "the replica has recovered" };
   const victims = fresh.cliques.filter((clique) => !isLeaving(clique) && setReplicaOf(clique) === fresh.setReplica);
   return terminationOf(fresh.setReplica, victims, verdict.because, nowMs);
 }
@@ -259,17 +259,17 @@ export function recheckGroupReplica(
   fresh: FreshReplica,
   { groupName, index, policy }: { readonly groupName: string; readonly index: number; readonly policy: FullLossPolicy },
   nowMs: number,
-): GangTermination | { readonly notAnyMore: string } {
-  if (!isWanted(fresh)) return { notAnyMore: "the set has fewer replicas" };
+): GangTermination | { readonly noLongerDue: string } {
+  if (!isWanted(fresh)) return { noLongerDue: "the set has fewer replicas" };
   const now = withConditionsFromPods(fresh, policy, nowMs);
   const group = now.groups.find(({ metadata }) => metadata.name === groupName);
   const home = group === undefined ? undefined : positionOfGroup(now.set, group);
-  if (group === undefined || home === undefined || isLeaving(group)) return { notAnyMore: "the group does not exist" };
-  if (!isStatusCurrent(group)) return { notAnyMore: "the group has changed and is reconciled first" };
+  if (group === undefined || home === undefined || isLeaving(group)) return { noLongerDue: "the group does not exist" };
+  if (!isStatusCurrent(group)) return { noLongerDue: "the group has changed and is reconciled first" };
   const own = now.cliques.filter(({ metadata }) => metadata.labels?.[labels.group] === groupName);
   const judged = judgeGroupReplicas(group, groupReplicasOf(group, home, own), { set: now.set, policy }, nowMs);
   const mine = judged.find((each) => each.index === index)?.verdict;
-  if (mine?.verdict !== "end") return { notAnyMore: "the replica has recovered, or too few others are left" };
+  if (mine?.verdict !== "end") return { noLongerDue: "the replica has recovered, or too few others are left" };
   const victims = own.filter((clique) => !isLeaving(clique) && groupReplicaOf(clique) === index);
   return terminationOf(index, victims, mine.because, nowMs);
 }

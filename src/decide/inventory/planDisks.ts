@@ -298,7 +298,7 @@ class Planner {
         "disk",
         nameOf(row),
         "operation_status",
-        `stale_operation: ${row.operationStatus} for longer than the maximum: check the operation`,
+        `stale_operation: operation_status is ${row.operationStatus} for more than ${this.input.rules.operationMsMax / 60_000} minutes: check that operation`,
       );
     }
     return false;

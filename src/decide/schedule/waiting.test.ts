@@ -72,7 +72,7 @@ describe("of pods that ask for the same and wait, each has its own reason", () =
     const groups = [group("one", { queue: "b" }), group("two", { queue: "a" }), group("three", { queue: "b" })];
     const pods = ["one", "two", "three"].map((name) => pod(name, { gpus: 1, group: name }));
     const { told } = look(clusterWith({ nodes: [node("n1", { gpus: 1, labels: product })], queues, groups, pods }));
-    expect(told["two"]).toContain("of which queue a has its limit");
+    expect(told["two"]).toContain("that queue a has for this type");
     expect(told["three"] ?? told["one"]).toContain("do not have enough GPUs");
   });
 

@@ -33,7 +33,7 @@ test.each([
     "It cannot be evicted, so it must fit the quota.",
   ],
   ["NotReady", "group a waits for 4 pods, 3 exist, 1 of them gated", "It waits for a pod that does not exist yet."],
-  ["SchedulingGated", "its schedulingGates keep it from being placed: x", "Its scheduling gates are closed."],
+  ["SchedulingGated", "its schedulingGates keep it from being placed: x", "It has scheduling gates."],
   ["QueueDoesNotExist", "queue q does not exist", "Its queue does not exist."],
   [
     "QueueTakesNoPods",

@@ -63,14 +63,17 @@ export function headline({ reason, message }: ReportedReason, isNominated: boole
       if (found === null) return plain("It waits for a pod that does not exist yet.", "not all of its pods exist");
       const [, wanted = "", exist = "", gated] = found;
       if (gated !== undefined && wanted === exist)
-        return plain("Its gates are closed.", `${exist} of ${wanted} pods exist, ${gated} gated`);
+        return plain(
+          "Its pods have scheduling gates.",
+          `${exist} of ${wanted} pods exist, ${gated} with scheduling gates`,
+        );
       return plain(
         "It waits for a pod that does not exist yet.",
-        `${exist} of ${wanted} pods exist${gated === undefined ? "" : `, ${gated} gated`}`,
+        `${exist} of ${wanted} pods exist${gated === undefined ? "" : `, ${gated} with scheduling gates`}`,
       );
     }
     case "SchedulingGated":
-      return plain("Its scheduling gates are closed.", "its gates are closed");
+      return plain("It has scheduling gates.", "it has scheduling gates");
     case "NoGpuWithRoom":
       return plain("No GPU has that much of itself left.", "no GPU has room for its share");
     case "NodeFull":
@@ -91,9 +94,9 @@ export function headline({ reason, message }: ReportedReason, isNominated: boole
     case "NoScheduler":
       return plain("No scheduler serves its node pool.", "no scheduler serves its pool");
     case "NoGroup":
-      return plain("Its group has not been made yet.", "its group does not exist yet");
+      return plain("Its PodGroup does not exist yet.", "its PodGroup does not exist yet");
     case "":
-      return plain("It has not been looked at yet.", "not looked at yet");
+      return plain("No scheduling cycle has tried it yet.", "not tried yet");
     default:
       return plain("It waits.", reason);
   }
@@ -135,7 +138,7 @@ function schedulingErrors(message: string): Headline {
   const fits = /fits 0 of (\d+) nodes/.exec(message);
   if (fits !== null) return plain("No node has a place for it.", `fits none of ${fits[1]} nodes`);
   if (/PodGroup \S+ does not exist/.test(message))
-    return plain("Its group does not exist.", "its group does not exist");
+    return plain("Its PodGroup does not exist.", "its PodGroup does not exist");
   return plain("No place was found for it.", "no place was found");
 }
 

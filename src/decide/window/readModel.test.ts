@@ -264,7 +264,7 @@ describe("what waits", () => {
         gpus: 500,
         line: 2,
         reason: "",
-        head: "It has not been looked at yet.",
+        head: "No scheduling cycle has tried it yet.",
       }),
     ]);
   });

@@ -13,14 +13,14 @@ const nowhere: Omit<ObjectRef, "objectType"> = { group: "", version: "", plural:
  */
 export function intentOfWrite<T extends KubeObject>(
   write: NodeWrite<T>,
-  { absentAt, why }: { absentAt: Revision; why: string },
+  { absentAtRevision, why }: { absentAtRevision: Revision; why: string },
 ): Intent<T> | undefined {
   const { subresource, ...target } = write.kind === "event" ? nowhere : write.ref;
   switch (write.kind) {
     case "event":
       return undefined;
     case "create":
-      return { type: "create", target, why, absentAt, object: write.object };
+      return { type: "create", target, why, absentAtRevision, object: write.object };
     case "update": {
       const { uid, resourceVersion } = write.object.metadata;
       const type = subresource === "status" ? "status" : "update";

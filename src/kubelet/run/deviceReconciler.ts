@@ -207,7 +207,7 @@ async function sendDevice<T extends KubeObject>(
     return true;
   }
   const { kube } = context.ports;
-  const outcome = await sendWrite(kube, write, { absentAt: "0", why: "the driver reports", cancel });
+  const outcome = await sendWrite(kube, write, { absentAtRevision: "0", why: "the driver reports", cancel });
   if (outcome.ok) {
     if (outcome.value.object !== undefined && write.kind !== "delete") answered(outcome.value.object);
     return true;

@@ -249,9 +249,9 @@ async function send(
 ): Promise<boolean> {
   const { ports } = context;
   if (write.kind === "update") record.decided(write.object);
-  const absentAt = context.podCache.revision;
+  const absentAtRevision = context.podCache.revision;
   const outcome = await sendWrite(ports.kube, write, {
-    absentAt,
+    absentAtRevision,
     why: "the node reports",
     cancel: run.cancel,
   });

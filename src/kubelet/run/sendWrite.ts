@@ -10,7 +10,7 @@ export type ApiWrite<T extends KubeObject = KubeObject> = Exclude<NodeWrite<T>, 
 
 export interface SendOptions extends ApplyOptions {
   /** The revision at which the name of a new object was free. */
-  readonly absentAt: Revision;
+  readonly absentAtRevision: Revision;
   readonly why: string;
 }
 
@@ -20,8 +20,8 @@ export async function sendWrite<T extends KubeObject>(
   write: ApiWrite<T>,
   options: SendOptions,
 ): Promise<Outcome<Written<T>>> {
-  const { absentAt, why, ...call } = options;
-  const intent = intentOfWrite(write, { absentAt, why });
+  const { absentAtRevision, why, ...call } = options;
+  const intent = intentOfWrite(write, { absentAtRevision, why });
   if (intent !== undefined) return applyIntent(kube, intent, call);
   switch (write.kind) {
     case "patch": {

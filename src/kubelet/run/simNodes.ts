@@ -362,7 +362,7 @@ export class SimNodes {
    */
   private async evict(agent: NodeAgent, write: ApiWrite, cancel: Cancel): Promise<void> {
     const { ports } = this.context;
-    const outcome = await sendWrite(ports.kube, write, { absentAt: "0", why: "the node is drained", cancel });
+    const outcome = await sendWrite(ports.kube, write, { absentAtRevision: "0", why: "the node is drained", cancel });
     if (!outcome.ok) agent.nodeWakeMs = earliest(agent.nodeWakeMs, ports.clock.nowMs() + evictAgainMs);
   }
 
@@ -373,7 +373,7 @@ export class SimNodes {
     const why = write.ref.plural === "leases" ? "the node lives" : "the node reports";
     const key = placeOf(write.ref);
     const holderBefore = write.ref.plural === "leases" ? leases.get(key)?.spec?.holderIdentity : undefined;
-    const outcome = await sendWrite(ports.kube, write, { absentAt: "0", why, cancel });
+    const outcome = await sendWrite(ports.kube, write, { absentAtRevision: "0", why, cancel });
     const learn = (object: unknown): void => {
       if (write.ref.plural === "leases") leases.learn(object as Lease);
       else if (write.ref.plural === "nodes") nodes.learn(object as Node);

@@ -81,7 +81,7 @@ export async function playStages(context: KubeletContext, play: StagePlay): Prom
       continue;
     }
     const why = `stage ${next.playing?.stage?.name ?? ""}`;
-    const outcome = await sendWrite(ports.kube, write, { absentAt: context.podCache.revision, why, cancel });
+    const outcome = await sendWrite(ports.kube, write, { absentAtRevision: context.podCache.revision, why, cancel });
     if (outcome.ok) {
       const isItself = outcome.value.object?.metadata.uid === object.metadata.uid;
       if (write.kind === "patch" && isItself) written = outcome.value.object;

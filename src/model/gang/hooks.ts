@@ -85,7 +85,7 @@ function authorizerHooks(settings: GangSettings): AdmissionHook[] {
     resource: gangResources[kind],
     operations,
     reads: [gangResources.PodCliqueSet],
-    sieve: { labels: { [labels.managedBy]: managedByValue } },
+    prefilter: { labels: { [labels.managedBy]: managedByValue } },
     review: (request, lookup) => authorizeChild(request, lookup, kind, settings),
   }));
 }

@@ -19,7 +19,7 @@ export interface AdmissionRequest<T extends KubeObject = KubeObject> {
 }
 
 export type AdmissionVerdict<T extends KubeObject = KubeObject> =
-  /** With an object: the write continues with that one (mutating hooks alone). */
+  /** With an object: the write continues with that one (mutating hooks only). */
   | { readonly allowed: true; readonly object?: T; readonly warnings?: readonly string[] }
   /** Field errors make it 422 Invalid, with a cause for each; otherwise it is 403 with the message. */
   | { readonly allowed: false; readonly message: string; readonly errors?: readonly FieldError[] };
@@ -31,7 +31,7 @@ export interface AdmissionLookup {
   list<T extends KubeObject>(resource: HookResource<T>, namespace: string): readonly T[];
 }
 
-/** In whichever version. */
+/** A resource without its API version: every version that is served matches. */
 export type HookResource<T extends KubeObject = KubeObject> = Omit<Resource<T>, "version">;
 
 export interface HookFilter {
@@ -59,6 +59,6 @@ export interface AdmissionHook<T extends KubeObject = KubeObject> {
    * What the API server can check without a call: a webhook that does not answer must not stop writes that do not
    * concern it. A first filter only: `review` checks again.
    */
-  readonly sieve?: HookFilter;
+  readonly prefilter?: HookFilter;
   review(request: AdmissionRequest<T>, lookup: AdmissionLookup): AdmissionVerdict<T>;
 }

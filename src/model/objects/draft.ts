@@ -52,10 +52,10 @@ export class Draft {
   /** The number of intents up to the last one that changes an owner reference, if any of them adopts. */
   #claims = 0;
 
-  create(absentAt: Revision, object: NewObject, why: string): void {
+  create(absentAtRevision: Revision, object: NewObject, why: string): void {
     const target = targetOf(object.kind, object.metadata);
     this.#touch(target);
-    this.intents.push({ type: "create", target, absentAt, object, why });
+    this.intents.push({ type: "create", target, absentAtRevision, object, why });
   }
 
   patch<T extends KubeObject>(object: T, patch: MergePatch<NoInfer<T>>, why: string, subresource?: string): void {

@@ -31,7 +31,7 @@ import { reservationDeleter } from "./reservationDeleter.ts";
 
 const podsRef = builtin.Pod;
 const binders = ["ann", "bob"];
-const held = (actor: string): boolean => binders.includes(actor);
+const isBinder = (actor: string): boolean => binders.includes(actor);
 const lease = { namespace: "default", name: "binder" };
 
 /**
@@ -90,9 +90,9 @@ export function bindWith(mistake?: Mistake): Scenario {
       reservationsOutliveTheirUsers,
       oneReservationPerGroup,
       requestsEnd,
-      destroysTheSameObject(held),
-      destroysWhatItLookedAt(held, { withGrace: true }),
-      oneEpochWrites(held, lease.name),
+      destroysTheSameObject(isBinder),
+      destroysWhatItLookedAt(isBinder, { withGrace: true }),
+      oneEpochWrites(isBinder, lease.name),
       neverGoesBack,
       cachesAreComplete,
     ],
@@ -111,7 +111,7 @@ interface PodRequest {
   readonly share: string;
 }
 
-/** p0 to p9: two of them share a GPU, and every other GPU is on the other node. */
+/** p0 to p9: p0 and p1 share a GPU, p2 and p3, and so on; the pairs alternate between the two nodes. */
 const pair = (number: number, pool: string, share: string): PodRequest => ({
   name: `p${number}`,
   node: `${pool}-${Math.floor(number / 2) % 2}`,
@@ -138,7 +138,7 @@ const scheduler = (): ActorSpec => {
     run: async (ports) => {
       for (; turn < 40; turn++) {
         await ports.sleep(300);
-        // 0: nothing. 1 to 13: create or place that pod; 14 to 18: delete one.
+        // 1 to 13: create or place that pod; 14 to 18: delete one; 0 only in a history that is being shrunk.
         const what = ports.choose("turn", (dice) => dice.between(1, 18));
         if (what === 0) continue;
         const request = podRequests[
@@ -151,7 +151,7 @@ const scheduler = (): ActorSpec => {
   };
 };
 
-/** Halves of GPUs of two nodes with eight each, for the museum. */
+/** Places pod `number` with half a GPU, on one of two nodes with eight GPUs each. For the race museum. */
 export function submit(ports: ActorPorts, number: number): Promise<void> {
   return place(ports, pair(number, "h100", "0.5"));
 }

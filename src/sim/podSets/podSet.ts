@@ -227,7 +227,7 @@ export class PodSets {
       type: "create",
       target: refTo(podKind, podName),
       why: `${name} asks for more pods than it has`,
-      absentAt: this.pods.revision,
+      absentAtRevision: this.pods.revision,
       object,
     };
     return this.carryOut(intent, [presence(uid, podName)], turn);

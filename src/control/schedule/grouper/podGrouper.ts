@@ -138,7 +138,7 @@ export class PodGrouper {
         {
           type: "create",
           target,
-          absentAt: this.groups.revision,
+          absentAtRevision: this.groups.revision,
           object: newGroup(wanted),
           why: `${wanted.owner.kind} ${wanted.owner.name} has pods`,
         },

@@ -16,14 +16,20 @@ export interface FromTemplateInput {
   readonly entry: string;
   readonly template: ResourceClaimTemplate;
   readonly claimOf: (name: string) => ResourceClaim | undefined;
-  readonly absentAt: Revision;
+  readonly absentAtRevision: Revision;
 }
 
 /**
  * A claim for an entry of its owner. The name is derived from the owner's UID and the entry: a create that is sent
  * twice creates one claim.
  */
-export function claimFromTemplate({ owner, entry, template, claimOf, absentAt }: FromTemplateInput): CreateIntent {
+export function claimFromTemplate({
+  owner,
+  entry,
+  template,
+  claimOf,
+  absentAtRevision,
+}: FromTemplateInput): CreateIntent {
   const { apiVersion, kind } = owner;
   const { namespace = "", uid, name: ownerName } = owner.of.metadata;
   const base = claimNameBase(ownerName, entry);
@@ -36,7 +42,7 @@ export function claimFromTemplate({ owner, entry, template, claimOf, absentAt }:
   return {
     type: "create",
     target: { ...claimKind, namespace, name },
-    absentAt,
+    absentAtRevision,
     object: {
       apiVersion: "resource.k8s.io/v1",
       kind: "ResourceClaim",

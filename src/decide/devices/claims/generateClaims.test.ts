@@ -126,7 +126,7 @@ test.each(cases)("$name", (each) => {
     owned:
       each.owned ??
       claims.filter(({ metadata }) => metadata.ownerReferences?.some(({ uid }) => uid === each.pod.metadata.uid)),
-    absentAt: "9",
+    absentAtRevision: "9",
   });
   expect(generated.creates).toHaveLength(each.expect.creates ?? 0);
   expect(generated.missing).toEqual(each.expect.missing ?? []);
@@ -140,7 +140,7 @@ test.each(cases)("$name", (each) => {
 });
 
 test("a claim is made with the template's labels and annotations, its owner, and a name that follows from the pod", () => {
-  const input = { pod: pod(), templateOf: () => template, claimOf: () => undefined, owned: [], absentAt: "9" };
+  const input = { pod: pod(), templateOf: () => template, claimOf: () => undefined, owned: [], absentAtRevision: "9" };
   const [first] = generateClaims(input).creates;
   const [second] = generateClaims(input).creates;
   expect(first).toEqual(second);
@@ -153,7 +153,7 @@ test("a claim is made with the template's labels and annotations, its owner, and
 });
 
 test("create-conflict: a name that another owner's claim has is skipped", () => {
-  const input = { pod: pod(), templateOf: () => template, owned: [], absentAt: "9" };
+  const input = { pod: pod(), templateOf: () => template, owned: [], absentAtRevision: "9" };
   const [first] = generateClaims({ ...input, claimOf: () => undefined }).creates;
   const taken = first?.target.name ?? "";
   const claimOf = (name: string) => (name === taken ? claim(taken, { owner: "uid-q" }) : undefined);
@@ -181,7 +181,7 @@ test("flapping-resourceclaim-statuses: the same statuses in another order are no
     templateOf: () => template,
     claimOf,
     owned: claims,
-    absentAt: "9",
+    absentAtRevision: "9",
   });
   expect(generated.status).toBeUndefined();
 });

@@ -25,7 +25,7 @@ export interface GenerateInput {
   /** Claims that have the pod as their owner, by UID. */
   readonly owned: readonly ResourceClaim[];
   /** The revision of the claims: a missing name was free at it. */
-  readonly absentAt: Revision;
+  readonly absentAtRevision: Revision;
   /** The pod's group, where groups have claims. */
   readonly group?: PodsGroup;
 }
@@ -81,7 +81,7 @@ export function generateClaims(input: GenerateInput): Generated {
     }
     const template = input.templateOf(resourceClaimTemplateName);
     if (template === undefined) missing.push(resourceClaimTemplateName);
-    else creates.push(claimFromTemplate({ owner, entry, template, claimOf, absentAt: input.absentAt }));
+    else creates.push(claimFromTemplate({ owner, entry, template, claimOf, absentAtRevision: input.absentAtRevision }));
   }
   const status = creates.length > 0 || missing.length > 0 ? undefined : statusOf(pod, statuses);
   return { creates, status, reserves: status === undefined ? reservesOf(pod, used) : [], missing };

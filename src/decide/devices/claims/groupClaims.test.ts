@@ -103,7 +103,7 @@ describe("for the group", () => {
       templateOf: (name) => (templates.includes(name) ? template : undefined),
       claimOf: (name) => claims.find(({ metadata }) => metadata.name === name),
       owned: claims.filter(({ metadata }) => metadata.ownerReferences?.[0]?.uid === "uid-g"),
-      absentAt: "9",
+      absentAtRevision: "9",
     });
     expect(creates).toHaveLength(each.expect.creates ?? 0);
     for (const { object } of creates) {
@@ -115,7 +115,7 @@ describe("for the group", () => {
   });
 
   test("create-conflict-podgroup: a name that another owner's claim has is skipped", () => {
-    const input = { group: group(), templateOf: () => template, owned: [], absentAt: "9" };
+    const input = { group: group(), templateOf: () => template, owned: [], absentAtRevision: "9" };
     const [first] = generateForGroup({ ...input, claimOf: () => undefined }).creates;
     const taken = first?.target.name ?? "";
     const claimOf = (name: string) => (name === taken ? claim(taken, { owner: "uid-other" }) : undefined);
@@ -190,7 +190,7 @@ describe("for its pods", () => {
       templateOf: () => template,
       claimOf: (name) => claims.find(({ metadata }) => metadata.name === name),
       owned: [],
-      absentAt: "9",
+      absentAtRevision: "9",
     });
     expect(generated.creates).toHaveLength(each.expect.creates ?? 0);
     const { status } = generated;
@@ -212,7 +212,7 @@ describe("for its pods", () => {
       templateOf: () => template,
       claimOf: () => undefined,
       owned: [],
-      absentAt: "9",
+      absentAtRevision: "9",
     };
     expect(generateClaims(input).creates[0]?.object.metadata["ownerReferences"]).toMatchObject([{ kind: "Pod" }]);
   });

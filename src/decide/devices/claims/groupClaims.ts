@@ -16,7 +16,7 @@ export interface GenerateForGroupInput {
   readonly claimOf: (name: string) => ResourceClaim | undefined;
   /** Claims that have the group as their owner, by UID. */
   readonly owned: readonly ResourceClaim[];
-  readonly absentAt: Revision;
+  readonly absentAtRevision: Revision;
 }
 
 export interface GeneratedForGroup {
@@ -44,7 +44,7 @@ export function generateForGroup(input: GenerateForGroupInput): GeneratedForGrou
     }
     const template = input.templateOf(resourceClaimTemplateName);
     if (template === undefined) missing.push(resourceClaimTemplateName);
-    else creates.push(claimFromTemplate({ owner, entry, template, claimOf, absentAt: input.absentAt }));
+    else creates.push(claimFromTemplate({ owner, entry, template, claimOf, absentAtRevision: input.absentAtRevision }));
   }
   const isWhole = creates.length === 0 && missing.length === 0;
   return { creates, status: isWhole ? statusOf(group, [...statuses.values()]) : undefined, missing };

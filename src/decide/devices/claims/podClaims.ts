@@ -27,7 +27,7 @@ export function claimsOfPod(pod: Pod, get: GetClaim, podsGroup: PodsGroup = "non
   const seen = new Set<string>();
   const { namespace = "" } = pod.metadata;
   if (podsGroup === "missing") {
-    return { ok: false, why: `PodGroup ${pod.spec?.schedulingGroup?.podGroupName} not created yet` };
+    return { ok: false, why: `PodGroup ${pod.spec?.schedulingGroup?.podGroupName} does not exist yet` };
   }
   for (const each of pod.spec?.resourceClaims ?? []) {
     const { name: entry, resourceClaimName, resourceClaimTemplateName } = each;
@@ -36,14 +36,16 @@ export function claimsOfPod(pod: Pod, get: GetClaim, podsGroup: PodsGroup = "non
     let name = resourceClaimName;
     if (isGenerated) {
       const made = pod.status?.resourceClaimStatuses?.find((status) => status.name === entry);
-      if (made === undefined) return { ok: false, why: `ResourceClaim not created yet for entry ${entry}` };
+      if (made === undefined)
+        return { ok: false, why: `the ResourceClaim of spec.resourceClaims entry ${entry} does not exist yet` };
       // A template that needs no claim is recorded without a name.
       if (made.resourceClaimName === undefined) continue;
       name = made.resourceClaimName;
     }
-    if (name === undefined) return { ok: false, why: `entry ${entry} names neither a claim nor a template` };
+    if (name === undefined)
+      return { ok: false, why: `spec.resourceClaims entry ${entry} names neither a ResourceClaim nor a template` };
     const claim = get(namespace, name);
-    if (claim === undefined) return { ok: false, why: `ResourceClaim not created yet: ${name}` };
+    if (claim === undefined) return { ok: false, why: `ResourceClaim ${name} does not exist yet` };
     if (claim.metadata.deletionTimestamp !== undefined) {
       return { ok: false, why: `ResourceClaim ${name} is being deleted` };
     }

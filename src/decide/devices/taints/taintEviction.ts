@@ -28,7 +28,7 @@ export interface TaintView {
   readonly slicesOfPool: (driver: string, pool: string) => readonly ResourceSlice[];
   readonly rules: readonly DeviceTaintRule[];
   readonly nowMs: number;
-  /** The UID of the pod's group, where groups have claims. */
+  /** The UID of the pod's PodGroup: a claim can be reserved for a PodGroup. */
   readonly groupUidOf?: (pod: Pod) => string | undefined;
 }
 
@@ -53,7 +53,7 @@ export function evictionOfClaim(claim: ResourceClaim, view: TaintView): Eviction
   for (const result of claim.status?.allocation?.devices?.results ?? []) {
     for (const { taint, rule } of taintsOf(result, view)) {
       if (taint.effect !== "NoExecute") continue;
-      const atMs = leavesAtMs(taint, result, view.nowMs);
+      const atMs = evictAtMs(taint, result, view.nowMs);
       if (atMs === undefined || (first !== undefined && first.atMs <= atMs)) continue;
       const why = `device ${result.driver}/${result.pool}/${result.device} has taint ${taint.key}${taint.value ? `=${taint.value}` : ""}:NoExecute`;
       first = { atMs, why, rule };
@@ -82,7 +82,7 @@ function taintsOf(result: DeviceRequestAllocationResult, { slicesOfPool, rules }
 }
 
 /** Undefined: the taint is tolerated for ever. */
-function leavesAtMs(
+function evictAtMs(
   taint: DeviceTaint,
   { tolerations }: DeviceRequestAllocationResult,
   nowMs: number,

@@ -89,7 +89,7 @@ function decide({ scheduler = "kai-scheduler", replica = 0, gang = "names it", .
   const base = gangOf("s-0", "s-0-g-0-c", [], true);
   const gangs = gang === "missing" ? [] : replica === 0 ? [own] : [own, base];
   const snapshot: CliqueSnapshot = {
-    absentAt: () => "1",
+    absentAtRevision: () => "1",
     settings: defaultGangSettings,
     clique,
     set: setFor(scheduler),

@@ -21,7 +21,7 @@ import { isLost, type NodeOf } from "./lostPods.ts";
 import { podIndexOf, podName, podObject } from "./podObject.ts";
 
 export interface CliqueSnapshot {
-  readonly absentAt: AbsentAt;
+  readonly absentAtRevision: AbsentAt;
   readonly settings: GangSettings;
   readonly clique: PodClique;
   /** The set that it belongs to; undefined when that set does not exist, or exists under another UID. */
@@ -48,7 +48,7 @@ export interface CliqueSnapshot {
 
 export function decideClique(snapshot: CliqueSnapshot, nowMs: number): GangDecision {
   const { clique, set } = snapshot;
-  const draft = new GangDraft(snapshot.absentAt);
+  const draft = new GangDraft(snapshot.absentAtRevision);
   if (isLeaving(clique)) {
     dropFinalizer(draft, clique, finalizers.PodClique);
     return draft.decision();

@@ -56,6 +56,6 @@ test.each<{ first: string; predecessor: Pod; node?: Node | "gone"; starts: boole
   },
 ])("a predecessor that is $first: starts $starts", ({ predecessor, node, starts }) => {
   const nodeOf = (of: Pod) => (of === predecessor ? node : undefined);
-  const { intents } = decideStart({ absentAt: () => "1", pods: [predecessor, waiting], nodeOf }, nowMs);
+  const { intents } = decideStart({ absentAtRevision: () => "1", pods: [predecessor, waiting], nodeOf }, nowMs);
   expect(intents.map(({ type, target }) => `${type} ${target.name}`)).toEqual(starts ? ["patch w"] : []);
 });

@@ -11,14 +11,14 @@ import { isLost, type NodeOf } from "./lostPods.ts";
 import { mayStart, readWaitArguments } from "./startOrder.ts";
 
 export interface StartSnapshot {
-  readonly absentAt: AbsentAt;
+  readonly absentAtRevision: AbsentAt;
   /** All pods of one gang. */
   readonly pods: readonly Pod[];
   readonly nodeOf: NodeOf;
 }
 
-export function decideStart({ absentAt, pods, nodeOf }: StartSnapshot, nowMs: number): GangDecision {
-  const draft = new GangDraft(absentAt);
+export function decideStart({ absentAtRevision, pods, nodeOf }: StartSnapshot, nowMs: number): GangDecision {
+  const draft = new GangDraft(absentAtRevision);
   const there = pods.filter((pod) => !isLost(pod, nodeOf, nowMs));
   for (const pod of pods) {
     if (pod.metadata.annotations?.[startWaitAnnotation] !== startWaitPending || isLeaving(pod)) continue;

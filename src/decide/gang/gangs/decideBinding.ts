@@ -15,7 +15,7 @@ import { type ConditionContent, conditionOf, withCondition, withoutCondition } f
 const driftType = "SchedulerTopologyDrift";
 
 export interface BindingSnapshot {
-  readonly absentAt: AbsentAt;
+  readonly absentAtRevision: AbsentAt;
   readonly binding: ClusterTopologyBinding;
   readonly topologyNamed: (name: string) => Topology | undefined;
   readonly settings: GangSettings;
@@ -24,8 +24,8 @@ export interface BindingSnapshot {
 type TopologyStatus = NonNullable<NonNullable<ClusterTopologyBinding["status"]>["schedulerTopologyStatuses"]>[number];
 
 export function decideBinding(snapshot: BindingSnapshot, nowMs: number): GangDecision {
-  const { absentAt, binding, settings } = snapshot;
-  const draft = new GangDraft(absentAt);
+  const { absentAtRevision, binding, settings } = snapshot;
+  const draft = new GangDraft(absentAtRevision);
   if (isLeaving(binding)) return draft.decision();
   const references = binding.spec.schedulerTopologyBindings ?? [];
   const isUsable = (name: string): boolean =>

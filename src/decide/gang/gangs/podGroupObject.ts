@@ -16,15 +16,15 @@ import { type AbsentAt, type GangDecision, GangDraft } from "../gangDraft.ts";
 import { isLeaving, ownerOf } from "../gangLabels.ts";
 
 export interface PodGroupSnapshot {
-  readonly absentAt: AbsentAt;
+  readonly absentAtRevision: AbsentAt;
   readonly podGang: PodGang;
   /** The set that the gang belongs to; without it the queue is not known. */
   readonly set: PodCliqueSet | undefined;
   readonly podGroup: PodGroup | undefined;
 }
 
-export function decidePodGroup({ absentAt, podGang, set, podGroup }: PodGroupSnapshot): GangDecision {
-  const draft = new GangDraft(absentAt);
+export function decidePodGroup({ absentAtRevision, podGang, set, podGroup }: PodGroupSnapshot): GangDecision {
+  const draft = new GangDraft(absentAtRevision);
   if (podGang.metadata.labels?.[labels.schedulerName] !== "kai-scheduler" || isLeaving(podGang))
     return draft.decision();
   if (set === undefined) return draft.decision();

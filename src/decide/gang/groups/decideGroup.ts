@@ -44,7 +44,7 @@ import {
 import { type GroupUpdate, groupUpdate } from "./groupUpdate.ts";
 
 export interface GroupSnapshot {
-  readonly absentAt: AbsentAt;
+  readonly absentAtRevision: AbsentAt;
   readonly settings: GangSettings;
   readonly group: PodCliqueScalingGroup;
   readonly set: PodCliqueSet | undefined;
@@ -67,7 +67,7 @@ export interface GroupDecision extends GangDecision {
 
 export function decideGroup(snapshot: GroupSnapshot, nowMs: number): GroupDecision {
   const { group, set, cliques } = snapshot;
-  const draft = new GangDraft(snapshot.absentAt);
+  const draft = new GangDraft(snapshot.absentAtRevision);
   const nothing = (): GroupDecision => ({ ...draft.decision(), ends: [] });
   if (isLeaving(group)) {
     dropFinalizer(draft, group, finalizers.PodCliqueScalingGroup);

@@ -36,7 +36,7 @@ import { missingClaim, setClaims } from "./claims.ts";
 import { autoscalerObjects, publishesNotReady, serviceObject } from "./sharedObjects.ts";
 
 export interface ReplicaSnapshot {
-  readonly absentAt: AbsentAt;
+  readonly absentAtRevision: AbsentAt;
   readonly settings: GangSettings;
   readonly set: PodCliqueSet;
   readonly setReplica: number;
@@ -61,7 +61,7 @@ export interface ReplicaDecision extends GangDecision {
 
 export function decideReplica(snapshot: ReplicaSnapshot, nowMs: number): ReplicaDecision {
   const { set, setReplica, settings } = snapshot;
-  const draft = new GangDraft(snapshot.absentAt);
+  const draft = new GangDraft(snapshot.absentAtRevision);
   const calm: Verdict = { verdict: "calm" };
   if (isLeaving(set) || setReplica >= replicasInReach(set)) return { ...draft.decision(), verdict: calm };
   syncService(draft, snapshot);

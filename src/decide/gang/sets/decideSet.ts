@@ -42,7 +42,7 @@ import { countUpdated, isReplicaUpdated, nextProgress, type SetReplicaChildren }
 import { accountObjects, autoscalerObjects } from "./sharedObjects.ts";
 
 export interface SetSnapshot {
-  readonly absentAt: AbsentAt;
+  readonly absentAtRevision: AbsentAt;
   readonly settings: GangSettings;
   readonly set: PodCliqueSet;
   readonly cliques: readonly PodClique[];
@@ -61,7 +61,7 @@ export interface SetSnapshot {
 
 export function decideSet(snapshot: SetSnapshot, nowMs: number): GangDecision {
   const { set } = snapshot;
-  const draft = new GangDraft(snapshot.absentAt);
+  const draft = new GangDraft(snapshot.absentAtRevision);
   if (isLeaving(set)) {
     dropFinalizer(draft, set, finalizers.PodCliqueSet);
     return draft.decision();

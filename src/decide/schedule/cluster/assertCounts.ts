@@ -8,7 +8,7 @@ export function assertCounts(cluster: Cluster): void {
   for (const node of cluster.table.nodes) {
     const idle = cluster.table.idle.map((amounts) => amounts[node.index]);
     const later = cluster.table.later.map((amounts) => amounts[node.index]);
-    cluster.table.recount(node);
+    cluster.table.recountAndMark(node);
     for (const [place, name] of cluster.names.names.entries()) {
       assert(
         idle[place] === cluster.table.idle[place]?.[node.index] &&

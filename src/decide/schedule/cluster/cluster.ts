@@ -157,7 +157,7 @@ export class Cluster {
     }
     const type = known?.gpuType;
     const slices = this.slicesOf.get(node.metadata.name);
-    if (slices !== undefined) this.table.named(node.metadata.name).claimGpus = gpusIn(slices);
+    if (slices !== undefined) this.table.getOrCreate(node.metadata.name).claimGpus = gpusIn(slices);
     const state = this.table.put(node);
     if (this.slicesOf.has(state.name)) this.followGpus(state);
     if (type === undefined || type === state.gpuType) return;
@@ -171,11 +171,11 @@ export class Cluster {
   setClaimGpus(name: string, count: number): void {
     const known = this.table.get(name);
     if (count === 0 && known === undefined) return;
-    const state = known ?? this.table.named(name);
+    const state = known ?? this.table.getOrCreate(name);
     if (state.claimGpus === count) return;
     state.claimGpus = count;
     if (state.servedPlaces.has(gpuAt)) this.table.updateAgain([state]);
-    else if (state.index >= 0) this.table.recount(state);
+    else if (state.index >= 0) this.table.recountAndMark(state);
   }
 
   /** The ResourceSlices of a node: which of its GPUs can be allocated to claims as well. */
@@ -184,7 +184,7 @@ export class Cluster {
     if (slices.length > 0) this.slicesOf.set(name, slices);
     else this.slicesOf.delete(name);
     if (slices.length === 0 && this.table.get(name) === undefined) return;
-    this.followGpus(this.table.named(name));
+    this.followGpus(this.table.getOrCreate(name));
   }
 
   /** A device was allocated to a claim or released: the node's device plugin has fewer or more free GPUs. */
@@ -212,7 +212,7 @@ export class Cluster {
       state.claimed = claimed;
       for (const each of [...(claimed?.now.keys() ?? []), ...(claimed?.later.keys() ?? [])]) this.names.placeOf(each);
       this.table.refresh();
-      this.table.recount(state);
+      this.table.recountAndMark(state);
     }
     this.claimsOn.clear();
   }
@@ -627,7 +627,7 @@ export class Cluster {
     const wanted: WantedHolding[] = isOver
       ? []
       : task.places.map(({ node, groups }) => ({
-          node: this.table.named(node),
+          node: this.table.getOrCreate(node),
           groups: task.isReservation ? gpuGroupsOfLabels(task.pod.metadata.labels) : groups,
           state,
         }));

@@ -53,17 +53,17 @@ export class ClusterTotal {
     for (let r = 0; r < 3; r++) (this.sum[r] as number) += (after[r] as number) - (before[r] as number);
   }
 
-  private partOf({ isHealthy, capacity, foreign, claimGpus, servedPlaces, labels }: NodeState): Vector {
+  private partOf({ isHealthy, capacity, heldByOthers, claimGpus, servedPlaces, labels }: NodeState): Vector {
     if (!isHealthy) return zeroVector();
     if (this.restrictsNodes && labels[labelKeys.gpuWorker] === undefined) {
-      return [0, (capacity[0] ?? 0) - foreign[1], (capacity[1] ?? 0) - foreign[2]];
+      return [0, (capacity[0] ?? 0) - heldByOthers[1], (capacity[1] ?? 0) - heldByOthers[2]];
     }
     // A node that publishes its GPUs both ways has each of them once.
     let gpus = (capacity[gpuAt] ?? 0) > 0 ? (capacity[gpuAt] as number) : claimGpus;
     for (let place = 4; place < capacity.length; place++) {
       if (!servedPlaces.has(place)) gpus += (capacity[place] ?? 0) * this.migWeightAt(place);
     }
-    return [gpus * 1000 - foreign[0], (capacity[0] ?? 0) - foreign[1], (capacity[1] ?? 0) - foreign[2]];
+    return [gpus * 1000 - heldByOthers[0], (capacity[0] ?? 0) - heldByOthers[1], (capacity[1] ?? 0) - heldByOthers[2]];
   }
 
   private readonly migWeights: number[] = [];

@@ -106,7 +106,9 @@ describe("a queue's bounds by type of GPU", () => {
     cycle(cluster, startMs, (session) => {
       for (const [job, obstacle] of session.obstacles) sentence = sentenceOf(explain(session, job, obstacle));
     });
-    expect(sentence).toContain("1 node(s) have GPUs of type A100, of which queue q has its limit of 0");
+    expect(sentence).toContain(
+      "1 node(s) have GPUs of type A100, and the pod would exceed the limit of 0 that queue q has for this type",
+    );
     expect(sentence).toContain("To run: give queue q a higher limit of A100");
   });
 });

@@ -39,5 +39,5 @@ export function barredTypes(cluster: Cluster, task: Task): ReadonlyMap<string, T
 }
 
 export function typeBarText({ queue, type, bound, amount }: TypeBar): string {
-  return `have GPUs of type ${type}, of which queue ${queue.name} has its ${bound} of ${amount / 1000}`;
+  return `have GPUs of type ${type}, and the pod would exceed the ${bound} of ${amount / 1000} that queue ${queue.name} has for this type`;
 }

@@ -107,7 +107,7 @@ export class NodeState {
   /** Idle amounts of the plugin's resources for claims, by place, while pods may not use them yet. */
   readonly idleForClaims = new Map<number, number>();
   /** Resources that pods of other schedulers hold. */
-  foreign: Vector = zeroVector();
+  heldByOthers: Vector = zeroVector();
 
   constructor(name: string) {
     this.name = name;

@@ -7,7 +7,7 @@ import type { ServedResources } from "./servedResources.ts";
 
 /**
  * All nodes in packed form: one array for each resource, in order of node name, so that a search compares numbers only.
- * The idle amounts of a node are recounted from its holders whenever an event touches it; a statement adds and
+ * The idle amounts of a node are recountAndMarked from its holders whenever an event touches it; a statement adds and
  * subtracts whole numbers, and is rolled back exactly.
  */
 export class NodeTable {
@@ -17,7 +17,7 @@ export class NodeTable {
   later: Float64Array[] = [];
   /** Nodes in order of name. */
   nodes: readonly NodeState[] = [];
-  /** Every change of a node's amounts, newest last; a cache of something per node follows it. */
+  /** Every change of a node's amounts, newest last: caches of values per node are brought up to date from it. */
   readonly log = new ChangeLog();
   /** Nodes that may have more room, or other facts, than at the end of the last cycle. */
   readonly gained = new Set<NodeState>();
@@ -46,7 +46,7 @@ export class NodeTable {
   }
 
   /** The node of this name; a node that is not observed yet is created without capacity. */
-  named(name: string): NodeState {
+  getOrCreate(name: string): NodeState {
     let state = this.byName.get(name);
     if (state === undefined) {
       state = new NodeState(name);
@@ -57,7 +57,7 @@ export class NodeTable {
   }
 
   put(node: Node): NodeState {
-    const state = this.named(node.metadata.name);
+    const state = this.getOrCreate(node.metadata.name);
     state.update(node, this.names, this.served);
     this.factsChanged(state);
     return state;
@@ -71,7 +71,7 @@ export class NodeTable {
     this.forgetIfEmpty(state);
   }
 
-  /** The resources that devices serve have changed, of all nodes or of these. */
+  /** The extended resources that DRA devices back have changed, on all nodes or on these. */
   updateAgain(states: Iterable<NodeState> = [...this.byName.values()]): void {
     for (const state of states) {
       state.update(state.node, this.names, this.served);
@@ -94,7 +94,7 @@ export class NodeTable {
     this.grow();
     for (const [index, node] of nodes.entries()) {
       node.index = index;
-      this.countAgain(node);
+      this.recount(node);
     }
     this.log.clear();
   }
@@ -115,10 +115,10 @@ export class NodeTable {
       this.byName.set(node.name, node);
       this.isSetDirty = true;
     }
-    assert(this.byName.get(node.name) === node, () => `there are two of node ${node.name}`);
+    assert(this.byName.get(node.name) === node, () => `there are two NodeStates for node ${node.name}`);
     node.holdings.add(holding);
     if (this.isPlain(holding)) this.shift(holding, 1);
-    else this.recount(node);
+    else this.recountAndMark(node);
   }
 
   release(holding: Holding): void {
@@ -127,7 +127,7 @@ export class NodeTable {
     assert(isHeld, () => `pod ${holding.holder.uid} does not hold ${node.name}`);
     this.gained.add(node);
     if (this.isPlain(holding)) this.shift(holding, -1);
-    else this.recount(node);
+    else this.recountAndMark(node);
     this.forgetIfEmpty(node);
   }
 
@@ -139,7 +139,7 @@ export class NodeTable {
       this.shift(holding, 1);
     } else {
       holding.state = state;
-      this.recount(holding.node);
+      this.recountAndMark(holding.node);
     }
   }
 
@@ -148,16 +148,16 @@ export class NodeTable {
     if (index >= 0) this.log.push(index);
   }
 
-  /** Counts the node again from its holders. */
-  recount(node: NodeState): void {
+  /** Counts the node again from its holders, and marks it as one that may have more room. */
+  recountAndMark(node: NodeState): void {
     this.gained.add(node);
-    this.countAgain(node);
+    this.recount(node);
   }
 
-  private countAgain(node: NodeState): void {
+  private recount(node: NodeState): void {
     const at = node.index;
     assert(at < 0 || this.nodes[at] === node, () => `node ${node.name} is not at ${at}`);
-    node.foreign[0] = node.foreign[1] = node.foreign[2] = 0;
+    node.heldByOthers[0] = node.heldByOthers[1] = node.heldByOthers[2] = 0;
     node.groups.clear();
     if (at < 0) return;
     for (let place = 0; place < this.idle.length; place++) {
@@ -183,7 +183,7 @@ export class NodeTable {
    * A GPU that is allocated to a claim is one less for the device plugin of the node. While a device is chosen and not
    * written to its claim, no pod gets a GPU of the plugin: the node does not know yet which one is in use.
    */
-  private countClaimed({ claimed, foreign, idleForClaims }: NodeState, at: number): void {
+  private countClaimed({ claimed, heldByOthers, idleForClaims }: NodeState, at: number): void {
     idleForClaims.clear();
     if (claimed === undefined) return;
     for (const [name, units] of claimed.now) {
@@ -194,7 +194,7 @@ export class NodeTable {
       const later = amountsAt(this.later, this.names.placeOf(name));
       later[at] = (later[at] ?? 0) - units;
     }
-    foreign[0] += claimed.foreignGpus * 1000;
+    heldByOthers[0] += claimed.foreignGpus * 1000;
     if (!claimed.isUnwritten) return;
     for (const name of claimed.now.keys()) {
       const place = this.names.placeOf(name);
@@ -236,7 +236,7 @@ export class NodeTable {
     }
   }
 
-  /** Holders without GPU shares need no recount: adding their amounts is enough. */
+  /** Holders without GPU shares need no recountAndMark: adding their amounts is enough. */
   private isPlain({ groups, node }: Holding): boolean {
     return groups.length === 0 && node.index >= 0 && node.claimed === undefined;
   }
@@ -264,9 +264,9 @@ export class NodeTable {
     }
     if (holder.isForeign && state !== "pipelined") {
       const devices = gpu.type === "whole" && !holder.isReservation ? gpu.devices : 0;
-      node.foreign[0] += (devices + migGpus) * 1000 * sign;
-      node.foreign[1] += cpuMilli * sign;
-      node.foreign[2] += memoryBytes * sign;
+      node.heldByOthers[0] += (devices + migGpus) * 1000 * sign;
+      node.heldByOthers[1] += cpuMilli * sign;
+      node.heldByOthers[2] += memoryBytes * sign;
     }
   }
 
@@ -275,7 +275,7 @@ export class NodeTable {
     this.gained.add(state);
     if (this.isSetDirty) return;
     if (this.idle.length < this.names.names.length) this.grow();
-    this.recount(state);
+    this.recountAndMark(state);
   }
 
   private forgetIfEmpty(state: NodeState): void {

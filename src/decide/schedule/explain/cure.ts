@@ -147,7 +147,7 @@ function attempt(session: Session, job: Job, step: Step, within: Candidates, bud
     statement.rollback(start);
   }
   // Recounted from the holders, which is exact.
-  for (const node of new Set(grants.map((grant) => grant.node))) cluster.table.recount(node);
+  for (const node of new Set(grants.map((grant) => grant.node))) cluster.table.recountAndMark(node);
   return found;
 }
 

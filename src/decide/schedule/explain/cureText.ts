@@ -21,7 +21,7 @@ export type RefusalKind =
 
 /** By kind of refusal: what helps where neither free resources nor more nodes of the same kind do, in order. */
 const otherCures: readonly (readonly [RefusalKind, string])[] = [
-  ["pod affinity", "start a pod that its pod affinity matches on nodes that it accepts"],
+  ["pod affinity", "run a pod that its pod affinity selects, on a node that this pod can use"],
   ["pod spread", "raise maxSkew of its topologySpreadConstraints, or add nodes in other domains"],
   ["volume zone", "add nodes that its volumes can be used on, in their zones"],
   ["volume in use", "wait until the pod that uses its volume has ended"],
@@ -45,10 +45,10 @@ export function cureText(
       if (refusals.has("volume binding")) return volumeCure(session, step);
       for (const [kind, what] of otherCures) if (refusals.has(kind)) return what;
       return step.tasks.some(({ shape }) => shape.hasDeviceClaims)
-        ? "add or release devices that its claims request"
+        ? "add devices that match its ResourceClaims, or free some of them"
         : "add nodes that match this pod: it would not fit any existing node even if the node were empty";
     case "untried":
-      return `free resources on nodes that it accepts, or add nodes${orWider}`;
+      return `free resources on nodes that match the pod, or add nodes${orWider}`;
     case "cure":
       return `it would fit with ${changesOf(session, job, cure).join(" and ")}${orWider}`;
   }
@@ -58,7 +58,7 @@ export function cureText(
 function volumeCure({ cluster }: Session, { tasks }: Step): string {
   const wanted = tasks.flatMap((task) => cluster.volumes.openClaims(task)).map(claimText);
   const what = wanted.length === 1 ? wanted.join() : `each of these claims: ${listText([...new Set(wanted)])}`;
-  return `create a PersistentVolume on a node that it accepts for ${what}`;
+  return `create a PersistentVolume on a node that matches the pod, for ${what}`;
 }
 
 function claimText({ metadata, spec }: PersistentVolumeClaim): string {

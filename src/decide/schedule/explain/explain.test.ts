@@ -675,7 +675,7 @@ describe("what would make a job run", () => {
     const terms = [{ topologyKey: "kubernetes.io/hostname", labelSelector: { matchLabels: { app: "db" } } }];
     const affinity = { podAffinity: { requiredDuringSchedulingIgnoredDuringExecution: terms } };
     const words = gang("a", 1, { spec: { affinity } as never });
-    expect(only(words).cure).toBe("start a pod that its pod affinity matches on nodes that it accepts");
+    expect(only(words).cure).toBe("run a pod that its pod affinity selects, on a node that this pod can use");
     expect(verdicts(together(words, gang("r", 1, { labels: { app: "db" }, on: "n1" })))).toEqual({});
   });
 

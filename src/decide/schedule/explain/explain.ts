@@ -324,7 +324,7 @@ function reasonsFor(session: Session, job: Job, task: Task, step: Step, before: 
   const cure =
     bar === undefined
       ? cureText(session, job, step, kinds)
-      : `give queue ${bar.queue.name} a higher ${bar.bound} of ${bar.type}, or free GPUs of another type that it accepts`;
+      : `give queue ${bar.queue.name} a higher ${bar.bound} of ${bar.type}, or free GPUs of another type that the pod can use`;
   const detailed = session.cluster.settings.showsNodesInErrors;
   const list = [...nodes]
     .filter(([, { kind }]) => share === undefined || kind !== "amount")

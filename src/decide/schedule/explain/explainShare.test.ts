@@ -117,7 +117,7 @@ describe("what would make a share run", () => {
     const others = together(user("a", "0.25", "X"), user("b", "0.6", "Y"));
     const asked = (fraction: string) => ({ nodes: two, ...together(others, asking({ fraction, devices: 2 })) });
     const { message, cure } = why(asked("0.8")) as Verdict;
-    expect(message).toContain("requests 2 times 0.80 of a GPU, and no node has that many with so much left");
+    expect(message).toContain("requests 0.80 of each of 2 GPUs, and no node has 2 GPUs with that much free");
     expect(message).toContain("a shared one has left is 0.75");
     expect(cure).toBe("it would fit with default/a, default/b deleted, or request 0.40 or less");
     expect(why(asked("0.4"))).toBeUndefined();
@@ -131,7 +131,7 @@ describe("what would make a share run", () => {
       "pod default/f-000 requests 0.50 of a GPU, for which one node has room on a GPU, but n1 lacks 2 CPU cores. To run: free 2 CPU cores on n1, or add a node",
     );
     const slots = why({ nodes: one({ pods: 1 }), ...half }) as Verdict;
-    expect(slots.message).toContain("n1 lacks 1 of 2 pod slots (one for the pod, 1 for a reservation)");
+    expect(slots.message).toContain("n1 lacks 1 of 2 pod slots (1 for the pod, 1 for a reservation)");
     // Nobody has the second one: it is not there.
     expect(slots.cure).toContain("add nodes that match this pod");
   });

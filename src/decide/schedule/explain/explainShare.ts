@@ -24,7 +24,7 @@ export interface ShareFound {
 interface Room {
   readonly node: NodeState;
   readonly gpus: number;
-  readonly idle: number;
+  readonly wholeGpus: number;
   /** Memory left on the shared GPU with the most. */
   readonly mostMiB: number | undefined;
   /** The memory that each of the requested number of GPUs has left. */
@@ -35,7 +35,7 @@ interface Room {
 }
 
 interface Lack {
-  readonly place: number;
+  readonly resource: number;
   readonly amount: number;
   readonly text: string;
   /** The capacity of the node is enough; other pods hold it. */
@@ -54,7 +54,7 @@ export function explainShare(session: Session, task: Task, open: readonly NodeSt
   const rooms = open.map((node) => roomOn(session, task, gpu, node)).filter(({ gpus }) => gpus >= gpu.devices);
   const [first] = rooms;
   if (first === undefined) return undefined;
-  const asks = `requests ${gpu.devices > 1 ? `${gpu.devices} times ` : ""}${wantedText(gpu, first.node)} of a GPU`;
+  const asks = `requests ${wantedText(gpu, first.node)} of ${gpu.devices > 1 ? `each of ${gpu.devices} GPUs` : "a GPU"}`;
   const full = rooms.filter(({ fits, lacks }) => fits && lacks.length > 0);
   const lacksText = ({ lacks }: Room): string => lacks.map(({ text }) => text).join(" and ");
   if (full.length > 0) {
@@ -69,61 +69,61 @@ export function explainShare(session: Session, task: Task, open: readonly NodeSt
   const byRoom = rooms.filter(({ fits }) => !fits).sort((a, b) => b.eachMiB - a.eachMiB || a.node.index - b.node.index);
   const [best] = byRoom;
   if (best === undefined) return undefined;
-  const shown = byRoom.slice(0, 3).map(({ node, gpus, idle, mostMiB }) => {
+  const shown = byRoom.slice(0, 3).map(({ node, gpus, wholeGpus, mostMiB }) => {
     const rest =
       mostMiB === undefined
         ? "none of them shared"
-        : `the most that a shared one has left is ${parts((mostMiB * 1000) / node.gpuMemoryMiB)}`;
-    return `${node.name} has ${gpus} GPUs, ${idle > 0 ? idle : "none"} of them free, and ${rest}`;
+        : `the most that a shared one has left is ${fractionText((mostMiB * 1000) / node.gpuMemoryMiB)}`;
+    return `${node.name} has ${gpus} GPUs, ${wholeGpus > 0 ? wholeGpus : "none"} of them free, and ${rest}`;
   });
   return {
     reason: "NoGpuWithRoom",
-    text: `${asks}, and ${gpu.devices > 1 ? "no node has that many with so much left" : "no GPU has that"}: ${shown.join("; ")}${more(byRoom.length)}`,
+    text: `${asks}, and ${gpu.devices > 1 ? `no node has ${gpu.devices} GPUs with that much free` : "no GPU has that"}: ${shown.join("; ")}${more(byRoom.length)}`,
     cure: best.lacks.length > 0 ? "" : lessText(gpu, best),
   };
 }
 
 function roomOn({ cluster }: Session, { shape }: Task, gpu: Share, node: NodeState): Room {
-  const { later, idle: now } = cluster.table;
+  const { later, idle: free } = cluster.table;
   const at = node.index;
   const memoryMiB = node.gpuMemoryMiB;
   const wantedMiB = shareMemoryMiB(gpu, memoryMiB);
-  const idle = Math.max(0, later[gpuAt]?.[at] ?? 0);
+  const wholeGpus = Math.max(0, later[gpuAt]?.[at] ?? 0);
   const shared = [...node.groups.values()]
     .filter(({ laterHolders }) => laterHolders > 0)
     .map(({ laterMiB }) => Math.max(0, memoryMiB - laterMiB))
     .sort((a, b) => b - a);
   const joinable = shared.filter((leftMiB) => leftMiB >= wantedMiB).length;
-  const fresh = Math.max(0, gpu.devices - joinable);
+  const unshared = Math.max(0, gpu.devices - joinable);
   const lacks: Lack[] = [];
-  for (const [k, place] of shape.places.entries()) {
-    const left = Math.max(0, Math.min(later[place]?.[at] ?? 0, now[place]?.[at] ?? 0));
-    const slots = place === podsAt ? fresh : 0;
+  for (const [k, resource] of shape.places.entries()) {
+    const left = Math.max(0, Math.min(later[resource]?.[at] ?? 0, free[resource]?.[at] ?? 0));
+    const slots = resource === podsAt ? unshared : 0;
     const wants = (shape.amounts[k] ?? 0) + slots;
     if (left >= wants) continue;
-    const what = placeText(cluster.names.names[place] ?? "", place);
-    const why = slots > 0 ? ` (one for the pod, ${slots} for a reservation)` : "";
-    const of = place === podsAt ? `of ${wants} ` : "";
-    const canBeFreed = (node.capacity[place] ?? 0) >= wants;
-    const text = `${numberText(wants - left, place)} ${of}${what}${why}`;
-    lacks.push({ place, amount: wants - left, text, canBeFreed });
+    const what = placeText(cluster.names.names[resource] ?? "", resource);
+    const why = slots > 0 ? ` (1 for the pod, ${slots} for ${slots > 1 ? "reservations" : "a reservation"})` : "";
+    const of = resource === podsAt ? `of ${wants} ` : "";
+    const canBeFreed = (node.capacity[resource] ?? 0) >= wants;
+    const text = `${numberText(wants - left, resource)} ${of}${what}${why}`;
+    lacks.push({ resource, amount: wants - left, text, canBeFreed });
   }
   return {
     node,
     gpus: node.capacity[gpuAt] ?? 0,
-    idle,
+    wholeGpus,
     mostMiB: shared[0],
-    eachMiB: idle >= gpu.devices ? memoryMiB : (shared[gpu.devices - idle - 1] ?? 0),
-    fits: wantedMiB <= memoryMiB && fresh <= idle,
+    eachMiB: wholeGpus >= gpu.devices ? memoryMiB : (shared[gpu.devices - wholeGpus - 1] ?? 0),
+    fits: wantedMiB <= memoryMiB && unshared <= wholeGpus,
     lacks,
   };
 }
 
 /** Whether the pod fits the node with the lacking resources added, tried on the cluster. */
 function fitsWith(session: Session, task: Task, { node, lacks }: Room): boolean {
-  for (const { place, amount } of lacks) give(session, { node, place, amount });
+  for (const { resource, amount } of lacks) give(session, { node, place: resource, amount });
   const spot = findSpot(session.cluster, task, { nodes: [node.index] });
-  for (const { place, amount } of lacks) give(session, { node, place, amount }, -1);
+  for (const { resource, amount } of lacks) give(session, { node, place: resource, amount }, -1);
   return spot !== undefined;
 }
 
@@ -135,10 +135,12 @@ function lessText(gpu: Share, { node, eachMiB }: Room): string {
 }
 
 function wantedText(gpu: Share, { gpuMemoryMiB }: NodeState): string {
-  return gpu.type === "memory" ? `${gpu.memoryMiB} MiB` : parts(gpuMilliOf({ ...gpu, devices: 1 }, gpuMemoryMiB));
+  return gpu.type === "memory"
+    ? `${gpu.memoryMiB} MiB`
+    : fractionText(gpuMilliOf({ ...gpu, devices: 1 }, gpuMemoryMiB));
 }
 
-function parts(milli: number): string {
+function fractionText(milli: number): string {
   return (Math.floor(milli / 10) / 100).toFixed(2);
 }
 

@@ -325,7 +325,7 @@ test("a pod that holds a node counts there when the node comes, also after a req
   live.model.settle();
   live.put("nodes", asLoose(node("n1")));
   live.model.settle();
-  const state = live.model.cluster.table.named("n1");
+  const state = live.model.cluster.table.getOrCreate("n1");
   expect([...state.holdings].map(({ holder }) => holder.uid)).toEqual(["pod-default-half"]);
 });
 
@@ -349,7 +349,7 @@ describe("the GPU share of a request that ended without success", () => {
     request(name, { selectedNode, selectedGPUGroups: [group], receivedResourceType: "Fraction" });
   const groupsOn = (live: Live, name: string): string[] => {
     live.model.settle();
-    return [...live.model.cluster.table.named(name).holdings].flatMap(({ groups }) => [...groups]);
+    return [...live.model.cluster.table.getOrCreate(name).holdings].flatMap(({ groups }) => [...groups]);
   };
   const ended = (...requests: readonly Loose[]): Live => {
     const live = new Live();

@@ -78,7 +78,7 @@ function describeNode({ table, names }: Cluster, node: NodeState): object {
     revision: node.node?.metadata.resourceVersion,
     ...(node.index >= 0 && { idle: amounts(table.idle), later: amounts(table.later) }),
     ...(node.node !== undefined && { claimGpus: node.claimGpus }),
-    foreign: node.foreign,
+    heldByOthers: node.heldByOthers,
     groups: byName(node.groups),
     holders: [...node.holdings].map(({ holder, groups, state }) => `${holder.uid} ${groups.join()} ${state}`).sort(),
   };

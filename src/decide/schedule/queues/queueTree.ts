@@ -27,7 +27,7 @@ export class QueueState {
   allocated: Vector = zeroVector();
   allocatedNonPreemptible: Vector = zeroVector();
   private readonly byType = new Map<string, TypeUse>();
-  /** How often it was charged less. */
+  /** The number of charges with a negative sign. */
   releases = 0;
   /** Allocated and pending. */
   request: Vector = zeroVector();
@@ -73,24 +73,24 @@ export class QueueState {
     return this.byType.get(type) ?? { allocated: 0, nonPreemptible: 0 };
   }
 
-  chargeType(type: string, gpuMilli: number, isPreemptible: boolean, times: number): void {
+  chargeType(type: string, gpuMilli: number, isPreemptible: boolean, sign: number): void {
     for (const { byType } of this.path()) {
       const use = byType.get(type) ?? { allocated: 0, nonPreemptible: 0 };
       byType.set(type, use);
-      use.allocated += gpuMilli * times;
-      if (!isPreemptible) use.nonPreemptible += gpuMilli * times;
+      use.allocated += gpuMilli * sign;
+      if (!isPreemptible) use.nonPreemptible += gpuMilli * sign;
     }
   }
 
-  charge(by: Readonly<Vector>, isPreemptible: boolean, times: number): void {
+  charge(by: Readonly<Vector>, isPreemptible: boolean, sign: number): void {
     for (const queue of this.path()) {
-      if (times < 0) queue.releases++;
-      addTo(queue.allocated, by, times);
+      if (sign < 0) queue.releases++;
+      addTo(queue.allocated, by, sign);
       assert(
         queue.allocated.every((amount) => amount > -0.5),
-        () => `queue ${queue.name} has ${queue.allocated.join()}`,
+        () => `queue ${queue.name} has a negative allocation: ${queue.allocated.join()}`,
       );
-      if (!isPreemptible) addTo(queue.allocatedNonPreemptible, by, times);
+      if (!isPreemptible) addTo(queue.allocatedNonPreemptible, by, sign);
     }
   }
 }
@@ -145,15 +145,15 @@ export class QueueTree {
     this.hasTypes = [...this.byName.values()].some(({ typeBounds }) => typeBounds.size > 0);
     for (const state of this.byName.values()) {
       const parentName = state.queue.spec.parentQueue ?? "";
-      const parent = parentName === "" ? undefined : this.topTwo(parentName, options.hasFullHierarchy);
+      const parent = parentName === "" ? undefined : this.parentOf(parentName, options.hasFullHierarchy);
       state.parent = parent;
       if (parent === undefined) this.roots.push(state);
       else parent.children.push(state);
     }
   }
 
-  /** Without the full hierarchy, only the leaf and the top queue count. */
-  private topTwo(parentName: string, hasFullHierarchy: boolean): QueueState | undefined {
+  /** Without the full hierarchy, the parent of a queue is the top-level queue above it. */
+  private parentOf(parentName: string, hasFullHierarchy: boolean): QueueState | undefined {
     let parent = this.byName.get(parentName);
     if (hasFullHierarchy) return parent;
     for (;;) {

@@ -103,7 +103,7 @@ describe("a pod whose claim waits for its node", () => {
       const [[job, obstacle]] = [...session.obstacles] as never as [[never, never]];
       expect(explain(session, job, obstacle)).toMatchObject({
         message: expect.stringContaining("3 node(s) have no free PersistentVolume for its claims"),
-        cure: "create a PersistentVolume on a node that it accepts for default/data (StorageClass disk, 1Gi, ReadWriteOnce)",
+        cure: "create a PersistentVolume on a node that matches the pod, for default/data (StorageClass disk, 1Gi, ReadWriteOnce)",
       });
     });
   });

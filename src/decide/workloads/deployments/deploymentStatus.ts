@@ -96,7 +96,7 @@ function progress(
     return say("True", "NewReplicaSetAvailable", `ReplicaSet "${name}" has all its pods available.`);
   }
   if (old === undefined && present !== undefined) {
-    return say("True", "FoundNewReplicaSet", `ReplicaSet "${name}" has the template already.`);
+    return say("True", "FoundNewReplicaSet", `Found new replica set "${name}"`);
   }
   if (hasProgressed(deployment.status ?? {}, status)) {
     // Every step restarts the deadline, so the condition is written even with the same reason.

@@ -153,7 +153,7 @@ describe("a node", () => {
   test("does not lose its pods when all nodes are silent at once", () => {
     const cluster = new TestCluster();
     nodeOf(cluster, "Unknown");
-    const decision = decideNodeLifecycle({ ...pictureOf(cluster), allSilent: true }, cluster.nowMs);
+    const decision = decideNodeLifecycle({ ...pictureOf(cluster), isFullDisruption: true }, cluster.nowMs);
     expect(JSON.stringify(decision.intents)).not.toContain("NoExecute");
   });
 });

@@ -19,8 +19,8 @@ export interface NodeSnapshot {
    * clock is not NotReady. Without it the times that the node writes are used.
    */
   readonly seenMs?: number;
-  /** Every node is silent: then the network is the more likely cause, and nothing is evicted. */
-  readonly allSilent?: boolean;
+  /** Every node is unreachable: then the network is the more likely cause, and nothing is evicted. */
+  readonly isFullDisruption?: boolean;
 }
 
 export interface NodeLifeOptions {
@@ -67,15 +67,15 @@ export function decideNodeLifecycle(snapshot: NodeSnapshot, nowMs: number, optio
 
 /** When the grace period ends. */
 function silentAtMs({ node, lease, seenMs }: NodeSnapshot, { graceMs, startupGraceMs }: NodeLifeOptions): number {
-  const heard = [
+  const reportedMs = [
     timeToMs(lease?.spec?.renewTime),
     ...(node.status?.conditions ?? []).map(({ lastHeartbeatTime }) => timeToMs(lastHeartbeatTime)),
   ].filter((at) => at !== undefined);
-  if (heard.length === 0 && seenMs === undefined) {
+  if (reportedMs.length === 0 && seenMs === undefined) {
     return (timeToMs(node.metadata.creationTimestamp) ?? 0) + startupGraceMs;
   }
   // The controller's own observation has precedence, but the process may have just started.
-  return Math.max(seenMs ?? Number.NEGATIVE_INFINITY, ...(seenMs === undefined ? heard : [])) + graceMs;
+  return Math.max(seenMs ?? Number.NEGATIVE_INFINITY, ...(seenMs === undefined ? reportedMs : [])) + graceMs;
 }
 
 function unknownConditions({ status }: Node, nowMs: number): NodeCondition[] {
@@ -119,14 +119,14 @@ function writeTaints(draft: Draft, snapshot: NodeSnapshot, nowMs: number): void 
   draft.patch(node, patch, `taints of node ${node.metadata.name} follow its conditions`);
 }
 
-function wantedTaints({ node, allSilent }: NodeSnapshot): Taint[] {
+function wantedTaints({ node, isFullDisruption }: NodeSnapshot): Taint[] {
   const wanted: Taint[] = [];
   const conditions = node.status?.conditions ?? [];
   const ready = conditions.find(({ type }) => type === "Ready")?.status;
   const key = ready === "Unknown" ? unreachableTaint : ready === "False" ? notReadyTaint : undefined;
   if (key !== undefined) {
     wanted.push({ key, effect: "NoSchedule" });
-    if (allSilent !== true) wanted.push({ key, effect: "NoExecute" });
+    if (isFullDisruption !== true) wanted.push({ key, effect: "NoExecute" });
   }
   for (const { type, status } of conditions) {
     const pressure = pressureTaints[type];

@@ -24,7 +24,7 @@ export interface History {
   readonly revisions: readonly ControllerRevision[];
   /** All revisions of the namespace, for their names. */
   readonly all: readonly ControllerRevision[];
-  readonly absentAt: Revision;
+  readonly absentAtRevision: Revision;
 }
 
 export interface PresentRevision {
@@ -67,7 +67,7 @@ export function presentRevision(draft: Draft, history: History): PresentRevision
     data,
     revision: last + 1,
   };
-  draft.create(history.absentAt, object, `${owner.kind} ${owner.metadata.name} has a new template`);
+  draft.create(history.absentAtRevision, object, `${owner.kind} ${owner.metadata.name} has a new template`);
   return { name, hash, collides: false };
 }
 

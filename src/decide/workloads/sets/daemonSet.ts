@@ -60,7 +60,7 @@ export function decideDaemonSet(snapshot: DaemonSetSnapshot, nowMs: number): Dec
     hashLabel: revisionHashLabel,
     revisions,
     all: snapshot.revisions,
-    absentAt: snapshot.revision,
+    absentAtRevision: snapshot.revision,
   });
   if (present.collides) {
     const collisionCount = (daemonSet.status?.collisionCount ?? 0) + 1;

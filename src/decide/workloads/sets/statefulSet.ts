@@ -69,7 +69,7 @@ export function decideStatefulSet(snapshot: StatefulSetSnapshot, nowMs: number):
     hashLabel,
     revisions,
     all: snapshot.revisions,
-    absentAt: snapshot.revision,
+    absentAtRevision: snapshot.revision,
   });
   if (present.collides) {
     const collisionCount = (status?.collisionCount ?? 0) + 1;
@@ -185,7 +185,7 @@ class Roll {
         draft.patch(
           found,
           patch,
-          `claim ${found.metadata.name} is updated to the retention policy of ${set.metadata.name}`,
+          `ownerReferences of PersistentVolumeClaim ${found.metadata.name} follow persistentVolumeClaimRetentionPolicy of StatefulSet ${set.metadata.name}`,
         );
         isAligned = false;
       }

@@ -124,7 +124,13 @@ function provisionFolder(view: ClaimView, storageClass: StorageClass, node: stri
   }
   const object = folderVolume(claim, storageClass, found);
   const why = `claim ${claim.metadata.name} needs a folder on node ${node}`;
-  const intent = { type: "create", target: volumeTarget(object), absentAt: view.volumesRevision, object, why } as const;
+  const intent = {
+    type: "create",
+    target: volumeTarget(object),
+    absentAtRevision: view.volumesRevision,
+    object,
+    why,
+  } as const;
   const note = normal("ProvisioningSucceeded", `Successfully provisioned volume ${name}`);
   return { type: "write", intent, note };
 }

@@ -16,7 +16,7 @@ export interface EphemeralClaims {
 export function ephemeralClaims(
   pod: Pod,
   claimNamed: (name: string) => PersistentVolumeClaim | undefined,
-  absentAt: Revision,
+  absentAtRevision: Revision,
 ): EphemeralClaims {
   const intents: CreateIntent<PersistentVolumeClaim>[] = [];
   const refusals: string[] = [];
@@ -33,7 +33,7 @@ export function ephemeralClaims(
     intents.push({
       type: "create",
       target: { ...builtin.PersistentVolumeClaim, namespace, name },
-      absentAt,
+      absentAtRevision,
       object: {
         apiVersion: "v1",
         kind: "PersistentVolumeClaim",

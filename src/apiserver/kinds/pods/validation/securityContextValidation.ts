@@ -50,8 +50,10 @@ function checkWindowsOptions(options: SecurityContext["windowsOptions"], path: s
   const at = `${path}.runAsUserName`;
   const [user = "", domain] = runAsUserName.split("\\").reverse();
   if (runAsUserName === "") errors.push(invalid(at, "", "runAsUserName cannot be an empty string"));
-  else if (user.length > 104 || (domain !== undefined && domain.length > 254)) {
+  else if (user.length > 104) {
     errors.push(invalid(at, runAsUserName, "runAsUserName's User length must not be longer than 104 characters"));
+  } else if (domain !== undefined && domain.length >= 256) {
+    errors.push(invalid(at, runAsUserName, "runAsUserName's Domain length must be under 256 characters"));
   }
 }
 

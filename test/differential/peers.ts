@@ -21,14 +21,14 @@ export interface Peers {
   stop(): Promise<void>;
 }
 
-/** The folder with the binaries, or a sentence that says what is missing. */
+/** The folder with the binaries of `npm run peers`, or a sentence that says what is missing. */
 export function findPeers(): { folder: string } | { missing: string } {
-  const cache = process.env["XDG_CACHE_HOME"] ?? join(homedir(), ".cache");
-  const folder = process.env["MUSTER_PEERS"] ?? join(cache, "muster/peers/bin");
+  const cache = process.env["XDG_CACHE_HOME"] || join(homedir(), ".cache");
+  const folder = join(process.env["MUSTER_PEERS"] || join(cache, "muster/peers"), "bin");
   const absent = needed.filter((name) => !existsSync(join(folder, name)));
   if (absent.length === 0) return { folder };
   return {
-    missing: `no ${absent.join(", ")} in ${folder}: set MUSTER_PEERS to a folder with the binaries of Kubernetes 1.36 and etcd`,
+    missing: `no ${absent.join(", ")} in ${folder}: run \`npm run peers\`, with the same MUSTER_PEERS if it is set`,
   };
 }
 

@@ -6,17 +6,18 @@ import type { KubeApi } from "../../ports/kubeApi.ts";
 const probeEveryMs = 1_000;
 
 /**
- * Whether the API server answers. Every watched kind has its own back-off after a failure, up to a minute. The first
- * answer after an outage ends the back-offs of all kinds.
+ * Whether the API server answers. Every watched kind has its own back-off after a failure, up to a minute, and so has
+ * every key of a work queue. The first answer after an outage ends all of them.
  */
 export class Reachability {
   private readonly clock: Clock;
-  /** Ends the back-off of all kinds, or of the first one. */
-  private readonly retrySoon: (how: "all" | "one") => void;
-  private isUnreachable = false;
+  /** Ends the back-off of all kinds, or of the first one. The outage has lasted this long. */
+  private readonly retrySoon: (how: "all" | "one", outageMs: number) => void;
+  /** Since when no request was answered; undefined while the server answers. */
+  private unreachableSinceMs: number | undefined;
   private stopProbe = (): void => {};
 
-  constructor(clock: Clock, retrySoon: (how: "all" | "one") => void) {
+  constructor(clock: Clock, retrySoon: (how: "all" | "one", outageMs: number) => void) {
     this.clock = clock;
     this.retrySoon = retrySoon;
   }
@@ -63,24 +64,25 @@ export class Reachability {
   }
 
   private isSilent(): void {
-    if (this.isUnreachable) return;
-    this.isUnreachable = true;
+    if (this.unreachableSinceMs !== undefined) return;
+    this.unreachableSinceMs = this.clock.monotonicMs();
     this.probe();
   }
 
   private probe(): void {
     this.stopProbe = this.clock.after(probeEveryMs, () => {
-      if (!this.isUnreachable) return;
-      this.retrySoon("one");
+      if (this.unreachableSinceMs === undefined) return;
+      this.retrySoon("one", this.clock.monotonicMs() - this.unreachableSinceMs);
       this.probe();
     });
   }
 
   private isBack(): void {
-    if (!this.isUnreachable) return;
-    this.isUnreachable = false;
+    if (this.unreachableSinceMs === undefined) return;
+    const outageMs = this.clock.monotonicMs() - this.unreachableSinceMs;
+    this.unreachableSinceMs = undefined;
     this.stopProbe();
-    this.retrySoon("all");
+    this.retrySoon("all", outageMs);
   }
 }
 

@@ -55,6 +55,11 @@ const defaultGraceMs = 30_000;
 const slowSyncMs = 120_000;
 /** A watch that is being opened again for longer than this makes the process unready. */
 const brokenWatchMs = 60_000;
+/**
+ * A shorter silence of the server leaves the back-offs of keys as they are: a busy server refuses one request and
+ * answers the next, and the keys that it refused would be retried at once.
+ */
+const shortOutageMs = 1_000;
 
 /**
  * The controllers of one process and what they share. They start in order (caches, the wait until all have synced, the
@@ -90,7 +95,7 @@ export class Controllers {
 
   constructor(ports: ControlPorts, options: ControllersOptions) {
     this.options = options;
-    this.reachability = new Reachability(ports.clock, (how) => this.retrySoon(how));
+    this.reachability = new Reachability(ports.clock, (how, outageMs) => this.retrySoon(how, outageMs));
     const kube = this.reachability.overhear(ports.kube);
     const { lease } = options;
     const leaseKube = lease?.kube === undefined ? kube : this.reachability.overhear(lease.kube);
@@ -295,11 +300,12 @@ export class Controllers {
     return undefined;
   }
 
-  /** Ends the back-offs of caches that wait for a server that did not answer. */
-  private retrySoon(how: "all" | "one"): void {
+  /** Ends the back-offs of caches that wait for a server that did not answer; after an outage those of keys as well. */
+  private retrySoon(how: "all" | "one", outageMs: number): void {
     const waiting = this.sortedCaches().filter(({ isFollowed }) => !isFollowed);
     if (how === "one") waiting.some((cache) => cache.probe());
     else for (const cache of waiting) cache.retrySoon();
+    if (how === "all" && outageMs >= shortOutageMs) for (const { queue } of this.controllers) queue.endBackOffs();
   }
 
   private brokenWatches(): string | undefined {

@@ -149,6 +149,28 @@ describe("a work queue", () => {
     expect(drain()).toEqual(["f", "g", "h"]);
   });
 
+  test("after an outage back-offs end, and what the server asked for and planned requeues stay", async () => {
+    const { queue, clock, drain } = newQueue();
+    for (let failure = 0; failure < 14; failure++) {
+      queue.addFailed("failed");
+      await clock.advance(81_920);
+      drain();
+    }
+    queue.addFailed("failed");
+    queue.addFailed("told to wait", { atLeastMs: 3_000 });
+    queue.addAfter("planned", 5_000);
+    await clock.advance(1_000);
+    queue.endBackOffs();
+    expect(drain()).toEqual(["failed"]);
+    await clock.advance(2_000);
+    expect(drain()).toEqual(["told to wait"]);
+    await clock.advance(2_000);
+    expect(drain()).toEqual(["planned"]);
+    queue.addFailed("failed");
+    await clock.advance(5);
+    expect(drain()).toEqual(["failed"]);
+  });
+
   test("a closed queue returns nothing and leaves no timer behind", () => {
     const { queue, clock } = newQueue();
     queue.add("a");

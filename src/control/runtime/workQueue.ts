@@ -49,6 +49,8 @@ interface Delayed {
   readonly dueMs: number;
   readonly priority: number;
   readonly cancel: () => void;
+  /** Of a key that waits because it failed: the time before which it may not be retried, whatever ends its back-off. */
+  readonly notBeforeMs: number | undefined;
 }
 
 /**
@@ -120,6 +122,10 @@ export class WorkQueue {
 
   /** The earlier of two delays counts, and a key that is ready already stays ready. */
   addAfter(key: string, delayMs: number, { priority = 0 }: AddOptions = {}): void {
+    this.delay(key, delayMs, { priority, notBeforeMs: undefined });
+  }
+
+  private delay(key: string, delayMs: number, { priority, notBeforeMs }: Pick<Delayed, "priority" | "notBeforeMs">) {
     if (delayMs <= 0) {
       this.add(key, { priority });
       return;
@@ -135,7 +141,7 @@ export class WorkQueue {
       this.delayed.delete(key);
       this.add(key, { priority: highest });
     });
-    this.delayed.set(key, { dueMs, priority: highest, cancel });
+    this.delayed.set(key, { dueMs, priority: highest, cancel, notBeforeMs });
   }
 
   /** Requeues with a back-off that doubles with every failure; returns the back-off. */
@@ -143,9 +149,25 @@ export class WorkQueue {
     const failures = this.failures(key) + 1;
     this.failureCounts.set(key, failures);
     this.metrics.count("workqueue_retries_total", this.labels);
-    const delayMs = Math.max(options.atLeastMs ?? 0, exponentialMs(this.backoff, failures), this.spendRetry());
-    this.addAfter(key, delayMs, options);
+    const atLeastMs = Math.max(options.atLeastMs ?? 0, this.spendRetry());
+    const delayMs = Math.max(atLeastMs, exponentialMs(this.backoff, failures));
+    const notBeforeMs = this.clock.monotonicMs() + atLeastMs;
+    this.delay(key, delayMs, { priority: options.priority ?? 0, notBeforeMs });
     return delayMs;
+  }
+
+  /**
+   * Ends every back-off, after an outage of the server: how often a key failed meanwhile says nothing about its object.
+   * What the server or the rate limit asked for still holds.
+   */
+  endBackOffs(): void {
+    this.failureCounts.clear();
+    const nowMs = this.clock.monotonicMs();
+    for (const [key, { notBeforeMs, priority }] of [...this.delayed]) {
+      if (notBeforeMs === undefined) continue;
+      this.undelay(key);
+      this.delay(key, notBeforeMs - nowMs, { priority, notBeforeMs });
+    }
   }
 
   /** How long the rate limit delays this retry. The bucket is kept as the time at which it will be full again. */

@@ -105,3 +105,22 @@ test("after an outage of the server the first response ends the waits of all kin
   expect(await nodeOf("p")).toBe("n");
   await controllers.stop();
 });
+
+test("a pod whose bind was refused all through an outage is bound within 3 s of its end", async () => {
+  const { controllers, kube, run, addNode, addPod, nodeOf } = await cluster();
+  await addNode("n");
+  const started = controllers.start();
+  await run(200);
+  expect(await started).toBe(true);
+  kube.faults.watch = () => away;
+  kube.faults.before = () => away;
+  await addPod("p");
+  await run(100_000);
+  kube.cut(away);
+  await run(20_000);
+  expect(await nodeOf("p")).toBeUndefined();
+  kube.faults = {};
+  await run(3_000);
+  expect(await nodeOf("p")).toBe("n");
+  await controllers.stop();
+});

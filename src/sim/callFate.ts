@@ -11,7 +11,9 @@ export type Fate =
   /** The call times out, and takes effect much later. */
   | { readonly kind: "lands-late"; readonly delayMs: number }
   | { readonly kind: "conflict"; readonly refusal: Refusal }
-  | { readonly kind: "busy"; readonly refusal: Refusal };
+  | { readonly kind: "busy"; readonly refusal: Refusal }
+  /** The server is away, or has just started. */
+  | { readonly kind: "outage"; readonly refusal: Refusal };
 
 /** One-way latency of the network without faults. */
 export const wayUs = 500;

@@ -40,6 +40,7 @@ export async function runSeed(scenario: Scenario, seed: number, script?: readonl
   );
   for (const actor of simulation.actors) simulation.later(0, 0, () => simulation.start(actor));
   planProcessFaults(simulation);
+  simulation.outages.plan();
   scenario.planFaults?.(simulation);
   simulation.later(restartUs, 0, () => restartCrashed(simulation));
   simulation.later(scenario.faultPhaseMs * 1000, 0, () => calmDown(simulation));

@@ -157,7 +157,7 @@ export class SimKube implements KubeApi {
   /** Sends the call. From here on the network decides. */
   private leave<T>({ about, run, learn, target, key, asked }: Leaving<T>): Promise<Outcome<T>> {
     const { simulation, actor, life } = this;
-    const fate = fateOf(drawFate(simulation, key, about.write));
+    const fate = this.fate(about, key);
     const record = this.record(about, target, fate, asked);
     simulation.sent(record);
     if (fate.kind !== "none") simulation.fault(actor.name, `${fate.kind}: ${about.verb} ${target}`);
@@ -175,6 +175,11 @@ export class SimKube implements KubeApi {
         });
       };
       const arrive = (answering: boolean): void => {
+        if (simulation.outages.isAway) {
+          lost();
+          if (answering) answer(refused(about.write ? "Unknown" : "Unavailable", "connection reset"), wayUs);
+          return;
+        }
         if (fate.kind === "crash-after") simulation.kill(actor, `after ${about.verb} ${target}`);
         simulation.act(record, key, run).then(
           (outcome) => {
@@ -205,6 +210,7 @@ export class SimKube implements KubeApi {
           break;
         case "conflict":
         case "busy":
+        case "outage":
           lost();
           answer(fate.refusal, thereUs + wayUs);
           break;
@@ -220,6 +226,12 @@ export class SimKube implements KubeApi {
           if (actor.life === life) resolve(refused("Unknown", "cancelled while waiting for the answer"));
         }) ?? forget;
     });
+  }
+
+  private fate({ resource, write }: CallAbout, key: string): Fate {
+    const drawn = fateOf(drawFate(this.simulation, key, write));
+    const refusal = this.simulation.outages.refusal(resource);
+    return refusal === undefined ? drawn : { kind: "outage", refusal };
   }
 
   private record(about: CallAbout, key: string, fate: Fate, asked: CallStart): CallRecord {

@@ -38,6 +38,7 @@ export class SimWatch implements Watch {
   private deaf = false;
   /** The end is in flight, and the server sends nothing more. */
   private isEnding = false;
+  private readonly unfollow: () => void;
 
   constructor(about: SimWatchOptions) {
     const { simulation, actor, resource } = about;
@@ -47,15 +48,22 @@ export class SimWatch implements Watch {
     this.key = simulation.chance.nth(`${actor.name}|watch|${resource}`);
     this.tie = hashText(simulation.chance.seed, this.key);
     const refusedWith = simulation.decide("busy", this.key, (dice, strength) => (dice.perMille(30 * strength) ? 1 : 0));
+    this.unfollow = simulation.outages.follow(() => {
+      if (this.wanted()) this.end(refused("Unknown", "connection reset"), 0);
+      else this.stop();
+    });
     simulation.later(wayUs + (this.tie % wayUs), this.tie, () => {
-      if (!this.wanted()) return;
-      if (refusedWith === 0) this.begin();
+      if (!this.wanted() || this.isEnding) return;
+      const outage = simulation.outages.refusal(resource);
+      if (outage !== undefined) this.end(outage, 0);
+      else if (refusedWith === 0) this.begin();
       else this.end(refused("TooManyRequests", "too many watches", { retryAfterMs: 200 }), 0);
     });
   }
 
   stop(): void {
     this.open = false;
+    this.unfollow();
     this.inner?.stop();
   }
 
@@ -205,6 +213,7 @@ export class SimWatch implements Watch {
   private end(why: Outcome<never> | undefined, delayUs: number): void {
     const { simulation, actor, sink } = this.about;
     this.isEnding = true;
+    this.unfollow();
     this.inner?.stop();
     const atUs = Math.max(this.lastUs, simulation.nowUs + wayUs + delayUs);
     this.lastUs = atUs;

@@ -22,6 +22,7 @@ import { Chance, type Decision, type Dice, hashText } from "./chance.ts";
 import { type Strength, Swarm } from "./faults.ts";
 import { type CallRecord, History, objectKey } from "./history.ts";
 import type { Checks, Delivery, Invariant, Violation } from "./invariant.ts";
+import { Outages } from "./outages.ts";
 import type { Scenario } from "./scenario.ts";
 import { Schedule } from "./schedule.ts";
 import { SimKube } from "./simKube.ts";
@@ -97,6 +98,7 @@ export class Simulation {
   /** The server without delays and faults, for the set-up of scenarios. */
   readonly kube: KubeApi;
   readonly actors: Actor[] = [];
+  readonly outages = new Outages(this);
   violation: Violation | undefined;
   /** The time of the last change of a resource that counts for quiescence. */
   lastChangeUs = 0;

@@ -41,6 +41,13 @@ export async function reconcilePods(
     if (record.isDirty || (record.wakeAtMs !== undefined && record.wakeAtMs <= nowMs)) due.push(record);
   }
   if (due.length === 0) return;
+  if (!holdsNode(context, agent)) {
+    // A lease is collected with the node object that it was created for, though another node of that name exists by
+    // now; the answer to a renewal may arrive after that.
+    agent.isHeld = false;
+    agent.leaseWakeMs = nowMs;
+    return;
+  }
   if (due.length > 1) due.sort((a, b) => (a.key < b.key ? -1 : 1));
   const mayGive = await fencePods(context, agent, cancel);
   const { faults } = context.faults.of(node);

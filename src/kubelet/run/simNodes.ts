@@ -68,12 +68,14 @@ export class SimNodes {
     this.stir(name, agent);
   }
 
-  leaseChanged({ object }: CacheEvent<Lease>): void {
+  leaseChanged({ type, object }: CacheEvent<Lease>): void {
     const { name, namespace } = object.metadata;
     if (namespace !== "kube-node-lease") return;
     const agent = this.agents.get(name);
+    if (agent === undefined) return;
+    const isOwn = agent.isHeld && object.spec?.holderIdentity === this.context.options.holder;
     // Own renewals enqueue nothing.
-    if (agent === undefined || (agent.isHeld && object.spec?.holderIdentity === this.context.options.holder)) return;
+    if (isOwn && type !== "deleted") return;
     agent.leaseWakeMs = 0;
     this.stir(name, agent);
   }

@@ -5,6 +5,8 @@ import { addTo, zeroVector } from "./resources.ts";
 
 /** For tests: recounts every incremental count from the holders. */
 export function assertCounts(cluster: Cluster): void {
+  // Without a cycle since nodes came or went, the arrays still have the earlier set of nodes.
+  cluster.table.refresh();
   for (const node of cluster.table.nodes) {
     const idle = cluster.table.idle.map((amounts) => amounts[node.index]);
     const later = cluster.table.later.map((amounts) => amounts[node.index]);

@@ -68,6 +68,59 @@ test("a BindRequest for a node that is not observed yet stays", async () => {
   expect(cluster.requests().map(({ metadata }) => metadata.uid)).toEqual(uids);
 });
 
+describe("a BindRequest that is withdrawn before its bind", () => {
+  test("gets the binder's finalizer first, and the binder writes its pod before it lets go", async () => {
+    const cluster = await ScheduleCluster.create(["h100=1"]);
+    const [node = ""] = cluster.api.names("/nodes");
+    const set = { "muster.dev/commit": "c", "muster.dev/commit-size": "3" };
+    for (const name of ["a", "b"]) {
+      await cluster.pod(name, { gpus: 1, spec: { schedulingGates: [{ name: "wait" }] } });
+      await cluster.run(1);
+      await request(cluster, name, node, undefined, set);
+    }
+    const [{ metadata: first } = { metadata: { uid: "" } }] = cluster.requests();
+    const before = cluster.kube.calls.length;
+    await cluster.run(8);
+    expect(cluster.requests()).toEqual([]);
+    const about = /^(patch bindrequests|delete bindrequests|patch pods) a$/;
+    expect(cluster.kube.calls.slice(before).filter((call) => about.test(call))).toEqual([
+      "patch bindrequests a",
+      "delete bindrequests a",
+      "patch pods a",
+      "patch bindrequests a",
+    ]);
+    expect(cluster.pod1("a").metadata.annotations?.["muster.dev/withdrawn-request"]).toBe(first.uid);
+  });
+
+  test("holds its node until the scheduler has observed that its pod is not bound there", async () => {
+    const news = lateNews("pods");
+    const cluster = await ScheduleCluster.create(["h100=1"], {}, { between: news.between });
+    const [node = ""] = cluster.api.names("/nodes");
+    await cluster.pod("first", { gpus: 8, spec: { schedulingGates: [{ name: "wait" }] } });
+    await cluster.run(1);
+    await request(cluster, "first", node, undefined, { "muster.dev/commit": "c", "muster.dev/commit-size": "2" });
+    await cluster.pod("second", { gpus: 8 });
+    await cluster.run(2);
+    expect(cluster.pod1("second").spec?.nodeName).toBeUndefined();
+
+    // The bind lands, and the watch of pods is late.
+    news.hold();
+    const pods = { ...builtin.Pod, namespace: "default", name: "first" };
+    const opened = await cluster.admin.patch(pods, { type: "merge", body: { spec: { schedulingGates: null } } });
+    expect(opened.ok).toBe(true);
+    expect((await cluster.admin.bind(pods, { node, uid: cluster.pod1("first").metadata.uid })).ok).toBe(true);
+    const requests = { group: "scheduling.run.ai", version: "v1alpha2", plural: "bindrequests" };
+    expect((await cluster.admin.delete({ ...requests, namespace: "default", name: "first" })).ok).toBe(true);
+    await cluster.run(10);
+    expect(cluster.requests()).toEqual([]);
+    expect(cluster.pod1("second").spec?.nodeName).toBeUndefined();
+    news.open();
+    await cluster.run(5);
+    expect(cluster.pod1("second").spec?.nodeName).toBeUndefined();
+    expect(cluster.pod1("second").status?.phase).toBe("Pending");
+  });
+});
+
 describe("a pod whose bind failed for good", () => {
   const pool = "kai.scheduler/node-pool";
   const inPool = { metadata: { labels: { [pool]: "gold" } } };

@@ -146,7 +146,8 @@ const scheduler: readonly Right[] = [
     why: "binds that need several writes are handed to the binder",
     apiGroups: ["scheduling.run.ai"],
     resources: ["bindrequests"],
-    verbs: [...read, "create", "delete"],
+    verbs: [...read, "create", "patch", "delete"],
+    seldom: { patch: "a request that is withdrawn before its bind" },
   },
   {
     why: "groups of pods, with their status",

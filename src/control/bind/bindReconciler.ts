@@ -24,6 +24,8 @@ import {
   bindRequestRef,
   isFinallyFailed,
 } from "../../model/scheduling/bindRequest.ts";
+import { annotationKeys } from "../../model/scheduling/keys.ts";
+import { timeToMs } from "../../model/values/time.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { ObjectIndex } from "../../snapshot/objectIndex.ts";
 import type { NewestOf } from "../cache/newestOf.ts";
@@ -56,6 +58,8 @@ const volumesEveryMs = 1_000;
 const devicesEveryMs = 5_000;
 const othersEveryMs = 100;
 const waitingKey = "waits";
+/** How long a bind without an answer may still be in flight. */
+const lateCallMsMax = 60_000;
 
 /** In-memory state of a BindRequest between reconciles. Losing it only retries sooner. */
 interface RetryTimers {
@@ -130,10 +134,15 @@ export class BindReconciler {
     }
   }
 
-  /** A request has one reconcile at a time, so no write of it is in flight: from here on it may be deleted. */
-  private async release(request: KubeObject, cancel: Cancel): Promise<ReconcileResult> {
+  /**
+   * A request has one reconcile at a time, so no write of it is sent any more: once a bind of unknown outcome conflicts
+   * too, the request may be deleted.
+   */
+  private async release(request: BindRequest, cancel: Cancel): Promise<ReconcileResult> {
     const { finalizers = [], namespace = "", name } = request.metadata;
     if (!finalizers.includes(bindRequestFinalizer)) return undefined;
+    const unfenced = await this.fencePod(request, cancel);
+    if (unfenced !== undefined) return unfenced;
     const others = finalizers.filter((each) => each !== bindRequestFinalizer);
     const outcome = await this.caches.writer.apply(
       {
@@ -146,6 +155,37 @@ export class BindReconciler {
       { cancel },
     );
     return outcome.ok ? undefined : reconcileResultOf(outcome);
+  }
+
+  /** Writes the pod of a request that is withdrawn; returns why a bind of it can still land. */
+  private async fencePod(request: BindRequest, cancel: Cancel): Promise<ReconcileResult> {
+    if (request.status?.phase === "Succeeded" || isFinallyFailed(request)) return undefined;
+    const target = { ...podsRef, namespace: request.metadata.namespace ?? "", name: request.spec?.podName ?? "" };
+    const { resourceVersion } = request.metadata;
+    const atLeast = laterOf(this.caches.pods.cache.revision, resourceVersion);
+    const fresh = await lookAgain(this.controllers.kube, target, { atLeast, cancel });
+    if (!fresh.ok) return reconcileResultOf(fresh);
+    const pod = fresh.value.object;
+    if (pod === undefined || !isFor(request, pod) || pod.spec?.nodeName !== undefined) return undefined;
+    const outcome = await this.caches.writer.apply(
+      {
+        type: "patch",
+        target,
+        expected: expectedOf(pod),
+        patch: { metadata: { annotations: { [annotationKeys.withdrawn]: request.metadata.uid } } },
+        why: "its BindRequest is withdrawn: a bind in flight must conflict",
+      },
+      { cancel },
+    );
+    return outcome.ok || outcome.reason === "NotFound" ? undefined : this.unfenced(request, outcome);
+  }
+
+  /** A pod that may not be written is fenced by time: no call is in flight for longer. */
+  private unfenced(request: BindRequest, refusal: Refusal): ReconcileResult {
+    if (refusal.reason !== "Invalid" && refusal.reason !== "Forbidden") return reconcileResultOf(refusal);
+    const sinceMs = timeToMs(request.metadata.deletionTimestamp) ?? this.nowMs;
+    const leftMs = sinceMs + lateCallMsMax - this.nowMs;
+    return leftMs > 0 ? { requeueAfterMs: leftMs } : undefined;
   }
 
   private async attempt(attempt: Attempt, cancel: Cancel): Promise<ReconcileResult> {

@@ -1,8 +1,10 @@
 import { type DeleteIntent, expectedOf, keyOfObject } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
+import { type Outcome, succeeded } from "../../model/outcome.ts";
 import { isLater, laterOf } from "../../model/revision.ts";
 import {
   type BindRequest,
+  bindRequestFinalizer,
   commitOf,
   commitSizeOf,
   isFinallyFailed,
@@ -91,9 +93,16 @@ export class EndedBindRequests {
     return object === undefined ? [] : [object];
   }
 
-  private async deleteRequest({ object, why: verdict }: DeletableRequest, cancel: Cancel): Promise<ReconcileResult> {
-    this.startBackOff(object as BindRequest);
+  private async deleteRequest(
+    { object: found, why: verdict }: DeletableRequest,
+    cancel: Cancel,
+  ): Promise<ReconcileResult> {
+    this.startBackOff(found as BindRequest);
+    const held = await this.holdForBinder(found, cancel);
+    if (!held.ok) return reconcileResultOf(held);
+    const object = held.value;
     const { namespace = "", name } = object.metadata;
+    const { requests, pods } = this.caches;
     const intent: DeleteIntent = {
       type: "delete",
       target: { ...refs.requests, namespace, name },
@@ -111,11 +120,39 @@ export class EndedBindRequests {
           return { noLongerDue: "the BindRequest is needed again" };
         return { still: { ...intent, expected: expectedOf(fresh), why } };
       },
-      { atLeast: laterOf(this.caches.requests.revision, this.caches.pods.revision), cancel },
+      { atLeast: laterOf(laterOf(requests.revision, pods.revision), object.metadata.resourceVersion), cancel },
     );
     if (!outcome.ok) return reconcileResultOf(outcome);
     this.controllers.ports.log.debug({ request: keyOfObject(object), why: verdict }, "deleted a BindRequest");
     return undefined;
+  }
+
+  /**
+   * The binder may be carrying out a request that has not ended, or have it in its cache although it is gone:
+   *
+   *   binder, its watch is late      API                            scheduler
+   *                                  pod of the gang is deleted -->
+   *                                  request r is deleted      <--  r has not started: withdrawn
+   *                                  request s for this node   <--  the GPUs of r are free
+   *   r arrives: bind its pod   -->  two pods on one GPU
+   *
+   * So such a request gets the binder's finalizer before it is deleted, and its GPUs count until the binder has taken
+   * the finalizer off.
+   */
+  private async holdForBinder(object: KubeObject, cancel: Cancel): Promise<Outcome<KubeObject>> {
+    const { finalizers = [], namespace = "", name } = object.metadata;
+    if (isOver(object as BindRequest) || finalizers.includes(bindRequestFinalizer)) return succeeded(object);
+    const outcome = await this.controllers.writer.apply(
+      {
+        type: "patch",
+        target: { ...refs.requests, namespace, name },
+        expected: expectedOf(object),
+        patch: { metadata: { finalizers: [...finalizers, bindRequestFinalizer] } },
+        why: "it is withdrawn, and the binder may be carrying it out",
+      },
+      { cancel },
+    );
+    return outcome.ok ? succeeded(outcome.value.object ?? object) : outcome;
   }
 
   private startBackOff(request: BindRequest): void {

@@ -76,6 +76,8 @@ export const annotationKeys = {
    * On a BindRequest: the epoch that its pod named when it was decided, or `none`. On any other it is not carried out.
    */
   decidedIn: "muster.dev/decided-in",
+  /** On an unscheduled pod: the UID of the last BindRequest that was withdrawn before its bind. */
+  withdrawn: "muster.dev/withdrawn-request",
   /** On a BindRequest: the PersistentVolume of each claim that waited for the node, as JSON of names. */
   volumes: "muster.dev/volumes",
   /** On a victim: the plan that it is evicted for, and the preemptor that shows whether the plan is still valid. */

@@ -405,14 +405,17 @@ export class ClusterModel {
     this.moved(effect.key);
   }
 
-  /** When a request for a GPU share ends and was not observed to succeed, the share is unconfirmed. */
+  /**
+   * When a request ends and was not observed to succeed, its place is unconfirmed: its pod may be bound there, and its
+   * share may be reserved, without having been observed.
+   */
   private requestChanged(change: KindChange<BindRequest>): void {
     if (change.type === "added") return;
     const after = change.type === "deleted" ? [] : requestEffects(change.object);
     const [before] = requestEffects(change.before);
     if (before === undefined || after.length > 0 || !("node" in before.value)) return;
     const hasSucceeded = change.before.status?.phase === "Succeeded";
-    if (before.value.groups.length === 0 || hasSucceeded) return;
+    if (hasSucceeded) return;
     const { node, groups } = before.value;
     const isSame = (share: Place): boolean => share.node === node && share.groups.join() === groups.join();
     const others = this.unconfirmedShares(before.key).filter((share) => !isSame(share));

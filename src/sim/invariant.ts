@@ -31,6 +31,8 @@ export interface Checks {
    * A call can have no further effect: the server has processed it, or it was lost.
    */
   over?(call: CallRecord): void;
+  /** A watch of a process was opened by the server, or its end was delivered. */
+  watched?(actor: string, resource: string, isOpen: boolean): void;
   /** A process reports its own state. */
   observe?(actor: string, what: string, value: unknown): string | undefined;
   /** A process started with empty memory. */

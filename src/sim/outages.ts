@@ -24,6 +24,7 @@ const storageUs = 700_000;
 export class Outages {
   private readonly simulation: Simulation;
   private readonly streams = new Set<() => void>();
+  private readonly returns = new Set<() => void>();
   private awayUntilUs = 0;
 
   constructor(simulation: Simulation) {
@@ -66,10 +67,19 @@ export class Outages {
     return () => this.streams.delete(cut);
   }
 
+  /** Calls `run` in the moment at which the server is back, if faults are on then. */
+  onReturn(run: () => void): void {
+    this.returns.add(run);
+  }
+
   private begin(lengthMs: number): void {
     const { simulation } = this;
     this.awayUntilUs = Math.max(this.awayUntilUs, simulation.nowUs + lengthMs * 1000);
     simulation.fault("server", `is away for ${lengthMs} ms`);
     for (const cut of [...this.streams]) cut();
+    simulation.later(lengthMs * 1000, 0, () => {
+      if (simulation.chance.calm || this.isAway) return;
+      for (const run of this.returns) run();
+    });
   }
 }

@@ -105,7 +105,8 @@ export class SimWatch implements Watch {
   }
 
   private connect(options: WatchOptions): void {
-    const { server, kind } = this.about;
+    const { server, kind, simulation, actor, resource } = this.about;
+    simulation.watched(actor, resource, true);
     this.inner = server.watch(kind, options, {
       event: (event) => this.arrived(event),
       ended: (why) => this.end(why, 0),
@@ -211,7 +212,7 @@ export class SimWatch implements Watch {
   }
 
   private end(why: Outcome<never> | undefined, delayUs: number): void {
-    const { simulation, actor, sink } = this.about;
+    const { simulation, actor, sink, resource } = this.about;
     this.isEnding = true;
     this.unfollow();
     this.inner?.stop();
@@ -221,6 +222,7 @@ export class SimWatch implements Watch {
       if (!this.open) return;
       this.open = false;
       simulation.history.count(simulation.nowUs, this.key, "ended");
+      simulation.watched(actor, resource, false);
       sink.ended(why);
     });
   }

@@ -67,6 +67,8 @@ const simulatedCaller = {
 const definitionKind = builtin.CustomResourceDefinition;
 
 const askedMax = 100_000;
+/** More steps without simulated time are a loop: timers of no length that set each other. */
+const stepsAtOnceMax = 200_000;
 
 /** The author of writes that are not from an actor. */
 const scenery: CallRecord = {
@@ -109,6 +111,8 @@ export class Simulation {
   private acting: CallRecord = scenery;
   private serverRandom: Random;
   private hasEnded = false;
+  private lastStepUs = 0;
+  private stepsAtOnce = 0;
   /** The number of port calls of processes in this step. */
   private asked = 0;
   /** Time and revision of each commit, for reads of the past. */
@@ -240,8 +244,20 @@ export class Simulation {
     this.acting = scenery;
     this.steps++;
     this.asked = 0;
+    this.countSteps();
     run();
     return true;
+  }
+
+  private countSteps(): void {
+    this.stepsAtOnce = this.nowUs === this.lastStepUs ? this.stepsAtOnce + 1 : 0;
+    this.lastStepUs = this.nowUs;
+    if (this.stepsAtOnce < stepsAtOnceMax) return;
+    this.fail(
+      "I17",
+      "time passes",
+      `${stepsAtOnceMax} events at one moment: a timer of no length is set again and again`,
+    );
   }
 
   end(): void {
@@ -440,6 +456,10 @@ export class Simulation {
   delivered(actor: Actor, delivery: Delivery): void {
     actor.recordObserved(delivery.resource, delivery.object, delivery.gone);
     for (const { checks } of this.checks) checks.delivered?.(actor.name, actor.life, delivery);
+  }
+
+  watched(actor: Actor, resource: string, isOpen: boolean): void {
+    for (const { checks } of this.checks) checks.watched?.(actor.name, resource, isOpen);
   }
 
   checkRest(): void {

@@ -80,6 +80,7 @@ const namedMistakes = [
   ["schedule/says-the-time", "I17", 20],
   ["schedule/keeps-requests", "I11", 100],
   ["schedule/drops-bursts", "I19", 200],
+  ["schedule/trusts-broken-watches", "I5", 200],
   ["schedule/binds-by-name", "I7", 500],
   ["bind/takes-silence-for-success", "I11", 40],
   ["bind/deletes-by-uid", "I13", 40],

@@ -1,9 +1,13 @@
 import { binderComponent } from "../../control/bind/binderComponent.ts";
 import type { Component } from "../../control/runtime/component.ts";
 import { reservationDefaults } from "../../decide/bind/reservation.ts";
+import { nodeObject, simNode } from "../../kubelet/node/simNode.ts";
 import { fastDelays } from "../../kubelet/pods/podPlan.ts";
 import { nodesComponent } from "../../kubelet/run/nodesComponent.ts";
-import type { Pod } from "../../model/kubernetes.generated.ts";
+import { nodesDefaults } from "../../kubelet/run/nodesOptions.ts";
+import { assert } from "../../model/assert.ts";
+import type { NewObject } from "../../model/intent.ts";
+import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { Unstored } from "../../model/objects/object.ts";
 import { parsePool, profilesWith } from "../../model/profiles/profiles.ts";
 import { builtin } from "../../model/resources.generated.ts";
@@ -49,6 +53,19 @@ export const kubelets = (pools: readonly string[]): Component =>
     dra: undefined,
     stages: false,
   }).component;
+
+/** A node of such a pool that registers again after it was deleted. */
+export function kubeletNode(pool: string): (name: string, nowMs: number) => NewObject<Node> {
+  const { name: ofPool, profile, count } = parsePool(pool, profilesWith());
+  return (name, nowMs) => {
+    const index = Number(name.slice(ofPool.length + 1));
+    assert(index < count, `node ${name} is not in pool ${pool}`);
+    return nodeObject(simNode({ clusterSeed: nodesDefaults.seed, pool: ofPool, profile, index }), {
+      ordinal: index,
+      nowMs,
+    });
+  };
+}
 
 /** Creates the namespaces, that of the node leases included. */
 export async function makeNamespaces(kube: Pick<KubeApi, "create">): Promise<void> {

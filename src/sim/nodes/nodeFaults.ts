@@ -16,40 +16,67 @@ const kinds = [
 ] as const;
 for (const [name, about] of kinds) registerFault({ concerns: "nodes", name, about });
 
-export interface FaultyNodes {
+type FaultOfNodes = (typeof kinds)[number][0];
+
+/** Nodes that can be lost. */
+export interface LosableNodes {
   readonly names: readonly string[];
-  readonly gpus: number;
   /** The object of a node that comes back. */
   nodeObject(name: string, nowMs: number): NewObject<Node>;
+}
+
+export interface FaultyNodes extends LosableNodes {
+  readonly gpus: number;
 }
 
 /** The number of faults of each kind per node. */
 const timesMax = 2;
 const lengthMsMax = 6_000;
+/** A node that is lost with an outage stays away for longer than watches are late. */
+const afterOutageMsMax = 25_000;
+
+export function planNodeFaults(simulation: Simulation, nodes: FaultyNodes): void {
+  for (const node of nodes.names)
+    for (const [kind] of kinds)
+      planTimes(simulation, node, kind, (lengthMs) => strike(simulation, nodes, { kind, node, lengthMs }));
+}
+
+/** Nodes are lost at random times, and in the moment at which the API server is back after an outage. */
+export function planNodeLosses(simulation: Simulation, nodes: LosableNodes): void {
+  const strikeNode = (node: string, lengthMs: number): void => {
+    simulation.fault(node, `node-loss for ${lengthMs} ms`);
+    void lose(simulation, nodes, node, lengthMs);
+  };
+  for (const node of nodes.names) planTimes(simulation, node, "node-loss", (lengthMs) => strikeNode(node, lengthMs));
+  simulation.outages.onReturn(() => {
+    for (const node of nodes.names) {
+      const lengthMs = simulation.decide("outage", simulation.chance.nth(`${node}|lost`), (dice) =>
+        dice.below(2) === 0 ? dice.between(500, afterOutageMsMax) : 0,
+      );
+      if (lengthMs > 0) strikeNode(node, lengthMs);
+    }
+  });
+}
 
 /** Time and length are two decisions, so that shrinking can remove each. */
-export function planNodeFaults(simulation: Simulation, nodes: FaultyNodes): void {
-  for (const node of nodes.names) {
-    for (const [kind] of kinds) {
-      for (let time = 1; time <= timesMax; time++) {
-        const atMs = simulation.decide(kind, `${node}|${time}`, (dice, strength) =>
-          dice.perMille(200 * strength) ? dice.between(1, simulation.scenario.faultPhaseMs) : 0,
-        );
-        if (atMs === 0) continue;
-        const drawnMs = simulation.decide(kind, `${node}|${time}|length`, (dice) => dice.between(500, lengthMsMax));
-        const lengthMs = Math.max(500, drawnMs);
-        simulation.later(atMs * 1000, time, () => {
-          if (!simulation.chance.calm) strike(simulation, nodes, { kind, node, lengthMs });
-        });
-      }
-    }
+function planTimes(simulation: Simulation, node: string, kind: FaultOfNodes, run: (lengthMs: number) => void): void {
+  for (let time = 1; time <= timesMax; time++) {
+    const atMs = simulation.decide(kind, `${node}|${time}`, (dice, strength) =>
+      dice.perMille(200 * strength) ? dice.between(1, simulation.scenario.faultPhaseMs) : 0,
+    );
+    if (atMs === 0) continue;
+    const drawnMs = simulation.decide(kind, `${node}|${time}|length`, (dice) => dice.between(500, lengthMsMax));
+    const lengthMs = Math.max(500, drawnMs);
+    simulation.later(atMs * 1000, time, () => {
+      if (!simulation.chance.calm) run(lengthMs);
+    });
   }
 }
 
 function strike(
   simulation: Simulation,
   nodes: FaultyNodes,
-  { kind, node, lengthMs }: { kind: (typeof kinds)[number][0]; node: string; lengthMs: number },
+  { kind, node, lengthMs }: { kind: FaultOfNodes; node: string; lengthMs: number },
 ): void {
   simulation.fault(node, `${kind} for ${lengthMs} ms`);
   switch (kind) {
@@ -88,7 +115,7 @@ const nodesKind = builtin.Node;
 const podsKind = builtin.Pod;
 
 /** Deletes the Node object and its pods, and registers another node of the same name later. */
-async function lose(simulation: Simulation, nodes: FaultyNodes, name: string, lengthMs: number): Promise<void> {
+async function lose(simulation: Simulation, nodes: LosableNodes, name: string, lengthMs: number): Promise<void> {
   await simulation.kube.delete({ ...nodesKind, namespace: "", name });
   simulation.later(Math.floor(lengthMs / 2) * 1000, 0, () => void clearPods(simulation, name));
   simulation.later(

@@ -12,7 +12,7 @@ import {
 } from "../../model/scheduling/keys.ts";
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import type { Queue } from "../../model/scheduling/queue.ts";
-import type { CallRecord } from "../history.ts";
+import type { CallRecord, Commit } from "../history.ts";
 import type { Checks, Invariant } from "../invariant.ts";
 import type { Held } from "../invariants/general.ts";
 
@@ -45,7 +45,9 @@ export const noGpuTwice: Invariant = {
 
 function overfull(store: ObjectStore, name: string): string | undefined {
   const node = store.get("/nodes", "", name)?.object() as Node | undefined;
-  const has = Number(node?.status?.allocatable?.[gpuName] ?? "0");
+  // A node can be deleted between a decision and its write.
+  if (node === undefined) return undefined;
+  const has = Number(node.status?.allocatable?.[gpuName] ?? "0");
   let whole = 0;
   const shares = new Map<string, number>();
   for (const pod of pods(store)) {
@@ -59,6 +61,45 @@ function overfull(store: ObjectStore, name: string): string | undefined {
   return whole + shares.size > has
     ? `${name} has ${has} GPUs and allocated ${whole} whole and ${shares.size} shared ones`
     : undefined;
+}
+
+/** A decision may be this old when its write is sent. */
+const decidedUsMax = 2_000_000;
+
+/** While its watch of nodes is broken, a scheduler does not observe that nodes are deleted. */
+export function placesByWatchedNodes(held: Held): Invariant {
+  return {
+    id: "I5",
+    fact: "no pod is placed while the watch of nodes is broken",
+    begin: ({ nowUs }) => {
+      const brokenUs = new Map<string, number>();
+      return {
+        started: (actor) => void brokenUs.delete(actor),
+        watched: (actor, resource, isOpen) => {
+          if (resource !== "/nodes") return;
+          if (isOpen) brokenUs.delete(actor);
+          else if (!brokenUs.has(actor)) brokenUs.set(actor, nowUs());
+        },
+        commit: (commit) => {
+          const { event, call } = commit;
+          const node = held(call.actor) ? chosenNode(commit) : undefined;
+          const forUs = call.requestedUs - (brokenUs.get(call.actor) ?? Number.POSITIVE_INFINITY);
+          return node !== undefined && forUs > decidedUsMax
+            ? `${call.actor} placed ${event.current.name} on ${node}, and watched no nodes for ${Math.round(forUs / 1e6)} s`
+            : undefined;
+        },
+      };
+    },
+  };
+}
+
+/** The node that a bind or a new BindRequest names. */
+function chosenNode({ type, event }: Commit): string | undefined {
+  if (event.current.resource === requestsKey && type === "ADDED")
+    return (event.current.object() as BindRequest).spec?.selectedNode;
+  if (event.current.resource !== "/pods" || type !== "MODIFIED") return undefined;
+  const before = (event.previous?.object() as Pod | undefined)?.spec?.nodeName;
+  return before === undefined ? (event.current.object() as Pod).spec?.nodeName : undefined;
 }
 
 /**
@@ -275,6 +316,8 @@ export const evictionsServe = (held: Held): Invariant => ({
     };
     return {
       commit: ({ type, event, call }) => {
+        // A node takes the places with it that were promised.
+        if (event.current.resource === "/nodes" && type === "DELETED") promised.clear();
         if (event.current.resource !== "/pods" || call.verb !== "delete") return undefined;
         if (!held(call.actor)) {
           leaves((event.previous ?? event.current).object());

@@ -1,6 +1,7 @@
 /** Classic bugs of schedulers: seeds must find each of them. */
 import type { ControllerOptions } from "../../control/runtime/controller.ts";
 import type { Controllers } from "../../control/runtime/controllers.ts";
+import type { SchedulerCaches } from "../../control/schedule/schedulerCaches.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { refused } from "../../model/outcome.ts";
@@ -14,6 +15,8 @@ import type { Mistake } from "../mistake.ts";
 export interface ScheduleMistake extends Mistake {
   /** Changes the cycles of a scheduler. */
   readonly turns?: (options: ControllerOptions, ports: ActorPorts) => ControllerOptions;
+  /** Changes what a scheduler knows of its watches. */
+  readonly caches?: (caches: SchedulerCaches) => void;
 }
 
 export const scheduleMistakes: readonly ScheduleMistake[] = [
@@ -64,6 +67,16 @@ export const scheduleMistakes: readonly ScheduleMistake[] = [
         return options.reconcile(key, turn);
       };
       return { ...options, reconcile };
+    },
+  },
+  {
+    // After an outage each watch ends its own back-off, and pods are placed by nodes that are not watched meanwhile.
+    name: "trusts-broken-watches",
+    invariant: "I5",
+    caches: ({ placed, nodes }) => {
+      for (const cache of placed)
+        Object.defineProperties(cache, { isFollowed: { get: () => true }, breaks: { get: () => 0 } });
+      Object.assign(nodes, { retrySoon: () => {}, probe: () => false });
     },
   },
 ];

@@ -11,7 +11,7 @@ import { annotationKeys, defaultSchedulerName, kaiSchedulerName, labelKeys } fro
 import { podGroupApiVersion, podGroupRef } from "../../model/scheduling/podGroup.ts";
 import { queueApiVersion, queueRef } from "../../model/scheduling/queue.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
-import { kubelets, makeNamespaces } from "../bind/scenario.ts";
+import { kubeletNode, kubelets, makeNamespaces } from "../bind/scenario.ts";
 import { controllersProcess, runControllers } from "../controllersProcess.ts";
 import { foldedOnce, observeCycles } from "../invariants/foldedOnce.ts";
 import {
@@ -23,6 +23,7 @@ import {
 } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import { mistaken } from "../mistake.ts";
+import { planNodeLosses } from "../nodes/nodeFaults.ts";
 import type { Scenario } from "../scenario.ts";
 import { decidingAgainDecidesNothing, nothingStaysInDoubt, sumsClose } from "./clusterInvariants.ts";
 import {
@@ -32,6 +33,7 @@ import {
   noEvictionForDeletedOwners,
   noGpuTwice,
   placementEnds,
+  placesByWatchedNodes,
   queuesAddUp,
   reasonsAreCurrent,
 } from "./invariants.ts";
@@ -44,7 +46,9 @@ const schedulers = ["ann", "bob"];
 const held = (actor: string): boolean => schedulers.includes(actor);
 const lease = { namespace: "default", name: "scheduler" };
 
-const nodes = kubelets(["l40s=2"]);
+const pool = "l40s=2";
+const nodes = kubelets([pool]);
+const losable = { names: ["l40s-0", "l40s-1"], nodeObject: kubeletNode(pool) };
 // One job of a queue is tried again in each cycle, so that finding out when a job has to be is simulated too.
 const settings = { ...defaultSettings, stalenessGraceMs: 3_000, retryLimits: { jobsMax: 1, pauseMs: 25 } };
 const scheduler = schedulerComponent(settings);
@@ -93,6 +97,7 @@ export function scheduleWith(
             mistaken(ports, mistake),
             (controllers) => {
               const caches = addScheduler(mistakenControllers(controllers, ports, mistake), settings);
+              mistake?.caches?.(caches);
               plant(caches.cluster);
               ports.observe("caches", caches);
               observeCycles(ports, caches.model);
@@ -107,8 +112,10 @@ export function scheduleWith(
       controllersProcess("kubelets", (controllers) => nodes.add(controllers)),
       by ?? user,
     ],
+    planFaults: (simulation) => planNodeLosses(simulation, losable),
     invariants: [
       noGpuTwice,
+      placesByWatchedNodes(held),
       gangsStartWhole,
       changesWhatItSaw(held),
       sumsClose(held),

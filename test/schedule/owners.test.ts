@@ -101,7 +101,7 @@ test("the Config names the ConfigMap with the usual classes of kinds, and says w
   ]);
   expect(cluster.pod1("other").spec?.nodeName).toBeUndefined();
   const warned = cluster.log.lines.filter(({ level }) => level === "warn").map(({ fields }) => fields["problem"]);
-  expect(warned).toEqual(["spec.global.schedulerName: it is always kai-scheduler here"]);
+  expect(warned).toEqual(['spec.global.schedulerName: "mine" is not supported, kai-scheduler is used']);
 });
 
 test("a workload of an unknown kind is read, and its labels become the group's", async () => {

@@ -38,8 +38,8 @@ export async function startDetached(
       const said = (await readFile(log, "utf8")).trim();
       throw new UserError(
         "cluster-not-started",
-        `the cluster did not start: ${said === "" ? `exit code ${exitCode}` : said}`,
-        "correct the cause, and start it again",
+        `the cluster did not start (exit code ${exitCode})${said === "" ? "" : `: ${said}`}`,
+        `correct what ${log} says, and run \`muster up --detach\` again`,
       );
     }
     await new Promise<void>((done) => clock.after(pollMs, done));

@@ -49,8 +49,7 @@ export async function schedulingObjects(
     return [];
   };
   const configMaps = await configMapsFor(objectsOf(snapshot, "pods"), kube);
-  if (configMaps === undefined)
-    unknown.push({ resource: "configmaps", why: "a ConfigMap that a pod references may not be read" });
+  if ("unread" in configMaps) unknown.push({ resource: "configmaps", why: configMaps.unread });
   const objects: ClusterObjects = {
     revision: snapshot.revision,
     ...snapshotObjects(snapshot),
@@ -61,7 +60,7 @@ export async function schedulingObjects(
     csiNodes: await list(builtin.CSINode),
     budgets: await list(builtin.PodDisruptionBudget),
     namespaces: await list(builtin.Namespace),
-    ...(configMaps !== undefined && { configMaps }),
+    ...("found" in configMaps && { configMaps: configMaps.found }),
     devices: {
       claims: await list(builtin.ResourceClaim),
       slices: await list(builtin.ResourceSlice),
@@ -92,10 +91,13 @@ function snapshotObjects(
 }
 
 /**
- * Which of the ConfigMaps that pending pods reference exist. They may be large, so each is read by its name. Undefined
- * when that is forbidden.
+ * Which of the ConfigMaps that pending pods reference exist. They may be large, so each is read by its name. `unread`
+ * says why one could not be read.
  */
-async function configMapsFor(pods: readonly Pod[], kube: KubeApi): Promise<ReadonlySet<string> | undefined> {
+async function configMapsFor(
+  pods: readonly Pod[],
+  kube: KubeApi,
+): Promise<{ readonly found: ReadonlySet<string> } | { readonly unread: string }> {
   const named = new Map<string, { namespace: string; name: string }>();
   for (const pod of pods) {
     if ((pod.spec?.nodeName ?? "") !== "") continue;
@@ -106,7 +108,7 @@ async function configMapsFor(pods: readonly Pod[], kube: KubeApi): Promise<Reado
   for (const [key, where] of named) {
     const outcome = await kube.get({ ...builtin.ConfigMap, ...where });
     if (outcome.ok) found.add(key);
-    else if (outcome.reason !== "NotFound") return undefined;
+    else if (outcome.reason !== "NotFound") return { unread: `a pod references ${key}: ${outcome.message}` };
   }
-  return found;
+  return { found };
 }

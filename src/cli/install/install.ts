@@ -39,7 +39,7 @@ export async function runInstall(flags: InstallFlags): Promise<void> {
     for (const name of created) process.stdout.write(`created  ${name}\n`);
     for (const name of changed) process.stdout.write(`changed  ${name}\n`);
     for (const name of removed) process.stdout.write(`removed  ${name}\n`);
-    for (const name of left) process.stdout.write(`kept     ${name}: it belongs to another program\n`);
+    for (const name of left) process.stdout.write(`kept     ${name}: it was not created by muster install\n`);
     const counts = `${created.length} created, ${changed.length} changed, ${unchanged.length} unchanged`;
     process.stdout.write(`installed on ${connection.server}: ${counts}\n`);
     process.stdout.write(`next: kubectl -n ${flags.namespace} rollout status deployment/muster\n`);

@@ -127,7 +127,7 @@ const scheduler: readonly Right[] = [
     },
   },
   {
-    why: "gives devices back when a pod fits nowhere with them; from 1.36 on the second right is asked for too",
+    why: "gives devices back when a pod fits nowhere with them; Kubernetes 1.36 asks for resourceclaims/binding too",
     apiGroups: ["resource.k8s.io"],
     resources: ["resourceclaims/status", "resourceclaims/binding"],
     verbs: ["update"],
@@ -243,7 +243,7 @@ const binder: readonly Right[] = [
     },
   },
   {
-    why: "devices and users of a claim; from 1.36 on the second right is asked for too",
+    why: "devices and users of a claim; Kubernetes 1.36 asks for resourceclaims/binding too",
     apiGroups: ["resource.k8s.io"],
     resources: ["resourceclaims/status", "resourceclaims/binding"],
     verbs: ["update"],

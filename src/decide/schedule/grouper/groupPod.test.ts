@@ -600,9 +600,9 @@ describe("the installation's Config", () => {
   });
 
   test.each([
-    ["schedulerName", "mine", "it is always kai-scheduler here"],
-    ["queueLabelKey", "example.com/queue", "it is always kai.scheduler/queue here"],
-    ["nodePoolLabelKey", "example.com/pool", "it is always kai.scheduler/node-pool here"],
+    ["schedulerName", "mine", '"mine" is not supported, kai-scheduler is used'],
+    ["queueLabelKey", "example.com/queue", '"example.com/queue" is not supported, kai.scheduler/queue is used'],
+    ["nodePoolLabelKey", "example.com/pool", '"example.com/pool" is not supported, kai.scheduler/node-pool is used'],
   ])("that asks for another %s is told", (field, value, problem) => {
     expect(readGrouperSettings({ global: { [field]: value } }).problems).toEqual([`spec.global.${field}: ${problem}`]);
   });

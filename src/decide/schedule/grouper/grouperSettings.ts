@@ -38,7 +38,8 @@ export function readGrouperSettings(spec: KaiConfigSpec | undefined): ReadGroupe
   const { global = {}, podGrouper } = spec ?? {};
   for (const [field, value] of fixed) {
     const asked = global[field];
-    if (asked !== undefined && asked !== value) problems.push(`spec.global.${field}: it is always ${value} here`);
+    if (asked !== undefined && asked !== value)
+      problems.push(`spec.global.${field}: ${JSON.stringify(asked)} is not supported, ${value} is used`);
   }
   const { defaultPrioritiesConfigMapName: name, defaultPrioritiesConfigMapNamespace: namespace } =
     podGrouper?.args ?? {};

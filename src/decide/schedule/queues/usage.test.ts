@@ -95,7 +95,11 @@ describe("usageDBConfig of a shard", () => {
 
   test.each([
     ["no address", { clientType: "prometheus" }, "usageDBConfig has no connectionString"],
-    ["another database", { clientType: "mysql" }, 'usageDBConfig.clientType: "mysql" is none of prometheus, own, fake'],
+    [
+      "another database",
+      { clientType: "mysql" },
+      'usageDBConfig.clientType: "mysql" is none of prometheus, own, fake: no usage is read',
+    ],
     [
       "no duration",
       { clientType: "own", usageParams: { windowSize: "long" } },

@@ -43,7 +43,9 @@ export function readUsageSettings(
   const variable = text(config, "connectionStringEnvVar");
   const url = text(config, "connectionString") ?? (variable === undefined ? undefined : environment(variable));
   if (clientType !== "prometheus" && clientType !== "own" && clientType !== "fake") {
-    problems.push(`usageDBConfig.clientType: ${JSON.stringify(clientType ?? "")} is none of prometheus, own, fake`);
+    problems.push(
+      `usageDBConfig.clientType: ${JSON.stringify(clientType ?? "")} is none of prometheus, own, fake: no usage is read`,
+    );
     return undefined;
   }
   if (clientType === "prometheus" && url === undefined) {

@@ -156,12 +156,15 @@ function overcommitted(snapshot: ClusterSnapshot, devices: ReadonlyMap<string, K
 function overcommittedDevice(
   key: string,
   device: Device,
-  held: readonly { readonly result: DeviceRequestAllocationResult }[],
+  held: readonly { readonly claim: string; readonly result: DeviceRequestAllocationResult }[],
 ): Evidence[] {
   return Object.entries(device.capacity ?? {}).flatMap(([name, { value }]) => {
     const used = held.reduce((sum, { result }) => sum + nanoOf(result.consumedCapacity?.[name] ?? "0"), 0n);
     if (used <= nanoOf(value)) return [];
-    return [{ object: `devices/${key}`, problem: `more ${name} is allocated than its capacity of ${value}` }];
+    const claims = held.map(({ claim }) => claim).join(", ");
+    return [
+      { object: `devices/${key}`, problem: `more ${name} is allocated than its capacity of ${value}: ${claims}` },
+    ];
   });
 }
 

@@ -392,7 +392,7 @@ facts("S6", [
       ],
     },
     status: "failed",
-    says: "more memory is allocated than its capacity of 80Gi: default/c, default/d",
+    says: "more memory is allocated than its capacity of 80Gi: t/c, t/d",
   },
   {
     name: "partitions draw more than their GPU has",

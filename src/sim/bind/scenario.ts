@@ -29,6 +29,7 @@ import {
 } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import { type Mistake, mistaken } from "../mistake.ts";
+import { type LosableNodes, planNodeLosses } from "../nodes/nodeFaults.ts";
 import { type Scenario, watchesRestMs } from "../scenario.ts";
 import { noGpuTwice, oneReservationPerGroup, requestsEnd, reservationsOutliveTheirUsers } from "./invariants.ts";
 import { reservationDeleter } from "./reservationDeleter.ts";
@@ -75,7 +76,9 @@ export async function makeNamespaces(kube: Pick<KubeApi, "create">): Promise<voi
 }
 
 /** Four GPUs each, and at most four are requested, so that a GPU that is allocated twice is noticed. */
-const nodes = kubelets(["t4=2"]);
+const pool = "t4=2";
+const nodes = kubelets([pool]);
+const losable: LosableNodes = { names: ["t4-0", "t4-1"], nodeObject: kubeletNode(pool) };
 const binder = binderComponent({ reservation: { ...reservationDefaults, allocationTimeoutMs: 4_000 } });
 
 /**
@@ -102,6 +105,7 @@ export function bindWith(mistake?: Mistake): Scenario {
       scheduler(),
       reservationDeleter(),
     ],
+    planFaults: (simulation) => planNodeLosses(simulation, losable),
     invariants: [
       noGpuTwice,
       reservationsOutliveTheirUsers,

@@ -71,8 +71,9 @@ const askedMax = 100_000;
 const stepsAtOnceMax = 200_000;
 
 /** The author of writes that are not from an actor. */
+export const sceneryActor = "scenery";
 const scenery: CallRecord = {
-  actor: "scenery",
+  actor: sceneryActor,
   life: 0,
   verb: "set-up",
   key: "",

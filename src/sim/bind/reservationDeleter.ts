@@ -1,10 +1,11 @@
-/** A user who deletes reservation pods, and what counts as a bug of the binder afterwards. */
+/** Users and lost nodes delete reservation pods, and what counts as a bug of the binder afterwards. */
 import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
 import { deviceOf, devicesOf, hasEnded, podsRef } from "../../decide/bind/reservation.ts";
 import { type BindRequest, isFinallyFailed } from "../../model/scheduling/bindRequest.ts";
 import { gpuGroupsOfLabels, isReservationPod, nodeHeldBy, reservationNamespace } from "../../model/scheduling/keys.ts";
 import type { ActorSpec } from "../actor.ts";
 import type { Commit } from "../history.ts";
+import { sceneryActor } from "../simulation.ts";
 
 const name = "meddler";
 
@@ -32,7 +33,8 @@ export function reservationDeleter(): ActorSpec {
 }
 
 /**
- * Groups whose reservation a user has deleted and which has not been recreated for their pods yet. Their device is
+ * Groups whose reservation a user has deleted, or a lost node took with it, and which has not been recreated for their
+ * pods yet. Their device is
  * unprotected meanwhile; the binder has to recreate the reservation with this device, or evict the pods.
  */
 export class GroupsWithoutReservation {
@@ -48,7 +50,8 @@ export class GroupsWithoutReservation {
     if (event.current.resource !== "/pods") return;
     const pod = (event.previous ?? event.current).object();
     const node = nodeHeldBy(pod);
-    if (call.actor === name && isReservationPod(pod) && node !== undefined)
+    const isByOther = call.actor === name || call.actor === sceneryActor;
+    if (isByOther && isReservationPod(pod) && node !== undefined)
       for (const group of gpuGroupsOfLabels(pod.metadata.labels)) this.robbed.set(`${node}/${group}`, { group, node });
     for (const [key, { group, node: on }] of this.robbed) if (this.isMended(group, on)) this.robbed.delete(key);
   }

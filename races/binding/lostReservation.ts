@@ -42,7 +42,7 @@ const play = (
   faultPhaseMs: 8_000,
   settleMs: 60_000,
   quietMs: 8_500,
-  ignoredForQuiescence: ["coordination.k8s.io/leases", "events.k8s.io/events"],
+  ignoredForQuiescence: ["coordination.k8s.io/leases", "/events"],
 });
 
 const playLost = (variant: string, add: (controllers: Controllers) => void): Scenario =>

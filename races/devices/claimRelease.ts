@@ -131,7 +131,7 @@ const forcePlay = (
     components: allocatorComponents,
     faults: ["watch-delay", "slow-call"],
     invariants: [deviceGivenOnce, devicePreparedOnce],
-    ignoredForQuiescence: ["/events", "events.k8s.io/events"],
+    ignoredForQuiescence: ["/events"],
     setUp: (kube) => setUp(kube, { nodes: 1, devices: 1 }),
     actors: () => {
       const memory: NodeMemory = { prepared: new Map(), running: new Map() };

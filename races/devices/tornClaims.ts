@@ -201,7 +201,7 @@ const play = (slug: string, variant: string, about: string, make: Make | undefin
     components: allocatorComponents,
     faults: ["slow-call", "watch-delay", "timeout-after"],
     invariants: [deviceGivenOnce],
-    ignoredForQuiescence: ["/events", "events.k8s.io/events"],
+    ignoredForQuiescence: ["/events"],
     setUp: async (kube) => {
       await setUp(kube, { nodes: 1, devices: 8 });
     },

@@ -4,7 +4,7 @@ import { gangResources } from "../../src/model/gang/keys.ts";
 import type { PodClique, PodCliqueStatus } from "../../src/model/gang/types.ts";
 import type { KubeObject, Unstored } from "../../src/model/objects/object.ts";
 import type { Resource } from "../../src/model/objects/resource.ts";
-import { formatMicroTime } from "../../src/model/values/time.ts";
+import { formatTime } from "../../src/model/values/time.ts";
 import type { KubeApi, WriteOptions } from "../../src/ports/kubeApi.ts";
 import type { ActorPorts, ActorSpec } from "../../src/sim/actor.ts";
 import { runControllers } from "../../src/sim/controllersProcess.ts";
@@ -104,17 +104,15 @@ async function recordEvent(
 ): Promise<void> {
   const { name, namespace = "default", uid } = metadata;
   const event = {
-    apiVersion: "events.k8s.io/v1",
+    apiVersion: "v1",
     kind: "Event",
     metadata: { name: `${name}.${random.uint32().toString(16)}`, namespace },
-    eventTime: formatMicroTime(clock.nowMs()),
-    reportingController: "grove",
-    reportingInstance: "grove",
+    firstTimestamp: formatTime(clock.nowMs()),
+    source: { component: "grove" },
     type: "Warning",
     reason: lossReason,
-    action: "Observing",
-    note: "all scheduled replicas are lost",
-    regarding: { apiVersion, kind, name, namespace, uid },
+    message: "all scheduled replicas are lost",
+    involvedObject: { apiVersion, kind, name, namespace, uid },
   };
   await kube.create(gangResources.Event, event);
 }

@@ -68,7 +68,7 @@ const failoverScene = (isBuggy: boolean): Scenario => {
       faults: ["watch-delay", "slow-call"],
       invariants: [quotaIsUsed],
       setUp: (kube) => makeTeam(kube, 2),
-      ignoredForQuiescence: ["coordination.k8s.io/leases", "/events", "events.k8s.io/events"],
+      ignoredForQuiescence: ["coordination.k8s.io/leases", "/events"],
       actors: () => [
         leaving("ann", add),
         process("bob", async (ports) => {

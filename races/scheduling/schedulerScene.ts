@@ -94,6 +94,6 @@ export const nothingIsLost = (id: string): Invariant => ({
 
 /** A scene with the definitions of the scheduler. */
 export function placementScene(options: Parameters<typeof scene>[0]): Scenario {
-  const scenario = scene({ ignoredForQuiescence: ["/events", "events.k8s.io/events"], ...options });
+  const scenario = scene({ ignoredForQuiescence: ["/events"], ...options });
   return { ...scenario, components: [scheduler, binder] };
 }

@@ -34,6 +34,16 @@ describe.skipIf(!hasKubectl)("kubectl", { timeout: 60_000 }, () => {
     );
   });
 
+  test("events are sorted by their last timestamp, and name the component that they come from", async () => {
+    const sorted = await kubectl("get", "events", "--sort-by=.lastTimestamp");
+    expect(sorted.split("\n")[1]).toMatch(/^\S+ +(Normal|Warning) /);
+    const sources = await kubectl("get", "events", "-o", "jsonpath={.items[*].source.component}");
+    expect(sources.split(" ")).toEqual(
+      expect.arrayContaining(["default-scheduler", "deployment-controller", "kubelet", "replicaset-controller"]),
+    );
+    expect(await kubectl("get", "events", "--field-selector=source=kubelet", "-o", "name")).toContain("event/web-");
+  });
+
   test("scale goes down and up again", async () => {
     await kubectl("scale", "deployment/web", "--replicas=3");
     await kubectl("wait", "--for=jsonpath={.status.replicas}=3", "deployment/web", "--timeout=20s");

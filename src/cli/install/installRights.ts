@@ -19,7 +19,7 @@ const groveKinds = ["podcliquesets", "podcliques", "podcliquescalinggroups"];
 
 const events: Right = {
   why: "Events: what was decided, and why",
-  apiGroups: ["events.k8s.io"],
+  apiGroups: [""],
   resources: ["events"],
   verbs: ["create", "patch"],
   seldom: { patch: "an Event that happens again" },

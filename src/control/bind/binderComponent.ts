@@ -9,6 +9,7 @@ import { gpuGroupsOfLabels, reservationNamespace } from "../../model/scheduling/
 import type { Component } from "../runtime/component.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import { EventRecorder } from "../runtime/eventRecorder.ts";
+import { schedulerSource } from "../runtime/eventSources.ts";
 import { forMapped, forObject, kindSource, timerSource } from "../runtime/sources.ts";
 import { BinderCaches, groupsOf } from "./binderCaches.ts";
 import { type BinderOptions, BindReconciler } from "./bindReconciler.ts";
@@ -89,6 +90,7 @@ function addBinder(controllers: Controllers, options: BinderOptions): void {
     ...ports,
     controller: "muster.dev/binder",
     instance: "binder",
+    sourceOf: schedulerSource,
   });
   const binds = new BindReconciler(controllers, caches, recorder, options);
   const reservations = new ReservationReconciler(controllers, caches, recorder, options.reservation);

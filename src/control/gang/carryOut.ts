@@ -21,14 +21,14 @@ import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Refusal } from "../../model/outcome.ts";
 import { firstRevision } from "../../model/revision.ts";
-import { formatMicroTime } from "../../model/values/time.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Effect } from "../../snapshot/ledger.ts";
 import type { ControllerOptions } from "../runtime/controller.ts";
+import { coreEvent } from "../runtime/coreEvent.ts";
 import type { Author, Committed, Pace, Removal } from "../runtime/inFlightWrites.ts";
 import { type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { Channel } from "../runtime/sources.ts";
-import { type GangCaches, type Presence, presenceOf } from "./gangCaches.ts";
+import { type GangCaches, gangReporter, type Presence, presenceOf } from "./gangCaches.ts";
 
 export interface GangReconcile {
   readonly author: Author;
@@ -203,21 +203,15 @@ async function announce(
   { name, regarding, type, reason, action, note }: NamedAnnouncement,
   context: GangReconcile,
 ): Promise<Refusal | undefined> {
-  const { apiVersion, kind, metadata } = regarding;
-  const namespace = metadata.namespace ?? "default";
-  const event = {
-    apiVersion: "events.k8s.io/v1",
-    kind: "Event",
-    metadata: { name, namespace },
-    eventTime: formatMicroTime(caches.nowMs),
-    reportingController: "muster.dev/gang",
-    reportingInstance: "muster",
-    type,
-    reason,
-    action,
-    note,
-    regarding: { apiVersion, kind, namespace, name: metadata.name, uid: metadata.uid },
-  };
+  const namespace = regarding.metadata.namespace ?? "default";
+  const event = coreEvent({
+    name,
+    regarding,
+    note: { type, reason, action, note },
+    times: { firstMs: caches.nowMs, lastMs: caches.nowMs, count: 1 },
+    source: { component: gangReporter.controller },
+    reporter: gangReporter,
+  });
   const target = { ...gangResources.Event, namespace, name };
   const outcome = await caches.controllers.writer.apply(
     { type: "create", target, absentAtRevision: firstRevision, object: event, why: note },

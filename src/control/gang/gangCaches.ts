@@ -48,6 +48,9 @@ import type { OncePerEpoch } from "../runtime/oncePerEpoch.ts";
 import { Channel } from "../runtime/sources.ts";
 import { gangTakeOver } from "./gangTakeOver.ts";
 
+/** The reporter of the Events of the gang operator. */
+export const gangReporter = { controller: "muster.dev/gang", instance: "muster" } as const;
+
 /** A pod that counts for its clique: observed by the watch, or created by a write that is not observed yet. */
 export type Presence = "live" | "gone";
 
@@ -200,7 +203,7 @@ export class GangCaches {
     this.servicesBySet = this.services.index(bySet);
     this.autoscalersBySet = this.autoscalers.index(bySet);
     this.claimsByOwner = this.claims.index(byAnyOwner);
-    this.recorder = new EventRecorder({ ...controllers.ports, controller: "muster.dev/gang", instance: "muster" });
+    this.recorder = new EventRecorder({ ...controllers.ports, ...gangReporter });
     this.takeOver = gangTakeOver(this);
   }
 

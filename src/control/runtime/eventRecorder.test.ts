@@ -26,20 +26,26 @@ async function started() {
 }
 
 describe("events", () => {
-  test("are written as events.k8s.io/v1 objects", async () => {
+  test("are written as core/v1 objects, with source, count and both timestamps", async () => {
     const { recorder, pod, events, log, api } = await started();
     recorder.record(pod, failed);
     await settle();
     expect(events()).toHaveLength(1);
     const { uid } = pod.metadata;
     const kube = inProcessKube(api.core, { user: { username: "t", groups: ["system:masters"] }, fieldManager: "t" });
-    const listed = await kube.list(builtin.EventsEvent);
+    const listed = await kube.list(builtin.CoreEvent);
     expect(listed.ok && listed.value.items[0]).toMatchObject({
-      eventTime: "2026-01-01T00:00:00.020000Z",
-      reportingController: "muster.dev/scheduler",
+      type: "Warning",
+      reason: "FailedScheduling",
+      action: "Scheduling",
+      message: "no node fits",
+      source: { component: "muster.dev/scheduler" },
+      reportingComponent: "muster.dev/scheduler",
       reportingInstance: "scheduler-0",
-      ...failed,
-      regarding: { kind: "Pod", namespace: "default", name: "p", uid },
+      firstTimestamp: "2026-01-01T00:00:00Z",
+      lastTimestamp: "2026-01-01T00:00:00Z",
+      count: 1,
+      involvedObject: { kind: "Pod", namespace: "default", name: "p", uid },
     });
     expect(log.lines).toEqual([]);
   });
@@ -54,7 +60,11 @@ describe("events", () => {
     expect(events()).toHaveLength(1);
     expect(kube.calls.length).toBeLessThan(6);
     await clock.advance(6 * 60_000);
-    expect(events()[0]?.["series"]).toMatchObject({ count: 50 });
+    expect(events()[0]).toMatchObject({
+      count: 50,
+      firstTimestamp: "2026-01-01T00:00:00Z",
+      lastTimestamp: "2026-01-01T00:01:38Z",
+    });
     recorder.record(pod, failed);
     await settle();
     expect(events()).toHaveLength(2);
@@ -120,7 +130,7 @@ describe("events", () => {
       "p19",
       "p4114",
     ]);
-    expect(events().find(({ metadata }) => metadata.name.startsWith("p100."))?.["series"]).toMatchObject({ count: 2 });
+    expect(events().find(({ metadata }) => metadata.name.startsWith("p100."))).toMatchObject({ count: 2 });
   });
 
   test("an Event that was deleted is created again by the next one of its series", async () => {
@@ -132,7 +142,7 @@ describe("events", () => {
     await clock.advance(1000);
     recorder.record(pod, failed);
     await settle();
-    expect(events()[0]?.["series"]).toMatchObject({ count: 2 });
+    expect(events()[0]).toMatchObject({ count: 2 });
   });
 
   test("a note that is too long is cut between two characters", async () => {

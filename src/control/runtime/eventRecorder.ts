@@ -1,15 +1,16 @@
 import type { Written } from "../../intents/applyIntent.ts";
 import { expectedOf, type NewObject } from "../../model/intent.ts";
-import type { EventsEvent, ObjectReference } from "../../model/kubernetes.generated.ts";
+import type { CoreEvent, EventSource } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Outcome } from "../../model/outcome.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import { firstRevision } from "../../model/revision.ts";
-import { formatMicroTime } from "../../model/values/time.ts";
+import { formatTime } from "../../model/values/time.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { ObjectRef } from "../../ports/kubeApi.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
+import { coreEvent } from "./coreEvent.ts";
 import type { Writer } from "./writer.ts";
 
 /** An Event about an object, as `kubectl describe` shows it. */
@@ -35,9 +36,11 @@ export interface EventRecorderOptions {
   readonly controller: string;
   /** The process that reports. */
   readonly instance: string;
+  /** The Event's `source`, by which `kubectl describe` and other programs tell components apart. */
+  readonly sourceOf?: (regarding: KubeObject) => EventSource;
 }
 
-const events = builtin.EventsEvent;
+const events = builtin.CoreEvent;
 const noteBytesMax = 1024;
 /** A series ends when nothing was added to it for this long. */
 const seriesMs = 6 * 60_000;
@@ -57,7 +60,7 @@ interface Series {
   readonly note: EventNote;
   readonly firstMs: number;
   /** The Event in the API; undefined until it has been created. */
-  written: EventsEvent | undefined;
+  written: CoreEvent | undefined;
   count: number;
   writtenCount: number;
   lastMs: number;
@@ -243,7 +246,7 @@ export class EventRecorder {
     void this.write(next[1], next[0]);
   }
 
-  private create(series: Series): Promise<Outcome<Written<EventsEvent>>> {
+  private create(series: Series): Promise<Outcome<Written<CoreEvent>>> {
     const object = this.eventOf(series);
     const { namespace = "", name } = object.metadata;
     const target = { ...events, namespace, name };
@@ -259,8 +262,8 @@ export class EventRecorder {
   /**
    * Only this process writes to its Events, so a conflict means that another client has changed or replaced the Event.
    */
-  private refresh(series: Series, written: EventsEvent): Promise<Outcome<Written<EventsEvent>>> {
-    const patch = { series: { count: series.count, lastObservedTime: formatMicroTime(series.lastMs) } };
+  private refresh(series: Series, written: CoreEvent): Promise<Outcome<Written<CoreEvent>>> {
+    const patch = { count: series.count, lastTimestamp: formatTime(series.lastMs) };
     const expected = expectedOf(written);
     return this.options.writer.apply({
       type: "patch",
@@ -271,26 +274,19 @@ export class EventRecorder {
     });
   }
 
-  private eventOf(series: Series): NewObject<EventsEvent> {
+  private eventOf(series: Series): NewObject<CoreEvent> {
+    const { controller, instance, sourceOf } = this.options;
     const { regarding, note, firstMs, count, lastMs } = series;
-    const namespace = regarding.metadata.namespace ?? "default";
     const { annotations } = note;
-    const metadata = { name: eventName(series), namespace, ...(annotations !== undefined && { annotations }) };
-    return {
-      apiVersion: "events.k8s.io/v1",
-      kind: "Event",
-      metadata,
-      eventTime: formatMicroTime(firstMs),
-      reportingController: this.options.controller,
-      reportingInstance: this.options.instance,
-      type: note.type,
-      reason: note.reason,
-      action: note.action,
-      note: shortened(note.note),
-      regarding: referenceOf(regarding),
-      ...(note.related && { related: referenceOf(note.related) }),
-      ...(count > 1 && { series: { count, lastObservedTime: formatMicroTime(lastMs) } }),
-    };
+    return coreEvent({
+      name: eventName(series),
+      regarding,
+      note: { ...note, note: shortened(note.note) },
+      times: { firstMs, lastMs, count },
+      source: sourceOf?.(regarding) ?? { component: controller },
+      reporter: { controller, instance },
+      ...(annotations !== undefined && { annotations }),
+    });
   }
 }
 
@@ -328,11 +324,6 @@ function shortened(note: string): string {
   return note;
 }
 
-function referenceOf({ apiVersion, kind, metadata }: KubeObject): ObjectReference {
-  const { namespace, name, uid, resourceVersion } = metadata;
-  return { apiVersion, kind, ...(namespace !== undefined && { namespace }), name, uid, resourceVersion };
-}
-
-function refOf({ metadata }: EventsEvent): ObjectRef<EventsEvent> {
+function refOf({ metadata }: CoreEvent): ObjectRef<CoreEvent> {
   return { ...events, namespace: metadata.namespace ?? "", name: metadata.name };
 }

@@ -4,7 +4,7 @@ import { seededRandom } from "../../../testing/apiserver/seededRandom.ts";
 import { configMapNamed, namespaceNamed, TestApi } from "../../../testing/apiserver/testApi.ts";
 import { KeptLog } from "../../../testing/control/keptLog.ts";
 import { inProcessKube } from "../../apiserver/inProcessKube.ts";
-import type { EventsEvent } from "../../model/kubernetes.generated.ts";
+import type { CoreEvent } from "../../model/kubernetes.generated.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import { Controllers } from "./controllers.ts";
 import { MemoryMetrics } from "./memoryMetrics.ts";
@@ -41,8 +41,8 @@ async function controllersOf(api: TestApi) {
   void controllers.start();
   for (let at = 0; at < 5; at++) await settle();
   const times = (key: string): number => begun.filter((each) => each === key).length;
-  const events = async (): Promise<EventsEvent[]> => {
-    const listed = await kube.list(builtin.EventsEvent, { namespace: "a" });
+  const events = async (): Promise<CoreEvent[]> => {
+    const listed = await kube.list(builtin.CoreEvent, { namespace: "a" });
     return listed.ok ? [...listed.value.items] : [];
   };
   return { controllers, kube, log, metrics, others, times, events };
@@ -61,11 +61,11 @@ test("a reconcile that throws backs off on its object alone, and reports it ther
   expect(event).toMatchObject({
     type: "Warning",
     reason: "ReconcileError",
-    reportingController: "muster.dev/test",
-    regarding: { kind: "ConfigMap", name: "poisoned" },
+    reportingComponent: "muster.dev/test",
+    involvedObject: { kind: "ConfigMap", name: "poisoned" },
   });
   // The exception's message may name objects of other tenants.
-  expect(event?.note).not.toContain("b/secret");
+  expect(event?.message).not.toContain("b/secret");
   // Events of other objects enqueue the key again and again, and its back-off goes on.
   for (let at = 0; at < 50; at++) {
     others.push("a/poisoned");

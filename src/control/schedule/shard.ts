@@ -7,6 +7,7 @@ import { kaiConfigRef } from "../../model/scheduling/schedulingShard.ts";
 import type { Controller, ControllerOptions } from "../runtime/controller.ts";
 import type { Controllers } from "../runtime/controllers.ts";
 import { EventRecorder } from "../runtime/eventRecorder.ts";
+import { schedulerSource } from "../runtime/eventSources.ts";
 import { Channel, forMapped, forObject, type KeysOf, kindSource } from "../runtime/sources.ts";
 import { AccountReconciler } from "./accountReconciler.ts";
 import { ClaimReleaseReconciler } from "./claimReleaseReconciler.ts";
@@ -63,6 +64,7 @@ export function addShard(
     ...ports,
     controller: "muster.dev/scheduler",
     instance: nodePool === "" ? "scheduler" : `scheduler-${nodePool}`,
+    sourceOf: schedulerSource,
   });
   const changedReasons = new Channel();
   const plainReasons = new Channel();

@@ -3,7 +3,15 @@ import type { Component } from "../../control/runtime/component.ts";
 import type { Controllers } from "../../control/runtime/controllers.ts";
 import { EventRecorder } from "../../control/runtime/eventRecorder.ts";
 import { kindSource, type Source } from "../../control/runtime/sources.ts";
-import type { Lease, Node, Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
+import type {
+  EventSource,
+  Lease,
+  Node,
+  Pod,
+  PodSpec,
+  ResourceClaim,
+  ResourceSlice,
+} from "../../model/kubernetes.generated.ts";
 import { stageDefinition } from "../../model/kwok/definitions.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
@@ -58,6 +66,12 @@ export function nodesComponent(given: Partial<NodesOptions> = {}): Nodes {
   };
 }
 
+/** As a kubelet reports: the host is the pod's node, or the node that the Event is about. */
+function kubeletSource({ kind, metadata, spec }: KubeObject): EventSource {
+  const host = kind === "Node" ? metadata.name : (spec as PodSpec | undefined)?.nodeName;
+  return { component: "kubelet", ...(host !== undefined && { host }) };
+}
+
 function addNodes(
   controllers: Controllers,
   options: NodesOptions,
@@ -70,7 +84,12 @@ function addNodes(
   const leases = controllers.cache<Lease>(kinds.leases);
   const { namespace, name } = faultMap;
   const faultMaps = controllers.cache(kinds.configMaps, { namespace, fieldSelector: `metadata.name=${name}` });
-  const recorder = new EventRecorder({ ...ports, controller: "kubelet", instance: options.holder });
+  const recorder = new EventRecorder({
+    ...ports,
+    controller: "kubelet",
+    instance: options.holder,
+    sourceOf: kubeletSource,
+  });
   const stages = new StageRegistry();
   const faults = new FaultRegistry();
   const context: KubeletContext = {

@@ -101,7 +101,7 @@ export const gangResources = {
   ResourceClaimTemplate: builtin.ResourceClaimTemplate,
   PodGroup: podGroupRef,
   Topology: topologyRef,
-  Event: builtin.EventsEvent,
+  Event: builtin.CoreEvent,
 } as const;
 
 export type GangKind = keyof typeof gangResources;

@@ -120,7 +120,7 @@ export function bindWith(mistake?: Mistake): Scenario {
     faultPhaseMs: 16_000,
     settleMs: 240_000,
     quietMs: watchesRestMs,
-    ignoredForQuiescence: ["coordination.k8s.io/leases", "events.k8s.io/events"],
+    ignoredForQuiescence: ["coordination.k8s.io/leases", "/events"],
   };
 }
 

@@ -82,7 +82,7 @@ export function devicesScenario(name: string, size: DevicesSize): Scenario {
     faultPhaseMs: 12_000,
     settleMs: 240_000,
     quietMs: watchesRestMs,
-    ignoredForQuiescence: ["coordination.k8s.io/leases", "events.k8s.io/events", "/events"],
+    ignoredForQuiescence: ["coordination.k8s.io/leases", "/events"],
   };
 }
 

@@ -5,5 +5,5 @@ export const placementPace = {
   faultPhaseMs: 14_000,
   settleMs: 240_000,
   quietMs: watchesRestMs,
-  ignoredForQuiescence: ["coordination.k8s.io/leases", "events.k8s.io/events", "/events"],
+  ignoredForQuiescence: ["coordination.k8s.io/leases", "/events"],
 } as const;

@@ -71,6 +71,6 @@ export function barrierScenario(): Scenario {
     faultPhaseMs: 8_000,
     settleMs: 240_000,
     quietMs: 3_000,
-    ignoredForQuiescence: ["coordination.k8s.io/leases", "/events", "events.k8s.io/events"],
+    ignoredForQuiescence: ["coordination.k8s.io/leases", "/events"],
   };
 }

@@ -1,5 +1,6 @@
 /** What the scheduler decided, read from the Events that it recorded. */
 import type { CoreEvent } from "../../../model/kubernetes.generated.ts";
+import { compareRevisions } from "../../../model/revision.ts";
 import { timeToMs } from "../../../model/values/time.ts";
 
 /** One row of `muster log`. */
@@ -30,6 +31,7 @@ export function decisionLog(events: readonly CoreEvent[], evictionsOnly = false)
   const shown = evictionsOnly ? evictionReasons : decisionReasons;
   return events
     .filter(({ reason = "" }) => shown.has(reason))
+    .sort(inOrder)
     .map((event) => {
       const { kind = "", namespace = "", name = "" } = event.involvedObject;
       return {
@@ -39,8 +41,7 @@ export function decisionLog(events: readonly CoreEvent[], evictionsOnly = false)
         reason: event.reason ?? "",
         message: event.message ?? "",
       };
-    })
-    .sort((one, other) => one.atMs - other.atMs || (one.object < other.object ? -1 : 1));
+    });
 }
 
 /** The last eviction from a PodGroup: when, and the scheduler's reason for it. */
@@ -52,9 +53,15 @@ export function lastEviction(
     .filter(({ reason, involvedObject: { kind, namespace, name } }) => {
       return reason === "Evict" && kind === "PodGroup" && namespace === group.namespace && name === group.name;
     })
+    .sort(inOrder)
     .map((event) => ({ atMs: atMsOf(event), message: event.message ?? "" }))
-    .sort((one, other) => one.atMs - other.atMs)
     .at(-1);
+}
+
+/** Times of Events are whole seconds; within one, the last write decides. */
+function inOrder(one: CoreEvent, other: CoreEvent): number {
+  const byTime = atMsOf(one) - atMsOf(other);
+  return byTime || compareRevisions(one.metadata.resourceVersion, other.metadata.resourceVersion);
 }
 
 function atMsOf({ lastTimestamp, series, eventTime, firstTimestamp, metadata }: CoreEvent): number {

@@ -120,7 +120,7 @@ export function isDestructive<T extends KubeObject>(intent: Intent<T>): intent i
 }
 
 /** Group and plural: `apps/deployments`, `/pods` for the core group. The key of a kind's watch and revision. */
-export function kindOf(target: { readonly group: string; readonly plural: string }): string {
+export function resourceKey(target: { readonly group: string; readonly plural: string }): string {
   return `${target.group}/${target.plural}`;
 }
 
@@ -161,7 +161,7 @@ const ids = new WeakMap<Intent, string>();
 
 function describeIntent(intent: Intent): string {
   const { target } = intent;
-  const place = `${intent.type} ${kindOf(target)}/${keyOf(target.namespace, target.name)}`;
+  const place = `${intent.type} ${resourceKey(target)}/${keyOf(target.namespace, target.name)}`;
   if (intent.type === "create") return place;
   const state = `${place} ${intent.expected.uid}@${intent.expected.resourceVersion}`;
   if (intent.type === "bind") return `${state} ${intent.node}`;

@@ -1,5 +1,5 @@
 import { assert } from "../model/assert.ts";
-import { basisOf, type Expected, type Intent, intentId, keyOf, kindOf } from "../model/intent.ts";
+import { basisOf, type Expected, type Intent, intentId, keyOf, resourceKey } from "../model/intent.ts";
 import { equalFields } from "../model/objects/json.ts";
 import type { KubeObject } from "../model/objects/object.ts";
 import type { Outcome } from "../model/outcome.ts";
@@ -58,7 +58,7 @@ export class AssumeCache<V = never> {
   private readonly endListeners: ((id: string) => void)[] = [];
   private current: Snapshot<V> | undefined;
 
-  /** Kinds are named as kindOf names them. */
+  /** Kinds are named as resourceKey names them. */
   constructor(kinds: Readonly<Record<string, AssumeCacheKind<V>>>, options: AssumeCacheOptions<V> = {}) {
     this.kinds = new Map(Object.entries(kinds).sort(([a], [b]) => (a < b ? -1 : 1)));
     this.isSame = options.isSame ?? equalFields;
@@ -143,7 +143,7 @@ export class AssumeCache<V = never> {
   /** The outcome of an attempt; without one, of the attempt that is in flight. */
   answer(intent: Intent, outcome: Outcome<Answer>, attempt?: Attempt): readonly Ended[] {
     this.current = undefined;
-    const kind = kindOf(intent.target);
+    const kind = resourceKey(intent.target);
     const answered = attempt ?? this.ledger.inFlight(intentId(intent));
     const { revision } = this.kind(kind).table;
     const ended = answered === undefined ? [] : this.ledger.answer(answered, outcome, revision);
@@ -154,7 +154,7 @@ export class AssumeCache<V = never> {
   /** A consistent read of the intent's object, for an intent whose outcome is unknown. */
   read(intent: Intent, fresh: { object: KubeObject | undefined; revision: Revision }): readonly Ended[] {
     this.current = undefined;
-    const kind = kindOf(intent.target);
+    const kind = resourceKey(intent.target);
     const object: Expected | undefined = fresh.object?.metadata;
     const ended = this.ledger.read(intentId(intent), { object, revision: fresh.revision });
     return [...ended, ...this.ledger.passed(kind, this.kind(kind).table.revision)];
@@ -233,7 +233,7 @@ function countedIntent<V>(intent: Intent, effects: readonly Effect<V>[]): Counte
   const { target } = intent;
   return {
     id: intentId(intent),
-    kind: kindOf(target),
+    kind: resourceKey(target),
     key: keyOf(target.namespace, target.name),
     basis: basisOf(intent),
     effects,

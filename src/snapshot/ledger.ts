@@ -78,7 +78,7 @@ export interface Effect<V> {
 export interface CountedIntent<V> {
   /** See intentId. */
   readonly id: string;
-  /** The kind whose watch will show it; see kindOf. */
+  /** The kind whose watch will show it; see resourceKey. */
   readonly kind: string;
   /** The object's namespace and name. */
   readonly key: string;

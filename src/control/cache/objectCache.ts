@@ -1,4 +1,4 @@
-import { kindOf } from "../../model/intent.ts";
+import { resourceKey } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { isAtLeast, type Revision } from "../../model/revision.ts";
 import { spread } from "../../ports/backoff.ts";
@@ -62,7 +62,7 @@ export class ObjectCache<T extends KubeObject = KubeObject> {
 
   constructor(options: ObjectCacheOptions<T>) {
     this.options = options;
-    this.kind = kindOf(options.resource);
+    this.kind = resourceKey(options.resource);
     this.table = new KindTable<T>({
       ...(options.transform && { transform: (object: T) => this.transformed(object) }),
       ...(options.freeze !== undefined && { freeze: options.freeze }),

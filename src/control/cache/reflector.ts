@@ -1,4 +1,4 @@
-import { kindOf } from "../../model/intent.ts";
+import { resourceKey } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Resource } from "../../model/objects/resource.ts";
 import type { Outcome } from "../../model/outcome.ts";
@@ -80,7 +80,7 @@ export class Reflector {
     this.options = options;
     this.emit = emit;
     this.onRefusals = onRefusals;
-    this.kind = kindOf(options.resource);
+    this.kind = resourceKey(options.resource);
   }
 
   get phase(): ReflectorState["phase"] {

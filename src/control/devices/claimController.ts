@@ -10,7 +10,7 @@ import {
 import { claimKeysOf } from "../../decide/devices/deviceModel.ts";
 import type { DeviceUse } from "../../decide/devices/search/deviceUse.ts";
 import { type FreshObject, lookAgain } from "../../intents/lookAgain.ts";
-import { type Intent, kindOf } from "../../model/intent.ts";
+import { type Intent, resourceKey } from "../../model/intent.ts";
 import type { Node, Pod, PodGroup, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Outcome } from "../../model/outcome.ts";
@@ -338,7 +338,7 @@ class ClaimController {
   private async send(intent: Intent, cancel: Cancel): Promise<Outcome<{ object?: KubeObject }>> {
     const { tracker } = this.world;
     const options = { cancel, ...(intent.type === "apply" && { fieldManager }) };
-    const isClaim = kindOf(intent.target) === kindOf(deviceKinds.claims);
+    const isClaim = resourceKey(intent.target) === resourceKey(deviceKinds.claims);
     const { namespace, name } = intent.target;
     const written = isClaim ? tracker.writing(namespace, name, "claim-controller") : undefined;
     const outcome = await this.inFlight.commitOne({ intent }, options);

@@ -16,7 +16,7 @@ import {
 } from "../../decide/gang/reconcileEvents.ts";
 import { lookAgain } from "../../intents/lookAgain.ts";
 import { type GangKind, gangResources } from "../../model/gang/keys.ts";
-import { expectedOf, type Intent, kindOf } from "../../model/intent.ts";
+import { expectedOf, type Intent, resourceKey } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Refusal } from "../../model/outcome.ts";
@@ -113,14 +113,14 @@ function told(caches: GangCaches, { author, about }: GangReconcile, done: readon
 
 /** The Event for a write; none for a write to the reconciled object itself. */
 function deedOf({ intent: { type, target }, outcome }: Committed, { about }: GangReconcile): readonly Done[] {
-  const kind = kindByPlace.get(kindOf(target));
+  const kind = kindByPlace.get(resourceKey(target));
   if (kind === undefined || kind === about?.object.kind) return [];
   if (type !== "create" && type !== "patch" && type !== "delete") return [];
   return [{ kind, verb: type, name: target.name, ...(!outcome.ok && { refusal: outcome }) }];
 }
 
 const kindByPlace: ReadonlyMap<string, GangKind> = new Map(
-  Object.entries(gangResources).map(([kind, place]) => [kindOf(place), kind as GangKind]),
+  Object.entries(gangResources).map(([kind, place]) => [resourceKey(place), kind as GangKind]),
 );
 
 /** The deletion of an object enqueues the key; other refusals have to be retried. */
@@ -130,13 +130,13 @@ function worstOf(committed: readonly Committed[]): Refusal | undefined {
 }
 
 function effectsOf(intent: Intent): readonly Effect<Presence>[] {
-  if (kindOf(intent.target) !== kindOf(gangResources.Pod) || intent.type !== "create") return [];
+  if (resourceKey(intent.target) !== resourceKey(gangResources.Pod) || intent.type !== "create") return [];
   return presenceOf(intent.object);
 }
 
 /** Deletes exactly the version that was read again. */
 function removalOf({ intent, stillRight }: GangRemoval): Removal<Presence> {
-  const isPod = kindOf(intent.target) === kindOf(gangResources.Pod);
+  const isPod = resourceKey(intent.target) === resourceKey(gangResources.Pod);
   return {
     intent,
     recheck: ({ object }) =>
@@ -164,7 +164,7 @@ async function grounded(
     let isStill = holds.get(ground);
     if (isStill === undefined) {
       const fresh = await lookAgain(caches.controllers.kube, ground.target, {
-        atLeast: caches.assumeCache.snapshot().kind(kindOf(ground.target)).revision,
+        atLeast: caches.assumeCache.snapshot().kind(resourceKey(ground.target)).revision,
         cancel: context.cancel,
       });
       // An error proves nothing: the next reconcile reads again.

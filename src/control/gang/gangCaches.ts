@@ -17,7 +17,7 @@ import type {
   PodCliqueSet,
   PodGang,
 } from "../../model/gang/types.ts";
-import { keyOf, kindOf, type NewObject } from "../../model/intent.ts";
+import { keyOf, type NewObject, resourceKey } from "../../model/intent.ts";
 import type {
   HorizontalPodAutoscaler,
   Node,
@@ -214,7 +214,7 @@ export class GangCaches {
   /** The observed revision of each kind: an object that the cache lacks did not exist at that revision. */
   absentAtRevision(): AbsentAt {
     const snapshot = this.assumeCache.snapshot();
-    return (kind) => snapshot.kind(kindOf(gangResources[kind])).revision;
+    return (kind) => snapshot.kind(resourceKey(gangResources[kind])).revision;
   }
 
   /** The set that the labels of an object name, if its UID is that of the owner. */

@@ -10,7 +10,7 @@ import type { FreshReplica } from "../../decide/gang/termination.ts";
 import { lookAgain, lookAgainAtAll } from "../../intents/lookAgain.ts";
 import { gangResources, labels, managedByValue } from "../../model/gang/keys.ts";
 import type { GangTermination, PodCliqueSet } from "../../model/gang/types.ts";
-import { expectedOf, type Intent, kindOf } from "../../model/intent.ts";
+import { expectedOf, type Intent, resourceKey } from "../../model/intent.ts";
 import type { Node, Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Resource } from "../../model/objects/resource.ts";
@@ -30,7 +30,7 @@ export async function readReplica(
   const { name, namespace = "default", uid } = set.metadata;
   const labelSelector = `${labels.managedBy}=${managedByValue},${labels.partOf}=${name},${labels.setReplica}=${setReplica}`;
   const atLeastOf = (place: { group: string; plural: string }) =>
-    caches.assumeCache.snapshot().kind(kindOf(place)).revision;
+    caches.assumeCache.snapshot().kind(resourceKey(place)).revision;
   const freshSet = await lookAgain(kube, targetOf("PodCliqueSet", set.metadata), {
     atLeast: atLeastOf(gangResources.PodCliqueSet),
     cancel,

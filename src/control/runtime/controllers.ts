@@ -1,4 +1,4 @@
-import { kindOf } from "../../model/intent.ts";
+import { resourceKey } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Resource } from "../../model/objects/resource.ts";
 import type { Clock } from "../../ports/clock.ts";
@@ -156,7 +156,7 @@ export class Controllers {
     let cache = this.caches.get(key);
     if (cache === undefined) {
       const freeze = this.options.freeze === undefined ? {} : { freeze: this.options.freeze };
-      const transform = this.options.transforms?.[kindOf(resource)] as ((object: KubeObject) => T) | undefined;
+      const transform = this.options.transforms?.[resourceKey(resource)] as ((object: KubeObject) => T) | undefined;
       cache = new ObjectCache<T>({
         ...this.ports,
         ...(transform !== undefined && { transform }),

@@ -1,7 +1,7 @@
 import type { ApplyOptions, Written } from "../../intents/applyIntent.ts";
 import { type FreshObject, lookAgain, lookAtVictim, type Recheck } from "../../intents/lookAgain.ts";
 import { assert } from "../../model/assert.ts";
-import { type DestructiveIntent, type Intent, intentId, kindOf } from "../../model/intent.ts";
+import { type DestructiveIntent, type Intent, intentId, resourceKey } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { type Outcome, type Refusal, refused, succeeded } from "../../model/outcome.ts";
 import type { Revision } from "../../model/revision.ts";
@@ -239,7 +239,7 @@ export class InFlightWrites<V = never> {
   }
 
   private revisionOf({ target }: Intent): Revision {
-    return this.assumeCache.snapshot().kind(kindOf(target)).revision;
+    return this.assumeCache.snapshot().kind(resourceKey(target)).revision;
   }
 
   private unknownOf({ name }: Author): Open<V>[] {
@@ -360,7 +360,7 @@ function sorts<T extends { readonly intent: Intent }>(decisions: readonly Number
   let last = "";
   for (const each of decisions) {
     const { type, target } = each[1].intent;
-    const sort = `${type} ${kindOf(target)}`;
+    const sort = `${type} ${resourceKey(target)}`;
     if (sort === last) all.at(-1)?.push(each);
     else all.push([each]);
     last = sort;

@@ -2,7 +2,7 @@ import { type ReadSources, readModel } from "../../decide/window/readModel.ts";
 import { nameOfJob, WallMemory } from "../../decide/window/wall.ts";
 import { whyOf } from "../../decide/window/why.ts";
 import { gangResources } from "../../model/gang/keys.ts";
-import { kindOf } from "../../model/intent.ts";
+import { resourceKey } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Resource } from "../../model/objects/resource.ts";
 import { laterOf } from "../../model/revision.ts";
@@ -75,7 +75,7 @@ export class LiveCluster {
 
   /** None where no controller of the process follows the kind. */
   private objectsOf<T extends KubeObject>(resource: Resource<T>): T[] {
-    const cache = this.controllers.allCaches().find(({ kind }) => kind === kindOf(resource));
+    const cache = this.controllers.allCaches().find(({ kind }) => kind === resourceKey(resource));
     // The kind names the resource, and the handle of a resource names the type of its objects.
     return cache === undefined ? [] : [...(cache as ObjectCache<T>).table.view().objects.values()];
   }

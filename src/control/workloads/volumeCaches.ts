@@ -1,5 +1,5 @@
 import type { ClaimView } from "../../decide/workloads/volumes/claimStep.ts";
-import { keyOf, kindOf } from "../../model/intent.ts";
+import { keyOf, resourceKey } from "../../model/intent.ts";
 import type { Node, PersistentVolume, PersistentVolumeClaim, StorageClass } from "../../model/kubernetes.generated.ts";
 import {
   classOfClaim,
@@ -38,8 +38,8 @@ export class VolumeCaches {
     this.classes = controllers.cache(storageClassKind);
     this.nodes = controllers.cache(nodeKind);
     this.writer = controllers.writer.answering((target, object) => {
-      if (kindOf(target) === kindOf(volumeClaimKind)) this.claims.learn(object);
-      if (kindOf(target) === kindOf(volumeKind)) this.volumes.learn(object);
+      if (resourceKey(target) === resourceKey(volumeClaimKind)) this.claims.learn(object);
+      if (resourceKey(target) === resourceKey(volumeKind)) this.volumes.learn(object);
     });
     const { cache: claims } = this.claims;
     const { cache: volumes } = this.volumes;

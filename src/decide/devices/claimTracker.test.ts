@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type Intent, kindOf } from "../../model/intent.ts";
+import { type Intent, resourceKey } from "../../model/intent.ts";
 import type { ResourceClaim } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { refused, succeeded } from "../../model/outcome.ts";
@@ -388,6 +388,6 @@ describe("allocated devices", () => {
       seen.push(tracker.listAllAllocatedDevices());
     }
     expect(seen).toEqual(steps.map(() => [d("d1")]));
-    expect(kindOf(claimKind)).toBe("resource.k8s.io/resourceclaims");
+    expect(resourceKey(claimKind)).toBe("resource.k8s.io/resourceclaims");
   });
 });

@@ -12,7 +12,7 @@
  */
 
 import { assert } from "../../model/assert.ts";
-import { keyOf, keyOfObject, kindOf } from "../../model/intent.ts";
+import { keyOf, keyOfObject, resourceKey } from "../../model/intent.ts";
 import type { AllocationResult, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { builtin } from "../../model/resources.generated.ts";
@@ -89,7 +89,7 @@ export class ClaimTracker implements CountedState {
     // The assume cache cannot be read while it is being constructed.
     let isReady = false;
     this.assumeCache = new AssumeCache<DeviceUse>(
-      { ...kinds, [kindOf(claimKind)]: { table: claims, effects: deviceEffects } },
+      { ...kinds, [resourceKey(claimKind)]: { table: claims, effects: deviceEffects } },
       { onEffect: (key) => (isReady ? this.recount(key) : undefined), ...(like && { like: like.assumeCache }) },
     );
     isReady = true;
@@ -108,7 +108,7 @@ export class ClaimTracker implements CountedState {
    * moment.
    */
   observed(changes: readonly KindChange[], isNewList = false): readonly Ended[] {
-    const ended = this.assumeCache.observed(kindOf(claimKind), changes, isNewList);
+    const ended = this.assumeCache.observed(resourceKey(claimKind), changes, isNewList);
     for (const change of changes) {
       const answer = this.answers.get(change.key);
       if (answer === undefined) continue;

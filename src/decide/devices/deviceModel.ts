@@ -3,7 +3,7 @@
  * select them, and which are allocated (claims, with decisions that are not observed yet). Watch events are applied one
  * by one, or a list at once: the result is the same.
  */
-import { kindOf } from "../../model/intent.ts";
+import { resourceKey } from "../../model/intent.ts";
 import type {
   DeviceClass,
   DeviceTaintRule,
@@ -49,7 +49,7 @@ export interface DeviceModelOptions {
   readonly onChange?: (change: DeviceChange) => void;
 }
 
-const pods = kindOf(builtin.Pod);
+const pods = resourceKey(builtin.Pod);
 
 export class DeviceModel {
   readonly tables: DeviceTables;

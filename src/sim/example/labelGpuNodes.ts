@@ -3,7 +3,7 @@ import type { Controllers } from "../../control/runtime/controllers.ts";
 import { InFlightWrites } from "../../control/runtime/inFlightWrites.ts";
 import { reconcileResultOf } from "../../control/runtime/loop.ts";
 import { forObject, kindSource } from "../../control/runtime/sources.ts";
-import { expectedOf, type Intent, kindOf } from "../../model/intent.ts";
+import { expectedOf, type Intent, resourceKey } from "../../model/intent.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { builtin } from "../../model/resources.generated.ts";
 
@@ -18,7 +18,7 @@ export function labelGpuNodes(controllers: Controllers): void {
     name: "label-gpu-nodes",
     sources: [kindSource(cache, forObject())],
     reconcile: async (key, { cancel }) => {
-      const intent = decide(assumeCache.snapshot().kind(kindOf(nodes)).objects.get(key));
+      const intent = decide(assumeCache.snapshot().kind(resourceKey(nodes)).objects.get(key));
       if (intent === undefined) return undefined;
       const outcome = await inFlight.commitOne({ intent }, { cancel });
       return outcome.ok ? undefined : reconcileResultOf(outcome);

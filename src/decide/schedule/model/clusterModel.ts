@@ -3,7 +3,7 @@
  * observed yet. The scheduler applies the events of its watches; `muster why`, `q`, `queues` and `nodes` apply lists.
  * The result is the same, because it is a function of the objects and of the ledger.
  */
-import { kindOf } from "../../../model/intent.ts";
+import { resourceKey } from "../../../model/intent.ts";
 import type {
   ConfigMap,
   CSINode,
@@ -105,11 +105,11 @@ interface Fold<T> {
 
 /** Kinds whose objects have effects, or that intents are about. */
 const counted: Readonly<Partial<Record<ClusterKind, string>>> = {
-  pods: kindOf(builtin.Pod),
-  requests: kindOf(bindRequestRef),
-  nodes: kindOf(builtin.Node),
-  groups: kindOf(podGroupRef),
-  queues: kindOf(queueRef),
+  pods: resourceKey(builtin.Pod),
+  requests: resourceKey(bindRequestRef),
+  nodes: resourceKey(builtin.Node),
+  groups: resourceKey(podGroupRef),
+  queues: resourceKey(queueRef),
 };
 
 export class ClusterModel {
@@ -148,11 +148,11 @@ export class ClusterModel {
     this.isOfAllPools = options.isOfAllPools ?? false;
     this.assumeCache = new AssumeCache<PodEffect>(
       {
-        [kindOf(builtin.Pod)]: { table: tables.pods, effects: podEffects },
-        [kindOf(bindRequestRef)]: { table: tables.requests, effects: requestEffects },
-        [kindOf(builtin.Node)]: { table: tables.nodes },
-        [kindOf(podGroupRef)]: { table: tables.groups },
-        [kindOf(queueRef)]: { table: tables.queues },
+        [resourceKey(builtin.Pod)]: { table: tables.pods, effects: podEffects },
+        [resourceKey(bindRequestRef)]: { table: tables.requests, effects: requestEffects },
+        [resourceKey(builtin.Node)]: { table: tables.nodes },
+        [resourceKey(podGroupRef)]: { table: tables.groups },
+        [resourceKey(queueRef)]: { table: tables.queues },
       },
       {
         onEffect: (key) => {

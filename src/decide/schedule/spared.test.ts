@@ -50,3 +50,30 @@ test("a queue that would have more than its fair share takes nothing back, howev
   expect(evicted(decide(clusterWith(words(3))))).toEqual([]);
   expect(evicted(decide(clusterWith(words(2))))).toHaveLength(1);
 });
+
+test("a gang below its minimum that needs not go stays, though another one cannot", () => {
+  const plan = decide(
+    clusterWith({
+      queues: ["red", "blue"].map((name) => queue(name, gpuBounds(4))),
+      nodes: [node("n0", { gpus: 4 })],
+      groups: [
+        // A pod of it is on a node that was deleted.
+        group("lost", { minMember: 3, queue: "red" }),
+        group("small", { minMember: 2, queue: "red" }),
+        group("own", { minMember: 2, queue: "blue" }),
+        group("vip", { queue: "blue", priorityClassName: "build-preemptible" }),
+      ],
+      pods: [
+        pod("lost-0", { gpus: 1, on: "n1", group: "lost" }),
+        pod("lost-1", { gpus: 1, on: "n0", group: "lost" }),
+        pod("lost-2", { gpus: 1, on: "n0", group: "lost" }),
+        pod("small-0", { gpus: 1, on: "n0", group: "small" }),
+        pod("own-0", { gpus: 1, on: "n0", group: "own" }),
+        pod("vip", { fraction: "0.4", group: "vip" }),
+      ],
+    }),
+  );
+  expect(plan.faults).toEqual([]);
+  expect(outcome(plan)).toEqual({ vip: "~n0" });
+  expect(evicted(plan)).not.toContain("small-0");
+});

@@ -50,7 +50,7 @@ export class Sparing {
       // Devices that were allocated to the preemptor are not released before the rollback.
       if (mayDetour && this.step.tasks.some(({ shape }) => shape.hasDeviceClaims)) return;
       for (const { job, tasks, wasIncomplete } of victimJobs) {
-        if (wasIncomplete) this.attempt(() => tasks.every((task) => this.stays(task)));
+        if (wasIncomplete) this.attempt(() => tasks.every((task) => !this.isVictim(task) || this.stays(task)));
         else this.attempt(() => this.complete(job.root));
       }
       for (const { job, wasIncomplete } of victimJobs) {

@@ -23,7 +23,7 @@ import type {
 } from "../../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../../model/objects/object.ts";
 import { builtin } from "../../../model/resources.generated.ts";
-import { isLater, type Revision } from "../../../model/revision.ts";
+import { isAtLeast, isLater, type Revision } from "../../../model/revision.ts";
 import { type BindRequest, bindRequestRef } from "../../../model/scheduling/bindRequest.ts";
 import { nodePoolOf } from "../../../model/scheduling/keys.ts";
 import { type PodGroup, podGroupRef } from "../../../model/scheduling/podGroup.ts";
@@ -406,17 +406,19 @@ export class ClusterModel {
   }
 
   /**
-   * When a request ends and was not observed to succeed, its place is unconfirmed: its pod may be bound there, and its
-   * share may be reserved, without having been observed.
+   * When a request ends, its place is unconfirmed until its pod is observed to be bound: the pod may be bound there, and
+   * its share may be reserved, without having been observed.
    */
   private requestChanged(change: KindChange<BindRequest>): void {
     if (change.type === "added") return;
     const after = change.type === "deleted" ? [] : requestEffects(change.object);
     const [before] = requestEffects(change.before);
     if (before === undefined || after.length > 0 || !("node" in before.value)) return;
-    const hasSucceeded = change.before.status?.phase === "Succeeded";
-    if (hasSucceeded) return;
     const { node, groups } = before.value;
+    // Its owner's deletion may delete a request at once, before the watch of pods has shown the bind.
+    const isBound = this.cluster.tasks.get(before.key)?.pod.spec?.nodeName === node;
+    const isPast = isAtLeast(this.tables.pods.revision, change.before.metadata.resourceVersion);
+    if (change.before.status?.phase === "Succeeded" && (isBound || isPast)) return;
     const isSame = (share: Place): boolean => share.node === node && share.groups.join() === groups.join();
     const others = this.unconfirmedShares(before.key).filter((share) => !isSame(share));
     this.unconfirmed.set(before.key, [...others, before.value]);

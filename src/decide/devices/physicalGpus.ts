@@ -13,7 +13,14 @@
  *
  * Slices of other drivers, and nodes with only a plugin or only slices, are not matched.
  */
-import type { Device, DeviceAttribute, Node, Pod, ResourceSlice } from "../../model/kubernetes.generated.ts";
+import type {
+  Device,
+  DeviceAttribute,
+  Node,
+  Pod,
+  ResourceClaim,
+  ResourceSlice,
+} from "../../model/kubernetes.generated.ts";
 import { isObject } from "../../model/objects/json.ts";
 import { podRequests } from "../../model/objects/podRequests.ts";
 import { marks } from "../../model/profiles/marks.ts";
@@ -22,7 +29,7 @@ import { annotationKeys, isReservationPod, labelKeys } from "../../model/schedul
 import { deviceKey } from "./search/poolDevice.ts";
 
 const gpuDriver = "gpu.nvidia.com";
-const gpuResource = "nvidia.com/gpu";
+export const gpuResource = "nvidia.com/gpu";
 const migPrefix = "nvidia.com/mig-";
 /** The number of time slices of a GPU; GPU feature discovery writes it. */
 const replicasLabel = "nvidia.com/gpu.replicas";
@@ -110,6 +117,24 @@ export class NodeGpus {
   idOf(key: string): string | undefined {
     return this.devices.get(key)?.id;
   }
+}
+
+/**
+ * Devices of claims that are GPUs of the node's plugin and that no ResourceSlice describes: a node that registers again
+ * offers its plugin's GPUs before its slices are published.
+ */
+export function unpublishedGpus(node: Node, claims: Iterable<ResourceClaim>, published: NodeGpus | undefined): number {
+  if (Number(node.status?.allocatable?.[gpuResource] ?? 0) === 0) return 0;
+  const known = new Set(published?.keys());
+  const unknown = new Set<string>();
+  for (const { status } of claims) {
+    for (const result of status?.allocation?.devices?.results ?? []) {
+      if (result.driver !== gpuDriver || result.pool !== node.metadata.name || result.adminAccess === true) continue;
+      const key = deviceKey(result);
+      if (!known.has(key)) unknown.add(key);
+    }
+  }
+  return unknown.size;
 }
 
 interface Identity {

@@ -10,7 +10,7 @@ import { claimsHeldBy, extendedEntry, splitOn } from "../../devices/claims/exten
 import { extendedRequests, mappedResources } from "../../devices/claims/extendedResources.ts";
 import { isFinished, isOwnedBy, type PodClaim } from "../../devices/claims/podClaims.ts";
 import { type ClaimProblem, type ClaimsFit, ClaimTrial, type DeviceView } from "../../devices/claimTrial.ts";
-import { isUnreported, reportedGpus } from "../../devices/physicalGpus.ts";
+import { gpuResource, isUnreported, reportedGpus, unpublishedGpus } from "../../devices/physicalGpus.ts";
 import { type DeviceUse, usesOf } from "../../devices/search/deviceUse.ts";
 import type { ClaimedUnits, DeviceClaims, DeviceFit, ExtendedFit, GroupClaims } from "./deviceClaims.ts";
 import type { Holding, NodeState } from "./nodeState.ts";
@@ -165,25 +165,39 @@ export class ClaimDevices implements DeviceClaims {
     this.trial.rollback(checkpoint);
   }
 
-  unitsOn({ gpus, holdings }: NodeState): ClaimedUnits | undefined {
-    if (gpus?.isBothWays !== true) return undefined;
+  unitsOn({ node, gpus, holdings }: NodeState): ClaimedUnits | undefined {
+    const tasks: Task[] = [];
+    for (const { holder } of holdings) if (holder.shape.hasDeviceClaims) tasks.push(holder as Task);
+    const unpublished =
+      node === undefined || tasks.length === 0 ? 0 : unpublishedGpus(node, this.allocatedTo(tasks), gpus);
+    if (gpus?.isBothWays !== true && unpublished === 0) return undefined;
     const { state } = this.view;
     const now: string[] = [];
     const later: string[] = [];
-    let isUnwritten = false;
-    for (const device of gpus.keys()) {
+    let isPending = false;
+    for (const device of gpus?.keys() ?? []) {
       const isTaken = this.trial.isTaken(device) || this.trial.shareCount(device) > 0;
       const wasTaken = state.isTaken(device) || state.shareCount(device) > 0;
       if (isTaken) later.push(device);
       if (isTaken || wasTaken) now.push(device);
-      isUnwritten ||= this.unwritten.has(device) || (isTaken && !wasTaken);
+      isPending ||= this.unwritten.has(device) || (isTaken && !wasTaken);
     }
-    const units = gpus.unitsOf(now);
-    let foreignGpus = units.get("nvidia.com/gpu") ?? 0;
-    for (const { holder } of holdings) {
-      if (!holder.isForeign && holder.shape.hasDeviceClaims) foreignGpus -= this.gpusOf(holder as Task);
+    const unitsOf = (devices: readonly string[]): Map<string, number> => {
+      const units = gpus?.unitsOf(devices) ?? new Map<string, number>();
+      return unpublished === 0 ? units : units.set(gpuResource, (units.get(gpuResource) ?? 0) + unpublished);
+    };
+    const units = unitsOf(now);
+    let foreignGpus = units.get(gpuResource) ?? 0;
+    for (const task of tasks) {
+      const held = this.gpusOf(task);
+      isPending ||= held > 0 && (task.pod.spec?.nodeName ?? "") === "";
+      if (!task.isForeign) foreignGpus -= held;
     }
-    return { now: units, later: gpus.unitsOf(later), isUnwritten, foreignGpus: Math.max(0, foreignGpus) };
+    return { now: units, later: unitsOf(later), isPending, foreignGpus: Math.max(0, foreignGpus) };
+  }
+
+  private *allocatedTo(tasks: readonly Task[]): Iterable<ResourceClaim> {
+    for (const { pod } of tasks) for (const { claim } of this.claimsOf(pod)) yield claim;
   }
 
   /** A device that is free only in the trial is held by a pod that has not terminated yet. */

@@ -159,7 +159,7 @@ export class Cluster {
     const slices = this.slicesOf.get(node.metadata.name);
     if (slices !== undefined) this.table.getOrCreate(node.metadata.name).claimGpus = gpusIn(slices);
     const state = this.table.put(node);
-    if (this.slicesOf.has(state.name)) this.followGpus(state);
+    this.followGpus(state);
     if (type === undefined || type === state.gpuType) return;
     for (const { holder } of state.holdings) {
       const task = holder as Task;
@@ -234,6 +234,9 @@ export class Cluster {
   removeNode(name: string): void {
     if (!this.nodes.delete(name)) return;
     this.table.remove(name);
+    // Its ResourceSlices and its pods may be deleted later than the node.
+    const state = this.table.get(name);
+    if (state !== undefined) this.followGpus(state);
     this.isGpuMemoryDirty = true;
   }
 
@@ -269,6 +272,10 @@ export class Cluster {
       this.roll.addTask(task);
     }
     this.settle(task);
+    if (before.spec?.nodeName === pod.spec?.nodeName || !task.shape.hasDeviceClaims) return;
+    // From now on the node knows that the pod's devices are in use, and pods may get GPUs of its device plugin again.
+    this.recountDevicesOf(task);
+    this.changes.note();
   }
 
   /** Counts a change if the fold changed a fact of the pod. */
@@ -482,10 +489,14 @@ export class Cluster {
   claimsChanged(uid: string): void {
     const task = this.tasks.get(uid);
     if (task === undefined || !task.shape.hasDeviceClaims) return;
-    for (const { node } of task.holdings) this.claimsOn.add(node.name);
+    this.recountDevicesOf(task);
     this.requestChanged(task.job);
     this.waitingJobs.changed(task.job);
     if (task.counted !== undefined) task.counted = recharge(task, this.heldVector(task));
+  }
+
+  private recountDevicesOf({ shape, holdings }: Task): void {
+    if (shape.hasDeviceClaims) for (const { node } of holdings) this.claimsOn.add(node.name);
   }
 
   private requestChanged(job: Job | undefined): void {
@@ -663,7 +674,7 @@ function hasSameSlices(a: readonly ResourceSlice[], b: readonly ResourceSlice[])
 
 function sameUnits(a: ClaimedUnits | undefined, b: ClaimedUnits | undefined): boolean {
   if (a === undefined || b === undefined) return a === b;
-  if (a.isUnwritten !== b.isUnwritten || a.foreignGpus !== b.foreignGpus) return false;
+  if (a.isPending !== b.isPending || a.foreignGpus !== b.foreignGpus) return false;
   return sameAmounts(a.now, b.now) && sameAmounts(a.later, b.later);
 }
 

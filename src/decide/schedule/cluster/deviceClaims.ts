@@ -36,8 +36,11 @@ export interface ClaimedUnits {
   readonly now: ReadonlyMap<string, number>;
   /** The same after terminating pods have released theirs. */
   readonly later: ReadonlyMap<string, number>;
-  /** A device is chosen and not written to its claim yet: the node's plugin might allocate the same GPU to a pod. */
-  readonly isUnwritten: boolean;
+  /**
+   * A GPU is chosen for a pod that is not bound yet. The node does not know of it: its plugin might allocate the same GPU
+   * to a pod.
+   */
+  readonly isPending: boolean;
   /** GPUs of pods that are not in queues. */
   readonly foreignGpus: number;
 }

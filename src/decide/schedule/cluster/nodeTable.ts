@@ -180,8 +180,8 @@ export class NodeTable {
   }
 
   /**
-   * A GPU that is allocated to a claim is one less for the device plugin of the node. While a device is chosen and not
-   * written to its claim, no pod gets a GPU of the plugin: the node does not know yet which one is in use.
+   * A GPU that is allocated to a claim is one less for the device plugin of the node. While a GPU is chosen for a
+   * pod that is not bound yet, no pod gets a GPU of the plugin: the node does not know yet which one is in use.
    */
   private countClaimed({ claimed, heldByOthers, idleForClaims }: NodeState, at: number): void {
     idleForClaims.clear();
@@ -195,7 +195,7 @@ export class NodeTable {
       later[at] = (later[at] ?? 0) - units;
     }
     heldByOthers[0] += claimed.foreignGpus * 1000;
-    if (!claimed.isUnwritten) return;
+    if (!claimed.isPending) return;
     for (const name of claimed.now.keys()) {
       const place = this.names.placeOf(name);
       const idle = amountsAt(this.idle, place);

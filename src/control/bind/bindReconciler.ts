@@ -33,7 +33,7 @@ import type { Controllers } from "../runtime/controllers.ts";
 import type { EventRecorder } from "../runtime/eventRecorder.ts";
 import { type ReconcileContext, type ReconcileResult, reconcileResultOf } from "../runtime/loop.ts";
 import { type BindCall, releaseClaims, writeClaims, writeConfigMaps } from "./bindClaims.ts";
-import { type BinderCaches, isFor, nodesRef } from "./binderCaches.ts";
+import { type BinderCaches, groupsOf, isFor, nodesRef } from "./binderCaches.ts";
 import { bindVolumes } from "./bindVolumes.ts";
 import { FreshClaims } from "./freshClaims.ts";
 import { type PodBound, writePodBound } from "./podBound.ts";
@@ -57,6 +57,7 @@ const volumesFirstMs = 20;
 const volumesEveryMs = 1_000;
 const devicesEveryMs = 5_000;
 const othersEveryMs = 100;
+const aheadMs = 1_000;
 const waitingKey = "waits";
 /** How long a bind without an answer may still be in flight. */
 const lateCallMsMax = 60_000;
@@ -210,7 +211,10 @@ export class BindReconciler {
       case "wait":
         if (step.forDevice === true) timers.deviceSinceMs ??= this.nowMs;
         this.controllers.ports.log.debug({ bindRequest: attempt.key, why: step.why }, "a bind waits");
-        return step.untilMs === undefined ? undefined : { requeueAfterMs: Math.max(0, step.untilMs - this.nowMs) };
+        if (step.untilMs !== undefined) return { requeueAfterMs: Math.max(0, step.untilMs - this.nowMs) };
+        // An object that is known from an answer alone may be deleted before the watch shows it, and then no event
+        // wakes the bind.
+        return groupsOf(request).some((group) => this.caches.isAhead(group)) ? { requeueAfterMs: aheadMs } : undefined;
       case "look":
         return step.what === "gpus" ? this.count(attempt, cancel) : this.look(attempt, step.what, cancel);
       case "confirm":

@@ -139,7 +139,7 @@ export class SchedulingCycles {
     this.decidedVersion = cluster.changes.count;
     this.wakeMs = plan.wakeMs;
     this.measure(plan);
-    this.listener.onBroken(plan.broken);
+    this.listener.onBroken(new Map([...plan.broken, ...this.nominationsWithoutGroup()]));
     const hasFailed = await this.carryOut(plan, revision, cancel);
     const released = new Set(cluster.waitingJobs.released);
     cluster.waitingJobs.released.clear();
@@ -283,6 +283,15 @@ export class SchedulingCycles {
       if (group === undefined) found.push({ id, verdict: explainMissingGroup(id), waiting });
       else if (servedPools?.has(nodePoolOf(group)) === false)
         found.push({ id, verdict: explainUnserved(nodePoolOf(group), id), waiting });
+    }
+  }
+
+  /** The UIDs of nominated pods whose group was deleted, with the id of the group. */
+  private *nominationsWithoutGroup(): Iterable<readonly [string, string]> {
+    const { cluster, groups } = this.caches;
+    if (cluster.settings.nodePool !== "") return;
+    for (const { uid, status, waitsForGroup: id } of cluster.nominated) {
+      if (status === "pending" && id !== undefined && groups.get(id) === undefined) yield [uid, id];
     }
   }
 

@@ -1,5 +1,5 @@
 import { keyOfObject } from "../../model/intent.ts";
-import type { Node, Pod } from "../../model/kubernetes.generated.ts";
+import type { Node, Pod, ResourceClaim } from "../../model/kubernetes.generated.ts";
 import { isLeaving } from "../../model/objects/podFacts.ts";
 import type { Refusal } from "../../model/outcome.ts";
 import type { Cancel } from "../../ports/cancel.ts";
@@ -8,7 +8,7 @@ import type { Fault } from "../node/faults.ts";
 import { holdsLease } from "../node/nodeLease.ts";
 import { earliest, eventTarget, type NodeWrite, podRef } from "../node/nodeWrite.ts";
 import { isAdmitted } from "../pods/admission.ts";
-import { claimLifeDefaults, claimsPrepared, hasClaims } from "../pods/claimLife.ts";
+import { claimLifeDefaults, claimNamesOf, claimsPrepared, hasClaims } from "../pods/claimLife.ts";
 import { fenceWrite, mayBeAllocatedByPredecessor } from "../pods/podFence.ts";
 import type { PodInput, PodLifeOptions, PodNext } from "../pods/podInput.ts";
 import { admitOnly, nextForPod } from "../pods/podLife.ts";
@@ -56,9 +56,9 @@ export async function reconcilePods(
     for (let record = due[next++]; record !== undefined; record = due[next++]) {
       // The lease may have expired during the call: another process may write these pods by now.
       if (cancel.cancelled || !holdsNode(context, agent)) return;
-      if (!mayGive && isWaiting(record.pod)) {
+      if (isWaiting(record.pod) && (!mayGive || mayLackClaimedGpus(context, agent, record))) {
         record.isDirty = false;
-        record.wakeAtMs = context.ports.clock.nowMs() + fenceAgainMs;
+        record.wakeAtMs = context.ports.clock.nowMs() + againMs;
         continue;
       }
       await reconcilePod(context, agent, record, { node, faults, cancel });
@@ -69,7 +69,46 @@ export async function reconcilePods(
   else await Promise.all(Array.from({ length: workers }, work));
 }
 
-const fenceAgainMs = 100;
+const againMs = 100;
+/** How long the watch of claims may lag behind that of pods. A claim that is never allocated delays no longer. */
+const claimLagMs = 5_000;
+
+/**
+ * Whether a pod of this node may have a claim whose GPU is not known yet: it would look free to the device plugin. The scheduler binds a pod with device-plugin GPUs only after it has observed that the pods whose claims have
+ * GPUs of the node are bound, so the watch of pods delivers those first.
+ */
+function mayLackClaimedGpus({ dra, ports }: KubeletContext, agent: NodeAgent, { pod, key }: PodRecord): boolean {
+  if (dra === undefined || !usesDevicePlugin(pod)) return false;
+  // Slices say which GPU a device is; this node publishes them.
+  if (dra.claimsOf(agent.name).length > 0 && dra.slicesOf(agent.name).length === 0) return true;
+  const nowMs = ports.clock.nowMs();
+  for (const other of agent.pods.values()) {
+    if (other.key === key || !hasClaims(other.pod) || nowMs - other.sinceMs > claimLagMs) continue;
+    const { namespace = "" } = other.pod.metadata;
+    const isKnown = (name: string): boolean => dra.claims.get(`${namespace}/${name}`)?.status?.allocation !== undefined;
+    if (claimNamesOf(other.pod)?.every(isKnown) !== true) return true;
+  }
+  return false;
+}
+
+/**
+ * Whether a claim still has a GPU of this node though its pods are gone: it may be deallocated already, which is not
+ * observed yet.
+ */
+function awaitsClaimedGpus({ dra, ports }: KubeletContext, agent: NodeAgent, { pod, sinceMs }: PodRecord): boolean {
+  if (dra === undefined || !usesDevicePlugin(pod) || ports.clock.nowMs() - sinceMs > claimLagMs) return false;
+  const uids = new Set([...agent.pods.values()].map((record) => record.pod.metadata.uid));
+  const isUnused = ({ status }: ResourceClaim): boolean =>
+    !(status?.reservedFor ?? []).some(({ uid }) => uids.has(uid));
+  const isUnpreparing = [...agent.prepared.values()].some(({ state }) => state === "unpreparing");
+  return isUnpreparing || dra.claimsOf(agent.name).some(isUnused);
+}
+
+function usesDevicePlugin({ spec }: Pod): boolean {
+  return (spec?.containers ?? []).some(({ resources }) =>
+    Object.keys(resources?.limits ?? {}).some((name) => name.includes("/")),
+  );
+}
 
 function isWaiting(pod: Pod): boolean {
   return !isAdmitted(pod) && pod.status?.phase !== "Succeeded" && pod.status?.phase !== "Failed";
@@ -143,6 +182,10 @@ async function reconcilePod(
     }
     const next = decideOrWait(context, agent, record, run, isAdmittedOnly);
     if (next === undefined) return;
+    if (next.refusals > 0 && awaitsClaimedGpus(context, agent, record)) {
+      record.wakeAtMs = context.ports.clock.nowMs() + againMs;
+      return;
+    }
     record.wakeAtMs = next.wakeAtMs;
     const writes = next.writes.filter(isApiWrite);
     if (writes.length === 0) record.memory = next.memory;

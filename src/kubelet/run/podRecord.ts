@@ -8,6 +8,8 @@ import type { ApiWrite } from "./sendWrite.ts";
 /** What a node keeps about one of its pods. */
 export class PodRecord {
   readonly key: string;
+  /** When the watch first delivered the pod. */
+  readonly sinceMs: number;
   /** The pod as the watch delivered it. */
   seen: Pod;
   /** The pod after the writes of this process; counts until the watch has passed it. */
@@ -23,8 +25,9 @@ export class PodRecord {
   unknown: { readonly write: ApiWrite; readonly refusals: number } | undefined;
   failures = 0;
 
-  constructor(key: string, seen: Pod) {
+  constructor(key: string, seen: Pod, sinceMs: number) {
     this.key = key;
+    this.sinceMs = sinceMs;
     this.seen = seen;
   }
 

@@ -92,7 +92,7 @@ export class SimNodes {
       this.pods.set(after, records);
     }
     const record = records.get(key);
-    if (record === undefined) records.set(key, new PodRecord(key, event.object));
+    if (record === undefined) records.set(key, new PodRecord(key, event.object, this.context.ports.clock.nowMs()));
     else record.observe(event.object);
     this.podStirs(after, event.object);
   }

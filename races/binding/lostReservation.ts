@@ -46,7 +46,12 @@ const play = (
 });
 
 const playLost = (variant: string, add: (controllers: Controllers) => void): Scenario =>
-  play("lost-reservation", variant, reservationsOutliveTheirUsers, add);
+  play(
+    "lost-reservation",
+    variant,
+    reservationsOutliveTheirUsers(() => true),
+    add,
+  );
 
 export const lostReservation: Exhibit = {
   number: 8,

@@ -127,7 +127,7 @@ function play(
 
 const slowFaults = ["slow-call", "watch-delay"];
 const boundTwice = (slug: string, memory?: Memory): Scenario =>
-  play(slug, memory, { faults: slowFaults, invariant: noGpuTwice });
+  play(slug, memory, { faults: slowFaults, invariant: noGpuTwice() });
 const leaked = (slug: string, memory?: Memory): Scenario =>
   play(slug, memory, { faults: ["slow-call", "conflict"], invariant: nothingIsLost("I10"), churn: true });
 

@@ -1,6 +1,7 @@
 import { bindMistakes } from "./bind/mistakes.ts";
 import { bindScenario, bindWith } from "./bind/scenario.ts";
 import { devicesScenarios } from "./devices/scenario.ts";
+import { everythingScenario } from "./everything/scenario.ts";
 import { gpuLabels } from "./example/gpuLabels.ts";
 import { gangMistakes } from "./gang/mistakes.ts";
 import { gangScenario } from "./gang/scenario.ts";
@@ -38,6 +39,7 @@ export function componentScenarios(): readonly Scenario[] {
     ...inventoryMistakes.map((mistake) => inventoryScenario(mistake)),
     doubtsScenario(),
     ...doubtMistakes.map((mistake) => doubtsScenario(mistake)),
+    everythingScenario,
     podSetScenario(),
     scheduleScenario,
     poisonedScenario,

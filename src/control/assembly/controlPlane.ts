@@ -11,7 +11,7 @@ import type { Component } from "../runtime/component.ts";
 import { scaleAdjusterComponent } from "../schedule/scaleAdjuster.ts";
 import { schedulerComponent } from "../schedule/schedulerComponent.ts";
 import type { ShardOptions } from "../schedule/shard.ts";
-import { workloads } from "../workloads/workloads.ts";
+import { type WorkloadsOptions, workloadsComponent } from "../workloads/workloads.ts";
 
 /** Options of a control plane. Every field defaults to that of its component. */
 export interface ControlPlaneOptions {
@@ -27,6 +27,7 @@ export interface ControlPlaneOptions {
   };
   readonly binder?: BinderPartOptions;
   readonly gang?: GangSettings;
+  readonly workloads?: WorkloadsOptions;
 }
 
 /** The components, by name, as `muster up` and `muster run` start them. */
@@ -46,7 +47,7 @@ export function controlPlane(options: ControlPlaneOptions = {}): ControlPlane {
   const { groupClaims = false, features = allFeatures } = options.devices ?? {};
   const scheduler = schedulerComponent(settings, outside);
   return {
-    workloads,
+    workloads: workloadsComponent(options.workloads),
     scheduler: withFeatures({ ...scheduler, hooks: schedulingHooks({ checksQuotas }) }, features),
     devices: devicesComponent({ groupClaims, features }),
     binder: binderComponent(options.binder),

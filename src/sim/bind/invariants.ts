@@ -9,19 +9,20 @@ import type { BindRequest } from "../../model/scheduling/bindRequest.ts";
 import { isFinallyFailed, podUidOf } from "../../model/scheduling/bindRequest.ts";
 import { annotationKeys, gpuGroupsOfLabels, isReservationPod, nodeHeldBy } from "../../model/scheduling/keys.ts";
 import type { Invariant } from "../invariant.ts";
+import type { Held } from "../invariants/general.ts";
 import { GroupsWithoutReservation } from "./reservationDeleter.ts";
 
 const requestsKey = "scheduling.run.ai/bindrequests";
 
 /**
- * Counted from the pods on the node, terminating ones included: a pod uses its recorded device until it is deleted,
+ * `isKeeper`: the processes that keep the reservation of a group that has pods. Counted from the pods on the node, terminating ones included: a pod uses its recorded device until it is deleted,
  * even if its reservation is not there any more.
  */
-export const noGpuTwice: Invariant = {
+export const noGpuTwice = (isKeeper: Held): Invariant => ({
   id: "I1",
   fact: "a GPU is shared within one group, up to one whole GPU, and no other pod uses it",
   begin: ({ store }) => {
-    const robbed = new GroupsWithoutReservation(store);
+    const robbed = new GroupsWithoutReservation(store, isKeeper);
     return {
       commit: (commit) => {
         const { type, event } = commit;
@@ -40,7 +41,7 @@ export const noGpuTwice: Invariant = {
       },
     };
   },
-};
+});
 
 function usedTwice(
   store: ObjectStore,
@@ -80,11 +81,11 @@ function usedTwice(
 }
 
 /** A reservation is not deleted while a pod is labelled with its group, and no pod is bound without a reservation. */
-export const reservationsOutliveTheirUsers: Invariant = {
+export const reservationsOutliveTheirUsers = (isKeeper: Held): Invariant => ({
   id: "I2",
   fact: "a reservation exists from before a pod is bound to its group until the pod is deleted",
   begin: ({ store }) => {
-    const robbed = new GroupsWithoutReservation(store);
+    const robbed = new GroupsWithoutReservation(store, isKeeper);
     return {
       commit: (commit) => {
         const { type, event, call } = commit;
@@ -139,7 +140,7 @@ export const reservationsOutliveTheirUsers: Invariant = {
       },
     };
   },
-};
+});
 
 /** Two reservations of one group would hold two GPUs, and half of its users would get the wrong one. */
 export const oneReservationPerGroup: Invariant = {

@@ -1,11 +1,12 @@
 /** Users and lost nodes delete reservation pods, and what counts as a bug of the binder afterwards. */
 import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
 import { deviceOf, devicesOf, hasEnded, podsRef } from "../../decide/bind/reservation.ts";
+import type { Pod } from "../../model/kubernetes.generated.ts";
 import { type BindRequest, isFinallyFailed } from "../../model/scheduling/bindRequest.ts";
 import { gpuGroupsOfLabels, isReservationPod, nodeHeldBy, reservationNamespace } from "../../model/scheduling/keys.ts";
 import type { ActorSpec } from "../actor.ts";
 import type { Commit } from "../history.ts";
-import { sceneryActor } from "../simulation.ts";
+import type { Held } from "../invariants/general.ts";
 
 const name = "meddler";
 
@@ -33,16 +34,18 @@ export function reservationDeleter(): ActorSpec {
 }
 
 /**
- * Groups whose reservation a user has deleted, or a lost node took with it, and which has not been recreated for their
- * pods yet. Their device is
- * unprotected meanwhile; the binder has to recreate the reservation with this device, or evict the pods.
+ * Groups whose reservation was deleted by a process that does not keep reservations (a user, the garbage collector of a
+ * lost node), and which has not been recreated for their pods yet. Their device is unprotected meanwhile; the binder has
+ * to recreate the reservation with this device, or evict the pods.
  */
 export class GroupsWithoutReservation {
   private readonly store: ObjectStore;
+  private readonly isKeeper: Held;
   private readonly robbed = new Map<string, { readonly group: string; readonly node: string }>();
 
-  constructor(store: ObjectStore) {
+  constructor(store: ObjectStore, isKeeper: Held) {
     this.store = store;
+    this.isKeeper = isKeeper;
   }
 
   /** Called for every commit, before the checks. */
@@ -50,8 +53,7 @@ export class GroupsWithoutReservation {
     if (event.current.resource !== "/pods") return;
     const pod = (event.previous ?? event.current).object();
     const node = nodeHeldBy(pod);
-    const isByOther = call.actor === name || call.actor === sceneryActor;
-    if (isByOther && isReservationPod(pod) && node !== undefined)
+    if (!this.isKeeper(call.actor) && isReservationPod(pod) && node !== undefined)
       for (const group of gpuGroupsOfLabels(pod.metadata.labels)) this.robbed.set(`${node}/${group}`, { group, node });
     for (const [key, { group, node: on }] of this.robbed) if (this.isMended(group, on)) this.robbed.delete(key);
   }
@@ -74,7 +76,8 @@ export class GroupsWithoutReservation {
       .filter((pod) => nodeHeldBy(pod) === node && gpuGroupsOfLabels(pod.metadata.labels).includes(group));
     const reservations = all.filter((pod) => isReservationPod(pod));
     const users = all.filter((pod) => !isReservationPod(pod) && !hasEnded(pod));
-    if (users.length === 0) return reservations.every((pod) => pod.metadata.deletionTimestamp === undefined);
+    const isKept = (pod: Pod): boolean => pod.metadata.deletionTimestamp === undefined && deviceOf(pod) !== undefined;
+    if (users.length === 0) return reservations.every(isKept);
     const [reservation, ...others] = reservations;
     if (reservation === undefined || others.length > 0) return false;
     if (reservation.metadata.deletionTimestamp !== undefined || hasEnded(reservation)) return false;

@@ -64,13 +64,28 @@ export const gpuHasOneHolder: Invariant = {
     /** GPU to the claims that its device is allocated to. */
     const claimed = new Map<string, Map<string, string>>();
     const plugged = new Map<string, Map<string, string>>();
+    /** Claim to the pods that it is reserved for. */
+    const consumersOf = new Map<string, readonly { readonly uid: string }[]>();
     const set = (holders: Map<string, Map<string, string>>, uid: string, name: string, gpus: readonly string[]) => {
       for (const each of holders.values()) each.delete(uid);
       for (const gpu of gpus) holders.set(gpu, (holders.get(gpu) ?? new Map()).set(uid, name));
     };
-    const firstOf = (holders: Map<string, Map<string, string>>, gpu: string, but = ""): string | undefined => {
-      for (const [uid, name] of holders.get(gpu) ?? []) if (uid !== but) return name;
+    const firstOf = (
+      holders: Map<string, Map<string, string>>,
+      gpu: string,
+      counts: (uid: string) => boolean = () => true,
+    ): string | undefined => {
+      for (const [uid, name] of holders.get(gpu) ?? []) if (counts(uid)) return name;
       return undefined;
+    };
+    // The allocation of a claim whose pods are gone stays until it is deallocated; on the node the GPU is free.
+    const isInUse = (uid: string): boolean => {
+      const consumers = consumersOf.get(uid) ?? [];
+      const names = new Set(consumers.map((each) => each.uid));
+      return (
+        names.size === 0 ||
+        [...store.collection("/pods").all()].some((version) => names.has(version.object().metadata.uid))
+      );
     };
     return {
       commit: ({ type, event, call }) => {
@@ -80,6 +95,7 @@ export const gpuHasOneHolder: Invariant = {
           const { uid, name } = claim.metadata;
           const gpus = type === "DELETED" ? [] : gpusOfClaim(store, claim);
           set(claimed, uid, name, gpus);
+          consumersOf.set(uid, claim.status?.reservedFor ?? []);
           for (const gpu of gpus) {
             const pod = firstOf(plugged, gpu);
             if (pod !== undefined)
@@ -92,9 +108,9 @@ export const gpuHasOneHolder: Invariant = {
           const gpus = type === "DELETED" || isFinished(pod) ? [] : pluginGpusOf(pod);
           set(plugged, uid, name, gpus);
           for (const gpu of gpus) {
-            const claim = firstOf(claimed, gpu);
+            const claim = firstOf(claimed, gpu, isInUse);
             if (claim !== undefined) return `${call.actor} gave ${gpu} to pod ${name}; claim ${claim} has it`;
-            const other = firstOf(plugged, gpu, uid);
+            const other = firstOf(plugged, gpu, (holder) => holder !== uid);
             if (other !== undefined) return `${call.actor} gave ${gpu} to pod ${name}; pod ${other} has it`;
           }
         }

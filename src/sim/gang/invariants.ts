@@ -22,6 +22,7 @@ import { equalFields } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { controllerOf } from "../../model/objects/ownership.ts";
 import { isFinished, isReady } from "../../model/objects/podFacts.ts";
+import { defaultSchedulerName } from "../../model/scheduling/keys.ts";
 import { formatTime, timeToMs } from "../../model/values/time.ts";
 import type { Commit } from "../history.ts";
 import type { Invariant } from "../invariant.ts";
@@ -70,7 +71,7 @@ const conditionOf = (object: PodClique | PodCliqueScalingGroup, type: string) =>
  */
 export const gatesWaitForTheGang = (held: Held): Invariant => ({
   id: "I4",
-  fact: "a scheduling gate is removed only when the gang lists the pod and was initialized; for scaled gangs, when the base gang has its minimum",
+  fact: "a scheduling gate is removed only when the gang lists the pod and, without a gang scheduler, was initialized; for scaled gangs, when the base gang has its minimum",
   begin: ({ nowUs }) => {
     const observed = new ObservedStates(nowUs);
     return {
@@ -90,7 +91,10 @@ export const gatesWaitForTheGang = (held: Held): Invariant => ({
         const what = `${call.actor} removed the gate of ${event.current.key}`;
         if (versions.length === 0) return `${what}, and had not observed gang ${name}`;
         if (!versions.some((gang) => names(gang, pod))) return `${what}, and its gang ${name} does not list it`;
-        if (!versions.some((gang) => names(gang, pod) && isWhole(gang)))
+        // A gang scheduler waits for the other pods by itself.
+        const { schedulerName = defaultSchedulerName } = (pod as Pod).spec ?? {};
+        const isAlone = schedulerName === defaultSchedulerName;
+        if (isAlone && !versions.some((gang) => names(gang, pod) && isWhole(gang)))
           return `${what}, and its gang ${name} was never initialized`;
         const base = pod.metadata.labels?.[labels.basePodGang];
         if (base === undefined) return undefined;
@@ -315,6 +319,7 @@ export const cliquesEndOnRecord = (held: Held): Invariant => ({
 });
 
 interface SeenBreach {
+  readonly resource: string;
   readonly name: string;
   /** By the clock of the process that wrote the condition. */
   readonly sinceMs: number;
@@ -328,18 +333,24 @@ interface SeenBreach {
 export const endsHaveACause = (held: Held): Invariant => ({
   id: "I13",
   fact: "a gang termination is recorded only when the gang has been in breach for the delay, or its template has changed",
-  begin: ({ nowUs }) => {
+  begin: ({ store, nowUs }) => {
     /** By replica of a set, then by object and beginning. */
     const breaches = new Map<string, Map<string, SeenBreach>>();
-    const see = (object: KubeObject): void => {
+    const breachedSince = (object: KubeObject | undefined): number | undefined => {
+      if (object === undefined) return undefined;
       const { status, lastTransitionTime } = conditionOf(object as PodClique, "MinAvailableBreached") ?? {};
-      const sinceMs = timeToMs(lastTransitionTime);
-      if (status !== "True" || sinceMs === undefined) return;
+      return status === "True" ? timeToMs(lastTransitionTime) : undefined;
+    };
+    const isStillBreached = (namespace: string, { resource, name, sinceMs }: SeenBreach): boolean =>
+      breachedSince(store.get(resource, namespace, name)?.object()) === sinceMs;
+    const see = (resource: string, object: KubeObject): void => {
+      const sinceMs = breachedSince(object);
+      if (sinceMs === undefined) return;
       const replica = `${object.metadata.labels?.[labels.partOf]}#${object.metadata.labels?.[labels.setReplica]}`;
       const known = breaches.get(replica) ?? new Map<string, SeenBreach>();
       breaches.set(replica, known);
       const { name, uid } = object.metadata;
-      known.set(`${uid} ${sinceMs}`, { name, sinceMs, lastUs: nowUs() });
+      known.set(`${uid} ${sinceMs}`, { resource, name, sinceMs, lastUs: nowUs() });
     };
     return {
       commit: ({ type, call, event }) => {
@@ -348,20 +359,21 @@ export const endsHaveACause = (held: Held): Invariant => ({
         const object = event.current.object();
         const before = event.previous?.object();
         // It was true until now.
-        if (before !== undefined && resource !== sets) see(before);
+        if (before !== undefined && resource !== sets) see(resource, before);
         if (type === "DELETED") return undefined;
-        if (resource !== sets) see(object);
+        if (resource !== sets) see(resource, object);
         if (resource === cliques || !held(call.actor)) return undefined;
+        const { namespace = "" } = object.metadata;
         const known = new Set(recordsOf(before).map(({ replicaIndex, startedAt }) => `${replicaIndex} ${startedAt}`));
         for (const { replicaIndex, startedAt, because } of recordsOf(object)) {
           if (known.has(`${replicaIndex} ${startedAt}`) || because === "the template has changed") continue;
           const set = resource === sets ? object.metadata.name : object.metadata.labels?.[labels.partOf];
           const index = resource === sets ? String(replicaIndex) : object.metadata.labels?.[labels.setReplica];
           const isOverdue = [...(breaches.get(`${set}#${index}`)?.values() ?? [])].some(
-            ({ name, sinceMs, lastUs }) =>
-              because === `${name} has been below its minimum since ${formatTime(sinceMs)}` &&
-              lastUs >= call.requestedUs - decisionUs &&
-              sinceMs + gangDelayMs <= call.requestedOwnMs,
+            (breach) =>
+              because === `${breach.name} has been below its minimum since ${formatTime(breach.sinceMs)}` &&
+              (breach.lastUs >= call.requestedUs - decisionUs || isStillBreached(namespace, breach)) &&
+              breach.sinceMs + gangDelayMs <= call.requestedOwnMs,
           );
           if (isOverdue) continue;
           return `${call.actor} terminates replica ${replicaIndex} of ${event.current.key} (${because}), and none of its cliques has been in breach for ${gangDelayMs} ms`;

@@ -12,6 +12,7 @@ import {
 } from "../../model/scheduling/keys.ts";
 import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import type { Queue } from "../../model/scheduling/queue.ts";
+import { GroupsWithoutReservation } from "../bind/reservationDeleter.ts";
 import type { CallRecord, Commit } from "../history.ts";
 import type { Checks, Invariant } from "../invariant.ts";
 import type { Held } from "../invariants/general.ts";
@@ -23,25 +24,33 @@ const queuesKey = "scheduling.run.ai/queues";
 
 /**
  * Counted from the pods themselves after every bind: whole GPUs, one for each group that is shared, and the shares of
- * each group.
+ * each group. `isKeeper`: the processes that keep the reservation of a group that has pods.
  */
-export const noGpuTwice: Invariant = {
+export const noGpuTwice = (isKeeper: Held = () => true): Invariant => ({
   id: "I1",
   fact: "no node allocates more GPUs than it has, and no GPU is shared beyond one",
-  begin: ({ store }) => ({
-    commit: ({ type, event }) => {
-      if (event.current.resource !== "/pods" || type === "DELETED") return undefined;
-      const now = event.current.object() as Pod;
-      if (hasEnded(now) && (now.status?.reason ?? "").match(/Admission|OutOf/) !== null) {
-        return `${now.metadata.name} was refused by its node: ${now.status?.reason}`;
-      }
-      const before = event.previous?.object() as Pod | undefined;
-      const node = now.spec?.nodeName;
-      if (node === undefined || before?.spec?.nodeName === node) return undefined;
-      return overfull(store, node);
-    },
-  }),
-};
+  begin: ({ store }) => {
+    const robbed = new GroupsWithoutReservation(store, isKeeper);
+    return {
+      commit: (commit) => {
+        const { type, event } = commit;
+        robbed.observe(commit);
+        if (event.current.resource !== "/pods" || type === "DELETED") return undefined;
+        const now = event.current.object() as Pod;
+        const before = event.previous?.object() as Pod | undefined;
+        const node = now.spec?.nodeName;
+        if (node === undefined || (before !== undefined && hasEnded(before))) return undefined;
+        if (hasEnded(now) && (now.status?.reason ?? "").match(/Admission|OutOf/) !== null) {
+          const [group = ""] = isReservationPod(now) ? gpuGroupsOfLabels(now.metadata.labels) : [];
+          // Without its reservation the GPU of a group is free for the node.
+          if (robbed.has(group, node)) return undefined;
+          return `${now.metadata.name} was refused by its node: ${now.status?.reason}`;
+        }
+        return before?.spec?.nodeName === node ? undefined : overfull(store, node);
+      },
+    };
+  },
+});
 
 function overfull(store: ObjectStore, name: string): string | undefined {
   const node = store.get("/nodes", "", name)?.object() as Node | undefined;
@@ -306,7 +315,9 @@ export function isInIncompleteGang(store: ObjectStore, pod: Pod): boolean {
 export const evictionsServe = (held: Held): Invariant => ({
   id: "I16",
   fact: "a pod is evicted only for a nominated pod, and at rest no preemptor is pending",
-  begin: ({ store }) => {
+  begin: ({ store, nowUs }) => {
+    /** When groups that ran below their minimum were last reported as such, by UID. */
+    const flaggedUntil = new Map<string, number>();
     /** UIDs of pods for which victims may have been evicted, with their groups. */
     const promised = new Map<string, string>();
     const leaves = (pod: Pod): void => {
@@ -318,6 +329,9 @@ export const evictionsServe = (held: Held): Invariant => ({
       commit: ({ type, event, call }) => {
         // A node takes the places with it that were promised.
         if (event.current.resource === "/nodes" && type === "DELETED") promised.clear();
+        const before: PodGroup | undefined =
+          event.current.resource === groupsKey ? event.previous?.object() : undefined;
+        if (before !== undefined && isFlagged(before)) flaggedUntil.set(before.metadata.uid, nowUs());
         if (event.current.resource !== "/pods" || call.verb !== "delete") return undefined;
         if (!held(call.actor)) {
           leaves((event.previous ?? event.current).object());
@@ -328,7 +342,10 @@ export const evictionsServe = (held: Held): Invariant => ({
         const winners = winnersOf(store, victim);
         for (const pod of winners)
           promised.set(pod.metadata.uid, groupOf(store, pod)?.metadata.uid ?? pod.metadata.uid);
-        if (winners.length > 0 || isFlagged(groupOf(store, victim))) return undefined;
+        const group = groupOf(store, victim);
+        // A call waits in the queue of its client.
+        const wasFlagged = (flaggedUntil.get(group?.metadata.uid ?? "") ?? -1) >= call.requestedUs;
+        if (winners.length > 0 || isFlagged(group) || wasFlagged) return undefined;
         return `${victim.metadata.name} was evicted, and no pod is nominated for its place`;
       },
       atRest: () => {

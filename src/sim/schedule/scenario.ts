@@ -114,7 +114,7 @@ export function scheduleWith(
     ],
     planFaults: (simulation) => planNodeLosses(simulation, losable),
     invariants: [
-      noGpuTwice,
+      noGpuTwice(),
       placesByWatchedNodes(held),
       gangsStartWhole,
       changesWhatItSaw(held),

@@ -122,9 +122,10 @@ export const surgeIsBounded = (held: Held): Invariant => ({
       commit: ({ type, call, event }) => {
         if (event.current.resource === "apps/deployments" && type !== "DELETED") {
           const { metadata, spec } = event.current.object() as Deployment;
-          const surge = Number(spec?.strategy?.rollingUpdate?.maxSurge ?? 0);
+          const replicas = spec?.replicas ?? 1;
+          const surge = spec?.strategy?.rollingUpdate?.maxSurge ?? 0;
           const known = limits.get(metadata.uid) ?? [];
-          known.push({ atUs: nowUs(), limit: (spec?.replicas ?? 1) + surge });
+          known.push({ atUs: nowUs(), limit: replicas + podsOf(surge, replicas) });
           limits.set(metadata.uid, known);
         }
         if (event.current.resource !== sets || type === "DELETED" || !held(call.actor)) return undefined;
@@ -149,6 +150,11 @@ export const surgeIsBounded = (held: Held): Invariant => ({
     };
   },
 });
+
+/** An amount of pods, or a percentage of the replicas, rounded up. */
+function podsOf(amount: number | string, replicas: number): number {
+  return typeof amount === "number" ? amount : Math.ceil((Number.parseInt(amount, 10) * replicas) / 100);
+}
 
 /** I10: each succeeded pod is counted once. */
 export const successesCountOnce: Invariant = {

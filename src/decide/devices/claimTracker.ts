@@ -60,6 +60,8 @@ export interface ClaimTrackerOptions {
   readonly onDevice?: (device: string) => void;
   /** Called with every change, after it counts. */
   readonly onChange?: (change: DeviceChange) => void;
+  /** Called with the `namespace/name` of each claim that an answer of the API shows before the watch. */
+  readonly onAnswer?: (claimKey: string) => void;
   /** For checks: claims are folded again; decisions and answers that are not observed yet are shared. */
   readonly like?: ClaimTracker;
 }
@@ -70,6 +72,7 @@ export class ClaimTracker implements CountedState {
   private readonly table: KindTable;
   private readonly onDevice: (device: string) => void;
   private readonly onChange: (change: DeviceChange) => void;
+  private readonly onAnswer: (claimKey: string) => void;
   private readonly pending = new Map<string, Pending>();
   private readonly answers = new Map<string, ResourceClaim>();
   /** Key of a use to the claims that hold it by a decision or an answer. */
@@ -82,7 +85,9 @@ export class ClaimTracker implements CountedState {
   private readonly writers = new Map<string, DecisionSource>();
   private revisionCount = 0;
 
-  constructor({ claims, kinds = {}, onDevice = () => {}, onChange = () => {}, like }: ClaimTrackerOptions) {
+  constructor(options: ClaimTrackerOptions) {
+    const { claims, kinds = {}, onDevice = () => {}, onChange = () => {}, onAnswer = () => {}, like } = options;
+    this.onAnswer = onAnswer;
     this.table = claims;
     this.onDevice = onDevice;
     this.onChange = onChange;
@@ -243,6 +248,7 @@ export class ClaimTracker implements CountedState {
     for (const use of usesOf(answer)) this.addExtra(use);
     if (before !== undefined) this.dropExtra(before);
     this.confirm(key);
+    this.onAnswer(key);
     return { ok: true };
   }
 

@@ -70,7 +70,7 @@ export class DeviceModel {
   private chosenFeatures: DeviceFeatures = allFeatures;
   private readonly freedListeners: (() => void)[] = [];
   private readonly deviceListeners: ((device: string) => void)[] = [];
-  private readonly releasedListeners: ((claimKey: string) => void)[] = [];
+  private readonly claimListeners: ((claimKey: string) => void)[] = [];
   private book: SliceIndex | undefined;
   private extended: ExtendedResources | undefined;
 
@@ -82,8 +82,9 @@ export class DeviceModel {
       onDevice: (device) => this.deviceChanged(device),
       onChange: (change) => {
         onChange?.(change);
-        if (change.type === "released") for (const hear of this.releasedListeners) hear(change.claim);
+        if (change.type === "released") this.claimChanged(change.claim);
       },
+      onAnswer: (claimKey) => this.claimChanged(claimKey),
     };
     this.tracker = makeTracker?.(options) ?? new ClaimTracker(options);
     this.fold("pods", addedIn(tables.pods));
@@ -126,9 +127,13 @@ export class DeviceModel {
     for (const hear of this.freedListeners) hear();
   }
 
-  /** Called when a claim has lost a device, by the watch or by the answer to a write. */
-  onReleased(hear: (claimKey: string) => void): void {
-    this.releasedListeners.push(hear);
+  /** Called when a claim has lost a device, and when an answer shows a claim before the watch does. */
+  onClaim(hear: (claimKey: string) => void): void {
+    this.claimListeners.push(hear);
+  }
+
+  private claimChanged(claimKey: string): void {
+    for (const hear of this.claimListeners) hear(claimKey);
   }
 
   /** Called when a device was allocated or released. */

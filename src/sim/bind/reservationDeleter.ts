@@ -73,15 +73,18 @@ export class GroupsWithoutReservation {
     }
     const all = [...this.store.collection("/pods").all()]
       .map((version) => version.object())
-      .filter((pod) => nodeHeldBy(pod) === node && gpuGroupsOfLabels(pod.metadata.labels).includes(group));
-    const reservations = all.filter((pod) => isReservationPod(pod));
-    const users = all.filter((pod) => !isReservationPod(pod) && !hasEnded(pod));
+      .filter((pod) => gpuGroupsOfLabels(pod.metadata.labels).includes(group));
+    const reservations = all.filter((pod) => isReservationPod(pod) && nodeHeldBy(pod) === node);
+    // A pod without a node has the label of its group already.
+    const users = all.filter((pod) => !isReservationPod(pod) && !hasEnded(pod) && (nodeHeldBy(pod) ?? node) === node);
     const isKept = (pod: Pod): boolean => pod.metadata.deletionTimestamp === undefined && deviceOf(pod) !== undefined;
     if (users.length === 0) return reservations.every(isKept);
     const [reservation, ...others] = reservations;
     if (reservation === undefined || others.length > 0) return false;
     if (reservation.metadata.deletionTimestamp !== undefined || hasEnded(reservation)) return false;
     const device = deviceOf(reservation);
-    return device !== undefined && users.every((pod) => devicesOf(pod)[group] === device);
+    return (
+      device !== undefined && users.every((pod) => nodeHeldBy(pod) === undefined || devicesOf(pod)[group] === device)
+    );
   }
 }

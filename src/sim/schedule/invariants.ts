@@ -316,7 +316,7 @@ export const evictionsServe = (held: Held): Invariant => ({
   id: "I16",
   fact: "a pod is evicted only for a nominated pod, and at rest no preemptor is pending",
   begin: ({ store, nowUs }) => {
-    /** When groups that ran below their minimum were last reported as such, by UID. */
+    /** When groups that ran below their minimum were last reported as such, by `namespace/name`. */
     const flaggedUntil = new Map<string, number>();
     /** UIDs of pods for which victims may have been evicted, with their groups. */
     const promised = new Map<string, string>();
@@ -331,7 +331,8 @@ export const evictionsServe = (held: Held): Invariant => ({
         if (event.current.resource === "/nodes" && type === "DELETED") promised.clear();
         const before: PodGroup | undefined =
           event.current.resource === groupsKey ? event.previous?.object() : undefined;
-        if (before !== undefined && isFlagged(before)) flaggedUntil.set(before.metadata.uid, nowUs());
+        if (before !== undefined && isFlagged(before))
+          flaggedUntil.set(`${before.metadata.namespace}/${before.metadata.name}`, nowUs());
         if (event.current.resource !== "/pods" || call.verb !== "delete") return undefined;
         if (!held(call.actor)) {
           leaves((event.previous ?? event.current).object());
@@ -342,10 +343,11 @@ export const evictionsServe = (held: Held): Invariant => ({
         const winners = winnersOf(store, victim);
         for (const pod of winners)
           promised.set(pod.metadata.uid, groupOf(store, pod)?.metadata.uid ?? pod.metadata.uid);
-        const group = groupOf(store, victim);
-        // A call waits in the queue of its client.
-        const wasFlagged = (flaggedUntil.get(group?.metadata.uid ?? "") ?? -1) >= call.requestedUs;
-        if (winners.length > 0 || isFlagged(group) || wasFlagged) return undefined;
+        // A call waits in the queue of its client, or is sent again when its outcome is known.
+        const groupId = `${victim.metadata.namespace}/${victim.metadata.annotations?.[annotationKeys.podGroup]}`;
+        const flaggedUs = flaggedUntil.get(groupId) ?? Number.NEGATIVE_INFINITY;
+        const wasFlagged = flaggedUs + decidedUsMax >= call.requestedUs;
+        if (winners.length > 0 || isFlagged(groupOf(store, victim)) || wasFlagged) return undefined;
         return `${victim.metadata.name} was evicted, and no pod is nominated for its place`;
       },
       atRest: () => {

@@ -94,7 +94,12 @@ export const shrinksOnlyWhatIsTooMuch = (held: Held): Invariant => ({
         const own = seen.get(owner.uid) ?? new Map<string, number>();
         seen.set(owner.uid, own);
         own.set(after.metadata.uid, nowUs());
-        const isVictim = call.verb === "delete" && held(call.actor) && before !== undefined && isActive(before);
+        const isVictim =
+          call.verb === "delete" &&
+          held(call.actor) &&
+          before !== undefined &&
+          isActive(before) &&
+          !isEvictedByTaint(before);
         if (!isVictim || store.get(sets, current.namespace, owner.name)?.side.uid !== owner.uid) return undefined;
         let live = 0;
         for (const pod of activePods(store, owner.uid)) own.set(pod.metadata.uid, nowUs());
@@ -150,6 +155,11 @@ export const surgeIsBounded = (held: Held): Invariant => ({
     };
   },
 });
+
+/** The eviction from a node that is not Ready is announced on the pod first. */
+function isEvictedByTaint({ status }: Pod): boolean {
+  return status?.conditions?.some(({ reason }) => reason === "DeletionByTaintManager") === true;
+}
 
 /** An amount of pods, or a percentage of the replicas, rounded up. */
 function podsOf(amount: number | string, replicas: number): number {

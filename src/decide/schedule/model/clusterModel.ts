@@ -31,7 +31,7 @@ import { type Queue, queueRef } from "../../../model/scheduling/queue.ts";
 import type { Topology } from "../../../model/scheduling/topology.ts";
 import { AssumeCache } from "../../../snapshot/assumeCache.ts";
 import type { KindChange, KindTable } from "../../../snapshot/kindTable.ts";
-import type { DeviceModel } from "../../devices/deviceModel.ts";
+import { claimKeysOf, type DeviceModel } from "../../devices/deviceModel.ts";
 import { ClaimDevices } from "../cluster/claimDevices.ts";
 import { Cluster } from "../cluster/cluster.ts";
 import type { DeviceClaims } from "../cluster/deviceClaims.ts";
@@ -451,7 +451,7 @@ export class ClusterModel {
     for (const node of devices.nodes()) cluster.setSlices(node, devices.slicesOn(node));
     devices.onDevice((device) => cluster.deviceChanged(device));
     // The BindRequest of a pod may still exist: then the binder may write the device again.
-    devices.onReleased((claimKey) => this.usersChanged(claimKey));
+    devices.onClaim((claimKey) => this.usersChanged(claimKey));
     devices.onFreed(() => {
       cluster.changes.note();
       this.listener.onFreed?.();
@@ -480,6 +480,9 @@ export class ClusterModel {
     for (const { metadata } of this.devices?.podsByClaim.get(claimKey) ?? []) {
       this.cluster.claimsChanged(metadata.uid);
       this.pendingClaims?.changed(metadata.uid);
+    }
+    for (const deletedPod of this.deletedPods.values()) {
+      if (claimKeysOf(deletedPod).includes(claimKey)) this.cluster.claimsChanged(deletedPod.metadata.uid);
     }
   }
 }

@@ -179,6 +179,16 @@ const cases: Case[] = [
     counters: { orphaned_db_active: 1, updated: 1 },
   },
   {
+    fact: "an idle disk whose volume has lost its tags keeps it",
+    given: async () => {
+      await known("d", "v1");
+      world.cloud.createVolume({ id: "v1", sizeGb: 100, tags: {} });
+      volume("other", "other");
+    },
+    becomes: { d: { volume_state: "available", missing_since: null } },
+    counters: { marked_missing: 0 },
+  },
+  {
     fact: "a disk at rest is not written again",
     given: async () => {
       await known("d", "v1", { volume_state: "missing", missing_since: hourAgo });

@@ -167,7 +167,8 @@ export function suspectsOf({ unmatched }: DiskMatches): Suspects {
   for (const { row, successor } of unmatched) {
     if (row.isDeleted) continue;
     const claimed = row.inUse || row.reservationId !== null;
-    if (row.volumeId !== null && (claimed || successor !== undefined)) volumeIds.add(row.volumeId);
+    const willBeMarked = row.missingSinceMs === null;
+    if (row.volumeId !== null && (claimed || successor !== undefined || willBeMarked)) volumeIds.add(row.volumeId);
     if (row.volumeId === null && claimed && successor === undefined) users.add(row.userId);
   }
   return { volumeIds: [...volumeIds].sort(), users: [...users].sort() };

@@ -179,6 +179,12 @@ const table: Row[] = [
     counters: { orphaned_db_active: 1, updated: 1, marked_missing: 1 },
   },
   {
+    fact: "an idle disk is not marked when the second read shows its volume",
+    world: { rows: [settled("d", "v1")], reappear: ["v1"] },
+    writes: {},
+    counters: { orphaned_db_active: 1, reappeared: 1, marked_missing: 0 },
+  },
+  {
     fact: "and freed by the next run, its reservation kept in the history",
     world: {
       rows: [

@@ -227,9 +227,7 @@ class Planner {
     const change: DiskChange = found === undefined ? {} : snapshotChange(row, found);
     const isHeldElsewhere = this.input.matches.heldElsewhere.has(row.diskId);
     if (!claimed && row.volumeId !== null && row.missingSinceMs === null && !isHeldElsewhere) {
-      this.also.marked_missing++;
-      const why = `the volume ${row.volumeId} is missing`;
-      this.write(row, { ...change, missing: true, volumeState: "missing" }, undefined, why);
+      this.markMissing(row, change, `the volume ${row.volumeId} is missing`);
       return;
     }
     if (!claimed || this.hasLiveClaim(row) || isHeldElsewhere) {
@@ -271,7 +269,11 @@ class Planner {
     return (row.volumeId === null || this.isDeletedVolume(row)) && !this.isInFlight(row);
   }
 
-  private markMissing(row: DiskRow, change: DiskChange = {}): void {
+  private markMissing(
+    row: DiskRow,
+    change: DiskChange = {},
+    why = `the volume ${row.volumeId} is missing; the claim is cleared if the next run does not find it either`,
+  ): void {
     if (row.volumeId === null || !this.input.confirmedAbsent.volumeIds.has(row.volumeId)) {
       this.also.reappeared++;
       this.write(row, change, undefined, "synced with its snapshots");
@@ -280,12 +282,7 @@ class Planner {
     const isNew = row.missingSinceMs === null || isMarkedBeforeClaim(row);
     const mark = isNew ? { missing: true, volumeState: "missing" } : {};
     if (isNew) this.also.marked_missing++;
-    this.write(
-      row,
-      { ...change, ...mark },
-      undefined,
-      `the volume ${row.volumeId} is missing; the claim is cleared if the next run does not find it either`,
-    );
+    this.write(row, { ...change, ...mark }, undefined, why);
   }
 
   // --- shared

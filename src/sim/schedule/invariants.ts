@@ -16,6 +16,7 @@ import { GroupsWithoutReservation } from "../bind/reservationDeleter.ts";
 import type { CallRecord, Commit } from "../history.ts";
 import type { Checks, Invariant } from "../invariant.ts";
 import type { Held } from "../invariants/general.ts";
+import { sceneryActor } from "../simulation.ts";
 
 const gpuName = "nvidia.com/gpu";
 const groupsKey = "scheduling.run.ai/podgroups";
@@ -26,7 +27,7 @@ const queuesKey = "scheduling.run.ai/queues";
  * Counted from the pods themselves after every bind: whole GPUs, one for each group that is shared, and the shares of
  * each group. `isKeeper`: the processes that keep the reservation of a group that has pods.
  */
-export const noGpuTwice = (isKeeper: Held = () => true): Invariant => ({
+export const noGpuTwice = (isKeeper: Held = (actor) => actor !== sceneryActor): Invariant => ({
   id: "I1",
   fact: "no node allocates more GPUs than it has, and no GPU is shared beyond one",
   begin: ({ store }) => {
@@ -318,6 +319,10 @@ export const evictionsServe = (held: Held): Invariant => ({
   begin: ({ store, nowUs }) => {
     /** When groups that ran below their minimum were last reported as such, by `namespace/name`. */
     const flaggedUntil = new Map<string, number>();
+    /** When pods last waited with a nomination, by UID. */
+    const nominatedUntil = new Map<string, number>();
+    /** When the last node was lost. */
+    let lossUs = Number.NEGATIVE_INFINITY;
     /** UIDs of pods for which victims may have been evicted, with their groups. */
     const promised = new Map<string, string>();
     const leaves = (pod: Pod): void => {
@@ -328,12 +333,19 @@ export const evictionsServe = (held: Held): Invariant => ({
     return {
       commit: ({ type, event, call }) => {
         // A node takes the places with it that were promised.
-        if (event.current.resource === "/nodes" && type === "DELETED") promised.clear();
+        if (event.current.resource === "/nodes" && type === "DELETED") {
+          promised.clear();
+          lossUs = nowUs();
+        }
         const before: PodGroup | undefined =
           event.current.resource === groupsKey ? event.previous?.object() : undefined;
         if (before !== undefined && isFlagged(before))
           flaggedUntil.set(`${before.metadata.namespace}/${before.metadata.name}`, nowUs());
-        if (event.current.resource !== "/pods" || call.verb !== "delete") return undefined;
+        if (event.current.resource !== "/pods") return undefined;
+        const pod = event.previous?.object() as Pod | undefined;
+        if (pod !== undefined && isWaiting(pod) && pod.status?.nominatedNodeName !== undefined)
+          nominatedUntil.set(pod.metadata.uid, nowUs());
+        if (call.verb !== "delete") return undefined;
         if (!held(call.actor)) {
           leaves((event.previous ?? event.current).object());
           return undefined;
@@ -341,9 +353,11 @@ export const evictionsServe = (held: Held): Invariant => ({
         const victim = (event.previous ?? event.current).object();
         if (type !== "DELETED" && victim.metadata.deletionTimestamp !== undefined) return undefined;
         const winners = winnersOf(store, victim);
-        for (const pod of winners)
+        for (const pod of call.requestedUs > lossUs ? winners : [])
           promised.set(pod.metadata.uid, groupOf(store, pod)?.metadata.uid ?? pod.metadata.uid);
         // A call waits in the queue of its client, or is sent again when its outcome is known.
+        const nominatedUs = nominatedUntil.get(preemptorOf(victim).uid) ?? Number.NEGATIVE_INFINITY;
+        if (nominatedUs >= call.requestedUs) return undefined;
         const groupId = `${victim.metadata.namespace}/${victim.metadata.annotations?.[annotationKeys.podGroup]}`;
         const flaggedUs = flaggedUntil.get(groupId) ?? Number.NEGATIVE_INFINITY;
         const wasFlagged = flaggedUs + decidedUsMax >= call.requestedUs;
@@ -397,8 +411,14 @@ export const noEvictionForDeletedOwners = (held: Held, lookMs = 5_000): Invarian
   },
 });
 
-function winnersOf(store: ObjectStore, { metadata }: Pod): Pod[] {
+/** The pod that a victim names as its preemptor. */
+function preemptorOf({ metadata }: Pod): { readonly key: string; readonly uid: string } {
   const [, key = "", uid = ""] = (metadata.annotations?.[annotationKeys.evictedFor] ?? "").split(" ");
+  return { key, uid };
+}
+
+function winnersOf(store: ObjectStore, victim: Pod): Pod[] {
+  const { key, uid } = preemptorOf(victim);
   const waiting = pods(store).filter((pod) => isWaiting(pod) && pod.status?.nominatedNodeName !== undefined);
   const holder = waiting.find((pod) => pod.metadata.uid === uid && key.endsWith(`/${pod.metadata.name}`));
   if (holder === undefined) return [];

@@ -41,6 +41,7 @@ export function reservationDeleter(): ActorSpec {
 export class GroupsWithoutReservation {
   private readonly store: ObjectStore;
   private readonly isKeeper: Held;
+  private readonly everRobbed = new Set<string>();
   private readonly robbed = new Map<string, { readonly group: string; readonly node: string }>();
 
   constructor(store: ObjectStore, isKeeper: Held) {
@@ -53,13 +54,22 @@ export class GroupsWithoutReservation {
     if (event.current.resource !== "/pods") return;
     const pod = (event.previous ?? event.current).object();
     const node = nodeHeldBy(pod);
-    if (!this.isKeeper(call.actor) && isReservationPod(pod) && node !== undefined)
-      for (const group of gpuGroupsOfLabels(pod.metadata.labels)) this.robbed.set(`${node}/${group}`, { group, node });
+    if (!this.isKeeper(call.actor) && isReservationPod(pod) && node !== undefined) {
+      for (const group of gpuGroupsOfLabels(pod.metadata.labels)) {
+        this.robbed.set(`${node}/${group}`, { group, node });
+        this.everRobbed.add(`${node}/${group}`);
+      }
+    }
     for (const [key, { group, node: on }] of this.robbed) if (this.isMended(group, on)) this.robbed.delete(key);
   }
 
   has(group: string, node: string): boolean {
     return this.robbed.has(`${node}/${group}`);
+  }
+
+  /** Whether the reservation of the group was deleted at some time: its successor may have any GPU of the node. */
+  had(group: string, node: string): boolean {
+    return this.everRobbed.has(`${node}/${group}`);
   }
 
   /**

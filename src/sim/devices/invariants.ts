@@ -5,7 +5,11 @@ import { useKey, usesOf } from "../../decide/devices/search/deviceUse.ts";
 import { deviceKey } from "../../decide/devices/search/poolDevice.ts";
 import type { Pod, ResourceClaim, ResourceSlice } from "../../model/kubernetes.generated.ts";
 import { marks } from "../../model/profiles/marks.ts";
+import { gpuGroupsOfLabels, isReservationPod } from "../../model/scheduling/keys.ts";
+import { GroupsWithoutReservation } from "../bind/reservationDeleter.ts";
 import type { Invariant } from "../invariant.ts";
+import type { Held } from "../invariants/general.ts";
+import { sceneryActor } from "../simulation.ts";
 
 export const claimsKey = "resource.k8s.io/resourceclaims";
 const slicesKey = "resource.k8s.io/resourceslices";
@@ -57,10 +61,14 @@ export const deviceGivenOnce: Invariant = {
  * I1 across the device plugin and DRA. A GPU has one identity: the device plugin reports it on the pod, the driver
  * publishes it as the attribute `uuid` of its device. At every revision it belongs to a claim or to a pod, not to both.
  */
-export const gpuHasOneHolder: Invariant = {
+export const gpuHasOneHolder = (isKeeper: Held = (actor) => actor !== sceneryActor): Invariant => ({
   id: "I1",
   fact: "a GPU is held one way at a time: by one claim, or by one pod that got it from the device plugin",
   begin: ({ store }) => {
+    const robbed = new GroupsWithoutReservation(store, isKeeper);
+    const replaces = (pod: Pod): boolean =>
+      isReservationPod(pod) &&
+      gpuGroupsOfLabels(pod.metadata.labels).some((group) => robbed.had(group, pod.spec?.nodeName ?? ""));
     /** GPU to the claims that its device is allocated to. */
     const claimed = new Map<string, Map<string, string>>();
     const plugged = new Map<string, Map<string, string>>();
@@ -88,8 +96,10 @@ export const gpuHasOneHolder: Invariant = {
       );
     };
     return {
-      commit: ({ type, event, call }) => {
+      commit: (commit) => {
+        const { type, event, call } = commit;
         const { resource } = event.current;
+        robbed.observe(commit);
         if (resource === claimsKey) {
           const claim = event.current.object() as ResourceClaim;
           const { uid, name } = claim.metadata;
@@ -105,7 +115,7 @@ export const gpuHasOneHolder: Invariant = {
         if (resource === "/pods") {
           const pod = event.current.object() as Pod;
           const { uid, name } = pod.metadata;
-          const gpus = type === "DELETED" || isFinished(pod) ? [] : pluginGpusOf(pod);
+          const gpus = type === "DELETED" || isFinished(pod) || replaces(pod) ? [] : pluginGpusOf(pod);
           set(plugged, uid, name, gpus);
           for (const gpu of gpus) {
             const claim = firstOf(claimed, gpu, isInUse);
@@ -118,7 +128,7 @@ export const gpuHasOneHolder: Invariant = {
       },
     };
   },
-};
+});
 
 function gpusOfClaim(store: ObjectStore, claim: ResourceClaim): string[] {
   const held = new Set(usesOf(claim).map(({ device }) => device));

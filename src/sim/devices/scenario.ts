@@ -66,7 +66,7 @@ export function devicesScenario(name: string, size: DevicesSize): Scenario {
     },
     invariants: [
       deviceGivenOnce,
-      gpuHasOneHolder,
+      gpuHasOneHolder(),
       devicePreparedOnce,
       allocatedIsProtected,
       countsAreTrue,

@@ -100,7 +100,7 @@ export const everythingScenario: Scenario = {
     noGpuTwice(isKeeper),
     noShareTwice(isKeeper),
     deviceGivenOnce,
-    gpuHasOneHolder,
+    gpuHasOneHolder(isKeeper),
     reservationsOutliveTheirUsers(isKeeper),
     oneReservationPerGroup,
     requestsEnd,

@@ -98,7 +98,7 @@ function scenarioOf(name: string, about: string, specOf: PodSpecOf, hasPlugin: b
     },
     invariants: [
       deviceGivenOnce,
-      gpuHasOneHolder,
+      gpuHasOneHolder(),
       devicePreparedOnce,
       allocatedIsProtected,
       countsAreTrue,

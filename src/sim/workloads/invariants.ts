@@ -123,6 +123,7 @@ export const surgeIsBounded = (held: Held): Invariant => ({
   fact: "the ReplicaSets of a Deployment together never grow beyond its replicas and surge",
   begin: ({ store, nowUs }) => {
     const limits = new Map<string, { atUs: number; limit: number }[]>();
+    const createdUs = new Map<string, number>();
     return {
       commit: ({ type, call, event }) => {
         if (event.current.resource === "apps/deployments" && type !== "DELETED") {
@@ -138,10 +139,14 @@ export const surgeIsBounded = (held: Held): Invariant => ({
         const before = event.previous?.object();
         const owner = controllerOf(after.metadata);
         if (owner === undefined || sizeOf(after) <= (before === undefined ? 0 : sizeOf(before))) return undefined;
+        if (type === "ADDED") createdUs.set(after.metadata.uid, nowUs());
         let total = 0;
         for (const version of store.collection(sets).all()) {
           const set = version.object();
-          if (controllerOf(set.metadata)?.uid === owner.uid) total += sizeOf(set);
+          // A create that lands late cannot be refused for a set that was created meanwhile.
+          const isNewer = type === "ADDED" && (createdUs.get(set.metadata.uid) ?? 0) > call.sentUs;
+          const isOther = set.metadata.uid !== after.metadata.uid;
+          if (controllerOf(set.metadata)?.uid === owner.uid && !(isOther && isNewer)) total += sizeOf(set);
         }
         const known = limits.get(owner.uid) ?? [];
         let limit = 0;

@@ -13,12 +13,16 @@ const msPer: Readonly<Record<string, number>> = {
   ns: 1e-6,
 };
 
-/** Undefined when the text is missing or cannot be parsed. */
+/** Go counts nanoseconds in 64 bits: about 292 years. */
+const msMax = 2 ** 63 / 1e6;
+
+/** Undefined when the text is missing, cannot be parsed, or is longer than Go can count. */
 export function durationToMs(text: string | null | undefined): number | undefined {
   if (text === undefined || text === null) return undefined;
   const match = whole.exec(text);
   if (match === null) return undefined;
   let sum = 0;
   for (const [, amount, unit] of (match[2] ?? "").matchAll(part)) sum += Number(amount) * (msPer[unit ?? ""] ?? 0);
+  if (sum >= msMax) return undefined;
   return match[1] === "-" ? -sum : sum;
 }

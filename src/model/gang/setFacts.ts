@@ -1,5 +1,5 @@
 /** Facts about a PodCliqueSet from its spec alone. */
-import { parseGangDuration } from "./gangDuration.ts";
+import { durationToMs } from "../values/goDuration.ts";
 import { labels } from "./keys.ts";
 import type { SchedulerName } from "./settings.ts";
 import type { CliqueTemplate, GroupTemplate, PodCliqueSet, UpdateStrategyType } from "./types.ts";
@@ -54,7 +54,7 @@ export function groupReplicas({ replicas }: { replicas?: number }): number {
 
 export function terminationDelayMs({ spec }: PodCliqueSet): number {
   const text = spec.template.terminationDelay;
-  return (text === undefined ? undefined : parseGangDuration(text)) ?? defaultTerminationDelayMs;
+  return durationToMs(text) ?? defaultTerminationDelayMs;
 }
 
 export function strategyOf({ spec }: PodCliqueSet): UpdateStrategyType {

@@ -4,8 +4,8 @@ import type { Container } from "../kubernetes.generated.ts";
 import { duplicate, fieldNotFound, forbidden, invalid, notSupported, required } from "../objects/fieldError.ts";
 import { validateLabels } from "../objects/labelSelector.ts";
 import { dnsLabelErrors, dnsSubdomainErrors, qualifiedNameErrors, relaxedEnvVarNameErrors } from "../objects/names.ts";
+import { durationToMs } from "../values/goDuration.ts";
 import { Findings } from "./findings.ts";
-import { parseGangDuration } from "./gangDuration.ts";
 import { annotations as annotationKeys } from "./keys.ts";
 import { cliqueNamed, cliquesOf, groupOfClique, groupsOf } from "./setFacts.ts";
 import type { GangSettings, SchedulerName } from "./settings.ts";
@@ -57,7 +57,7 @@ function validateTop(set: PodCliqueSet, found: Findings): void {
     found.add(invalid(`${root}.cliqueStartupType`, startup, `must be one of ${startupTypes.join(", ")}`));
   }
   const delay = template.terminationDelay;
-  const delayMs = delay === undefined ? undefined : parseGangDuration(delay);
+  const delayMs = durationToMs(delay);
   if (delay === undefined) found.add(required(`${root}.terminationDelay`));
   else if (delayMs === undefined)
     found.add(invalid(`${root}.terminationDelay`, delay, "must be a duration, such as 4h or 90s"));

@@ -178,7 +178,7 @@ export const lostGang: Exhibit = {
       about: "the breach is reported, and the Event is recorded from memory after the status",
       invariant: "I19",
       scenario: play("founding-fix", () => changedOperator(toldFromMemory)),
-      firstSeeds: 60,
+      firstSeeds: 80,
       schedule: [{ key: "operator|update|grove.io/podcliques/default/red-0-work#9|crash-after", value: 70 }],
     },
     {

@@ -52,8 +52,13 @@ export interface ApiOptions {
   /** The address and the port of the server, for the endpoints of the Service `kubernetes`. */
   readonly address?: string;
   readonly port?: number;
-  /** Run the controllers of the API server itself (garbage collection, namespaces, quota...); default true. */
-  readonly controllers?: boolean;
+  /**
+   * Which controllers run in this process: all (default); those that a kube-apiserver runs too, without the ones of
+   * kube-controller-manager (garbage collection, namespaces, quota...); none.
+   */
+  readonly controllers?: "all" | "server" | "none";
+  /** Admit pods without a look at their service account, as kube-apiserver without its plugin `ServiceAccount`. */
+  readonly ignoresServiceAccounts?: boolean;
   /** Called with the duration of each sync of the log. */
   readonly onSync?: (seconds: number) => void;
   /** Called once when the log has failed; the server is read-only from then on. */
@@ -98,7 +103,8 @@ export async function createApi(options: ApiOptions): Promise<Api> {
   const authorizer = new NodeAuthorizer(store, readRules(nodeRules), rbac);
   const admission = options.admission?.(lazyCore, () => authorizer) ?? noAdmission;
   const { memory } = options;
-  core = { store, hub, registry, clock, random, admission, ...(memory && { memory }) };
+  const ignoresServiceAccounts = options.ignoresServiceAccounts === true;
+  core = { store, hub, registry, clock, random, admission, ignoresServiceAccounts, ...(memory && { memory }) };
   followDefinitions(core, options.onError);
   const authority = options.authority ?? "";
   await ensureBootstrap(core, bootstrapObjects({ authority, address: options.address, port: options.port ?? 0 }));
@@ -108,10 +114,18 @@ export async function createApi(options: ApiOptions): Promise<Api> {
   const certificates = sign === undefined ? {} : { certificates: { authorizer, sign } };
   const { address, port } = options;
   const server = address === undefined || port === undefined ? {} : { server: { address, port } };
+  const { controllers: which = "all" } = options;
   const controllers =
-    options.controllers === false
+    which === "none"
       ? noControllers
-      : startControllers(core, { authority, ...tokens, ...certificates, ...server, ...log });
+      : startControllers(core, {
+          authority,
+          isServerOnly: which === "server",
+          ...tokens,
+          ...certificates,
+          ...server,
+          ...log,
+        });
   return { core, rbac, authorizer, opened, controllers };
 }
 

@@ -225,7 +225,7 @@ describe("with a disk", () => {
       clock: new ManualClock(),
       random: seededRandom(1),
       log: disk,
-      controllers: false,
+      controllers: "none",
     });
     await settle();
     return { disk, core, kube: inProcessKube(core, caller) };

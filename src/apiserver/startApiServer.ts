@@ -43,6 +43,12 @@ export interface ApiServerOptions {
   readonly advertise?: string;
   /** More names and addresses for its certificate. */
   readonly names?: readonly string[];
+  /** The serving certificate and its key, as PEM, in place of those of the cluster's own authority. */
+  readonly serving?: { readonly certificate: string; readonly key: string };
+  /** Another authority of client certificates, as PEM, beside the cluster's own. */
+  readonly clientAuthority?: string;
+  readonly controllers?: ApiOptions["controllers"];
+  readonly ignoresServiceAccounts?: boolean;
   /** False: plain HTTP, for benchmarks and for clients on this machine. Default true. */
   readonly tls?: boolean;
   /** Lines of `token,user,uid,"group,group"`. */
@@ -96,6 +102,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       more: [...(options.names ?? []), ...(options.advertise === undefined ? [] : [options.advertise])],
     }),
   });
+  const serving = options.serving ?? pki.server;
   const state: { context: HandlerContext | undefined; stopping: boolean } = { context: undefined, stopping: false };
   const onRequest = (request: IncomingMessage, response: ServerResponse, upgrade?: Upgrade): void => {
     const { context } = state;
@@ -110,9 +117,9 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   const server: Server = tls
     ? createTlsServer(
         {
-          cert: pki.server.certificate,
-          key: pki.server.key,
-          ca: pki.authority,
+          cert: serving.certificate,
+          key: serving.key,
+          ca: [pki.authority, ...(options.clientAuthority === undefined ? [] : [options.clientAuthority])],
           requestCert: true,
           rejectUnauthorized: false,
           ALPNProtocols: ["http/1.1"],
@@ -142,6 +149,8 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     address: options.advertise ?? advertisedAddress(host, networkInterfaces()),
     port,
     onError: (what, error) => options.log?.({ error, method: "controller", path: what }),
+    ...(options.controllers && { controllers: options.controllers }),
+    ...(options.ignoresServiceAccounts && { ignoresServiceAccounts: true }),
     ...(options.retention === undefined ? {} : { retention: options.retention }),
     ...(options.freeze === undefined ? {} : { freeze: options.freeze }),
     ...(options.onStoreFailure === undefined ? {} : { onStoreFailure: options.onStoreFailure }),
@@ -209,7 +218,9 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     unready: () => (core.store.isHealthy ? [] : ["store"]),
     log: options.log ?? (() => {}),
   };
-  const kubeconfig = kubeconfigText({ server: url, authority: pki.authority, user: "admin", credential: pki.admin });
+  // Of another certificate the authority is not known: clients trust the certificate itself.
+  const authority = options.serving === undefined ? pki.authority : serving.certificate;
+  const kubeconfig = kubeconfigText({ server: url, authority, user: "admin", credential: pki.admin });
   return {
     ...api,
     url,
@@ -221,7 +232,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     kubeconfigFor: (user, groups) =>
       kubeconfigText({
         server: url,
-        authority: pki.authority,
+        authority,
         user,
         credential: pki.issueClient(user, groups, clock.nowMs()),
       }),

@@ -16,6 +16,8 @@ export interface WriteContext {
   /** Empty for the main endpoint, else `status`, `scale`, `resize`... */
   readonly subresource: string;
   readonly dryRun: boolean;
+  /** Whether pods are admitted without a look at their service account. */
+  readonly ignoresServiceAccounts?: boolean;
   /** Reads an object of any kind from the same state; `resource` is `group/plural`, `/pods` for the core group. */
   get(resource: string, namespace: string, name: string): KubeObject | undefined;
   list(resource: string, namespace: string): Iterable<KubeObject>;

@@ -15,7 +15,7 @@ const target = { ...pods, namespace: "default", name: "p" };
 const why = "a test wants it";
 
 async function started(): Promise<{ api: TestApi; kube: KubeApi; pod: KubeObject }> {
-  const api = await TestApi.start({ controllers: false });
+  const api = await TestApi.start({ controllers: "none" });
   await api.create("/nodes", { apiVersion: "v1", kind: "Node", metadata: { name: "n1" } });
   const kube = inProcessKube(api.core, {
     user: { username: "tester", groups: ["system:masters"] },

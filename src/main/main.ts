@@ -39,6 +39,19 @@ const program = new Command("muster")
 
 withApiServer(program.command("apiserver"))
   .description("run the embedded Kubernetes API server alone")
+  .option("--tls-cert-file <file>", "serving certificate as PEM (default: one of the cluster's own authority)")
+  .option("--tls-private-key-file <file>", "its key")
+  .option("--client-ca-file <file>", "another authority of client certificates, as PEM")
+  .option(
+    "--no-controllers",
+    "without the controllers of kube-controller-manager: nothing is garbage-collected, namespaces stay Terminating",
+  )
+  .option(
+    "--disable-admission-plugins <names>",
+    "ServiceAccount: pods get no token and need no service account; repeatable",
+    collect,
+    [],
+  )
   .action(async (options) => (await import("../cli/cluster/apiserver.ts")).runApiServer(options));
 
 withDatabase(program.command("avail"))

@@ -51,7 +51,7 @@ function withoutListeners(registry: Registry): Registry {
 async function buildRegistry(definitions: readonly NewObject<CustomResourceDefinition>[]): Promise<Registry> {
   const idle: Clock = { nowMs: () => epochMs, monotonicMs: () => 0, after: () => () => {} };
   const random = new Chance(0).stream("registry");
-  const { core } = await createApi({ clock: idle, random, controllers: false });
+  const { core } = await createApi({ clock: idle, random, controllers: "none" });
   const kube = inProcessKube(core, simulatedCaller);
   for (const definition of definitions) {
     const outcome = await kube.create(definitionKind, definition);

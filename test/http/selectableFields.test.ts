@@ -104,7 +104,7 @@ const rows = builtinResources().flatMap((type) =>
 test.each(rows)("a watch by a selectable field delivers later writes: $title", async ({ type, field }) => {
   const move = moves[type.storageKey]?.[field];
   if (move === undefined) expect(fixed[type.storageKey]).toContain(field);
-  running = await TestApi.start({ controllers: false });
+  running = await TestApi.start({ controllers: "none" });
   const api = running;
   const stored = api.target(type.storageKey, "x").resource.type;
   const sample = samples().find((each) => each.type.plural === stored.plural && each.type.version === stored.version);
@@ -145,7 +145,7 @@ test.each(rows)("a watch by a selectable field delivers later writes: $title", a
 });
 
 test("a watch of ResourceSlices by driver and node delivers only the slices of that driver on that node", async () => {
-  running = await TestApi.start({ controllers: false });
+  running = await TestApi.start({ controllers: "none" });
   const api = running;
   const type = builtinResources().find(({ plural, version }) => plural === "resourceslices" && version === "v1");
   const seen = await watchBy(api, type as ResourceType, "spec.driver=d.example.com,spec.nodeName=n1");

@@ -14,7 +14,7 @@ const matchConstraints = {
 };
 
 async function bound(spec: object, binding: object = {}): Promise<TestApi> {
-  const api = await TestApi.start({ admission: createAdmission(), controllers: false });
+  const api = await TestApi.start({ admission: createAdmission(), controllers: "none" });
   await api.create(policies, {
     apiVersion,
     kind: "ValidatingAdmissionPolicy",

@@ -90,7 +90,7 @@ async function start(): Promise<TestApi> {
   reply = () => ({ allowed: true });
   onAsked = () => {};
   const services = { "default/hook:443": base };
-  return TestApi.start({ admission: createAdmission({ services }), controllers: false });
+  return TestApi.start({ admission: createAdmission({ services }), controllers: "none" });
 }
 
 const rule = { operations: ["*"], apiGroups: [""], apiVersions: ["v1"], resources: ["configmaps"] };

@@ -20,6 +20,8 @@ import { VolumeProtection } from "./volumeProtection.ts";
 import { Turns } from "./workQueue.ts";
 
 export interface ControllerOptions {
+  /** Leave out the controllers that belong to kube-controller-manager. */
+  readonly isServerOnly?: boolean;
   /**
    * Delay of the garbage collector for a dependent whose owner was deleted, or that is new and whose owner does not
    * exist; none when left out.
@@ -43,11 +45,14 @@ export interface Controllers {
   idle(): Promise<void>;
 }
 
+/** Controllers that a kube-apiserver runs too. */
+const serverControllers = [DefinitionController, EventExpiry, ServerObjectsController];
+
 /** Starts the controllers of the API server itself. They run in this process, on the events of the store. */
 export function startControllers(core: Core, options: ControllerOptions = {}): Controllers {
   const turns = new Turns(core.clock);
   const log = options.log ?? (() => {});
-  const controllers: Controller[] = [
+  const all: Controller[] = [
     new NamespaceController(core, turns, log),
     new GarbageCollector(core, turns, log, options.collectAfterMs),
     new NamespaceObjects(core, turns, options.authority ?? "", log),
@@ -60,10 +65,12 @@ export function startControllers(core: Core, options: ControllerOptions = {}): C
     new BootstrapTokenCleaner(core, turns, log),
   ];
   const { tokens: issuer, authority = "" } = options;
-  if (issuer !== undefined) controllers.push(new AccountTokens(core, turns, { issuer, authority }, log));
+  if (issuer !== undefined) all.push(new AccountTokens(core, turns, { issuer, authority }, log));
   const { certificates, server } = options;
-  if (server !== undefined) controllers.push(new ServerObjectsController(core, turns, server, log));
-  if (certificates !== undefined) controllers.push(new CertificateController(core, turns, certificates, log));
+  if (server !== undefined) all.push(new ServerObjectsController(core, turns, server, log));
+  if (certificates !== undefined) all.push(new CertificateController(core, turns, certificates, log));
+  const isServers = (each: Controller): boolean => serverControllers.some((type) => each instanceof type);
+  const controllers = options.isServerOnly === true ? all.filter(isServers) : all;
   for (const controller of controllers) controller.start();
   const unsubscribe = core.store.onEvent((event: StoreEvent) => {
     for (const controller of controllers) {

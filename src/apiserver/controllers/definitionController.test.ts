@@ -50,7 +50,7 @@ test("a definition is established, and served, in the revision in which it is wr
 });
 
 test("definitions that are in the store are served before the first request", async () => {
-  const api = await TestApi.start({ controllers: false });
+  const api = await TestApi.start({ controllers: "none" });
   await api.create(definitions, widgetDefinition());
   const { followDefinitions } = await import("../crd/followDefinitions.ts");
   const { Registry } = await import("../registry.ts");

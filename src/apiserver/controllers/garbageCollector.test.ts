@@ -215,7 +215,7 @@ test("a cascade takes the objects of every kind", async () => {
 });
 
 test("a cascade is finished after a restart", async () => {
-  const api = await TestApi.start({ controllers: false });
+  const api = await TestApi.start({ controllers: "none" });
   const owner = await api.create(maps, configMapNamed("default/owner"));
   await api.create(maps, configMapNamed("default/one", { ownerReferences: [ownedBy(owner)] }));
   const waiting = await api.create(maps, configMapNamed("default/waiting"));

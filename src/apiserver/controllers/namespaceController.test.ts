@@ -92,7 +92,7 @@ describe("a namespace that is deleted", () => {
   });
 
   test("is finished after a restart", async () => {
-    const api = await TestApi.start({ controllers: false });
+    const api = await TestApi.start({ controllers: "none" });
     await api.create("/namespaces", namespaceNamed("team"));
     await api.create("/configmaps", configMapNamed("team/settings"));
     await api.delete("/namespaces", "team");

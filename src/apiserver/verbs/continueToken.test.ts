@@ -3,7 +3,7 @@ import { configMapNamed, refusal, TestApi } from "../../../testing/apiserver/tes
 import { listObjects } from "./read.ts";
 
 test("a continue token expires after five minutes even without writes, and the error has a new token", async () => {
-  const test = await TestApi.start({ controllers: false });
+  const test = await TestApi.start({ controllers: "none" });
   for (const name of ["a", "b", "c"]) await test.create("/configmaps", configMapNamed(`default/${name}`));
   const target = { ...test.target("/configmaps", ""), namespace: "default" };
   const first = await listObjects(test.core, target, { limit: 1 });

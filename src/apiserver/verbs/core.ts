@@ -20,6 +20,8 @@ export interface Core {
   readonly clock: Clock;
   readonly random: Random;
   readonly admission: Admission;
+  /** Pods are admitted without a look at their service account. */
+  readonly ignoresServiceAccounts?: boolean;
   /** Left out: unlimited. */
   readonly memory?: Memory;
 }
@@ -67,6 +69,7 @@ export function writeContext(core: Core, call: Call, subresource: string): Write
       for (const version of core.store.collection(resource).at(core.store.revision, namespace)) yield version.object();
     },
     warn: call.warn,
+    ignoresServiceAccounts: core.ignoresServiceAccounts === true,
     randomBelow: (bound) => core.random.uint32() % bound,
   };
 }

@@ -1,6 +1,5 @@
 /**
- * Decodes protobuf bodies, which Go clients send for built-in kinds, into JSON. Responses are never protobuf; the
- * encoder in protobufEncode.ts is for tests.
+ * Decodes protobuf bodies, which Go clients send for built-in kinds, into JSON; protobufEncode.ts is the reverse.
  *
  * Go encodes value fields always and pointers only when set. So a zero in a value field means unset (unless JSON has it
  * too), while a zero behind a pointer was set.

@@ -1,6 +1,7 @@
 import { access, constants, readdir, readFile, rmdir } from "node:fs/promises";
 import { createServer, isIP } from "node:net";
 import { join, resolve } from "node:path";
+import { createSecureContext } from "node:tls";
 import { diskKeyFiles } from "../../adapters/disk/diskKeyFiles.ts";
 import { FileStore } from "../../adapters/disk/fileStore.ts";
 import { makeFolder } from "../../adapters/disk/makeFolder.ts";
@@ -27,6 +28,14 @@ export interface EmbeddedServerFlags {
   readonly tlsSan?: readonly string[];
   readonly dataDir: string;
   readonly memory?: boolean;
+  /** The serving certificate and its key, in place of generated ones. */
+  readonly tlsCertFile?: string;
+  readonly tlsPrivateKeyFile?: string;
+  /** Another authority of client certificates. */
+  readonly clientCaFile?: string;
+  /** False: without the controllers of kube-controller-manager. */
+  readonly controllers?: boolean;
+  readonly disableAdmissionPlugins?: readonly string[];
   /** Start although acknowledged changes are gone. */
   readonly acceptLoss?: boolean;
   readonly kubeconfig?: string;
@@ -75,6 +84,9 @@ export async function startEmbeddedServer(
     store,
     ...(memory ? {} : { keyFiles: diskKeyFiles(join(dataDir, "pki")) }),
     listen: { host: flags.host, port },
+    ...(await givenCertificates(flags)),
+    ...(flags.controllers === false && { controllers: "server" as const }),
+    ignoresServiceAccounts: areServiceAccountsIgnored(flags.disableAdmissionPlugins ?? []),
     names: (flags.tlsSan ?? []).map((name) => certificateName(name, "--tls-san")),
     ...(flags.advertiseAddress !== undefined && { advertise: advertisableAddress(flags.advertiseAddress) }),
     onStoreFailure: (error) => storeFailed(error),
@@ -112,6 +124,57 @@ export async function startEmbeddedServer(
     );
   }
   return { server, dataDir, kubeconfig, context, diskFailure, stop };
+}
+
+/** The certificates that flags name. */
+async function givenCertificates({
+  tlsCertFile,
+  tlsPrivateKeyFile,
+  clientCaFile,
+}: EmbeddedServerFlags): Promise<Pick<ApiServerOptions, "serving" | "clientAuthority">> {
+  const clients =
+    clientCaFile === undefined ? {} : { clientAuthority: await readPem("--client-ca-file", clientCaFile) };
+  if (tlsCertFile === undefined && tlsPrivateKeyFile === undefined) return clients;
+  if (tlsCertFile === undefined || tlsPrivateKeyFile === undefined) {
+    throw new UsageError(
+      "certificate-incomplete",
+      "a certificate needs its key, and a key its certificate",
+      "pass both --tls-cert-file and --tls-private-key-file, or neither",
+    );
+  }
+  const certificate = await readPem("--tls-cert-file", tlsCertFile);
+  const key = await readPem("--tls-private-key-file", tlsPrivateKeyFile);
+  try {
+    createSecureContext({ cert: certificate, key });
+  } catch (cause) {
+    const why = `${tlsCertFile} and ${tlsPrivateKeyFile} are no certificate and its key: ${reasonOf(cause)}`;
+    const cure = "pass a PEM certificate and the PEM key that belongs to it";
+    throw new UserError("certificate-unusable", why, cure, { cause });
+  }
+  return { ...clients, serving: { certificate, key } };
+}
+
+async function readPem(flag: string, file: string): Promise<string> {
+  let text: string;
+  try {
+    text = await readFile(file, "utf8");
+  } catch (cause) {
+    const cure = `pass ${flag} with a file that this user may read`;
+    throw new UserError("certificate-unreadable", `cannot read ${file}: ${reasonOf(cause)}`, cure, { cause });
+  }
+  if (text.includes("-----BEGIN ")) return text;
+  throw new UserError("certificate-unusable", `${file} is not PEM`, `pass ${flag} with a PEM file`);
+}
+
+function areServiceAccountsIgnored(plugins: readonly string[]): boolean {
+  const names = plugins.flatMap((text) => text.split(",")).filter((name) => name !== "");
+  const unknown = names.find((name) => name !== "ServiceAccount");
+  if (unknown === undefined) return names.length > 0;
+  throw new UsageError(
+    "plugin-unknown",
+    `admission plugin ${JSON.stringify(unknown)} cannot be disabled`,
+    "only --disable-admission-plugins ServiceAccount is possible",
+  );
 }
 
 function advertisableAddress(text: string): string {

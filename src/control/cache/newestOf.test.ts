@@ -13,7 +13,7 @@ import { ObjectCache } from "./objectCache.ts";
 
 /** A kind whose watch the test can silence. */
 async function started() {
-  const api = await TestApi.start({ controllers: false });
+  const api = await TestApi.start({ controllers: "none" });
   const user = { username: "tester", groups: ["system:masters"] };
   const kube = new FaultyKube(inProcessKube(api.core, { user, fieldManager: "test" }));
   const resource = builtin.ConfigMap;

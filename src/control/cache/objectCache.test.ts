@@ -19,7 +19,7 @@ const configMaps = builtin.ConfigMap;
 const user = { username: "tester", groups: ["system:masters"] };
 
 async function started(options: Partial<ObjectCacheOptions<KubeObject>> = {}) {
-  const api = await TestApi.start({ controllers: false });
+  const api = await TestApi.start({ controllers: "none" });
   const kube = new FaultyKube(inProcessKube(api.core, { user, fieldManager: "test" }));
   const log = new KeptLog();
   const metrics = new MemoryMetrics();

@@ -15,7 +15,7 @@ import { forObject, kindSource } from "../runtime/sources.ts";
 const configMaps = builtin.ConfigMap;
 
 async function serverWith(writes: number): Promise<TestApi> {
-  const api = await TestApi.start({ controllers: false });
+  const api = await TestApi.start({ controllers: "none" });
   await api.create("/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: "a" } });
   await writeMore(api, writes, "start");
   return api;

@@ -137,7 +137,7 @@ function newProcess(api: TestApi, identity: string, seed: number, onWrite: (fiel
 }
 
 async function newCluster(identities: string[], seed = 1) {
-  const api = await TestApi.start({ controllers: false });
+  const api = await TestApi.start({ controllers: "none" });
   await api.create("/namespaces", namespaceNamed("a"));
   const writes: string[] = [];
   const processes = identities.map((identity, index) =>
@@ -347,7 +347,7 @@ describe("two controllers in two processes", () => {
 
 describe("one controller without a lease", () => {
   test("leads at once", async () => {
-    const api = await TestApi.start({ controllers: false });
+    const api = await TestApi.start({ controllers: "none" });
     const user = { username: "solo", groups: ["system:masters"] };
     const kube = inProcessKube(api.core, { user, fieldManager: "solo" });
     const ports = { kube, clock: api.clock, random: seededRandom(1), log: new KeptLog(), metrics: new MemoryMetrics() };
@@ -371,7 +371,7 @@ describe("one controller without a lease", () => {
 
 describe("a person on call", () => {
   async function watched() {
-    const api = await TestApi.start({ controllers: false });
+    const api = await TestApi.start({ controllers: "none" });
     const user = { username: "a", groups: ["system:masters"] };
     const kube = new FaultyKube(inProcessKube(api.core, { user, fieldManager: "a" }));
     const metrics = new MemoryMetrics();

@@ -13,7 +13,7 @@ import { Writer } from "./writer.ts";
 const failed = { type: "Warning", reason: "FailedScheduling", action: "Scheduling", note: "no node fits" } as const;
 
 async function started() {
-  const api = await TestApi.start({ controllers: false });
+  const api = await TestApi.start({ controllers: "none" });
   const user = { username: "tester", groups: ["system:masters"] };
   const kube = new FaultyKube(inProcessKube(api.core, { user, fieldManager: "test" }));
   const log = new KeptLog();

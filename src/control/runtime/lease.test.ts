@@ -20,7 +20,7 @@ const place = { namespace: "kube-system", name: "muster" };
 const leases = "coordination.k8s.io/leases";
 
 async function started(identities: string[], wrap: (kube: KubeApi) => KubeApi = (kube) => kube) {
-  const api = await TestApi.start({ controllers: false });
+  const api = await TestApi.start({ controllers: "none" });
   const user = { username: "tester", groups: ["system:masters"] };
   const history: string[] = [];
   const candidates = identities.map((identity, index) => {

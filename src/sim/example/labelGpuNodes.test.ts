@@ -10,7 +10,7 @@ import { MemoryMetrics } from "../../control/runtime/memoryMetrics.ts";
 import { labelGpuNodes } from "./labelGpuNodes.ts";
 
 test("the controller of the documentation works, and the documentation shows it as it is", async () => {
-  const api = await TestApi.start({ controllers: false });
+  const api = await TestApi.start({ controllers: "none" });
   const user = { username: "example", groups: ["system:masters"] };
   const kube = inProcessKube(api.core, { user, fieldManager: "example" });
   const log = new KeptLog();

@@ -16,7 +16,7 @@ const failingNodeTolerationSeconds = 300;
 export function admitPod(pod: Pod, context: WriteContext): void {
   const spec = pod.spec;
   if (spec === undefined) return;
-  admitServiceAccount(pod, spec, context);
+  if (context.ignoresServiceAccounts !== true) admitServiceAccount(pod, spec, context);
   applyRuntimeClass(pod, spec, context);
   applyPriority(pod, spec, context);
   addFailingNodeTolerations(spec);

@@ -21,7 +21,7 @@ import { type Committed, InFlightWrites, type Pace } from "../runtime/inFlightWr
 import type { ReconcileResult } from "../runtime/loop.ts";
 import { cycleAuthor, Evictions } from "./evictions.ts";
 import type { GroupMarks } from "./groupMarks.ts";
-import { measureBudgets, measureSearch, Stages } from "./measures.ts";
+import { CycleDurations, measureBudgets, measureSearch } from "./measures.ts";
 import type { Found } from "./pendingReasons.ts";
 import { commitsOf, type JobCommit } from "./planIntents.ts";
 import type { SchedulerCaches } from "./schedulerCaches.ts";
@@ -123,7 +123,7 @@ export class SchedulingCycles {
     const { cluster } = caches;
     if (this.isNothingNew(nowMs)) return this.sleep(nowMs);
     const found: Found[] = [];
-    const stages = new Stages(clock, metrics);
+    const durations = new CycleDurations(clock, metrics);
     const plan = cycle(
       cluster,
       nowMs,
@@ -131,9 +131,9 @@ export class SchedulingCycles {
         explainWaiting(session, found);
         this.explainStrays(found);
       },
-      stages,
+      durations,
     );
-    stages.close();
+    durations.close();
     for (const fault of plan.faults) this.reportFault(fault);
     caches.model.onDecided(nowMs);
     this.decidedVersion = cluster.changes.count;

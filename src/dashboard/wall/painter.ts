@@ -3,7 +3,7 @@
  * (theme, size, colours) is cut into frames. Isolating a gang draws its tiles on
  * a layer of their own and dims the rest.
  */
-import type { GpuCell, Hold, HolderColumn, WallPart } from "../../model/window/parts.ts";
+import type { GpuCell, Hold, OccupantRow, WallPart } from "../../model/window/parts.ts";
 import { shortType } from "../words.ts";
 import { type Layout, layoutOf, tileAt } from "./layout.ts";
 
@@ -50,7 +50,7 @@ export class Painter {
   layout: Layout | undefined;
   private readonly layers: PainterLayers;
   private wall: WallPart | undefined;
-  private holders = new Map<number, HolderColumn>();
+  private holders = new Map<number, OccupantRow>();
   private look: Look = { by: "queue", colourOf: () => "", isPhone: false };
   private palette: Palette;
   private readonly fills = new Map<string, string>();
@@ -226,7 +226,7 @@ export class Painter {
     }
   }
 
-  private colourOf([, , queue]: HolderColumn, id: number, isCordoned: boolean): string {
+  private colourOf([, , queue]: OccupantRow, id: number, isCordoned: boolean): string {
     const { by } = this.look;
     if (by === "health") return isCordoned ? this.palette.warn : this.palette.ok;
     if (by === "gang") return `hsl(${(id * 47) % 360} 22% ${44 + ((id * 7) % shades) * 2.4}%)`;

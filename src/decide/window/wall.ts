@@ -3,7 +3,7 @@ import type { Node, ResourceClaim, ResourceSlice } from "../../model/kubernetes.
 import { shareMemoryMiB } from "../../model/scheduling/gpuRequest.ts";
 import { gpuGroupsOfLabels } from "../../model/scheduling/keys.ts";
 import { formatTime } from "../../model/values/time.ts";
-import type { GpuCell, Hold, HolderColumn, NodeColumn, NodeHealth, WallPart } from "../../model/window/parts.ts";
+import type { GpuCell, Hold, NodeHealth, NodeRow, OccupantRow, WallPart } from "../../model/window/parts.ts";
 import { sumsOf, whole } from "../../model/window/sums.ts";
 import { reportedGpus } from "../devices/physicalGpus.ts";
 import { usesOf } from "../devices/search/deviceUse.ts";
@@ -114,7 +114,7 @@ export function wallOf(sources: WallSources, memory: WallMemory): WallPart {
   };
   const nominated = nominations(sources.clusters);
   const places = new Map<string, readonly number[]>();
-  const nodes: NodeColumn[] = [];
+  const nodes: NodeRow[] = [];
   const gpus: GpuCell[] = [];
   for (const { state, list } of listed) {
     const health = healthOf(state.node as Node);
@@ -143,7 +143,7 @@ export function wallOf(sources: WallSources, memory: WallMemory): WallPart {
   };
 }
 
-function columnOf({ id, key, queue, sinceMs, pods, milli }: Holder): HolderColumn {
+function columnOf({ id, key, queue, sinceMs, pods, milli }: Holder): OccupantRow {
   return [id, key, queue, formatTime(sinceMs), pods.size, pods.size === 0 ? 0 : Math.round(milli / pods.size)];
 }
 

@@ -6,10 +6,10 @@ import { equalFields } from "../objects/json.ts";
 import {
   type GangsPart,
   type GpuCell,
-  type HolderColumn,
   type JobRow,
   type JobsPart,
-  type NodeColumn,
+  type NodeRow,
+  type OccupantRow,
   type PartName,
   type Parts,
   partNames,
@@ -21,12 +21,15 @@ import {
 
 type Indexed<T> = readonly (readonly [number, T])[];
 
-/** What changed of the wall; `whole` when nodes or GPUs were added or removed, so that indexes have changed. */
+/**
+ * What changed of the wall. It is sent as a `whole` when nodes or GPUs were added, removed or moved, because rows are
+ * identified by their index.
+ */
 export interface WallOps {
   readonly whole?: WallPart;
-  readonly nodes?: Indexed<NodeColumn>;
+  readonly nodes?: Indexed<NodeRow>;
   readonly gpus?: Indexed<GpuCell>;
-  readonly holders?: { readonly set?: readonly HolderColumn[]; readonly gone?: readonly number[] };
+  readonly holders?: { readonly set?: readonly OccupantRow[]; readonly gone?: readonly number[] };
   readonly sums?: Sums;
 }
 
@@ -137,7 +140,7 @@ function diffWall(before: WallPart, after: WallPart): WallOps | undefined {
   return Object.keys(ops).length === 0 ? undefined : ops;
 }
 
-/** Whether the same GPUs are in the same places. */
+/** Whether every index still is the same node or GPU. */
 function isSameLayout(before: WallPart, after: WallPart): boolean {
   return (
     before.gpus.length === after.gpus.length &&
@@ -145,7 +148,7 @@ function isSameLayout(before: WallPart, after: WallPart): boolean {
     isSame(before.racks, after.racks) &&
     isSame(before.types, after.types) &&
     before.nodes.every((node, at) => {
-      const other = after.nodes[at] as NodeColumn;
+      const other = after.nodes[at] as NodeRow;
       return (
         node === other || (node[0] === other[0] && node[1] === other[1] && node[2] === other[2] && node[4] === other[4])
       );
@@ -153,7 +156,7 @@ function isSameLayout(before: WallPart, after: WallPart): boolean {
   );
 }
 
-function diffHolders(before: readonly HolderColumn[], after: readonly HolderColumn[]): WallOps["holders"] {
+function diffHolders(before: readonly OccupantRow[], after: readonly OccupantRow[]): WallOps["holders"] {
   if (before === after) return undefined;
   const old = new Map(before.map((row) => [row[0], row]));
   const now = new Set(after.map(([id]) => id));
@@ -189,9 +192,9 @@ function applyWall(before: WallPart, ops: WallOps): WallPart {
 
 /** In order of their ids, as the server has them. */
 function applyHolders(
-  before: readonly HolderColumn[],
+  before: readonly OccupantRow[],
   { set = [], gone = [] }: NonNullable<WallOps["holders"]>,
-): readonly HolderColumn[] {
+): readonly OccupantRow[] {
   const byId = new Map(before.map((row) => [row[0], row]));
   for (const id of gone) byId.delete(id);
   for (const row of set) byId.set(row[0], row);

@@ -9,11 +9,11 @@
  */
 export type NodeHealth = "ready" | "cordoned" | "unknown";
 
-/** Name, index of the rack, index of the type, health, how many GPUs, since when it is not ready. */
-export type NodeColumn = readonly [string, number, number, NodeHealth, number, string];
+/** A node: name, index of the rack, index of the type, health, how many GPUs, since when it is not ready. */
+export type NodeRow = readonly [string, number, number, NodeHealth, number, string];
 
-/** Id, `namespace/name` of the group or pod, queue, since when, pods with a place, thousandths of a GPU a pod. */
-export type HolderColumn = readonly [number, string, string, string, number, number];
+/** A group, or a pod without one, that occupies GPUs: id, `namespace/name` of the group or pod, queue, since when, pods with a place, thousandths of a GPU a pod. */
+export type OccupantRow = readonly [number, string, string, string, number, number];
 
 /** Id of the holder, number of the pod, thousandths, 1 while it is being released. */
 export type Hold = readonly [number, number, number, 0 | 1];
@@ -39,8 +39,8 @@ export interface Sums {
 export interface WallPart {
   readonly racks: readonly string[];
   readonly types: readonly string[];
-  readonly nodes: readonly NodeColumn[];
-  readonly holders: readonly HolderColumn[];
+  readonly nodes: readonly NodeRow[];
+  readonly holders: readonly OccupantRow[];
   readonly gpus: readonly GpuCell[];
   readonly sums: Sums;
 }

@@ -355,7 +355,9 @@ test("a reservation has the image and time-out of the installation's settings", 
     ],
   });
   await cluster.run(5);
-  expect(cluster.requestOf("f")?.status?.reason).toBe("node h100-0 did not report the device of group X within 3 s");
+  expect(cluster.requestOf("f")?.status?.reason).toBe(
+    "node h100-0 did not report the device of GPU group X within 3 s",
+  );
 });
 
 test("with CDI a container gets the names of CDI devices", async () => {

@@ -73,7 +73,7 @@ describe("a bind of a share", () => {
 
   test("waits where pods use the device of a lost reservation, until a new one requests it", () => {
     const sharers = () => [userPod({ name: "a", device: "GPU-1" })];
-    const lost = { type: "wait", why: "the reservation of group X was lost, and pods use its device" };
+    const lost = { type: "wait", why: "the reservation of GPU group X was lost, and pods use its device" };
     expect(step({ sharers })).toEqual(lost);
     const made = reserved({ node: undefined, phase: "Pending", device: "", holders: held });
     expect(step({ sharers, reserved: [made], confirmedAt: "5" })).toEqual(lost);

@@ -21,7 +21,7 @@ type Amounts = Readonly<Record<string, string>>;
  */
 export const sumsClose = (held: Held): Invariant => ({
   id: "I6",
-  fact: "a status comes from one moment, so that its sums close, and counts are what a recount gives",
+  fact: "a status comes from one moment, so that its numbers add up, and counts are what a recount gives",
   begin: ({ store }) => {
     const cachesByActor = new Map<string, SchedulerCaches>();
     return {

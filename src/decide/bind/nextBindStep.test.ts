@@ -67,7 +67,7 @@ describe("a bind of a share", () => {
     const elsewhere = request({ node: "n2" });
     expect(step({ request: elsewhere, node: node("n2"), reserved: [made] })).toMatchObject({
       type: "failed",
-      why: "group X is reserved on node n1, not on n2",
+      why: "GPU group X is reserved on node n1, not on n2",
     });
   });
 
@@ -170,7 +170,7 @@ describe("a bind of a share", () => {
 
   test("a device that another group reports too fails the bind", () => {
     const next = step({ reserved: [reserved({ holders: held })], otherDevices: new Map([["GPU-1", "Z"]]) });
-    expect(next).toMatchObject({ type: "failed", why: "groups X and Z both have device GPU-1" });
+    expect(next).toMatchObject({ type: "failed", why: "GPU groups X and Z both have device GPU-1" });
   });
 
   test("of the old form without groups is discarded", () => {

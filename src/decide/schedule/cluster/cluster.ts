@@ -107,7 +107,7 @@ export class Cluster {
   private readonly claimsOn = new Set<string>();
   private readonly sum: ClusterTotal;
   private readonly queueIndex = new QueueIndex(this.changes);
-  private readonly roll: JobIndex;
+  private readonly jobIndex: JobIndex;
   private gpuMemory = { leastMiB: 0, mostMiB: 0 };
   private isGpuMemoryDirty = true;
 
@@ -121,7 +121,7 @@ export class Cluster {
     const labels = new LabelDomains(this.table);
     this.fit = new Fit(this.table, settings);
     this.sum = new ClusterTotal(this.table, this.names, settings);
-    this.roll = new JobIndex({
+    this.jobIndex = new JobIndex({
       settings: () => this.settings,
       queueIndex: this.queueIndex,
       topologies: this.topologies,
@@ -252,7 +252,7 @@ export class Cluster {
     const task = new Task(pod, this.shapes.shapeOf(pod), !isOurs);
     this.tasks.set(pod.metadata.uid, task);
     this.countConfigMaps(task, task.shape, 1);
-    this.roll.addTask(task);
+    this.jobIndex.addTask(task);
     this.settle(task);
   }
 
@@ -268,8 +268,8 @@ export class Cluster {
     }
     if (!hasSameLabels && !this.terms.isEmpty) this.terms.relabelled(task);
     if (groupName !== task.groupName || subGroupName !== task.subGroupName) {
-      this.roll.withdraw(task);
-      this.roll.addTask(task);
+      this.jobIndex.withdraw(task);
+      this.jobIndex.addTask(task);
     }
     this.settle(task);
     if (before.spec?.nodeName === pod.spec?.nodeName || !task.shape.hasDeviceClaims) return;
@@ -347,7 +347,7 @@ export class Cluster {
     task.places = [];
     this.setHoldings(task, []);
     this.setStatus(task, "unknown");
-    this.roll.withdraw(task);
+    this.jobIndex.withdraw(task);
     assert(task.holdings.length === 0 && task.counted === undefined, () => `pod ${task.key} is deleted and counts`);
     this.tasks.delete(uid);
     this.backOffs.delete(uid);
@@ -369,27 +369,27 @@ export class Cluster {
   }
 
   putPodGroup(group: PodGroup): void {
-    this.roll.putPodGroup(group);
+    this.jobIndex.putPodGroup(group);
   }
 
   removePodGroup(id: string): void {
-    this.roll.removePodGroup(id);
+    this.jobIndex.removePodGroup(id);
   }
 
   putPlainGroup(group: PlainGroup): void {
-    this.roll.putPlainGroup(group);
+    this.jobIndex.putPlainGroup(group);
   }
 
   removePlainGroup(key: string): void {
-    this.roll.removePlainGroup(key);
+    this.jobIndex.removePlainGroup(key);
   }
 
   putPriorityClass(priorityClass: PriorityClass): void {
-    this.roll.putPriorityClass(priorityClass);
+    this.jobIndex.putPriorityClass(priorityClass);
   }
 
   removePriorityClass(name: string): void {
-    this.roll.removePriorityClass(name);
+    this.jobIndex.removePriorityClass(name);
   }
 
   /** Node pools that a scheduler serves; undefined until the shards are known. */
@@ -438,31 +438,31 @@ export class Cluster {
   }
 
   get jobs(): ReadonlyMap<string, Job> {
-    return this.roll.jobs;
+    return this.jobIndex.jobs;
   }
 
   /** Jobs with pending pods. */
   get waiting(): ReadonlySet<Job> {
-    return this.roll.waiting.all;
+    return this.jobIndex.waiting.all;
   }
 
   /** The same, with those that the next cycle tries. */
   get waitingJobs(): WaitingJobs {
-    return this.roll.waiting;
+    return this.jobIndex.waiting;
   }
 
   /** Gangs that run fewer pods than their minimum. */
   get unwell(): ReadonlySet<Job> {
-    return this.roll.unwell;
+    return this.jobIndex.unwell;
   }
 
   /** Pods whose PodGroup does not exist, by the key of the group. */
   get withoutGroup(): ReadonlyMap<string, ReadonlySet<Task>> {
-    return this.roll.withoutGroup;
+    return this.jobIndex.withoutGroup;
   }
 
   group(id: string): PodGroup | undefined {
-    return this.roll.group(id);
+    return this.jobIndex.group(id);
   }
 
   /** Brings everything up to date before a decision. */
@@ -553,10 +553,10 @@ export class Cluster {
     task.podSet?.shift(status, 1);
     const { job } = task;
     if (job === undefined) return;
-    this.roll.noteHealth(job);
+    this.jobIndex.noteHealth(job);
     if (before === "pending" || status === "pending") {
       job.pendingVector = undefined;
-      this.roll.noteWaiting(job);
+      this.jobIndex.noteWaiting(job);
     }
     if (isAllocatedStatus[before] !== isAllocatedStatus[status]) {
       task.counted = recharge(task, isAllocatedStatus[status] ? this.heldVector(task) : undefined);

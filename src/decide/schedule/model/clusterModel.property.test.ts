@@ -181,7 +181,7 @@ const states: Readonly<Record<Kind, readonly States[]>> = {
   topologies: [[loose("t", { spec: { levels: [{ nodeLabel: "zone" }] } })]],
   namespaces: [[loose("default"), loose("default", { metadata: { name: "default", labels: { team: "x" } } })]],
   configMaps: [[loose("settings", {}, "default")], [loose("other", {}, "default")]],
-  claims: [
+  volumeClaims: [
     [loose("data", { spec: { volumeName: "v" } }, "default"), loose("data", { status: { phase: "Bound" } }, "default")],
   ],
   volumes: [[loose("v")]],

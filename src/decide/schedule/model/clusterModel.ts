@@ -54,7 +54,7 @@ export interface ClusterTables {
   readonly namespaces: KindTable<Namespace>;
   /** Undefined where they could not be listed: then a pod is not rejected for a missing ConfigMap. */
   readonly configMaps?: KindTable<ConfigMap>;
-  readonly claims: KindTable<PersistentVolumeClaim>;
+  readonly volumeClaims: KindTable<PersistentVolumeClaim>;
   readonly volumes: KindTable<PersistentVolume>;
   readonly classes: KindTable<StorageClass>;
   readonly csiNodes: KindTable<CSINode>;
@@ -353,7 +353,7 @@ export class ClusterModel {
           if (configMaps.delete(key)) cluster.configMapChanged(key);
         },
       },
-      claims: kept(cluster.volumes.claims),
+      volumeClaims: kept(cluster.volumes.volumeClaims),
       volumes: kept(cluster.volumes.volumes),
       classes: kept(cluster.volumes.classes),
       csiNodes: kept(cluster.volumes.csiNodes),

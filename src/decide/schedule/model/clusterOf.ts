@@ -41,7 +41,7 @@ export interface ClusterObjects {
   readonly requests: readonly BindRequest[];
   readonly topologies: readonly Topology[];
   readonly priorityClasses: readonly PriorityClass[];
-  readonly claims: readonly PersistentVolumeClaim[];
+  readonly volumeClaims: readonly PersistentVolumeClaim[];
   readonly volumes: readonly PersistentVolume[];
   readonly classes: readonly StorageClass[];
   readonly csiNodes?: readonly CSINode[];
@@ -103,7 +103,7 @@ export function tablesOf(objects: ClusterObjects): ClusterTables {
     topologies: tableOf(objects.topologies, revision),
     namespaces: tableOf(objects.namespaces ?? [], revision),
     ...(configMaps && { configMaps: tableOf([...configMaps].map(configMapNamed), revision) }),
-    claims: tableOf(objects.claims, revision),
+    volumeClaims: tableOf(objects.volumeClaims, revision),
     volumes: tableOf(objects.volumes, revision),
     classes: tableOf(objects.classes, revision),
     csiNodes: tableOf(objects.csiNodes ?? [], revision),

@@ -53,7 +53,7 @@ export const sumsClose = (held: Held): Invariant => ({
 
 /** Compares the scheduler's model with a recount, and with the pods in the store. */
 function miscounted(store: ObjectStore, caches: SchedulerCaches): string | undefined {
-  caches.model.settle();
+  caches.model.applyAssumed();
   try {
     caches.cluster.assertCounts();
   } catch (error) {

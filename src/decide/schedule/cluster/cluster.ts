@@ -226,7 +226,7 @@ export class Cluster {
       if (![...podRequests(task.pod).keys()].some((name) => changed.has(name))) continue;
       this.folding(task, () => {
         this.reshape(task);
-        this.settle(task);
+        this.derive(task);
       });
     }
   }
@@ -253,7 +253,7 @@ export class Cluster {
     this.tasks.set(pod.metadata.uid, task);
     this.countConfigMaps(task, task.shape, 1);
     this.jobIndex.addTask(task);
-    this.settle(task);
+    this.derive(task);
   }
 
   private updatePod(task: Task, pod: Pod): void {
@@ -271,7 +271,7 @@ export class Cluster {
       this.jobIndex.withdraw(task);
       this.jobIndex.addTask(task);
     }
-    this.settle(task);
+    this.derive(task);
     if (before.spec?.nodeName === pod.spec?.nodeName || !task.shape.hasDeviceClaims) return;
     // From now on the node knows that the pod's devices are in use, and pods may get GPUs of its device plugin again.
     this.recountDevicesOf(task);
@@ -303,7 +303,7 @@ export class Cluster {
   }
 
   /**
-   * Amounts are counted by shape: a task whose shape changes releases everything first and is settled afterwards.
+   * Amounts are counted by shape: a task whose shape changes releases everything first and is derived again afterwards.
    */
   private reshape(task: Task): void {
     const before = task.shape;
@@ -364,7 +364,7 @@ export class Cluster {
     this.folding(task, () => {
       task.places = onePerNode(places);
       task.isBeingEvicted = isBeingEvicted;
-      this.settle(task);
+      this.derive(task);
     });
   }
 
@@ -472,7 +472,7 @@ export class Cluster {
     this.gpuMemoryRange();
     this.fit.follow();
     if (this.queueIndex.refresh(this.jobs.values(), this.settings)) this.waitingJobs.changedAll();
-    for (const task of this.releasing) this.settle(task, nowMs);
+    for (const task of this.releasing) this.derive(task, nowMs);
   }
 
   /**
@@ -627,7 +627,7 @@ export class Cluster {
   }
 
   /** Derives a task's status and holdings from its pod and its places. */
-  private settle(task: Task, nowMs?: number): void {
+  private derive(task: Task, nowMs?: number): void {
     if (task.pod.status?.nominatedNodeName === undefined) this.nominated.delete(task);
     else this.nominated.add(task);
     const status = statusOf(task, nowMs, this.settings.stuckInReleasingMs);

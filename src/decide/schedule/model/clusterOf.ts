@@ -63,7 +63,7 @@ export interface DeviceObjects {
 /** The cluster of a scheduler that serves every node pool. */
 export function clusterOf(objects: ClusterObjects, settings: Settings = defaultSettings): Cluster {
   const devices = deviceModelOf(objects);
-  return settledCluster(objects, settings, { isOfAllPools: true, ...(devices && { devices }) });
+  return clusterWithPlaces(objects, settings, { isOfAllPools: true, ...(devices && { devices }) });
 }
 
 /** Undefined where the objects contain no device kinds. */
@@ -82,10 +82,10 @@ export function deviceModelOf(objects: ClusterObjects): DeviceModel | undefined 
 }
 
 /** The cluster with the node of every pod applied. */
-export function settledCluster(objects: ClusterObjects, settings: Settings, options: ClusterModelOptions): Cluster {
+export function clusterWithPlaces(objects: ClusterObjects, settings: Settings, options: ClusterModelOptions): Cluster {
   const formsPlainGangs = objects.plainGroups !== undefined;
   const model = new ClusterModel(tablesOf(objects), { ...settings, formsPlainGangs }, options);
-  model.settle();
+  model.applyAssumed();
   return model.cluster;
 }
 

@@ -29,7 +29,7 @@ import { createObject } from "./verbs/create.ts";
 import { deleteObject } from "./verbs/delete.ts";
 import { evictObject } from "./verbs/evict.ts";
 import { type PatchCall, patchObject } from "./verbs/patch.ts";
-import { getObject, listObjects, pinnedFields, watchObjects } from "./verbs/read.ts";
+import { getObject, listObjects, pinnedFields, watchObjects } from "./verbs/getListWatch.ts";
 import { patchScale, readScale, replaceScale } from "./verbs/scale.ts";
 import { subresourceStrategyOf } from "./verbs/subresourceStrategy.ts";
 import { replaceObject } from "./verbs/update.ts";

@@ -8,7 +8,7 @@ import type { Core, Target, Written } from "../verbs/core.ts";
 import { createObject } from "../verbs/create.ts";
 import { deleteCollection, deleteObject } from "../verbs/delete.ts";
 import { patchObject } from "../verbs/patch.ts";
-import { getObject, listObjects, pinnedFields, selectionOf, watchObjects } from "../verbs/read.ts";
+import { getObject, listObjects, pinnedFields, selectionOf, watchObjects } from "../verbs/getListWatch.ts";
 import { replaceObject } from "../verbs/update.ts";
 import { negotiateObject, sendList, sendObject, watchForm } from "./answer.ts";
 import type { Exchange } from "./exchange.ts";

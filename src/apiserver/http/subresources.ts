@@ -19,7 +19,7 @@ import { bindObject } from "../verbs/bind.ts";
 import type { Call, Core, Target } from "../verbs/core.ts";
 import { evictObject } from "../verbs/evict.ts";
 import { type PatchType, patchObject } from "../verbs/patch.ts";
-import { getObject } from "../verbs/read.ts";
+import { getObject } from "../verbs/getListWatch.ts";
 import { patchScale, readScale, replaceScale } from "../verbs/scale.ts";
 import { subresourceStrategyOf } from "../verbs/subresourceStrategy.ts";
 import { replaceObject } from "../verbs/update.ts";

@@ -5,7 +5,7 @@ import { type GroupNode, type Job, podSetsOf } from "../../decide/schedule/clust
 import type { PlannedBind, PlannedJob } from "../../decide/schedule/cycle.ts";
 import type { ChosenDevices } from "../../decide/schedule/model/pendingClaims.ts";
 import type { PodEffect } from "../../decide/schedule/model/podEffects.ts";
-import { isSatisfied } from "../../decide/schedule/placement/gang.ts";
+import { isSatisfied } from "../../decide/schedule/placement/gangSteps.ts";
 import type { BindIntent, CreateIntent } from "../../model/intent.ts";
 import { expectedOf } from "../../model/intent.ts";
 import type { Revision } from "../../model/revision.ts";

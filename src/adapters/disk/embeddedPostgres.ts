@@ -179,7 +179,8 @@ async function makeDatabase(
   const made = await run(join(native, "bin/initdb"), [...args, "-E", "UTF8", "--locale=C", "--no-sync"], owner, signal);
   await rm(passwordFile, { force: true });
   if (made.code === 0) {
-    // A folder without PG_VERSION is incomplete and is replaced. One with it was created by another process during initdb.
+    // A folder without PG_VERSION is incomplete and is replaced. One with it was created by another process during
+    // initdb.
     if (!existsSync(join(data, "PG_VERSION"))) {
       await rm(data, { recursive: true, force: true });
       await rename(partial, data).catch(unlessExists);
@@ -277,9 +278,9 @@ async function createDatabase(url: string): Promise<void> {
 // --- folders
 
 /**
- * The folder of PostgreSQL's programs, with the links that npm's archive cannot contain. It is the package's own folder,
- * or a copy in `serverFolder` when the server's user may not enter the package's folder or the links cannot be created
- * there.
+ * The folder of PostgreSQL's programs, with the links that npm's archive cannot contain. It is the package's own
+ * folder, or a copy in `serverFolder` when the server's user may not enter the package's folder or the links cannot be
+ * created there.
  */
 async function usableBinaries(serverFolder: string, asRoot: boolean): Promise<string> {
   const native = await nativeFolder();

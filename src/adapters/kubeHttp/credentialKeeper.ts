@@ -32,8 +32,8 @@ export class CredentialKeeper {
   }
 
   /**
-   * The cached credentials, reloaded when `goodForMs` has passed. If the reload fails the previous ones are returned, so
-   * they may be expired; only if there are none does it reject.
+   * The cached credentials, reloaded when `goodForMs` has passed. If the reload fails the previous ones are returned,
+   * so they may be expired; only if there are none does it reject.
    */
   current(): HeldCredentials | Promise<HeldCredentials> {
     const { held } = this;

@@ -1,6 +1,9 @@
 import type { MetricWords } from "../../adapters/prometheus.ts";
 
-/** The HELP line of each metric of the controllers. A test compares them with the source, the alerts and the Grafana dashboard. */
+/**
+ * The HELP line of each metric of the controllers. A test compares them with the source, the alerts and the Grafana
+ * dashboard.
+ */
 export const metricWords: Readonly<Record<string, MetricWords>> = words({
   muster_api_requests_total:
     "Requests to the API server by verb, resource and HTTP code; <error> is a request without an answer.",

@@ -114,7 +114,8 @@ async function resultFor(asked: ServiceRequest, flags: VerifyFlags, signals: Sig
       startedMs,
       cancel: signals.cancel,
       interrupted: () => signals.interrupted(),
-      // With --until, the last snapshot may end after the settle window, but 10 s of the reserve are left for the report.
+      // With --until, the last snapshot may end after the settle window, but 10 s of the reserve are left for the
+      // report.
       ...(asked.untilMs === undefined ? {} : { overrunMs: reserveMs - 10_000 }),
       attempt: (line) => {
         progress.attempt(line);

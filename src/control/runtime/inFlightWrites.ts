@@ -57,8 +57,8 @@ export interface Pace {
 
 export interface CommitOptions extends ApplyOptions {
   /**
-   * Tracks the writes until the watch has delivered them; see resolveWrites. Without an author the next reconcile decides
-   * again.
+   * Tracks the writes until the watch has delivered them; see resolveWrites. Without an author the next reconcile
+   * decides again.
    */
   readonly author?: Author;
   readonly pace?: Pace;

@@ -36,8 +36,9 @@ export interface PlanFacts {
 }
 
 /**
- * A pod that one write can bind is bound by that write, which carries the pod's UID and revision. Every other pod, and
- * every pod of a gang, gets a BindRequest: a restart finds it, and the requests of a gang are marked as one set.
+ * A pod that is placed alone and that one write can bind is bound by that write, which carries the pod's UID and
+ * revision; so is a pod that joins a gang that has its minimum. Every other pod gets a BindRequest, which a restart
+ * finds. The requests of pods that are placed together are marked as one set.
  */
 export function commitsOf({ job, binds }: PlannedJob, facts: PlanFacts): JobCommit[] {
   const commits: JobCommit[] = [];

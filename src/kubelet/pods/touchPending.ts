@@ -8,8 +8,8 @@
  *                                    a has gpu-1, b too
  *
  * Every write carries the resourceVersion of the pod that it was decided on. So the new process first touches each pod
- * that was pending before it took the lease: it writes an annotation, and with it a new resourceVersion. From then on the
- * API server refuses the predecessor's writes of these pods with a Conflict. Only then are devices allocated.
+ * that was pending before it took the lease: it writes an annotation, and with it a new resourceVersion. From then on
+ * the API server refuses the predecessor's writes of these pods with a Conflict. Only then are devices allocated.
  */
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import { marks } from "../../model/profiles/marks.ts";

@@ -74,8 +74,9 @@ const againMs = 100;
 const claimLagMs = 5_000;
 
 /**
- * Whether a pod of this node may have a claim whose GPU is not known yet: it would look free to the device plugin. The scheduler binds a pod with device-plugin GPUs only after it has observed that the pods whose claims have
- * GPUs of the node are bound, so the watch of pods delivers those first.
+ * Whether a pod of this node may have a claim whose GPU is not known yet: it would look free to the device plugin. The
+ * scheduler binds a pod with device-plugin GPUs only after it has observed that the pods whose claims have GPUs of the
+ * node are bound, so the watch of pods delivers those first.
  */
 function mayLackClaimedGpus({ dra, ports }: KubeletContext, agent: NodeAgent, { pod, key }: PodRecord): boolean {
   if (dra === undefined || !usesDevicePlugin(pod)) return false;

@@ -12,7 +12,10 @@ export type NodeHealth = "ready" | "cordoned" | "unknown";
 /** A node: name, index of the rack, index of the type, health, how many GPUs, since when it is not ready. */
 export type NodeRow = readonly [string, number, number, NodeHealth, number, string];
 
-/** A group, or a pod without one, that occupies GPUs: id, `namespace/name` of the group or pod, queue, since when, pods with a place, thousandths of a GPU a pod. */
+/**
+ * A group, or a pod without one, that occupies GPUs: id, `namespace/name` of the group or pod, queue, since when, pods
+ * with a place, thousandths of a GPU a pod.
+ */
 export type OccupantRow = readonly [number, string, string, string, number, number];
 
 /** Id of the holder, number of the pod, thousandths, 1 while it is being released. */

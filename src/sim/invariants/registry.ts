@@ -1,6 +1,6 @@
 /**
- * The kinds of invariant. Each invariant of a scenario has one of these ids and states its own fact, a case of this one.
- * Some hold after every step, some at rest: after the faults have stopped and the store no longer changes.
+ * The kinds of invariant. Each invariant of a scenario has one of these ids and states its own fact, a case of this
+ * one. Some hold after every step, some at rest: after the faults have stopped and the store no longer changes.
  */
 export const invariantFacts: Readonly<Record<string, string>> = {
   I1: "no device, GPU share or counter is allocated beyond its capacity; writes in flight and what is not released yet count",

@@ -406,8 +406,8 @@ export class ClusterModel {
   }
 
   /**
-   * When a request ends, its place is unconfirmed until its pod is observed to be bound: the pod may be bound there, and
-   * its share may be reserved, without having been observed.
+   * When a request ends, its place is unconfirmed until its pod is observed to be bound: the pod may be bound there,
+   * and its share may be reserved, without having been observed.
    */
   private requestChanged(change: KindChange<BindRequest>): void {
     if (change.type === "added") return;

@@ -309,7 +309,7 @@ test("a reservation that is being bound counts when the free GPUs of its node ar
   await cluster.run(2);
   expect(cluster.requestOf("second")?.status).toMatchObject({
     phase: "Failed",
-    reason: "node h100-0 has no GPU left for group Y: all are held by pods, reservations and claims",
+    reason: "node h100-0 has no GPU left for GPU group Y: all are held by pods, reservations and claims",
   });
   expect(cluster.reservations()).toHaveLength(1);
 });

@@ -29,7 +29,7 @@ export interface WallOps {
   readonly whole?: WallPart;
   readonly nodes?: Indexed<NodeRow>;
   readonly gpus?: Indexed<GpuCell>;
-  readonly holders?: { readonly set?: readonly OccupantRow[]; readonly gone?: readonly number[] };
+  readonly occupants?: { readonly set?: readonly OccupantRow[]; readonly gone?: readonly number[] };
   readonly sums?: Sums;
 }
 
@@ -119,7 +119,7 @@ function keepWall(before: WallPart, after: WallPart): WallPart {
     types: before.types,
     nodes: rows(before.nodes, after.nodes),
     gpus: rows(before.gpus, after.gpus),
-    holders: isSame(before.holders, after.holders) ? before.holders : after.holders,
+    occupants: isSame(before.occupants, after.occupants) ? before.occupants : after.occupants,
     sums: isSame(before.sums, after.sums) ? before.sums : after.sums,
   };
   const isEqual = (Object.keys(kept) as (keyof WallPart)[]).every((name) => kept[name] === before[name]);
@@ -134,8 +134,8 @@ function diffWall(before: WallPart, after: WallPart): WallOps | undefined {
   if (nodes.length > 0) ops.nodes = nodes;
   const gpus = indexed(before.gpus, after.gpus);
   if (gpus.length > 0) ops.gpus = gpus;
-  const holders = diffHolders(before.holders, after.holders);
-  if (holders !== undefined) ops.holders = holders;
+  const occupants = diffOccupants(before.occupants, after.occupants);
+  if (occupants !== undefined) ops.occupants = occupants;
   if (!isSame(before.sums, after.sums)) ops.sums = after.sums;
   return Object.keys(ops).length === 0 ? undefined : ops;
 }
@@ -156,7 +156,7 @@ function isSameLayout(before: WallPart, after: WallPart): boolean {
   );
 }
 
-function diffHolders(before: readonly OccupantRow[], after: readonly OccupantRow[]): WallOps["holders"] {
+function diffOccupants(before: readonly OccupantRow[], after: readonly OccupantRow[]): WallOps["occupants"] {
   if (before === after) return undefined;
   const old = new Map(before.map((row) => [row[0], row]));
   const now = new Set(after.map(([id]) => id));
@@ -185,15 +185,15 @@ function applyWall(before: WallPart, ops: WallOps): WallPart {
     ...before,
     nodes: placed(before.nodes, ops.nodes),
     gpus: placed(before.gpus, ops.gpus),
-    holders: ops.holders === undefined ? before.holders : applyHolders(before.holders, ops.holders),
+    occupants: ops.occupants === undefined ? before.occupants : applyOccupants(before.occupants, ops.occupants),
     sums: ops.sums ?? before.sums,
   };
 }
 
 /** In order of their ids, as the server has them. */
-function applyHolders(
+function applyOccupants(
   before: readonly OccupantRow[],
-  { set = [], gone = [] }: NonNullable<WallOps["holders"]>,
+  { set = [], gone = [] }: NonNullable<WallOps["occupants"]>,
 ): readonly OccupantRow[] {
   const byId = new Map(before.map((row) => [row[0], row]));
   for (const id of gone) byId.delete(id);

@@ -18,13 +18,13 @@ export type NodeRow = readonly [string, number, number, NodeHealth, number, stri
  */
 export type OccupantRow = readonly [number, string, string, string, number, number];
 
-/** Id of the holder, number of the pod, thousandths, 1 while it is being released. */
+/** Id of the occupant, number of the pod, thousandths, 1 while it is being released. */
 export type Hold = readonly [number, number, number, 0 | 1];
 
 /** `f` free, `u` in use, `l` leaving (a part of it at least), `c` free on a cordoned node, `?` unknown, `x` broken. */
 export type GpuState = "f" | "u" | "l" | "c" | "?" | "x";
 
-/** State, holds, the id of the nominated holder (0: none), the fault. Empty trailing fields are omitted. */
+/** State, holds, the id of the nominated occupant (0: none), the fault. Empty trailing fields are omitted. */
 export type GpuCell = readonly [GpuState, (readonly Hold[])?, number?, string?];
 
 /** `total` is the sum of all other fields. */
@@ -43,7 +43,7 @@ export interface WallPart {
   readonly racks: readonly string[];
   readonly types: readonly string[];
   readonly nodes: readonly NodeRow[];
-  readonly holders: readonly OccupantRow[];
+  readonly occupants: readonly OccupantRow[];
   readonly gpus: readonly GpuCell[];
   readonly sums: Sums;
 }

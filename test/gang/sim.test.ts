@@ -6,7 +6,7 @@ import { gangScenario } from "../../src/sim/gang/scenario.ts";
 import type { Invariant } from "../../src/sim/invariant.ts";
 import { runSeeds } from "../../src/sim/runSeeds.ts";
 import { playEachWrite } from "../sim/eachWrite.ts";
-import { violationOf, freshViolationOf } from "../sim/slice.ts";
+import { freshViolationOf, violationOf } from "../sim/slice.ts";
 
 describe.each(["Suppress", "Terminate"] as const)("gangs under %s", (policy) => {
   test("survive a fixed slice of seeds with all faults on, and a fresh one", { timeout: 120_000 }, async () => {

@@ -5,7 +5,7 @@ import { volumesScenario } from "../../src/sim/schedule/volumesScenario.ts";
 import { nodeLivesScenario } from "../../src/sim/workloads/nodeLifecycle.ts";
 import { workloadsScenario } from "../../src/sim/workloads/scenario.ts";
 import { volumeMistakes, volumesWith } from "../../src/sim/workloads/volumeScenario.ts";
-import { violationOf, freshViolationOf } from "../sim/slice.ts";
+import { freshViolationOf, violationOf } from "../sim/slice.ts";
 
 test("workloads survive a fixed slice of seeds with all faults on", { timeout: 120_000 }, async () => {
   expect(await violationOf(workloadsScenario, { from: 1, count: 50 })).toBe("");

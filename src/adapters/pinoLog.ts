@@ -6,7 +6,7 @@ export interface PinoLogOptions {
   readonly level?: "debug" | "info" | "warn" | "error";
   /** Fields of every line: program, replica. */
   readonly fields?: LogFields;
-  /** `upper` writes `"level":"ERROR"`, for tools that match upper case. */
+  /** The case of the level in a line; `upper` writes `"level":"ERROR"`. `lower` by default. */
   readonly levels?: "lower" | "upper";
   /** Where lines are written; standard error by default. */
   readonly destination?: DestinationStream;

@@ -23,7 +23,7 @@ export interface CelProgram {
   readonly slots: number;
 }
 
-/** Each message ends with the line of the expression and a marker under the position. */
+/** Messages of syntax and type errors end with the line of the expression and a marker under the position. */
 export type CompileResult = { ok: true; program: CelProgram } | { ok: false; errors: readonly string[] };
 
 export interface CompileOptions extends CheckOptions {

@@ -237,7 +237,7 @@ withCluster(node.command("remove"))
   .description("drain a node and delete it")
   .argument("<name>", "name of the node")
   .option("--timeout <duration>", "time limit for draining", "10m")
-  .option("--force", "do not drain: the machine is gone")
+  .option("--force", "do not drain, for a machine that no longer exists")
   .action(async (name, options) => (await import("../cli/node/drain.ts")).removeNode({ ...options, name }));
 
 withCluster(program.command("reservation-agent"))

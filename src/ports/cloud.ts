@@ -58,7 +58,10 @@ export type CloudRead<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly reason: CloudRefusal; readonly why: string };
 
-/** Denied and Expired need an operator; the others may be over in the next run. */
+/**
+ * Denied needs an operator, and so does Expired when it is about credentials. An expired page token is Expired too; it
+ * and the other reasons may be over in the next run.
+ */
 export type CloudRefusal = "Throttled" | "Denied" | "Expired" | "Malformed" | "Unavailable" | "Cancelled";
 
 export interface CloudUsage {

@@ -78,7 +78,7 @@ describe("an intent that changes an object", () => {
     {
       name: "counts until the watch has what a read has shown",
       steps: ["send", "timeOut", "readNewer", "pass6"],
-      is: "settling",
+      is: "movedOn",
     },
     { name: "ends when the watch has it too", steps: ["send", "timeOut", "readNewer", "pass9"], is: "observed" },
     {

@@ -41,7 +41,7 @@ export type IntentState =
   /** Accepted by the API, not observed yet. */
   | "acknowledged"
   /** A consistent read showed that the object has moved on; the watch has not shown it. */
-  | "settling"
+  | "movedOn"
   | IntentEnd;
 
 export type IntentEnd = "observed" | "rejected" | "abandoned";
@@ -60,9 +60,9 @@ export const transitions: Readonly<Record<IntentState, Readonly<Partial<Record<I
     readMovedOn: "sentAgain",
     shown: "observed",
   },
-  unknown: { send: "sentAgain", readMovedOn: "settling", shown: "observed", abandon: "abandoned" },
+  unknown: { send: "sentAgain", readMovedOn: "movedOn", shown: "observed", abandon: "abandoned" },
   acknowledged: { readMovedOn: "acknowledged", shown: "observed" },
-  settling: { readMovedOn: "settling", shown: "observed", abandon: "abandoned" },
+  movedOn: { readMovedOn: "movedOn", shown: "observed", abandon: "abandoned" },
   observed: {},
   rejected: {},
   abandoned: {},

@@ -5,9 +5,15 @@ import { type OrderedView, walkBoth } from "./chunkedMap.ts";
 import type { KindView } from "./kindTable.ts";
 import type { Overlay } from "./ledger.ts";
 
-/** The cluster as it was known at one revision, immutable. A decision reads a snapshot and nothing else. */
+/**
+ * The cluster as this process knows it, immutable, and complete up to a revision. A decision reads a snapshot and
+ * nothing else.
+ */
 export interface Snapshot<V = never> {
-  /** All changes of all kinds up to this revision are in the snapshot. */
+  /**
+   * Every change of every kind up to this revision is in the snapshot. Each kind has a watch of its own, and this is
+   * the lowest of their revisions: of the other kinds, later changes are in it too.
+   */
   readonly revision: Revision;
   /** Whether the first list of every kind is complete. Nothing is decided before. */
   readonly isComplete: boolean;

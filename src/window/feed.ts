@@ -108,5 +108,5 @@ export class Feed {
 function weightOf({ ops: { wall, jobs, queues, gangs } }: Delta): number {
   const gpus = wall?.whole?.gpus.length ?? wall?.gpus?.length ?? 0;
   const rows = (jobs?.set?.length ?? 0) * 400 + (queues?.queues.length ?? 0) * 300 + (gangs?.gangs.length ?? 0) * 250;
-  return 200 + gpus * 40 + (wall?.holders?.set?.length ?? 0) * 80 + rows;
+  return 200 + gpus * 40 + (wall?.occupants?.set?.length ?? 0) * 80 + rows;
 }

@@ -38,25 +38,37 @@ export class Guard {
     const hosts = this.options.hosts();
     // The host of an absolute request target has precedence over the Host header.
     if (!hosts.has(host.toLowerCase()) || !hosts.has(new URL(request.url).host.toLowerCase())) {
-      return { status: 421, code: "window-host", message: "this server is not reached by that name" };
+      return { status: 421, code: "window-host", message: "the Host header is not an address of this server" };
     }
     const site = headers.get("sec-fetch-site");
     if (site !== null && site !== "same-origin" && site !== "none") {
-      return { status: 403, code: "window-site", message: "requests of other sites are not answered" };
+      return {
+        status: 403,
+        code: "window-site",
+        message: "the request was sent by a page of another site: open the printed address",
+      };
     }
     const origin = headers.get("origin");
     const own = `${this.options.scheme}://${host}`;
     if (method === "GET" || method === "HEAD") {
       if (origin !== null && origin.toLowerCase() !== own.toLowerCase())
-        return { status: 403, code: "window-origin", message: "requests of other origins are not answered" };
+        return {
+          status: 403,
+          code: "window-origin",
+          message: "the Origin header is not this page's: open the printed address",
+        };
       return undefined;
     }
     if (method !== "POST") return { status: 405, code: "window-method", message: "only GET and POST are answered" };
     if (origin?.toLowerCase() !== own.toLowerCase())
-      return { status: 403, code: "window-origin", message: "a POST needs the origin of this page" };
+      return { status: 403, code: "window-origin", message: "a POST needs the Origin header of this page" };
     const type = (headers.get("content-type") ?? "").split(";")[0]?.trim().toLowerCase();
     if (type !== "application/json")
-      return { status: 415, code: "window-content-type", message: "a POST is application/json" };
+      return {
+        status: 415,
+        code: "window-content-type",
+        message: "the content type of a POST must be application/json",
+      };
     return undefined;
   }
 

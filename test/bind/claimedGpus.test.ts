@@ -65,7 +65,7 @@ test("no reservation is made on a node all of whose GPUs claims have", async () 
   await cluster.request(pod, { selectedNode: "h100-0", selectedGPUGroups: ["X"] });
   await cluster.run(1);
   expect(cluster.requestOf("f")?.status?.reason).toBe(
-    "node h100-0 has no GPU left for group X: all are held by pods, reservations and claims",
+    "node h100-0 has no GPU left for GPU group X: all are held by pods, reservations and claims",
   );
   expect(cluster.reservations()).toEqual([]);
 });
@@ -81,6 +81,6 @@ test("the last GPU that neither claims nor pods have is reserved once", async ()
     await cluster.run(3);
   }
   expect(cluster.phase("f-x")).toBe("Succeeded");
-  expect(cluster.requestOf("f-y")?.status?.reason).toContain("has no GPU left for group Y");
+  expect(cluster.requestOf("f-y")?.status?.reason).toContain("has no GPU left for GPU group Y");
   expect(cluster.reservations()).toHaveLength(1);
 });

@@ -309,7 +309,7 @@ test("a reservation that is being bound counts when the free GPUs of its node ar
   await cluster.run(2);
   expect(cluster.requestOf("second")?.status).toMatchObject({
     phase: "Failed",
-    reason: "node h100-0 has no GPU left for group Y: all are held by pods, reservations and claims",
+    reason: "node h100-0 has no GPU left for GPU group Y: all are held by pods, reservations and claims",
   });
   expect(cluster.reservations()).toHaveLength(1);
 });
@@ -355,7 +355,9 @@ test("a reservation has the image and time-out of the installation's settings", 
     ],
   });
   await cluster.run(5);
-  expect(cluster.requestOf("f")?.status?.reason).toBe("node h100-0 did not report the device of group X within 3 s");
+  expect(cluster.requestOf("f")?.status?.reason).toBe(
+    "node h100-0 did not report the device of GPU group X within 3 s",
+  );
 });
 
 test("with CDI a container gets the names of CDI devices", async () => {

@@ -27,7 +27,7 @@ describe("muster why, of a pod that requests a GPU share", () => {
     await up.share("silent", "0.5");
     const { message, cure, text } = await up.why("default/silent", "DeviceNotReported");
     expect(message).toMatch(
-      /^node t4-0 (runs|starts) the reservation gpu-reservation-[0-9a-f]{16} of group \S+, and has not reported/,
+      /^node t4-0 (runs|starts) the reservation gpu-reservation-[0-9a-f]{16} of GPU group \S+, and has not reported/,
     );
     expect(cure).toContain("kai-resource-reservation");
     expect(cure).toContain("run.ai/reserve_for_gpu_index");

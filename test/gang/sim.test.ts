@@ -6,12 +6,12 @@ import { gangScenario } from "../../src/sim/gang/scenario.ts";
 import type { Invariant } from "../../src/sim/invariant.ts";
 import { runSeeds } from "../../src/sim/runSeeds.ts";
 import { playEachWrite } from "../sim/eachWrite.ts";
-import { told, toldOfFresh } from "../sim/slice.ts";
+import { freshViolationOf, violationOf } from "../sim/slice.ts";
 
 describe.each(["Suppress", "Terminate"] as const)("gangs under %s", (policy) => {
   test("survive a fixed slice of seeds with all faults on, and a fresh one", { timeout: 120_000 }, async () => {
-    expect(await told(gangScenario(policy), { from: 1, count: 12 })).toBe("");
-    expect(await toldOfFresh(gangScenario(policy), 6)).toBe("");
+    expect(await violationOf(gangScenario(policy), { from: 1, count: 12 })).toBe("");
+    expect(await freshViolationOf(gangScenario(policy), 6)).toBe("");
   });
 
   test("their operator may crash before or after a write, and a write may land late: a slice of all cases", {
@@ -27,7 +27,7 @@ describe.each(["Suppress", "Terminate"] as const)("gangs under %s", (policy) => 
 });
 
 test("gangs change no object that others read", { timeout: 120_000 }, async () => {
-  expect(await told({ ...gangScenario(), freeze: true }, { from: 1, count: 3 })).toBe("");
+  expect(await violationOf({ ...gangScenario(), freeze: true }, { from: 1, count: 3 })).toBe("");
 });
 
 test.each(gangMistakes.map((mistake) => ({ mistake, name: mistake.name, invariant: mistake.invariant })))(

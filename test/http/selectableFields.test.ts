@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from "vitest";
 import { builtinResources, type ResourceType } from "../../src/apiserver/builtinResources.ts";
 import type { Version } from "../../src/apiserver/storage/version.ts";
-import { watchObjects } from "../../src/apiserver/verbs/read.ts";
+import { watchObjects } from "../../src/apiserver/verbs/getListWatch.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
 import { TestApi } from "../../testing/apiserver/testApi.ts";
 import { samples } from "../validObjects.ts";

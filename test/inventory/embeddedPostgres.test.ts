@@ -11,11 +11,13 @@ import {
   rmSync,
   statSync,
   symlinkSync,
+  utimesSync,
+  writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { openEmbeddedPostgres } from "../../src/adapters/disk/embeddedPostgres.ts";
+import { openEmbeddedPostgres, programsKey } from "../../src/adapters/disk/embeddedPostgres.ts";
 import { openPostgres } from "../../src/adapters/postgres.ts";
 import { bundled } from "../bundled.ts";
 import { silentLog } from "./databases.ts";
@@ -34,6 +36,22 @@ const alive = (pid: number): boolean => {
 };
 const postmaster = (dataDir: string): number =>
   Number(readFileSync(join(dataDir, "postgres/data/postmaster.pid"), "utf8").split("\n")[0]);
+
+test("an upgrade of the package in its folder gets a copy of its own", () => {
+  const native = join(folder, "package/native");
+  mkdirSync(join(native, "bin"), { recursive: true });
+  const install = (version: string, program: string): string => {
+    writeFileSync(join(folder, "package/package.json"), JSON.stringify({ version }));
+    writeFileSync(join(native, "bin/postgres"), program);
+    // npm gives every file of every package this time.
+    utimesSync(join(native, "bin/postgres"), 499_162_500, 499_162_500);
+    return programsKey(native);
+  };
+  const key = install("18.4.0", "one");
+  expect(install("18.4.0", "one")).toBe(key);
+  expect(install("18.5.0", "two")).not.toBe(key);
+  expect(install("18.4.0", "a longer one")).not.toBe(key);
+});
 
 describe("the PostgreSQL of the data folder", () => {
   test("starts, keeps what was written across a restart, and is private", async () => {

@@ -169,7 +169,7 @@ describe("a long-lived process", () => {
     // It is found now: what is missing is its API.
     await until(async () =>
       (await world.sql<{ error: string }>("select error from reconcile_runs")).some(({ error }) =>
-        error.includes("list of pods"),
+        error.includes("pods could not be listed"),
       ),
     );
     world.cloud.clusters.clear();
@@ -192,7 +192,7 @@ describe("a long-lived process", () => {
     writeFileSync(kubeconfig, JSON.stringify(file));
     await until(async () =>
       (await world.sql<{ error: string }>("select error from reconcile_runs")).some(({ error }) =>
-        error.includes("list of pods"),
+        error.includes("pods could not be listed"),
       ),
     );
   });

@@ -85,7 +85,7 @@ function seen(cluster: ScheduleCluster): ReturnType<typeof clusterOf> {
     requests: all("scheduling.run.ai/bindrequests"),
     topologies: [],
     priorityClasses: all("scheduling.k8s.io/priorityclasses"),
-    claims: [],
+    volumeClaims: [],
     volumes: [],
     classes: [],
     devices: {

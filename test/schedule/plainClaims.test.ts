@@ -194,7 +194,7 @@ test("why names the nodes without a free device and what would cure it", async (
     requests: all("scheduling.run.ai/bindrequests"),
     topologies: [],
     priorityClasses: all("scheduling.k8s.io/priorityclasses"),
-    claims: [],
+    volumeClaims: [],
     volumes: [],
     classes: [],
     devices: {

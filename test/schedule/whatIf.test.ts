@@ -81,7 +81,7 @@ function objectsOf(cluster: ScheduleCluster): ClusterObjects {
     requests: cluster.all("scheduling.run.ai/bindrequests"),
     topologies: [],
     priorityClasses: cluster.all("scheduling.k8s.io/priorityclasses"),
-    claims: [],
+    volumeClaims: [],
     volumes: [],
     classes: [],
   };

@@ -5,11 +5,11 @@ import { bindScenario, bindWith } from "../../src/sim/bind/scenario.ts";
 import type { Invariant } from "../../src/sim/invariant.ts";
 import { runSeeds } from "../../src/sim/runSeeds.ts";
 import { playEachWrite } from "./eachWrite.ts";
-import { told, toldOfFresh } from "./slice.ts";
+import { freshViolationOf, violationOf } from "./slice.ts";
 
 test("shares of GPUs survive a fixed slice of seeds, and a fresh one", async () => {
-  expect(await told(bindScenario, { from: 1, count: 40 })).toBe("");
-  expect(await toldOfFresh(bindScenario, 20)).toBe("");
+  expect(await violationOf(bindScenario, { from: 1, count: 40 })).toBe("");
+  expect(await freshViolationOf(bindScenario, 20)).toBe("");
 });
 
 test("binder and scheduler may die before or after a write, and a write may land seconds late: a slice of all of them", async () => {

@@ -5,20 +5,20 @@ import type { KubeApi } from "../../src/ports/kubeApi.ts";
 import { devicesScenario } from "../../src/sim/devices/scenario.ts";
 import { runSeeds } from "../../src/sim/runSeeds.ts";
 import type { Scenario } from "../../src/sim/scenario.ts";
-import { told, toldOfFresh } from "./slice.ts";
+import { freshViolationOf, violationOf } from "./slice.ts";
 
 function named(name: string): Scenario {
   return findScenario(name) ?? expect.fail(`there is no scenario ${name}`);
 }
 
 test("claims on one node and on two: every device is allocated once, and every claim is allocated", async () => {
-  expect(await told(named("devices/one-node"), { from: 1, count: 30 })).toBe("");
-  expect(await told(named("devices"), { from: 1, count: 15 })).toBe("");
-  expect(await told(named("devices/shared"), { from: 1, count: 15 })).toBe("");
+  expect(await violationOf(named("devices/one-node"), { from: 1, count: 30 })).toBe("");
+  expect(await violationOf(named("devices"), { from: 1, count: 15 })).toBe("");
+  expect(await violationOf(named("devices/shared"), { from: 1, count: 15 })).toBe("");
 });
 
 test("fresh seeds hold the same", async () => {
-  expect(await toldOfFresh(named("devices"), 10)).toBe("");
+  expect(await freshViolationOf(named("devices"), 10)).toBe("");
 });
 
 /** An actor repeats a step that was taken already, once, while everything is at rest. */

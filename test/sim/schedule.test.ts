@@ -5,26 +5,26 @@ import { growthScenario } from "../../src/sim/schedule/growthScenario.ts";
 import { scheduleMistakes } from "../../src/sim/schedule/mistakes.ts";
 import { poisonedScenario } from "../../src/sim/schedule/poisonedScenario.ts";
 import { scheduleScenario, scheduleWith } from "../../src/sim/schedule/scenario.ts";
-import { told, toldOfFresh } from "./slice.ts";
+import { freshViolationOf, violationOf } from "./slice.ts";
 
 test("placement survives a fixed slice of seeds, with two schedulers that quarrel, and a fresh one", async () => {
-  expect(await told(scheduleScenario, { from: 1, count: 18 })).toBe("");
-  expect(await toldOfFresh(scheduleScenario, 8)).toBe("");
+  expect(await violationOf(scheduleScenario, { from: 1, count: 18 })).toBe("");
+  expect(await freshViolationOf(scheduleScenario, 8)).toBe("");
 });
 
 test("a job that grows by a subgroup gets it as a whole, on a fixed slice of seeds and on a fresh one", async () => {
-  expect(await told(growthScenario, { from: 1, count: 12 })).toBe("");
-  expect(await toldOfFresh(growthScenario, 6)).toBe("");
+  expect(await violationOf(growthScenario, { from: 1, count: 12 })).toBe("");
+  expect(await freshViolationOf(growthScenario, 6)).toBe("");
 });
 
 test("pods on which the decision throws hold up no other, on a fixed slice of seeds and on a fresh one", async () => {
-  expect(await told(poisonedScenario, { from: 1, count: 8 })).toBe("");
-  expect(await toldOfFresh(poisonedScenario, 4)).toBe("");
+  expect(await violationOf(poisonedScenario, { from: 1, count: 8 })).toBe("");
+  expect(await freshViolationOf(poisonedScenario, 4)).toBe("");
 });
 
 test("pods that ask for a resource that devices serve get each device once, on a fixed slice of seeds and on a fresh one", async () => {
-  expect(await told(extendedScenario, { from: 1, count: 4 })).toBe("");
-  expect(await toldOfFresh(extendedScenario, 2)).toBe("");
+  expect(await violationOf(extendedScenario, { from: 1, count: 4 })).toBe("");
+  expect(await freshViolationOf(extendedScenario, 2)).toBe("");
 });
 
 test.each(

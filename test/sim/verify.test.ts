@@ -2,11 +2,11 @@ import { expect, test } from "vitest";
 import { runSeeds } from "../../src/sim/runSeeds.ts";
 import { verifyMistakes } from "../../src/sim/verify/mistakes.ts";
 import { verifyScenario } from "../../src/sim/verify/scenario.ts";
-import { told, toldOfFresh } from "./slice.ts";
+import { freshViolationOf, violationOf } from "./slice.ts";
 
 test("verify keeps to one revision, and passes over no error and no refusal, on a slice of seeds and a fresh one", async () => {
-  expect(await told(verifyScenario(), { from: 1, count: 8 })).toBe("");
-  expect(await toldOfFresh(verifyScenario(), 4)).toBe("");
+  expect(await violationOf(verifyScenario(), { from: 1, count: 8 })).toBe("");
+  expect(await freshViolationOf(verifyScenario(), 4)).toBe("");
 });
 
 test.each(verifyMistakes.map((mistake) => ({ mistake, name: mistake.name, invariant: mistake.invariant })))(

@@ -5,34 +5,34 @@ import { volumesScenario } from "../../src/sim/schedule/volumesScenario.ts";
 import { nodeLivesScenario } from "../../src/sim/workloads/nodeLifecycle.ts";
 import { workloadsScenario } from "../../src/sim/workloads/scenario.ts";
 import { volumeMistakes, volumesWith } from "../../src/sim/workloads/volumeScenario.ts";
-import { told, toldOfFresh } from "../sim/slice.ts";
+import { freshViolationOf, violationOf } from "../sim/slice.ts";
 
 test("workloads survive a fixed slice of seeds with all faults on", { timeout: 120_000 }, async () => {
-  expect(await told(workloadsScenario, { from: 1, count: 50 })).toBe("");
+  expect(await violationOf(workloadsScenario, { from: 1, count: 50 })).toBe("");
 });
 
 test("silent, returning and deleted nodes pass a fixed slice of seeds", { timeout: 120_000 }, async () => {
-  expect(await told(nodeLivesScenario, { from: 1, count: 12 })).toBe("");
+  expect(await violationOf(nodeLivesScenario, { from: 1, count: 12 })).toBe("");
 });
 
 test("workloads survive a fresh slice of seeds, whose first one is printed", { timeout: 120_000 }, async () => {
-  expect(await toldOfFresh(workloadsScenario, 20)).toBe("");
+  expect(await freshViolationOf(workloadsScenario, 20)).toBe("");
 });
 
 test("workloads change no object that others read", { timeout: 120_000 }, async () => {
-  expect(await told({ ...workloadsScenario, freeze: true }, { from: 101, count: 15 })).toBe("");
+  expect(await violationOf({ ...workloadsScenario, freeze: true }, { from: 101, count: 15 })).toBe("");
 });
 
 test("volumes survive a fixed slice of seeds with all faults on", { timeout: 120_000 }, async () => {
-  expect(await told(volumesWith(), { from: 1, count: 40 })).toBe("");
+  expect(await violationOf(volumesWith(), { from: 1, count: 40 })).toBe("");
 });
 
 test("volumes survive a fresh slice of seeds, whose first one is printed", { timeout: 120_000 }, async () => {
-  expect(await toldOfFresh(volumesWith(), 15)).toBe("");
+  expect(await freshViolationOf(volumesWith(), 15)).toBe("");
 });
 
 test("pods go where their volumes are in a fixed slice of seeds", { timeout: 120_000 }, async () => {
-  expect(await told(volumesScenario, { from: 1, count: 15 })).toBe("");
+  expect(await violationOf(volumesScenario, { from: 1, count: 15 })).toBe("");
 });
 
 test.each(volumeMistakes.map((mistake) => ({ mistake, name: mistake.name, invariant: mistake.invariant })))(

@@ -35,7 +35,7 @@ export function model(
       racks: ["r1"],
       types: ["NVIDIA-H100-80GB-HBM3"],
       nodes: [["n1", 0, 0, "ready", gpus.length, ""]],
-      holders: [[1, "team/run", "q", "2026-01-01T00:00:00Z", 1, 1000]],
+      occupants: [[1, "team/run", "q", "2026-01-01T00:00:00Z", 1, 1000]],
       gpus,
       sums: sumsOf(gpus),
     },

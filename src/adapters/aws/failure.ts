@@ -4,8 +4,12 @@ import type { CloudRefusal } from "../../ports/cloud.ts";
 export interface Failure {
   readonly reason: CloudRefusal;
   readonly why: string;
+  /** Whether the same call may succeed later. */
   readonly retry: boolean;
-  /** The SDK has taken the clock offset from the refusal: one more attempt with a corrected signature may succeed. */
+  /**
+   * The SDK has taken the clock offset from the refusal. The first such failure of a call is retried although `retry`
+   * is false, because the next signature has the right date; the second one is final.
+   */
   readonly clockCorrected?: boolean;
 }
 
@@ -43,9 +47,9 @@ const perhapsSkewed = new Set([
   "RequestTimeTooSkewed",
   "SignatureDoesNotMatch",
 ]);
-/** The clock difference from which AWS refuses a signature. */
+/** From this difference on the report names the clock. AWS refuses signatures that are 5 minutes off. */
 const skewMsMax = 240_000;
-/** An expired page token: the list has to begin again. */
+/** An expired page token. The list fails; the next run begins it again. */
 const invalidPageToken = new Set(["InvalidNextToken", "InvalidPaginationToken"]);
 
 /** A complete response without the expected fields: the SDK parses any XML without an error. */

@@ -15,7 +15,7 @@ import { requireOwnFolder } from "./ownFolder.ts";
 
 export interface EmbeddedPostgres {
   readonly url: string;
-  /** Resolves when the server has exited, for whatever reason. */
+  /** Resolves when the server has exited, by `stop` or by a crash. */
   readonly ended: Promise<void>;
   /** Stops the server if this process started it; the server of another process is left running. */
   stop(): Promise<void>;
@@ -24,7 +24,7 @@ export interface EmbeddedPostgres {
 export interface EmbeddedPostgresOptions {
   /** False for tests, which need no durability; default true. */
   readonly durable?: boolean;
-  /** Aborted when the caller gives up: an incomplete database is left, and the next start creates it again. */
+  /** Aborted when the caller gives up. An incomplete database is removed, and the next start creates it again. */
   readonly signal?: AbortSignal;
 }
 
@@ -38,15 +38,15 @@ export async function openEmbeddedPostgres(
   dataDir: string,
   options: EmbeddedPostgresOptions = {},
 ): Promise<EmbeddedPostgres> {
-  const home = join(resolve(dataDir), "postgres");
-  await mkdir(home, { recursive: true, mode: 0o711 });
-  requireOwnFolder(home);
+  const folder = join(resolve(dataDir), "postgres");
+  await mkdir(folder, { recursive: true, mode: 0o711 });
+  requireOwnFolder(folder);
   const deadlineMs = Date.now() + startMsMax;
   let problem = "";
   while (Date.now() < deadlineMs && options.signal?.aborted !== true) {
-    const running = await findRunning(home);
+    const running = await findRunning(folder);
     if (running !== undefined) return { url: running, ended: new Promise(() => {}), stop: async () => {} };
-    const started = await start(home, options);
+    const started = await start(folder, options);
     if ("url" in started) return started;
     problem = started.problem;
     // Another process may be starting it, or the server of an exited process may still be shutting down.
@@ -61,9 +61,9 @@ export async function openEmbeddedPostgres(
 }
 
 /** The server that another process runs in this directory, if it responds. */
-async function findRunning(home: string): Promise<string | undefined> {
+async function findRunning(folder: string): Promise<string | undefined> {
   try {
-    const { url } = JSON.parse(await readFile(join(home, "connection.json"), "utf8")) as { url: string };
+    const { url } = JSON.parse(await readFile(join(folder, "connection.json"), "utf8")) as { url: string };
     return (await answers(url)) ? url : undefined;
   } catch {
     return undefined;
@@ -87,14 +87,14 @@ async function answers(url: string): Promise<boolean> {
 
 type Started = EmbeddedPostgres | { readonly problem: string; readonly again: boolean };
 
-async function start(home: string, { durable = true, signal }: EmbeddedPostgresOptions): Promise<Started> {
+async function start(folder: string, { durable = true, signal }: EmbeddedPostgresOptions): Promise<Started> {
   const asRoot = process.getuid?.() === 0;
-  const place = await usablePlace(home, asRoot);
-  const native = await usableBinaries(place, asRoot);
-  const data = join(place, "data");
+  const serverFolder = await serverFolderOf(folder, asRoot);
+  const native = await usableBinaries(serverFolder, asRoot);
+  const data = join(serverFolder, "data");
   const owner = asRoot ? unprivileged : {};
-  const password = await passwordOf(home);
-  const log = join(home, "log");
+  const password = await passwordOf(folder);
+  const log = join(folder, "log");
   if (!existsSync(join(data, "PG_VERSION"))) {
     const made = await makeDatabase(native, data, { password, owner, signal });
     if (made.code !== 0) {
@@ -110,7 +110,7 @@ async function start(home: string, { durable = true, signal }: EmbeddedPostgresO
     max_connections: "40",
     shared_buffers: "64MB",
     log_min_messages: "warning",
-    // Only the lock file names the owner of the directory; a stale one is recognized by its process id.
+    // Without a collector the server logs to the pipe that this process reads.
     logging_collector: "off",
     ...(durable ? {} : { fsync: "off", synchronous_commit: "off", full_page_writes: "off" }),
   };
@@ -128,7 +128,7 @@ async function start(home: string, { durable = true, signal }: EmbeddedPostgresO
     if (await answers(admin)) {
       await createDatabase(admin);
       const url = `postgresql://${database}:${password}@127.0.0.1:${port}/${database}`;
-      await writePrivate(join(home, "connection.json"), `${JSON.stringify({ url, pid: process.pid })}\n`);
+      await writePrivate(join(folder, "connection.json"), `${JSON.stringify({ url, pid: process.pid })}\n`);
       const stop = async (): Promise<void> => {
         child.ref();
         child.stdin?.end();
@@ -163,29 +163,30 @@ async function makeDatabase(
   { password, owner, signal }: CreateOptions,
 ): Promise<RunResult> {
   const beside = dirname(data);
-  const half = join(beside, `data.${process.pid}`);
+  const partial = join(beside, `data.${process.pid}`);
   const passwordFile = join(beside, `password-${process.pid}`);
   for (const name of readdirSync(beside)) {
     const pid = Number(/^data\.([0-9]+)$/.exec(name)?.[1]);
     if (pid === process.pid || (pid > 0 && !isAlive(pid)))
       await rm(join(beside, name), { recursive: true, force: true });
   }
-  await mkdir(half, { mode: 0o700 });
+  await mkdir(partial, { mode: 0o700 });
   await writeFile(passwordFile, `${password}\n`, { mode: 0o600 });
   if (owner.uid !== undefined && owner.gid !== undefined) {
-    for (const path of [half, passwordFile]) await chown(path, owner.uid, owner.gid);
+    for (const path of [partial, passwordFile]) await chown(path, owner.uid, owner.gid);
   }
-  const args = ["-D", half, "-U", database, "-A", "scram-sha-256", "--pwfile", passwordFile];
+  const args = ["-D", partial, "-U", database, "-A", "scram-sha-256", "--pwfile", passwordFile];
   const made = await run(join(native, "bin/initdb"), [...args, "-E", "UTF8", "--locale=C", "--no-sync"], owner, signal);
   await rm(passwordFile, { force: true });
   if (made.code === 0) {
-    // A folder without a version was left by older starts; a complete one was created by another process meanwhile.
+    // A folder without PG_VERSION is incomplete and is replaced. One with it was created by another process during
+    // initdb.
     if (!existsSync(join(data, "PG_VERSION"))) {
       await rm(data, { recursive: true, force: true });
-      await rename(half, data).catch(unlessExists);
+      await rename(partial, data).catch(unlessExists);
     }
   }
-  await rm(half, { recursive: true, force: true });
+  await rm(partial, { recursive: true, force: true });
   return made;
 }
 
@@ -197,7 +198,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Runs a program that is stopped when this process exits, for whatever reason. */
+/** Runs a program that is stopped when this process exits, also by kill -9. */
 function runSupervised(
   program: string,
   args: readonly string[],
@@ -277,10 +278,11 @@ async function createDatabase(url: string): Promise<void> {
 // --- folders
 
 /**
- * The folder of the binaries, with the links that npm's archive cannot contain, in a place that the server's user may
- * read.
+ * The folder of PostgreSQL's programs, with the links that npm's archive cannot contain. It is the package's own
+ * folder, or a copy in `serverFolder` when the server's user may not enter the package's folder or the links cannot be
+ * created there.
  */
-async function usableBinaries(place: string, asRoot: boolean): Promise<string> {
+async function usableBinaries(serverFolder: string, asRoot: boolean): Promise<string> {
   const native = await nativeFolder();
   const links = missingLinks(native);
   const reachable = !asRoot || othersMayEnter(native);
@@ -297,22 +299,36 @@ async function usableBinaries(place: string, asRoot: boolean): Promise<string> {
       // The package folder is read-only: use a copy.
     }
   }
-  const version = createHash("sha256").update(native).digest("hex").slice(0, 12);
-  const copy = join(place, `programs-${version}`);
-  if (existsSync(join(copy, "whole"))) {
+  const copy = join(serverFolder, `programs-${programsKey(native)}`);
+  if (existsSync(join(copy, copyIsComplete))) {
     requireOwnFolder(copy);
     return copy;
   }
-  const half = `${copy}.${process.pid}`;
-  await cp(native, half, { recursive: true, verbatimSymlinks: true });
-  for (const { target, source } of missingLinks(half)) await symlink(source, join(half, target)).catch(unlessExists);
-  chmodSync(half, 0o755);
-  ensureExecutable(half);
-  await writeFile(join(half, "whole"), "");
-  await rename(half, copy).catch(async () => {
-    await rm(half, { recursive: true, force: true });
+  const partial = `${copy}.${process.pid}`;
+  await cp(native, partial, { recursive: true, verbatimSymlinks: true });
+  for (const { target, source } of missingLinks(partial))
+    await symlink(source, join(partial, target)).catch(unlessExists);
+  chmodSync(partial, 0o755);
+  ensureExecutable(partial);
+  await writeFile(join(partial, copyIsComplete), "");
+  await rename(partial, copy).catch(async () => {
+    await rm(partial, { recursive: true, force: true });
   });
   return copy;
+}
+
+/** A file that is written last: the copy of the programs is complete. */
+const copyIsComplete = "complete";
+
+/**
+ * Names the copy of the programs in a folder. npm upgrades a package in its folder, so the path alone would name the
+ * copy of the earlier version. npm gives all files the same time, so time and size alone do not tell versions apart.
+ */
+export function programsKey(native: string): string {
+  const { size, mtimeMs } = statSync(join(native, "bin/postgres"));
+  const { version } = JSON.parse(readFileSync(join(dirname(native), "package.json"), "utf8")) as { version: string };
+  const content = JSON.stringify([native, version, size, mtimeMs]);
+  return createHash("sha256").update(content).digest("hex").slice(0, 12);
 }
 
 async function nativeFolder(): Promise<string> {
@@ -351,15 +367,15 @@ function ensureExecutable(native: string): void {
 }
 
 /**
- * The folder of the data and of a copy of the programs. When this process is root, the server's user must reach it; it
- * cannot reach root's home.
+ * The folder of the database and of a copy of the programs: `folder` itself, or one in /var/tmp when this process is
+ * root and the server's user cannot enter `folder`, as in root's home.
  */
-async function usablePlace(home: string, asRoot: boolean): Promise<string> {
-  if (!asRoot || othersMayEnter(home)) return home;
-  const moved = `/var/tmp/muster-postgres-${createHash("sha256").update(home).digest("hex").slice(0, 16)}`;
+async function serverFolderOf(folder: string, asRoot: boolean): Promise<string> {
+  if (!asRoot || othersMayEnter(folder)) return folder;
+  const moved = `/var/tmp/muster-postgres-${createHash("sha256").update(folder).digest("hex").slice(0, 16)}`;
   await mkdir(moved, { mode: 0o711 }).catch(unlessExists);
   requireOwnFolder(moved);
-  await writeFile(join(home, "where"), `${moved}/data\n`);
+  await writeFile(join(folder, "where"), `${moved}/data\n`);
   return moved;
 }
 
@@ -373,8 +389,8 @@ function othersMayEnter(path: string): boolean {
 
 // --- helpers
 
-async function passwordOf(home: string): Promise<string> {
-  const file = join(home, "password");
+async function passwordOf(folder: string): Promise<string> {
+  const file = join(folder, "password");
   try {
     const known = (await readFile(file, "utf8")).trim();
     if (known !== "") return known;
@@ -387,9 +403,9 @@ async function passwordOf(home: string): Promise<string> {
 }
 
 async function writePrivate(path: string, text: string): Promise<void> {
-  const half = `${path}.${process.pid}`;
-  await writeFile(half, text, { mode: 0o600 });
-  await rename(half, path);
+  const partial = `${path}.${process.pid}`;
+  await writeFile(partial, text, { mode: 0o600 });
+  await rename(partial, path);
 }
 
 function freePort(): Promise<number> {

@@ -31,7 +31,10 @@ export class CredentialKeeper {
     this.log = log;
   }
 
-  /** Credentials that are not expired. Rejects when there are none. */
+  /**
+   * The cached credentials, reloaded when `goodForMs` has passed. If the reload fails the previous ones are returned,
+   * so they may be expired; only if there are none does it reject.
+   */
   current(): HeldCredentials | Promise<HeldCredentials> {
     const { held } = this;
     if (held === undefined) return this.ask(false);

@@ -1,6 +1,6 @@
 /**
- * Applies the pending schema migrations in one transaction, safely for concurrent processes. A database with
- * incompatible tables is refused and not changed.
+ * Applies the pending schema migrations in one transaction. An advisory lock makes concurrent processes wait for each
+ * other. A database whose tables lack columns or have other types than Muster needs is refused and not changed.
  */
 import { createHash } from "node:crypto";
 import { UserError } from "../../model/userError.ts";
@@ -10,7 +10,7 @@ import type { Queries } from "./timedClient.ts";
 
 export interface Migrated {
   readonly applied: readonly string[];
-  /** Migrations that existing data blocks, with that data. */
+  /** Migrations that were postponed because existing rows block them, and those rows as text. */
   readonly blocked: readonly { readonly name: string; readonly by: readonly string[] }[];
 }
 
@@ -26,8 +26,8 @@ export async function migrate(client: Queries, steps: readonly Migration[] = mig
     await client.query("select pg_advisory_xact_lock($1)", [lockKey]);
     const unfit = await foreignColumns(client);
     if (unfit.length > 0) throw new Error(unfit.join("; "));
-    // The default GPU types are only inserted into a table that these migrations create.
-    const isOurs = !(await exists(client, "gpu_types"));
+    // The default GPU types are inserted only if these migrations create the table, not into another service's table.
+    const createsTypes = !(await exists(client, "gpu_types"));
     await client.query(
       "create table if not exists muster_migrations (name text primary key, checksum text not null, applied_at timestamptz not null default now())",
     );
@@ -41,8 +41,8 @@ export async function migrate(client: Queries, steps: readonly Migration[] = mig
         continue;
       }
       await client.query(step.sql);
-      if (step.name === seededAfter && isOurs) await client.query(seedSql);
-      await client.query("insert into muster_migrations (name, checksum) values ($1, $2)", [step.name, sumOf(step)]);
+      if (step.name === seededAfter && createsTypes) await client.query(seedSql);
+      await client.query("insert into muster_migrations (name, checksum) values ($1, $2)", [step.name, digestOf(step)]);
       applied.push(step.name);
     }
     await client.query("commit");
@@ -88,6 +88,7 @@ async function exists(client: Queries, table: string): Promise<boolean> {
   return rows[0]?.there !== null;
 }
 
-function sumOf({ sql }: Migration): string {
+/** Recorded for operators, to tell which text of a migration was applied; it is not compared. */
+function digestOf({ sql }: Migration): string {
   return createHash("sha256").update(sql).digest("hex").slice(0, 16);
 }

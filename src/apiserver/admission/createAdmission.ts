@@ -21,8 +21,8 @@ export interface AdmissionOptions {
 }
 
 /**
- * The admission chain that users configure: webhooks, policies, quota. A write that nothing matches passes in one turn
- * of the event loop.
+ * Admission beyond the strategies: hooks of components, then webhooks, policies and quota, which users configure. A
+ * write that nothing matches passes in one turn of the event loop.
  */
 export function createAdmission(
   options: AdmissionOptions = {},

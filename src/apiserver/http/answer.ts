@@ -5,7 +5,7 @@ import type { Resource } from "../resource.ts";
 import type { Version } from "../storage/version.ts";
 import type { WatchEvent } from "../storage/watchHub.ts";
 import { type ColumnDefinition, type TableKind, tableFor } from "../table/table.ts";
-import type { ListResult } from "../verbs/read.ts";
+import type { ListResult } from "../verbs/getListWatch.ts";
 import { encodeItems, encodeProtobufList, encodeWatchFrame } from "../wire/protobufEncode.ts";
 import { messageOfKind, type ProtobufMessage } from "../wire/protobufTable.ts";
 import { bytesIn, encodeList, objectIn } from "./encode.ts";

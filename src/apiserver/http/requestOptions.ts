@@ -4,8 +4,8 @@ import { badRequest, invalidObject } from "../../model/objects/status.ts";
 import type { FieldValidation } from "../schema/decode.ts";
 import type { Call } from "../verbs/core.ts";
 import type { DeleteOptions } from "../verbs/delete.ts";
+import type { ReadOptions, WatchReadOptions } from "../verbs/getListWatch.ts";
 import type { PatchCall } from "../verbs/patch.ts";
-import type { ReadOptions, WatchReadOptions } from "../verbs/read.ts";
 import type { Exchange } from "./exchange.ts";
 import type { Query } from "./query.ts";
 

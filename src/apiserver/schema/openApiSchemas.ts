@@ -26,7 +26,11 @@ const scalarDefinitions: Record<string, [name: string, schema: OpenApiSchema]> =
   ],
   intOrString: [
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
-    { description: "A number or a text.", format: "int-or-string", oneOf: [{ type: "integer" }, { type: "string" }] },
+    {
+      description: "An integer or a string.",
+      format: "int-or-string",
+      oneOf: [{ type: "integer" }, { type: "string" }],
+    },
   ],
 };
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { configMapNamed, refusal, TestApi } from "../../../testing/apiserver/testApi.ts";
-import { listObjects } from "./read.ts";
+import { listObjects } from "./getListWatch.ts";
 
 test("a continue token expires after five minutes even without writes, and the error has a new token", async () => {
   const test = await TestApi.start({ controllers: "none" });

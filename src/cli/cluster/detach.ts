@@ -39,7 +39,7 @@ export async function startDetached(
       throw new UserError(
         "cluster-not-started",
         `the cluster did not start (exit code ${exitCode})${said === "" ? "" : `: ${said}`}`,
-        `correct what ${log} says, and run \`muster up --detach\` again`,
+        `fix the problem that ${log} names, and run \`muster up --detach\` again`,
       );
     }
     await new Promise<void>((done) => clock.after(pollMs, done));

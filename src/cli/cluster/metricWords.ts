@@ -1,6 +1,9 @@
 import type { MetricWords } from "../../adapters/prometheus.ts";
 
-/** The HELP line of each metric of the controllers. A test compares them with the source, the alerts and the board. */
+/**
+ * The HELP line of each metric of the controllers. A test compares them with the source, the alerts and the Grafana
+ * dashboard.
+ */
 export const metricWords: Readonly<Record<string, MetricWords>> = words({
   muster_api_requests_total:
     "Requests to the API server by verb, resource and HTTP code; <error> is a request without an answer.",
@@ -43,15 +46,17 @@ export const metricWords: Readonly<Record<string, MetricWords>> = words({
   kai_task_bind_latency_milliseconds: "Duration of bind calls.",
   kai_usage_query_latency_milliseconds: "Duration of queries for past usage.",
   kai_podgroups_scheduled_by_action: "Pod groups that an action placed.",
-  kai_podgroups_acted_on_by_action: "Pod groups that an action considered.",
+  kai_podgroups_acted_on_by_action:
+    "Pod groups that an action decided on: to place pods of them, or to reserve nodes for them.",
   kai_scenarios_simulation_by_action: "Scenarios of evictions that were simulated.",
   kai_scenarios_filtered_by_action: "Scenarios of evictions that were ruled out.",
   kai_scenario_search_duration_seconds: "Duration of searches for evictions.",
   kai_scenario_search_jobs_total: "Pod groups for which evictions were searched, by result.",
-  kai_scenario_search_action_budget_exhausted_total: "Searches for evictions that exceeded their time budget.",
+  kai_scenario_search_action_budget_exhausted_total:
+    "Runs of an action that ended before every job was tried, because the budget was used up.",
   kai_scenario_search_scenarios_total: "Scenarios of evictions by generator and state.",
   kai_scenario_search_action_budget_configured_seconds: "Time that a cycle may search for evictions, by action.",
-  kai_scenario_search_job_budget_configured_seconds: "Time that a cycle may search for evictions, by pod group.",
+  kai_scenario_search_job_budget_configured_seconds: "Time that a cycle may search for evictions for one pod group.",
   kai_scenario_search_generator_budget_configured_seconds: "Time that a generator of evictions may take.",
   kai_total_preemption_attempts: "Scheduling cycles that decided to evict.",
   kai_pod_group_evicted_pods_total: "Pods that were evicted, by pod group and action.",
@@ -64,10 +69,10 @@ export const metricWords: Readonly<Record<string, MetricWords>> = words({
   kai_queue_allocated_memory_bytes: "Memory that is allocated to pods of a queue.",
   kai_queue_fair_share_gpu: "Fair share of a queue in GPUs.",
   kai_queue_fair_share_cpu_cores: "Fair share of a queue in CPU cores.",
-  kai_queue_fair_share_memory_gb: "Fair share of a queue in memory.",
-  kai_queue_gpu_usage: "GPUs that the scheduler counts for a queue.",
-  kai_queue_cpu_usage: "CPU that the scheduler counts for a queue.",
-  kai_queue_memory_usage: "Memory that the scheduler counts for a queue.",
+  kai_queue_fair_share_memory_gb: "Fair share of a queue in GB of memory.",
+  kai_queue_gpu_usage: "GPUs of a queue by the scheduler's own count, in-flight binds included.",
+  kai_queue_cpu_usage: "CPU cores of a queue by the scheduler's own count, in-flight binds included.",
+  kai_queue_memory_usage: "Memory of a queue in GB by the scheduler's own count, in-flight binds included.",
 });
 
 function words(help: Readonly<Record<string, string>>): Record<string, MetricWords> {

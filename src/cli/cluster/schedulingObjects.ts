@@ -54,7 +54,7 @@ export async function schedulingObjects(
     revision: snapshot.revision,
     ...snapshotObjects(snapshot),
     priorityClasses: await list(builtin.PriorityClass),
-    claims: await list(builtin.PersistentVolumeClaim),
+    volumeClaims: await list(builtin.PersistentVolumeClaim),
     volumes: await list(builtin.PersistentVolume),
     classes: await list(builtin.StorageClass),
     csiNodes: await list(builtin.CSINode),

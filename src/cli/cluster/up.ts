@@ -67,6 +67,9 @@ export async function runUp(flags: UpFlags): Promise<void> {
     formsPlainGangs: true,
     hasSimulatedNodes: true,
   });
+  // For the definitions and admission hooks, which the API server needs at its start. The components that run are
+  // created again below: the binder's settings are in an object of that server, and no definition or hook depends on
+  // them.
   const known: Component[] = [...usualComponents(controlPlane(options)), nodes.component];
   const hasWindow = flags.dashboard !== false;
   // A server on any port is one of many: its window takes any port as well.

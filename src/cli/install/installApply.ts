@@ -130,7 +130,11 @@ async function undone(kube: KubeApi, object: NewObject, why: Refusal, done: read
   const state =
     stuck.length === 0 ? "all earlier changes were rolled back" : `these could not be rolled back: ${stuck.join(", ")}`;
   const problem = `${nameOf(object)} was rejected: ${why.message}; ${state}`;
-  return new UserError("install-refused", problem, "fix the problem in the message, and install again");
+  return new UserError(
+    "install-refused",
+    problem,
+    "fix the problem that the message names, and run `muster install` again",
+  );
 }
 
 async function remove(kube: KubeApi, object: KubeObject): Promise<Outcome<unknown>> {

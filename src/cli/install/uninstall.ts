@@ -33,7 +33,11 @@ export async function runUninstall(flags: UninstallFlags): Promise<void> {
     }
     if (removed.failed.length > 0) {
       const problem = `not everything could be removed: ${removed.failed.join("; ")}`;
-      throw new UserError("uninstall-incomplete", problem, "fix the problem in the message, and run it again");
+      throw new UserError(
+        "uninstall-incomplete",
+        problem,
+        "fix the problem that the message names, and run `muster uninstall` again",
+      );
     }
   } finally {
     kube.close();

@@ -50,7 +50,7 @@ export async function runVerifyCommand(flags: VerifyFlags): Promise<void> {
   const startedAtMs = Date.now();
   // Signals are handled until the reports are written: a signal must not lose them.
   const signals = new Signals();
-  const result = await verified(asked, flags, signals);
+  const result = await resultFor(asked, flags, signals);
   const context = {
     startedAtMs: flags.snapshot === undefined ? startedAtMs : takenAtMs(result, startedAtMs),
     endedAtMs: flags.snapshot === undefined ? Date.now() : takenAtMs(result, startedAtMs),
@@ -86,17 +86,17 @@ function takenAtMs({ snapshot }: VerifyResult, otherwiseMs: number): number {
   return timeToMs(snapshot?.takenAt) ?? otherwiseMs;
 }
 
-async function verified(asked: ServiceRequest, flags: VerifyFlags, signals: Signals): Promise<VerifyResult> {
+async function resultFor(asked: ServiceRequest, flags: VerifyFlags, signals: Signals): Promise<VerifyResult> {
   if (flags.snapshot !== undefined) return ofFile(flags.snapshot, asked.config);
   const config = withBudget(asked, Date.now());
   if ("error" in config) return withoutRun(config.error, asked.config, "");
   let kube: KubeHttp | undefined;
   let cluster = "";
   const clock = systemClock();
-  // Time since the process started: loading the program is part of the window.
+  // The settle window begins when the process starts, so it includes the time to load the program.
   const startedMs = 0;
   try {
-    const connection = await foundInTime(findCluster(flags), clock, config);
+    const connection = await withTimeout(findCluster(flags), clock, config);
     cluster = connection.server;
     kube = kubeHttp(
       connection,
@@ -114,20 +114,21 @@ async function verified(asked: ServiceRequest, flags: VerifyFlags, signals: Sign
       startedMs,
       cancel: signals.cancel,
       interrupted: () => signals.interrupted(),
-      // With --until, the time reserved for the report must not be used for snapshots.
+      // With --until, the last snapshot may end after the settle window, but 10 s of the reserve are left for the
+      // report.
       ...(asked.untilMs === undefined ? {} : { overrunMs: reserveMs - 10_000 }),
       attempt: (line) => {
         progress.attempt(line);
         const isDocument = flags.output === "json" || claimsOutput(asked.reports);
-        sayAttempt(line, config, isDocument, progress.isLive);
+        printAttempt(line, config, isDocument, progress.isLive);
       },
     });
     progress.end();
     if (!asked.proveBarrier || result.error?.class === "interrupted") return result;
-    const told = withBarrier(result, await proveBarrier({ kube, clock }, flags, signals.cancel), config);
-    if (!signals.cancel.cancelled) return told;
+    const proven = withBarrier(result, await proveBarrier({ kube, clock }, flags, signals.cancel), config);
+    if (!signals.cancel.cancelled) return proven;
     const { message, exitCode } = signals.interrupted();
-    return { ...told, verdict: "error", exitCode, error: { class: "interrupted", message } };
+    return { ...proven, verdict: "error", exitCode, error: { class: "interrupted", message } };
   } catch (error) {
     return withoutRun(errorOfRun(error), config, cluster);
   } finally {
@@ -136,7 +137,7 @@ async function verified(asked: ServiceRequest, flags: VerifyFlags, signals: Sign
 }
 
 /** A kubeconfig on a disk that hangs must not delay the run longer than an API server that hangs. */
-function foundInTime<T>(found: Promise<T>, clock: Clock, { settleMs }: VerifyConfig): Promise<T> {
+function withTimeout<T>(reading: Promise<T>, clock: Clock, { settleMs }: VerifyConfig): Promise<T> {
   const patienceMs = Math.max(settleMs, firstAnswerMs);
   let stop = (): void => {};
   const late = new Promise<never>((_, reject) => {
@@ -145,7 +146,7 @@ function foundInTime<T>(found: Promise<T>, clock: Clock, { settleMs }: VerifyCon
       reject(new UserError("kubeconfig-unreadable", message, "check the file and its file system"));
     });
   });
-  return Promise.race([found, late]).finally(stop);
+  return Promise.race([reading, late]).finally(stop);
 }
 
 /** A run that throws has no verdict: a bug of verify must not look like a failure of the cluster. */
@@ -172,7 +173,10 @@ async function proveBarrier(
   return proveGangBarrier(ports, { id: ports.clock.nowMs().toString(36), cancel });
 }
 
-/** An active check does not depend on pods, so an empty cluster does not fail it when it is the only check. */
+/**
+ * Adds the result of `--prove-gang-barrier`, the check that writes. It changes the verdict only if the other checks
+ * passed.
+ */
 function withBarrier(result: VerifyResult, finding: CheckFinding, config: VerifyConfig): VerifyResult {
   const { status, message, evidence } = finding;
   const title = "a gang waits until all of it fits, and is then bound";
@@ -188,7 +192,7 @@ function withBarrier(result: VerifyResult, finding: CheckFinding, config: Verify
  * Prints plain lines when standard output is not a terminal. Failures go to standard error; all lines do when standard
  * output is a document.
  */
-function sayAttempt(line: AttemptLine, config: VerifyConfig, isDocument: boolean, isLive: boolean): void {
+function printAttempt(line: AttemptLine, config: VerifyConfig, isDocument: boolean, isLive: boolean): void {
   const text = `${attemptText(line, config.settleMs)}\n`;
   if (line.counts === undefined || isDocument) process.stderr.write(text);
   else if (!isLive) process.stdout.write(text);
@@ -206,8 +210,8 @@ async function ofFile(file: string, config: VerifyConfig): Promise<VerifyResult>
     const bytes = await readFile(file);
     text = (file.endsWith(".gz") ? gunzipSync(bytes) : bytes).toString("utf8");
     const snapshot = parseSnapshot(text, file);
-    const looked = { cluster: `snapshot ${file}`, attempts: 1, waitedMs: 0, wallMs: 0, history: [] };
-    return resultOf(snapshot, judge(snapshot, config), config, looked);
+    const progress = { cluster: `snapshot ${file}`, attempts: 1, waitedMs: 0, wallMs: 0, history: [] };
+    return resultOf(snapshot, judge(snapshot, config), config, progress);
   } catch (error) {
     const why =
       error instanceof UserError
@@ -218,11 +222,11 @@ async function ofFile(file: string, config: VerifyConfig): Promise<VerifyResult>
 }
 
 function withoutRun(error: VerifyError, config: VerifyConfig, cluster: string): VerifyResult {
-  const looked: RunProgress = { cluster, attempts: 0, waitedMs: 0, wallMs: 0, history: [] };
-  return resultWithout(error, exitCodes.noSnapshot, config, looked);
+  const progress: RunProgress = { cluster, attempts: 0, waitedMs: 0, wallMs: 0, history: [] };
+  return resultWithout(error, exitCodes.noSnapshot, config, progress);
 }
 
-/** With --until the window shrinks, so that time is left for the report. */
+/** With --until the settle window is shortened, so that time is left for the report. */
 function withBudget({ config, untilMs }: ServiceRequest, nowMs: number): VerifyConfig | { error: VerifyError } {
   if (untilMs === undefined) return config;
   const budget = budgetMs(config.settleMs, untilMs, nowMs);

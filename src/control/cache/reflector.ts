@@ -16,7 +16,7 @@ import {
   type ReflectorInput,
   type ReflectorState,
   stepReflector,
-} from "./reflectorMachine.ts";
+} from "./stepReflector.ts";
 
 /** Which objects of a kind are watched. */
 export interface Selection {
@@ -52,7 +52,7 @@ const quietMs = 70_000;
 /** How long after its timeout a silent watch is still kept open. */
 const overdueMs = 30_000;
 
-/** Lists and watches one kind: the state machine of reflectorMachine.ts with a network and a clock. */
+/** Lists and watches one kind: the state machine of stepReflector.ts with a network and a clock. */
 export class Reflector {
   private readonly options: ReflectorOptions;
   private readonly emit: (event: KindEvent) => void;

@@ -65,7 +65,7 @@ export function addGangReconciler(caches: GangCaches, options: GangReconciler): 
       const takenOver = await caches.takeOver.done(cancel);
       if (!takenOver.ok) return reconcileResultOf(takenOver) ?? { again: takenOver.message };
       const author: Author = { name: `${rest.name} ${key}`, wake: () => again.push(key) };
-      const settled = await caches.inFlight.settle(author, { cancel });
+      const settled = await caches.inFlight.resolveWrites(author, { cancel });
       if (typeof settled !== "string") return { again: "the outcome of an earlier write is unknown" };
       return reconcile(key, { author, cancel });
     },

@@ -86,7 +86,7 @@ async function listAll<T extends KubeObject>(
       // A cluster that does not serve resource.k8s.io has no claims.
       if (outcome.reason === "NotFound" && kind.group !== "") return { ok: true, value: { items: [], revision: "" } };
       const denied = outcome.reason === "Forbidden" && kind.group === claims.group;
-      return { ok: false, why: `list of ${kind.plural}: ${outcome.reason}: ${outcome.message}`, denied };
+      return { ok: false, why: `${kind.plural} could not be listed: ${outcome.reason}: ${outcome.message}`, denied };
     }
     items.push(...outcome.value.items);
     const { continueToken, revision } = outcome.value;

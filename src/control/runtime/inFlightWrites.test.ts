@@ -99,12 +99,12 @@ describe("writes of a decision", () => {
       return succeeded(object);
     });
     await inFlight.commit(decided("a", "b"), { author });
-    expect(await inFlight.settle(author, {})).toBe("waiting");
+    expect(await inFlight.resolveWrites(author, {})).toBe("waiting");
     show(made.get("a") as KubeObject);
     expect(wakes()).toBe(0);
     show(made.get("b") as KubeObject);
     expect(wakes()).toBe(1);
-    expect(await inFlight.settle(author, {})).toBe("clear");
+    expect(await inFlight.resolveWrites(author, {})).toBe("clear");
   });
 });
 
@@ -115,7 +115,7 @@ describe("writes without an answer", () => {
     expect(inFlight.isInDoubt(author)).toBe(true);
     const landed = stored("a");
     found.push(landed);
-    expect(await inFlight.settle(author, {})).toBe("waiting");
+    expect(await inFlight.resolveWrites(author, {})).toBe("waiting");
     expect([counts("a"), counts("b")]).toEqual([true, false]);
     expect(inFlight.isInDoubt(author)).toBe(false);
     show(landed);
@@ -128,10 +128,10 @@ describe("writes without an answer", () => {
       isBack ? succeeded(stored(name)) : lost,
     );
     await inFlight.commit(decided("a"), { author });
-    await inFlight.settle(author, { unproven: "send" });
+    await inFlight.resolveWrites(author, { unproven: "send" });
     expect([counts("a"), inFlight.isInDoubt(author)]).toEqual([true, true]);
     isBack = true;
-    await inFlight.settle(author, { unproven: "send" });
+    await inFlight.resolveWrites(author, { unproven: "send" });
     expect(sent).toEqual(["a", "a", "a"]);
     expect([counts("a"), inFlight.isInDoubt(author)]).toEqual([true, false]);
     show(stored("a"));

@@ -57,8 +57,8 @@ export interface Pace {
 
 export interface CommitOptions extends ApplyOptions {
   /**
-   * Tracks the writes until the watch has delivered them; see settle. Without an author the next reconcile decides
-   * again.
+   * Tracks the writes until the watch has delivered them; see resolveWrites. Without an author the next reconcile
+   * decides again.
    */
   readonly author?: Author;
   readonly pace?: Pace;
@@ -71,7 +71,7 @@ export interface CommitOptions extends ApplyOptions {
 /** A removal counts after its read, so there is no moment at which all of them count. */
 export type RemoveOptions = Omit<CommitOptions, "counted">;
 
-export interface SettleOptions {
+export interface ResolveOptions {
   readonly cancel?: Cancel;
   /** What to do with a write that did not happen, as a read shows: decide again, or send it again. */
   readonly unproven?: "drop" | "send";
@@ -198,7 +198,10 @@ export class InFlightWrites<V = never> {
    * Whether the author may decide on what the watch shows. `waiting`: it has writes in flight, and is enqueued when the
    * last of them is observed. A refusal: the outcome of a write could not be resolved.
    */
-  async settle(author: Author, { cancel, unproven = "drop" }: SettleOptions): Promise<"clear" | "waiting" | Refusal> {
+  async resolveWrites(
+    author: Author,
+    { cancel, unproven = "drop" }: ResolveOptions,
+  ): Promise<"clear" | "waiting" | Refusal> {
     const options = cancel === undefined ? {} : { cancel };
     let refusal: Refusal | undefined;
     await inParallel(this.unknownOf(author), readsAtOnce, async ({ intent }) => {

@@ -62,7 +62,7 @@ export class AccountReconciler {
     }
     const waitMs = this.waitMs(`group ${id}`);
     if (waitMs > 0) return { requeueAfterMs: waitMs };
-    this.caches.model.settle();
+    this.caches.model.applyAssumed();
     const wanted = groupResources(cluster, job);
     const known = group.status?.resourcesStatus;
     if (equalFields(known, wanted)) return undefined;
@@ -77,7 +77,7 @@ export class AccountReconciler {
     const { cluster, queues } = this.caches;
     const waitMs = this.waitMs("queues");
     if (waitMs > 0) return { requeueAfterMs: waitMs };
-    this.caches.model.settle();
+    this.caches.model.applyAssumed();
     cluster.refresh(this.controllers.ports.clock.nowMs());
     const requests = queueRequests(cluster);
     const classes = classesOfQueues(cluster);

@@ -1,5 +1,5 @@
 import { type Job, podSetsOf } from "../../decide/schedule/cluster/job.ts";
-import { fragmentsOf, isSatisfied, isStarting } from "../../decide/schedule/placement/gang.ts";
+import { fragmentsOf, isSatisfied, isStarting } from "../../decide/schedule/placement/gangSteps.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { annotationKeys } from "../../model/scheduling/keys.ts";
 import { formatTime, timeToMs } from "../../model/values/time.ts";

@@ -5,18 +5,18 @@ import {
   type SearchBudgets,
 } from "../../decide/schedule/eviction/searchBudget.ts";
 import type { SearchCounts } from "../../decide/schedule/eviction/searchCounts.ts";
-import type { CycleWatch } from "../../decide/schedule/session.ts";
+import type { CycleObserver } from "../../decide/schedule/session.ts";
 import type { ActionName } from "../../decide/schedule/settings.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Metrics } from "../../ports/metrics.ts";
 
 /** The durations of the stages of a cycle, under the names of KAI's metrics. */
-export class Stages implements CycleWatch {
+export class CycleDurations implements CycleObserver {
   private readonly clock: Clock;
   private readonly metrics: Metrics;
   private readonly startedMs: number;
   private lastMs: number;
-  private searchMs = 0;
+  private searchStartedMs = 0;
 
   constructor(clock: Clock, metrics: Metrics) {
     this.clock = clock;
@@ -25,23 +25,23 @@ export class Stages implements CycleWatch {
     this.lastMs = this.startedMs;
   }
 
-  readonly searching = (): void => {
-    this.searchMs = this.clock.monotonicMs();
+  readonly searchStarted = (): void => {
+    this.searchStartedMs = this.clock.monotonicMs();
   };
 
-  readonly searched = (action: ActionName, generator: Generator, isSolved: boolean): void => {
+  readonly searchEnded = (action: ActionName, generator: Generator, isSolved: boolean): void => {
     const labels = { action, generator, result: isSolved ? "solved" : "unsolved" };
-    const tookMs = this.clock.monotonicMs() - this.searchMs;
+    const tookMs = this.clock.monotonicMs() - this.searchStartedMs;
     this.metrics.observe("kai_scenario_search_duration_seconds", labels, tookMs / 1000);
   };
 
-  readonly stage = (stage: ActionName | "open"): void => {
+  readonly stageEnded = (stage: ActionName | "open"): void => {
     const tookMs = this.lap();
     if (stage === "open") this.metrics.gauge("kai_open_session_latency_milliseconds", {}, tookMs);
     else this.metrics.gauge("kai_action_scheduling_latency_milliseconds", { action: stage }, tookMs);
   };
 
-  /** The end of the cycle: reasons are found, and the statement is rolled back. */
+  /** After the cycle. Since the last action it has found reasons and rolled back the statement. */
   close(): void {
     this.metrics.gauge("kai_close_session_latency_milliseconds", {}, this.lap());
     this.metrics.gauge("kai_e2e_scheduling_latency_milliseconds", {}, this.lastMs - this.startedMs);

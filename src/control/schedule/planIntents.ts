@@ -5,7 +5,7 @@ import { type GroupNode, type Job, podSetsOf } from "../../decide/schedule/clust
 import type { PlannedBind, PlannedJob } from "../../decide/schedule/cycle.ts";
 import type { ChosenDevices } from "../../decide/schedule/model/pendingClaims.ts";
 import type { PodEffect } from "../../decide/schedule/model/podEffects.ts";
-import { isSatisfied } from "../../decide/schedule/placement/gang.ts";
+import { isSatisfied } from "../../decide/schedule/placement/gangSteps.ts";
 import type { BindIntent, CreateIntent } from "../../model/intent.ts";
 import { expectedOf } from "../../model/intent.ts";
 import type { Revision } from "../../model/revision.ts";
@@ -36,8 +36,9 @@ export interface PlanFacts {
 }
 
 /**
- * A pod that one write can bind is bound by that write, which carries the pod's UID and revision. Every other pod, and
- * every pod of a gang, gets a BindRequest: a restart finds it, and the requests of a gang are marked as one set.
+ * A pod that is placed alone and that one write can bind is bound by that write, which carries the pod's UID and
+ * revision; so is a pod that joins a gang that has its minimum. Every other pod gets a BindRequest, which a restart
+ * finds. The requests of pods that are placed together are marked as one set.
  */
 export function commitsOf({ job, binds }: PlannedJob, facts: PlanFacts): JobCommit[] {
   const commits: JobCommit[] = [];

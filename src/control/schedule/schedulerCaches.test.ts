@@ -126,7 +126,7 @@ test("a reservation that has no node yet holds its GPU on the one that it names"
   const created = await kube.create(refs.pods, pod);
   if (!created.ok) throw new Error(created.message);
   await settle();
-  world.model.settle();
+  world.model.applyAssumed();
   expect(world.cluster.tasks.get(created.value.metadata.uid)?.places).toEqual([{ node: "n1", groups: ["g"] }]);
   await stop();
 });

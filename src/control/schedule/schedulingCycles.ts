@@ -21,7 +21,7 @@ import { type Committed, InFlightWrites, type Pace } from "../runtime/inFlightWr
 import type { ReconcileResult } from "../runtime/loop.ts";
 import { cycleAuthor, Evictions } from "./evictions.ts";
 import type { GroupMarks } from "./groupMarks.ts";
-import { measureBudgets, measureSearch, Stages } from "./measures.ts";
+import { CycleDurations, measureBudgets, measureSearch } from "./measures.ts";
 import type { Found } from "./pendingReasons.ts";
 import { commitsOf, type JobCommit } from "./planIntents.ts";
 import type { SchedulerCaches } from "./schedulerCaches.ts";
@@ -109,10 +109,10 @@ export class SchedulingCycles {
       (await this.takeOver(cancel)) ?? (await this.takeOverClaims(cancel)) ?? (await this.catchUp(cancel));
     if (refusal !== undefined) return this.soon(refusal);
     // An intent of unknown outcome is resolved by a read, or sent again: its pods count as placed until then.
-    await this.inFlight.settle(cycleAuthor, { cancel, unproven: "send" });
+    await this.inFlight.resolveWrites(cycleAuthor, { cancel, unproven: "send" });
     const unfinished = await this.evictions.finish(cancel);
     if (unfinished !== undefined) return this.soon(unfinished);
-    const revision = caches.model.settle();
+    const revision = caches.model.applyAssumed();
     if (!caches.assumeCache.snapshot().isComplete) return { again: "the caches have not synced" };
     if (this.startsKnownIn !== this.tookOverIn) {
       this.marks.noteForgottenStarts();
@@ -123,7 +123,7 @@ export class SchedulingCycles {
     const { cluster } = caches;
     if (this.isNothingNew(nowMs)) return this.sleep(nowMs);
     const found: Found[] = [];
-    const stages = new Stages(clock, metrics);
+    const durations = new CycleDurations(clock, metrics);
     const plan = cycle(
       cluster,
       nowMs,
@@ -131,9 +131,9 @@ export class SchedulingCycles {
         explainWaiting(session, found);
         this.explainStrays(found);
       },
-      stages,
+      durations,
     );
-    stages.close();
+    durations.close();
     for (const fault of plan.faults) this.reportFault(fault);
     caches.model.onDecided(nowMs);
     this.decidedVersion = cluster.changes.count;
@@ -341,7 +341,7 @@ export class SchedulingCycles {
       this.refused(bind, outcome);
       if (commit.commitId !== undefined) voided.add(commit);
     };
-    const counted = (): void => caches.model.settleClaims();
+    const counted = (): void => caches.model.applyAssumedClaims();
     const decisions = writes.map(({ decision }) => decision);
     await this.inFlight.commit(decisions, { author: cycleAuthor, pace, counted, tell, cancel });
     for (const commit of voided) await voidSet(this.controllers.writer, written.get(commit) ?? [], cancel);

@@ -89,7 +89,7 @@ export class UsageReconciler {
   /** The usage that this process has observed since its start. */
   private ownSamples(usage: UsageSettings, nowMs: number): readonly UsageSample[] {
     const { cluster } = this.caches;
-    this.caches.model.settle();
+    this.caches.model.applyAssumed();
     cluster.refresh(nowMs);
     const byQueue = new Map([...cluster.queues.byName].map(([name, { allocated }]) => [name, [...allocated] as const]));
     const fromMs = windowStartMs(usage, nowMs);

@@ -30,7 +30,7 @@ export class LiveCluster {
     const seen = pools.map(stateOf).join();
     if (before !== undefined && seen === this.seen) return before;
     this.seen = seen;
-    for (const { caches } of pools) caches.model.settle();
+    for (const { caches } of pools) caches.model.applyAssumed();
     const newest = first.caches.placed.map(({ revision }) => revision).reduce(laterOf);
     const nowMs = this.controllers.ports.clock.nowMs();
     return readModel(this.sourcesOf(pools), { rev: Number(newest), nowMs }, this.memory, before);

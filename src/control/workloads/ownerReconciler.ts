@@ -55,7 +55,7 @@ export function addOwnerController<T extends KubeObject>(
   const reconcile = async (key: string, given: ReconcileContext): Promise<ReconcileResult> => {
     const { cancel } = given;
     const author: Author = { name: `${name} ${key}`, wake: () => shown.push(key) };
-    const state = await inFlight.settle(author, { cancel });
+    const state = await inFlight.resolveWrites(author, { cancel });
     if (state === "waiting") return undefined;
     if (state !== "clear") return reconcileResultOf(state) ?? { again: state.message };
     const first = await options.before?.(key, { ...given, author });

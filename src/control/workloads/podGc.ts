@@ -45,7 +45,7 @@ export function addPodGc(controllers: Controllers, caches: WorkloadCaches, podsB
 
   const reconcile = async (key: string, { cancel }: ReconcileContext): Promise<ReconcileResult> => {
     const author = { name: `${name} ${key}`, wake: () => shown.push(key) };
-    const state = await inFlight.settle(author, { cancel });
+    const state = await inFlight.resolveWrites(author, { cancel });
     if (state === "waiting") return undefined;
     if (state !== "clear") return reconcileResultOf(state) ?? { again: state.message };
     const nowMs = ports.clock.nowMs();

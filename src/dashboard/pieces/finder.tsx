@@ -29,7 +29,7 @@ function allHits(): Hit[] {
       about: `waits in ${queue === "" ? "no queue" : name(queue)}`,
       address: href("why", split(id)),
     });
-  for (const [, group, queue] of model.wall.holders)
+  for (const [, group, queue] of model.wall.occupants)
     found.push({
       text: bareName(group),
       about: queue === "" ? "runs" : `runs in ${name(queue)}`,

@@ -21,9 +21,9 @@ export function GpuPanel({
   const cells = gpu === undefined ? wall.gpus.slice(from, from + many) : wall.gpus.slice(from + gpu, from + gpu + 1);
   const held = new Map<number, number>();
   for (const [, holds = []] of cells) for (const [id, , milli] of holds) held.set(id, (held.get(id) ?? 0) + milli);
-  const holders = wall.holders.filter(([id]) => held.has(id));
+  const occupants = wall.occupants.filter(([id]) => held.has(id));
   const [state, , nominated = 0, note = ""] = cells[0] ?? ["?"];
-  const nominee = wall.holders.find(([id]) => id === nominated);
+  const nominee = wall.occupants.find(([id]) => id === nominated);
   const keep = Object.fromEntries([...route.value.query].filter(([key]) => key === "by" || key === "queue"));
   return (
     <>
@@ -72,10 +72,10 @@ export function GpuPanel({
       </dl>
       <div class="side-head ruled">
         <h2>Held by</h2>
-        <span>{holders.length === 0 ? "no pod" : plural(holders.length, "workload")}</span>
+        <span>{occupants.length === 0 ? "no pod" : plural(occupants.length, "workload")}</span>
       </div>
       <ul class="items">
-        {holders.map(([id, group, queue, start, pods, each]) => {
+        {occupants.map(([id, group, queue, start, pods, each]) => {
           const [namespace = "", bare = ""] = group.split("/");
           return (
             <li key={id}>

@@ -19,7 +19,7 @@ export function Tip({
   const node = layout.nodeOfGpu[gpu] ?? 0;
   const [nodeName = "", , , health = "ready"] = wall.nodes[node] ?? [];
   const [state, holds = [], nominated = 0, note = ""] = wall.gpus[gpu] ?? ["?"];
-  const holders = new Map(wall.holders.map((row) => [row[0], row]));
+  const occupants = new Map(wall.occupants.map((row) => [row[0], row]));
   const isLow = tile.y > layout.height - 150 && tile.y > 160;
   const at = isLow ? { bottom: `${layout.height - tile.y + 8}px` } : { top: `${tile.y + layout.tileHeight + 8}px` };
   return (
@@ -32,7 +32,7 @@ export function Tip({
       {holds.length === 0 && state === "f" && <div>free</div>}
       {holds.length === 0 && state === "c" && <div>free, node cordoned</div>}
       {holds.map(([id, pod, milli, isLeaving]) => {
-        const [, group = "", queue = "", since = "", pods = 0, each = 0] = holders.get(id) ?? [];
+        const [, group = "", queue = "", since = "", pods = 0, each = 0] = occupants.get(id) ?? [];
         return (
           <div key={pod}>
             <div class="row">
@@ -49,7 +49,7 @@ export function Tip({
         );
       })}
       {health === "cordoned" && holds.length > 0 && <div class="warn">node cordoned</div>}
-      {nominated !== 0 && <div class="warn">nominated: {bareName(holders.get(nominated)?.[1] ?? "")}</div>}
+      {nominated !== 0 && <div class="warn">nominated: {bareName(occupants.get(nominated)?.[1] ?? "")}</div>}
     </div>
   );
 }

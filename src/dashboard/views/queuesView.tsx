@@ -184,7 +184,7 @@ function QueuePanel({ queue }: { readonly queue: QueueRow }) {
   const { quota, fairShare, allocated, weight } = queue;
   const surplus = unlimited(quota) ? 0 : fairShare - quota;
   const jobs = shown.value?.jobs.jobs.filter((job) => job.queue === queue.name) ?? [];
-  const holders = (shown.value?.wall.holders ?? [])
+  const occupants = (shown.value?.wall.occupants ?? [])
     .filter(([, , of]) => of === queue.name)
     .map(([id, group, , , pods, each]) => ({ id, group, milli: pods * each }))
     .sort((a, b) => b.milli - a.milli)
@@ -232,10 +232,10 @@ function QueuePanel({ queue }: { readonly queue: QueueRow }) {
       </ul>
       <div class="side-head ruled">
         <h2>Holding most</h2>
-        {holders.length === 0 && <span>no workload</span>}
+        {occupants.length === 0 && <span>no workload</span>}
       </div>
       <ul class="plain">
-        {holders.map(({ id, group, milli }) => (
+        {occupants.map(({ id, group, milli }) => (
           <li key={id}>
             <a href={href("gangs", group.split("/"))}>
               <span class="mono">{bareName(group)}</span>

@@ -8,7 +8,7 @@ const words = { f: "free", u: "in use", l: "leaving", c: "cordoned", "?": "unkno
 export function WallTable() {
   const wall = shown.value?.wall;
   if (wall === undefined) return null;
-  const holders = new Map(wall.holders.map((row) => [row[0], row]));
+  const occupants = new Map(wall.occupants.map((row) => [row[0], row]));
   let at = 0;
   const rows = wall.nodes.flatMap(([node, rack, type, health, many]) => {
     const cells = wall.gpus.slice(at, at + many);
@@ -38,7 +38,7 @@ export function WallTable() {
               <td>{name(wall.racks[rack] ?? "")}</td>
               <td>{shortType(wall.types[type] ?? "")}</td>
               <td>{health === "cordoned" && state !== "c" ? `${words[state]}, node cordoned` : words[state]}</td>
-              <td>{holds.map(([id, , milli]) => `${name(holders.get(id)?.[1] ?? "")} ${gpus(milli)}`).join(", ")}</td>
+              <td>{holds.map(([id, , milli]) => `${name(occupants.get(id)?.[1] ?? "")} ${gpus(milli)}`).join(", ")}</td>
             </tr>
           ))}
         </tbody>

@@ -156,12 +156,12 @@ function Legend({
   );
 }
 
-function heldByQueue({ holders, gpus: cells }: WallPart): {
+function heldByQueue({ occupants, gpus: cells }: WallPart): {
   byQueue: Map<string, number>;
   held: number;
   leaving: number;
 } {
-  const queueOf = new Map(holders.map(([id, , queue]) => [id, queue]));
+  const queueOf = new Map(occupants.map(([id, , queue]) => [id, queue]));
   const byQueue = new Map<string, number>();
   let [held, leaving] = [0, 0];
   for (const [state, holds = []] of cells) {
@@ -337,7 +337,7 @@ function WallCanvas({ by, isolatedQueue, isolatedJob, selection }: CanvasProps) 
 
 function keepsOf(
   wall: WallPart | undefined,
-  holder: number | undefined,
+  occupant: number | undefined,
   queue: string,
   job: JobRow | undefined,
 ): ((gpu: number) => boolean) | undefined {
@@ -348,13 +348,13 @@ function keepsOf(
       const [, holds = [], nominated = 0] = wall.gpus[gpu] ?? ["f"];
       return holds.some(([id]) => is(id)) || (nominated !== 0 && is(nominated));
     };
-  if (holder !== undefined) return has((id) => id === holder);
+  if (occupant !== undefined) return has((id) => id === occupant);
   if (job !== undefined) {
-    const found = wall.holders.find(([, group]) => group === job.id)?.[0];
+    const found = wall.occupants.find(([, group]) => group === job.id)?.[0];
     if (found !== undefined) return has((id) => id === found);
   }
   if (queue === "") return undefined;
-  const ids = new Set(wall.holders.filter(([, , of]) => of === (queue === "-" ? "" : queue)).map(([id]) => id));
+  const ids = new Set(wall.occupants.filter(([, , of]) => of === (queue === "-" ? "" : queue)).map(([id]) => id));
   return has((id) => ids.has(id));
 }
 
@@ -414,7 +414,7 @@ const stateWords = {
 function spoken(wall: WallPart, node: number, gpu: number, firstGpu: readonly number[]): string {
   const [state, holds = []] = wall.gpus[gpu] ?? ["?"];
   const who = holds.map(([id, , milli]) => {
-    const [, group = "", queue = ""] = wall.holders.find(([each]) => each === id) ?? [];
+    const [, group = "", queue = ""] = wall.occupants.find(([each]) => each === id) ?? [];
     return `${name(group)}, ${gpus(milli)} GPU, ${queue === "" ? "no queue" : name(queue)}`;
   });
   const head = `${name(wall.nodes[node]?.[0] ?? "")}, GPU ${gpu - (firstGpu[node] ?? 0)}`;

@@ -3,7 +3,7 @@
  * (theme, size, colours) is cut into frames. Isolating a gang draws its tiles on
  * a layer of their own and dims the rest.
  */
-import type { GpuCell, Hold, HolderColumn, WallPart } from "../../model/window/parts.ts";
+import type { GpuCell, Hold, OccupantRow, WallPart } from "../../model/window/parts.ts";
 import { shortType } from "../words.ts";
 import { type Layout, layoutOf, tileAt } from "./layout.ts";
 
@@ -50,7 +50,7 @@ export class Painter {
   layout: Layout | undefined;
   private readonly layers: PainterLayers;
   private wall: WallPart | undefined;
-  private holders = new Map<number, HolderColumn>();
+  private occupants = new Map<number, OccupantRow>();
   private look: Look = { by: "queue", colourOf: () => "", isPhone: false };
   private palette: Palette;
   private readonly fills = new Map<string, string>();
@@ -88,7 +88,7 @@ export class Painter {
   show(wall: WallPart, { rings = true } = {}): void {
     const before = this.wall;
     this.wall = wall;
-    if (wall.holders !== before?.holders) this.holders = new Map(wall.holders.map((row) => [row[0], row]));
+    if (wall.occupants !== before?.occupants) this.occupants = new Map(wall.occupants.map((row) => [row[0], row]));
     const isSamePlace = before !== undefined && before.gpus.length === wall.gpus.length && hasSamePlaces(before, wall);
     if (!isSamePlace) {
       this.repaint();
@@ -226,7 +226,7 @@ export class Painter {
     }
   }
 
-  private colourOf([, , queue]: HolderColumn, id: number, isCordoned: boolean): string {
+  private colourOf([, , queue]: OccupantRow, id: number, isCordoned: boolean): string {
     const { by } = this.look;
     if (by === "health") return isCordoned ? this.palette.warn : this.palette.ok;
     if (by === "gang") return `hsl(${(id * 47) % 360} 22% ${44 + ((id * 7) % shades) * 2.4}%)`;
@@ -310,12 +310,12 @@ export class Painter {
       ]);
       pen.clip();
       for (const [id, , milli, isLeaving] of holds) {
-        const holder = this.holders.get(id);
-        if (holder === undefined) continue;
+        const occupant = this.occupants.get(id);
+        if (occupant === undefined) continue;
         const height = (h * Math.min(1000, milli)) / 1000;
         const seam = milli < 1000 ? 1.5 : 0;
         pen.globalAlpha = isLeaving === 1 ? 0.34 : fillAlpha;
-        pen.fillStyle = this.colourOf(holder, id, isCordoned);
+        pen.fillStyle = this.colourOf(occupant, id, isCordoned);
         pen.fillRect(from, y + h - filled - height + seam, to - from, height - seam);
         filled += height;
       }
@@ -330,7 +330,7 @@ export class Painter {
       box(pen, x + 0.5, y + 0.5, w - 1, h - 1, radius);
       pen.stroke();
     }
-    const nominee = this.holders.get(nominated);
+    const nominee = this.occupants.get(nominated);
     if (nominee === undefined) return;
     pen.setLineDash([3, 2]);
     pen.strokeStyle = this.colourOf(nominee, nominated, false);
@@ -345,8 +345,8 @@ export class Painter {
     if (state === "x") return bad;
     if (state === "?") return ink3;
     const [first] = holds;
-    const holder = first === undefined ? undefined : this.holders.get(first[0]);
-    if (holder !== undefined && first !== undefined) return this.colourOf(holder, first[0], false);
+    const occupant = first === undefined ? undefined : this.occupants.get(first[0]);
+    if (occupant !== undefined && first !== undefined) return this.colourOf(occupant, first[0], false);
     return state === "c" ? line2 : hole;
   }
 

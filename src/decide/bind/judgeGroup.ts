@@ -70,7 +70,7 @@ export function judgeGroup(view: GroupView): GroupVerdict {
   const strays = strayPods(view);
   if (strays.length > 0) {
     const names = strays.map(nameOf).join(", ");
-    return { type: "release", pods: strays, why: `no BindRequest of ${names} names group ${group} any more` };
+    return { type: "release", pods: strays, why: `no BindRequest of ${names} names GPU group ${group} any more` };
   }
   const placed = live.filter((pod) => pod.spec?.nodeName !== undefined);
   // Finished. It only blocks its name: the next reservation can be created when this one is deleted.
@@ -84,7 +84,7 @@ export function judgeGroup(view: GroupView): GroupVerdict {
     const robbed = asked === undefined || forMs < pinTimeoutMs ? [] : placed.filter((pod) => !isLeaving(pod));
     if (robbed.length > 0) {
       const names = robbed.map(nameOf).join(", ");
-      const why = `the reservation of group ${group} was lost and its device ${asked} cannot be allocated again: ${over.status?.reason ?? "no reason given"}; ${names} must go`;
+      const why = `the reservation of GPU group ${group} was lost and its device ${asked} cannot be allocated again: ${over.status?.reason ?? "no reason given"}, so ${names} is evicted`;
       return { type: "evict", users: robbed, why };
     }
     return {
@@ -119,7 +119,7 @@ export function judgeGroup(view: GroupView): GroupVerdict {
     standing.length === 1 ? placed.filter((pod) => !isLeaving(pod) && isMisled(pod, reservation, group)) : [];
   if (misled.length > 0) {
     const names = misled.map(nameOf).join(", ");
-    const why = `the reservation of group ${group} was lost, and the one that came after it has another device; ${names} must go`;
+    const why = `the reservation of GPU group ${group} was lost, and the one that came after it has another device, so ${names} is evicted`;
     return { type: "evict", users: misled, why };
   }
   for (const each of standing) {
@@ -137,7 +137,7 @@ export function judgeGroup(view: GroupView): GroupVerdict {
   }
   const holder = view.holders.find((pod) => isHeldBy(pod.metadata.uid, view));
   if (holder !== undefined) return { type: "keep", why: `pod ${nameOf(holder)} holds it` };
-  return { type: "delete", reservation, why: `no pod and no BindRequest needs group ${group}` };
+  return { type: "delete", reservation, why: `no pod and no BindRequest needs GPU group ${group}` };
 }
 
 /**
@@ -235,12 +235,12 @@ function lost(view: GroupView, placed: readonly Pod[]): GroupVerdict {
   const [device] = devices;
   const names = placed.map(nameOf).join(", ");
   if (view.canPin && devices.size === 1 && device !== undefined) {
-    const why = `the reservation of group ${view.group} was lost; ${names} keeps device ${device}`;
+    const why = `the reservation of GPU group ${view.group} was lost; ${names} keeps device ${device}`;
     return { type: "restore", users: placed, device, why };
   }
   const users = placed.filter((pod) => !isLeaving(pod));
   if (users.length === 0) return { type: "keep", why: `the reservation was lost, and ${names} is going` };
-  const why = `the reservation of group ${view.group} was lost and node ${view.node} cannot give its device again; ${names} must go`;
+  const why = `the reservation of GPU group ${view.group} was lost and node ${view.node} cannot give its device again, so ${names} is evicted`;
   return { type: "evict", users, why };
 }
 

@@ -67,13 +67,13 @@ describe("a bind of a share", () => {
     const elsewhere = request({ node: "n2" });
     expect(step({ request: elsewhere, node: node("n2"), reserved: [made] })).toMatchObject({
       type: "failed",
-      why: "group X is reserved on node n1, not on n2",
+      why: "GPU group X is reserved on node n1, not on n2",
     });
   });
 
   test("waits where pods use the device of a lost reservation, until a new one requests it", () => {
     const sharers = () => [userPod({ name: "a", device: "GPU-1" })];
-    const lost = { type: "wait", why: "the reservation of group X was lost, and pods use its device" };
+    const lost = { type: "wait", why: "the reservation of GPU group X was lost, and pods use its device" };
     expect(step({ sharers })).toEqual(lost);
     const made = reserved({ node: undefined, phase: "Pending", device: "", holders: held });
     expect(step({ sharers, reserved: [made], confirmedAt: "5" })).toEqual(lost);
@@ -170,7 +170,7 @@ describe("a bind of a share", () => {
 
   test("a device that another group reports too fails the bind", () => {
     const next = step({ reserved: [reserved({ holders: held })], otherDevices: new Map([["GPU-1", "Z"]]) });
-    expect(next).toMatchObject({ type: "failed", why: "groups X and Z both have device GPU-1" });
+    expect(next).toMatchObject({ type: "failed", why: "GPU groups X and Z both have device GPU-1" });
   });
 
   test("of the old form without groups is discarded", () => {

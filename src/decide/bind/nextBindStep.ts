@@ -135,7 +135,7 @@ export function nextBindStep(view: BindView, options: BindOptions): BindStep {
     if (typeof step !== "string") return step;
     const other = view.otherDevices.get(step);
     if (other !== undefined && !groups.includes(other)) {
-      return { type: "failed", why: `groups ${group} and ${other} both have device ${step}` };
+      return { type: "failed", why: `GPU groups ${group} and ${other} both have device ${step}` };
     }
     devices.push(step);
   }
@@ -178,9 +178,9 @@ function sameDevices(configured: readonly string[] | undefined, devices: readonl
 /** The message of a bind that timed out, and the pattern by which `muster why` recognises it. */
 export const deviceNotReported = {
   text: (node: string, seconds: number, group: string, problem: string | undefined): string =>
-    `node ${node} did not report the device of group ${group} within ${seconds} s${problem === undefined ? "" : `; its reservation does not run: ${problem}`}`,
+    `node ${node} did not report the device of GPU group ${group} within ${seconds} s${problem === undefined ? "" : `; its reservation does not run: ${problem}`}`,
   pattern:
-    /node (\S+) did not report the device of group (\S+) within (\S+) s(?:; its reservation does not run: (.*))?/,
+    /node (\S+) did not report the device of (?:GPU )?group (\S+) within (\S+) s(?:; its reservation does not run: (.*))?/,
 } as const;
 
 /** The device of a group once its reservation can be relied on, or the step before that. */
@@ -189,23 +189,23 @@ function reserve(view: BindView, pod: Pod, group: string, { reservation: options
   const all = view.reservations(group);
   const elsewhere = all.find((each) => nodeHeldBy(each) !== node && !hasEnded(each) && !isLeaving(each));
   if (elsewhere !== undefined) {
-    return { type: "failed", why: `group ${group} is reserved on node ${nodeHeldBy(elsewhere)}, not on ${node}` };
+    return { type: "failed", why: `GPU group ${group} is reserved on node ${nodeHeldBy(elsewhere)}, not on ${node}` };
   }
   const here = all.filter((each) => nodeHeldBy(each) === node);
-  if (here.some(isLeaving)) return { type: "wait", why: `the last reservation of group ${group} is terminating` };
+  if (here.some(isLeaving)) return { type: "wait", why: `the last reservation of GPU group ${group} is terminating` };
   const over = here.find(hasEnded);
   if (over !== undefined) {
     const { phase, reason = "no reason given", message = "" } = over.status ?? {};
     return {
       type: "failed",
-      why: `the node refused the reservation of group ${group}: ${phase}, ${reason} ${message}`.trim(),
+      why: `the node refused the reservation of GPU group ${group}: ${phase}, ${reason} ${message}`.trim(),
     };
   }
   const [found] = here;
   const sharers = view.sharers(group, node);
   if (sharers.length > 0 && (found === undefined || (!isBound(found) && !standsFor(found, sharers, group)))) {
     // The reconcile of the group creates a reservation that requests the device of these pods.
-    return { type: "wait", why: `the reservation of group ${group} was lost, and pods use its device` };
+    return { type: "wait", why: `the reservation of GPU group ${group} was lost, and pods use its device` };
   }
   if (found === undefined) {
     if (view.isScalingUp) return { type: "failed", why: "the cluster is being scaled up for GPU shares" };
@@ -214,7 +214,7 @@ function reserve(view: BindView, pod: Pod, group: string, { reservation: options
       if (!view.hasCounted) return { type: "look", what: "gpus" };
       return {
         type: "failed",
-        why: `node ${node} has no GPU left for group ${group}: all are held by pods, reservations and claims`,
+        why: `node ${node} has no GPU left for GPU group ${group}: all are held by pods, reservations and claims`,
       };
     }
     const object = newReservation({ node, group, users: [pod], options });
@@ -246,7 +246,7 @@ function reserve(view: BindView, pod: Pod, group: string, { reservation: options
   }
   return {
     type: "wait",
-    why: `node ${node} has not reported the device of group ${group} yet`,
+    why: `node ${node} has not reported the device of GPU group ${group} yet`,
     untilMs,
     forDevice: true,
   };

@@ -62,7 +62,7 @@ describe("why a pod with a GPU share does not start on its node", () => {
 
   test("between two reservations the condition of the pod has the reason", () => {
     const message =
-      "node n1 did not report the device of group X within 40 s; its reservation does not run: ErrImagePull: no such host";
+      "node n1 did not report the device of GPU group X within 40 s; its reservation does not run: ErrImagePull: no such host";
     const failed = { ...half, status: { conditions: [{ type: "PodBound", status: "False", message }] } } as Pod;
     expect(causeOf(failed, {})).toMatchObject({
       cause: "ReservationNotRunning",

@@ -68,7 +68,7 @@ function silentNode(about: { node: string; group: string; does?: string; is: str
   const name = reservationName(node, group);
   return {
     cause: "DeviceNotReported",
-    message: `node ${node} ${does} the reservation ${name} of group ${group}, ${is} which device it holds`,
+    message: `node ${node} ${does} the reservation ${name} of GPU group ${group}, ${is} which device it holds`,
     cure: `check the logs of pod ${name} in namespace ${reservationNamespace} and the device plugin of ${node}; its container has to write ${annotationKeys.reservedGpu} on its own pod`,
   };
 }
@@ -78,7 +78,7 @@ function notRunning({ node, group, problem }: { node: string; group: string; pro
   const isImage = /ErrImage|ImagePull|InvalidImageName/.test(problem);
   return {
     cause: "ReservationNotRunning",
-    message: `the reservation ${name} of group ${group} does not run on node ${node}: ${problem}`,
+    message: `the reservation ${name} of GPU group ${group} does not run on node ${node}: ${problem}`,
     cure: isImage
       ? "set --image or --reservation-image (reservations.image of the chart) to an image that the node can pull"
       : `check the logs of pod ${name} in namespace ${reservationNamespace} and the driver and device plugin of ${node}`,

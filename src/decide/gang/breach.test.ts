@@ -147,12 +147,12 @@ const torn: GroupReplicaFacts = { isComplete: false, isScheduled: false, isBreac
 const tooFew = (found: number, min: number): Answer => ({
   status: "True",
   reason: "InsufficientAvailablePodCliqueScalingGroupReplicas",
-  message: `Too few replicas: ${found} not in breach, MinAvailable ${min}`,
+  message: `Too few replicas: ${found} without a breach, ${min} required`,
 });
 const enough = (found: number, min: number): Answer => ({
   status: "False",
   reason: "SufficientAvailablePodCliqueScalingGroupReplicas",
-  message: `Enough replicas: ${found} not in breach, MinAvailable ${min}`,
+  message: `Enough replicas: ${found} without a breach, ${min} required`,
 });
 
 interface GroupRow {

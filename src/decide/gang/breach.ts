@@ -106,7 +106,7 @@ export function groupBreach(
 }
 
 function available(healthy: number, minAvailable: number): ConditionContent {
-  const numbers = `${healthy} not in breach, MinAvailable ${minAvailable}`;
+  const numbers = `${healthy} without a breach, ${minAvailable} required`;
   return healthy < minAvailable
     ? {
         type: breachType,

@@ -143,7 +143,7 @@ describe("a job that asks for no less than one that failed", () => {
         gang("b", 1, { gpus: 2, ...second.words }, { ...spec, ...second.spec }),
       ),
     });
-    cluster.volumes.claims.set("default/data", {
+    cluster.volumes.volumeClaims.set("default/data", {
       metadata: { name: "data", namespace: "default" },
       spec: { volumeName: "pv" },
       status: { phase: "Bound" },

@@ -6,7 +6,7 @@ import { consolidate, evictStaleGangs, preempt, reclaim } from "./eviction/evict
 import type { SearchCounts } from "./eviction/searchCounts.ts";
 import { reasonToldTo } from "./eviction/victimRules.ts";
 import { allocate } from "./placement/allocate.ts";
-import { type CycleWatch, type Obstacle, Session } from "./session.ts";
+import { type CycleObserver, type Obstacle, Session } from "./session.ts";
 import type { ActionName } from "./settings.ts";
 import type { EvictionReason } from "./statement.ts";
 import type { ChosenVolumes } from "./volumes/volumeChoices.ts";
@@ -76,11 +76,16 @@ const restartsMax = 8;
  * Runs one cycle. `inspect` is called with all trials applied, before the rollback. A job that the cycle fails on is
  * set aside, so that one object does not end the scheduling of all others.
  */
-export function cycle(cluster: Cluster, nowMs: number, inspect?: (session: Session) => void, watch?: CycleWatch): Plan {
+export function cycle(
+  cluster: Cluster,
+  nowMs: number,
+  inspect?: (session: Session) => void,
+  observer?: CycleObserver,
+): Plan {
   const faults: JobFault[] = [];
   for (;;) {
     try {
-      return cycleWithout(faults, cluster, nowMs, inspect, watch);
+      return cycleWithout(faults, cluster, nowMs, inspect, observer);
     } catch (error) {
       if (!(error instanceof JobFault) || faults.length === restartsMax) throw error;
       cluster.waitingJobs.setAside(error.job, nowMs);
@@ -95,16 +100,16 @@ function cycleWithout(
   cluster: Cluster,
   nowMs: number,
   inspect: ((session: Session) => void) | undefined,
-  watch: CycleWatch | undefined,
+  observer: CycleObserver | undefined,
 ): Plan {
-  const session = new Session(cluster, nowMs, watch);
+  const session = new Session(cluster, nowMs, observer);
   for (const fault of faults) session.noteFault(fault);
-  session.watch.stage("open");
+  session.observer.stageEnded("open");
   let plan: Plan;
   try {
     for (const name of cluster.settings.actions) {
       actions[name](session);
-      session.watch.stage(name);
+      session.observer.stageEnded(name);
     }
     plan = planOf(session);
     inspect?.(session);

@@ -4,7 +4,7 @@ import type { SchedulingShard } from "../../model/scheduling/schedulingShard.ts"
 import { answerWhy, jobRows, queueRows } from "./explain/report.ts";
 import { poolClusters } from "./poolClusters.ts";
 
-const none = { topologies: [], requests: [], priorityClasses: [], claims: [], volumes: [], classes: [] };
+const none = { topologies: [], requests: [], priorityClasses: [], volumeClaims: [], volumes: [], classes: [] };
 const label = { "kai.scheduler/node-pool": "gold" };
 
 function inGold<T extends { metadata: object }>(each: T): T {

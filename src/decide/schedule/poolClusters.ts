@@ -1,7 +1,7 @@
 import { annotationKeys, nodeHeldBy, nodePoolOf } from "../../model/scheduling/keys.ts";
 import type { SchedulingShard } from "../../model/scheduling/schedulingShard.ts";
 import type { Cluster } from "./cluster/cluster.ts";
-import { type ClusterObjects, deviceModelOf, settledCluster } from "./model/clusterOf.ts";
+import { type ClusterObjects, clusterWithPlaces, deviceModelOf } from "./model/clusterOf.ts";
 import { defaultSettings } from "./settings.ts";
 import { settingsOfShard } from "./shardSettings.ts";
 
@@ -18,7 +18,7 @@ export function poolClusters(objects: ClusterObjects, shards: readonly Schedulin
     const { settings } = settingsOfShard({ ...shard?.spec, partitionLabelValue: pool }, defaultSettings);
     const nodes = objects.nodes.filter((each) => nodePoolOf(each) === pool);
     const names = new Set(nodes.map(({ metadata }) => metadata.name));
-    const cluster = settledCluster(
+    const cluster = clusterWithPlaces(
       {
         ...objects,
         // Every pod on a node of the pool uses resources there, whichever pool or scheduler it belongs to.

@@ -91,7 +91,7 @@ describe("volumes", () => {
       groups: [group("a"), group("b")],
     });
     for (const name of ["data", "other"]) {
-      made.volumes.claims.set(`default/${name}`, {
+      made.volumes.volumeClaims.set(`default/${name}`, {
         metadata: meta(name),
         spec: { volumeName: `pv-${name}`, accessModes: more.modes ?? ["ReadWriteOnce"] },
         status: { phase: "Bound" },
@@ -127,7 +127,7 @@ describe("volumes", () => {
 
   test("that are not made yet keep a pod where their class may make them", () => {
     const made = cluster("a");
-    made.volumes.claims.set("default/data", {
+    made.volumes.volumeClaims.set("default/data", {
       metadata: meta("data"),
       spec: { storageClassName: "s" },
       status: { phase: "Pending" },
@@ -177,8 +177,8 @@ describe("volumes", () => {
     ["has lost its volume", { status: { phase: "Lost" } }],
   ])("whose claim %s hold their pod back", (_, more: { metadata?: object; status?: object }) => {
     const made = cluster("a");
-    const claim = made.volumes.claims.get("default/data") as unknown as { metadata: object };
-    made.volumes.claims.set("default/data", {
+    const claim = made.volumes.volumeClaims.get("default/data") as unknown as { metadata: object };
+    made.volumes.volumeClaims.set("default/data", {
       ...claim,
       ...more,
       metadata: { ...claim.metadata, ...more.metadata },
@@ -197,17 +197,17 @@ describe("volumes", () => {
       status: { phase: "Bound" },
     });
     // A claim of that name that was not created for the pod.
-    made.volumes.claims.set("default/p-v", claim([]) as never);
+    made.volumes.volumeClaims.set("default/p-v", claim([]) as never);
     expect(outcome(decide(made))).toEqual({});
     const uid = made.jobs.values().next().value?.podSets[0]?.tasks.values().next().value?.uid;
-    made.volumes.claims.set("default/p-v", claim([{ kind: "Pod", name: "p", uid, controller: true }]) as never);
+    made.volumes.volumeClaims.set("default/p-v", claim([{ kind: "Pod", name: "p", uid, controller: true }]) as never);
     expect(outcome(decide(made))).toEqual({ p: "n1" });
   });
 
   test("that wait for their first consumer do not hold it back, immediate ones do", () => {
     const bound = (mode: string) => {
       const made = clusterWith({ groups: [group("a")], pods: [pod("p", { group: "a", spec: uses("data") })] });
-      made.volumes.claims.set("default/data", {
+      made.volumes.volumeClaims.set("default/data", {
         metadata: meta("data"),
         spec: { storageClassName: "s" },
         status: { phase: "Pending" },

@@ -21,7 +21,7 @@ export function savedObjects(snapshot: ClusterSnapshot): {
       requests: objectsOf(snapshot, "bindrequests"),
       topologies: objectsOf(snapshot, "topologies"),
       priorityClasses: isServed(snapshot, "priorityclasses") ? objectsOf(snapshot, "priorityclasses") : shipped,
-      claims: objectsOf(snapshot, "persistentvolumeclaims"),
+      volumeClaims: objectsOf(snapshot, "persistentvolumeclaims"),
       volumes: objectsOf(snapshot, "persistentvolumes"),
       classes: objectsOf(snapshot, "storageclasses"),
       csiNodes: objectsOf(snapshot, "csinodes"),

@@ -8,8 +8,8 @@ import type { Task } from "./cluster/task.ts";
 import { isHopeless, isTooMuchForNodes } from "./eviction/makeRoom.ts";
 import type { Generator } from "./eviction/searchBudget.ts";
 import { SearchCounts } from "./eviction/searchCounts.ts";
-import { isReady, nextSteps, type Step } from "./placement/gang.ts";
-import { placeStep } from "./placement/placeGang.ts";
+import { isReady, nextSteps, type Step } from "./placement/gangSteps.ts";
+import { placeStep } from "./placement/placeStep.ts";
 import { placeTask } from "./placement/placeTask.ts";
 import type { TopologyProblem } from "./placement/topologyDomains.ts";
 import { type GateRefusal, gateRefusal, placedRefusal, requestOf } from "./queues/gates.ts";
@@ -41,15 +41,15 @@ export type Obstacle =
 /** The number of failed binds after which the nominated node of a pod is no longer reserved. */
 const nominationRetriesMax = 5;
 
-/** Callbacks for metrics. */
-export interface CycleWatch {
+/** Is called during a cycle, to measure it. */
+export interface CycleObserver {
   /** A stage has ended; it began when the one before ended. */
-  readonly stage: (stage: ActionName | "open") => void;
-  readonly searching: () => void;
-  readonly searched: (action: ActionName, generator: Generator, isSolved: boolean) => void;
+  readonly stageEnded: (stage: ActionName | "open") => void;
+  readonly searchStarted: () => void;
+  readonly searchEnded: (action: ActionName, generator: Generator, isSolved: boolean) => void;
 }
 
-const noWatch: CycleWatch = { stage: () => {}, searching: () => {}, searched: () => {} };
+const noObserver: CycleObserver = { stageEnded: () => {}, searchStarted: () => {}, searchEnded: () => {} };
 
 /** The state of one cycle: the cluster, the statement, decisions and obstacles. */
 export class Session {
@@ -72,7 +72,7 @@ export class Session {
   readonly postponed = new Set<Job>();
   /** What the search for victims did, by action. */
   readonly searches = new Map<ActionName, SearchCounts>();
-  readonly watch: CycleWatch;
+  readonly observer: CycleObserver;
   /**
    * Shapes that fit nowhere in an action that only allocates: a later pod of such a shape does not fit either.
    * Allocation never makes room, so each waiting pod costs one look-up.
@@ -81,8 +81,8 @@ export class Session {
   /** The next time at which the passing of time alone may change the decision. */
   private nextMs = Number.POSITIVE_INFINITY;
 
-  constructor(cluster: Cluster, nowMs: number, watch: CycleWatch = noWatch) {
-    this.watch = watch;
+  constructor(cluster: Cluster, nowMs: number, observer: CycleObserver = noObserver) {
+    this.observer = observer;
     this.cluster = cluster;
     this.nowMs = nowMs;
     cluster.awaitsArrivals = false;

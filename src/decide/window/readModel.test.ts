@@ -134,7 +134,7 @@ describe("the wall", () => {
       ],
     });
     const { wall } = modelOf(cluster);
-    const next = wall.holders.find(([, name]) => name === "default/next");
+    const next = wall.occupants.find(([, name]) => name === "default/next");
     expect(wall.gpus[0]).toEqual(["l", [[expect.any(Number), expect.any(Number), 1000, 1]], next?.[0]]);
     expect(wall.sums).toMatchObject({ leaving: 1000, free: 1000, used: 0 });
   });

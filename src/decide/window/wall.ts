@@ -3,7 +3,7 @@ import type { Node, ResourceClaim, ResourceSlice } from "../../model/kubernetes.
 import { shareMemoryMiB } from "../../model/scheduling/gpuRequest.ts";
 import { gpuGroupsOfLabels } from "../../model/scheduling/keys.ts";
 import { formatTime } from "../../model/values/time.ts";
-import type { GpuCell, Hold, HolderColumn, NodeColumn, NodeHealth, WallPart } from "../../model/window/parts.ts";
+import type { GpuCell, Hold, NodeHealth, NodeRow, OccupantRow, WallPart } from "../../model/window/parts.ts";
 import { sumsOf, whole } from "../../model/window/sums.ts";
 import { reportedGpus } from "../devices/physicalGpus.ts";
 import { usesOf } from "../devices/search/deviceUse.ts";
@@ -22,7 +22,7 @@ export interface WallSources {
 }
 
 /**
- * What is remembered from one wall to the next, so that a holder keeps its number, and a pod its GPUs where no node
+ * What is remembered from one wall to the next, so that an occupant keeps its number, and a pod its GPUs where no node
  * reports which they are.
  */
 export class WallMemory {
@@ -36,11 +36,11 @@ export class WallMemory {
     { readonly slices: readonly ResourceSlice[]; readonly list: NodeGpuList }
   >();
 
-  idOf(holder: string): number {
-    let id = this.ids.get(holder);
+  idOf(occupant: string): number {
+    let id = this.ids.get(occupant);
     if (id === undefined) {
       id = this.nextId++;
-      this.ids.set(holder, id);
+      this.ids.set(occupant, id);
     }
     return id;
   }
@@ -55,8 +55,8 @@ export class WallMemory {
   }
 
   /** Numbers of what is gone are not given again, and not kept. */
-  forgetAllBut(holders: ReadonlySet<string>, pods: ReadonlySet<string>): void {
-    for (const holder of this.ids.keys()) if (!holders.has(holder)) this.ids.delete(holder);
+  forgetAllBut(occupants: ReadonlySet<string>, pods: ReadonlySet<string>): void {
+    for (const occupant of this.ids.keys()) if (!occupants.has(occupant)) this.ids.delete(occupant);
     for (const uid of this.pods.keys()) if (!pods.has(uid)) this.pods.delete(uid);
   }
 
@@ -82,7 +82,7 @@ const rackLabels = [
 /** Nodes of one type that stand in no named rack are shown in blocks. */
 const blockSize = 8;
 
-interface Holder {
+interface Occupant {
   readonly key: string;
   readonly id: number;
   readonly queue: string;
@@ -100,21 +100,21 @@ export function wallOf(sources: WallSources, memory: WallMemory): WallPart {
   listed.sort((a, b) => rackOf(a.state) - rackOf(b.state) || byName(a.state, b.state));
   const types = [...new Set(listed.map(({ state }) => typeOf(state)))];
   const typeAt = new Map(types.map((type, at) => [type, at]));
-  const holders = new Map<string, Holder>();
-  const holderOf = (task: Task): Holder => {
+  const occupants = new Map<string, Occupant>();
+  const occupantOf = (task: Task): Occupant => {
     const key = holderKey(task);
-    let holder = holders.get(key);
-    if (holder === undefined) {
+    let occupant = occupants.get(key);
+    if (occupant === undefined) {
       const { job } = task;
       const sinceMs = job?.lastStartMs ?? job?.createdMs ?? task.createdMs;
-      holder = { key, id: memory.idOf(key), queue: job?.queueName ?? "", sinceMs, pods: new Set(), milli: 0 };
-      holders.set(key, holder);
+      occupant = { key, id: memory.idOf(key), queue: job?.queueName ?? "", sinceMs, pods: new Set(), milli: 0 };
+      occupants.set(key, occupant);
     }
-    return holder;
+    return occupant;
   };
   const nominated = nominations(sources.clusters);
   const places = new Map<string, readonly number[]>();
-  const nodes: NodeColumn[] = [];
+  const nodes: NodeRow[] = [];
   const gpus: GpuCell[] = [];
   for (const { state, list } of listed) {
     const health = healthOf(state.node as Node);
@@ -127,23 +127,23 @@ export function wallOf(sources: WallSources, memory: WallMemory): WallPart {
       health === "unknown" ? silentSince(state.node as Node) : "",
     ]);
     const found = placesOn(state, list, sources, memory, places);
-    gpus.push(...cellsOf(found, { list, health, holderOf, memory, nominated: nominated.get(state.name) ?? [] }));
+    gpus.push(...cellsOf(found, { list, health, occupantOf, memory, nominated: nominated.get(state.name) ?? [] }));
   }
   memory.places = places;
   const podUids = new Set<string>();
-  for (const { pods } of holders.values()) for (const { uid } of pods) podUids.add(uid);
-  memory.forgetAllBut(new Set(holders.keys()), podUids);
+  for (const { pods } of occupants.values()) for (const { uid } of pods) podUids.add(uid);
+  memory.forgetAllBut(new Set(occupants.keys()), podUids);
   return {
     racks,
     types,
     nodes,
-    holders: [...holders.values()].map(columnOf).sort((a, b) => a[0] - b[0]),
+    occupants: [...occupants.values()].map(rowOf).sort((a, b) => a[0] - b[0]),
     gpus,
     sums: sumsOf(gpus),
   };
 }
 
-function columnOf({ id, key, queue, sinceMs, pods, milli }: Holder): HolderColumn {
+function rowOf({ id, key, queue, sinceMs, pods, milli }: Occupant): OccupantRow {
   return [id, key, queue, formatTime(sinceMs), pods.size, pods.size === 0 ? 0 : Math.round(milli / pods.size)];
 }
 
@@ -336,18 +336,18 @@ function devicesOf(task: Task, list: NodeGpuList, claimsOf: WallSources["claimsO
 interface CellContext {
   readonly list: NodeGpuList;
   readonly health: NodeHealth;
-  readonly holderOf: (task: Task) => Holder;
+  readonly occupantOf: (task: Task) => Occupant;
   readonly memory: WallMemory;
   readonly nominated: readonly Task[];
 }
 
 function cellsOf(held: readonly (readonly PlacedHold[])[], context: CellContext): GpuCell[] {
-  const { list, health, holderOf, memory } = context;
+  const { list, health, occupantOf, memory } = context;
   const broken = brokenPlaces(held, list);
   const wanted = context.nominated.flatMap((task) => {
     const { gpu } = task.shape;
     const count = gpu.type === "none" ? 0 : gpu.devices;
-    return Array.from({ length: count }, () => holderOf(task).id);
+    return Array.from({ length: count }, () => occupantOf(task).id);
   });
   const isLeaving = (at: number): boolean => held[at]?.some((each) => each.isLeaving) === true;
   const order = [...held.keys()].filter((at) => !broken.has(at));
@@ -355,10 +355,10 @@ function cellsOf(held: readonly (readonly PlacedHold[])[], context: CellContext)
   const nominatedAt = new Map(wanted.flatMap((id, n) => (targets[n] === undefined ? [] : [[targets[n], id] as const])));
   return held.map((each, at): GpuCell => {
     const holds = each.map(({ task, milli, isLeaving: leaves }): Hold => {
-      const holder = holderOf(task);
-      holder.pods.add(task);
-      holder.milli += milli;
-      return [holder.id, memory.podOf(task.uid), milli, leaves ? 1 : 0];
+      const occupant = occupantOf(task);
+      occupant.pods.add(task);
+      occupant.milli += milli;
+      return [occupant.id, memory.podOf(task.uid), milli, leaves ? 1 : 0];
     });
     const why = broken.get(at);
     if (health === "unknown") return trimmed("?", holds, 0, "");

@@ -33,9 +33,9 @@ export class NodeAgent {
   readonly prepared = new Map<string, PreparedClaim>();
   hasRemembered = false;
   orphans: OrphanedPod[] = [];
-  /** The revision of the write that acquired the node's lease; undefined without leases. See podFence. */
-  fence: Revision | undefined;
-  /** Whether every pod that existed at the fence is known. */
+  /** The revision of the write that acquired the node's lease; undefined without leases. See touchPending. */
+  tookOverAt: Revision | undefined;
+  /** Whether every pod that existed at `tookOverAt` is known. */
   hasListedPods = false;
   /** The invalid faults that were reported. */
   reportedProblems = "";
@@ -75,8 +75,8 @@ export class NodeAgent {
   }
 
   /** This process holds the node's lease from this write on. */
-  taken(fence: Revision | undefined, { isFromOther }: { isFromOther: boolean }): void {
-    this.fence = fence;
+  taken(tookOverAt: Revision | undefined, { isFromOther }: { isFromOther: boolean }): void {
+    this.tookOverAt = tookOverAt;
     this.hasListedPods = false;
     this.isHeld = true;
     this.nodeIsDirty = true;

@@ -9,10 +9,10 @@ import { holdsLease } from "../node/nodeLease.ts";
 import { earliest, eventTarget, type NodeWrite, podRef } from "../node/nodeWrite.ts";
 import { isAdmitted } from "../pods/admission.ts";
 import { claimLifeDefaults, claimNamesOf, claimsPrepared, hasClaims } from "../pods/claimLife.ts";
-import { fenceWrite, mayBeAllocatedByPredecessor } from "../pods/podFence.ts";
 import type { PodInput, PodLifeOptions, PodNext } from "../pods/podInput.ts";
 import { admitOnly, nextForPod } from "../pods/podLife.ts";
 import { isReservationPod, nextForReservation } from "../pods/reservationAgent.ts";
+import { mayBeAllocatedByPredecessor, touchPending } from "../pods/touchPending.ts";
 import { type KubeletContext, kinds, recordEvent, retryDelayMs } from "./kubeletContext.ts";
 import type { NodeAgent } from "./nodeAgent.ts";
 import type { PodRecord } from "./podRecord.ts";
@@ -49,7 +49,7 @@ export async function reconcilePods(
     return;
   }
   if (due.length > 1) due.sort((a, b) => (a.key < b.key ? -1 : 1));
-  const mayGive = await fencePods(context, agent, cancel);
+  const mayGive = await touchPendingPods(context, agent, cancel);
   const { faults } = context.faults.of(node);
   let next = 0;
   const work = async (): Promise<void> => {
@@ -74,8 +74,9 @@ const againMs = 100;
 const claimLagMs = 5_000;
 
 /**
- * Whether a pod of this node may have a claim whose GPU is not known yet: it would look free to the device plugin. The scheduler binds a pod with device-plugin GPUs only after it has observed that the pods whose claims have
- * GPUs of the node are bound, so the watch of pods delivers those first.
+ * Whether a pod of this node may have a claim whose GPU is not known yet: it would look free to the device plugin. The
+ * scheduler binds a pod with device-plugin GPUs only after it has observed that the pods whose claims have GPUs of the
+ * node are bound, so the watch of pods delivers those first.
  */
 function mayLackClaimedGpus({ dra, ports }: KubeletContext, agent: NodeAgent, { pod, key }: PodRecord): boolean {
   if (dra === undefined || !usesDevicePlugin(pod)) return false;
@@ -119,16 +120,16 @@ function holdsNode({ options, leases, ports }: KubeletContext, { name, isHeld }:
   return isHeld && holdsLease(leases.get(`kube-node-lease/${name}`), options.holder, ports.clock.nowMs());
 }
 
-/** Whether no write of the predecessor can allocate devices any more; see podFence. */
-async function fencePods(context: KubeletContext, agent: NodeAgent, cancel: Cancel): Promise<boolean> {
-  const { fence } = agent;
-  if (fence === undefined || ![...agent.pods.values()].some(({ pod }) => isWaiting(pod))) return true;
+/** Whether no write of the predecessor can allocate devices any more; see touchPending. */
+async function touchPendingPods(context: KubeletContext, agent: NodeAgent, cancel: Cancel): Promise<boolean> {
+  const { tookOverAt } = agent;
+  if (tookOverAt === undefined || ![...agent.pods.values()].some(({ pod }) => isWaiting(pod))) return true;
   if (!agent.hasListedPods && !(await listPods(context, agent, cancel))) return false;
   let isDone = true;
   for (const record of [...agent.pods.values()].sort((a, b) => (a.key < b.key ? -1 : 1))) {
-    if (!mayBeAllocatedByPredecessor(record.pod, fence)) continue;
-    if (!holdsNode(context, agent) || agent.fence !== fence) return false;
-    const write = fenceWrite(record.pod, fence);
+    if (!mayBeAllocatedByPredecessor(record.pod, tookOverAt)) continue;
+    if (!holdsNode(context, agent) || agent.tookOverAt !== tookOverAt) return false;
+    const write = touchPending(record.pod, tookOverAt);
     if (write.kind === "event") continue;
     const run = { cancel };
     if (!(await send(context, agent, record, write, { run, refusals: 0 }))) isDone = false;

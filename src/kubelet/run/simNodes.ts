@@ -292,7 +292,7 @@ export class SimNodes {
       return true;
     }
     const lease = this.context.leases.get(`kube-node-lease/${agent.name}`);
-    const isTaken = agent.fence !== undefined;
+    const isTaken = agent.tookOverAt !== undefined;
     const next = nextForLease({ name: agent.name, uid: agent.uid, isTaken }, lease, this.lifeOptions(), nowMs);
     agent.isHeld = next.held;
     agent.leaseWakeMs = next.wakeAtMs;
@@ -318,7 +318,7 @@ export class SimNodes {
       node,
       sim: agent.sim,
       lease,
-      leaseIsTaken: agent.fence !== undefined,
+      leaseIsTaken: agent.tookOverAt !== undefined,
       faults,
       pods: () => agent.podsNow(),
       options: this.lifeOptions(),

@@ -8,12 +8,12 @@ export const templateHashLabel = "pod-template-hash";
 
 /** Equal, ignoring the hash label that the controller sets. */
 export function isSameTemplate(a: PodTemplateSpec | undefined, b: PodTemplateSpec | undefined): boolean {
-  return equalFields(essence(a), essence(b));
+  return equalFields(withoutHash(a), withoutHash(b));
 }
 
-function essence(template: PodTemplateSpec | undefined) {
+function withoutHash(template: PodTemplateSpec | undefined) {
   const { labels = {}, annotations = {} } = template?.metadata ?? {};
-  const { [templateHashLabel]: _hash, ...rest } = labels;
+  const { [templateHashLabel]: _, ...rest } = labels;
   return { labels: rest, annotations, spec: template?.spec };
 }
 

@@ -12,7 +12,10 @@ export const marks = {
    * the order of the spec. The node writes it once, with the status that admits the pod.
    */
   devices: "sim.muster.dev/devices",
-  /** Pod annotation of a pod that was pending while its node got another controller; see podFence. */
+  /**
+   * Pod annotation: the revision at which another process took over the node while the pod was pending; see
+   * touchPending.
+   */
   fence: "sim.muster.dev/fence",
   /** Node annotation: JSON list of faults, for `kubectl annotate`. */
   faults: "sim.muster.dev/faults",

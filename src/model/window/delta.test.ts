@@ -23,11 +23,11 @@ const model: fc.Arbitrary<ReadModel> = fc
       maxLength: 3,
     }),
     cells: fc.array(cell, { minLength: 9, maxLength: 9 }),
-    holders: fc.uniqueArray(fc.integer({ min: 1, max: 5 })),
+    occupants: fc.uniqueArray(fc.integer({ min: 1, max: 5 })),
     jobs: fc.uniqueArray(job, { selector: ({ id }) => id }),
     total: fc.integer({ min: 0, max: 3 }),
   })
-  .map(({ rev, nodes, cells, holders, jobs, total }) => {
+  .map(({ rev, nodes, cells, occupants, jobs, total }) => {
     const gpus = cells.slice(
       0,
       nodes.reduce((sum, each) => sum + each.gpus, 0),
@@ -41,7 +41,7 @@ const model: fc.Arbitrary<ReadModel> = fc
         nodes: nodes.map(
           ({ gpus: many, isReady }, at) => [`n${at}`, 0, 0, isReady ? "ready" : "unknown", many, ""] as const,
         ),
-        holders: [...holders].sort((a, b) => a - b).map((id) => [id, `g${id}`, "q", "", rev, 1000] as const),
+        occupants: [...occupants].sort((a, b) => a - b).map((id) => [id, `g${id}`, "q", "", rev, 1000] as const),
         gpus,
         sums: sumsOf(gpus),
       },

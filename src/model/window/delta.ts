@@ -6,10 +6,10 @@ import { equalFields } from "../objects/json.ts";
 import {
   type GangsPart,
   type GpuCell,
-  type HolderColumn,
   type JobRow,
   type JobsPart,
-  type NodeColumn,
+  type NodeRow,
+  type OccupantRow,
   type PartName,
   type Parts,
   partNames,
@@ -21,12 +21,15 @@ import {
 
 type Indexed<T> = readonly (readonly [number, T])[];
 
-/** What changed of the wall; `whole` when nodes or GPUs were added or removed, so that indexes have changed. */
+/**
+ * What changed of the wall. It is sent as a `whole` when nodes or GPUs were added, removed or moved, because rows are
+ * identified by their index.
+ */
 export interface WallOps {
   readonly whole?: WallPart;
-  readonly nodes?: Indexed<NodeColumn>;
+  readonly nodes?: Indexed<NodeRow>;
   readonly gpus?: Indexed<GpuCell>;
-  readonly holders?: { readonly set?: readonly HolderColumn[]; readonly gone?: readonly number[] };
+  readonly occupants?: { readonly set?: readonly OccupantRow[]; readonly gone?: readonly number[] };
   readonly sums?: Sums;
 }
 
@@ -116,7 +119,7 @@ function keepWall(before: WallPart, after: WallPart): WallPart {
     types: before.types,
     nodes: rows(before.nodes, after.nodes),
     gpus: rows(before.gpus, after.gpus),
-    holders: isSame(before.holders, after.holders) ? before.holders : after.holders,
+    occupants: isSame(before.occupants, after.occupants) ? before.occupants : after.occupants,
     sums: isSame(before.sums, after.sums) ? before.sums : after.sums,
   };
   const isEqual = (Object.keys(kept) as (keyof WallPart)[]).every((name) => kept[name] === before[name]);
@@ -131,13 +134,13 @@ function diffWall(before: WallPart, after: WallPart): WallOps | undefined {
   if (nodes.length > 0) ops.nodes = nodes;
   const gpus = indexed(before.gpus, after.gpus);
   if (gpus.length > 0) ops.gpus = gpus;
-  const holders = diffHolders(before.holders, after.holders);
-  if (holders !== undefined) ops.holders = holders;
+  const occupants = diffOccupants(before.occupants, after.occupants);
+  if (occupants !== undefined) ops.occupants = occupants;
   if (!isSame(before.sums, after.sums)) ops.sums = after.sums;
   return Object.keys(ops).length === 0 ? undefined : ops;
 }
 
-/** Whether the same GPUs are in the same places. */
+/** Whether every index still is the same node or GPU. */
 function isSameLayout(before: WallPart, after: WallPart): boolean {
   return (
     before.gpus.length === after.gpus.length &&
@@ -145,7 +148,7 @@ function isSameLayout(before: WallPart, after: WallPart): boolean {
     isSame(before.racks, after.racks) &&
     isSame(before.types, after.types) &&
     before.nodes.every((node, at) => {
-      const other = after.nodes[at] as NodeColumn;
+      const other = after.nodes[at] as NodeRow;
       return (
         node === other || (node[0] === other[0] && node[1] === other[1] && node[2] === other[2] && node[4] === other[4])
       );
@@ -153,7 +156,7 @@ function isSameLayout(before: WallPart, after: WallPart): boolean {
   );
 }
 
-function diffHolders(before: readonly HolderColumn[], after: readonly HolderColumn[]): WallOps["holders"] {
+function diffOccupants(before: readonly OccupantRow[], after: readonly OccupantRow[]): WallOps["occupants"] {
   if (before === after) return undefined;
   const old = new Map(before.map((row) => [row[0], row]));
   const now = new Set(after.map(([id]) => id));
@@ -182,16 +185,16 @@ function applyWall(before: WallPart, ops: WallOps): WallPart {
     ...before,
     nodes: placed(before.nodes, ops.nodes),
     gpus: placed(before.gpus, ops.gpus),
-    holders: ops.holders === undefined ? before.holders : applyHolders(before.holders, ops.holders),
+    occupants: ops.occupants === undefined ? before.occupants : applyOccupants(before.occupants, ops.occupants),
     sums: ops.sums ?? before.sums,
   };
 }
 
 /** In order of their ids, as the server has them. */
-function applyHolders(
-  before: readonly HolderColumn[],
-  { set = [], gone = [] }: NonNullable<WallOps["holders"]>,
-): readonly HolderColumn[] {
+function applyOccupants(
+  before: readonly OccupantRow[],
+  { set = [], gone = [] }: NonNullable<WallOps["occupants"]>,
+): readonly OccupantRow[] {
   const byId = new Map(before.map((row) => [row[0], row]));
   for (const id of gone) byId.delete(id);
   for (const row of set) byId.set(row[0], row);

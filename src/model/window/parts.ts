@@ -9,19 +9,22 @@
  */
 export type NodeHealth = "ready" | "cordoned" | "unknown";
 
-/** Name, index of the rack, index of the type, health, how many GPUs, since when it is not ready. */
-export type NodeColumn = readonly [string, number, number, NodeHealth, number, string];
+/** A node: name, index of the rack, index of the type, health, how many GPUs, since when it is not ready. */
+export type NodeRow = readonly [string, number, number, NodeHealth, number, string];
 
-/** Id, `namespace/name` of the group or pod, queue, since when, pods with a place, thousandths of a GPU a pod. */
-export type HolderColumn = readonly [number, string, string, string, number, number];
+/**
+ * A group, or a pod without one, that occupies GPUs: id, `namespace/name` of the group or pod, queue, since when, pods
+ * with a place, thousandths of a GPU a pod.
+ */
+export type OccupantRow = readonly [number, string, string, string, number, number];
 
-/** Id of the holder, number of the pod, thousandths, 1 while it is being released. */
+/** Id of the occupant, number of the pod, thousandths, 1 while it is being released. */
 export type Hold = readonly [number, number, number, 0 | 1];
 
 /** `f` free, `u` in use, `l` leaving (a part of it at least), `c` free on a cordoned node, `?` unknown, `x` broken. */
 export type GpuState = "f" | "u" | "l" | "c" | "?" | "x";
 
-/** State, holds, the id of the nominated holder (0: none), the fault. Empty trailing fields are omitted. */
+/** State, holds, the id of the nominated occupant (0: none), the fault. Empty trailing fields are omitted. */
 export type GpuCell = readonly [GpuState, (readonly Hold[])?, number?, string?];
 
 /** `total` is the sum of all other fields. */
@@ -39,8 +42,8 @@ export interface Sums {
 export interface WallPart {
   readonly racks: readonly string[];
   readonly types: readonly string[];
-  readonly nodes: readonly NodeColumn[];
-  readonly holders: readonly HolderColumn[];
+  readonly nodes: readonly NodeRow[];
+  readonly occupants: readonly OccupantRow[];
   readonly gpus: readonly GpuCell[];
   readonly sums: Sums;
 }

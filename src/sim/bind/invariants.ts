@@ -15,8 +15,9 @@ import { GroupsWithoutReservation } from "./reservationDeleter.ts";
 const requestsKey = "scheduling.run.ai/bindrequests";
 
 /**
- * `isKeeper`: the processes that keep the reservation of a group that has pods. Counted from the pods on the node, terminating ones included: a pod uses its recorded device until it is deleted,
- * even if its reservation is not there any more.
+ * `isKeeper`: the processes that keep the reservation of a group that has pods. Counted from the pods on the node,
+ * terminating ones included: a pod uses its recorded device until it is deleted, even if its reservation is not there
+ * any more.
  */
 export const noGpuTwice = (isKeeper: Held): Invariant => ({
   id: "I1",

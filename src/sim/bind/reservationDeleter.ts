@@ -35,8 +35,8 @@ export function reservationDeleter(): ActorSpec {
 
 /**
  * Groups whose reservation was deleted by a process that does not keep reservations (a user, the garbage collector of a
- * lost node), and which has not been recreated for their pods yet. Their device is unprotected meanwhile; the binder has
- * to recreate the reservation with this device, or evict the pods.
+ * lost node), and which has not been recreated for their pods yet. Their device is unprotected meanwhile; the binder
+ * has to recreate the reservation with this device, or evict the pods.
  */
 export class GroupsWithoutReservation {
   private readonly store: ObjectStore;

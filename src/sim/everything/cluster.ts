@@ -39,7 +39,7 @@ const pool = { name: "n", profile, count: 3 };
 export const nodeNames = Array.from({ length: pool.count }, (_, index) => `${pool.name}-${index}`);
 
 const fixed = (ms: number) => ({ minMs: ms, maxMs: ms });
-/** Silence of a node is noticed, and its pods are evicted, within seconds instead of minutes. */
+/** Short, so that a node that stops renewing its lease is found and its pods are evicted within a run. */
 const leaseSeconds = 6;
 
 export const nodes: Component = nodesComponent({
@@ -58,14 +58,14 @@ export function nodeNamed(name: string, nowMs: number): NewObject<Node> {
   return nodeObject(sim, { ordinal: index, nowMs });
 }
 
-/** The control plane as `muster up` assembles it, with times that fit the length of a run. */
+/** The control plane as `muster up` assembles it, with time limits of seconds, so that they pass within a run. */
 export const plane = controlPlane({
   scheduler: { stalenessGraceMs: 3_000, allocatesDevices: true },
   binder: { volumeTimeoutMs: 5_000, reservation: { ...reservationDefaults, allocationTimeoutMs: 4_000 } },
   workloads: { nodeLifecycle: { graceMs: 8_000, startupGraceMs: 8_000, tickMs: 1_000 } },
 });
 
-/** Both components define BindRequests. */
+/** The BindRequest CRD is a definition of scheduler and binder; it is served once. */
 export const components: readonly Component[] = [
   plane.workloads,
   plane.scheduler,
@@ -75,13 +75,13 @@ export const components: readonly Component[] = [
   nodes,
 ];
 
-/** What stands in for kube-controller-manager, and the gang operator. */
-export function addManagers(controllers: Controllers): void {
+/** The workload controllers (in a real cluster: kube-controller-manager) and the gang operator. */
+export function addWorkloads(controllers: Controllers): void {
   plane.workloads.add(controllers);
   plane.gang.add(controllers);
 }
 
-/** Scheduler and device manager, and what they report to the invariants. */
+/** The scheduler with the device manager. Their caches are reported to the invariants. */
 export function addScheduler(controllers: Controllers, ports: ActorPorts): void {
   plane.devices.add(controllers);
   plane.scheduler.add(controllers);
@@ -93,7 +93,7 @@ export function addScheduler(controllers: Controllers, ports: ActorPorts): void 
   }
 }
 
-/** Two queues of one parent with half of the GPUs each, the class of the GPUs and a template of claims. */
+/** A parent queue, two leaf queues with a quota of half of its GPUs each, a DeviceClass and a ResourceClaimTemplate. */
 export async function setUp(kube: KubeApi): Promise<void> {
   await makeNamespaces(kube);
   const open = { quota: -1, limit: -1, overQuotaWeight: 1 };

@@ -1,4 +1,4 @@
-/** What platform engineers do to a cluster in use. */
+/** Platform engineers, who cordon and drain nodes, delete reservations, edit quotas and evict pods during the run. */
 
 import { builtin } from "../../model/resources.generated.ts";
 import { reservationNamespace } from "../../model/scheduling/keys.ts";
@@ -22,7 +22,7 @@ const actions: readonly Act[] = [
     const body = { spec: { resources: { gpu: { quota: dice.below(9) } } } };
     await kube.patch({ ...queueRef, namespace: "", name: oneOf(dice, leafQueues) }, { type: "merge", body });
   },
-  // A script evicts a pod without a look at its owner.
+  // An eviction by hand, of a pod of any workload.
   async (ports, dice) => {
     const found = await ports.kube.list(builtin.Pod, { namespace: "default" });
     const pod = found.ok ? found.value.items[dice.below(Math.max(1, found.value.items.length))] : undefined;
@@ -32,7 +32,7 @@ const actions: readonly Act[] = [
   },
 ];
 
-/** `kubectl drain` with force. */
+/** `kubectl drain --force`, without retries of refused evictions. */
 async function drain(ports: ActorPorts, dice: Dice): Promise<void> {
   const { kube } = ports;
   const node = oneOf(dice, nodeNames);

@@ -55,7 +55,7 @@ import {
   successesCountOnce,
   surgeIsBounded,
 } from "../workloads/invariants.ts";
-import { addManagers, addScheduler, components, nodeNamed, nodeNames, nodes, plane, setUp } from "./cluster.ts";
+import { addScheduler, addWorkloads, components, nodeNamed, nodeNames, nodes, plane, setUp } from "./cluster.ts";
 import { operators } from "./operators.ts";
 import { teams } from "./teams.ts";
 
@@ -70,7 +70,7 @@ const schedulers = replicas("scheduler", ["sam", "sue"]);
 const binders = replicas("binder", ["cid", "dot"]);
 const isManager = managers.held;
 const isScheduler = schedulers.held;
-/** The processes that keep the reservation of a group that has pods. */
+/** Processes that must not delete the reservation of a GPU group that has pods. Users may. */
 const isKeeper: Held = (actor) => binders.held(actor) || isScheduler(actor) || actor === "kubelets";
 const held: Held = (actor) => isManager(actor) || isScheduler(actor) || binders.held(actor);
 const spanMs = 22_000;
@@ -88,7 +88,7 @@ export const everythingScenario: Scenario = {
   collectMsMax: 12_000,
   setUp,
   actors: () => [
-    ...processes(managers, addManagers),
+    ...processes(managers, addWorkloads),
     ...processes(schedulers, addScheduler),
     ...processes(binders, (controllers) => plane.binder.add(controllers)),
     controllersProcess("kubelets", (controllers) => nodes.add(controllers)),

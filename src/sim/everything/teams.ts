@@ -1,4 +1,4 @@
-/** Users of a shared GPU cluster: their workloads of every kind come, change and go. */
+/** Users of a shared GPU cluster, who create, change and delete workloads of every kind. */
 import { gangResources } from "../../model/gang/keys.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { Unstored } from "../../model/objects/object.ts";
@@ -12,7 +12,7 @@ import { type Act, simulatedUser } from "../simulatedUser.ts";
 import { claimTemplate, gpuResource, leafQueues } from "./cluster.ts";
 
 const namespace = "default";
-/** Short: a pod of a node that falls silent is evicted while the run lasts. */
+/** Short, so that the pods of a lost node are evicted within a run. */
 const tolerationSeconds = 2;
 
 export function teams(options: { readonly acts: number; readonly spanMs: number }): ActorSpec {
@@ -48,7 +48,7 @@ const changes: readonly Act[] = [
   changeImage,
 ];
 
-export interface PodWish {
+export interface PodOptions {
   readonly gpus?: number;
   readonly fraction?: string;
   readonly claims?: number;
@@ -57,8 +57,8 @@ export interface PodWish {
   readonly group?: string;
 }
 
-/** The metadata and spec of a pod with this wish, for a pod and for the templates of workloads. */
-function template({ gpus = 0, fraction, claims = 0, scheduler = kaiSchedulerName, queue, group }: PodWish) {
+/** The metadata and spec of a pod with these options, for a pod and for the templates of workloads. */
+function template({ gpus = 0, fraction, claims = 0, scheduler = kaiSchedulerName, queue, group }: PodOptions) {
   const amounts = { [gpuResource]: String(gpus) };
   const claim = { name: "gpu", resourceClaimTemplateName: claimTemplate };
   const resources = {
@@ -88,13 +88,13 @@ function template({ gpus = 0, fraction, claims = 0, scheduler = kaiSchedulerName
   };
 }
 
-async function submitPod({ kube }: ActorPorts, dice: Dice, wish: PodWish): Promise<void> {
-  const { metadata, spec } = template({ ...wish, queue: oneOf(dice, leafQueues) });
+async function submitPod({ kube }: ActorPorts, dice: Dice, options: PodOptions): Promise<void> {
+  const { metadata, spec } = template({ ...options, queue: oneOf(dice, leafQueues) });
   const name = `p${dice.below(8)}`;
   await kube.create(builtin.Pod, { ...object("v1", "Pod", name), metadata: { ...metadata, name, namespace }, spec });
 }
 
-/** A gang of three, two of which are the minimum. */
+/** A PodGroup with three pods and a minimum of two. */
 async function submitGang({ kube }: ActorPorts, dice: Dice): Promise<void> {
   const queue = oneOf(dice, leafQueues);
   const name = `g${dice.below(3)}`;
@@ -108,7 +108,7 @@ async function submitGang({ kube }: ActorPorts, dice: Dice): Promise<void> {
   }
 }
 
-/** A Job whose pods are one gang. */
+/** A Job whose pods are placed all together or not at all. */
 async function submitJob({ kube }: ActorPorts, dice: Dice): Promise<void> {
   const size = dice.between(1, 3);
   const { metadata, spec } = template({ gpus: 1, queue: oneOf(dice, leafQueues) });
@@ -138,18 +138,18 @@ async function submitDeployment({ kube }: ActorPorts, dice: Dice): Promise<void>
 }
 
 const setNames = ["red", "blue"];
-/** How long a gang set may be in breach. */
-export const terminationDelayMs = 4_000;
+/** How long a PodCliqueSet may be in breach before it is terminated. */
+const terminationDelayMs = 4_000;
 
-/** A leader and two workers of one GPU each, all of which are required. */
+/** A PodCliqueSet: a leader and two workers with one GPU each, all of which are required. */
 async function submitSet({ kube }: ActorPorts, dice: Dice): Promise<void> {
-  const { metadata, spec } = template({ gpus: 1, queue: oneOf(dice, leafQueues) });
+  const { metadata, spec: podSpec } = template({ gpus: 1, queue: oneOf(dice, leafQueues) });
   const clique = (name: string, size: number) => ({
     name,
     labels: metadata.labels,
-    spec: { roleName: name, replicas: size, minAvailable: size, podSpec: spec },
+    spec: { roleName: name, replicas: size, minAvailable: size, podSpec },
   });
-  const whole = {
+  const spec = {
     replicas: 1,
     template: {
       terminationDelay: `${terminationDelayMs / 1000}s`,
@@ -157,7 +157,7 @@ async function submitSet({ kube }: ActorPorts, dice: Dice): Promise<void> {
     },
   };
   const set = object("grove.io/v1alpha1", "PodCliqueSet", oneOf(dice, setNames));
-  await kube.create(gangResources.PodCliqueSet, { ...set, spec: whole });
+  await kube.create(gangResources.PodCliqueSet, { ...set, spec });
 }
 
 async function removePod(ports: ActorPorts, dice: Dice, gracePeriodSeconds: number): Promise<void> {

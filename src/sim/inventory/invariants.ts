@@ -120,7 +120,7 @@ export const unknownIsNotZero: Invariant = {
 /** Flapping nodes change the number of free GPUs, never the total. */
 export const sumsClose: Invariant = {
   id: "I15",
-  fact: "free is at most schedulable, schedulable is at most total, and flaps do not change the total",
+  fact: "free is at most schedulable, schedulable is at most total, and a node that fails and recovers does not change the total",
   begin: () => {
     let stage: Stage | undefined;
     return {

@@ -143,10 +143,10 @@ function claimedDevices(store: ObjectStore, pod: Pod): string[] {
   });
 }
 
-/** I15: the device counts of a node add up, and the devices of a pod do not change. */
+/** I15: faults change how many GPUs a node reports only while they last. */
 export const devicesAddUp = (gpus: number): Invariant => ({
   id: "I15",
-  fact: "allocatable is free plus used plus unhealthy, and flaps change nothing",
+  fact: "a node never reports more GPUs than it has, at rest it reports all of them, and the devices of a pod do not change",
   begin: ({ store }) => ({
     commit: ({ type, event }) => {
       if (type === "DELETED") return undefined;

@@ -21,7 +21,7 @@ type Amounts = Readonly<Record<string, string>>;
  */
 export const sumsClose = (held: Held): Invariant => ({
   id: "I6",
-  fact: "a status comes from one moment, so that its sums close, and counts are what a recount gives",
+  fact: "a status comes from one moment, so that its numbers add up, and counts are what a recount gives",
   begin: ({ store }) => {
     const cachesByActor = new Map<string, SchedulerCaches>();
     return {
@@ -53,7 +53,7 @@ export const sumsClose = (held: Held): Invariant => ({
 
 /** Compares the scheduler's model with a recount, and with the pods in the store. */
 function miscounted(store: ObjectStore, caches: SchedulerCaches): string | undefined {
-  caches.model.settle();
+  caches.model.applyAssumed();
   try {
     caches.cluster.assertCounts();
   } catch (error) {

@@ -32,7 +32,7 @@ export interface ReportedVerdict {
 
 export const numbersAddUp: Invariant = {
   id: "I6",
-  fact: "all reported numbers come from one revision, and sums close",
+  fact: "all reported numbers are of one revision, and the parts of a total add up to it",
   begin: ({ store }) => ({
     observe: (actor, what, value) => {
       if (what !== reportedLine) return undefined;

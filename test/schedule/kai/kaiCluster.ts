@@ -133,7 +133,7 @@ export function objectsOf(kaiCase: KaiCase, state: KaiState): ClusterObjects {
     requests,
     topologies: input.Topologies.map((each) => ({ ...each, metadata: withUid(each.metadata, "topology") })),
     priorityClasses: [...priorities].map(priorityClassOf),
-    claims: [],
+    volumeClaims: [],
     volumes: [],
     classes: [],
     namespaces: [...new Set(pods.map(({ metadata }) => metadata.namespace ?? ""))].map((name) => ({

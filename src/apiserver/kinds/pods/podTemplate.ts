@@ -15,6 +15,7 @@ export function setPodTemplateDefaults(template: PodTemplateSpec | undefined): v
 export function checkPodTemplate(template: PodTemplateSpec, path: string, errors: FieldError[]): void {
   checkLabels(template.metadata?.labels, `${path}.labels`, errors);
   for (const key of Object.keys(template.metadata?.annotations ?? {})) {
+    // As upstream: the prefix of an annotation may have capital letters, that of a label may not.
     checkQualifiedName(key.toLowerCase(), `${path}.annotations`, errors);
   }
   checkPodSpec(template.spec ?? { containers: [] }, `${path}.spec`, errors);

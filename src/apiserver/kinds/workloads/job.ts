@@ -23,6 +23,7 @@ export const jobStrategy = strategyOfKind<Job>({
   setDefaults(job) {
     if (job.spec === undefined) return;
     setJobSpecDefaults(job.spec);
+    // A Job without labels gets those of its pod template.
     const labels = job.spec.template?.metadata?.labels;
     if (labels !== undefined && Object.keys(job.metadata.labels ?? {}).length === 0)
       job.metadata.labels = { ...labels };
@@ -32,7 +33,7 @@ export const jobStrategy = strategyOfKind<Job>({
     if (spec === undefined) return;
     warnAboutTemplate(spec.template, "spec.template", context.warn);
     if (spec.manualSelector !== true) generateSelector(job, spec);
-    // The labels of the pod template are the default labels of the Job: `kubectl get jobs -l job-name=x` finds it.
+    // As in setDefaults, and here with the generated labels: `kubectl get jobs -l job-name=x` finds a Job without any.
     const labels = spec.template?.metadata?.labels;
     if (labels !== undefined && Object.keys(job.metadata.labels ?? {}).length === 0)
       job.metadata.labels = { ...labels };
@@ -141,12 +142,12 @@ function checkJobSpecChange(next: JobSpec, oldJob: Job, errors: FieldError[]): v
   }
   checkImmutable(next.selector, old.selector, "spec.selector", errors);
   const isSuspended = old.suspend === true;
-  const mayMove =
+  const maySchedulingChange =
     isSuspended &&
     (oldJob.status?.active ?? 0) === 0 &&
     (oldJob.status?.startTime === undefined ||
       oldJob.status.conditions?.some(({ type, status }) => type === "Suspended" && status === "True") === true);
-  const oldTemplate = mayMove ? withSchedulingOf(old.template, next.template) : old.template;
+  const oldTemplate = maySchedulingChange ? withSchedulingOf(old.template, next.template) : old.template;
   checkImmutable(next.template, oldTemplate, "spec.template", errors);
   for (const field of [
     "completionMode",
@@ -160,7 +161,10 @@ function checkJobSpecChange(next: JobSpec, oldJob: Job, errors: FieldError[]): v
   if (next.managedBy !== undefined && next.managedBy.length > 63) errors.push(tooLong("spec.managedBy", 63));
 }
 
-/** The scheduling directives and resources of a suspended Job that has not started may change. */
+/**
+ * The old template with the fields of the next one that may change while a suspended Job has no pods: metadata, node
+ * selection, tolerations, scheduling gates and resources.
+ */
 function withSchedulingOf(old: PodTemplateSpec, next: PodTemplateSpec): PodTemplateSpec {
   const spec: PodSpec = { ...(old.spec ?? { containers: [] }) };
   for (const field of ["nodeSelector", "tolerations", "schedulingGates"] as const) {
@@ -184,7 +188,7 @@ function withSchedulingOf(old: PodTemplateSpec, next: PodTemplateSpec): PodTempl
     });
   }
   const template: PodTemplateSpec = { ...old, spec };
-  // Only labels and annotations of the metadata are used for pods.
+  // All metadata may change: only its labels and annotations are copied to pods.
   if (next.metadata === undefined) delete template.metadata;
   else template.metadata = next.metadata;
   return template;

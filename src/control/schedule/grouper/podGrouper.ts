@@ -177,7 +177,7 @@ export class PodGrouper {
             ...(wanted.subGroup !== undefined && { labels: { [labelKeys.subGroup]: wanted.subGroup } }),
           },
         },
-        why: `it belongs to ${wanted.owner.kind} ${wanted.owner.name}`,
+        why: `pod ${name} belongs to ${wanted.owner.kind} ${wanted.owner.name}`,
       },
       { cancel },
     );

@@ -107,7 +107,7 @@ export class Cluster {
   private readonly claimsOn = new Set<string>();
   private readonly sum: ClusterTotal;
   private readonly queueIndex = new QueueIndex(this.changes);
-  private readonly roll: JobIndex;
+  private readonly jobIndex: JobIndex;
   private gpuMemory = { leastMiB: 0, mostMiB: 0 };
   private isGpuMemoryDirty = true;
 
@@ -121,7 +121,7 @@ export class Cluster {
     const labels = new LabelDomains(this.table);
     this.fit = new Fit(this.table, settings);
     this.sum = new ClusterTotal(this.table, this.names, settings);
-    this.roll = new JobIndex({
+    this.jobIndex = new JobIndex({
       settings: () => this.settings,
       queueIndex: this.queueIndex,
       topologies: this.topologies,
@@ -226,7 +226,7 @@ export class Cluster {
       if (![...podRequests(task.pod).keys()].some((name) => changed.has(name))) continue;
       this.folding(task, () => {
         this.reshape(task);
-        this.settle(task);
+        this.derive(task);
       });
     }
   }
@@ -252,8 +252,8 @@ export class Cluster {
     const task = new Task(pod, this.shapes.shapeOf(pod), !isOurs);
     this.tasks.set(pod.metadata.uid, task);
     this.countConfigMaps(task, task.shape, 1);
-    this.roll.addTask(task);
-    this.settle(task);
+    this.jobIndex.addTask(task);
+    this.derive(task);
   }
 
   private updatePod(task: Task, pod: Pod): void {
@@ -268,10 +268,10 @@ export class Cluster {
     }
     if (!hasSameLabels && !this.terms.isEmpty) this.terms.relabelled(task);
     if (groupName !== task.groupName || subGroupName !== task.subGroupName) {
-      this.roll.withdraw(task);
-      this.roll.addTask(task);
+      this.jobIndex.withdraw(task);
+      this.jobIndex.addTask(task);
     }
-    this.settle(task);
+    this.derive(task);
     if (before.spec?.nodeName === pod.spec?.nodeName || !task.shape.hasDeviceClaims) return;
     // From now on the node knows that the pod's devices are in use, and pods may get GPUs of its device plugin again.
     this.recountDevicesOf(task);
@@ -303,7 +303,7 @@ export class Cluster {
   }
 
   /**
-   * Amounts are counted by shape: a task whose shape changes releases everything first and is settled afterwards.
+   * Amounts are counted by shape: a task whose shape changes releases everything first and is derived again afterwards.
    */
   private reshape(task: Task): void {
     const before = task.shape;
@@ -347,7 +347,7 @@ export class Cluster {
     task.places = [];
     this.setHoldings(task, []);
     this.setStatus(task, "unknown");
-    this.roll.withdraw(task);
+    this.jobIndex.withdraw(task);
     assert(task.holdings.length === 0 && task.counted === undefined, () => `pod ${task.key} is deleted and counts`);
     this.tasks.delete(uid);
     this.backOffs.delete(uid);
@@ -364,32 +364,32 @@ export class Cluster {
     this.folding(task, () => {
       task.places = onePerNode(places);
       task.isBeingEvicted = isBeingEvicted;
-      this.settle(task);
+      this.derive(task);
     });
   }
 
   putPodGroup(group: PodGroup): void {
-    this.roll.putPodGroup(group);
+    this.jobIndex.putPodGroup(group);
   }
 
   removePodGroup(id: string): void {
-    this.roll.removePodGroup(id);
+    this.jobIndex.removePodGroup(id);
   }
 
   putPlainGroup(group: PlainGroup): void {
-    this.roll.putPlainGroup(group);
+    this.jobIndex.putPlainGroup(group);
   }
 
   removePlainGroup(key: string): void {
-    this.roll.removePlainGroup(key);
+    this.jobIndex.removePlainGroup(key);
   }
 
   putPriorityClass(priorityClass: PriorityClass): void {
-    this.roll.putPriorityClass(priorityClass);
+    this.jobIndex.putPriorityClass(priorityClass);
   }
 
   removePriorityClass(name: string): void {
-    this.roll.removePriorityClass(name);
+    this.jobIndex.removePriorityClass(name);
   }
 
   /** Node pools that a scheduler serves; undefined until the shards are known. */
@@ -438,31 +438,31 @@ export class Cluster {
   }
 
   get jobs(): ReadonlyMap<string, Job> {
-    return this.roll.jobs;
+    return this.jobIndex.jobs;
   }
 
   /** Jobs with pending pods. */
   get waiting(): ReadonlySet<Job> {
-    return this.roll.waiting.all;
+    return this.jobIndex.waiting.all;
   }
 
   /** The same, with those that the next cycle tries. */
   get waitingJobs(): WaitingJobs {
-    return this.roll.waiting;
+    return this.jobIndex.waiting;
   }
 
   /** Gangs that run fewer pods than their minimum. */
   get unwell(): ReadonlySet<Job> {
-    return this.roll.unwell;
+    return this.jobIndex.unwell;
   }
 
   /** Pods whose PodGroup does not exist, by the key of the group. */
   get withoutGroup(): ReadonlyMap<string, ReadonlySet<Task>> {
-    return this.roll.withoutGroup;
+    return this.jobIndex.withoutGroup;
   }
 
   group(id: string): PodGroup | undefined {
-    return this.roll.group(id);
+    return this.jobIndex.group(id);
   }
 
   /** Brings everything up to date before a decision. */
@@ -472,7 +472,7 @@ export class Cluster {
     this.gpuMemoryRange();
     this.fit.follow();
     if (this.queueIndex.refresh(this.jobs.values(), this.settings)) this.waitingJobs.changedAll();
-    for (const task of this.releasing) this.settle(task, nowMs);
+    for (const task of this.releasing) this.derive(task, nowMs);
   }
 
   /**
@@ -553,10 +553,10 @@ export class Cluster {
     task.podSet?.shift(status, 1);
     const { job } = task;
     if (job === undefined) return;
-    this.roll.noteHealth(job);
+    this.jobIndex.noteHealth(job);
     if (before === "pending" || status === "pending") {
       job.pendingVector = undefined;
-      this.roll.noteWaiting(job);
+      this.jobIndex.noteWaiting(job);
     }
     if (isAllocatedStatus[before] !== isAllocatedStatus[status]) {
       task.counted = recharge(task, isAllocatedStatus[status] ? this.heldVector(task) : undefined);
@@ -627,7 +627,7 @@ export class Cluster {
   }
 
   /** Derives a task's status and holdings from its pod and its places. */
-  private settle(task: Task, nowMs?: number): void {
+  private derive(task: Task, nowMs?: number): void {
     if (task.pod.status?.nominatedNodeName === undefined) this.nominated.delete(task);
     else this.nominated.add(task);
     const status = statusOf(task, nowMs, this.settings.stuckInReleasingMs);

@@ -18,7 +18,7 @@ import { clusterOf } from "../model/clusterOf.ts";
 /** Pods whose GPUs are devices: which claims they may use, and whose devices count as free. */
 
 const nowMs = startMs + 60_000;
-const nothing = { topologies: [], requests: [], claims: [], volumes: [], classes: [] };
+const nothing = { topologies: [], requests: [], volumeClaims: [], volumes: [], classes: [] };
 const priorityClasses = [
   { metadata: { name: "train" }, value: 50 },
   { metadata: { name: "build-preemptible" }, value: 75 },

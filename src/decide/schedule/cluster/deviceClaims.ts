@@ -37,8 +37,8 @@ export interface ClaimedUnits {
   /** The same after terminating pods have released theirs. */
   readonly later: ReadonlyMap<string, number>;
   /**
-   * A GPU is chosen for a pod that is not bound yet. The node does not know of it: its plugin might allocate the same GPU
-   * to a pod.
+   * A GPU is chosen for a pod that is not bound yet. The node does not know of it: its plugin might allocate the same
+   * GPU to a pod.
    */
   readonly isPending: boolean;
   /** GPUs of pods that are not in queues. */

@@ -10,7 +10,7 @@ import {
 } from "../../../model/scheduling/podGroup.ts";
 import { durationToMs } from "../../../model/values/goDuration.ts";
 import { timeToMs } from "../../../model/values/time.ts";
-import type { Step } from "../placement/gang.ts";
+import type { Step } from "../placement/gangSteps.ts";
 import type { QueueState } from "../queues/queueTree.ts";
 import { type Vector, zeroVector } from "./resources.ts";
 import {

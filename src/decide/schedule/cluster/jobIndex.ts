@@ -3,7 +3,7 @@ import { equalFields } from "../../../model/objects/json.ts";
 import { defaultSchedulerName, kaiSchedulerName } from "../../../model/scheduling/keys.ts";
 import { defaultPriority, type PodGroup } from "../../../model/scheduling/podGroup.ts";
 import type { Topology } from "../../../model/scheduling/topology.ts";
-import { fragmentsOf } from "../placement/gang.ts";
+import { fragmentsOf } from "../placement/gangSteps.ts";
 import { chargeJob, recharge } from "../queues/charging.ts";
 import type { QueueIndex } from "../queues/queueIndex.ts";
 import type { Settings } from "../settings.ts";

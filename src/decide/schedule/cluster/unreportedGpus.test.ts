@@ -46,7 +46,7 @@ function cluster(gpus: number, pods: readonly Pod[], priorities: Readonly<Record
   return clusterOf({
     topologies: [],
     requests: [],
-    claims: [],
+    volumeClaims: [],
     volumes: [],
     classes: [],
     priorityClasses: [

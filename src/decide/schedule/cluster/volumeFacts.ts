@@ -39,7 +39,7 @@ class CountedChanges extends Changes {
  * wait for a node, and how many a node can attach.
  */
 export class VolumeFacts {
-  readonly claims: FactMap<string, PersistentVolumeClaim>;
+  readonly volumeClaims: FactMap<string, PersistentVolumeClaim>;
   readonly volumes: FactMap<string, PersistentVolume>;
   readonly classes: FactMap<string, StorageClass>;
   readonly csiNodes: FactMap<string, CSINode>;
@@ -47,14 +47,14 @@ export class VolumeFacts {
   private readonly choices: VolumeChoices;
 
   constructor(changes: Changes, nodes: () => readonly NodeState[]) {
-    this.claims = new FactMap(changes);
+    this.volumeClaims = new FactMap(changes);
     const volumeChanges = new CountedChanges(changes);
     this.volumes = new FactMap(volumeChanges);
     this.classes = new FactMap(changes);
     this.csiNodes = new FactMap(changes);
     this.nodes = nodes;
-    const { claims, volumes, classes } = this;
-    this.choices = new VolumeChoices({ claims, volumes, classes, volumesVersion: () => volumeChanges.count });
+    const { volumeClaims, volumes, classes } = this;
+    this.choices = new VolumeChoices({ volumeClaims, volumes, classes, volumesVersion: () => volumeChanges.count });
   }
 
   /**
@@ -63,7 +63,7 @@ export class VolumeFacts {
    */
   problemOf(task: Task): PodProblem | undefined {
     for (const { name, template } of claimsOfPod(task.pod)) {
-      const claim = this.claims.get(`${task.namespace}/${name}`);
+      const claim = this.volumeClaims.get(`${task.namespace}/${name}`);
       const object = `PersistentVolumeClaim ${task.namespace}/${name}`;
       if (claim === undefined) {
         if (template === undefined) return doesNotExist(object);
@@ -100,7 +100,7 @@ export class VolumeFacts {
     const perDriver = new Map<string, Set<string>>();
     const open: PersistentVolumeClaim[] = [];
     for (const name of task.shape.volumeClaims) {
-      const claim = this.claims.get(`${task.namespace}/${name}`);
+      const claim = this.volumeClaims.get(`${task.namespace}/${name}`);
       if (claim === undefined || node.node === undefined) return "volume zone";
       if (claim.spec?.accessModes?.includes("ReadWriteOncePod") === true && this.hasOtherUser(task, name))
         return "volume in use";
@@ -154,7 +154,7 @@ export class VolumeFacts {
   openClaims(task: Task): PersistentVolumeClaim[] {
     const open: PersistentVolumeClaim[] = [];
     for (const name of task.shape.volumeClaims) {
-      const claim = this.claims.get(`${task.namespace}/${name}`);
+      const claim = this.volumeClaims.get(`${task.namespace}/${name}`);
       if (claim !== undefined && this.waitsForNode(claim)) open.push(claim);
     }
     return open;
@@ -164,7 +164,7 @@ export class VolumeFacts {
   areAllBound(task: Task): boolean {
     if (!this.hasStorage) return true;
     return task.shape.volumeClaims.every((name) => {
-      const claim = this.claims.get(`${task.namespace}/${name}`);
+      const claim = this.volumeClaims.get(`${task.namespace}/${name}`);
       return claim !== undefined && isBoundClaim(claim);
     });
   }
@@ -180,7 +180,7 @@ export class VolumeFacts {
     for (const { holder } of node.holdings) {
       const { shape, namespace } = holder as Task;
       for (const name of shape.volumeClaims) {
-        const volume = this.volumes.get(this.claims.get(`${namespace}/${name}`)?.spec?.volumeName ?? "");
+        const volume = this.volumes.get(this.volumeClaims.get(`${namespace}/${name}`)?.spec?.volumeName ?? "");
         if (volume?.spec?.csi?.driver === driver) handles.add(volume.spec.csi.volumeHandle);
       }
     }

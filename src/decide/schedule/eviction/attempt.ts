@@ -4,7 +4,7 @@ import type { Cluster } from "../cluster/cluster.ts";
 import type { Job, PodSet } from "../cluster/job.ts";
 import type { PodShape } from "../cluster/podShape.ts";
 import { sum } from "../cluster/resources.ts";
-import type { Step } from "../placement/gang.ts";
+import type { Step } from "../placement/gangSteps.ts";
 import { requestOf } from "../queues/gates.ts";
 import { isWithin } from "../queues/queueShares.ts";
 import type { EvictingAction } from "./searchBudget.ts";

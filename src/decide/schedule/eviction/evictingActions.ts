@@ -1,7 +1,7 @@
 import type { Job } from "../cluster/job.ts";
 import type { PodShape } from "../cluster/podShape.ts";
 import { isAllocatedStatus } from "../cluster/task.ts";
-import { allOf, fragmentsOf, nextSteps, type Step } from "../placement/gang.ts";
+import { allOf, fragmentsOf, nextSteps, type Step } from "../placement/gangSteps.ts";
 import { requestOf } from "../queues/gates.ts";
 import { isProtected, preemptMinRuntimeMs } from "../queues/minRuntime.ts";
 import { JobLine, sortedJobs } from "../queues/order.ts";

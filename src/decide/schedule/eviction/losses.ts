@@ -5,7 +5,7 @@ import type { Job } from "../cluster/job.ts";
 import type { Holding, NodeState } from "../cluster/nodeState.ts";
 import { gpuAt } from "../cluster/resources.ts";
 import { compareTasks, isEvictable, type Task } from "../cluster/task.ts";
-import { coreRank, elasticRank, isSatisfied, isStarting, spareUnitWith, surplusCount } from "../placement/gang.ts";
+import { coreRank, elasticRank, isSatisfied, isStarting, spareUnitWith, surplusCount } from "../placement/gangSteps.ts";
 import { compareVictims, type VictimRules } from "./victimRules.ts";
 
 const nobody: ReadonlySet<Task> = new Set();

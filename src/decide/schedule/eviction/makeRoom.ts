@@ -5,8 +5,8 @@ import type { PodShape } from "../cluster/podShape.ts";
 import { compareTasks, isEvictable, type Task } from "../cluster/task.ts";
 import { standingText } from "../explain/explain.ts";
 import { mostOnOneNode } from "../explain/largestNode.ts";
-import { coreRank, isSatisfied, isStarting, type Step, surplusVictims } from "../placement/gang.ts";
-import { mustWaitTogether, placeStep, replaceAll } from "../placement/placeGang.ts";
+import { coreRank, isSatisfied, isStarting, type Step, surplusVictims } from "../placement/gangSteps.ts";
+import { mustWaitTogether, placeStep, replaceAll } from "../placement/placeStep.ts";
 import { placeTask, problemOf } from "../placement/placeTask.ts";
 import { requiredDomains } from "../placement/topologyDomains.ts";
 import { placedRefusal, requestOf } from "../queues/gates.ts";
@@ -88,15 +88,15 @@ class Search {
 
   /** True if the job is placed. Otherwise everything is rolled back. */
   run(generator: Generator, surplusOnly = false): boolean {
-    const { statement, watch } = this.session;
+    const { statement, observer } = this.session;
     if (surplusOnly && (this.rules.replacesAll || !this.losses.hasSurplus(this.rules))) return false;
     this.mustMove.clear();
-    watch.searching();
+    observer.searchStarted();
     const hasRoom = this.hasRoomBy(generator, surplusOnly);
     const isSolved = hasRoom && this.isAcceptable();
     if (hasRoom && !isSolved) this.counts.scenarios[generator].rejected++;
     if (!isSolved) statement.rollback(this.start);
-    watch.searched(this.rules.reason.action, generator, isSolved);
+    observer.searchEnded(this.rules.reason.action, generator, isSolved);
     return isSolved;
   }
 

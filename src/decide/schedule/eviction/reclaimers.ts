@@ -1,5 +1,5 @@
 import type { Job } from "../cluster/job.ts";
-import { nextSteps, type Step } from "../placement/gang.ts";
+import { nextSteps, type Step } from "../placement/gangSteps.ts";
 import { requestOf } from "../queues/gates.ts";
 import type { QueueState } from "../queues/queueTree.ts";
 import { reclaimRules } from "../queues/reclaimRules.ts";

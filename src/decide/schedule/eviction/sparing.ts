@@ -5,8 +5,8 @@ import type { Holding } from "../cluster/nodeState.ts";
 import { gpuAt } from "../cluster/resources.ts";
 import type { Task } from "../cluster/task.ts";
 import { nowhere } from "../placement/fit.ts";
-import { bySubGroupOrder, isSatisfied, type Step, stepOf } from "../placement/gang.ts";
-import { placeStep } from "../placement/placeGang.ts";
+import { bySubGroupOrder, isSatisfied, type Step, stepOf } from "../placement/gangSteps.ts";
+import { placeStep } from "../placement/placeStep.ts";
 import { placedRefusal } from "../queues/gates.ts";
 import type { Session } from "../session.ts";
 

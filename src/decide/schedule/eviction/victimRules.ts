@@ -1,7 +1,7 @@
 import type { Cluster } from "../cluster/cluster.ts";
 import type { Job } from "../cluster/job.ts";
 import type { Task } from "../cluster/task.ts";
-import { elasticRank } from "../placement/gang.ts";
+import { elasticRank } from "../placement/gangSteps.ts";
 import { compareJobs, sortedJobs } from "../queues/order.ts";
 import type { EvictionReason } from "../statement.ts";
 

@@ -2,7 +2,7 @@ import type { Node, PersistentVolumeClaim, Taint } from "../../../model/kubernet
 import type { Job } from "../cluster/job.ts";
 import type { NodeState } from "../cluster/nodeState.ts";
 import type { Task } from "../cluster/task.ts";
-import type { Step } from "../placement/gang.ts";
+import type { Step } from "../placement/gangSteps.ts";
 import type { Session } from "../session.ts";
 import { numberText, placeText } from "./amountWords.ts";
 import { type Cure, cureOf, isBound, widerLevel } from "./cure.ts";

@@ -199,7 +199,7 @@ describe("the reason of a job that waits", () => {
       nodes: [node("n1", { labels: { "topology.kubernetes.io/zone": "a" } })],
       ...gang("a", 1, { spec: { volumes: [{ name: "v", persistentVolumeClaim: { claimName: "data" } }] } as never }),
     });
-    cluster.volumes.claims.set("default/data", {
+    cluster.volumes.volumeClaims.set("default/data", {
       metadata: { name: "data" },
       spec: { volumeName: "pv" },
       status: { phase: "Bound" },
@@ -469,7 +469,7 @@ describe("the reason of a job that waits", () => {
     const cluster = clusterWith(
       gang("a", 1, { spec: { volumes: [{ name: "v", persistentVolumeClaim: { claimName: "gpu-data" } }] } as never }),
     );
-    cluster.volumes.claims.set("default/gpu-data", {
+    cluster.volumes.volumeClaims.set("default/gpu-data", {
       metadata: { name: "gpu-data", namespace: "default", deletionTimestamp: "2026-01-01T00:00:00Z" },
     } as never);
     cycle(cluster, nowMs, (session) => {

@@ -8,7 +8,7 @@ import { clusterOf } from "../model/clusterOf.ts";
 import { answerWhy, jobRows, nodeRows, queueRows } from "./report.ts";
 
 const nowMs = startMs + 60_000;
-const none = { topologies: [], requests: [], priorityClasses: [], claims: [], volumes: [], classes: [] };
+const none = { topologies: [], requests: [], priorityClasses: [], volumeClaims: [], volumes: [], classes: [] };
 
 function cluster() {
   const owned: PodGroup = {

@@ -181,7 +181,7 @@ const states: Readonly<Record<Kind, readonly States[]>> = {
   topologies: [[loose("t", { spec: { levels: [{ nodeLabel: "zone" }] } })]],
   namespaces: [[loose("default"), loose("default", { metadata: { name: "default", labels: { team: "x" } } })]],
   configMaps: [[loose("settings", {}, "default")], [loose("other", {}, "default")]],
-  claims: [
+  volumeClaims: [
     [loose("data", { spec: { volumeName: "v" } }, "default"), loose("data", { status: { phase: "Bound" } }, "default")],
   ],
   volumes: [[loose("v")]],
@@ -313,18 +313,18 @@ test("an object that cannot be folded keeps no other one out", () => {
     return pods.apply({ type: "put", object: { ...(name === "broken" ? bad : object), metadata } as never }).changes;
   });
   expect(() => live.model.observed("pods", changes as never, false)).toThrow("1 of pods cannot be folded");
-  live.model.settle();
+  live.model.applyAssumed();
   expect(live.model.cluster.tasks.get("pod-default-whole")?.status).toBe("running");
 });
 
 test("a pod that holds a node counts there when the node comes, also after a request named another one", () => {
   const live = new Live();
   live.put("pods", on(pod("half", { annotations: shareOf("b"), groups: ["g1"] }), "n1"));
-  live.model.settle();
+  live.model.applyAssumed();
   live.put("requests", request("half", { selectedNode: "n2", selectedGPUGroups: ["g2"] }));
-  live.model.settle();
+  live.model.applyAssumed();
   live.put("nodes", asLoose(node("n1")));
-  live.model.settle();
+  live.model.applyAssumed();
   const state = live.model.cluster.table.getOrCreate("n1");
   expect([...state.holdings].map(({ holder }) => holder.uid)).toEqual(["pod-default-half"]);
 });
@@ -348,7 +348,7 @@ describe("the GPU share of a request that ended without success", () => {
   const share = (name: string, selectedNode: string, group: string) =>
     request(name, { selectedNode, selectedGPUGroups: [group], receivedResourceType: "Fraction" });
   const groupsOn = (live: Live, name: string): string[] => {
-    live.model.settle();
+    live.model.applyAssumed();
     return [...live.model.cluster.table.getOrCreate(name).holdings].flatMap(({ groups }) => [...groups]);
   };
   const ended = (...requests: readonly Loose[]): Live => {
@@ -422,13 +422,13 @@ test("terms of affinity are dropped with the last pod that has them, and count a
   for (let round = 0; round < 3; round++) {
     live.put("pods", on(apart, "n1"));
     live.put("pods", asLoose(pendingOnly));
-    live.model.settle();
+    live.model.applyAssumed();
     cycle(cluster, nowMs);
     const terms = Object.fromEntries(cluster.terms.describe());
     expect(Object.values(terms)).toMatchObject([{ matched: { n1: 2 } }, { matched: { n1: 2 } }]);
     live.remove("pods", asLoose(apart));
     live.remove("pods", asLoose(pendingOnly));
-    live.model.settle();
+    live.model.applyAssumed();
     expect(cluster.terms.isEmpty).toBe(true);
   }
 });
@@ -438,7 +438,7 @@ test("a description shows the weights of queues, the terms of pods and back-offs
   live.put("queues", asLoose(queue("q")));
   live.put("pods", on(coloured("apart", "red", affinityOf("podAntiAffinity")), "n1"));
   const described = (): string => {
-    live.model.settle();
+    live.model.applyAssumed();
     live.model.cluster.refresh(nowMs);
     return JSON.stringify(describeModel(live.model));
   };
@@ -465,7 +465,7 @@ describe("a model that events were folded into", () => {
         for (const each of steps) {
           play(live, each);
           seen.add(each.kind);
-          live.model.settle();
+          live.model.applyAssumed();
           if (each.decides) cycle(live.model.cluster, nowMs);
           live.model.cluster.refresh(nowMs);
           live.model.cluster.beginDevices(nowMs);
@@ -487,11 +487,11 @@ describe("a model that events were folded into", () => {
       fc.property(fc.array(step, { maxLength: 40, size: "max" }), (steps) => {
         const live = new Live();
         for (const each of steps) {
-          live.model.settle();
+          live.model.applyAssumed();
           const before = planText(live.model);
           const { count } = live.model.cluster.changes;
           play(live, each);
-          live.model.settle();
+          live.model.applyAssumed();
           if (live.model.cluster.changes.count !== count) continue;
           changed++;
           expect(planText(live.model)).toBe(before);

@@ -54,7 +54,7 @@ export interface ClusterTables {
   readonly namespaces: KindTable<Namespace>;
   /** Undefined where they could not be listed: then a pod is not rejected for a missing ConfigMap. */
   readonly configMaps?: KindTable<ConfigMap>;
-  readonly claims: KindTable<PersistentVolumeClaim>;
+  readonly volumeClaims: KindTable<PersistentVolumeClaim>;
   readonly volumes: KindTable<PersistentVolume>;
   readonly classes: KindTable<StorageClass>;
   readonly csiNodes: KindTable<CSINode>;
@@ -170,7 +170,7 @@ export class ClusterModel {
     this.pendingClaims =
       options.devices === undefined ? undefined : this.followDevices(options.devices, options.around);
     if (options.like !== undefined) this.adopt(options.like);
-    this.settleClaims();
+    this.applyAssumedClaims();
   }
 
   /**
@@ -182,7 +182,7 @@ export class ClusterModel {
     const { settings } = this.cluster;
     const { isOfAllPools } = this;
     const fresh = new ClusterModel(this.tables, settings, { ...(devices && { devices }), isOfAllPools, like: this });
-    fresh.settle();
+    fresh.applyAssumed();
     return fresh;
   }
 
@@ -203,7 +203,7 @@ export class ClusterModel {
     const resource = counted[kind];
     if (resource !== undefined) {
       this.assumeCache.observed(resource, changes, isNewList);
-      this.settleClaims();
+      this.applyAssumedClaims();
     }
     if (kind === "pods") this.claimUsersChanged(changes as readonly KindChange<Pod>[]);
     if (problems.length > 0) throw new AggregateError(problems, `${problems.length} of ${kind} cannot be folded`);
@@ -227,7 +227,7 @@ export class ClusterModel {
   }
 
   /** Reports the chosen devices to the tracker, so that every other allocator in the process sees them at once. */
-  settleClaims(): void {
+  applyAssumedClaims(): void {
     const { pendingClaims } = this;
     for (const key of this.dirtyClaims) {
       // Not by the pod's shape: a BindRequest with an extended resource may be observed before its DeviceClass.
@@ -236,7 +236,7 @@ export class ClusterModel {
       pendingClaims?.set(key, chosen);
     }
     this.dirtyClaims.clear();
-    pendingClaims?.settleUnsettled();
+    pendingClaims?.recountUnresolved();
   }
 
   /** Records a pod as this process has just written it. A nomination counts at once, before the watch shows it. */
@@ -265,7 +265,7 @@ export class ClusterModel {
   /**
    * Updates the nodes of changed pods from the assume cache; returns the revision that the cluster is complete up to.
    */
-  settle(): Revision {
+  applyAssumed(): Revision {
     for (const uid of this.dirty) {
       const deletedPod = this.deletedPods.get(uid);
       if (deletedPod !== undefined && !this.sharesOf(uid)) this.podGone(deletedPod);
@@ -274,7 +274,7 @@ export class ClusterModel {
       this.cluster.setPlaces(uid, withShares(places, this.unconfirmedShares(uid)), isBeingEvicted);
     }
     this.dirty.clear();
-    this.settleClaims();
+    this.applyAssumedClaims();
     return this.assumeCache.snapshot().revision;
   }
 
@@ -353,7 +353,7 @@ export class ClusterModel {
           if (configMaps.delete(key)) cluster.configMapChanged(key);
         },
       },
-      claims: kept(cluster.volumes.claims),
+      volumeClaims: kept(cluster.volumes.volumeClaims),
       volumes: kept(cluster.volumes.volumes),
       classes: kept(cluster.volumes.classes),
       csiNodes: kept(cluster.volumes.csiNodes),
@@ -406,8 +406,8 @@ export class ClusterModel {
   }
 
   /**
-   * When a request ends, its place is unconfirmed until its pod is observed to be bound: the pod may be bound there, and
-   * its share may be reserved, without having been observed.
+   * When a request ends, its place is unconfirmed until its pod is observed to be bound: the pod may be bound there,
+   * and its share may be reserved, without having been observed.
    */
   private requestChanged(change: KindChange<BindRequest>): void {
     if (change.type === "added") return;

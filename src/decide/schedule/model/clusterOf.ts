@@ -41,7 +41,7 @@ export interface ClusterObjects {
   readonly requests: readonly BindRequest[];
   readonly topologies: readonly Topology[];
   readonly priorityClasses: readonly PriorityClass[];
-  readonly claims: readonly PersistentVolumeClaim[];
+  readonly volumeClaims: readonly PersistentVolumeClaim[];
   readonly volumes: readonly PersistentVolume[];
   readonly classes: readonly StorageClass[];
   readonly csiNodes?: readonly CSINode[];
@@ -63,7 +63,7 @@ export interface DeviceObjects {
 /** The cluster of a scheduler that serves every node pool. */
 export function clusterOf(objects: ClusterObjects, settings: Settings = defaultSettings): Cluster {
   const devices = deviceModelOf(objects);
-  return settledCluster(objects, settings, { isOfAllPools: true, ...(devices && { devices }) });
+  return clusterWithPlaces(objects, settings, { isOfAllPools: true, ...(devices && { devices }) });
 }
 
 /** Undefined where the objects contain no device kinds. */
@@ -82,10 +82,10 @@ export function deviceModelOf(objects: ClusterObjects): DeviceModel | undefined 
 }
 
 /** The cluster with the node of every pod applied. */
-export function settledCluster(objects: ClusterObjects, settings: Settings, options: ClusterModelOptions): Cluster {
+export function clusterWithPlaces(objects: ClusterObjects, settings: Settings, options: ClusterModelOptions): Cluster {
   const formsPlainGangs = objects.plainGroups !== undefined;
   const model = new ClusterModel(tablesOf(objects), { ...settings, formsPlainGangs }, options);
-  model.settle();
+  model.applyAssumed();
   return model.cluster;
 }
 
@@ -103,7 +103,7 @@ export function tablesOf(objects: ClusterObjects): ClusterTables {
     topologies: tableOf(objects.topologies, revision),
     namespaces: tableOf(objects.namespaces ?? [], revision),
     ...(configMaps && { configMaps: tableOf([...configMaps].map(configMapNamed), revision) }),
-    claims: tableOf(objects.claims, revision),
+    volumeClaims: tableOf(objects.volumeClaims, revision),
     volumes: tableOf(objects.volumes, revision),
     classes: tableOf(objects.classes, revision),
     csiNodes: tableOf(objects.csiNodes ?? [], revision),

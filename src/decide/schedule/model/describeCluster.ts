@@ -39,7 +39,7 @@ export function describeCluster(cluster: Cluster): ClusterDescription {
     // Topologies that a PodGroup of `scheduling.k8s.io` implies stay when it is deleted.
     topologies: [...topologies.keys()].filter((name) => !name.includes(" ")).sort(),
     configMaps: configMaps === undefined ? undefined : [...configMaps].sort(),
-    claims: revisionsOf(volumes.claims),
+    volumeClaims: revisionsOf(volumes.volumeClaims),
     volumes: revisionsOf(volumes.volumes),
     classes: revisionsOf(volumes.classes),
     csiNodes: revisionsOf(volumes.csiNodes),

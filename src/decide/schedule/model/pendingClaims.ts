@@ -63,7 +63,7 @@ export class PendingClaims {
   /** By pod: its unconfirmed claims, which count though no BindRequest names them. */
   private readonly unconfirmed = new Map<string, readonly CountedClaim[]>();
   /** Pods with a claim that is not in the cache yet, though devices are chosen for it. */
-  private readonly unsettled = new Set<string>();
+  private readonly unresolved = new Set<string>();
 
   constructor(devices: DeviceModel, facts: PendingClaimFacts) {
     this.devices = devices;
@@ -72,13 +72,13 @@ export class PendingClaims {
 
   /** The watch has shown changes of claims. */
   claimsChanged(): void {
-    this.settleUnsettled();
+    this.recountUnresolved();
     for (const uid of [...this.unconfirmed.keys()]) this.releaseObserved(uid);
   }
 
   /** Kinds are observed in any order: a BindRequest may be known before the pod that names the claim. */
-  settleUnsettled(): void {
-    for (const uid of [...this.unsettled]) this.settle(uid);
+  recountUnresolved(): void {
+    for (const uid of [...this.unresolved]) this.recount(uid);
   }
 
   /** Sets the devices that the assume cache has for a pod. */
@@ -86,7 +86,7 @@ export class PendingClaims {
     if (chosen.length === 0 && !this.wanted.has(uid)) return;
     if (chosen.length === 0) this.wanted.delete(uid);
     else this.wanted.set(uid, chosen);
-    this.settle(uid);
+    this.recount(uid);
   }
 
   /** The unconfirmed claims of a pod. */
@@ -96,12 +96,12 @@ export class PendingClaims {
 
   /** The pod or one of its claims has changed. */
   changed(uid: string): void {
-    if (this.wanted.has(uid)) this.settle(uid);
+    if (this.wanted.has(uid)) this.recount(uid);
   }
 
   /** New devices count before old ones are released, so that a device that stays chosen is never free in between. */
-  private settle(uid: string): void {
-    this.unsettled.delete(uid);
+  private recount(uid: string): void {
+    this.unresolved.delete(uid);
     const before = this.counted.get(uid) ?? [];
     const wanted = this.wanted.get(uid) ?? [];
     const now = wanted.map((chosen) => this.count(uid, chosen, before));
@@ -129,7 +129,7 @@ export class PendingClaims {
   ): CountedClaim {
     const pod = this.facts.podOf(uid);
     const found = pod === undefined ? undefined : this.claimOf(pod, entry);
-    if (found === undefined) this.unsettled.add(uid);
+    if (found === undefined) this.unresolved.add(uid);
     const known = found === undefined ? before.find((each) => each.entry === entry) : undefined;
     const claim = found ?? standIn(known ?? { uid: `${uid}/${entry}`, namespace: "", name: `${uid}/${entry}` });
     const { uid: claimUid, namespace = "", name } = claim.metadata;
@@ -139,7 +139,7 @@ export class PendingClaims {
     const other = this.devices.tracker.pendingAllocation(claimUid);
     if (other !== undefined && !hasSameDevices(other, allocation as AllocationResult)) {
       // Devices of an earlier decision still count for the claim: the new ones count beside them.
-      this.unsettled.add(uid);
+      this.unresolved.add(uid);
       const name = `${uid}/${entry}`;
       this.signal(uid, standIn({ uid: name, namespace: "", name }), allocation, true);
       return { uid: name, namespace: "", name, entry, isNotCreatedYet: true, isStandIn: true };

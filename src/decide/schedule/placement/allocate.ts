@@ -3,7 +3,7 @@ import type { Job } from "../cluster/job.ts";
 import { isAllocatedStatus } from "../cluster/task.ts";
 import { JobLine, sortedJobs } from "../queues/order.ts";
 import { isBeingBound, type Session } from "../session.ts";
-import { isReady } from "./gang.ts";
+import { isReady } from "./gangSteps.ts";
 
 /** Allocates free resources, job after job in the order of fairness. An elastic job that has grown is queued again. */
 export function allocate(session: Session): void {

@@ -4,7 +4,7 @@ import { addPod, clusterWith, group, node, pod, startMs } from "../../../../test
 import type { Node, Pod } from "../../../model/kubernetes.generated.ts";
 import { cycle } from "../cycle.ts";
 import { Session } from "../session.ts";
-import { nextSteps } from "./gang.ts";
+import { nextSteps } from "./gangSteps.ts";
 import { findSpot } from "./placeTask.ts";
 
 /** What may happen to a cluster between two cycles. */

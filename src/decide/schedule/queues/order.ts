@@ -1,7 +1,7 @@
 import type { Cluster } from "../cluster/cluster.ts";
 import type { Job } from "../cluster/job.ts";
 import { addTo, sum, type Vector, zeroVector } from "../cluster/resources.ts";
-import { elasticRank, nextSteps } from "../placement/gang.ts";
+import { elasticRank, nextSteps } from "../placement/gangSteps.ts";
 import { about } from "../waiting/jobFault.ts";
 import { allocatable, dominantShare, isWithin } from "./queueShares.ts";
 import type { QueueState } from "./queueTree.ts";

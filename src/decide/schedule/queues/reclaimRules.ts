@@ -3,7 +3,7 @@ import type { Job } from "../cluster/job.ts";
 import { sum, type Vector, zeroVector } from "../cluster/resources.ts";
 import { isOfQueue, reasonFor, type VictimRules } from "../eviction/victimRules.ts";
 import { standingText } from "../explain/explain.ts";
-import type { Step } from "../placement/gang.ts";
+import type { Step } from "../placement/gangSteps.ts";
 import type { Session } from "../session.ts";
 import { type Divergence, firstDifference } from "./divergence.ts";
 import { requestOf } from "./gates.ts";

@@ -43,7 +43,7 @@ function addClaim(cluster: Cluster, name: string, storage = "1Gi", annotations?:
     spec: { accessModes: ["ReadWriteOnce"], storageClassName: "disk", resources: { requests: { storage } } },
     status: { phase: "Pending" },
   };
-  cluster.volumes.claims.set(`default/${name}`, claim);
+  cluster.volumes.volumeClaims.set(`default/${name}`, claim);
 }
 
 function addVolume(cluster: Cluster, name: string, host: string, spec: Partial<PersistentVolume["spec"]> = {}): void {

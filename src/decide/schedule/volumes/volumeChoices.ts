@@ -32,7 +32,7 @@ export type ChoiceRefusal = "volume zone" | "volume binding";
 
 /** What the choices are made from. */
 export interface VolumeObjects {
-  readonly claims: ReadonlyMap<string, PersistentVolumeClaim>;
+  readonly volumeClaims: ReadonlyMap<string, PersistentVolumeClaim>;
   readonly volumes: ReadonlyMap<string, PersistentVolume>;
   readonly classes: ReadonlyMap<string, StorageClass>;
   /** Changes with every change of a volume. */

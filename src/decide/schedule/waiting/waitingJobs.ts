@@ -3,7 +3,7 @@ import type { Job } from "../cluster/job.ts";
 import type { NodeState } from "../cluster/nodeState.ts";
 import type { PodShape } from "../cluster/podShape.ts";
 import { addTo, type Vector, zeroVector } from "../cluster/resources.ts";
-import type { Step } from "../placement/gang.ts";
+import type { Step } from "../placement/gangSteps.ts";
 import { type GateRefusal, gateRefusal } from "../queues/gates.ts";
 import type { QueueState } from "../queues/queueTree.ts";
 import type { RetryLimits } from "./retryLimits.ts";

@@ -22,7 +22,7 @@ function objects({ nodes = [node("n1")], queues = [queue("q", gpuBounds(8))], gr
     metadata: { name, uid: name, resourceVersion: "1", creationTimestamp: "" },
     value,
   }));
-  const others = { requests: [], topologies: [], claims: [], volumes: [], classes: [] };
+  const others = { requests: [], topologies: [], volumeClaims: [], volumes: [], classes: [] };
   const all: ClusterObjects = { nodes, queues, groups, pods, priorityClasses, ...others };
   return all;
 }

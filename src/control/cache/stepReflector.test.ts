@@ -7,7 +7,7 @@ import {
   type ReflectorInput,
   type ReflectorState,
   stepReflector,
-} from "./reflectorMachine.ts";
+} from "./stepReflector.ts";
 
 function pod(name: string, resourceVersion: string): KubeObject {
   const creationTimestamp = "2026-01-01T00:00:00Z";

@@ -24,7 +24,7 @@ import {
   nextSteps,
   spareUnitWith,
   surplusVictims,
-} from "./gang.ts";
+} from "./gangSteps.ts";
 
 const jobOf = (cluster: Cluster, name = "g"): Job => {
   cluster.refresh(startMs);

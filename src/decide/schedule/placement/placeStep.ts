@@ -2,8 +2,8 @@ import type { Cluster } from "../cluster/cluster.ts";
 import type { GroupNode, Job } from "../cluster/job.ts";
 import { isAllocatedStatus, type Task } from "../cluster/task.ts";
 import type { Statement } from "../statement.ts";
-import type { Step } from "./gang.ts";
-import { allOf, stepOf } from "./gang.ts";
+import type { Step } from "./gangSteps.ts";
+import { allOf, stepOf } from "./gangSteps.ts";
 import { anywhere, type Candidates, findSpot, placeTask } from "./placeTask.ts";
 import { candidateSets, type TopologyProblem } from "./topologyDomains.ts";
 

@@ -14,7 +14,9 @@ const [urls = "http://127.0.0.1:2379"] = parseFlags(words).get("listen-client-ur
 const server = createServer((request, response) => {
   const isHealth = request.url === "/health" || request.url === "/readyz" || request.url === "/livez";
   response.writeHead(isHealth ? 200 : 404, { "Content-Type": "application/json" });
-  response.end(isHealth ? '{"health":"true","reason":""}' : '{"error":"this is no etcd: Muster keeps its objects itself"}');
+  response.end(
+    isHealth ? '{"health":"true","reason":""}' : '{"error":"this is no etcd: Muster keeps its objects itself"}',
+  );
 });
 server.on("error", (error) => {
   process.stderr.write(`etcd: ${error.message}\n`);

@@ -11,7 +11,13 @@ const muster = join(dirname(dirname(fileURLToPath(import.meta.url))), "muster");
 
 /** Flags that are passed on under another name. */
 const renamed = { "secure-port": "port", "bind-address": "host" };
-const passed = ["tls-cert-file", "tls-private-key-file", "client-ca-file", "disable-admission-plugins", "advertise-address"];
+const passed = [
+  "tls-cert-file",
+  "tls-private-key-file",
+  "client-ca-file",
+  "disable-admission-plugins",
+  "advertise-address",
+];
 /** What these set does not exist here, or is always so: no etcd, RBAC, one service network, own keys of tokens. */
 const without = [
   "allow-privileged",
@@ -38,7 +44,9 @@ const known = [...Object.keys(renamed), ...passed, ...without].sort();
 const words = process.argv.slice(2);
 if (words.includes("--help") || words.includes("-h")) {
   // envtest looks here for flags that newer versions no longer have.
-  process.stdout.write(`kube-apiserver of Muster, for envtest\n\n${known.map((name) => `      --${name} string\n`).join("")}`);
+  process.stdout.write(
+    `kube-apiserver of Muster, for envtest\n\n${known.map((name) => `      --${name} string\n`).join("")}`,
+  );
   process.exit(0);
 }
 if (words.includes("--version")) {
@@ -53,7 +61,8 @@ if (unknown.length > 0) {
 }
 
 const certDir = flags.get("cert-dir")?.at(-1);
-const given = certDir === undefined ? undefined : { cert: join(certDir, "apiserver.crt"), key: join(certDir, "apiserver.key") };
+const given =
+  certDir === undefined ? undefined : { cert: join(certDir, "apiserver.crt"), key: join(certDir, "apiserver.key") };
 if (given !== undefined && !flags.has("tls-cert-file") && existsSync(given.cert) && existsSync(given.key)) {
   flags.set("tls-cert-file", [given.cert]);
   flags.set("tls-private-key-file", [given.key]);

@@ -5,11 +5,11 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";
 import { existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parse } from "yaml";
+import { freePort } from "../freePort.ts";
 import { ApiUnderTest } from "./apiUnderTest.ts";
 
 const needed = ["etcd", "kube-apiserver", "kube-controller-manager"] as const;
@@ -159,15 +159,4 @@ function kubeconfig(port: number): unknown {
     contexts: [{ name: "real", context: { cluster: "real", user: "admin" } }],
     "current-context": "real",
   };
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const address = server.address();
-      server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0));
-    });
-  });
 }

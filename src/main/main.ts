@@ -256,7 +256,7 @@ const sim = program
 sim
   .command("run")
   .description("run many seeds of a scenario; exit 1 if an invariant is violated")
-  .option("--scenario <name>", "scenario to run", "pod-sets")
+  .option("--scenario <name>", "scenario to run; the default is the whole control plane", "everything")
   .option("--seeds <number>", "number of seeds", "100")
   .option("--from <seed>", "first seed", "1")
   .option("--cores <number>", "number of threads (default: one per core)")
@@ -265,7 +265,7 @@ sim
 sim
   .command("replay")
   .description("replay one seed and print its history")
-  .option("--scenario <name>", "scenario to run", "pod-sets")
+  .option("--scenario <name>", "scenario to run", "everything")
   .requiredOption("--seed <number>", "seed to replay")
   .addOption(outputOption())
   .action(async (options) => (await import("../cli/simulator/sim.ts")).replaySim(options));

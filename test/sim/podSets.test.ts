@@ -78,7 +78,17 @@ describe("a seed", () => {
     const forwards = await runSeeds(podSetScenario(), range);
     const backwards = await runSeeds(podSetScenario(), { ...range, backwards: true });
     expect(backwards.hash).toBe(forwards.hash);
-    const args = [join(root, "dist/bundle/program/main.js"), "sim", "run", "--seeds", "12", "-o", "json"];
+    const args = [
+      join(root, "dist/bundle/program/main.js"),
+      "sim",
+      "run",
+      "--scenario",
+      "pod-sets",
+      "--seeds",
+      "12",
+      "-o",
+      "json",
+    ];
     const env = { ...process.env, LANG: "tr_TR.UTF-8", TZ: "Pacific/Chatham" };
     const { stdout } = await promisify(execFile)(process.execPath, ["--no-opt", ...args], { env });
     const answer = JSON.parse(stdout) as Record<string, unknown>;

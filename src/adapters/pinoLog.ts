@@ -7,7 +7,7 @@ export interface PinoLogOptions {
   /** Fields of every line: program, replica. */
   readonly fields?: LogFields;
   /** The case of the level in a line; `upper` writes `"level":"ERROR"`. `lower` by default. */
-  readonly levels?: "lower" | "upper";
+  readonly levelCase?: "lower" | "upper";
   /** Where lines are written; standard error by default. */
   readonly destination?: DestinationStream;
 }
@@ -23,7 +23,7 @@ export function pinoLog(options: PinoLogOptions = {}): Log {
       base: options.fields ?? null,
       messageKey: "message",
       timestamp: stdTimeFunctions.isoTime,
-      formatters: { level: (label) => ({ level: options.levels === "upper" ? label.toUpperCase() : label }) },
+      formatters: { level: (label) => ({ level: options.levelCase === "upper" ? label.toUpperCase() : label }) },
       // Errors have no enumerable fields: as plain JSON they would read `{}`.
       serializers: { cause: readableError, error: readableError },
     },

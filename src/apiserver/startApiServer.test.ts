@@ -23,7 +23,7 @@ const ports = { clock: systemClock(), random: systemRandom() };
 
 test("a start that fails lets its port go, so that the process can end", async () => {
   const port = await listenOnce(0);
-  const locked = new UserError("store-locked", "the data directory is in use", "stop that process");
+  const locked = new UserError("store-locked", "the data folder is in use", "stop that process");
   // Nothing else of the store is asked for.
   const store = partly<Store>({ open: () => Promise.reject(locked) });
   await expect(startApiServer({ ...ports, store, listen: { port } })).rejects.toBe(locked);

@@ -188,7 +188,7 @@ test("an informer whose watches end all the time, some of them with 410, ends up
   await informer.stop();
 });
 
-test("a watch resumes across a restart of the server on its data directory", async () => {
+test("a watch resumes across a restart of the server on its data folder", async () => {
   const directory = mkdtempSync(join(tmpdir(), "watch-restart-"));
   try {
     const start = (port: number) =>

@@ -1,12 +1,12 @@
 /**
- * Starts a child again and again on one data directory, kills it with SIGKILL at a random moment, and collects what
+ * Starts a child again and again on one data folder, kills it with SIGKILL at a random moment, and collects what
  * it said before. What the child does is its own business: it takes the directory as its first argument and prints
  * lines; whoever calls decides what a line promised.
  */
 import { spawn } from "node:child_process";
 
 export interface KillLoopOptions {
-  /** Script and arguments for node, the data directory is appended. */
+  /** Script and arguments for node, the data folder is appended. */
   script: readonly string[];
   directory: string;
   rounds: number;

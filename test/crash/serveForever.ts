@@ -1,4 +1,4 @@
-// The child of the whole-server crash test: the server on a data directory, over plain HTTP, until it is killed.
+// The child of the whole-server crash test: the server on a data folder, over plain HTTP, until it is killed.
 // Snapshots come early and often, so that kills hit them too.
 import { FileStore } from "../../src/adapters/disk/fileStore.ts";
 import { systemClock } from "../../src/adapters/systemClock.ts";

@@ -330,7 +330,7 @@ test("access reviews answer as the requests do", async () => {
   expect(await ask({ verb: "list", resource: "pods" })).toBe(false);
 });
 
-test("a data directory of an earlier version loses the binding that gave every node every Secret", async () => {
+test("a data folder of an earlier version loses the binding that gave every node every Secret", async () => {
   const directory = await mkdtemp(join(tmpdir(), "muster-"));
   const start = async (): Promise<void> => {
     await server.stop();

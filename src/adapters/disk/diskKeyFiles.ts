@@ -4,7 +4,7 @@ import type { KeyFiles } from "../../ports/keyFiles.ts";
 import { requireOwnFolder } from "./ownFolder.ts";
 import { makePrivateFolder, writePrivateFile } from "./privateFile.ts";
 
-/** Keys and certificates in a folder of the data directory: folder 0700, files 0600. */
+/** Keys and certificates in a folder of the data folder: folder 0700, files 0600. */
 export function diskKeyFiles(folder: string): KeyFiles {
   return {
     async read(name) {

@@ -1,5 +1,5 @@
 /**
- * A PostgreSQL server from npm, in the data directory. A shell holds a pipe from this process and stops the server when
+ * A PostgreSQL server from npm, in the data folder. A shell holds a pipe from this process and stops the server when
  * the pipe closes, so that even kill -9 leaves no server behind. When this process is root, the server runs as an
  * unprivileged user, as PostgreSQL requires; no user is created for that.
  */
@@ -33,7 +33,7 @@ const unprivileged = { uid: 65534, gid: 65534 };
 const database = "gpudev";
 const startMsMax = 60_000;
 
-/** The server of this data directory: the running one, or a new one. */
+/** The server of this data folder: the running one, or a new one. */
 export async function openEmbeddedPostgres(
   dataDir: string,
   options: EmbeddedPostgresOptions = {},
@@ -56,7 +56,7 @@ export async function openEmbeddedPostgres(
   throw new UserError(
     "database-embedded-failed",
     `the embedded PostgreSQL did not start: ${problem}`,
-    "read the log in postgres/log of the data directory, or pass --database-url with a PostgreSQL of your own",
+    "read the log in postgres/log of the data folder, or pass --database-url with a PostgreSQL of your own",
   );
 }
 

@@ -303,7 +303,7 @@ describe("a log with less than was acknowledged", () => {
     const files = await filesOf(few);
     files.delete(firstLog);
     expect((await refusal(new CrashDisk(files))).message).toBe(
-      "the data directory /data ends at revision 0, but revision 6 was acknowledged: the last 6 changes are missing",
+      "the data folder /data ends at revision 0, but revision 6 was acknowledged: the last 6 changes are missing",
     );
   });
 

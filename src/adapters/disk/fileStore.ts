@@ -322,7 +322,7 @@ export class FileStore implements Store {
       this.#failure = new UserError(
         "store-failed",
         `cannot write ${this.#path}: ${why}`,
-        `free space on the disk of the data directory, or repair it, then start again; ${kept}`,
+        `free space on the disk of the data folder, or repair it, then start again; ${kept}`,
         { cause },
       );
       this.#onFailure(this.#failure);

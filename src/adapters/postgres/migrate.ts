@@ -4,7 +4,7 @@
  */
 import { createHash } from "node:crypto";
 import { UserError } from "../../model/userError.ts";
-import { foreignColumns } from "./foreignColumns.ts";
+import { columnProblems } from "./columnProblems.ts";
 import { type Migration, migrations, seedSql } from "./migrations.ts";
 import type { Queries } from "./timedClient.ts";
 
@@ -24,7 +24,7 @@ export async function migrate(client: Queries, steps: readonly Migration[] = mig
   try {
     await client.query("begin");
     await client.query("select pg_advisory_xact_lock($1)", [lockKey]);
-    const unfit = await foreignColumns(client);
+    const unfit = await columnProblems(client);
     if (unfit.length > 0) throw new Error(unfit.join("; "));
     // The default GPU types are inserted only if these migrations create the table, not into another service's table.
     const createsTypes = !(await exists(client, "gpu_types"));

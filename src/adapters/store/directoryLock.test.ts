@@ -12,7 +12,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(directory, { recursive: true }));
 
-describe("the lock of a data directory", () => {
+describe("the lock of a data folder", () => {
   test("keeps a second holder out, names the first, and is free again after the release", () => {
     const release = lockDirectory(directory);
     expect(() => lockDirectory(directory)).toThrow(`in use by process ${process.pid}`);

@@ -1,5 +1,5 @@
 /**
- * Prevents two processes from opening one data directory. Node has no flock, so the lock is a file that names its
+ * Prevents two processes from opening one data folder. Node has no flock, so the lock is a file that names its
  * holder by process id, start time and boot id: an exited process, a zombie, or another process with the same id holds
  * no lock.
  */
@@ -42,16 +42,16 @@ export function lockDirectory(directory: string): () => void {
       if (holder !== undefined && isAlive(holder)) {
         throw new UserError(
           "store-locked",
-          `the data directory ${directory} is in use by process ${holder.pid} (${path})`,
-          "stop that process, or choose another data directory",
+          `the data folder ${directory} is in use by process ${holder.pid} (${path})`,
+          "stop that process, or choose another data folder",
         );
       }
       removeStale(path, found, `${draft}.stale`);
     }
     throw new UserError(
       "store-locked",
-      `the lock ${path} is contended: other processes are starting on the same data directory`,
-      "start one process per data directory",
+      `the lock ${path} is contended: other processes are starting on the same data folder`,
+      "start one process per data folder",
     );
   } finally {
     fs.rmSync(draft, { force: true });

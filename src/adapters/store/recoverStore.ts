@@ -1,5 +1,5 @@
 /**
- * Recovers a data directory: the newest snapshot, then the segments after it, in order. Truncates a tail that a crash
+ * Recovers a data folder: the newest snapshot, then the segments after it, in order. Truncates a tail that a crash
  * tore and rejects files that are damaged, missing or shorter than was acknowledged; until everything has been read,
  * nothing is changed.
  */

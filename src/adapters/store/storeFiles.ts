@@ -1,4 +1,4 @@
-/** Names and validity of the files of a data directory: the current snapshot, and the segments after it. */
+/** Names and validity of the files of a data folder: the current snapshot, and the segments after it. */
 import { join } from "node:path";
 import { UserError } from "../../model/userError.ts";
 import type { Disk, DiskFile } from "./disk.ts";
@@ -54,7 +54,7 @@ export async function readFileHeader(
     throw new UserError(
       "store-version",
       `${path} was written by another version of the store (format ${bytes.readUInt32LE(8)})`,
-      "start the version that wrote it, or choose another data directory",
+      "start the version that wrote it, or choose another data folder",
     );
   }
   if (header !== "damaged") return header;
@@ -67,7 +67,7 @@ export function corruption(path: string, offset: number, why: string): UserError
   return new UserError(
     "store-corrupt",
     `${path} is damaged at offset ${offset}: ${why}`,
-    "restore the data directory from a backup, or move it away to start empty; nothing was changed",
+    "restore the data folder from a backup, or move it away to start empty; nothing was changed",
   );
 }
 
@@ -75,7 +75,7 @@ export function missing(path: string, why: string): UserError {
   return new UserError(
     "store-incomplete",
     `${path}: ${why}`,
-    "put the missing files back or restore the data directory from a backup; nothing was changed",
+    "put the missing files back or restore the data folder from a backup; nothing was changed",
   );
 }
 
@@ -84,7 +84,7 @@ export function lost(directory: string, found: number, acknowledged: number): Us
   const count = acknowledged - found;
   return new UserError(
     "store-lost",
-    `the data directory ${directory} ends at revision ${found}, but revision ${acknowledged} was acknowledged: the last ${
+    `the data folder ${directory} ends at revision ${found}, but revision ${acknowledged} was acknowledged: the last ${
       count === 1 ? "change is" : `${count} changes are`
     } missing`,
     `put the files of the directory back from a backup, or pass --accept-loss to go on from revision ${found}; nothing was changed`,
@@ -96,7 +96,7 @@ export function unusable(directory: string, cause: unknown): UserError {
   const why = cause instanceof Error ? cause.message : String(cause);
   return new UserError(
     "store-unusable",
-    `cannot open the data directory ${directory}: ${why}`,
+    `cannot open the data folder ${directory}: ${why}`,
     "see that the directory can be read and written by this user and that the disk has room, or choose another one",
     { cause },
   );

@@ -136,7 +136,7 @@ export async function openServingPair(
   return { authority: authority.certificate, server };
 }
 
-/** Keys in memory: for tests, and for servers without a data directory. */
+/** Keys in memory: for tests, and for servers without a data folder. */
 export function memoryKeyFiles(): KeyFiles {
   const texts = new Map<string, string>();
   return {

@@ -109,7 +109,7 @@ export async function insertObject(
   }
   const errors = validateMetadata(admitted, resource);
   const sentGeneration = object.metadata.generation ?? 0;
-  // Generation starts at one, whatever was sent.
+  // Where generations are counted, the one that was sent is replaced, so it is checked only for other kinds.
   if (sentGeneration < 0 && generationOf(resource) === "none") {
     errors.push(invalid("metadata.generation", sentGeneration, "must be greater than or equal to 0"));
   }

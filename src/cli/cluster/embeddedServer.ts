@@ -200,7 +200,7 @@ export function refuseRunning(dataDir: string): void {
   const where = running === undefined ? "" : ` at ${running.api}`;
   throw new UserError(
     "store-locked",
-    `the data directory ${dataDir} is in use: Muster already runs there${where}, process ${pid}`,
+    `the data folder ${dataDir} is in use: Muster already runs there${where}, process ${pid}`,
     "use that cluster, stop it with `muster down`, or choose another --data-dir",
   );
 }
@@ -273,7 +273,7 @@ async function makeDataFolder(dataDir: string): Promise<void> {
   } catch (cause) {
     throw new UserError(
       "data-dir-unusable",
-      `cannot use the data directory ${dataDir}: ${reasonOf(cause)}`,
+      `cannot use the data folder ${dataDir}: ${reasonOf(cause)}`,
       "pass --data-dir with a folder that this user may write, or --memory to keep nothing",
       { cause },
     );

@@ -35,7 +35,7 @@ const changeDebounceMs = 2_000;
 
 /** One run or periodic runs. The exit code is that of the last run. */
 export async function runInventoryCommand(flags: InventoryRunFlags): Promise<void> {
-  const log = pinoLog({ level: flags.logLevel, levels: "upper" });
+  const log = pinoLog({ level: flags.logLevel, levelCase: "upper" });
   try {
     await runByFlags(flags, log);
   } catch (error) {

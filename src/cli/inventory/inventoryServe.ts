@@ -25,7 +25,7 @@ export interface ServeFlags extends InventoryRunFlags {
 export async function serveInventory(flags: ServeFlags): Promise<void> {
   const port = parsePort(flags.port);
   runOptions(flags, process.env);
-  const log = pinoLog({ level: flags.logLevel, levels: "upper" });
+  const log = pinoLog({ level: flags.logLevel, levelCase: "upper" });
   const token = await tokenOf(flags);
   const world = openInventory(flags, process.env, { log, metrics: prometheus() });
   const { reader } = await world.database.mustOpen();

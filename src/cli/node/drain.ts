@@ -7,7 +7,7 @@ import { durationMs } from "../../model/values/duration.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import { mustSucceed, refusedError } from "../cluster/mustSucceed.ts";
-import { type NodeFlags, withChosenCluster } from "./nodeClient.ts";
+import { type NodeFlags, withChosenCluster } from "./withChosenCluster.ts";
 
 export interface DrainFlags extends NodeFlags {
   readonly name: string;
@@ -28,7 +28,11 @@ export async function drainNode(flags: DrainFlags): Promise<void> {
   const deadlineMs = timeoutOf(flags);
   await withChosenCluster(flags, async ({ kube, clock }) => {
     const evicted = await drain(kube, clock, flags.name, deadlineMs);
-    report(flags, { node: flags.name, evicted }, `node ${flags.name} is drained: ${evicted} pods were evicted`);
+    report(
+      flags,
+      { node: flags.name, evicted },
+      `node ${flags.name} is drained: ${evicted === 1 ? "1 pod was" : `${evicted} pods were`} evicted`,
+    );
   });
 }
 

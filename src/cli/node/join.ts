@@ -9,7 +9,7 @@ import { formatTime } from "../../model/values/time.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 import { mustSucceed } from "../cluster/mustSucceed.ts";
 import { type JoinSettings, joinFiles, joinScript, kubeletFlags, podNetworkLabel } from "./joinFiles.ts";
-import { type ChosenCluster, type NodeFlags, withChosenCluster } from "./nodeClient.ts";
+import { type ChosenCluster, type NodeFlags, withChosenCluster } from "./withChosenCluster.ts";
 
 export interface JoinFlags extends NodeFlags {
   readonly name?: string;
@@ -149,7 +149,11 @@ function checkNetwork(text: string): void {
   const [address = "", bits = ""] = text.split("/");
   if (isIP(address) === 4 && /^(?:[89]|1\d|2[0-8])$/.test(bits)) return;
   const cure = "pass an IPv4 network such as --pod-cidr 10.244.7.0/24";
-  throw new UsageError("pod-network-malformed", `--pod-cidr ${JSON.stringify(text)} is no network for pods`, cure);
+  throw new UsageError(
+    "pod-network-malformed",
+    `--pod-cidr ${JSON.stringify(text)} is not an IPv4 network with a prefix length from 8 to 28`,
+    cure,
+  );
 }
 
 function encoded(texts: Readonly<Record<string, string>>): Record<string, string> {

@@ -5,7 +5,7 @@ import { humanDuration } from "../../model/values/humanDuration.ts";
 import { timeToMs } from "../../model/values/time.ts";
 import { mustSucceed } from "../cluster/mustSucceed.ts";
 import { tableText } from "../views/table.ts";
-import { type NodeFlags, withChosenCluster } from "./nodeClient.ts";
+import { type NodeFlags, withChosenCluster } from "./withChosenCluster.ts";
 
 interface ShownNode {
   readonly name: string;

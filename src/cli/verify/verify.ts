@@ -27,7 +27,7 @@ import { CancelSource } from "../../ports/cancelSource.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { attemptText } from "../../reports/text.ts";
 import { findCluster, isEmbedded } from "../cluster/findCluster.ts";
-import { askedFor, claimsOutput, type ServiceRequest, type VerifyFlags } from "./verifyFlags.ts";
+import { askedFor, claimsOutput, type VerifyFlags, type VerifyRequest } from "./verifyFlags.ts";
 import { Progress } from "./verifyProgress.ts";
 import { deliverReports } from "./verifyReports.ts";
 
@@ -38,7 +38,7 @@ const requestMs = 30_000;
 export async function runVerifyCommand(flags: VerifyFlags): Promise<void> {
   // A reader that closes the pipe must not change the verdict.
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
-  let asked: ServiceRequest;
+  let asked: VerifyRequest;
   try {
     asked = askedFor(flags, process.env);
   } catch (error) {
@@ -86,7 +86,7 @@ function takenAtMs({ snapshot }: VerifyResult, otherwiseMs: number): number {
   return timeToMs(snapshot?.takenAt) ?? otherwiseMs;
 }
 
-async function resultFor(asked: ServiceRequest, flags: VerifyFlags, signals: Signals): Promise<VerifyResult> {
+async function resultFor(asked: VerifyRequest, flags: VerifyFlags, signals: Signals): Promise<VerifyResult> {
   if (flags.snapshot !== undefined) return ofFile(flags.snapshot, asked.config);
   const config = withBudget(asked, Date.now());
   if ("error" in config) return withoutRun(config.error, asked.config, "");
@@ -174,7 +174,7 @@ async function proveBarrier(
 }
 
 /**
- * Adds the result of `--prove-gang-barrier`, the check that writes. It changes the verdict only if the other checks
+ * Adds the result of `--check gang-barrier`, the check that writes. It changes the verdict only if the other checks
  * passed.
  */
 function withBarrier(result: VerifyResult, finding: CheckFinding, config: VerifyConfig): VerifyResult {
@@ -227,7 +227,7 @@ function withoutRun(error: VerifyError, config: VerifyConfig, cluster: string): 
 }
 
 /** With --until the settle window is shortened, so that time is left for the report. */
-function withBudget({ config, untilMs }: ServiceRequest, nowMs: number): VerifyConfig | { error: VerifyError } {
+function withBudget({ config, untilMs }: VerifyRequest, nowMs: number): VerifyConfig | { error: VerifyError } {
   if (untilMs === undefined) return config;
   const budget = budgetMs(config.settleMs, untilMs, nowMs);
   if (budget.ok) return { ...config, settleMs: budget.budgetMs };

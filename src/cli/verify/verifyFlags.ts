@@ -37,7 +37,7 @@ export interface VerifyFlags extends ClusterFlags {
   readonly output: "text" | "json";
 }
 
-export interface ServiceRequest {
+export interface VerifyRequest {
   readonly config: VerifyConfig;
   readonly untilMs?: number;
   readonly reports: readonly AskedReport[];
@@ -56,7 +56,7 @@ export interface AskedReport {
 
 const barrier = "gang-barrier";
 
-export function askedFor(flags: VerifyFlags, env: Readonly<Record<string, string | undefined>>): ServiceRequest {
+export function askedFor(flags: VerifyFlags, env: Readonly<Record<string, string | undefined>>): VerifyRequest {
   const settleMs = duration("--settle", flags.settle, "KWOK_VERIFY_PODS_DEADLINE", env) ?? settleMsDefault;
   const intervalMs = duration("--interval", flags.interval, "KWOK_VERIFY_PODS_INTERVAL", env) ?? intervalMsDefault;
   if (intervalMs < 1000) throw tooOften(flags, env);

@@ -48,7 +48,7 @@ const watchSecondsMin = 300;
  */
 const silentMs = 150_000;
 /** The time in which a connection is established or fails. */
-const quietMs = 70_000;
+const connectMsMax = 70_000;
 /** How long after its timeout a silent watch is still kept open. */
 const overdueMs = 30_000;
 
@@ -68,7 +68,7 @@ export class Reflector {
   private lastEventAtMs: number | undefined;
   /** Since when, and why, the kind is not watched; undefined while it is. */
   private broken: { readonly sinceMs: number; why: string } | undefined;
-  /** The start of the current back-off; undefined while there is none. */
+  /** From this time on the current back-off may be cut short; undefined while there is none. */
   private hastyFromMs: number | undefined;
   private failedWaits = 0;
   /**
@@ -222,7 +222,7 @@ export class Reflector {
     const livedMs = this.options.clock.monotonicMs() - this.openedMs;
     this.forget();
     // The watch was open without events; a connection that cannot be established fails earlier.
-    if (why === undefined || livedMs > quietMs) this.broken = undefined;
+    if (why === undefined || livedMs > connectMsMax) this.broken = undefined;
     if (why !== undefined && !why.ok) {
       this.options.metrics.count("muster_watch_failures_total", { kind: this.kind, reason: why.reason });
     }

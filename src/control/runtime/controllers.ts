@@ -86,7 +86,7 @@ export class Controllers {
   private readonly shared = new Map<object, unknown>();
   private readonly controllers: Controller[] = [];
   private phase: "new" | "syncing" | "synced" | "stopping" | "stopped" = "new";
-  /** Since when this process leads, while reconciles of an earlier epoch may still be running. */
+  /** Resolves when the reconciles that the last pause cancelled have ended. */
   private pausing: Promise<void> = Promise.resolve();
   private isLeading = false;
   /** Reports objects on which a reconcile fails, by the name of the controller. */
@@ -315,7 +315,7 @@ export class Controllers {
     });
     const [first, ...others] = broken;
     if (first === undefined) return undefined;
-    return `not watched: ${first}${others.length === 0 ? "" : `, and ${others.length} more kinds`}`;
+    return `not watched: ${first}${others.length === 0 ? "" : `, and ${others.length} more ${others.length === 1 ? "kind" : "kinds"}`}`;
   }
 
   private unsynced(): string[] {

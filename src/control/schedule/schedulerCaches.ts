@@ -46,8 +46,8 @@ export class SchedulerCaches {
   readonly plainGroups: ObjectCache<PlainGroup> | undefined;
   /** Every kind that a decision reads. */
   readonly all: readonly ObjectCache[];
-  /** Pods, nodes and BindRequests: nothing is decided while the watch of one of these is broken. */
-  readonly placed: readonly ObjectCache[];
+  /** Nothing is decided while the watch of one of these is broken. */
+  readonly neededWatches: readonly ObjectCache[];
 
   constructor(controllers: Controllers, settings: Settings) {
     const cache = <T extends KubeObject>(ref: Resource<T>): ObjectCache<T> => controllers.cache(ref);
@@ -82,7 +82,7 @@ export class SchedulerCaches {
     const { devices } = this;
     const ofDevices = devices && [devices.claims, devices.slices, devices.classes, devices.rules];
     this.all = [...Object.values(caches), ...(ofDevices ?? [])];
-    this.placed = [pods, nodes, requests, groups, queues, ...(devices ? [devices.claims, devices.slices] : [])];
+    this.neededWatches = [pods, nodes, requests, groups, queues, ...(devices ? [devices.claims, devices.slices] : [])];
     const { clock } = controllers.ports;
     this.model = new ClusterModel(tablesOf(caches), settings, {
       ...(devices && {

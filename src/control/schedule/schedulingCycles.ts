@@ -42,7 +42,7 @@ export interface CycleOutcome {
   /** Ids of jobs that the cycle has tried, or that have changed or ended; the reasons of the others still hold. */
   readonly released: ReadonlySet<string>;
   /** UIDs of pods with claims that fit no node. */
-  readonly stuck: readonly string[];
+  readonly claimsFitNowhere: readonly string[];
 }
 
 /** Callbacks of a cycle. */
@@ -147,7 +147,7 @@ export class SchedulingCycles {
       revision,
       found,
       released,
-      stuck: cluster.shapes.haveClaims ? stuckWithClaims(plan) : [],
+      claimsFitNowhere: cluster.shapes.haveClaims ? stuckWithClaims(plan) : [],
     });
     if (plan.jobs.length > 0 || plan.evictions.length > 0) {
       log.debug({ revision, jobs: plan.jobs.length, evictions: plan.evictions.length }, "decided");
@@ -214,9 +214,9 @@ export class SchedulingCycles {
    */
   private async catchUp(cancel: Cancel): Promise<string | undefined> {
     const { caches } = this;
-    const unfollowed = caches.placed.find(({ isFollowed }) => !isFollowed);
+    const unfollowed = caches.neededWatches.find(({ isFollowed }) => !isFollowed);
     if (unfollowed !== undefined) return `the watch of ${unfollowed.kind} is broken and is being opened again`;
-    const breaks = caches.placed.reduce((sum, each) => sum + each.breaks, 0);
+    const breaks = caches.neededWatches.reduce((sum, each) => sum + each.breaks, 0);
     const seen = `${breaks} ${this.tookOverIn ?? ""}`;
     if (this.caughtUp === seen) return undefined;
     const refusal = await lookAtNodes(this.controllers.kube, caches, cancel);

@@ -80,10 +80,10 @@ export function addShard(
   const marks = new GroupMarks(controllers, caches, recorder, (key) => marked.push(key));
   const cycles = new SchedulingCycles(controllers, caches, recorder, marks, {
     onBroken: (broken) => reasons.noteBroken(broken),
-    onOutcome: ({ revision, found, released, stuck }) => {
+    onOutcome: ({ revision, found, released, claimsFitNowhere }) => {
       const { jobs, waitingJobs } = caches.cluster;
       reasons.note(revision, found, { released, isHeld: (id) => waitingJobs.isRemembered(jobs.get(id)) });
-      for (const uid of stuck) stuckWithClaims.push(uid);
+      for (const uid of claimsFitNowhere) stuckWithClaims.push(uid);
       marks.noteStale();
     },
   });

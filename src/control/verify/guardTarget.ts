@@ -8,7 +8,7 @@ import type { Clock } from "../../ports/clock.ts";
 import type { KubeApi } from "../../ports/kubeApi.ts";
 
 export interface Target {
-  /** The cluster that `muster up` or `muster apiserver` runs from this data directory. */
+  /** The cluster that `muster up` or `muster apiserver` runs from this data folder. */
   readonly isEmbedded: boolean;
   /** The context that `--context` names; undefined without it. */
   readonly context: string | undefined;

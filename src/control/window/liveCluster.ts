@@ -31,7 +31,7 @@ export class LiveCluster {
     if (before !== undefined && seen === this.seen) return before;
     this.seen = seen;
     for (const { caches } of pools) caches.model.applyAssumed();
-    const newest = first.caches.placed.map(({ revision }) => revision).reduce(laterOf);
+    const newest = first.caches.neededWatches.map(({ revision }) => revision).reduce(laterOf);
     const nowMs = this.controllers.ports.clock.nowMs();
     return readModel(this.sourcesOf(pools), { rev: Number(newest), nowMs }, this.memory, before);
   }
@@ -49,7 +49,7 @@ export class LiveCluster {
 
   /** A kind that decides is not followed now: what is shown may be of the past. */
   get isBehind(): boolean {
-    return this.pools().some(({ caches }) => caches.placed.some(({ isFollowed }) => !isFollowed));
+    return this.pools().some(({ caches }) => caches.neededWatches.some(({ isFollowed }) => !isFollowed));
   }
 
   private pools(): readonly SchedulerPool[] {
@@ -85,6 +85,6 @@ export class LiveCluster {
  * Another text, another cluster: kinds are followed by watches of their own, and decisions count before they are seen.
  */
 function stateOf({ caches, reasons }: SchedulerPool): string {
-  const revisions = caches.placed.map(({ revision }) => revision).join(" ");
+  const revisions = caches.neededWatches.map(({ revision }) => revision).join(" ");
   return `${revisions} ${caches.cluster.changes.count} ${reasons.cycles}`;
 }

@@ -62,7 +62,10 @@ export class Session {
   readonly decided = new Map<Job, ActionName>();
   /** The jobs that this cycle tries. */
   readonly due: readonly Job[];
-  /** Jobs that no victims were searched for, because their queue had its searches. */
+  /**
+   * Jobs that no victims were searched for, because their queue has used up the failed searches that it may have in a
+   * cycle.
+   */
   readonly unsearched = new Set<Job>();
   /** Jobs whose reason was not worked out, because the cycle had explained enough. */
   readonly unexplained = new Set<Job>();
@@ -260,14 +263,15 @@ export class Session {
       if (refusal !== undefined) return { type: "gate", refusal };
     }
     const [first] = step.tasks;
-    if (first !== undefined && isUnbound(job)) {
+    if (first !== undefined && isUnconstrained(job)) {
       const isKnown = this.unplaceable.has(first.shape) || (step.tasks.length === 1 && isHopeless(this, step));
       if (isKnown) return { type: "placement", step, placed: 0, failed: first, why: undefined };
     }
     const start = statement.checkpoint();
     const verdict = placeStep(cluster, statement, job, step);
     if (!verdict.ok) {
-      if (verdict.placed === 0 && verdict.failed !== undefined && isUnbound(job)) this.noteUnplaceable(verdict.failed);
+      if (verdict.placed === 0 && verdict.failed !== undefined && isUnconstrained(job))
+        this.noteUnplaceable(verdict.failed);
       return { type: "placement", step, placed: verdict.placed, failed: verdict.failed, why: verdict.why };
     }
     if (job.queue !== undefined && step.tasks.some(({ shape }) => shape.gpu.type === "memory")) {
@@ -307,7 +311,7 @@ function strayOf({ waitingStray: task }: Job): Obstacle | undefined {
 }
 
 /** Whether neither a topology nor subgroups constrain the pods of the job. */
-function isUnbound({ root: { podSet, topology } }: Job): boolean {
+function isUnconstrained({ root: { podSet, topology } }: Job): boolean {
   return podSet !== undefined && topology === undefined;
 }
 

@@ -13,6 +13,7 @@ export interface PodLifeOptions {
   /** Whether readiness gates wait for their controller, or are set by the node as KWOK does. */
   readonly gates: "wait" | "satisfy";
   readonly events: "all" | "warnings" | "none";
+  /** Ignore requests for extended resources that the node does not have at all, as a kubelet does; see `admitPod`. */
   readonly ignoreMissing?: boolean;
 }
 
@@ -41,8 +42,8 @@ export interface PodInput {
   readonly nowMs: number;
 }
 
+/** `wakeAtMs` is computed for the state after the writes. */
 export interface PodNext extends Next<Pod> {
-  /** `wakeAtMs` is for the state after the writes: unless it is now, nothing is due right after them. */
   /** The memory to pass to the next step. */
   readonly memory: PodMemory;
   /** 1 when the node refused the pod in this step; scheduler tests expect a sum of zero. */

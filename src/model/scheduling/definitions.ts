@@ -76,7 +76,7 @@ const queueDefinition = definition({
               fields({
                 quota: described(
                   withDefault(decimal, -1),
-                  "The maximum of non-preemptible GPUs of this type; -1 is unlimited.",
+                  "The most GPUs of this type that non-preemptible pods may use; -1 is unlimited.",
                 ),
                 limit: described(withDefault(decimal, -1), "The maximum of GPUs of this type; -1 is unlimited."),
               }),
@@ -276,7 +276,10 @@ export const bindRequestDefinition = definition({
           fields({
             allocation: described(nullable(open), "The allocation of the ResourceClaim."),
             deviceRequests: described(list(open), "The device requests of the ResourceClaim."),
-            containerMappings: described(list(open), "The request that serves each container."),
+            containerMappings: described(
+              list(open),
+              "Which device request serves which container and extended resource.",
+            ),
           }),
         ),
         "The ResourceClaim to create for extended resources that devices serve.",

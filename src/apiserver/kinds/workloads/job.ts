@@ -33,7 +33,8 @@ export const jobStrategy = strategyOfKind<Job>({
     if (spec === undefined) return;
     warnAboutTemplate(spec.template, "spec.template", context.warn);
     if (spec.manualSelector !== true) generateSelector(job, spec);
-    // As in setDefaults, and here with the generated labels: `kubectl get jobs -l job-name=x` finds a Job without any.
+    // As in setDefaults, and here with the generated labels: `kubectl get jobs -l job-name=x` also finds a Job that was
+    // sent without labels.
     const labels = spec.template?.metadata?.labels;
     if (labels !== undefined && Object.keys(job.metadata.labels ?? {}).length === 0)
       job.metadata.labels = { ...labels };

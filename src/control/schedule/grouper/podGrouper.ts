@@ -30,7 +30,7 @@ import { type ReconcileResult, reconcileResultOf } from "../../runtime/loop.ts";
 import { refs } from "../schedulerCaches.ts";
 import { ownerChain } from "./ownerChain.ts";
 
-/** When a pod of a workload that is being deleted is reconciled again: it is deleted too, or orphaned. */
+/** The delay until a pod whose workload is being deleted is reconciled again: by then it is deleted, or orphaned. */
 const goingMs = 10_000;
 
 /**
@@ -84,37 +84,36 @@ export class PodGrouper {
   }
 
   async reconcile(key: string, cancel: Cancel): Promise<ReconcileResult> {
-    const object = this.pods.get(key);
-    const pod = object;
-    if (object === undefined || pod === undefined || !this.isOurs(pod)) return undefined;
+    const pod = this.pods.get(key);
+    if (pod === undefined || !this.isOurs(pod)) return undefined;
     const { settings } = this;
-    const namespace = this.namespaces.get(object.metadata.namespace ?? "");
-    if (!hasLabels(object.metadata.labels, settings.podLabels)) return undefined;
+    const namespace = this.namespaces.get(pod.metadata.namespace ?? "");
+    if (!hasLabels(pod.metadata.labels, settings.podLabels)) return undefined;
     if (!hasLabels(namespace?.metadata.labels, settings.namespaceLabels)) return undefined;
-    const found = await ownerChain(this.controllers.kube, object, cancel);
+    const found = await ownerChain(this.controllers.kube, pod, cancel);
     if (!found.ok) {
-      this.warn(object, found.message);
+      this.warn(pod, found.message);
       return reconcileResultOf(found);
     }
     const { owners, going, isReplaced } = found.value;
     // Grouped again, it would be a smaller workload, and pods would be evicted for a workload that is being deleted.
     if (going !== undefined) {
-      if (isReplaced === true) this.warn(object, going);
+      if (isReplaced === true) this.warn(pod, going);
       return { requeueAfterMs: goingMs };
     }
     const facts: GroupFacts = {
       hasPriorityClass: (name) => this.priorityClasses.get(name) !== undefined,
-      existing: (name) => this.groups.get(`${object.metadata.namespace}/${name}`),
+      existing: (name) => this.groups.get(`${pod.metadata.namespace}/${name}`),
       kindPriorities: this.kindPriorities(settings),
       gangsKnative: settings.gangsKnative,
-      hasLauncher: (job) => this.launchers.count(`${object.metadata.namespace}/${job}`) > 0,
+      hasLauncher: (job) => this.launchers.count(`${pod.metadata.namespace}/${job}`) > 0,
     };
     const wanted = groupPod(pod, owners, facts);
     if ("skip" in wanted) return undefined;
-    if (facts.existing(wanted.name) === undefined) for (const problem of wanted.problems) this.warn(object, problem);
-    const refusal = (await this.ensureGroup(wanted, facts, cancel)) ?? (await this.name(object, wanted, cancel));
+    if (facts.existing(wanted.name) === undefined) for (const problem of wanted.problems) this.warn(pod, problem);
+    const refusal = (await this.ensureGroup(wanted, facts, cancel)) ?? (await this.annotate(pod, wanted, cancel));
     if (refusal === undefined) return undefined;
-    if (refusal.reason !== "Conflict" && refusal.reason !== "Fenced") this.warn(object, refusal.message);
+    if (refusal.reason !== "Conflict" && refusal.reason !== "Fenced") this.warn(pod, refusal.message);
     return reconcileResultOf(refusal);
   }
 
@@ -161,7 +160,7 @@ export class PodGrouper {
     return outcome.ok ? undefined : outcome;
   }
 
-  private async name(pod: KubeObject, wanted: WantedGroup, cancel: Cancel): Promise<Refusal | undefined> {
+  private async annotate(pod: KubeObject, wanted: WantedGroup, cancel: Cancel): Promise<Refusal | undefined> {
     const { annotations, labels, namespace = "", name } = pod.metadata;
     const hasGroup = annotations?.[annotationKeys.podGroup] === wanted.name;
     const hasSubGroup = wanted.subGroup === undefined || labels?.[labelKeys.subGroup] === wanted.subGroup;

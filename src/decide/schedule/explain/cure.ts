@@ -141,7 +141,7 @@ function attempt(session: Session, job: Job, step: Step, within: Candidates, bud
       };
     statement.rollback(start);
   }
-  if (found !== undefined && isBound(job.root)) {
+  if (found !== undefined && isInTopology(job.root)) {
     for (const each of deleted) statement.lift(each);
     if (!placeStep(cluster, statement, job, step).ok) found = undefined;
     statement.rollback(start);
@@ -220,8 +220,8 @@ export function widerLevel(session: Session, job: Job, step: Step): string | und
 }
 
 /** Whether a topology constrains its nodes beyond what each pod accepts. */
-export function isBound(node: GroupNode | undefined): boolean {
-  return node !== undefined && (node.topology !== undefined || node.children.some(isBound));
+export function isInTopology(node: GroupNode | undefined): boolean {
+  return node !== undefined && (node.topology !== undefined || node.children.some(isInTopology));
 }
 
 /**

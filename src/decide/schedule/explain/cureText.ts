@@ -5,7 +5,7 @@ import type { Task } from "../cluster/task.ts";
 import type { Step } from "../placement/gangSteps.ts";
 import type { Session } from "../session.ts";
 import { numberText, placeText } from "./amountWords.ts";
-import { type Cure, cureOf, isBound, widerLevel } from "./cure.ts";
+import { type Cure, cureOf, isInTopology, widerLevel } from "./cure.ts";
 
 /** The kind of reason for which a node is refused. `amount`: it lacks free resources. */
 export type RefusalKind =
@@ -41,7 +41,7 @@ export function cureText(
     wider === undefined ? "" : `, or require ${wider} instead of ${job.root.topology?.requiredTopologyLevel}`;
   switch (cure.type) {
     case "none":
-      if (isBound(job.root)) return `add nodes to the topology domain it needs${orWider}`;
+      if (isInTopology(job.root)) return `add nodes to the topology domain it needs${orWider}`;
       if (refusals.has("volume binding")) return volumeCure(session, step);
       for (const [kind, what] of otherCures) if (refusals.has(kind)) return what;
       return step.tasks.some(({ shape }) => shape.hasDeviceClaims)

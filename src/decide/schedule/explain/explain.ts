@@ -19,7 +19,7 @@ import { memoryGate } from "../queues/gates.ts";
 import type { QueueState } from "../queues/queueTree.ts";
 import type { Obstacle, Session } from "../session.ts";
 import { gpuText, placeText } from "./amountWords.ts";
-import { isBound } from "./cure.ts";
+import { isInTopology } from "./cure.ts";
 import { cureText, type RefusalKind } from "./cureText.ts";
 import { explainGate, explainQueue } from "./explainQueue.ts";
 import { explainShare } from "./explainShare.ts";
@@ -304,7 +304,10 @@ function reasonsFor(session: Session, job: Job, task: Task, step: Step, before: 
   // Bounds of GPU types depend on the queue, anti-affinity on labels, and domains on the job's topology.
   const { terms, queues } = session.cluster;
   const isOwn =
-    queues.hasTypes || memoryGate(task) !== undefined || terms.matchesOthersAntiAffinity(task) || isBound(job.root);
+    queues.hasTypes ||
+    memoryGate(task) !== undefined ||
+    terms.matchesOthersAntiAffinity(task) ||
+    isInTopology(job.root);
   const isAlike = !isOwn && before.length === 0 && step.tasks.every(({ shape }) => shape === task.shape);
   const key = isAlike ? `${task.shape.id} ${step.tasks.length}` : `own ${byShape.size}`;
   let reasons = isAlike ? byShape.get(key) : undefined;
@@ -429,7 +432,7 @@ export function nodeReasons(session: Session, task: Task): { reasons: Map<string
       if (!verdict.ok) add(verdict.why);
       else if (roomForClaims(cluster, node, verdict.units) === "none")
         add("have their GPUs allocated by the device plugin");
-    } else if (isBound(task.job?.root) && fit.score(shape, at) >= 0)
+    } else if (isInTopology(task.job?.root) && fit.score(shape, at) >= 0)
       add("are outside of the topology domain that was tried");
     else add("are nominated to other pods");
   }

@@ -50,6 +50,7 @@ export function groupPod(pod: Pod, chain: readonly Workload[], facts: GroupFacts
   const skipped = chain.filter((owner) => passedOver.has(kindName(owner)));
   const counted = chain.filter((owner) => !passedOver.has(kindName(owner)));
   const top = counted.at(-1) ?? self;
+  // Labels of a skipped owner apply to the owner below it.
   const labels: Record<string, string> = { ...passedDown(skipped), ...top.metadata.labels };
   const ownerAnnotations = { ...top.metadata.annotations };
   const grouper = groupers[kindName(top)] ?? defaultGrouper;
@@ -64,7 +65,7 @@ export function groupPod(pod: Pod, chain: readonly Workload[], facts: GroupFacts
 
   const podLabels = pod.metadata.labels ?? {};
   const nodePool = labels[labelKeys.nodePool] ?? podLabels[labelKeys.nodePool];
-  // Labels and annotations of a skipped owner apply to the owner below it.
+  // The kind of a skipped owner may have a priority class too, which is looked at first.
   const usual = [...skipped, top].map(({ apiVersion: version, kind: of }) =>
     kindPriority(facts.kindPriorities, splitApiVersion(version).group, of),
   );

@@ -80,7 +80,7 @@ export function findSpot(cluster: Cluster, task: Task, candidates: Candidates = 
     const at = fit.best(shape);
     return at === nowhere ? undefined : spotAt(cluster, task, at);
   }
-  const isSocialOnly = rules !== undefined && !isBarred && candidates.bonus === undefined && isAlone(shape);
+  const isSocialOnly = rules !== undefined && !isBarred && candidates.bonus === undefined && needsOnlyNode(shape);
   if (isSocialOnly && nominated === undefined && candidates.nodes === undefined) {
     const at = bestByPodAffinity(fit.scores(shape), rules, fit.scratch);
     return at === nowhere ? undefined : spotAt(cluster, task, at);
@@ -119,7 +119,7 @@ function rankOf(spot: Spot | undefined): number {
 const laterRank = 1e6;
 
 /** Whether only nodes and other pods decide, and neither volumes nor devices. */
-function isAlone({ volumeClaims, hasDeviceClaims }: PodShape): boolean {
+function needsOnlyNode({ volumeClaims, hasDeviceClaims }: PodShape): boolean {
   return volumeClaims.length === 0 && !hasDeviceClaims;
 }
 

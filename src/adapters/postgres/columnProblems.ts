@@ -57,7 +57,7 @@ const keys: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** The mismatches, one sentence each; tables that do not exist are skipped. */
-export async function foreignColumns(client: Queries): Promise<string[]> {
+export async function columnProblems(client: Queries): Promise<string[]> {
   const { rows } = await client.query<{ table: string; column: string; type: string }>(
     `select table_name as table, column_name as column, data_type as type from information_schema.columns
      where table_schema = current_schema() and table_name = any($1)`,

@@ -73,8 +73,8 @@ export const scheduleMistakes: readonly ScheduleMistake[] = [
     // After an outage each watch ends its own back-off, and pods are placed by nodes that are not watched meanwhile.
     name: "trusts-broken-watches",
     invariant: "I5",
-    caches: ({ placed, nodes }) => {
-      for (const cache of placed)
+    caches: ({ neededWatches, nodes }) => {
+      for (const cache of neededWatches)
         Object.defineProperties(cache, { isFollowed: { get: () => true }, breaks: { get: () => 0 } });
       Object.assign(nodes, { retrySoon: () => {}, probe: () => false });
     },

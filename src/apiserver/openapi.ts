@@ -47,7 +47,7 @@ export type OpenApiAnswer =
  * Increase this when the documents of the same input change: clients cache documents by hash for a year. A test
  * compares the documents with a known digest and fails when they change.
  */
-export const openApiForm = 2;
+export const openApiForm = 3;
 
 /**
  * The OpenAPI v3 documents, one per group and version, and their index. kubectl requests the index on every apply and

@@ -372,7 +372,7 @@ describe("a reservation", () => {
     await cluster.startBinder();
     await cluster.run(5);
     expect(cluster.requestOf("f")?.status).toMatchObject({ phase: "Failed" });
-    expect(cluster.requestOf("f")?.status?.reason).toContain("no GPU left for group b");
+    expect(cluster.requestOf("f")?.status?.reason).toContain("no GPU left for GPU group b");
     expect(cluster.pods().find(({ metadata }) => metadata.name === "f")?.metadata.labels ?? {}).toEqual({});
     expect(cluster.reservations()).toEqual([]);
   });

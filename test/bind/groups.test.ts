@@ -270,7 +270,7 @@ describe("pods whose reservation was lost", () => {
     const pod = await cluster.pod("g", half);
     await cluster.request(pod, { ...onNode, selectedGPUGroups: ["Z"] });
     await cluster.run(3);
-    expect(cluster.requestOf("g")?.status?.reason).toContain("has no GPU left for group Z");
+    expect(cluster.requestOf("g")?.status?.reason).toContain("has no GPU left for GPU group Z");
   });
 
   test("according to the cache alone are not evicted", async () => {

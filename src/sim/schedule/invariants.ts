@@ -312,6 +312,7 @@ export function isInIncompleteGang(store: ObjectStore, pod: Pod): boolean {
  * victim is evicted, and the victim names its preemptor: a nomination by an abandoned plan does not count. The pods of
  * a gang are nominated together, and any of them may take what was freed for the gang. When one of them is deleted
  * before it is bound, the gang has no right to the place any more: the room was made for other pods than it has now.
+ * The same holds for the pods of a group that is deleted, even if a group of the same name is created for them.
  */
 export const evictionsServe = (held: Held): Invariant => ({
   id: "I16",
@@ -325,10 +326,13 @@ export const evictionsServe = (held: Held): Invariant => ({
     let lossUs = Number.NEGATIVE_INFINITY;
     /** UIDs of pods for which victims may have been evicted, with their groups. */
     const promised = new Map<string, string>();
+    const withdraw = (group: string): void => {
+      for (const [uid, other] of promised) if (other === group) promised.delete(uid);
+    };
     const leaves = (pod: Pod): void => {
       const group = promised.get(pod.metadata.uid);
       if (group === undefined || !isWaiting(pod)) return;
-      for (const [uid, other] of promised) if (other === group) promised.delete(uid);
+      withdraw(group);
     };
     return {
       commit: ({ type, event, call }) => {
@@ -337,6 +341,7 @@ export const evictionsServe = (held: Held): Invariant => ({
           promised.clear();
           lossUs = nowUs();
         }
+        if (event.current.resource === groupsKey && type === "DELETED") withdraw(event.current.side.uid);
         const before: PodGroup | undefined =
           event.current.resource === groupsKey ? event.previous?.object() : undefined;
         if (before !== undefined && isFlagged(before))
@@ -381,7 +386,6 @@ export const evictionsServe = (held: Held): Invariant => ({
   },
 });
 
-/** The nominated pods of the job that a victim names as its preemptor. */
 /**
  * A deleted workload never runs: its pods stay pending until the garbage collector deletes them. A read of the owner
  * may be `lookMs` old when the eviction that rests on it is sent.
@@ -417,6 +421,7 @@ function preemptorOf({ metadata }: Pod): { readonly key: string; readonly uid: s
   return { key, uid };
 }
 
+/** The nominated pods of the job that a victim names as its preemptor. */
 function winnersOf(store: ObjectStore, victim: Pod): Pod[] {
   const { key, uid } = preemptorOf(victim);
   const waiting = pods(store).filter((pod) => isWaiting(pod) && pod.status?.nominatedNodeName !== undefined);

@@ -213,6 +213,20 @@ describe.skipIf(missing !== undefined)("the page", () => {
     expect(await page.evaluate(() => document.documentElement.dataset["theme"])).not.toBe(before);
   });
 
+  test("the finder takes the key that follows its shortcut at once", async () => {
+    const source = new ModelScript(model(1, { gpus: [["f"]] }));
+    const server = await serve(source);
+    const { page } = await open(browser, server.url);
+    await untilRev(page, 1);
+    const label = await page.evaluate(async () => {
+      dispatchEvent(new KeyboardEvent("keydown", { key: "/" }));
+      // The page renders in a microtask. No frame is painted in between.
+      for (let turn = 0; turn < 10; turn++) await Promise.resolve();
+      return document.activeElement?.getAttribute("aria-label");
+    });
+    expect(label).toBe("find");
+  });
+
   test("draws as many tiles as change, of ten thousand", async () => {
     const source = new ModelScript(large(1, 1250, () => ["f"]));
     const server = await serve(source);

@@ -1,5 +1,5 @@
 import { signal } from "@preact/signals";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { go, href, views } from "../route.ts";
 import { shown } from "../state.ts";
 import { bareName, name } from "../words.ts";
@@ -51,7 +51,8 @@ export function Finder() {
   const [text, setText] = useState("");
   const [at, setAt] = useState(0);
   const input = useRef<HTMLInputElement>(null);
-  useEffect(() => {
+  // Before the next key: what is typed right after `/` belongs to the input, and not to the shortcuts of the page.
+  useLayoutEffect(() => {
     if (!isOpen.value) return;
     setText("");
     setAt(0);

@@ -13,6 +13,8 @@ export default defineConfig({
       {
         test: {
           name: "unit",
+          // These tests change nothing outside of themselves, so a worker imports each module once for all of them.
+          isolate: false,
           setupFiles: ["test/setup.ts"],
           include: ["src/**/*.test.ts", "races/**/*.test.ts", "testing/**/*.test.ts"],
           exclude: ["**/node_modules/**", ...longTests],

@@ -13,7 +13,7 @@ import { devicesComponent } from "../src/control/devices/devicesComponent.ts";
 import { Controllers } from "../src/control/runtime/controllers.ts";
 import { MemoryMetrics } from "../src/control/runtime/memoryMetrics.ts";
 import { schedulerComponent } from "../src/control/schedule/schedulerComponent.ts";
-import { askNode, prepareClaims } from "../src/decide/devices/placeClaims.ts";
+import { filterNode, prepareClaims } from "../src/decide/devices/placeClaims.ts";
 import { AllocatedSets } from "../src/decide/devices/search/allocatedState.ts";
 import { allFeatures } from "../src/decide/devices/search/features.ts";
 import { FullNodes } from "../src/decide/devices/search/fullNodes.ts";
@@ -130,12 +130,12 @@ const gpuClass = {
  */
 function decide(nodeCount: number, taken: number, specOf: (i: number) => ResourceClaimSpec, limit = 20_000): number {
   const nodes = Array.from({ length: nodeCount }, (_, i) => nodeAt(i));
-  const book = new SliceIndex(
+  const sliceIndex = new SliceIndex(
     nodes.map(({ metadata }) => sliceOf(metadata.name)),
     allFeatures,
   );
   const state = new AllocatedSets();
-  const full = new FullNodes(book, state);
+  const full = new FullNodes(sliceIndex, state);
   const held: string[][] = [];
   for (let i = 0; i < taken; i++) {
     const key = deviceKey({
@@ -168,7 +168,13 @@ function decide(nodeCount: number, taken: number, specOf: (i: number) => Resourc
     if (ready.kind !== "ready") throw new Error("the claim is not ready");
     for (let i = 0; i < nodes.length; i++) {
       const at = (next + i) % nodes.length;
-      const verdict = askNode(ready.needs, nodes[at] as Node, { book, full, state, features: allFeatures, nowMs: 0 });
+      const verdict = filterNode(ready.needs, nodes[at] as Node, {
+        sliceIndex,
+        full,
+        state,
+        features: allFeatures,
+        nowMs: 0,
+      });
       if (verdict.kind !== "fits") continue;
       const found = (verdict.allocations.get(claim.metadata.uid)?.devices?.results ?? []).map(deviceKey);
       for (const key of found) {
@@ -208,7 +214,7 @@ async function* pathological(): AsyncGenerator<Figure> {
     attributes: { root: { int: i % 6 }, index: { int: i } },
   }));
   const slice = { ...sliceOf(node.metadata.name) };
-  const book = new SliceIndex([{ ...slice, spec: { ...slice.spec, devices } }], allFeatures);
+  const sliceIndex = new SliceIndex([{ ...slice, spec: { ...slice.spec, devices } }], allFeatures);
   const claim = claimOf(0, {
     devices: {
       requests: [
@@ -231,7 +237,12 @@ async function* pathological(): AsyncGenerator<Figure> {
   });
   if (ready.kind !== "ready") throw new Error("the claim is not ready");
   const startedMs = performance.now();
-  const verdict = askNode(ready.needs, node, { book, state: new AllocatedSets(), features: allFeatures, nowMs: 0 });
+  const verdict = filterNode(ready.needs, node, {
+    sliceIndex,
+    state: new AllocatedSets(),
+    features: allFeatures,
+    nowMs: 0,
+  });
   const seconds = (performance.now() - startedMs) / 1000;
   if (verdict.kind !== "unschedulable") throw new Error("six devices of a root cannot be eight");
   yield {

@@ -3,15 +3,15 @@ import { constants, PerformanceObserver } from "node:perf_hooks";
 import { getHeapSpaceStatistics, getHeapStatistics } from "node:v8";
 import type { Memory } from "../ports/memory.ts";
 
-/** With a greater portion of the old generation in use the collector may take most of the time, and the process end. */
+/** Above this fraction of the old generation, GC may take most of the time, and the process may run out of memory. */
 const scarceFrom = 0.8;
 /** Node's default for the semi-spaces of the young generation, of which there are three. */
 const semiSpaceMiB = 16;
 
-/** The process asks the system for its size at every so many writes. */
-const askEvery = 32;
+/** RSS is read on every 32nd call of `isScarce`. */
+const readRssEvery = 32;
 
-/** Looks at the heap after each full collection, when what is in it is in use. */
+/** Looks at the heap after each major GC, when only live objects are left in it. */
 export function heapMemory(execArgv: readonly string[] = process.execArgv): Memory {
   const named = execArgv.map((flag) => /^--max[-_]semi[-_]space[-_]size=(\d+)$/.exec(flag)?.[1]).find(Boolean);
   const youngBytes = 3 * 1024 * 1024 * Number(named ?? semiSpaceMiB);
@@ -33,11 +33,11 @@ export function heapMemory(execArgv: readonly string[] = process.execArgv): Memo
   // Large objects are in buffers outside of the heap.
   const constrained = process.constrainedMemory() ?? 0;
   const bytesMax = constrained > 0 ? Math.min(constrained, totalmem()) : totalmem();
-  let asked = 0;
+  let calls = 0;
   let isLarge = false;
   return {
     isScarce() {
-      if (asked++ % askEvery === 0) isLarge = process.memoryUsage.rss() > scarceFrom * bytesMax;
+      if (calls++ % readRssEvery === 0) isLarge = process.memoryUsage.rss() > scarceFrom * bytesMax;
       return isScarce || isLarge;
     },
   };

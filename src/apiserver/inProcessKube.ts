@@ -55,8 +55,9 @@ export interface InProcessOptions {
  * that are passed in are copied.
  *
  * A call has taken effect when the function returns, before its promise settles, unless it waits for a webhook or the
- * disk. Events of a watch are delivered inside the commit that caused them, before the writer gets its result; a sink
- * may write again from there. A sink must not throw: the error would reach the writer.
+ * disk. Events of a watch are delivered as soon as the commit that caused them is durable (without a disk: inside the
+ * commit), before the writer gets its result; a sink may write again from there. A sink must not throw: without a disk
+ * the error would reach the writer.
  *
  * Errors of the API or its disk are outcomes. A defect of this program rejects the promise.
  */

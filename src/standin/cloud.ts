@@ -49,7 +49,7 @@ export interface Page<T> {
 }
 
 /** The result of a call: it succeeds, or it fails in one of the simulated ways. */
-export type CallVerdict = "ok" | Extract<FailKind, "truncated" | "unrelated" | "hangUp">;
+export type CallOutcome = "ok" | Extract<FailKind, "truncated" | "unrelated" | "hangUp">;
 
 /** How a resource type is listed. */
 interface ListRules<T> {
@@ -112,7 +112,7 @@ export class StandInCloud {
   }
 
   /** Counts the call and applies the faults. */
-  enter(operation: string): CallVerdict {
+  beginCall(operation: string): CallOutcome {
     this.calls.set(operation, (this.calls.get(operation) ?? 0) + 1);
     const nth = (this.sinceFaults.get(operation) ?? 0) + 1;
     this.sinceFaults.set(operation, nth);

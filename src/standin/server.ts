@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { answerAutoScaling, queryError } from "./autoScaling.ts";
-import type { CallVerdict, StandInCloud } from "./cloud.ts";
+import type { CallOutcome, StandInCloud } from "./cloud.ts";
 import { CloudError } from "./cloudError.ts";
 import { answerEc2, ec2Error } from "./ec2.ts";
 import { answerEks, eksOperation } from "./eks.ts";
@@ -83,8 +83,8 @@ async function answer(
 function reply(cloud: StandInCloud, serviceRequest: ServiceRequest, response: ServerResponse): void {
   const { service, operation, params, path } = serviceRequest;
   try {
-    const verdict = cloud.enter(operation);
-    if (verdict === "hangUp") {
+    const outcome = cloud.beginCall(operation);
+    if (outcome === "hangUp") {
       response.destroy();
       return;
     }
@@ -94,7 +94,7 @@ function reply(cloud: StandInCloud, serviceRequest: ServiceRequest, response: Se
       response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
       return;
     }
-    send(response, 200, damaged(verdict, xmlOf(cloud, service, params)));
+    send(response, 200, applyFault(outcome, xmlOf(cloud, service, params)));
   } catch (error) {
     if (!(error instanceof CloudError)) throw error;
     refuse(response, service, error);
@@ -113,12 +113,12 @@ function refuse(response: ServerResponse, service: string, error: CloudError): v
 }
 
 /** The maximum difference between the date of a signature and the cloud's clock. */
-const signatureMs = 300_000;
+const signatureSkewMsMax = 300_000;
 
 function skewError(service: string, signed: string, nowMs: number): CloudError | undefined {
   const iso = signed.replace(/^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/, "$1-$2-$3T$4:$5:$6Z");
   const lateMs = nowMs - Date.parse(iso);
-  if (Math.abs(lateMs) <= signatureMs) return undefined;
+  if (Math.abs(lateMs) <= signatureSkewMsMax) return undefined;
   if (service === "ec2") return new CloudError("RequestExpired", 400, "Request has expired.");
   const when = lateMs > 0 ? "Signature expired" : "Signature not yet current";
   const code = service === "eks" ? "InvalidSignatureException" : "SignatureDoesNotMatch";
@@ -131,10 +131,10 @@ function xmlOf(cloud: StandInCloud, service: string, params: URLSearchParams): s
   return answerEc2(cloud, params);
 }
 
-function damaged(verdict: CallVerdict, xml: string): string {
-  if (verdict === "truncated") return xml.slice(0, Math.max(40, xml.length >> 1));
+function applyFault(outcome: CallOutcome, xml: string): string {
+  if (outcome === "truncated") return xml.slice(0, Math.max(40, xml.length >> 1));
   // The page of a captive portal: well-formed XML and not a response of AWS.
-  if (verdict === "unrelated") return '<?xml version="1.0"?><html><body><p>Sign in to the network</p></body></html>';
+  if (outcome === "unrelated") return '<?xml version="1.0"?><html><body><p>Sign in to the network</p></body></html>';
   return xml;
 }
 

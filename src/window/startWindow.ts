@@ -66,7 +66,7 @@ export async function startWindow(options: WindowServerOptions): Promise<WindowS
   await new Promise<void>((done, fail) => {
     server.once("error", (cause: NodeJS.ErrnoException) => {
       const { host, port } = listen;
-      const cure = "pass --dashboard-port 0 for a free one, or --no-dashboard";
+      const cure = "pass --dashboard-port 0 for a free one";
       if (cause.code === "EADDRINUSE")
         fail(new UserError("port-in-use", `port ${port} of ${host} is in use`, cure, { cause }));
       else

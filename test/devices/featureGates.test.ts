@@ -28,7 +28,7 @@ describe("--feature-gates", () => {
     ["DRANoSuchThing=true", 'unknown-feature-gate: there is no feature gate "DRANoSuchThing"'],
     ["__proto__=true", 'unknown-feature-gate: there is no feature gate "__proto__"'],
     ["", 'unknown-feature-gate: there is no feature gate ""'],
-    ["DRAExtendedResource", 'bad-feature-gate: feature gate DRAExtendedResource is "DRAExtendedResource"'],
+    ["DRAExtendedResource", "bad-feature-gate: feature gate DRAExtendedResource is without a value"],
     ["DRAExtendedResource=maybe", 'bad-feature-gate: feature gate DRAExtendedResource is "maybe"'],
     ["DRAExtendedResource=true=false", "bad-feature-gate"],
   ])("%s is refused by name", (given, message) => {

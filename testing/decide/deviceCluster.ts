@@ -265,7 +265,7 @@ export function runCase(each: AllocationCase, aids?: SearchInput["aids"]): Alloc
   if (!planned.ok) return { kind: "failed", message: planned.message, isNodeLocal: false, visited: 0 };
   return allocate({
     plan: planned.plan,
-    book: new SliceIndex(slices, features),
+    sliceIndex: new SliceIndex(slices, features),
     node: each.node ?? node1,
     state,
     features,

@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { UserError } from "../../model/userError.ts";
 import type { OpenReport, Replay, StoredChange } from "../../ports/store.ts";
-import { CrashDisk, type Trouble } from "../store/crashDisk.ts";
+import { CrashDisk, type DiskFault } from "../store/crashDisk.ts";
 import { FileStore } from "./fileStore.ts";
 
 type State = Map<string, string>;
@@ -619,7 +619,7 @@ describe("a crash", () => {
       fc.nat(),
       fc.nat(8),
       async (acts, step, part, seed, secondStep) => {
-        const stop = (at: number): Trouble => ({ step: at, kind: "stop", part });
+        const stop = (at: number): DiskFault => ({ step: at, kind: "stop", part });
         const disk = new CrashDisk(new Map(), stop(step));
         const { groups, acknowledged } = await play(disk, acts, "sync");
         for (const files of [disk.afterKill(), disk.afterPowerCut(chance(seed))]) {

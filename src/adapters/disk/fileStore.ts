@@ -18,7 +18,7 @@ import { HighWaterMark } from "../store/highWaterMark.ts";
 import { LogBatch } from "../store/logBatch.ts";
 import { nodeDisk } from "../store/nodeDisk.ts";
 import { type EndedSegment, recoverStore } from "../store/recoverStore.ts";
-import { writeSnapshotDraft } from "../store/snapshotFile.ts";
+import { writeTemporarySnapshot } from "../store/snapshotFile.ts";
 import { draftPath, segmentPath, snapshotPath, unusable } from "../store/storeFiles.ts";
 
 export interface FileStoreOptions {
@@ -412,7 +412,7 @@ export class FileStore implements Store {
     const draft = draftPath(this.#directory, revision);
     let bytes: number;
     try {
-      bytes = await writeSnapshotDraft(this.#disk, draft, revision, objects, () => this.#state !== "open");
+      bytes = await writeTemporarySnapshot(this.#disk, draft, revision, objects, () => this.#state !== "open");
       await this.#disk.rename(draft, path);
     } catch (error) {
       await this.#disk.remove(draft).catch(() => {});

@@ -5,7 +5,7 @@ import { invalidKubeconfig } from "./document.ts";
 /** A kubeconfig with the entries of another one in it. */
 export interface MergedKubeconfig {
   readonly text: string;
-  /** The name of the merged context, cluster and user. */
+  /** The name of the merged context and cluster; the user is `NAME-admin`. */
   readonly context: string;
 }
 
@@ -60,7 +60,7 @@ function entryOf(document: JsonObject): EntryOf {
   };
 }
 
-/** `muster`, or `muster-2` and so on where that is another cluster: neither its address nor its CA is the same. */
+/** `muster`, or the first free `muster-N`. A name is used again if its cluster has the same address or the same CA. */
 function freeName(find: EntryOf, own: JsonObject): string {
   for (let number = 1; ; number++) {
     const name = number === 1 ? "muster" : `muster-${number}`;

@@ -29,7 +29,7 @@ import { CredentialKeeper, type HeldCredentials } from "../kubeHttp/credentialKe
 import { type Answered, type Broken, type Endpoint, endpointOf, exchange } from "../kubeHttp/exchange.ts";
 import { collectionPath, listQuery, objectPath, queryText, wantsBookmarks, watchQuery } from "../kubeHttp/paths.ts";
 import { RequestBook, type RequestKind, resourceWord } from "../kubeHttp/requestBook.ts";
-import { RequestWindow } from "../kubeHttp/requestWindow.ts";
+import { RequestLimiter } from "../kubeHttp/requestLimiter.ts";
 import { WatchConnection } from "../kubeHttp/watchConnection.ts";
 
 export interface KubeHttpOptions {
@@ -104,7 +104,7 @@ class KubeOverHttp implements KubeHttp {
   private readonly endpoint: Endpoint & { readonly prefix: string };
   private readonly keeper: CredentialKeeper;
   private readonly agents: Agents;
-  private readonly window: RequestWindow;
+  private readonly limiter: RequestLimiter;
   private readonly headers: Readonly<Record<string, string | string[]>>;
   private readonly knownWarnings = new Set<string>();
   private readonly watches = new Set<Watch>();
@@ -122,7 +122,7 @@ class KubeOverHttp implements KubeHttp {
     this.endpoint = endpointOf(connection.server);
     this.keeper = new CredentialKeeper(connection.credentials, this.clock, this.log);
     this.agents = new Agents(connection);
-    this.window = new RequestWindow(this.clock);
+    this.limiter = new RequestLimiter(this.clock);
     this.headers = {
       ...connection.headers,
       accept: "application/json",
@@ -267,7 +267,7 @@ class KubeOverHttp implements KubeHttp {
 
   close(): void {
     this.closed = true;
-    this.window.open();
+    this.limiter.releaseAll();
     for (const watch of [...this.watches]) watch.stop();
     this.agents.close();
   }
@@ -314,7 +314,7 @@ class KubeOverHttp implements KubeHttp {
     for (let repeats = 0; ; ) {
       if (this.closed) return closedRefusal;
       if (request.cancel?.cancelled === true) return refused("Unavailable", "cancelled before it was sent");
-      const turn = await this.window.enter(request.cancel);
+      const turn = await this.limiter.enter(request.cancel);
       if (turn === undefined) continue;
       let result: Answered | Broken | undefined;
       try {
@@ -323,7 +323,7 @@ class KubeOverHttp implements KubeHttp {
       } catch (error) {
         return this.withoutCredentials(error);
       } finally {
-        this.window.leave(turn, isOneTooMany(request, result));
+        this.limiter.leave(turn, isOneTooMany(request, result));
       }
       if (result.kind === "broken") {
         if (isRead && result.onKeptConnection && !reconnected) {

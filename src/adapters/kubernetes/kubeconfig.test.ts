@@ -79,6 +79,17 @@ describe("the cluster of a kubeconfig", () => {
     expect(odd.authority).toBeUndefined();
   });
 
+  test("is reached over TLS without a scheme if there are settings for TLS, as kubectl does", async () => {
+    const server = "10.0.0.1:6443";
+    const serverOf = async (cluster: object, user: object = {}): Promise<string> =>
+      (await load(config({ server, ...cluster }, user))).server;
+    expect(await serverOf({})).toBe("http://10.0.0.1:6443");
+    expect(await serverOf({ "insecure-skip-tls-verify": true })).toBe("https://10.0.0.1:6443");
+    expect(await serverOf({ "certificate-authority-data": base64("PEM") })).toBe("https://10.0.0.1:6443");
+    const user = { "client-certificate-data": base64("PEM"), "client-key-data": base64("PEM") };
+    expect(await serverOf({}, user)).toBe("https://10.0.0.1:6443");
+  });
+
   test("is reached through the proxy that the file names, else the environment", async () => {
     const env = { HTTPS_PROXY: "http://env:2" };
     expect((await load(config({ "proxy-url": "http://file:1" }), { env })).proxy).toBe("http://file:1");

@@ -35,7 +35,7 @@ export async function loadKubeconfig(options: KubeconfigOptions = {}): Promise<K
   const context = contextOf(document, options.context);
   const cluster = named(document, "cluster", context);
   const user = named(document, "user", context);
-  const server = serverOf(cluster, where);
+  const server = serverOf(cluster, user, where);
   const authority = await authorityOf(cluster, where);
   const serverName = textIn(cluster, "tls-server-name", where);
   const insecure = cluster.fields["insecure-skip-tls-verify"] === true;
@@ -82,19 +82,23 @@ function named(document: KubeconfigDocument, word: "cluster" | "user", context: 
   if (name === undefined && word === "user") return { name: "", fields: {}, folder: "" };
   const found = document[`${word}s`].get(name ?? "");
   if (found !== undefined) return found;
-  const problem = `has a context ${JSON.stringify(context.name)} of ${word} ${JSON.stringify(name ?? "")}, which is not there`;
+  const problem = `has a context ${JSON.stringify(context.name)} that names the ${word} ${JSON.stringify(name ?? "")}, which is not defined`;
   throw invalidKubeconfig(document.where, problem);
 }
 
-function serverOf(cluster: Entry, where: string): string {
+/** A server without a scheme is reached by TLS, as kubectl does, if the kubeconfig has settings for TLS. */
+function serverOf(cluster: Entry, user: Entry, where: string): string {
+  const isSecure =
+    cluster.fields["insecure-skip-tls-verify"] === true ||
+    [cluster.fields["certificate-authority"], cluster.fields["certificate-authority-data"]].some(Boolean) ||
+    [user.fields["client-certificate"], user.fields["client-certificate-data"]].some(Boolean);
   const text = textIn(cluster, "server", where);
   if (text === undefined)
     throw invalidKubeconfig(where, `has a cluster ${JSON.stringify(cluster.name)} without server`);
-  // Without a scheme kubectl uses http.
-  const server = text.includes("://") ? text : `http://${text}`;
+  const server = text.includes("://") ? text : `${isSecure ? "https" : "http"}://${text}`;
   const url = URL.canParse(server) ? new URL(server) : undefined;
   if (url === undefined || (url.protocol !== "https:" && url.protocol !== "http:")) {
-    throw invalidKubeconfig(where, `has a server that is no address: ${text}`);
+    throw invalidKubeconfig(where, `has an invalid server URL: ${text}`);
   }
   return server;
 }
@@ -123,8 +127,8 @@ function dataIn(entry: Entry, field: string, where: string): string | undefined 
   return Buffer.from(text, "base64").toString("utf8");
 }
 
-function credentialsOf(user: Entry, context: Parameters<typeof execPlugin>[2]): CredentialSource {
-  const { where } = context;
+function credentialsOf(user: Entry, options: Parameters<typeof execPlugin>[2]): CredentialSource {
+  const { where } = options;
   const { fields, folder } = user;
   const exec = fields["exec"];
   const provider = fields["auth-provider"];
@@ -150,8 +154,8 @@ function credentialsOf(user: Entry, context: Parameters<typeof execPlugin>[2]): 
         ? {}
         : { authorization: `Basic ${base64(basic)}` }),
   };
-  if (isObject(exec)) return both(fixed, execPlugin(user, exec, context));
-  if (isObject(provider)) return both(fixed, providerCredentials(providerConfig(user, context.cluster)));
+  if (isObject(exec)) return both(fixed, execPlugin(user, exec, options));
+  if (isObject(provider)) return both(fixed, providerCredentials(providerConfig(user, options.cluster)));
   if (certificateFile === undefined && keyFile === undefined && tokenFile === undefined) return fixedCredentials(fixed);
   return async () => ({
     ...fixed,
@@ -166,7 +170,7 @@ function credentialsOf(user: Entry, context: Parameters<typeof execPlugin>[2]): 
   });
 }
 
-/** Combines an exec plug-in's credentials with those of the file. */
+/** Combines the credentials of an exec plug-in or auth-provider with those of the file. */
 function both(fixed: Awaited<ReturnType<CredentialSource>>, source: CredentialSource): CredentialSource {
   return async (ask) => ({ ...fixed, ...(await source(ask)) });
 }

@@ -1,13 +1,13 @@
 /**
- * A disk in memory for crash tests: it counts its operations, stops or fails at a chosen one, and then has the content
- * that a killed process or a power failure would have left. Production code never uses it.
+ * A disk in memory for crash tests: it counts its operations, and stops or fails at a chosen one. `afterKill` and
+ * `afterPowerCut` return the content that would be left. Production code never uses it.
  */
 import { basename } from "node:path";
 import type { Disk, DiskFile } from "./disk.ts";
 
 export class DiskStopped extends Error {}
 
-export interface Trouble {
+export interface DiskFault {
   /** The operation to stop or fail at, counted from 0. */
   step: number;
   /** `stop`: the process ends here. Otherwise the error code of this one operation; later ones work again. */
@@ -32,18 +32,18 @@ export class CrashDisk implements Disk {
   readonly #durableNames = new Map<string, Inode>();
   /** Changes of names since the directory was last synced, in order. */
   #unsyncedNames: NameChange[] = [];
-  readonly #trouble: Trouble | undefined;
+  readonly #fault: DiskFault | undefined;
   isStopped = false;
   isReadOnly = false;
   steps = 0;
 
-  constructor(files: ReadonlyMap<string, Buffer> = new Map(), trouble?: Trouble) {
+  constructor(files: ReadonlyMap<string, Buffer> = new Map(), fault?: DiskFault) {
     for (const [name, content] of files) {
       const inode = { live: Buffer.from(content), durable: Buffer.from(content) };
       this.#live.set(name, inode);
       this.#durableNames.set(name, inode);
     }
-    this.#trouble = trouble;
+    this.#fault = fault;
   }
 
   /** The files as a new process finds them on the running machine. */
@@ -145,10 +145,10 @@ export class CrashDisk implements Disk {
     await Promise.resolve();
     if (this.isStopped) throw new DiskStopped("the process has ended");
     const step = this.steps++;
-    const trouble = this.#trouble;
-    if (trouble === undefined || step !== trouble.step) return;
-    partly?.(trouble.part);
-    if (trouble.kind !== "stop") throw coded(trouble.kind);
+    const fault = this.#fault;
+    if (fault === undefined || step !== fault.step) return;
+    partly?.(fault.part);
+    if (fault.kind !== "stop") throw coded(fault.kind);
     this.isStopped = true;
     throw new DiskStopped(`the process ended at step ${step}`);
   }
@@ -177,5 +177,5 @@ function mixSectors(inode: Inode, below: (bound: number) => number): Buffer {
 }
 
 function coded(code: string): Error {
-  return Object.assign(new Error(`${code}: made up by the test`), { code });
+  return Object.assign(new Error(`${code}: injected by the test`), { code });
 }

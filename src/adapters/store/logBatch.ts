@@ -4,10 +4,10 @@ import { FrameBuffer, frameHeaderBytes, frameKind, sealFrame } from "./format.ts
 /** Commits that become durable by one write and one sync. */
 export class LogBatch {
   readonly #frames: FrameBuffer;
-  /** Start of each frame, then of the next. */
+  /** The offset of each frame; the last one is the end. */
   readonly #starts: number[] = [0];
   #done: PromiseWithResolvers | undefined;
-  /** Called when the batch is written and the segment ends after it. */
+  /** Settled after the batch is written, if a new segment begins behind it. */
   rotation: { resolve(): void; reject(error: unknown): void } | undefined;
 
   /** The highest revision in the batch. */
@@ -38,7 +38,7 @@ export class LogBatch {
     this.lastRevision = changes.at(-1)?.revision ?? this.lastRevision;
   }
 
-  /** Checksums are computed here, when it is known how far the file is durable. */
+  /** Computes the checksums. The file is durable up to the offset `synced`, which each frame records. */
   seal(synced: number): Uint8Array {
     const { bytes, used } = this.#frames;
     for (let i = 1; i < this.#starts.length; i++) {

@@ -21,8 +21,8 @@ const sliceBytes = 256 << 10;
 /** Synced in between, so that the log never waits for one large flush. */
 const syncEveryBytes = 16 << 20;
 
-/** Writes and syncs the draft; returns its size. */
-export async function writeSnapshotDraft(
+/** Writes and syncs the file under its temporary name; returns its size. */
+export async function writeTemporarySnapshot(
   disk: Disk,
   path: string,
   revision: number,

@@ -1,8 +1,8 @@
+/** Lists: the Kubernetes functions, the lists extension and sets. */
 import { add, compare } from "../arithmetic.ts";
 import { type CelFunction, define, sameSize } from "../functions.ts";
 import { type CelValue, equalValues, fail, isInt, isMap, mapHas, noOverload } from "../values.ts";
 
-/** Lists: the Kubernetes functions, the lists extension and sets. */
 function list(value: CelValue): CelValue[] {
   return Array.isArray(value) ? value : noOverload();
 }
@@ -11,18 +11,18 @@ const walk = { cost: (a: number) => a, resultSize: sameSize };
 const ordered = ["int", "uint", "double", "bool", "string", "bytes", "timestamp", "duration"];
 const pairs = { cost: (a: number, b: number) => a * b };
 
-/** Duplicates of simple values are found by hashing; other values are compared one by one. */
+/** Duplicate strings, booleans and nulls are found by hashing; other values are compared one by one. */
 function distinct(items: readonly CelValue[]): CelValue[] {
   const seen = new Set<CelValue>();
-  const rich: CelValue[] = [];
+  const others: CelValue[] = [];
   const out: CelValue[] = [];
   for (const item of items) {
     if (typeof item === "string" || typeof item === "boolean" || item === null) {
       if (seen.has(item)) continue;
       seen.add(item);
     } else {
-      if (rich.some((other) => equalValues(other, item))) continue;
-      rich.push(item);
+      if (others.some((other) => equalValues(other, item))) continue;
+      others.push(item);
     }
     out.push(item);
   }

@@ -213,7 +213,7 @@ async function requireSimulated(kube: KubeApi, name: string, params: Fault["para
   if (isSimulated(node) && Number(params["device"] ?? 0) >= gpus && params["device"] !== undefined) {
     throw new UsageError(
       "fault-device-missing",
-      `node ${name} has ${gpus === 0 ? "no GPUs" : `the GPUs 0 to ${gpus - 1}`}`,
+      `node ${name} has ${gpus === 0 ? "no GPUs" : gpus === 1 ? "GPU 0 alone" : `the GPUs 0 to ${gpus - 1}`}`,
       "pass --device with one of them",
     );
   }

@@ -1,5 +1,5 @@
 import { allFeatures, type DeviceFeatures } from "../../decide/devices/search/features.ts";
-import { UserError } from "../../model/userError.ts";
+import { UsageError } from "../../model/userError.ts";
 
 /** The supported feature gates, by Kubernetes' names. */
 const gates: Readonly<Record<string, keyof DeviceFeatures>> = {
@@ -20,12 +20,17 @@ export function parseFeatureGates(given: readonly string[]): DeviceFeatures {
     const feature = Object.hasOwn(gates, name) ? gates[name] : undefined;
     if (feature === undefined) {
       const problem = `there is no feature gate ${JSON.stringify(name)}`;
-      throw new UserError("unknown-feature-gate", problem, `pass --feature-gates NAME=true|false with one of ${known}`);
+      throw new UsageError(
+        "unknown-feature-gate",
+        problem,
+        `pass --feature-gates NAME=true|false with one of ${known}`,
+      );
     }
     const isOn = { true: true, false: false }[value.toLowerCase()];
     if (isOn === undefined || rest.length > 0) {
-      const problem = `feature gate ${name} is ${JSON.stringify(text.slice(text.indexOf("=") + 1))}, not true or false`;
-      throw new UserError("bad-feature-gate", problem, `pass --feature-gates ${name}=true or ${name}=false`);
+      const given = text.includes("=") ? JSON.stringify(text.slice(text.indexOf("=") + 1)) : "without a value";
+      const problem = `feature gate ${name} is ${given}, not true or false`;
+      throw new UsageError("bad-feature-gate", problem, `pass --feature-gates ${name}=true or ${name}=false`);
     }
     features[feature] = isOn;
   }

@@ -206,7 +206,8 @@ async function requireDefinitions(
 ): Promise<void> {
   if (install) {
     const { left } = mustSucceed(await ensureDefinitions(ports, chosen), "the definitions could not be installed");
-    if (left.length > 0) ports.log.info({ definitions: left }, "definitions of another program are used as they are");
+    if (left.length > 0)
+      ports.log.info({ definitions: left }, "definitions that another program installed are used unchanged");
     return;
   }
   const missing = mustSucceed(await missingDefinitions(ports.kube, chosen), "the cluster could not be queried");

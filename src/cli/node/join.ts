@@ -131,7 +131,11 @@ async function freeNetwork(kube: KubeApi): Promise<string> {
   const taken = takenNetworks(nodes, secrets);
   for (let third = 1; third < 255; third++) if (!taken.has(`10.244.${third}.0/24`)) return `10.244.${third}.0/24`;
   const cure = "pass --pod-cidr with a network of your own, or --no-network with a network plugin in the cluster";
-  throw new UserError("pod-network-full", "all networks of 10.244.0.0/16 have a node", cure);
+  throw new UserError(
+    "pod-network-full",
+    "every /24 of 10.244.0.0/16 is assigned to a node or to a bootstrap token",
+    cure,
+  );
 }
 
 export function takenNetworks(nodes: readonly Node[], secrets: readonly Secret[]): Set<string> {

@@ -96,9 +96,12 @@ function builtFiles(): StaticFiles {
   try {
     return readStaticFiles(filesFolder);
   } catch (cause) {
-    throw new UserError("dashboard-missing", "the page was not built", "run `npm run build`, or pass --no-dashboard", {
-      cause,
-    });
+    throw new UserError(
+      "dashboard-missing",
+      "the page of the window was not built",
+      "run `npm run build`; `muster up --no-dashboard` starts without it",
+      { cause },
+    );
   }
 }
 

@@ -480,7 +480,10 @@ export class BindReconciler {
     const status = { ...before, phase: "Succeeded" as const, ...(isElsewhere ? { reason: why } : {}) };
     const outcome = await this.writeStatus(attempt, status, cancel);
     if (!outcome.ok) return outcome.reason === "NotFound" ? undefined : reconcileResultOf(outcome);
-    this.controllers.ports.log.info({ bindRequest: attempt.key, node: selectedNode, why }, "bound");
+    this.controllers.ports.log.info(
+      { bindRequest: attempt.key, selectedNode, why },
+      isElsewhere ? "bound elsewhere" : "bound",
+    );
     this.controllers.ports.metrics.count("muster_binds_total", { result: "succeeded" });
     const pod = this.podOf(request, attempt);
     const isShare = request.spec?.receivedResourceType === "Fraction" && pod !== undefined;

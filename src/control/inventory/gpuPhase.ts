@@ -65,7 +65,7 @@ export async function gpuPhase(input: GpuPhaseInput): Promise<GpuPhaseResult> {
     log.error({ reason: plan.notTrusted }, "the list of nodes is not trusted");
   }
   for (const { reason } of plan.drift.filter(({ reason: text }) => text.startsWith("No ASGs found"))) {
-    log.warn({ reason }, "No ASGs found matching pattern");
+    log.warn({ reason, cure: "check MUSTER_ASG_PREFIX and MUSTER_GPU_TYPE_ALIASES" }, "No ASGs found matching pattern");
   }
   let rowsWritten = 0;
   const drift: DriftEvent[] = [...plan.drift];

@@ -239,7 +239,7 @@ export class Loop {
       if (result !== undefined) queue.addAfter(key, result.requeueAfterMs);
     } else if ("again" in result) {
       metrics.count("muster_reconciles_total", { controller: name, result: "again" });
-      log.debug({ controller: name, key, why: result.again, failures: queue.failures(key) + 1 }, "again");
+      log.debug({ controller: name, key, why: result.again, failures: queue.failures(key) + 1 }, "reconcile requeued");
       queue.addFailed(key, { atLeastMs: result.atLeastMs ?? 0 });
     } else {
       metrics.count("muster_reconciles_total", { controller: name, result: "giveUp" });

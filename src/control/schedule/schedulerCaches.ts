@@ -87,7 +87,7 @@ export class SchedulerCaches {
     this.model = new ClusterModel(tablesOf(caches), settings, {
       ...(devices && {
         devices: devices.model,
-        around: (found) => measuredDevices(found, devices.report, clock),
+        wrapDevices: (found) => measuredDevices(found, devices.report, clock),
       }),
     });
     for (const kind of Object.keys(caches) as ClusterKind[]) {

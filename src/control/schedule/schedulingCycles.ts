@@ -164,7 +164,7 @@ export class SchedulingCycles {
   /** Requeues with back-off. The longest one is short, because all pods wait for the next cycle. */
   private soon(why: string): ReconcileResult {
     const requeueAfterMs = Math.min(soonMsMax, soonMs * 2 ** this.failures++);
-    this.controllers.ports.log.debug({ why, requeueAfterMs }, "again soon");
+    this.controllers.ports.log.debug({ why, requeueAfterMs }, "cycle requeued");
     return { requeueAfterMs };
   }
 

@@ -48,7 +48,7 @@ function plain(name: string, spec: RequestSpec = {}): ResourceClaim {
 
 function viewOf(claims: readonly ResourceClaim[], pending: Record<string, AllocationResult> = {}): DeviceView {
   return {
-    book: new SliceIndex(slices, allFeatures),
+    sliceIndex: new SliceIndex(slices, allFeatures),
     state: allocatedStateOf(claims),
     claimOf: (namespace, name) =>
       claims.find(({ metadata }) => metadata.namespace === namespace && metadata.name === name),

@@ -2,7 +2,7 @@
  * Devices for a caller that tries many placements before one of them is written: a scheduler that plans gangs and
  * evictions.
  *
- *   const view: DeviceView = { book, state, claimOf, pendingAllocation, classOf, selectors, features, nowMs };
+ *   const view: DeviceView = { sliceIndex, state, claimOf, pendingAllocation, classOf, selectors, features, nowMs };
  *   fitClaims(view, pod, node): ClaimsFit                    one pod on one node, in the current state
  *
  *   const trial = new ClaimTrial(view);                      the same, with earlier trials applied
@@ -37,7 +37,7 @@ import {
 } from "./claims/extendedClaim.ts";
 import { claimsOfPod, type GetClaim, type PodClaim } from "./claims/podClaims.ts";
 import type { PodsGroup } from "./claims/podsGroup.ts";
-import { askNode, bestScoreOf, type Prepared, prepareClaims } from "./placeClaims.ts";
+import { bestScoreOf, filterNode, type Prepared, prepareClaims } from "./placeClaims.ts";
 import type { RefusalReason } from "./refusalReason.ts";
 import type { AllocatedState, CountedState } from "./search/allocatedState.ts";
 import { type DeviceUse, sumOf, usesOf } from "./search/deviceUse.ts";
@@ -48,7 +48,7 @@ import type { SelectorCache } from "./search/selectors.ts";
 
 export interface DeviceView {
   /** The slices, with the taints of rules. */
-  readonly book: SliceIndex;
+  readonly sliceIndex: SliceIndex;
   /** Allocated devices, in-flight writes included. */
   readonly state: CountedState;
   readonly claimOf: GetClaim;
@@ -137,7 +137,7 @@ export class ClaimTrial implements CountedState {
   constructor(view: DeviceView, onDevice: (device: string) => void = () => {}) {
     this.onDevice = onDevice;
     this.view = view;
-    this.full = new FullNodes(view.book, this);
+    this.full = new FullNodes(view.sliceIndex, this);
   }
 
   problemOf(pod: Pod): ClaimProblem | undefined {
@@ -151,9 +151,15 @@ export class ClaimTrial implements CountedState {
     const plan = this.planOf(pod, split);
     if (plan.kind === "skip") return { ok: true, claims: [], split: undefined, rank: 0 };
     if (plan.kind !== "ready") return { ok: false, why: plan.why, reason: reasonOf(plan), isEverywhere: true };
-    const { book, features, nowMs } = this.view;
+    const { sliceIndex, features, nowMs } = this.view;
     const { needs } = plan;
-    const verdict = askNode(needs, node, { book, features, nowMs, state: this.withHeld(isHeld), full: this.full });
+    const verdict = filterNode(needs, node, {
+      sliceIndex,
+      features,
+      nowMs,
+      state: this.withHeld(isHeld),
+      full: this.full,
+    });
     if (verdict.kind !== "fits") {
       return { ok: false, why: verdict.why, reason: reasonOf(verdict), isEverywhere: verdict.kind === "error" };
     }

@@ -42,18 +42,18 @@ test("while a pool is being published again, the newest generation counts", () =
 });
 
 test("a claim that is reserved for a pod that is gone is about to be free", () => {
-  expect([...modelOf({ claims: [claimFor("p", "4")] }).departed()].map(([uid]) => uid)).toEqual(["p"]);
+  expect([...modelOf({ claims: [claimFor("p", "4")] }).departedPods()].map(([uid]) => uid)).toEqual(["p"]);
 });
 
 test("a claim that is newer than the pods may be reserved for a pod that is not observed yet", () => {
   const claims = [claimFor("p", "7")];
-  expect([...modelOf({ claims }).departed()]).toEqual([]);
+  expect([...modelOf({ claims }).departedPods()]).toEqual([]);
   const model = modelOf({ claims });
   let freed = 0;
   model.onFreed(() => freed++);
   model.tables.pods.apply({ type: "bookmark", revision: "8" });
   model.observed("pods", [], false);
-  expect([...model.departed()].map(([uid]) => uid)).toEqual(["p"]);
+  expect([...model.departedPods()].map(([uid]) => uid)).toEqual(["p"]);
   expect(freed).toBe(1);
 });
 
@@ -65,6 +65,6 @@ test("a pod that exists and has not finished keeps its claim", () => {
       status: { phase },
     });
   const claims = [claimFor("p", "4")];
-  expect([...modelOf({ claims, pods: [pod("Running")] }).departed()]).toEqual([]);
-  expect([...modelOf({ claims, pods: [pod("Succeeded")] }).departed()].map(([uid]) => uid)).toEqual(["p"]);
+  expect([...modelOf({ claims, pods: [pod("Running")] }).departedPods()]).toEqual([]);
+  expect([...modelOf({ claims, pods: [pod("Succeeded")] }).departedPods()].map(([uid]) => uid)).toEqual(["p"]);
 });

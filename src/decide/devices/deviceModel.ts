@@ -71,7 +71,7 @@ export class DeviceModel {
   private readonly freedListeners: (() => void)[] = [];
   private readonly deviceListeners: ((device: string) => void)[] = [];
   private readonly claimListeners: ((claimKey: string) => void)[] = [];
-  private book: SliceIndex | undefined;
+  private sliceIndex: SliceIndex | undefined;
   private extended: ExtendedResources | undefined;
 
   constructor(tables: DeviceTables, { makeTracker, onChange }: DeviceModelOptions = {}) {
@@ -148,7 +148,7 @@ export class DeviceModel {
   /** Has to be called before the first read. */
   useFeatures(features: DeviceFeatures): void {
     this.chosenFeatures = features;
-    this.book = undefined;
+    this.sliceIndex = undefined;
     this.extended = undefined;
   }
 
@@ -183,16 +183,16 @@ export class DeviceModel {
     return groupOfPod(pod, groups === undefined ? undefined : (namespace, name) => groups.get(`${namespace}/${name}`));
   }
 
-  sliceBook(): SliceIndex {
-    this.book ??= new SliceIndex(this.tainted.list(), this.features);
-    return this.book;
+  indexOfSlices(): SliceIndex {
+    this.sliceIndex ??= new SliceIndex(this.tainted.list(), this.features);
+    return this.sliceIndex;
   }
 
   /** Allocated and available devices, for a caller that tries placements. Valid until the next event. */
   view(nowMs: number): DeviceView {
     const { tracker, selectors, features } = this;
     return {
-      book: this.sliceBook(),
+      sliceIndex: this.indexOfSlices(),
       state: tracker,
       claimOf: (namespace, name) => tracker.get(namespace, name),
       pendingAllocation: (uid) => tracker.pendingAllocation(uid),
@@ -214,7 +214,7 @@ export class DeviceModel {
   }
 
   /** Claims that are reserved for deleted or finished pods, by the pod's UID. */
-  *departed(): Iterable<readonly [string, readonly ResourceClaim[]]> {
+  *departedPods(): Iterable<readonly [string, readonly ResourceClaim[]]> {
     for (const [uid, isCertain] of this.strangers) {
       if (!isCertain) continue;
       const fresh = this.claimsByUser
@@ -272,9 +272,10 @@ export class DeviceModel {
       }
       if (kind === "slices") {
         this.slicesByNode.apply(change as KindChange<ResourceSlice>);
-        if (this.tainted.setSlice(key, object as ResourceSlice | undefined)) this.book = undefined;
+        if (this.tainted.setSlice(key, object as ResourceSlice | undefined)) this.sliceIndex = undefined;
       }
-      if (kind === "rules" && this.tainted.setRule(key, object as DeviceTaintRule | undefined)) this.book = undefined;
+      if (kind === "rules" && this.tainted.setRule(key, object as DeviceTaintRule | undefined))
+        this.sliceIndex = undefined;
     }
   }
 

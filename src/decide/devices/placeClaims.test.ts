@@ -21,7 +21,7 @@ import type { AllocationResult, Pod, PodGroup, ResourceClaim } from "../../model
 import { deallocate, mayDeallocate, nextBindStep, unreserve } from "./claims/bindClaim.ts";
 import { claimsOfPod } from "./claims/podClaims.ts";
 import { groupOfPod, type PodsGroup } from "./claims/podsGroup.ts";
-import { askNode, bindingOf, prepareClaims } from "./placeClaims.ts";
+import { bindingOf, filterNode, prepareClaims } from "./placeClaims.ts";
 import { AllocatedSets, allocatedStateOf } from "./search/allocatedState.ts";
 import { allFeatures, type DeviceFeatures } from "./search/features.ts";
 import { SliceIndex } from "./search/pools.ts";
@@ -300,8 +300,8 @@ test.each(filters)("Filter: $name", (each) => {
   const verdict =
     prepared.kind !== "ready"
       ? prepared
-      : askNode(prepared.needs, node1, {
-          book: new SliceIndex(each.slices ?? [], features),
+      : filterNode(prepared.needs, node1, {
+          sliceIndex: new SliceIndex(each.slices ?? [], features),
           state,
           features,
           nowMs,
@@ -322,8 +322,13 @@ test("more-claims-than-allocations is impossible: a node that fits has an alloca
     features: allFeatures,
   });
   if (prepared.kind !== "ready") throw new Error(prepared.kind);
-  const book = new SliceIndex([slice("slice-1", { devices: ["d1", "d2", "d3"] })], allFeatures);
-  const verdict = askNode(prepared.needs, node1, { book, state: new AllocatedSets(), features: allFeatures, nowMs });
+  const sliceIndex = new SliceIndex([slice("slice-1", { devices: ["d1", "d2", "d3"] })], allFeatures);
+  const verdict = filterNode(prepared.needs, node1, {
+    sliceIndex,
+    state: new AllocatedSets(),
+    features: allFeatures,
+    nowMs,
+  });
   if (verdict.kind !== "fits") throw new Error(verdict.kind);
   expect([...verdict.allocations.keys()].sort()).toEqual(claims.map(({ metadata }) => metadata.uid).sort());
 });
@@ -343,9 +348,9 @@ test("class-parameters-CEL-runtime-error: a class's selector fails like a claim'
     features: allFeatures,
   });
   if (prepared.kind !== "ready") throw new Error(prepared.kind);
-  const book = new SliceIndex(oneDevice, allFeatures);
+  const sliceIndex = new SliceIndex(oneDevice, allFeatures);
   expect(
-    askNode(prepared.needs, node1, { book, state: new AllocatedSets(), features: allFeatures, nowMs }),
+    filterNode(prepared.needs, node1, { sliceIndex, state: new AllocatedSets(), features: allFeatures, nowMs }),
   ).toMatchObject({
     kind: "error",
     why: expect.stringContaining("no such key"),
@@ -364,9 +369,9 @@ test("CEL-runtime-error-for-one-of-two-nodes, CEL-runtime-error-for-one-of-three
     features,
   });
   if (prepared.kind !== "ready") throw new Error(prepared.kind);
-  const book = new SliceIndex([slice("slice-1", { devices: ["d1"] })], features);
+  const sliceIndex = new SliceIndex([slice("slice-1", { devices: ["d1"] })], features);
   const ask = (node: typeof node1) =>
-    askNode(prepared.needs, node, { book, state: new AllocatedSets(), features, nowMs }).kind;
+    filterNode(prepared.needs, node, { sliceIndex, state: new AllocatedSets(), features, nowMs }).kind;
   expect([ask(node2), ask(node1)]).toEqual(["unschedulable", "error"]);
 });
 
@@ -412,8 +417,13 @@ describe("scores", () => {
       features: allFeatures,
     });
     if (prepared.kind !== "ready") throw new Error(prepared.kind);
-    const input = { book: new SliceIndex([], allFeatures), state: new AllocatedSets(), features: allFeatures, nowMs };
-    expect(askNode(prepared.needs, node1, input)).toMatchObject({ kind: "fits", score });
+    const input = {
+      sliceIndex: new SliceIndex([], allFeatures),
+      state: new AllocatedSets(),
+      features: allFeatures,
+      nowMs,
+    };
+    expect(filterNode(prepared.needs, node1, input)).toMatchObject({ kind: "fits", score });
   });
 });
 

@@ -1,6 +1,6 @@
 /**
- * The claims of one pod on nodes: the requirements are computed once, each node is checked, and the result is kept by
- * the claims' UIDs. Nothing here writes or waits.
+ * The claims of one pod on nodes: the requirements are computed once, each node is checked, and the allocations are
+ * returned by the UIDs of the claims. Nothing here writes or waits.
  */
 import type {
   AllocatedDeviceStatus,
@@ -26,7 +26,7 @@ import type { SelectorCache } from "./search/selectors.ts";
 export interface ClaimNeeds {
   readonly pod: Pod;
   readonly claims: readonly PodClaim[];
-  /** Claims that have an allocation, or share one that is being written for another pod of the same group. */
+  /** Claims that are allocated, or whose allocation is in flight for another pod of the same gang. */
   readonly placed: ReadonlyMap<string, AllocationResult>;
   readonly toAllocate: readonly ResourceClaim[];
   readonly plan: ClaimPlan | undefined;
@@ -121,15 +121,18 @@ export type NodeVerdict =
     }
   | { readonly kind: "error"; readonly why: string };
 
-export interface AskInput {
+export interface FilterInput {
   /** Skips the search of nodes without free devices. */
   readonly full?: FullNodes;
-  readonly book: SliceIndex;
+  readonly sliceIndex: SliceIndex;
   readonly state: AllocatedState;
   readonly features: DeviceFeatures;
   readonly nowMs: number;
   readonly bindingTimeoutMs?: number;
-  /** Called at every step of the search; a text ends it. "timeout" means that the result for this node is unknown. */
+  /**
+   * Called at every step of the search; a returned value stops it. "timeout" means that the result for this node is
+   * unknown.
+   */
   readonly stop?: () => "timeout" | "canceled" | undefined;
 }
 
@@ -141,8 +144,8 @@ const noDevices = (unavailable: readonly string[]): NodeVerdict => ({
   unavailable,
 });
 
-export function askNode(needs: ClaimNeeds, node: Node, input: AskInput): NodeVerdict {
-  if (input.full !== undefined && isSpared(needs, node, input.full)) return noDevices([]);
+export function filterNode(needs: ClaimNeeds, node: Node, input: FilterInput): NodeVerdict {
+  if (input.full !== undefined && canSkipNode(needs, node, input.full)) return noDevices([]);
   const unavailable: string[] = [];
   for (const [uid, allocation] of needs.placed) {
     const claim = needs.claims.find((each) => each.claim.metadata.uid === uid)?.claim;
@@ -152,8 +155,15 @@ export function askNode(needs: ClaimNeeds, node: Node, input: AskInput): NodeVer
   }
   const allocations = new Map(needs.placed);
   if (needs.plan !== undefined) {
-    const { book, state, features, stop } = input;
-    const found = allocate({ plan: needs.plan, book, node, state, features, ...(stop !== undefined && { stop }) });
+    const { sliceIndex, state, features, stop } = input;
+    const found = allocate({
+      plan: needs.plan,
+      sliceIndex,
+      node,
+      state,
+      features,
+      ...(stop !== undefined && { stop }),
+    });
     switch (found.kind) {
       case "doesNotFit":
         return noDevices(unavailable);
@@ -184,7 +194,7 @@ export function askNode(needs: ClaimNeeds, node: Node, input: AskInput): NodeVer
 }
 
 /** Whether the node can be skipped, because it has no free device. An invalid slice is reported by the search. */
-export function isSpared(needs: ClaimNeeds, node: Node, full: FullNodes): boolean {
+export function canSkipNode(needs: ClaimNeeds, node: Node, full: FullNodes): boolean {
   try {
     return needs.isSkippable && full.isFull(node);
   } catch (error) {
@@ -223,7 +233,7 @@ export function bestScoreOf({ claims }: ClaimNeeds): number {
 }
 
 /** Whether a claim that was allocated with conditions can no longer be bound. */
-function hasFailedBinding(claim: ResourceClaim, { features, nowMs, bindingTimeoutMs }: AskInput): boolean {
+function hasFailedBinding(claim: ResourceClaim, { features, nowMs, bindingTimeoutMs }: FilterInput): boolean {
   if (!features.bindingConditions) return false;
   const verdict = bindingOf(claim, nowMs, bindingTimeoutMs ?? defaultBindingTimeoutMs);
   return verdict.kind === "failed" || verdict.kind === "timedOut";

@@ -95,8 +95,8 @@ export class Statement {
     this.evictions.set(task, { reason, from });
   }
 
-  /** Removes the pod with everything it holds. Only for `why`, and never in a plan. */
-  lift(task: Task): void {
+  /** Removes the pod with everything it holds. Only to try something, and never in a plan. */
+  removeForTrial(task: Task): void {
     this.note(task);
     if (task.shape.hasDeviceClaims) {
       this.cluster.devices.release(task);

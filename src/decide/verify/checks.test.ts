@@ -672,7 +672,7 @@ facts("S15", [
     name: "a bind request past its time",
     objects: { pods: [], bindrequests: [request("g")] },
     status: "failed",
-    says: "unfinished for 3600 s",
+    says: "unfinished, created 3600 s ago",
   },
   {
     name: "a pod on a cordoned node",

@@ -105,7 +105,7 @@ export class PodGrouper {
       hasPriorityClass: (name) => this.priorityClasses.get(name) !== undefined,
       existing: (name) => this.groups.get(`${pod.metadata.namespace}/${name}`),
       kindPriorities: this.kindPriorities(settings),
-      gangsKnative: settings.gangsKnative,
+      gangScheduleKnative: settings.gangScheduleKnative,
       hasLauncher: (job) => this.launchers.count(`${pod.metadata.namespace}/${job}`) > 0,
     };
     const wanted = groupPod(pod, owners, facts);

@@ -27,7 +27,7 @@ export type Allocation =
 
 export interface AllocateInput {
   readonly plan: ClaimPlan;
-  readonly book: SliceIndex;
+  readonly sliceIndex: SliceIndex;
   readonly node: Node;
   readonly state: AllocatedState;
   readonly features: DeviceFeatures;
@@ -36,10 +36,10 @@ export interface AllocateInput {
 }
 
 export function allocate(input: AllocateInput): Allocation {
-  const { plan, book, node, aids, ...rest } = input;
+  const { plan, sliceIndex, node, aids, ...rest } = input;
   let pools: NodePools;
   try {
-    pools = book.poolsOf(node);
+    pools = sliceIndex.poolsOf(node);
   } catch (error) {
     if (!(error instanceof BadSelector)) throw error;
     return { kind: "failed", message: error.message, isNodeLocal: false, visited: 0 };

@@ -8,14 +8,14 @@ import type { ClaimPlan } from "./claimPlan.ts";
 import type { SliceIndex } from "./pools.ts";
 
 export class FullNodes {
-  private readonly book: SliceIndex;
+  private readonly sliceIndex: SliceIndex;
   private readonly state: AllocatedState;
   private readonly known = new Map<string, boolean>();
   private readonly nodesOf = new Map<string, string[]>();
 
   /** Valid for one slice index, and created again with it. */
-  constructor(book: SliceIndex, state: AllocatedState) {
-    this.book = book;
+  constructor(sliceIndex: SliceIndex, state: AllocatedState) {
+    this.sliceIndex = sliceIndex;
     this.state = state;
   }
 
@@ -24,7 +24,7 @@ export class FullNodes {
     const { name } = node.metadata;
     const known = this.known.get(name);
     if (known !== undefined) return known;
-    const { pools, devices } = this.book.poolsOf(node);
+    const { pools, devices } = this.sliceIndex.poolsOf(node);
     let isFull = pools.every(({ state }) => state === "complete");
     for (const { it } of devices) {
       const nodes = this.nodesOf.get(it.key);

@@ -151,16 +151,16 @@ function compareTopology(
   const stored = topologyNamed(name);
   const base = { schedulerName, topologyReference: name };
   if (stored === undefined) return { ...base, inSync: false, message: `topology ${name} does not exist` };
-  const inSync = equalFields(
-    keysOf(stored),
-    binding.spec.levels.map(({ key }) => key),
-  );
+  const [levels, wanted] = [keysOf(stored), binding.spec.levels.map(({ key }) => key)];
+  const inSync = equalFields(levels, wanted);
   const { generation } = stored.metadata;
   return {
     ...base,
     inSync,
     ...(generation !== undefined && { schedulerBackendTopologyObservedGeneration: generation }),
-    ...(!inSync && { message: `topology ${name} has other levels` }),
+    ...(!inSync && {
+      message: `topology ${name} has the levels ${levels.join(", ")}, and the binding ${wanted.join(", ")}`,
+    }),
   };
 }
 

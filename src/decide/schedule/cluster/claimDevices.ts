@@ -23,7 +23,7 @@ export interface ClaimFacts {
   /** The pods that name a claim. */
   readonly usersOf: (claim: ResourceClaim) => Iterable<Pod>;
   /** Claims that are reserved for pods that are gone or have ended, by the pod's UID. */
-  readonly departed?: () => Iterable<readonly [string, readonly ResourceClaim[]]>;
+  readonly departedPods?: () => Iterable<readonly [string, readonly ResourceClaim[]]>;
   /** Called for each device that is tried, freed, or rolled back. */
   readonly onDevice?: (device: string) => void;
 }
@@ -62,7 +62,7 @@ export class ClaimDevices implements DeviceClaims {
     for (const { pod } of releasing) this.trial.release(pod);
     // Claims of deleted pods keep their devices until they are deallocated. Pods that wait for these devices must not
     // cause further evictions.
-    for (const [uid, claims] of this.facts.departed?.() ?? []) this.trial.releaseClaims(uid, claims);
+    for (const [uid, claims] of this.facts.departedPods?.() ?? []) this.trial.releaseClaims(uid, claims);
     isBegun = true;
     for (const device of wereLeaving) if (!this.leaving.has(device)) this.facts.onDevice?.(device);
   }

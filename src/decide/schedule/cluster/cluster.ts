@@ -218,7 +218,7 @@ export class Cluster {
   }
 
   /** The extended resources that a DeviceClass serves (`extendedResourceName`). */
-  setServed(names: ReadonlySet<string>): void {
+  setServedResources(names: ReadonlySet<string>): void {
     const changed = this.served.replace(names);
     if (changed.size === 0) return;
     this.table.updateAgain();

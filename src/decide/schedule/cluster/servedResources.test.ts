@@ -25,7 +25,7 @@ function idle(of: Cluster): (number | undefined)[] {
   return of.table.nodes.map(({ index }) => of.table.idle[place]?.[index]);
 }
 
-const served = (of: Cluster, isServed: boolean): void => of.setServed(new Set(isServed ? [resource] : []));
+const served = (of: Cluster, isServed: boolean): void => of.setServedResources(new Set(isServed ? [resource] : []));
 
 test("a node without a device plugin for it has the resource without bound, one with it as much as the plugin says", () => {
   const it = cluster(asking("a", { on: "n1" }));
@@ -62,7 +62,7 @@ test("queues divide no GPUs because of a resource without bound", () => {
   const it = cluster();
   it.refresh(0);
   const before = it.total();
-  it.setServed(new Set([resource, "nvidia.com/mig-1g.5gb"]));
+  it.setServedResources(new Set([resource, "nvidia.com/mig-1g.5gb"]));
   it.refresh(0);
   expect(it.total()).toEqual(before);
 });

@@ -320,7 +320,7 @@ class Search {
     if (!all.some(({ shape }) => isShared(shape.gpu)) || all.some(({ shape }) => shape.hasDeviceClaims)) return true;
     const before = statement.checkpoint();
     const nodesOf = new Map(promised.map((task) => [task, task.holdings.map(({ node }) => node.index)]));
-    for (const task of going) statement.lift(task);
+    for (const task of going) statement.removeForTrial(task);
     for (const task of promised) statement.unplace(task);
     const tasksOf = byJob(promised);
     const isKept = sortedJobs([...tasksOf.keys()])

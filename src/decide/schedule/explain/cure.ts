@@ -12,7 +12,7 @@ import { requiredDomains, widerLevels } from "../placement/topologyDomains.ts";
 import type { Session } from "../session.ts";
 import { type Grant, LackingNodes, OwnHoldings } from "./lackingNodes.ts";
 import { minimalVictims } from "./minimalVictims.ts";
-import { liftCost, type TrialBudget, trialBudgetOf } from "./trialBudget.ts";
+import { removalCost, type TrialBudget, trialBudgetOf } from "./trialBudget.ts";
 
 /** Changes of the cluster that would let a step run; all of them together are needed. */
 export interface Cure {
@@ -87,9 +87,9 @@ function fitsEmpty({ cluster, statement }: Session, job: Job, step: Step, budget
       if (!isOwn && task.holdings.every((each) => each.node.node !== undefined)) others.add(task);
     }
   }
-  if (!budget.spend(liftCost * others.size)) return true;
+  if (!budget.spend(removalCost * others.size)) return true;
   const start = statement.checkpoint();
-  for (const each of others) statement.lift(each);
+  for (const each of others) statement.removeForTrial(each);
   const { ok } = placeStep(cluster, statement, job, step);
   statement.rollback(start);
   return ok;
@@ -130,7 +130,7 @@ function attempt(session: Session, job: Job, step: Step, within: Candidates, bud
   let found: Found | undefined;
   for (let round = 0, known = -1; round < roundsMax && grants.length + deleted.length > known; round++) {
     known = grants.length + deleted.length;
-    for (const each of deleted) statement.lift(each);
+    for (const each of deleted) statement.removeForTrial(each);
     const isPlaced = placeAll(session, job, step, within, { grants, deleted }, budget);
     const isEnough = isPlaced && grants.length + deleted.length === known;
     if (isEnough)
@@ -142,7 +142,7 @@ function attempt(session: Session, job: Job, step: Step, within: Candidates, bud
     statement.rollback(start);
   }
   if (found !== undefined && isInTopology(job.root)) {
-    for (const each of deleted) statement.lift(each);
+    for (const each of deleted) statement.removeForTrial(each);
     if (!placeStep(cluster, statement, job, step).ok) found = undefined;
     statement.rollback(start);
   }
@@ -192,7 +192,7 @@ function placeAll(
     const freed = new Set(grants.map((grant) => grant.node));
     const victims = minimalVictims(session, task, { freed, within }, budget);
     if (victims === undefined) return false;
-    for (const each of victims) statement.lift(each);
+    for (const each of victims) statement.removeForTrial(each);
     deleted.push(...victims);
     // Their nodes have more free resources than were counted.
     byShape.clear();

@@ -38,7 +38,9 @@ export function cureText(
   const cure = cureOf(session, job, step);
   const wider = widerLevel(session, job, step);
   const orWider =
-    wider === undefined ? "" : `, or require ${wider} instead of ${job.root.topology?.requiredTopologyLevel}`;
+    wider === undefined
+      ? ""
+      : `, or set requiredTopologyLevel to ${wider} instead of ${job.root.topology?.requiredTopologyLevel}`;
   switch (cure.type) {
     case "none":
       if (isInTopology(job.root)) return `add nodes to the topology domain it needs${orWider}`;

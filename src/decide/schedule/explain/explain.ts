@@ -67,7 +67,7 @@ export function explain(session: Session, job: Job, obstacle: Obstacle): Verdict
 export function explainFault(): Verdict {
   return {
     reason: "PodSchedulingErrors",
-    message: "the scheduler stopped at an internal error on it, and goes on without it",
+    message: "the scheduler stopped at an internal error on this job, and goes on without it",
     cure: "it is tried again when it changes, and with back-off; the scheduler's log has the cause",
   };
 }

@@ -131,7 +131,7 @@ describe("what would make a share run", () => {
       "pod default/f-000 requests 0.50 of a GPU, for which one node has room on a GPU, but n1 lacks 2 CPU cores. To run: free 2 CPU cores on n1, or add a node",
     );
     const slots = why({ nodes: one({ pods: 1 }), ...half }) as Verdict;
-    expect(slots.message).toContain("n1 lacks 1 of 2 pod slots (1 for the pod, 1 for a reservation)");
+    expect(slots.message).toContain("n1 lacks 1 of 2 pod slots (1 for the pod, 1 for the reservation pod of its GPU)");
     // Nobody has the second one: it is not there.
     expect(slots.cure).toContain("add nodes that match this pod");
   });

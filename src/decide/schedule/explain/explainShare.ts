@@ -102,7 +102,10 @@ function roomOn({ cluster }: Session, { shape }: Task, gpu: Share, node: NodeSta
     const wants = (shape.amounts[k] ?? 0) + slots;
     if (left >= wants) continue;
     const what = placeText(cluster.names.names[resource] ?? "", resource);
-    const why = slots > 0 ? ` (1 for the pod, ${slots} for ${slots > 1 ? "reservations" : "a reservation"})` : "";
+    const why =
+      slots > 0
+        ? ` (1 for the pod, ${slots} for the reservation ${slots > 1 ? "pods of its GPUs" : "pod of its GPU"})`
+        : "";
     const of = resource === podsAt ? `of ${wants} ` : "";
     const canBeFreed = (node.capacity[resource] ?? 0) >= wants;
     const text = `${numberText(wants - left, resource)} ${of}${what}${why}`;

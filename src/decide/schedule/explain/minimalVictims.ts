@@ -2,7 +2,7 @@ import type { NodeState } from "../cluster/nodeState.ts";
 import type { Task } from "../cluster/task.ts";
 import { type Candidates, findSpot } from "../placement/placeTask.ts";
 import type { Session } from "../session.ts";
-import { liftCost, type TrialBudget } from "./trialBudget.ts";
+import { removalCost, type TrialBudget } from "./trialBudget.ts";
 import { nodesOf } from "./trialNodes.ts";
 
 /** The number of nodes that are tried, and of pods on each: the victims are listed in one sentence of a message. */
@@ -73,9 +73,9 @@ function fewest(
 ): readonly Task[] | undefined {
   if (goers.length === 0 || goers.length > goersMax) return undefined;
   const fitsWithout = (gone: readonly Task[]): boolean => {
-    if (!budget.spend(liftCost * (gone.length + 1))) return false;
+    if (!budget.spend(removalCost * (gone.length + 1))) return false;
     const start = statement.checkpoint();
-    for (const each of gone) statement.lift(each);
+    for (const each of gone) statement.removeForTrial(each);
     const spot = findSpot(cluster, task, { nodes: [node.index] });
     statement.rollback(start);
     return spot !== undefined;

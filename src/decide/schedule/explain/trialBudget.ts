@@ -7,7 +7,7 @@ import type { Session } from "../session.ts";
 const trialsMax = 300_000;
 
 /** Removing a pod from its node and restoring it costs as much as checking this many nodes. */
-export const liftCost = 20;
+export const removalCost = 20;
 
 /** Bounds the trials of one cycle that search for changes that would let pending jobs run. */
 export class TrialBudget {
@@ -17,7 +17,7 @@ export class TrialBudget {
     return this.left <= 0;
   }
 
-  /** False when there is not enough left. */
+  /** False once the budget is used up. */
   spend(amount: number): boolean {
     this.left -= amount;
     return this.left > 0;

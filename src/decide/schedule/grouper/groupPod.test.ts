@@ -12,7 +12,7 @@ const facts: GroupFacts = {
   hasPriorityClass: (name) => ["train", "build", "inference", "urgent"].includes(name),
   existing: () => undefined,
   kindPriorities: noKindPriorities,
-  gangsKnative: true,
+  gangScheduleKnative: true,
   hasLauncher: () => false,
 };
 
@@ -337,7 +337,7 @@ describe("by kind of workload", () => {
       owner("serving.knative.dev/v1", "Service"),
     ];
     const member = pod("p", { annotations: { "autoscaling.knative.dev/min-scale": "3" } });
-    expect(wanted(chain, member, { gangsKnative: false })).toMatchObject({
+    expect(wanted(chain, member, { gangScheduleKnative: false })).toMatchObject({
       name: "pg-p-pod-default-p",
       spec: { minMember: 1, priorityClassName: "inference" },
     });
@@ -576,7 +576,7 @@ describe("a group that exists", () => {
 
 describe("the installation's Config", () => {
   test("that is missing or empty groups all pods", () => {
-    const usual = { podLabels: {}, namespaceLabels: {}, priorities: undefined, gangsKnative: true };
+    const usual = { podLabels: {}, namespaceLabels: {}, priorities: undefined, gangScheduleKnative: true };
     expect(readGrouperSettings(undefined)).toEqual({ settings: usual, problems: [] });
     expect(readGrouperSettings({ global: { schedulerName: "kai-scheduler" } })).toEqual({
       settings: usual,
@@ -595,7 +595,7 @@ describe("the installation's Config", () => {
       podLabels: { a: "1" },
       namespaceLabels: { b: "2" },
       priorities: "kai-scheduler/priorities",
-      gangsKnative: false,
+      gangScheduleKnative: false,
     });
   });
 

@@ -32,8 +32,9 @@ export interface GroupFacts {
   readonly existing: (name: string) => PodGroup | undefined;
   /** The priority classes of kinds in the installation's settings. */
   readonly kindPriorities: KindPriorities;
-  readonly gangsKnative: boolean;
-  /** Whether the job of this name, in the pod's namespace, has a launcher that is not terminating. */
+  /** Whether the pods of a Knative revision are a gang. */
+  readonly gangScheduleKnative: boolean;
+  /** Whether the MPIJob of this name, in the pod's namespace, has a launcher pod that is not terminating. */
   readonly hasLauncher: (job: string) => boolean;
 }
 
@@ -47,29 +48,29 @@ export function groupPod(pod: Pod, chain: readonly Workload[], facts: GroupFacts
   if (chain.length === 0 && annotations[annotationKeys.podGroup] !== undefined) return { skip: "it has a group" };
 
   const self: Workload = { ...pod, apiVersion: "v1", kind: "Pod" };
-  const skipped = chain.filter((owner) => passedOver.has(kindName(owner)));
+  const passed = chain.filter((owner) => passedOver.has(kindName(owner)));
   const counted = chain.filter((owner) => !passedOver.has(kindName(owner)));
   const top = counted.at(-1) ?? self;
-  // Labels of a skipped owner apply to the owner below it.
-  const labels: Record<string, string> = { ...passedDown(skipped), ...top.metadata.labels };
+  // Labels of an owner that is passed over apply to the owner below it.
+  const labels: Record<string, string> = { ...passedDown(passed), ...top.metadata.labels };
   const ownerAnnotations = { ...top.metadata.annotations };
   const grouper = groupers[kindName(top)] ?? defaultGrouper;
   const defaultName = `pg-${top.metadata.name}-${top.metadata.uid}`;
-  const { gangsKnative, hasLauncher } = facts;
-  const input = { pod, top, chain: counted, gangsKnative, hasLauncher };
-  const draft = grouper({ ...input, maySubGroup: true });
-  const existing = facts.existing(draft.name ?? defaultName);
+  const { gangScheduleKnative, hasLauncher } = facts;
+  const input = { pod, top, chain: counted, gangScheduleKnative, hasLauncher };
+  const withSubGroups = grouper({ ...input, maySubGroup: true });
+  const existing = facts.existing(withSubGroups.name ?? defaultName);
   // A group that was created without subgroups keeps none: its pods have no subgroup label.
   const isFlat = existing !== undefined && (existing.spec?.subGroups?.length ?? 0) === 0;
-  const grouping = isFlat ? grouper({ ...input, maySubGroup: false }) : draft;
+  const grouping = isFlat ? grouper({ ...input, maySubGroup: false }) : withSubGroups;
 
   const podLabels = pod.metadata.labels ?? {};
   const nodePool = labels[labelKeys.nodePool] ?? podLabels[labelKeys.nodePool];
-  // The kind of a skipped owner may have a priority class too, which is looked at first.
-  const usual = [...skipped, top].map(({ apiVersion: version, kind: of }) =>
+  // The kind of an owner that is passed over may have a priority class too, which is looked at first.
+  const kindDefaults = [...passed, top].map(({ apiVersion: version, kind: of }) =>
     kindPriority(facts.kindPriorities, splitApiVersion(version).group, of),
   );
-  const priorityClassName = priorityClassOf(pod, labels, usual, grouping.priorityClass, facts);
+  const priorityClassName = priorityClassOf(pod, labels, kindDefaults, grouping.priorityClass, facts);
   const preemptibility = labels[labelKeys.preemptibility] ?? podLabels[labelKeys.preemptibility];
   const topology = grouping.topology ?? topologyOf(ownerAnnotations) ?? topologyOf(annotations);
   const problems: string[] = [];
@@ -129,7 +130,7 @@ function queueOf(pod: Pod, ownerLabels: Readonly<Record<string, string>>): strin
 function priorityClassOf(
   pod: Pod,
   ownerLabels: Readonly<Record<string, string>>,
-  usual: readonly (string | undefined)[],
+  kindDefaults: readonly (string | undefined)[],
   ofKind: string,
   { hasPriorityClass }: GroupFacts,
 ): string {
@@ -137,7 +138,7 @@ function priorityClassOf(
     ownerLabels[labelKeys.priorityClass],
     pod.metadata.labels?.[labelKeys.priorityClass],
     pod.spec?.priorityClassName,
-    ...usual,
+    ...kindDefaults,
   ];
   return asked.find((name) => name !== undefined && name !== "" && hasPriorityClass(name)) ?? ofKind;
 }
@@ -154,8 +155,8 @@ function topologyOf(annotations: Readonly<Record<string, string>>): PodGroupSpec
   };
 }
 
-function passedDown(skipped: readonly Workload[]): Record<string, string> {
-  return Object.assign({}, ...skipped.map(({ metadata }) => metadata.labels ?? {})) as Record<string, string>;
+function passedDown(passed: readonly Workload[]): Record<string, string> {
+  return Object.assign({}, ...passed.map(({ metadata }) => metadata.labels ?? {})) as Record<string, string>;
 }
 
 /** Without the annotation in which `kubectl apply` keeps the last manifest. */
@@ -177,7 +178,10 @@ export function newGroup(
   };
 }
 
-/** The changes of an existing group; fields that users may have set are kept. Undefined if there are none. */
+/**
+ * The changes of an existing group. The queue stays as it is, and so does a topology constraint that the workload does
+ * not name; other fields follow the workload. Undefined if there are none.
+ */
 export function groupChanges(existing: PodGroup, wanted: WantedGroup): Partial<PodGroupSpec> | undefined {
   const { queue: _queue, topologyConstraint, ...rest } = wanted.spec;
   const desired: Record<string, unknown> = { ...rest, ...(topologyConstraint !== undefined && { topologyConstraint }) };

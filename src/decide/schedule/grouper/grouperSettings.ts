@@ -10,14 +10,14 @@ export interface GrouperSettings {
   /** `namespace/name` of the ConfigMap with the usual priority classes of kinds. */
   readonly priorities: string | undefined;
   /** Pods of a Knative revision start together. */
-  readonly gangsKnative: boolean;
+  readonly gangScheduleKnative: boolean;
 }
 
 const defaultGrouperSettings: GrouperSettings = {
   podLabels: {},
   namespaceLabels: {},
   priorities: undefined,
-  gangsKnative: true,
+  gangScheduleKnative: true,
 };
 
 export interface ReadGrouperSettings {
@@ -49,7 +49,7 @@ export function readGrouperSettings(spec: KaiConfigSpec | undefined): ReadGroupe
       podLabels: global.podLabelSelector ?? {},
       namespaceLabels: global.namespaceLabelSelector ?? {},
       priorities: hasPriorities ? `${namespace}/${name}` : undefined,
-      gangsKnative: podGrouper?.args?.gangScheduleKnative ?? defaultGrouperSettings.gangsKnative,
+      gangScheduleKnative: podGrouper?.args?.gangScheduleKnative ?? defaultGrouperSettings.gangScheduleKnative,
     },
     problems,
   };

@@ -259,8 +259,8 @@ const amlJob: Grouper = ({ pod }) => {
   return { minMember: nodes ?? 1, priorityClass: train };
 };
 
-const knative: Grouper = ({ pod, chain, gangsKnative }) => {
-  if (!gangsKnative) {
+const knative: Grouper = ({ pod, chain, gangScheduleKnative }) => {
+  if (!gangScheduleKnative) {
     return { name: `pg-${pod.metadata.name}-${pod.metadata.uid}`, minMember: 1, priorityClass: "inference" };
   }
   const revision = chain.find(({ kind }) => kind === "Revision");

@@ -39,7 +39,7 @@ export interface GroupingInput {
   readonly chain: readonly Workload[];
   /** The group has subgroups already, or does not exist. */
   readonly maySubGroup: boolean;
-  readonly gangsKnative: boolean;
+  readonly gangScheduleKnative: boolean;
   /** Whether the job of this name, in the pod's namespace, has a launcher that is not terminating. */
   readonly hasLauncher: (job: string) => boolean;
 }

@@ -38,7 +38,7 @@ import type { DeviceClaims } from "../cluster/deviceClaims.ts";
 import { onePerNode, type Place } from "../cluster/task.ts";
 import type { Settings } from "../settings.ts";
 import { PendingClaims } from "./pendingClaims.ts";
-import { deletedPodOf, evictionKey, type PodEffect, podEffects, requestEffects } from "./podEffects.ts";
+import { deletedPodOf, evictionKey, type PodEffect, podEffects, requestEffects, uidOfKey } from "./podEffects.ts";
 
 /** The objects of each kind. */
 export interface ClusterTables {
@@ -47,7 +47,7 @@ export interface ClusterTables {
   readonly requests: KindTable<BindRequest>;
   readonly groups: KindTable<PodGroup>;
   readonly queues: KindTable<Queue>;
-  /** PodGroups of `scheduling.k8s.io`, where gangs are formed of them. */
+  /** PodGroups of `scheduling.k8s.io`; undefined where `formsPlainGangs` is off. */
   readonly plainGroups?: KindTable<PlainGroup>;
   readonly priorityClasses: KindTable<PriorityClass>;
   readonly topologies: KindTable<Topology>;
@@ -76,7 +76,7 @@ export interface ClusterModelOptions {
   /** The device model. It observes each event before this model does. */
   readonly devices?: DeviceModel;
   /** Wraps the device allocator, for metrics. */
-  readonly around?: (devices: DeviceClaims) => DeviceClaims;
+  readonly wrapDevices?: (devices: DeviceClaims) => DeviceClaims;
   /** Objects of every node pool count, and not only those of the pool that the settings name. */
   readonly isOfAllPools?: boolean;
   /** See `refolded`. */
@@ -87,9 +87,9 @@ export interface ClusterModelOptions {
 export interface ClusterListener {
   /** The pod counts on another node from now on. */
   onMoved?(uid: string): void;
-  /** The GPU share of the pod is unconfirmed: its request has ended, and the share still counts. */
+  /** The GPU share of the pod is unconfirmed: its BindRequest has ended, and the share still counts. */
   onUnconfirmedShare?(uid: string): void;
-  /** The devices that were chosen for the pod are unconfirmed: its request has ended, and they still count. */
+  /** The devices that were chosen for the pod are unconfirmed: its BindRequest has ended, and they still count. */
   onUnconfirmedClaims?(uid: string): void;
   /** When the claims are observed up to this revision, `PendingClaims.releaseObserved` has to be called. */
   onClaimsEnded?(uid: string, endedAt: Revision): void;
@@ -104,7 +104,7 @@ interface Fold<T> {
 }
 
 /** Kinds whose objects have effects, or that intents are about. */
-const counted: Readonly<Partial<Record<ClusterKind, string>>> = {
+const assumedKinds: Readonly<Partial<Record<ClusterKind, string>>> = {
   pods: resourceKey(builtin.Pod),
   requests: resourceKey(bindRequestRef),
   nodes: resourceKey(builtin.Node),
@@ -156,7 +156,7 @@ export class ClusterModel {
       },
       {
         onEffect: (key) => {
-          this.moved(key.endsWith("!") ? key.slice(0, -1) : key);
+          this.moved(uidOfKey(key));
           this.dirtyClaims.add(key);
         },
         ...(options.like && { like: options.like.assumeCache }),
@@ -168,7 +168,7 @@ export class ClusterModel {
       for (const [key, object] of tables[kind]?.view().objects ?? []) put(object, key);
     }
     this.pendingClaims =
-      options.devices === undefined ? undefined : this.followDevices(options.devices, options.around);
+      options.devices === undefined ? undefined : this.followDevices(options.devices, options.wrapDevices);
     if (options.like !== undefined) this.adopt(options.like);
     this.applyAssumedClaims();
   }
@@ -200,7 +200,7 @@ export class ClusterModel {
         problems.push(problem);
       }
     }
-    const resource = counted[kind];
+    const resource = assumedKinds[kind];
     if (resource !== undefined) {
       this.assumeCache.observed(resource, changes, isNewList);
       this.applyAssumedClaims();
@@ -218,7 +218,7 @@ export class ClusterModel {
       for (const { key } of changes) this.usersChanged(key);
       this.pendingClaims?.claimsChanged();
     }
-    if (kind === "classes") cluster.setServed(devices.extendedResources().names);
+    if (kind === "classes") cluster.setServedResources(devices.extendedResources().names);
     if (kind !== "slices") return;
     for (const { object } of changes) {
       const { nodeName } = (object as ResourceSlice).spec;
@@ -226,11 +226,15 @@ export class ClusterModel {
     }
   }
 
-  /** Reports the chosen devices to the tracker, so that every other allocator in the process sees them at once. */
+  /**
+   * Reports the chosen devices to `PendingClaims`, and so to the ClaimTracker: every other allocator in the process
+   * sees them at once.
+   */
   applyAssumedClaims(): void {
     const { pendingClaims } = this;
     for (const key of this.dirtyClaims) {
-      // Not by the pod's shape: a BindRequest with an extended resource may be observed before its DeviceClass.
+      // From the assume cache, and not from the pod's spec: a BindRequest with an extended resource may be observed
+      // before its DeviceClass.
       const marks = pendingClaims === undefined ? [] : this.assumeCache.values(key);
       const chosen = marks.flatMap((mark) => ("claims" in mark ? (mark.claims ?? []) : []));
       pendingClaims?.set(key, chosen);
@@ -249,7 +253,7 @@ export class ClusterModel {
     this.dirty.add(uid);
   }
 
-  /** The unconfirmed GPU shares of a pod, one for each request that has ended. */
+  /** The unconfirmed GPU shares of a pod, one for each BindRequest that has ended. */
   unconfirmedShares(uid: string): readonly Place[] {
     return this.unconfirmed.get(uid) ?? [];
   }
@@ -268,7 +272,7 @@ export class ClusterModel {
   applyAssumed(): Revision {
     for (const uid of this.dirty) {
       const deletedPod = this.deletedPods.get(uid);
-      if (deletedPod !== undefined && !this.sharesOf(uid)) this.podGone(deletedPod);
+      if (deletedPod !== undefined && !this.holdsShares(uid)) this.podGone(deletedPod);
       const places = this.assumeCache.values(uid).filter((mark): mark is Place => "node" in mark);
       const isBeingEvicted = this.assumeCache.values(evictionKey(uid)).length > 0;
       this.cluster.setPlaces(uid, withShares(places, this.unconfirmedShares(uid)), isBeingEvicted);
@@ -383,7 +387,7 @@ export class ClusterModel {
    */
   private podGone(pod: Pod): void {
     const { uid } = pod.metadata;
-    if (!this.sharesOf(uid)) {
+    if (!this.holdsShares(uid)) {
       this.deletedPods.delete(uid);
       this.cluster.removePod(uid);
       return;
@@ -394,7 +398,7 @@ export class ClusterModel {
     this.cluster.putPod({ ...pod, metadata: { ...pod.metadata, deletionTimestamp } } as Pod);
   }
 
-  /** The pod of a request may have been deleted unobserved: it is reconstructed from the request. */
+  /** The pod of a BindRequest may have been deleted unobserved: it is reconstructed from the BindRequest. */
   private noteDeletedPod(request: BindRequest): void {
     const [effect] = requestEffects(request);
     if (effect === undefined || this.cluster.tasks.has(effect.key)) return;
@@ -406,8 +410,8 @@ export class ClusterModel {
   }
 
   /**
-   * When a request ends, its place is unconfirmed until its pod is observed to be bound: the pod may be bound there,
-   * and its share may be reserved, without having been observed.
+   * When a BindRequest ends, its place is unconfirmed until its pod is observed to be bound: the pod may be bound
+   * there, and its share may be reserved, without having been observed.
    */
   private requestChanged(change: KindChange<BindRequest>): void {
     if (change.type === "added") return;
@@ -415,7 +419,7 @@ export class ClusterModel {
     const [before] = requestEffects(change.before);
     if (before === undefined || after.length > 0 || !("node" in before.value)) return;
     const { node, groups } = before.value;
-    // Its owner's deletion may delete a request at once, before the watch of pods has shown the bind.
+    // A BindRequest may be garbage-collected with its owner before the watch of pods has shown the bind.
     const isBound = this.cluster.tasks.get(before.key)?.pod.spec?.nodeName === node;
     const isPast = isAtLeast(this.tables.pods.revision, change.before.metadata.resourceVersion);
     if (change.before.status?.phase === "Succeeded" && (isBound || isPast)) return;
@@ -431,23 +435,23 @@ export class ClusterModel {
     this.listener.onMoved?.(uid);
   }
 
-  private sharesOf(uid: string): boolean {
+  private holdsShares(uid: string): boolean {
     return (
       this.assumeCache.values(uid).some((mark) => "node" in mark && mark.groups.length > 0) || this.unconfirmed.has(uid)
     );
   }
 
   /** Connects the device model: the cluster searches its devices, and chosen devices count. */
-  private followDevices(devices: DeviceModel, around: ClusterModelOptions["around"]): PendingClaims {
+  private followDevices(devices: DeviceModel, wrapDevices: ClusterModelOptions["wrapDevices"]): PendingClaims {
     const { cluster } = this;
-    const found = new ClaimDevices({
+    const claimDevices = new ClaimDevices({
       view: (nowMs) => devices.view(nowMs),
       onDevice: (device) => cluster.deviceChanged(device),
       usersOf: ({ metadata }) => devices.podsByClaim.get(`${metadata.namespace ?? ""}/${metadata.name}`),
-      departed: () => devices.departed(),
+      departedPods: () => devices.departedPods(),
     });
-    cluster.devices = around?.(found) ?? found;
-    cluster.setServed(devices.extendedResources().names);
+    cluster.devices = wrapDevices?.(claimDevices) ?? claimDevices;
+    cluster.setServedResources(devices.extendedResources().names);
     for (const node of devices.nodes()) cluster.setSlices(node, devices.slicesOn(node));
     devices.onDevice((device) => cluster.deviceChanged(device));
     // The BindRequest of a pod may still exist: then the binder may write the device again.
@@ -464,7 +468,7 @@ export class ClusterModel {
     });
   }
 
-  /** A claim that several pods share counts for one of them, so a change of its users changes what they count for. */
+  /** A claim that several pods share is charged to one of them: a change of its users may change which one. */
   private claimUsersChanged(changes: readonly KindChange<Pod>[]): void {
     if (this.devices === undefined) return;
     for (const { object } of changes) {
@@ -488,8 +492,8 @@ export class ClusterModel {
 }
 
 /**
- * The places of a pod with its unconfirmed GPU shares: nodes that only a share names come first, and on a node of a
- * place the groups of both count.
+ * The places of a pod with its unconfirmed GPU shares: first the nodes with an unconfirmed share alone; on a node with
+ * both, the groups of both.
  */
 function withShares(places: readonly Place[], shares: readonly Place[]): readonly Place[] {
   if (shares.length === 0) return places;

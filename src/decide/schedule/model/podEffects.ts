@@ -16,6 +16,11 @@ export function evictionKey(uid: string): string {
   return `${uid}!`;
 }
 
+/** The UID of the pod that a key of this file belongs to. */
+export function uidOfKey(key: string): string {
+  return key.endsWith("!") ? key.slice(0, -1) : key;
+}
+
 /** A pod that has a node and has not ended holds it, with the GPUs that its labels name. */
 export function podEffects({ metadata, spec, status }: Pod): readonly Effect<PodEffect>[] {
   const node = nodeHeldBy({ metadata, ...(spec && { spec }) });

@@ -85,7 +85,7 @@ export function withWorkloads(
         hasPriorityClass: (name) => objects.priorityClasses.some(({ metadata }) => metadata.name === name),
         existing: (name) => groups.find((each) => each.metadata.name === name),
         kindPriorities: noKindPriorities,
-        gangsKnative: false,
+        gangScheduleKnative: false,
         hasLauncher: () => false,
       });
       if ("skip" in wanted) {

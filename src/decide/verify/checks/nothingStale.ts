@@ -40,7 +40,7 @@ function staleRequest(request: KubeObject, nowMs: number): Evidence[] {
   const ageMs = nowMs - (timeToMs(creationTimestamp) ?? nowMs);
   const phase = text(record(request["status"])["phase"]);
   if (ageMs <= bindMsMax || phase === "Succeeded") return [];
-  const problem = `${phase === "" ? "unfinished" : phase} for ${Math.floor(ageMs / 1000)} s`;
+  const problem = `${phase === "" ? "unfinished" : phase}, created ${Math.floor(ageMs / 1000)} s ago`;
   return [{ object: `bindrequests/${namespace}/${name}`, problem }];
 }
 

@@ -26,13 +26,13 @@ export interface JobSnapshot {
   /** All pods of the namespace, or at least those that the Job controls or selects. */
   readonly pods: readonly Pod[];
   /**
-   * Whether any pod of the namespace has a name. Needed where `pods` is not the whole namespace: a pod that was
-   * released by a change of its labels keeps its name.
+   * Whether a pod of the namespace already has this name. Needed where `pods` is not the whole namespace: a pod that
+   * was released by a change of its labels keeps its name.
    */
   readonly isTaken?: IsTaken;
   /**
-   * The revision of the list of pods. A pod that an older list lacks may still appear, and would be counted twice; so
-   * an absence counts only in a list at least as new as the Job. Left out where that always holds.
+   * The revision of the list of pods. A pod that the list lacks counts as deleted only if the list is at least as new
+   * as the Job: in an older list it may still appear, and would be counted twice. Undefined where that always holds.
    */
   readonly podsRevision?: Revision;
 }
@@ -157,7 +157,7 @@ class Run {
           : parallelism
         : Math.min(parallelism, Math.max(0, spec.completions - tally.succeededTotal - tally.failedIndexes.size));
     const surplus = this.surplusPods(active.length - wanted);
-    for (const pod of surplus.slice(0, writesMax)) this.dismiss(pod, `Job ${name} has a parallelism of ${wanted}`);
+    for (const pod of surplus.slice(0, writesMax)) this.dismiss(pod, `Job ${name} needs ${wanted} active pods`);
     if (surplus.length > 0) return;
     const lingering = replacesOnlyFailed(job) ? this.terminating.length : 0;
     const missing = wanted - active.length - lingering;
@@ -189,7 +189,7 @@ class Run {
   makePods(count: number): void {
     const { draft, job, snapshot, tally } = this;
     const pods = new JobPods(job, new TakenNames(job.metadata.namespace, snapshot.pods, snapshot.isTaken));
-    const why = `Job ${job.metadata.name} has ${this.active.length} pods running, ${tally.succeededTotal} succeeded`;
+    const why = `Job ${job.metadata.name} has ${this.active.length} active pods, ${tally.succeededTotal} succeeded`;
     const perIndex = job.spec?.backoffLimitPerIndex !== undefined;
     const retryMs = perIndex ? 0 : retryAtMs(job, this.pods);
     if (retryMs > this.nowMs) {
@@ -201,8 +201,8 @@ class Run {
       return;
     }
     const busy = new Set<number>();
-    const holders = replacesOnlyFailed(job) ? [...this.active, ...this.terminating] : this.active;
-    for (const pod of holders) busy.add(indexOf(job, pod) ?? -1);
+    const occupying = replacesOnlyFailed(job) ? [...this.active, ...this.terminating] : this.active;
+    for (const pod of occupying) busy.add(indexOf(job, pod) ?? -1);
     let left = count;
     for (let index = 0; left > 0 && index < (job.spec?.completions ?? 0); index++) {
       index = tally.completedIndexes.gapFrom(index);

@@ -48,21 +48,22 @@ type Handler = Pick<Probe, "exec" | "httpGet" | "tcpSocket" | "grpc"> & Pick<Lif
 
 function checkHandler(handler: Handler, path: string, errors: FieldError[], graceSeconds: number | undefined): void {
   let count = 0;
-  const isExtra = (field: string): boolean => {
+  const refuseSecond = (field: string): boolean => {
     count++;
     if (count === 1) return false;
     errors.push(forbidden(`${path}.${field}`, "may not specify more than 1 handler type"));
     return true;
   };
-  if (handler.exec !== undefined && !isExtra("exec")) {
+  if (handler.exec !== undefined && !refuseSecond("exec")) {
     if ((handler.exec.command ?? []).length === 0) errors.push(required(`${path}.exec.command`));
   }
-  if (handler.httpGet !== undefined && !isExtra("httpGet")) checkHttpGet(handler.httpGet, `${path}.httpGet`, errors);
-  if (handler.tcpSocket !== undefined && !isExtra("tcpSocket")) {
+  if (handler.httpGet !== undefined && !refuseSecond("httpGet"))
+    checkHttpGet(handler.httpGet, `${path}.httpGet`, errors);
+  if (handler.tcpSocket !== undefined && !refuseSecond("tcpSocket")) {
     checkPort(handler.tcpSocket.port, `${path}.tcpSocket.port`, errors);
   }
-  if (handler.grpc !== undefined && !isExtra("grpc")) checkPort(handler.grpc.port, `${path}.grpc.port`, errors);
-  if (handler.sleep !== undefined && !isExtra("sleep")) {
+  if (handler.grpc !== undefined && !refuseSecond("grpc")) checkPort(handler.grpc.port, `${path}.grpc.port`, errors);
+  if (handler.sleep !== undefined && !refuseSecond("sleep")) {
     const max = graceSeconds ?? 0;
     const seconds = handler.sleep.seconds ?? 0;
     if (seconds < 0 || seconds > max) {

@@ -98,7 +98,7 @@ function checkAmount(name: string, amount: string, path: string, field: string, 
   }
 }
 
-/** Native resources have no slash, or the prefix `kubernetes.io/`; all others are extended. */
+/** Native resources have no slash, or contain `kubernetes.io/`; all others are extended. */
 export function isNativeResource(name: string): boolean {
   return !name.includes("/") || name.includes("kubernetes.io/");
 }

@@ -2,22 +2,22 @@ import { describe, expect, test } from "vitest";
 import { ManualClock } from "../../../testing/apiserver/manualClock.ts";
 import { CancelSource } from "../../ports/cancelSource.ts";
 import { callSocketsMax } from "./agents.ts";
-import { RequestWindow, type Turn } from "./requestWindow.ts";
+import { RequestLimiter, type Turn } from "./requestLimiter.ts";
 
 function scene() {
   const clock = new ManualClock();
-  const window = new RequestWindow(clock);
+  const limiter = new RequestLimiter(clock);
   const turns: Turn[] = [];
   /** Those that have their turn are in `turns`. */
   const enter = async (count: number): Promise<void> => {
-    for (let at = 0; at < count; at++) void window.enter(undefined).then((turn) => turn && turns.push(turn));
+    for (let at = 0; at < count; at++) void limiter.enter(undefined).then((turn) => turn && turns.push(turn));
     await clock.advance(0);
   };
   const leave = async (count: number, isRejected: boolean): Promise<void> => {
-    for (const turn of turns.splice(0, count)) window.leave(turn, isRejected);
+    for (const turn of turns.splice(0, count)) limiter.leave(turn, isRejected);
     await clock.advance(0);
   };
-  return { clock, window, turns, enter, leave };
+  return { clock, limiter, turns, enter, leave };
 }
 
 describe("requests under way", () => {
@@ -54,23 +54,23 @@ describe("requests under way", () => {
   });
 
   test("that are cancelled in the queue are not sent", async () => {
-    const { window, enter, leave } = scene();
+    const { limiter, enter, leave } = scene();
     await enter(2);
     await leave(2, true);
     await enter(1);
     const cancel = new CancelSource();
-    const queued = window.enter(cancel);
+    const queued = limiter.enter(cancel);
     cancel.cancel();
     expect(await queued).toBeUndefined();
   });
 
   test("of a closed connection do not wait", async () => {
-    const { window, turns, enter, leave } = scene();
+    const { limiter, turns, enter, leave } = scene();
     await enter(2);
     await leave(2, true);
     await enter(3);
     expect(turns).toHaveLength(1);
-    window.open();
+    limiter.releaseAll();
     await enter(0);
     expect(turns).toHaveLength(3);
   });
@@ -78,18 +78,18 @@ describe("requests under way", () => {
   test("keep the three seats of a server busy, with few rejections", async () => {
     const seats = 3;
     const answerMs = 20;
-    const { clock, window } = scene();
+    const { clock, limiter } = scene();
     const counts = { served: 0, rejected: 0 };
     let seated = 0;
     const request = async (): Promise<void> => {
-      const turn = await window.enter(undefined);
+      const turn = await limiter.enter(undefined);
       if (turn === undefined) throw new Error("nothing cancels it");
       const isRejected = seated >= seats;
       counts[isRejected ? "rejected" : "served"]++;
       if (!isRejected) seated++;
       clock.after(isRejected ? 1 : answerMs, () => {
         if (!isRejected) seated--;
-        window.leave(turn, isRejected);
+        limiter.leave(turn, isRejected);
       });
       // As a controller does with a Retry-After of one second.
       if (isRejected) clock.after(1_000, () => void request());

@@ -16,7 +16,7 @@ const growMs = 1_000;
  * many (429). Then the others queue here instead of being rejected: a rejected one waits for as long as the server
  * asks, which grows with the number of rejections, and the seats of this client are idle meanwhile.
  */
-export class RequestWindow {
+export class RequestLimiter {
   private readonly clock: Clock;
   private limit = callSocketsMax;
   private underWay = 0;
@@ -63,8 +63,8 @@ export class RequestWindow {
     for (const go of [...this.queue].slice(0, Math.max(0, this.limit - this.underWay))) go();
   }
 
-  /** Nothing waits any longer. */
-  open(): void {
+  /** Removes the limit, and releases all queued requests: for a client that is closed. */
+  releaseAll(): void {
     this.limit = Number.POSITIVE_INFINITY;
     for (const go of [...this.queue]) go();
   }

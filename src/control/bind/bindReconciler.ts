@@ -192,7 +192,7 @@ export class BindReconciler {
   private async attempt(attempt: Attempt, cancel: Cancel): Promise<ReconcileResult> {
     const { boundTo } = attempt.timers;
     if (boundTo !== undefined && attempt.request.status?.phase !== "Succeeded") {
-      return this.succeed(attempt, `bound to ${boundTo}`, cancel);
+      return this.succeed(attempt, boundTo, cancel);
     }
     for (let steps = 0; steps < stepsMax; steps++) {
       const step = nextBindStep(this.view(attempt), this.options);
@@ -240,7 +240,7 @@ export class BindReconciler {
       case "volumes":
         return this.volumes(attempt, cancel);
       case "succeeded":
-        return this.succeed(attempt, step.why, cancel);
+        return this.succeed(attempt, step.node, cancel);
       case "failed":
         return this.fail(attempt, step.why, cancel);
       case "discard": {
@@ -472,18 +472,16 @@ export class BindReconciler {
     }
   }
 
-  private async succeed(attempt: Attempt, why: string, cancel: Cancel): Promise<ReconcileResult> {
+  private async succeed(attempt: Attempt, node: string, cancel: Cancel): Promise<ReconcileResult> {
     const { request } = attempt;
     const { selectedNode = "" } = request.spec ?? {};
-    const isElsewhere = !why.endsWith(`bound to ${selectedNode}`);
+    const isElsewhere = node !== selectedNode;
+    const why = isElsewhere ? `bound to ${node} by another scheduler, not to ${selectedNode}` : `bound to ${node}`;
     const { reason: _, ...before } = request.status ?? {};
     const status = { ...before, phase: "Succeeded" as const, ...(isElsewhere ? { reason: why } : {}) };
     const outcome = await this.writeStatus(attempt, status, cancel);
     if (!outcome.ok) return outcome.reason === "NotFound" ? undefined : reconcileResultOf(outcome);
-    this.controllers.ports.log.info(
-      { bindRequest: attempt.key, selectedNode, why },
-      isElsewhere ? "bound elsewhere" : "bound",
-    );
+    this.controllers.ports.log.info({ bindRequest: attempt.key, node, why }, "bound");
     this.controllers.ports.metrics.count("muster_binds_total", { result: "succeeded" });
     const pod = this.podOf(request, attempt);
     const isShare = request.spec?.receivedResourceType === "Fraction" && pod !== undefined;

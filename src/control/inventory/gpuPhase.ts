@@ -64,7 +64,7 @@ export async function gpuPhase(input: GpuPhaseInput): Promise<GpuPhaseResult> {
     problems.push(`cluster: ${plan.notTrusted}`);
     log.error({ reason: plan.notTrusted }, "the list of nodes is not trusted");
   }
-  for (const { reason } of plan.drift.filter(({ reason: text }) => text.startsWith("No ASGs found"))) {
+  for (const { reason } of plan.drift.filter(hasNoGroups)) {
     log.warn({ reason, cure: "check MUSTER_ASG_PREFIX and MUSTER_GPU_TYPE_ALIASES" }, "No ASGs found matching pattern");
   }
   let rowsWritten = 0;
@@ -134,12 +134,17 @@ function withoutCloud(
   return { cluster, groups: { ok: false, why }, untyped: untyped.length };
 }
 
+/** The complete list of groups has none for the type. */
+function hasNoGroups({ entity, field }: DriftEvent): boolean {
+  return entity === "gpu_type" && field === "groups";
+}
+
 /** Without groups the report names nodes instead. */
 function ofNodesAlone(plan: AvailabilityPlan, untyped: number): AvailabilityPlan {
   const reason = "the cluster has no node of this type";
   return {
     ...plan,
-    drift: plan.drift.map((event) => (event.reason.startsWith("No ASGs found") ? { ...event, reason } : event)),
+    drift: plan.drift.map((event) => (hasNoGroups(event) ? { ...event, reason } : event)),
     counters: { ...plan.counters, asgs_seen: 0, nodes_unknown: plan.counters.nodes_unknown + untyped },
   };
 }

@@ -199,11 +199,8 @@ describe("a bind", () => {
   });
 
   test("of a bound pod has succeeded, and reports a node other than its own", () => {
-    expect(step({ pod: userPod() })).toEqual({ type: "succeeded", why: "bound to n1" });
-    expect(step({ pod: userPod({ node: "n2" }) })).toEqual({
-      type: "succeeded",
-      why: "bound to n2 by another scheduler, not to n1",
-    });
+    expect(step({ pod: userPod() })).toEqual({ type: "succeeded", node: "n1" });
+    expect(step({ pod: userPod({ node: "n2" }) })).toEqual({ type: "succeeded", node: "n2" });
   });
 
   test("of a gang does not begin before all of its BindRequests exist", () => {

@@ -78,7 +78,7 @@ export type BindStep =
   | { readonly type: "configure"; readonly devices: readonly string[]; readonly maps: readonly NewObject[] }
   | { readonly type: "claim" }
   | { readonly type: "volumes" }
-  | { readonly type: "succeeded"; readonly why: string }
+  | { readonly type: "succeeded"; readonly node: string }
   /** This attempt has failed. */
   | { readonly type: "failed"; readonly why: string }
   /** A BindRequest of an old form: the scheduler creates a new one. */
@@ -120,7 +120,7 @@ export function nextBindStep(view: BindView, options: BindOptions): BindStep {
     if (!view.hasLooked) return { type: "look", what: "pod" };
     return { type: "failed", why: "another scheduler has become leader since the decision" };
   }
-  if (placed !== undefined) return { type: "succeeded", why: boundWhy(placed, spec.selectedNode) };
+  if (placed !== undefined) return { type: "succeeded", node: placed };
   if (hasEnded(pod) || isLeaving(pod))
     return { type: "failed", why: `pod ${pod.metadata.name} is terminating or has finished` };
   if (node === undefined) return { type: "look", what: "node" };
@@ -313,10 +313,6 @@ function countedGroups(groups: readonly string[]): string {
 }
 
 const numaAnnotation = "kai.scheduler/numa-placement-predicted";
-
-function boundWhy(placed: string, selected: string | undefined): string {
-  return placed === selected ? `bound to ${placed}` : `bound to ${placed} by another scheduler, not to ${selected}`;
-}
 
 /** Only PersistentVolumeClaims have to be waited for; other volumes are mounted by the kubelet. */
 function hasVolumes(pod: Pod): boolean {

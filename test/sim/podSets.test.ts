@@ -1,13 +1,11 @@
 import { execFile } from "node:child_process";
 import { randomBytes, randomInt, randomUUID } from "node:crypto";
-import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { setTimeout as timerSetTimeout } from "node:timers";
 import { setTimeout as promisedTimeout } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
-import { findScenario } from "../../src/cli/simulator/scenarios.ts";
 import { faultKinds } from "../../src/sim/faults.ts";
 import { mistakes } from "../../src/sim/podSets/mistakes.ts";
 import { podSetScenario } from "../../src/sim/podSets/scenario.ts";
@@ -196,20 +194,5 @@ describe("a seed", () => {
     };
     const result = await withTripwires(() => runSeed(circling, 1));
     expect(result.violation).toMatchObject({ invariant: "I17", fact: "time passes" });
-  });
-
-  const known = readFileSync(join(root, "test/sim/seeds.txt"), "utf8")
-    .split("\n")
-    .filter((line) => line !== "" && !line.startsWith("#"))
-    .map((line) => {
-      const [name = "", seed = "", ...why] = line.split(" ");
-      return { name, seed: Number(seed), why: why.join(" ") };
-    });
-  test.each(known)("$name $seed, which once failed ($why), passes", async ({ name, seed }) => {
-    const scenario = findScenario(name);
-    expect(scenario, `${name} is in seeds.txt and is no scenario`).toBeDefined();
-    if (scenario === undefined) return;
-    const result = await withTripwires(() => runSeed(scenario, seed));
-    expect(result.violation).toBeUndefined();
   });
 });

@@ -1,5 +1,5 @@
 import { spawn, spawnSync } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -56,6 +56,15 @@ async function apply(object: KubeObject, force = false): Promise<KubeObject> {
 }
 
 describe("every example", () => {
+  test("that a message or the dashboard names exists", () => {
+    const src = join(folder, "../src");
+    const named = readdirSync(src, { recursive: true, encoding: "utf8" })
+      .filter((path) => /(?<!\.test)\.tsx?$/.test(path))
+      .flatMap((path) => readFileSync(join(src, path), "utf8").match(/\bexamples\/[\w/.-]+\.yaml/g) ?? []);
+    expect(named.length).toBeGreaterThan(2);
+    expect(named.filter((path) => !existsSync(join(folder, "..", path)))).toEqual([]);
+  });
+
   test("has a line in the README of the examples", () => {
     const page = readFileSync(join(folder, "README.md"), "utf8");
     expect(files.filter((file) => !page.includes(`[${file}](${file})`))).toEqual([]);

@@ -69,7 +69,7 @@ export async function startEmbeddedServer(
   const acceptLoss = flags.acceptLoss === true;
   const store = memory ? undefined : new FileStore({ directory: storeDir, clock: ports.clock, acceptLoss });
   const isLocked = memory && flags.kubeconfig === undefined;
-  if (!memory || isLocked) await makeDataFolder(memory ? storeDir : dataDir);
+  if (!memory || isLocked) await makeDataFolder(memory ? storeDir : dataDir, memory);
   if (!memory) await refuseKeysWithoutObjects(dataDir, storeDir, acceptLoss);
   // With --memory the kubeconfig is still written here; it must not replace that of a server that is running.
   const unlock = isLocked ? lockDirectory(storeDir) : () => {};
@@ -265,7 +265,7 @@ async function namesIn(folder: string): Promise<string[]> {
   });
 }
 
-async function makeDataFolder(dataDir: string): Promise<void> {
+async function makeDataFolder(dataDir: string, memory: boolean): Promise<void> {
   try {
     // Others may pass through it, as the user that PostgreSQL runs as does, and not list it.
     await makeFolder(dataDir, 0o711);
@@ -274,7 +274,7 @@ async function makeDataFolder(dataDir: string): Promise<void> {
     throw new UserError(
       "data-dir-unusable",
       `cannot use the data folder ${dataDir}: ${reasonOf(cause)}`,
-      "pass --data-dir with a folder that this user may write, or --memory to keep nothing",
+      `pass --data-dir with a folder that this user may write${memory ? "" : ", or --memory to keep nothing"}`,
       { cause },
     );
   }

@@ -53,7 +53,7 @@ export function GangsView() {
         {rows?.length === 0 ? (
           <p class="empty">
             {show === "breach" ? "No gang is in breach." : "There are no gangs."}
-            <code>kubectl apply -f examples/gangs/10-set.yaml</code>
+            <code>kubectl apply -f examples/gangs/simple1.yaml</code>
           </p>
         ) : (
           <div class="table-scroll">

@@ -1,3 +1,5 @@
+import { gangGate, labels as gangLabels } from "../../../model/gang/keys.ts";
+import type { Pod } from "../../../model/kubernetes.generated.ts";
 import { nanoOf } from "../../../model/objects/podRequests.ts";
 import { isShared } from "../../../model/scheduling/gpuRequest.ts";
 import { labelKeys } from "../../../model/scheduling/keys.ts";
@@ -101,15 +103,31 @@ export function explainMissingGroup(id: string): Verdict {
 /** For gated pods. */
 export function explainGates(tasks: Iterable<Task>): Verdict {
   const gates = new Set<string>();
+  const cures = new Set<string>();
   for (const { pod, status } of tasks) {
-    if (status === "gated") for (const { name } of pod.spec?.schedulingGates ?? []) gates.add(name);
+    if (status !== "gated") continue;
+    for (const { name } of pod.spec?.schedulingGates ?? []) {
+      gates.add(name);
+      if (name === gangGate) cures.add(gangGateCure(pod));
+    }
   }
-  const names = [...gates].sort().join(", ");
+  const names = [...gates].sort();
+  const others = names.filter((name) => name !== gangGate).join(", ");
+  if (others !== "") cures.add(`the controller that set ${others} has to remove it from spec.schedulingGates`);
   return {
     reason: "SchedulingGated",
-    message: `it has schedulingGates: ${names}`,
-    cure: `the controller that set ${names} has to remove it from spec.schedulingGates`,
+    message: `it has schedulingGates: ${names.join(", ")}`,
+    cure: [...cures].join("; "),
   };
+}
+
+/** The gang operator removes its gate from the pods of a scaled gang when the base gang is scheduled. */
+function gangGateCure({ metadata }: Pod): string {
+  const base = metadata.labels?.[gangLabels.basePodGang];
+  const see = "`muster gangs` shows what it waits for";
+  if (base !== undefined) return `the gang operator removes it when gang ${base} has its minimum scheduled; ${see}`;
+  const own = metadata.labels?.[gangLabels.podGang] ?? "the pod";
+  return `the gang operator removes it when all pods of gang ${own} exist; ${see}`;
 }
 
 /** For a pod of `kai-scheduler` without a PodGroup. */

@@ -193,6 +193,28 @@ describe("questions about a cluster", () => {
     ]);
   });
 
+  test("a pod behind the gate of its gang is told which gang it waits for", () => {
+    const gated = (labels: Record<string, string>) => ({
+      spec: { schedulingGates: [{ name: "grove.io/podgang-pending-creation" }] } as never,
+      labels,
+    });
+    const found = clusterOf({
+      ...none,
+      nodes: [node("n1")],
+      queues: [queue("q")],
+      groups: [group("g"), group("h")],
+      pods: [
+        pod("g-0", { group: "g", ...gated({ "grove.io/podgang": "set-0-a-0", "grove.io/base-podgang": "set-0" }) }),
+        pod("h-0", { group: "h", ...gated({ "grove.io/podgang": "set-1" }) }),
+      ],
+    });
+    const cureOf = (name: string): string => answerWhy(found, name, nowMs)[0]?.cure ?? "";
+    expect(cureOf("g-0")).toMatch(
+      /^the gang operator removes it when gang set-0 has its minimum scheduled; `muster gangs`/,
+    );
+    expect(cureOf("h-0")).toMatch(/^the gang operator removes it when all pods of gang set-1 exist; `muster gangs`/);
+  });
+
   test("a pod with a claim waits for its device, not for an allocator", () => {
     const claimed = (name: string, more: object = {}) => ({
       ...pod(name, { group: name, ...more }),

@@ -1,4 +1,4 @@
-import type { Node, PersistentVolumeClaim, Taint } from "../../../model/kubernetes.generated.ts";
+import type { Node, PersistentVolumeClaim, Pod, Taint } from "../../../model/kubernetes.generated.ts";
 import type { Job } from "../cluster/job.ts";
 import type { NodeState } from "../cluster/nodeState.ts";
 import type { Task } from "../cluster/task.ts";
@@ -46,6 +46,10 @@ export function cureText(
       if (isInTopology(job.root)) return `add nodes to the topology domain it needs${orWider}`;
       if (refusals.has("volume binding")) return volumeCure(session, step);
       for (const [kind, what] of otherCures) if (refusals.has(kind)) return what;
+      for (const { pod } of step.tasks) {
+        const what = selectorCure(session, pod);
+        if (what !== undefined) return what;
+      }
       return step.tasks.some(({ shape }) => shape.hasDeviceClaims)
         ? "add devices that match its ResourceClaims, or free some of them"
         : "add nodes that match this pod: it would not fit any existing node even if the node were empty";
@@ -54,6 +58,21 @@ export function cureText(
     case "cure":
       return `it would fit with ${changesOf(session, job, cure).join(" and ")}${orWider}`;
   }
+}
+
+/** For a label of the node selector that no node has: which values the nodes have. */
+function selectorCure({ cluster }: Session, { spec }: Pod): string | undefined {
+  for (const [key, value] of Object.entries(spec?.nodeSelector ?? {})) {
+    const values = new Set<string>();
+    for (const { node, labels } of cluster.table.nodes) {
+      const found = labels[key];
+      if (node !== undefined && found !== undefined) values.add(found);
+    }
+    if (values.has(value)) continue;
+    const known = values.size === 0 ? `no node has the label ${key}` : `nodes have ${listText([...values])}`;
+    return `change the node selector ${key}=${value}, or add nodes with that label: ${known}`;
+  }
+  return undefined;
 }
 
 /** The claims of these pods for which a volume has to be created. */

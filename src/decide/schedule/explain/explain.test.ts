@@ -120,6 +120,19 @@ describe("the reason of a job that waits", () => {
     expect(cure).toBe("request at most 8 GPUs, or add a node with 9");
   });
 
+  test("a node selector that no node matches, with the values that nodes have", () => {
+    const key = "nvidia.com/gpu.product";
+    const nodes = ["a", "b"].map((name) => node(name, { labels: { [key]: `NVIDIA-${name.toUpperCase()}100` } }));
+    const asks = (nodeSelector: Record<string, string>) =>
+      only({ nodes, ...together(gang("x", 1, { gpus: 1, spec: { nodeSelector } as never })) }).cure;
+    expect(asks({ [key]: "NVIDIA-Z100" })).toBe(
+      `change the node selector ${key}=NVIDIA-Z100, or add nodes with that label: nodes have NVIDIA-A100, NVIDIA-B100`,
+    );
+    expect(asks({ rack: "r1" })).toBe(
+      "change the node selector rack=r1, or add nodes with that label: no node has the label rack",
+    );
+  });
+
   test("nodes, counted by why they are refused", () => {
     const nodes = [
       node("full", { gpus: 1 }),

@@ -670,6 +670,16 @@ describe("what would make a job run", () => {
     expect(verdicts({ ...words, ...cured })["a"]).toBeUndefined();
   });
 
+  test("pods of other namespaces are counted, and not named", () => {
+    const port = { spec: gates as never };
+    const strangers = ["n1", "n2"].map((on, at) => pod(`secret-${at}`, { namespace: "other", on, ...port }));
+    const words = { queues: [open], nodes: ["n1", "n2"].map((name) => node(name)) };
+    const cureOf = (size: number): string =>
+      verdicts({ ...words, ...together({ groups: [], pods: strangers }, gang("a", size, port)) })["a"]?.cure ?? "";
+    expect(cureOf(1)).toBe("it would fit with a pod of another namespace deleted");
+    expect(cureOf(2)).toBe("it would fit with 2 pods of other namespaces deleted");
+  });
+
   test("a gang as large as the cluster needs all of it, and the cluster is not too small", () => {
     const names = Array.from({ length: 70 }, (_, at) => `n${String(at).padStart(2, "0")}`);
     const busy = {

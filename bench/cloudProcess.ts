@@ -13,6 +13,8 @@ export type CloudOrder =
 
 const cloud = new StandInCloud({ clock: systemClock(), random: systemRandom() });
 
+// The program that measures has ended, perhaps by a signal.
+process.on("disconnect", () => process.exit());
 process.on("message", (order: CloudOrder) => {
   void execute(order).then(
     (answer) => process.send?.({ ok: true, answer }),

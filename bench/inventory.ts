@@ -4,7 +4,6 @@ import { chmodSync, readFileSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { awsCloud } from "../src/adapters/aws.ts";
 import { openEmbeddedPostgres } from "../src/adapters/disk/embeddedPostgres.ts";
 import { loadKubeconfig } from "../src/adapters/kubernetes/kubeconfig.ts";
@@ -18,6 +17,7 @@ import { type RunReport, runInventory } from "../src/control/inventory/runInvent
 import { MemoryMetrics } from "../src/control/runtime/memoryMetrics.ts";
 import { inventorySnapshot } from "../src/decide/inventory/inventorySnapshot.ts";
 import type { Log } from "../src/ports/log.ts";
+import { childProgram } from "./childProgram.ts";
 import type { CloudOrder } from "./cloudProcess.ts";
 import type { Figure } from "./figure.ts";
 import { clusterOf, rowsOf, type SetSize, setSizes, typeNames } from "./inventorySets.ts";
@@ -286,12 +286,9 @@ async function freshDatabase(serverUrl: string, size: SetSize): Promise<string> 
 }
 
 class CloudHandle {
-  private readonly child: ChildProcess = fork(
-    fileURLToPath(new URL("../src/cli/bench/cloudProcess.js", import.meta.url)),
-    {
-      stdio: "inherit",
-    },
-  );
+  private readonly child: ChildProcess = fork(childProgram("cloudProcess"), {
+    stdio: "inherit",
+  });
 
   send(order: CloudOrder): Promise<unknown> {
     return new Promise((done, fail) => {

@@ -2,7 +2,7 @@ import { fork } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { childProgram } from "./childProgram.ts";
 import type { Figure } from "./figure.ts";
 import type { NodesBenchOptions, NodesBenchResult } from "./nodesProcess.ts";
 
@@ -36,7 +36,7 @@ export async function* benchNodes(say: (text: string) => void): AsyncGenerator<F
 }
 
 function inChild(options: NodesBenchOptions): Promise<NodesBenchResult> {
-  const program = fileURLToPath(new URL("../src/cli/bench/nodesProcess.js", import.meta.url));
+  const program = childProgram("nodesProcess");
   const child = fork(program, ["measure", JSON.stringify(options)], { execArgv: ["--expose-gc"], stdio: "inherit" });
   return new Promise((resolve, reject) => {
     child.once("message", (message) => resolve(message as NodesBenchResult));

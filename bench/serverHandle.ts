@@ -1,5 +1,5 @@
 import { type ChildProcess, fork } from "node:child_process";
-import { fileURLToPath } from "node:url";
+import { childProgram } from "./childProgram.ts";
 import type { Peer } from "./rawHttp.ts";
 import type { Command } from "./serverProcess.ts";
 
@@ -25,7 +25,7 @@ export class ServerHandle {
   private tls = false;
 
   constructor() {
-    this.child = fork(fileURLToPath(new URL("../src/cli/bench/serverProcess.js", import.meta.url)), {
+    this.child = fork(childProgram("serverProcess"), {
       stdio: "inherit",
     });
   }

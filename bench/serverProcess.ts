@@ -32,6 +32,8 @@ export type Command =
 
 let server: ApiServer | undefined;
 
+// The program that measures has ended, perhaps by a signal.
+process.on("disconnect", () => process.exit());
 process.on("message", (command: Command) => {
   execute(command).then(
     (answer) => process.send?.({ ok: true, answer }),

@@ -75,6 +75,8 @@ export class ClaimTracker implements CountedState {
   private readonly onAnswer: (claimKey: string) => void;
   private readonly pending = new Map<string, Pending>();
   private readonly answers = new Map<string, ResourceClaim>();
+  /** Key of a use to the number of answers that have it. */
+  private readonly answered = new Map<string, number>();
   /** Key of a use to the claims that hold it by a decision or an answer. */
   private readonly extra = new Map<string, Map<string, DeviceUse>>();
   private readonly taken = new Set<string>();
@@ -161,11 +163,7 @@ export class ClaimTracker implements CountedState {
   /** Whether a claim in the API has the device, by the watch or by an answer. */
   private isWritten(use: DeviceUse): boolean {
     const key = useKey(use);
-    if (this.assumeCache.values(key).length > 0) return true;
-    for (const answer of this.answers.values()) {
-      if (usesOf(answer).some((each) => useKey(each) === key)) return true;
-    }
-    return false;
+    return this.assumeCache.values(key).length > 0 || this.answered.has(key);
   }
 
   pendingHolders(uid: string): readonly string[] {
@@ -245,8 +243,12 @@ export class ClaimTracker implements CountedState {
     const before = this.answers.get(key);
     const answer = claim as ResourceClaim;
     this.answers.set(key, answer);
+    this.countAnswer(answer, 1);
     for (const use of usesOf(answer)) this.addExtra(use);
-    if (before !== undefined) this.dropExtra(before);
+    if (before !== undefined) {
+      this.countAnswer(before, -1);
+      this.dropExtra(before);
+    }
     this.confirm(key);
     this.onAnswer(key);
     return { ok: true };
@@ -323,7 +325,17 @@ export class ClaimTracker implements CountedState {
     const answer = this.answers.get(key);
     if (answer === undefined) return;
     this.answers.delete(key);
+    this.countAnswer(answer, -1);
     this.dropExtra(answer);
+  }
+
+  private countAnswer(answer: ResourceClaim, by: 1 | -1): void {
+    for (const use of usesOf(answer)) {
+      const key = useKey(use);
+      const count = (this.answered.get(key) ?? 0) + by;
+      if (count === 0) this.answered.delete(key);
+      else this.answered.set(key, count);
+    }
   }
 
   private addExtra(use: DeviceUse): void {

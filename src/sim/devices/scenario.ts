@@ -69,7 +69,7 @@ export function devicesScenario(name: string, size: DevicesSize): Scenario {
       gpuHasOneHolder(),
       devicePreparedOnce,
       allocatedIsProtected,
-      countsAreTrue,
+      countsAreTrue(),
       foldedOnce,
       repeatingChangesNothing,
       allAreServed,

@@ -105,7 +105,7 @@ export const everythingScenario: Scenario = {
     oneReservationPerGroup,
     requestsEnd,
     allocatedIsProtected,
-    countsAreTrue,
+    countsAreTrue(schedulers.lease.name),
     repeatingChangesNothing,
     placesByWatchedNodes(isScheduler),
     gangsStartWhole,

@@ -1,9 +1,16 @@
+import type { ObjectStore } from "../../apiserver/storage/objectStore.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { CallRecord, Commit } from "../history.ts";
 import type { Invariant } from "../invariant.ts";
 import type { Held } from "./general.ts";
 
 const leases = "coordination.k8s.io/leases";
+
+/** The holder of a lease. */
+export function leaderOf(store: ObjectStore, lease: string): string {
+  const found = [...store.collection(leases).all()].find(({ name }) => name === lease)?.object();
+  return (found?.["spec"] as { holderIdentity?: string } | undefined)?.holderIdentity ?? "";
+}
 
 /**
  * I12: one epoch writes. A client refuses to send once its lease has expired, or once it has observed another holder. A

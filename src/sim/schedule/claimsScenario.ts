@@ -101,7 +101,7 @@ function scenarioOf(name: string, about: string, specOf: PodSpecOf, hasPlugin: b
       gpuHasOneHolder(),
       devicePreparedOnce,
       allocatedIsProtected,
-      countsAreTrue,
+      countsAreTrue(),
       foldedOnce,
       allAreServedBut(waitsForOthers),
       gangsStartWhole,

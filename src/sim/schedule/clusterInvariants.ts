@@ -7,8 +7,8 @@ import type { PodGroup } from "../../model/scheduling/podGroup.ts";
 import type { Queue } from "../../model/scheduling/queue.ts";
 import type { Checks, Invariant } from "../invariant.ts";
 import type { Held } from "../invariants/general.ts";
+import { leaderOf } from "../invariants/leadership.ts";
 
-const leases = "coordination.k8s.io/leases";
 const groups = "scheduling.run.ai/podgroups";
 const queues = "scheduling.run.ai/queues";
 
@@ -146,11 +146,6 @@ function following(cachesByActor: Map<string, SchedulerCaches>): Pick<Checks, "s
       return undefined;
     },
   };
-}
-
-function leaderOf(store: ObjectStore, lease: string): string {
-  const found = [...store.collection(leases).all()].find(({ name }) => name === lease)?.object();
-  return (found?.["spec"] as { holderIdentity?: string } | undefined)?.holderIdentity ?? "";
 }
 
 const gpu = "nvidia.com/gpu";

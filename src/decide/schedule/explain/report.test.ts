@@ -193,7 +193,7 @@ describe("questions about a cluster", () => {
     ]);
   });
 
-  test("a pod behind the gate of its gang is told which gang it waits for", () => {
+  test("the cure of a pod behind the gate of its gang names that gang", () => {
     const gated = (labels: Record<string, string>) => ({
       spec: { schedulingGates: [{ name: "grove.io/podgang-pending-creation" }] } as never,
       labels,

@@ -236,7 +236,9 @@ describe("what would make a gang run that has to stay together", () => {
   });
 
   test("a wider level, where it would fit as things are", () => {
-    expect(cureOf(words(3, ["b1"]))).toBe("it would fit with 8 more GPUs free on b1, or set requiredTopologyLevel to zone instead of rack");
+    expect(cureOf(words(3, ["b1"]))).toBe(
+      "it would fit with 8 more GPUs free on b1, or set requiredTopologyLevel to zone instead of rack",
+    );
     expect(placed(words(3, ["b1"], "zone"))).toEqual(["a1", "a2", "a3"]);
   });
 
@@ -250,7 +252,9 @@ describe("what would make a gang run that has to stay together", () => {
       groups: [group("g", { minMember: 1, ...need("rack") }), group("x", fixed)],
       pods: [...busyOn("a2", "b1"), pod("g-0", { gpus: 8, on: "a1", group: "g" }), pod("g-1", { gpus: 8, group: "g" })],
     };
-    expect(cureOf(joining)).toBe("it would fit with 8 more GPUs free on a2, or set requiredTopologyLevel to zone instead of rack");
+    expect(cureOf(joining)).toBe(
+      "it would fit with 8 more GPUs free on a2, or set requiredTopologyLevel to zone instead of rack",
+    );
   });
 });
 

@@ -144,7 +144,7 @@ function ofNodesAlone(plan: AvailabilityPlan, untyped: number): AvailabilityPlan
   const reason = "the cluster has no node of this type";
   return {
     ...plan,
-    drift: plan.drift.map((event) => (hasNoGroups(event) ? { ...event, reason } : event)),
+    drift: plan.drift.map((event) => (hasNoGroups(event) ? { ...event, field: "nodes", reason } : event)),
     counters: { ...plan.counters, asgs_seen: 0, nodes_unknown: plan.counters.nodes_unknown + untyped },
   };
 }

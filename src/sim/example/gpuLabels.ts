@@ -5,7 +5,7 @@ import { controllersProcess } from "../controllersProcess.ts";
 import type { Invariant } from "../invariant.ts";
 import { cachesAreComplete, changesWhatItSaw, neverGoesBack } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
-import type { Scenario } from "../scenario.ts";
+import { type Scenario, watchesRestMs } from "../scenario.ts";
 import { labelGpuNodes } from "./labelGpuNodes.ts";
 
 const nodes = builtin.Node;
@@ -69,8 +69,8 @@ export const gpuLabels: Scenario = {
     cachesAreComplete,
   ],
   faultPhaseMs: 14_000,
-  settleMs: 60_000,
-  quietMs: 10_000,
+  settleMs: 200_000,
+  quietMs: watchesRestMs,
   ignoredForQuiescence: ["coordination.k8s.io/leases"],
 };
 

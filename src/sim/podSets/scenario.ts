@@ -13,7 +13,7 @@ import {
   statusKeepsUp,
 } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
-import type { Scenario } from "../scenario.ts";
+import { type Scenario, watchesRestMs } from "../scenario.ts";
 import {
   absenceIsAsked,
   claimedPodsStay,
@@ -61,8 +61,8 @@ export function podSetScenario(mistake?: Mistake): Scenario {
       setsAreFilled,
     ],
     faultPhaseMs: 20_000,
-    settleMs: 60_000,
-    quietMs: 10_000,
+    settleMs: 200_000,
+    quietMs: watchesRestMs,
     ignoredForQuiescence: ["coordination.k8s.io/leases"],
   };
 }

@@ -14,6 +14,8 @@ export interface Sent {
   readonly duplicates: readonly string[];
   /** Positions of keys in the text; only where a key is duplicated. */
   readonly positions?: ReadonlyMap<string, number> | undefined;
+  /** The length of the body; left out for one that this program created. */
+  readonly byteLength?: number;
 }
 
 /** One resource in one served version, built-in or custom, with everything that the verbs need. */

@@ -24,9 +24,10 @@ export interface AdmissionAttributes {
 export interface Admission {
   /**
    * Calls the mutating webhooks. Undefined when none matches, so that a write without webhooks does not leave its turn
-   * of the event loop; otherwise the changed object, not yet decoded again.
+   * of the event loop; otherwise the changed object, not yet decoded again. `shown` returns the attributes as webhooks
+   * get them: an object that is created has no UID then.
    */
-  mutate(attributes: AdmissionAttributes): Promise<KubeObject> | undefined;
+  mutate(attributes: AdmissionAttributes, shown: () => AdmissionAttributes): Promise<KubeObject> | undefined;
   /** Evaluates policies and calls validating webhooks; rejects with a StatusError. Undefined when none matches. */
   validate(attributes: AdmissionAttributes): Promise<void> | undefined;
   /**

@@ -39,12 +39,14 @@ export function createAdmission(
       return parts;
     };
     return {
-      mutate(attributes) {
+      mutate(attributes, shown) {
         const { core, hooks, webhooks } = ready();
         restrictNode(core, attributes);
-        const changed = hooks.mutate(attributes);
-        if (changed === undefined) return webhooks.mutate(attributes);
-        return webhooks.mutate({ ...attributes, object: changed }) ?? Promise.resolve(changed);
+        if (!hooks.mutates(attributes) && !webhooks.mutates(attributes)) return undefined;
+        const asked = shown();
+        const changed = hooks.mutate(asked);
+        if (changed === undefined) return webhooks.mutate(asked);
+        return webhooks.mutate({ ...asked, object: changed }) ?? Promise.resolve(changed);
       },
       validate(attributes) {
         const { core, hooks, policies, webhooks } = ready();

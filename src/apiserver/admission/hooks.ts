@@ -10,6 +10,8 @@ import { failure, invalidObject } from "../../model/objects/status.ts";
 import type { Core } from "../verbs/core.ts";
 import type { AdmissionAttributes } from "./admission.ts";
 
+const none: readonly never[] = [];
+
 /**
  * Calls the admission hooks that run in this process: rules of control plane components for the writes of all clients.
  */
@@ -19,12 +21,17 @@ export class Hooks {
 
   constructor(core: Core, hooks: readonly AdmissionHook[]) {
     for (const hook of hooks) {
-      const key = keyOf(hook.resource, hook.subresource ?? "");
+      const key = `${hook.resource.group}/${hook.resource.plural}`;
       const others = this.byResource.get(key);
       if (others === undefined) this.byResource.set(key, [hook]);
       else others.push(hook);
     }
     this.lookup = lookupIn(core);
+  }
+
+  /** Whether a mutating hook reviews such a request. */
+  mutates(attributes: AdmissionAttributes): boolean {
+    return this.matching("mutating", attributes).length > 0;
   }
 
   /** The mutated object, or undefined when no hook changed it. Throws a StatusError when one refuses. */
@@ -46,11 +53,13 @@ export class Hooks {
     for (const hook of this.matching("validating", attributes)) this.ask(hook, attributes);
   }
 
-  private *matching(type: AdmissionHook["type"], attributes: AdmissionAttributes): Generator<AdmissionHook> {
-    if (attributes.operation === "CONNECT") return;
-    for (const hook of this.byResource.get(keyOf(attributes.type, attributes.subresource)) ?? []) {
-      if (hook.type === type && hook.operations.includes(attributes.operation)) yield hook;
-    }
+  private matching(type: AdmissionHook["type"], attributes: AdmissionAttributes): readonly AdmissionHook[] {
+    const { operation, subresource } = attributes;
+    const hooks = this.byResource.get(attributes.type.storageKey);
+    if (hooks === undefined || operation === "CONNECT") return none;
+    return hooks.filter(
+      (hook) => hook.type === type && (hook.subresource ?? "") === subresource && hook.operations.includes(operation),
+    );
   }
 
   private ask(hook: AdmissionHook, attributes: AdmissionAttributes): AdmissionVerdict & { allowed: true } {
@@ -69,10 +78,6 @@ export class Hooks {
       `admission webhook ${JSON.stringify(hook.name)} denied the request: ${verdict.message}`,
     );
   }
-}
-
-function keyOf({ group, plural }: { group: string; plural: string }, subresource: string): string {
-  return `${group}/${plural}/${subresource}`;
 }
 
 function lookupIn(core: Core): AdmissionLookup {

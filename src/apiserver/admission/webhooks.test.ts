@@ -588,7 +588,7 @@ test("with nothing configured no write leaves its turn of the event loop", async
     dryRun: false,
     warn: () => {},
   };
-  expect(admission.mutate(attributes)).toBeUndefined();
+  expect(admission.mutate(attributes, () => attributes)).toBeUndefined();
   expect(admission.validate(attributes)).toBeUndefined();
   await validateBy(api, hook("check", { rules: [{ ...rule, resources: ["secrets"] }] }));
   expect(admission.validate(attributes)).toBeUndefined();

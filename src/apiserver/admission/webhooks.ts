@@ -75,6 +75,11 @@ export class Webhooks {
     });
   }
 
+  /** Whether a mutating webhook may match such a request; its selectors and conditions are left for `mutate`. */
+  mutates(attributes: AdmissionAttributes): boolean {
+    return this.mutating.find(attributes).length > 0;
+  }
+
   mutate(attributes: AdmissionAttributes): Promise<KubeObject> | undefined {
     const hooks = this.mutating.find(attributes);
     if (hooks.length === 0 || !hooks.some((hook) => this.wants(hook, attributes))) return undefined;

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { UserInfo } from "../strategy.ts";
 
 /**
@@ -36,7 +36,7 @@ export class StaticTokens {
 }
 
 function hashOf(token: string): string {
-  return createHash("sha256").update(token).digest("base64");
+  return hash("sha256", token, "base64");
 }
 
 /** One line of CSV: quoted fields may contain commas, and a quote inside is doubled. */

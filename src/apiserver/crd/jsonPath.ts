@@ -1,6 +1,5 @@
-import { isObject, type Json, type JsonObject } from "../../model/objects/json.ts";
+import { isObject, type Json, type JsonObject, setKey } from "../../model/objects/json.ts";
 import { append } from "../../model/values/append.ts";
-import { setKey } from "./structural.ts";
 
 /**
  * The subset of JSONPath that CRDs use: printer columns (with wildcards, filters, slices and unions), selectable fields

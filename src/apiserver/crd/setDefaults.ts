@@ -1,5 +1,5 @@
-import { copyJson, type Json, type JsonObject } from "../../model/objects/json.ts";
-import { type Structural, setKey } from "./structural.ts";
+import { copyJson, type Json, type JsonObject, setKey } from "../../model/objects/json.ts";
+import type { Structural } from "./structural.ts";
 
 /**
  * Sets the defaults of the schema, on writes and on reads of older objects. A null where the schema does not allow one

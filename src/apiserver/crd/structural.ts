@@ -199,9 +199,3 @@ function strings(value: Json | undefined): string[] {
 function number(value: Json | undefined): number | undefined {
   return typeof value === "number" ? value : undefined;
 }
-
-/** Sets an own property, even if the key is `__proto__`. */
-export function setKey(object: JsonObject, key: string, value: Json): void {
-  if (key !== "__proto__") object[key] = value;
-  else Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true });
-}

@@ -67,7 +67,7 @@ export class Exchange {
   async body(options: { findDuplicates?: boolean } = {}): Promise<Sent | undefined> {
     const bytes = await readBody(this.request);
     if (bytes.length === 0) return undefined;
-    return decodeBody(bytes, this.mediaType(), options);
+    return { ...decodeBody(bytes, this.mediaType(), options), byteLength: bytes.length };
   }
 
   async patchBody(yaml: boolean, options: { findDuplicates?: boolean } = {}): Promise<Sent> {

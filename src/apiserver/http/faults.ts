@@ -34,6 +34,12 @@ export interface Pressure {
   readonly watchDelayMs: number;
 }
 
+/** The effect on one call: a delay, then perhaps an error. */
+export interface Pressed {
+  readonly delayMs: number;
+  readonly status: number | undefined;
+}
+
 /** The active faults. */
 export class Faults {
   private armed: Fault[] = [];
@@ -51,7 +57,7 @@ export class Faults {
   }
 
   /** The effect of the pressure on one call. */
-  press(): { readonly delayMs: number; readonly status: number | undefined } | undefined {
+  press(): Pressed | undefined {
     const pressure = this.pressureNow();
     if (pressure === undefined || this.random === undefined) return undefined;
     const isHit = this.random.uint32() / 2 ** 32 < pressure.share;

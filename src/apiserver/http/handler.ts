@@ -15,10 +15,10 @@ import { demandAccess } from "../auth/access.ts";
 import { anonymous, authenticate } from "../auth/authenticate.ts";
 import { clientCertificateOf } from "../auth/clientCertificate.ts";
 import { impersonate } from "../auth/impersonate.ts";
-import { newUid } from "../verbs/core.ts";
+import { type Core, newUid } from "../verbs/core.ts";
 import type { Documents } from "./documents.ts";
 import { Exchange } from "./exchange.ts";
-import { faultError } from "./faults.ts";
+import { faultError, type Pressed } from "./faults.ts";
 import { Query } from "./query.ts";
 import { handleResource, isWatching, type ResourceContext, verbOf } from "./resourceHandler.ts";
 import { parseRoute, type Route } from "./route.ts";
@@ -117,7 +117,8 @@ async function answer(context: HandlerContext, exchange: Exchange, route: Route,
     exchange.response.end = ((..._: unknown[]) => exchange.response.destroy()) as typeof exchange.response.end;
   }
   if (route.kind === "resource") {
-    await underPressure(context);
+    const pressure = underPressure(context);
+    if (pressure !== undefined) await pressure;
     await handleResource(context, exchange, route);
     return;
   }
@@ -145,9 +146,12 @@ function refusePath(exchange: Exchange): void {
 }
 
 /** Applies a fault of the whole API. Health and discovery are excluded. */
-async function underPressure({ faults, core }: HandlerContext): Promise<void> {
+function underPressure({ faults, core }: HandlerContext): Promise<void> | undefined {
   const pressed = faults.press();
-  if (pressed === undefined) return;
+  return pressed === undefined ? undefined : press(core, pressed);
+}
+
+async function press(core: Core, pressed: Pressed): Promise<void> {
   if (pressed.delayMs > 0) await new Promise<void>((resolve) => core.clock.after(pressed.delayMs, resolve));
   if (pressed.status !== undefined) throw faultError(pressed.status);
 }

@@ -69,20 +69,16 @@ export async function handleResource(
   const watching = isWatching(exchange, route);
   const verb = verbOf(exchange.method, route, watching);
   const pinned = pinnedFields(verb, exchange.query.text("fieldSelector"));
-  demandAccess(
-    context.authorizer,
-    exchange.user,
-    resourceAccess({
-      ...pinned,
-      verb,
-      group: route.group,
-      resource: route.plural,
-      subresource: route.subresource,
-      // A request for a Namespace is authorized in the namespace of that name, as upstream.
-      namespace: route.plural === "namespaces" && route.group === "" ? route.name : route.namespace,
-      name: route.name === "" ? pinned.name : route.name,
-    }),
-  );
+  demandAccess(context.authorizer, exchange.user, {
+    verb,
+    group: route.group,
+    resource: route.plural,
+    subresource: route.subresource,
+    // A request for a Namespace is authorized in the namespace of that name, as upstream.
+    namespace: route.plural === "namespaces" && route.group === "" ? route.name : route.namespace,
+    name: route.name === "" ? pinned.name : route.name,
+    fields: pinned.fields,
+  });
   const { agent, kubelets } = context;
   if (route.group === metricsGroup && agent !== undefined) {
     await answerMetrics({ core, agent, kubelets }, exchange, route, verb);

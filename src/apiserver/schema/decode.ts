@@ -1,4 +1,4 @@
-import { copyJson, type Json, type JsonObject } from "../../model/objects/json.ts";
+import { copyJson, type Json, type JsonObject, setKey } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { badRequest, type StatusError } from "../../model/objects/status.ts";
 import { QuantityError } from "../../model/values/quantity.ts";
@@ -197,12 +197,6 @@ function decodeList(plan: DecodePlan, value: unknown, walk: Walk, depth: number)
     out[index] = item === null ? zeroOf(inner) : decodeValue(inner, item, walk, depth + 1);
   }
   return out;
-}
-
-/** Plain assignment to `__proto__` would change the object's prototype instead of adding a key. */
-function setKey(object: JsonObject, key: string, value: Json): void {
-  if (key !== "__proto__") object[key] = value;
-  else Object.defineProperty(object, key, { value, writable: true, enumerable: true, configurable: true });
 }
 
 function isZero(value: Json): boolean {

@@ -1,3 +1,4 @@
+import { type Json, type JsonObject, setKey } from "../../model/objects/json.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Memory } from "../../ports/memory.ts";
@@ -7,6 +8,7 @@ import type { Admission } from "../admission/admission.ts";
 import type { Registry } from "../registry.ts";
 import type { Resource } from "../resource.ts";
 import type { FieldValidation } from "../schema/decode.ts";
+import type { Collection } from "../storage/collection.ts";
 import type { ObjectStore } from "../storage/objectStore.ts";
 import type { Version } from "../storage/version.ts";
 import type { WatchHub } from "../storage/watchHub.ts";
@@ -65,13 +67,22 @@ export function writeContext(core: Core, call: Call, subresource: string): Write
     subresource,
     dryRun: call.dryRun,
     get: (resource, namespace, name) => core.store.get(resource, namespace, name)?.object(),
-    *list(resource, namespace) {
-      for (const version of core.store.collection(resource).at(core.store.revision, namespace)) yield version.object();
-    },
+    list: (resource, namespace) => objectsOf(core, resource, namespace),
     warn: call.warn,
     ignoresServiceAccounts: core.ignoresServiceAccounts === true,
     randomBelow: (bound) => core.random.uint32() % bound,
   };
+}
+
+const none: readonly KubeObject[] = [];
+
+function objectsOf(core: Core, resource: string, namespace: string): Iterable<KubeObject> {
+  const collection = core.store.collection(resource);
+  return collection.size === 0 ? none : currentObjects(core, collection, namespace);
+}
+
+function* currentObjects(core: Core, collection: Collection, namespace: string): Generator<KubeObject> {
+  for (const version of collection.at(core.store.revision, namespace)) yield version.object();
 }
 
 /** The values that lists and watches select by. */
@@ -87,14 +98,29 @@ export function sideRecord(resource: Resource, stored: KubeObject): SideRecord {
 
 /** Kind and apiVersion first: lists cut off that prefix instead of encoding items again. */
 export function inStoredOrder(object: KubeObject): KubeObject {
-  const { kind, apiVersion, metadata, ...rest } = object;
-  return { kind, apiVersion, metadata, ...rest };
+  const { kind, apiVersion, metadata } = object;
+  const ordered: KubeObject = { kind, apiVersion, metadata };
+  for (const key in object) {
+    if (key !== "kind" && key !== "apiVersion" && key !== "metadata")
+      setKey(ordered as JsonObject, key, object[key] as Json);
+  }
+  return ordered;
 }
 
 /** A random version 4 UUID. */
 export function newUid(random: Random): string {
-  const words = [random.uint32(), random.uint32(), random.uint32(), random.uint32()];
-  const hex = words.map((word) => word.toString(16).padStart(8, "0")).join("");
-  const variant = (8 + (Number.parseInt(hex[16] as string, 16) & 3)).toString(16);
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20)}`;
+  const a = random.uint32();
+  const b = random.uint32();
+  const c = random.uint32();
+  const d = random.uint32();
+  const versioned = (b & 0xffff0fff) | 0x4000;
+  const variant = (c & 0x3fffffff) | 0x80000000;
+  return `${hex4(a >>> 16)}${hex4(a)}-${hex4(b >>> 16)}-${hex4(versioned)}-${hex4(variant >>> 16)}-${hex4(c)}${hex4(d >>> 16)}${hex4(d)}`;
+}
+
+const hexOfByte = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
+
+/** The lower 16 bits. */
+function hex4(bits: number): string {
+  return `${hexOfByte[(bits >>> 8) & 0xff]}${hexOfByte[bits & 0xff]}`;
 }

@@ -34,7 +34,7 @@ import {
   writeContext,
 } from "./core.ts";
 import { validateMetadata } from "./metadata.ts";
-import { refuseTooLarge, refuseWhereMemoryIsScarce } from "./objectSize.ts";
+import { refuseTooLarge, refuseTooLargeBody, refuseWhereMemoryIsScarce } from "./objectSize.ts";
 
 /** POST to a collection. */
 export async function createObject(core: Core, target: Target, body: Sent, call: Call): Promise<Written> {
@@ -43,8 +43,7 @@ export async function createObject(core: Core, target: Target, body: Sent, call:
   if (object.metadata.resourceVersion && !call.dryRun) {
     throw failure(500, "InternalError", "resourceVersion should not be set on objects to be created");
   }
-  // Before the work that it would take; the status, which may be dropped, is measured with the stored object.
-  refuseTooLarge({ ...object, status: undefined } as KubeObject);
+  refuseTooLargeBody(body, object);
   target.resource.setDefaults(object);
   return insertObject(core, target, object, call, "Update");
 }
@@ -102,7 +101,7 @@ export async function insertObject(
     dryRun: call.dryRun,
     warn: call.warn,
   };
-  const mutation = core.admission.mutate({ ...attributes, ...beforeMutation(object, stamped) });
+  const mutation = core.admission.mutate(attributes, () => ({ ...attributes, ...beforeMutation(object, stamped) }));
   if (mutation !== undefined) {
     admitted = redecode(resource, await mutation, stamped, call);
     requireNamespace(core, target, called);

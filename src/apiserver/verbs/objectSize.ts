@@ -1,5 +1,6 @@
 import type { KubeObject } from "../../model/objects/object.ts";
 import { failure, tooLarge } from "../../model/objects/status.ts";
+import type { Sent } from "../resource.ts";
 import type { Version } from "../storage/version.ts";
 import type { Core } from "./core.ts";
 
@@ -26,6 +27,17 @@ export function refuseTooLarge(object: KubeObject, before?: Version): void {
   );
 }
 
+/** A body below this cannot become too large an object by decoding alone. */
+const smallBodyBytes = 64 * 1024;
+
+/**
+ * Rejects a new object that is too large before its defaults are set, which takes time. The status, which may be
+ * dropped, counts only once the object is stored.
+ */
+export function refuseTooLargeBody({ byteLength = 0 }: Sent, decoded: KubeObject): void {
+  if (byteLength > smallBodyBytes) refuseTooLarge({ ...decoded, status: undefined } as KubeObject);
+}
+
 /** How much an object may grow where memory is scarce: a finalizer or a condition more, and no more data. */
 const growthBytesMax = 4096;
 
@@ -44,19 +56,21 @@ export function refuseWhereMemoryIsScarce({ memory }: Core, object: KubeObject, 
 /** The approximate length of the object as JSON; counting stops beyond `enough`. */
 function roughBytes(value: unknown, enough: number): number {
   let bytes = 0;
-  const rest: unknown[] = [value];
-  while (rest.length > 0 && bytes <= enough) {
-    const each = rest.pop();
+  const rest: object[] = [];
+  const count = (each: unknown): void => {
     if (typeof each === "string") bytes += each.length + 3;
     else if (typeof each !== "object" || each === null) bytes += 6;
-    else if (Array.isArray(each)) {
-      bytes += 2;
-      for (const item of each) rest.push(item);
+    else rest.push(each);
+  };
+  count(value);
+  for (let each = rest.pop(); each !== undefined && bytes <= enough; each = rest.pop()) {
+    bytes += 2;
+    if (Array.isArray(each)) {
+      for (let at = 0; at < each.length; at++) count(each[at]);
     } else {
-      bytes += 2;
       for (const key in each) {
         bytes += key.length + 3;
-        rest.push((each as Record<string, unknown>)[key]);
+        count((each as Record<string, unknown>)[key]);
       }
     }
   }

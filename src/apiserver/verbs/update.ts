@@ -152,7 +152,7 @@ async function attemptUpdate(
     dryRun: call.dryRun,
     warn: call.warn,
   };
-  const mutation = core.admission.mutate(attributes);
+  const mutation = core.admission.mutate(attributes, () => attributes);
   if (mutation !== undefined) {
     next = redecode(resource, await mutation, next, call);
     if (!isCurrent(core, version)) return "changed meanwhile";

@@ -6,17 +6,20 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** Plain assignment to `__proto__` would change the object's prototype instead of adding a key. */
+export function setKey(object: JsonObject, key: string, value: Json): void {
+  if (key !== "__proto__") object[key] = value;
+  else Object.defineProperty(object, key, { value, writable: true, enumerable: true, configurable: true });
+}
+
 /** A deep copy of a JSON value, six times faster than structuredClone. */
 export function copyJson<T>(value: T): T {
   if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.map(copyJson) as T;
-  const copy: Record<string, unknown> = {};
+  const copy: JsonObject = {};
   for (const key of Object.keys(value)) {
-    const below = copyJson((value as Record<string, unknown>)[key]);
-    // Assigning to `__proto__` would set the prototype and lose the user's field.
-    if (key === "__proto__")
-      Object.defineProperty(copy, key, { value: below, writable: true, enumerable: true, configurable: true });
-    else copy[key] = below;
+    const below = copyJson((value as JsonObject)[key]) as Json;
+    setKey(copy, key, below);
   }
   return copy as T;
 }

@@ -6,7 +6,7 @@ import { controllerOf } from "../../../model/objects/ownership.ts";
 import { forbiddenError, invalidObject } from "../../../model/objects/status.ts";
 import type { Core } from "../../verbs/core.ts";
 import type { AdmissionAttributes } from "../admission.ts";
-import { type Level, type PodLike, podLike, type Violation, violationsOf } from "./standards.ts";
+import { type Level, podLike, type Violation, violationsOf } from "./standards.ts";
 
 /**
  * Pod Security admission: labels of a namespace name the standard for its pods. `enforce` rejects pods, `warn` returns
@@ -24,13 +24,13 @@ export function admitPodSecurity(core: Core, attributes: AdmissionAttributes): v
     if (ignoredSubresources.has(subresource)) return;
     const pod = attributes.object as Pod;
     if (operation === "UPDATE" && !changesImages(pod, attributes.oldObject as Pod)) return;
-    judge(core, attributes, podLike(pod), true);
+    judge(core, attributes, pod, true);
     return;
   }
   const templateOf = templates[type.storageKey];
   if (templateOf === undefined || subresource !== "" || attributes.object === undefined) return;
   const template = templateOf(attributes.object);
-  if (template !== undefined) judge(core, attributes, podLike(template as Pod), false);
+  if (template !== undefined) judge(core, attributes, template as Pod, false);
 }
 
 const ignoredSubresources = new Set(["exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"]);
@@ -52,9 +52,11 @@ interface Policy {
 const unlimited: Standard = { level: "privileged", minor: Number.POSITIVE_INFINITY };
 const ranks: readonly string[] = ["privileged", "baseline", "restricted"];
 
-function judge(core: Core, attributes: AdmissionAttributes, pod: PodLike, enforces: boolean): void {
-  const namespace = core.store.get("/namespaces", "", attributes.namespace)?.object();
-  const { enforce, warn } = policyOf(namespace?.metadata.labels ?? {});
+function judge(core: Core, attributes: AdmissionAttributes, judged: Pod, enforces: boolean): void {
+  const labels = core.store.get("/namespaces", "", attributes.namespace)?.object().metadata.labels;
+  if (!namesStandard(labels)) return;
+  const { enforce, warn } = policyOf(labels ?? {});
+  const pod = podLike(judged);
   if (enforces) {
     const violations = violationsOf(pod, enforce.level, enforce.minor);
     if (violations.length > 0) {
@@ -131,6 +133,11 @@ function oneOfEachOwnerFirst(core: Core, namespace: string): Pod[] {
     if (owner !== undefined) owners.add(owner);
   }
   return [...first, ...others];
+}
+
+function namesStandard(labels: Readonly<Record<string, string>> | undefined): boolean {
+  for (const key in labels) if (key.startsWith(prefix)) return true;
+  return false;
 }
 
 function policyOf(labels: Readonly<Record<string, string>>): Policy {

@@ -51,7 +51,7 @@ function mountToken(pod: Pod, spec: PodSpec): void {
 /** A suffix of five characters for the volume's name, derived from the pod's UID. */
 function suffixOf(uid: string): string {
   const alphabet = "bcdfghjklmnpqrstvwxz2456789";
-  let rest = Number.parseInt(uid.replaceAll("-", "").slice(0, 8), 16) || 0;
+  let rest = Number.parseInt(uid.slice(0, 8), 16) || 0;
   let suffix = "";
   for (let at = 0; at < 5; at++) {
     suffix += alphabet[rest % alphabet.length];

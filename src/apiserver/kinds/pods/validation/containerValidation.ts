@@ -179,7 +179,7 @@ function hasName(
   name: string,
   before = containers?.length ?? 0,
 ): boolean {
-  return containers !== undefined && (firstPlacesIn(containers, around).get(name) ?? before) < before;
+  return containers !== undefined && before > 0 && (firstPlacesIn(containers, around).get(name) ?? before) < before;
 }
 
 const messagePolicies = ["FallbackToLogsOnError", "File"];

@@ -103,10 +103,18 @@ export function isNativeResource(name: string): boolean {
   return !name.includes("/") || name.includes("kubernetes.io/");
 }
 
+/** Extended resources seen before: there are few, and each pod has some. */
+const extendedResources = new Set<string>();
+const extendedResourcesMax = 1024;
+
 export function isExtendedResource(name: string): boolean {
+  if (extendedResources.has(name)) return true;
   if (isNativeResource(name) || name.startsWith("requests.")) return false;
   // The name must leave room for the prefix `requests.` of quotas.
-  return isQualifiedName(`requests.${name}`);
+  if (!isQualifiedName(`requests.${name}`)) return false;
+  if (extendedResources.size >= extendedResourcesMax) extendedResources.clear();
+  extendedResources.add(name);
+  return true;
 }
 
 export function isIntegerResource(name: string): boolean {

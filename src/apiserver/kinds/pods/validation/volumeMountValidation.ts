@@ -1,4 +1,4 @@
-import type { Container, EphemeralContainer, Volume } from "../../../../model/kubernetes.generated.ts";
+import type { Container, EphemeralContainer, Volume, VolumeDevice } from "../../../../model/kubernetes.generated.ts";
 import {
   type FieldError,
   fieldNotFound,
@@ -18,11 +18,10 @@ export function checkVolumeMounts(
   path: string,
   errors: FieldError[],
 ): void {
-  const mounts = container.volumeMounts ?? [];
-  const devices = container.volumeDevices ?? [];
+  const { volumeMounts: mounts = [], volumeDevices: devices } = container;
   const isRepeatedMount = repeats();
-  const deviceNames = new Set(devices.map(({ name }) => name));
-  const devicePaths = new Set(devices.map(({ devicePath }) => devicePath));
+  const deviceNames = devices && new Set(devices.map(({ name }) => name));
+  const devicePaths = devices && new Set(devices.map(({ devicePath }) => devicePath));
   for (let i = 0; i < mounts.length; i++) {
     const mount = mounts[i];
     if (mount === undefined) continue;
@@ -32,11 +31,11 @@ export function checkVolumeMounts(
     if (isRepeatedMount(mount.mountPath)) {
       errors.push(invalid(`${path}.volumeMounts[${i}].mountPath`, mount.mountPath, "must be unique"));
     }
-    if (deviceNames.has(mount.name)) {
+    if (deviceNames?.has(mount.name)) {
       const detail = "must not already exist in volumeDevices";
       errors.push(invalid(`${path}.volumeMounts[${i}].name`, mount.name, detail));
     }
-    if (devicePaths.has(mount.mountPath)) {
+    if (devicePaths?.has(mount.mountPath)) {
       const detail = "must not already exist as a path in volumeDevices";
       errors.push(invalid(`${path}.volumeMounts[${i}].mountPath`, mount.mountPath, detail));
     }
@@ -62,6 +61,15 @@ export function checkVolumeMounts(
       errors.push(forbidden(`${path}.volumeMounts.recursiveReadOnly`, "may only be specified when readOnly is true"));
     }
   }
+  if (devices !== undefined) checkVolumeDevices(devices, volumes, path, errors);
+}
+
+function checkVolumeDevices(
+  devices: readonly VolumeDevice[],
+  volumes: VolumesByName,
+  path: string,
+  errors: FieldError[],
+): void {
   const [isRepeatedName, isRepeatedPath] = [repeats(), repeats()];
   for (const [i, device] of devices.entries()) {
     const at = `${path}.volumeDevices[${i}]`;

@@ -8,8 +8,8 @@ const scarceFrom = 0.8;
 /** Node's default for the semi-spaces of the young generation, of which there are three. */
 const semiSpaceMiB = 16;
 
-/** RSS is read on every 32nd call of `isScarce`. */
-const readRssEvery = 32;
+/** Reading the RSS takes as long as a write does. */
+const readRssEveryMs = 50;
 
 /** Looks at the heap after each major GC, when only live objects are left in it. */
 export function heapMemory(execArgv: readonly string[] = process.execArgv): Memory {
@@ -33,11 +33,15 @@ export function heapMemory(execArgv: readonly string[] = process.execArgv): Memo
   // Large objects are in buffers outside of the heap.
   const constrained = process.constrainedMemory() ?? 0;
   const bytesMax = constrained > 0 ? Math.min(constrained, totalmem()) : totalmem();
-  let calls = 0;
+  let readMs = Number.NEGATIVE_INFINITY;
   let isLarge = false;
   return {
     isScarce() {
-      if (calls++ % readRssEvery === 0) isLarge = process.memoryUsage.rss() > scarceFrom * bytesMax;
+      const nowMs = performance.now();
+      if (nowMs - readMs >= readRssEveryMs) {
+        readMs = nowMs;
+        isLarge = process.memoryUsage.rss() > scarceFrom * bytesMax;
+      }
       return isScarce || isLarge;
     },
   };

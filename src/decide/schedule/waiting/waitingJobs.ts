@@ -71,9 +71,13 @@ class WaitingLine {
  * them than fit in a slice has all of them tried in each cycle.
  */
 export class WaitingJobs {
-  readonly all = new Set<Job>();
-  /** Ids of jobs whose failure is no longer remembered, since a cycle last asked. */
-  readonly released = new Set<string>();
+  private readonly jobs = new Set<Job>();
+  /**
+   * Jobs whose pending pods may have changed. They are looked at when the next question is asked: trials of a cycle that
+   * are rolled back leave nothing to do.
+   */
+  private readonly touched = new Set<Job>();
+  private readonly forgotten = new Set<string>();
   private readonly lines = new Map<string, WaitingLine>();
   private readonly lineOf = new Map<Job, WaitingLine>();
   /** Jobs without a remembered failure. */
@@ -92,10 +96,32 @@ export class WaitingJobs {
   /** When time alone may change the outcome for some of the jobs. */
   private wakeMs = Number.POSITIVE_INFINITY;
 
-  /** The job has pending pods or none, another queue, or other pods. */
+  /** Jobs with pending pods. */
+  get all(): ReadonlySet<Job> {
+    this.settle();
+    return this.jobs;
+  }
+
+  /** Ids of jobs whose failure is no longer remembered, since a cycle last asked. */
+  get released(): Set<string> {
+    this.settle();
+    return this.forgotten;
+  }
+
+  /** The job may have pending pods or none, another queue, or other pods. */
   update(job: Job): void {
+    this.touched.add(job);
+  }
+
+  private settle(): void {
+    if (this.touched.size === 0) return;
+    for (const job of this.touched) this.settleOne(job);
+    this.touched.clear();
+  }
+
+  private settleOne(job: Job): void {
     if (job.pendingCount === 0 && job.waitingStray === undefined) {
-      this.remove(job);
+      this.drop(job);
       return;
     }
     const line = this.lineFor(job);
@@ -106,12 +132,17 @@ export class WaitingJobs {
       this.lineOf.set(job, line);
     }
     line.requests = undefined;
-    this.all.add(job);
+    this.jobs.add(job);
     if (!this.failureOf.has(job)) this.fresh.add(job);
   }
 
   remove(job: Job): void {
-    if (!this.all.delete(job)) return;
+    this.touched.delete(job);
+    this.drop(job);
+  }
+
+  private drop(job: Job): void {
+    if (!this.jobs.delete(job)) return;
     this.forget(job);
     this.fresh.delete(job);
     this.leave(job, this.lineOf.get(job));
@@ -123,29 +154,34 @@ export class WaitingJobs {
     if (job === undefined) return;
     const aside = this.aside.get(job);
     if (aside !== undefined) this.aside.set(job, { untilMs: 0, times: aside.times });
-    if (!this.all.has(job)) return;
+    this.settle();
+    if (!this.jobs.has(job)) return;
     this.requestsChanged(job);
     if (this.forget(job)) this.fresh.add(job);
   }
 
   requestsChanged(job: Job): void {
+    this.settle();
     const line = this.lineOf.get(job);
     if (line !== undefined) line.requests = undefined;
   }
 
   /** Something that concerns all jobs has changed. */
   changedAll(): void {
+    this.settle();
     for (const job of [...this.failureOf.keys()]) this.changed(job);
     for (const line of this.lines.values()) line.requests = undefined;
   }
 
   /** Whether the reason why the job waits is the one of its last try. */
   isRemembered(job: Job | undefined): boolean {
+    this.settle();
     return job !== undefined && this.failureOf.has(job);
   }
 
   /** The requests of all jobs of each queue. */
   *requests(cluster: Cluster): Iterable<{ queue: QueueState; vector: Readonly<Vector> }> {
+    this.settle();
     for (const line of this.lines.values()) {
       const [first] = line.jobs;
       if (first?.queue === undefined) continue;
@@ -159,7 +195,8 @@ export class WaitingJobs {
 
   /** The jobs that the next cycle tries. Without limits all of them. */
   due(cluster: Cluster, nowMs: number, limits: RetryLimits | undefined): readonly Job[] {
-    if (limits === undefined) return [...this.all].filter((job) => !this.isAside(job, nowMs));
+    this.settle();
+    if (limits === undefined) return [...this.jobs].filter((job) => !this.isAside(job, nowMs));
     this.beginRound(cluster, nowMs);
     const gained = [...cluster.table.gained].filter((node) => cluster.table.nodes[node.index] === node);
     for (const line of this.lines.values()) {
@@ -197,6 +234,7 @@ export class WaitingJobs {
     failures: Iterable<FailedTry>,
     { nowMs, wakeMs, limits }: { nowMs: number; wakeMs: number | undefined; limits: RetryLimits | undefined },
   ): number | undefined {
+    this.settle();
     // What was tried and rolled back changed nothing.
     cluster.table.gained.clear();
     cluster.terms.changed.clear();
@@ -298,7 +336,7 @@ export class WaitingJobs {
     if (!this.failureOf.delete(job)) return false;
     const line = this.lineOf.get(job);
     for (const each of [line?.cutShort, line?.failed, line?.hopeless, line?.faulty]) each?.delete(job);
-    this.released.add(job.id);
+    this.forgotten.add(job.id);
     return true;
   }
 

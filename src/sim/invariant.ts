@@ -4,7 +4,7 @@ import type { CallRecord, Commit } from "./history.ts";
 
 /** A fact that must hold after every commit, in every order of events. */
 export interface Invariant {
-  /** I1 to I22: an entry of `invariantFacts`. */
+  /** I1 to I23: an entry of `invariantFacts`. */
   readonly id: string;
   /** The fact, as a sentence. */
   readonly fact: string;
@@ -31,6 +31,8 @@ export interface Checks {
    * A call can have no further effect: the server has processed it, or it was lost.
    */
   over?(call: CallRecord): void;
+  /** The server accepted an update or a patch that changes nothing; the object stays at its revision. */
+  unchanged?(call: CallRecord, revision: number): string | undefined;
   /** A watch of a process was opened by the server, or its end was delivered. */
   watched?(actor: string, resource: string, isOpen: boolean): void;
   /** A process reports its own state. */

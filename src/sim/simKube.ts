@@ -93,13 +93,15 @@ export class SimKube implements KubeApi {
   update<T extends KubeObject>(ref: ObjectRef<T>, object: T, options: WriteOptions = {}): Promise<Outcome<T>> {
     const { uid, resourceVersion } = object.metadata;
     const preconditions = { ...(uid ? { uid } : {}), ...(resourceVersion ? { resourceVersion } : {}) };
-    const call = { verb: "update", ...about(ref), write: true, ...limits(options), preconditions };
+    const changes = options.dryRun !== true;
+    const call = { verb: "update", ...about(ref), write: true, changes, ...limits(options), preconditions };
     return this.call(call, () => this.server.update(ref, object, sendable(options)), this.learnOne(ref));
   }
 
   patch<T extends KubeObject>(ref: ObjectRef<T>, patch: Patch<T>, options: WriteOptions = {}): Promise<Outcome<T>> {
     const preconditions = preconditionsIn(patch);
-    const call = { verb: "patch", ...about(ref), write: true, ...limits(options), preconditions };
+    const changes = options.dryRun !== true;
+    const call = { verb: "patch", ...about(ref), write: true, changes, ...limits(options), preconditions };
     return this.call(call, () => this.server.patch(ref, patch, sendable(options)), this.learnOne(ref));
   }
 
@@ -181,8 +183,13 @@ export class SimKube implements KubeApi {
           return;
         }
         if (fate.kind === "crash-after") simulation.kill(actor, `after ${about.verb} ${target}`);
+        const before = simulation.core.store.revision;
         simulation.act(record, key, run).then(
           (outcome) => {
+            if (outcome.ok && about.changes === true) {
+              const { metadata } = outcome.value as KubeObject;
+              simulation.accepted(record, before, Number(metadata.resourceVersion));
+            }
             simulation.over(record);
             if (answering) answer(outcome, wayUs + (tie % wayUs) + this.slow(key, "answer"));
           },
@@ -338,6 +345,8 @@ interface CallAbout {
   readonly namespace: string;
   readonly name: string;
   readonly write: boolean;
+  /** An update or a patch that is no dry run. */
+  readonly changes?: boolean;
   readonly cancel?: Cancel | undefined;
   readonly maySend?: (() => boolean) | undefined;
   readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };

@@ -450,6 +450,15 @@ export class Simulation {
     }
   }
 
+  /** An update or patch was accepted; `before` is the revision of the store before it. */
+  accepted(call: CallRecord, before: number, revision: number): void {
+    if (this.core.store.revision !== before) return;
+    for (const { invariant, checks } of this.checks) {
+      const wrong = checks.unchanged?.(call, revision);
+      if (wrong !== undefined) this.fail(invariant.id, invariant.fact, wrong);
+    }
+  }
+
   over(call: CallRecord): void {
     for (const { checks } of this.checks) checks.over?.(call);
   }

@@ -168,6 +168,8 @@ export class BindReconciler {
     if (!fresh.ok) return reconcileResultOf(fresh);
     const pod = fresh.value.object;
     if (pod === undefined || !isFor(request, pod) || pod.spec?.nodeName !== undefined) return undefined;
+    // No bind of the request is sent once its deletion has been observed, which was before this annotation.
+    if (pod.metadata.annotations?.[annotationKeys.withdrawn] === request.metadata.uid) return undefined;
     const outcome = await this.caches.writer.apply(
       {
         type: "patch",

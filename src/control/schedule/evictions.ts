@@ -268,7 +268,10 @@ export class Evictions {
   private async markVictim(pod: KubeObject, why: string, cancel: Cancel): Promise<KubeObject> {
     const isPlain = (pod as Pod).spec?.schedulerName === defaultSchedulerName;
     if (!isPlain && !this.caches.cluster.settings.marksVictims) return pod;
-    const others = ((pod as Pod).status?.conditions ?? []).filter(({ type }) => type !== disruptionTarget);
+    const conditions = (pod as Pod).status?.conditions ?? [];
+    const known = conditions.find(({ type }) => type === disruptionTarget);
+    if (known?.status === "True" && known.message === why) return pod;
+    const others = conditions.filter((each) => each !== known);
     const condition = {
       type: disruptionTarget,
       status: "True",
@@ -288,6 +291,9 @@ export class Evictions {
     why: string,
     cancel: Cancel,
   ): Promise<Outcome<KubeObject | undefined>> {
+    const known = pod.metadata.annotations ?? {};
+    const isSame = Object.entries(annotations).every(([key, value]) => (known[key] ?? null) === value);
+    if (isSame) return { ok: true, value: pod };
     const outcome = await this.patch(pod, { patch: { metadata: { annotations } }, why }, cancel);
     return outcome.ok ? { ok: true, value: outcome.value.object } : outcome;
   }

@@ -126,6 +126,15 @@ test.each<[string, PodCliqueSet]>([
   expect(recheckSetReplica(fresh, "Suppress", nowMs)).toHaveProperty("noLongerDue");
 });
 
+test("a replica whose termination is recorded is not recorded again with other cliques", () => {
+  const record = { replicaIndex: 0, startedAt: longAgo, because: "s-0-a", podCliques: [] };
+  const recorded = { ...set, status: { ...set.status, gangTerminations: [record] } } as PodCliqueSet;
+  const cliques = [clique("a", below), clique("b", well)];
+  const all = [...pods("a", below), ...pods("b", well)];
+  const fresh = { set: recorded, setReplica: 0, groups: [], cliques, pods: all, nodeOf: () => undefined };
+  expect(recheckSetReplica(fresh, "Suppress", nowMs)).toEqual({ noLongerDue: "its termination is recorded already" });
+});
+
 test.each<{ node: string; status: string | undefined; ends: boolean }>([
   { node: "is still unreachable", status: "Unknown", ends: true },
   { node: "is gone", status: undefined, ends: true },
@@ -142,7 +151,7 @@ test.each<{ node: string; status: string | undefined; ends: boolean }>([
 });
 
 /** A group of two replicas of one clique of two pods; the first replica has had one pod for a long time. */
-const recheckGroup = (changes: { group?: object; set?: object; scheduled?: number }): string => {
+const recheckGroup = (changes: { group?: object; set?: object; scheduled?: number; ending?: number }): string => {
   const first = { ...below, ...(changes.scheduled !== undefined && { scheduled: changes.scheduled }) };
   const template = { name: "g", cliqueNames: ["m"], replicas: 2, minAvailable: 1 };
   const grouped = {
@@ -156,7 +165,10 @@ const recheckGroup = (changes: { group?: object; set?: object; scheduled?: numbe
   const group = {
     metadata: { name: "s-0-g", namespace: "default", uid: "g", labels: { [labels.setReplica]: "0" }, generation: 2 },
     spec: { cliqueNames: ["m"], replicas: 2, minAvailable: 1 },
-    status: { observedGeneration: 2 },
+    status: {
+      observedGeneration: 2,
+      ...(changes.ending !== undefined && { gangTerminations: [{ replicaIndex: changes.ending, podCliques: [] }] }),
+    },
   };
   const member = (index: number, told: Told): PodClique => {
     const one = clique(`g-${index}-m`, told);
@@ -182,6 +194,8 @@ test.each<[string, Parameters<typeof recheckGroup>[0], string]>([
     { scheduled: 2 },
     "the replica has recovered, or too few others are left",
   ],
+  ["is terminated while another one is", { ending: 1 }, "ends s-0-g-0-m"],
+  ["is recorded once", { ending: 0 }, "its termination is recorded already"],
   ["is deleted with its group", { group: { deletionTimestamp: leaving, generation: 3 } }, "the group does not exist"],
   ["is deleted with its set", { set: { deletionTimestamp: leaving } }, "the set has fewer replicas"],
   [

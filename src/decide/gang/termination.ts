@@ -185,7 +185,7 @@ function groupCondition(
  */
 export function isReplicaEnding(replica: ReplicaGangs, policy: FullLossPolicy, nowMs: number): boolean {
   const { set, setReplica, cliques } = replica;
-  if ((set.status?.gangTerminations ?? []).some(({ replicaIndex }) => replicaIndex === setReplica)) return true;
+  if (isRecorded(set, setReplica)) return true;
   const groups = replica.groups.map((group): PodCliqueScalingGroup => {
     const condition = groupCondition(group, set, cliques, policy);
     if (condition === undefined) return group;
@@ -209,7 +209,7 @@ export function isCliqueEnding(
   const home = group === undefined ? undefined : positionOfGroup(replica.set, group);
   if (group === undefined || home === undefined) return false;
   const index = groupReplicaOf(clique);
-  if ((group.status?.gangTerminations ?? []).some(({ replicaIndex }) => replicaIndex === index)) return true;
+  if (index !== undefined && isRecorded(group, index)) return true;
   const own = replica.cliques.filter(({ metadata }) => metadata.labels?.[labels.group] === group.metadata.name);
   const judged = judgeGroupReplicas(group, groupReplicasOf(group, home, own), { set: replica.set, policy }, nowMs);
   return judged.some((each) => each.index === index);
@@ -237,6 +237,11 @@ export function isStatusCurrent({ metadata, status }: PodCliqueScalingGroup): bo
   return status?.observedGeneration === metadata.generation;
 }
 
+/** Whether a termination of the replica has begun and is not over. */
+function isRecorded({ status }: PodCliqueSet | PodCliqueScalingGroup, replica: number): boolean {
+  return (status?.gangTerminations ?? []).some(({ replicaIndex }) => replicaIndex === replica);
+}
+
 /** The decision after the second read of a set replica: the cliques to terminate, or why not. */
 export function recheckSetReplica(
   fresh: FreshReplica,
@@ -244,6 +249,7 @@ export function recheckSetReplica(
   nowMs: number,
 ): GangTermination | { readonly noLongerDue: string } {
   if (!isWanted(fresh)) return { noLongerDue: "the set has fewer replicas" };
+  if (isRecorded(fresh.set, fresh.setReplica)) return { noLongerDue: "its termination is recorded already" };
   const now = withConditionsFromPods(fresh, policy, nowMs);
   const verdict = judgeSetReplica(now, policy, nowMs);
   if (verdict.verdict !== "end") return { noLongerDue: "the replica has recovered" };
@@ -265,6 +271,7 @@ export function recheckGroupReplica(
   const group = now.groups.find(({ metadata }) => metadata.name === groupName);
   const home = group === undefined ? undefined : positionOfGroup(now.set, group);
   if (group === undefined || home === undefined || isLeaving(group)) return { noLongerDue: "the group does not exist" };
+  if (isRecorded(group, index)) return { noLongerDue: "its termination is recorded already" };
   if (!isStatusCurrent(group)) return { noLongerDue: "the group has changed and is reconciled first" };
   const own = now.cliques.filter(({ metadata }) => metadata.labels?.[labels.group] === groupName);
   const judged = judgeGroupReplicas(group, groupReplicasOf(group, home, own), { set: now.set, policy }, nowMs);

@@ -11,6 +11,7 @@ import type {
 } from "../../model/kubernetes.generated.ts";
 import { computeSlicesPerGpu, type MigProfile, memorySlicesPerGpu, migProfilesOf } from "../../model/profiles/mig.ts";
 import type { GpuSpec } from "../../model/profiles/profile.ts";
+import { canonicalQuantity } from "../../model/values/quantity.ts";
 import { formatTime } from "../../model/values/time.ts";
 import type { GpuFault, NodeState } from "../node/nodeState.ts";
 import type { SimNode } from "../node/simNode.ts";
@@ -97,7 +98,7 @@ function wholeGpu({ gpu, each, driver }: Base, name: string): Device {
     index: { int: each.index },
     minor: { int: each.minor },
   };
-  return { name, attributes: withPrefixes(attributes), capacity: { memory: { value: `${gpu.memoryMiB}Mi` } } };
+  return { name, attributes: withPrefixes(attributes), capacity: { memory: { value: mebibytes(gpu.memoryMiB) } } };
 }
 
 function partition(
@@ -114,7 +115,7 @@ function partition(
     ...(uuid === undefined ? {} : { uuid: { string: uuid } }),
   };
   const memoryMiB = Math.floor((gpu.memoryMiB * profile.memorySlices) / memorySlicesPerGpu);
-  const capacity: Record<string, DeviceCapacity> = { memory: { value: `${memoryMiB}Mi` } };
+  const capacity: Record<string, DeviceCapacity> = { memory: { value: mebibytes(memoryMiB) } };
   for (const slice of range(profile.memorySlices, start)) capacity[`memorySlice${slice}`] = { value: "1" };
   const suffix = profile.name.replace(/[^a-z0-9]+/g, "");
   return { name: `${name}-mig-${suffix}-${start}`, attributes: withPrefixes(attributes), capacity };
@@ -151,6 +152,11 @@ function withPrefixes(attributes: Record<string, DeviceAttribute>): Record<strin
 function semver(text: string): string {
   const [major = 0, minor = 0, patch = 0] = text.split(".").map((part) => Number.parseInt(part, 10) || 0);
   return `${major}.${minor}.${patch}`;
+}
+
+/** In the form in which the server stores it: any other would be a change at each comparison. */
+function mebibytes(count: number): string {
+  return canonicalQuantity(`${count}Mi`);
 }
 
 function counters(memorySlices: readonly number[], computeSlices: number): Record<string, { value: string }> {

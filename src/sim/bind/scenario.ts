@@ -26,6 +26,7 @@ import {
   destroysTheSameObject,
   destroysWhatItLookedAt,
   neverGoesBack,
+  writesChangeSomething,
 } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import { type Mistake, mistaken } from "../mistake.ts";
@@ -117,6 +118,7 @@ export function bindWith(mistake?: Mistake): Scenario {
       destroysWhatItLookedAt(isBinder, { withGrace: true }),
       oneEpochWrites(isBinder, lease.name),
       neverGoesBack,
+      writesChangeSomething(isKeeper),
       cachesAreComplete,
     ],
     faultPhaseMs: 16_000,

@@ -5,7 +5,13 @@ import type { KubeApi } from "../../ports/kubeApi.ts";
 import type { ActorPorts, ActorSpec } from "../actor.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import { foldedOnce, observeCycles } from "../invariants/foldedOnce.ts";
-import { cachesAreComplete, changesWhatItSaw, destroysTheSameObject, neverGoesBack } from "../invariants/general.ts";
+import {
+  cachesAreComplete,
+  changesWhatItSaw,
+  destroysTheSameObject,
+  neverGoesBack,
+  writesChangeSomething,
+} from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import { type Scenario, watchesRestMs } from "../scenario.ts";
 import { addAllocators, allocatorComponents } from "./allocators.ts";
@@ -77,6 +83,7 @@ export function devicesScenario(name: string, size: DevicesSize): Scenario {
       destroysTheSameObject(held),
       oneEpochWrites(held, lease.name),
       neverGoesBack,
+      writesChangeSomething(held),
       cachesAreComplete,
     ],
     faultPhaseMs: 12_000,

@@ -32,6 +32,7 @@ import {
   destroysWhatItLookedAt,
   type Held,
   neverGoesBack,
+  writesChangeSomething,
 } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import { planNodeLosses } from "../nodes/nodeFaults.ts";
@@ -137,6 +138,7 @@ export const everythingScenario: Scenario = {
     destroysWhatItLookedAt(held),
     ...[managers, schedulers, binders].map((each) => oneEpochWrites(each.held, each.lease.name)),
     neverGoesBack,
+    writesChangeSomething((actor) => held(actor) || actor === "kubelets"),
     cachesAreComplete,
   ],
   faultPhaseMs: 26_000,

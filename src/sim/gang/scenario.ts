@@ -10,6 +10,7 @@ import {
   destroysWhatItLookedAt,
   neverGoesBack,
   statusKeepsUp,
+  writesChangeSomething,
 } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import { type Mistake, mistaken } from "../mistake.ts";
@@ -83,6 +84,7 @@ export function gangScenario(policy: FullLossPolicy = "Suppress", mistake?: Mist
       changesWhatItSaw(held),
       oneEpochWrites(held, lease.name),
       neverGoesBack,
+      writesChangeSomething(held),
       cachesAreComplete,
       statusKeepsUp,
       statusIsOfItsObject(held),

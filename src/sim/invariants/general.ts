@@ -19,6 +19,21 @@ export const changesWhatItSaw = (held: Held): Invariant => ({
   }),
 });
 
+/**
+ * I23: a controller that takes an absent field, or another form of a value, for a change writes for ever. A write that is
+ * repeated after an unknown outcome does not count until its author sees the first one.
+ */
+export const writesChangeSomething = (held: Held): Invariant => ({
+  id: "I23",
+  fact: "an update or patch of an object that its author has seen as it is changes it",
+  begin: () => ({
+    unchanged: (call, revision) => {
+      if (!held(call.actor) || call.seen?.revision !== revision) return undefined;
+      return `${call.actor} sent ${call.verb} of ${call.key}, which changed nothing: it had seen revision ${revision}`;
+    },
+  }),
+});
+
 /** I7: another object may have the name by now. */
 export const destroysTheSameObject = (held: Held): Invariant => ({
   id: "I7",

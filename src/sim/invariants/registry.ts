@@ -25,4 +25,5 @@ export const invariantFacts: Readonly<Record<string, string>> = {
   I20: "the same seed has the same history",
   I21: "a failed read is unknown: never zero, never a deletion",
   I22: "a status never describes an older object than the one it is attached to",
+  I23: "a controller that has seen an object as it is sends no write that changes nothing",
 };

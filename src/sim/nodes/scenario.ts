@@ -9,7 +9,12 @@ import { profilesWith } from "../../model/profiles/profiles.ts";
 import { builtin } from "../../model/resources.generated.ts";
 import { controllersProcess } from "../controllersProcess.ts";
 import { faultKinds } from "../faults.ts";
-import { cachesAreComplete, destroysTheSameObject, neverGoesBack } from "../invariants/general.ts";
+import {
+  cachesAreComplete,
+  destroysTheSameObject,
+  neverGoesBack,
+  writesChangeSomething,
+} from "../invariants/general.ts";
 import { type Scenario, watchesRestMs } from "../scenario.ts";
 import { devicesAddUp, heldUntilStopped, oneHolderOfADevice } from "./invariants.ts";
 import { planNodeFaults } from "./nodeFaults.ts";
@@ -92,6 +97,7 @@ export const nodesScenario: Scenario = {
     devicesAddUp(gpusPerNode),
     destroysTheSameObject(held),
     neverGoesBack,
+    writesChangeSomething(held),
     cachesAreComplete,
   ],
   faultPhaseMs: 20_000,

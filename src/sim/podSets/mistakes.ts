@@ -12,6 +12,7 @@ export const mistakes = [
   "forgets-own-writes",
   "keeps-leading",
   "time-out-means-no",
+  "writes-what-is-there",
 ] as const;
 export type Mistake = (typeof mistakes)[number];
 

@@ -340,7 +340,8 @@ export class PodSets {
   private async reportStatus(set: KubeObject, replicas: number, turn: SetReconcile): Promise<ReconcileResult> {
     const status = (set["status"] ?? {}) as { replicas?: number; observedGeneration?: number };
     const observedGeneration = set.metadata.generation ?? 0;
-    if (status.replicas === replicas && status.observedGeneration === observedGeneration) return undefined;
+    const isThere = status.replicas === replicas && status.observedGeneration === observedGeneration;
+    if (isThere && this.mistake !== "writes-what-is-there") return undefined;
     const intent: Intent = {
       type: "status",
       target: refTo(setKind, set.metadata.name),

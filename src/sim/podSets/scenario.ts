@@ -11,6 +11,7 @@ import {
   intentsEndOnce,
   neverGoesBack,
   statusKeepsUp,
+  writesChangeSomething,
 } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import { type Scenario, watchesRestMs } from "../scenario.ts";
@@ -55,6 +56,7 @@ export function podSetScenario(mistake?: Mistake): Scenario {
       removedIsRemoved,
       oneEpochWrites(held, "pod-sets"),
       neverGoesBack,
+      writesChangeSomething(held),
       cachesAreComplete,
       intentsEndOnce,
       statusKeepsUp,

@@ -20,7 +20,7 @@ import {
 import { extendedDevice, kubelet, type NodeMemory } from "../devices/kubelet.ts";
 import { gpuPodSpec, plain, podsRef, removePod, setUp } from "../devices/scenario.ts";
 import { foldedOnce, observeCycles } from "../invariants/foldedOnce.ts";
-import { cachesAreComplete, neverGoesBack } from "../invariants/general.ts";
+import { cachesAreComplete, neverGoesBack, writesChangeSomething } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import type { Scenario } from "../scenario.ts";
 import { bindsTheSamePod, gangsStartWhole, isInIncompleteGang, placementEnds } from "./invariants.ts";
@@ -109,6 +109,7 @@ function scenarioOf(name: string, about: string, specOf: PodSpecOf, hasPlugin: b
       placementEnds,
       oneEpochWrites(held, lease.name),
       neverGoesBack,
+      writesChangeSomething((actor) => held(actor) || actor === "binder"),
       cachesAreComplete,
     ],
     ...placementPace,

@@ -20,6 +20,7 @@ import {
   destroysTheSameObject,
   destroysWhatItLookedAt,
   neverGoesBack,
+  writesChangeSomething,
 } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import { mistaken } from "../mistake.ts";
@@ -132,6 +133,7 @@ export function scheduleWith(
       reasonsAreCurrent,
       decidingAgainDecidesNothing(lease.name),
       neverGoesBack,
+      writesChangeSomething((actor) => held(actor) || actor === "binder"),
       cachesAreComplete,
     ],
     ...placementPace,

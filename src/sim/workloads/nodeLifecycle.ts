@@ -15,6 +15,7 @@ import {
   destroysTheSameObject,
   destroysWhatItLookedAt,
   neverGoesBack,
+  writesChangeSomething,
 } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import type { Scenario } from "../scenario.ts";
@@ -153,6 +154,7 @@ export const nodeLivesScenario: Scenario = {
     changesWhatItSaw(held),
     oneEpochWrites(held, lease.name),
     neverGoesBack,
+    writesChangeSomething(held),
     cachesAreComplete,
   ],
   faultPhaseMs,

@@ -11,6 +11,7 @@ import {
   destroysWhatItLookedAt,
   neverGoesBack,
   statusKeepsUp,
+  writesChangeSomething,
 } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import { type Scenario, watchesRestMs } from "../scenario.ts";
@@ -55,6 +56,7 @@ export const workloadsScenario: Scenario = {
     changesWhatItSaw(held),
     oneEpochWrites(held, lease.name),
     neverGoesBack,
+    writesChangeSomething(held),
     cachesAreComplete,
     statusKeepsUp,
     workloadsAreDone,

@@ -9,6 +9,7 @@ import {
   destroysTheSameObject,
   destroysWhatItLookedAt,
   neverGoesBack,
+  writesChangeSomething,
 } from "../invariants/general.ts";
 import { oneEpochWrites } from "../invariants/leadership.ts";
 import type { Mistake } from "../mistake.ts";
@@ -85,6 +86,7 @@ export function volumesWith(mistake?: Mistake): Scenario {
       changesWhatItSaw(held),
       oneEpochWrites(held, lease.name),
       neverGoesBack,
+      writesChangeSomething(held),
       cachesAreComplete,
       volumesSettle,
     ],

@@ -73,8 +73,8 @@ class WaitingLine {
 export class WaitingJobs {
   private readonly jobs = new Set<Job>();
   /**
-   * Jobs whose pending pods may have changed. They are looked at when the next question is asked: trials of a cycle that
-   * are rolled back leave nothing to do.
+   * Jobs whose pending pods may have changed. They are folded in when the next caller asks: trials of a cycle that are
+   * rolled back leave nothing to do.
    */
   private readonly touched = new Set<Job>();
   private readonly forgotten = new Set<string>();

@@ -20,8 +20,8 @@ export const changesWhatItSaw = (held: Held): Invariant => ({
 });
 
 /**
- * I23: a controller that takes an absent field, or another form of a value, for a change writes for ever. A write that is
- * repeated after an unknown outcome does not count until its author sees the first one.
+ * I23: a controller that takes an absent field, or another form of a value, for a change writes for ever. A write that
+ * is repeated after an unknown outcome does not count until its author sees the first one.
  */
 export const writesChangeSomething = (held: Held): Invariant => ({
   id: "I23",

@@ -177,6 +177,6 @@ function sameGroups(a: readonly string[], b: readonly string[]): boolean {
 }
 
 function setOrDelete<V>(map: Map<Task, V>, task: Task, value: V | undefined): void {
-  if (value === undefined) map.delete(task);
-  else map.set(task, value);
+  if (value !== undefined) map.set(task, value);
+  else if (map.size > 0) map.delete(task);
 }

@@ -8,7 +8,11 @@ export interface AuditLine {
   readonly requestReceivedTimestamp: string;
   readonly stageTimestamp: string;
   readonly objectRef?: { readonly name?: string; readonly subresource?: string; readonly resource?: string };
-  readonly requestObject?: { readonly target?: { readonly name?: string } };
+  readonly requestObject?: {
+    readonly target?: { readonly name?: string };
+    readonly metadata?: { readonly resourceVersion?: string };
+  };
+  readonly responseObject?: { readonly metadata?: { readonly uid?: string; readonly resourceVersion?: string } };
   readonly responseStatus?: { readonly code?: number };
   readonly annotations?: Readonly<Record<string, string>>;
 }
@@ -52,6 +56,28 @@ export class AuditLog {
 
 function isWhole(line: string): boolean {
   return line.startsWith("{") && line.endsWith("}") && !line.slice(1).includes('{"kind":"Event","apiVersion":"audit');
+}
+
+/**
+ * Updates and patches that changed nothing: the server answered with the version that the request named, or that an
+ * earlier answer to the same account had shown.
+ */
+export function unchangedIn(lines: readonly AuditLine[]): string[] {
+  const known = new Map<string, string>();
+  const found: string[] = [];
+  for (const { user, verb, requestURI, requestObject, responseObject, responseStatus } of lines) {
+    const { uid, resourceVersion } = responseObject?.metadata ?? {};
+    if (uid === undefined || resourceVersion === undefined || responseStatus?.code !== 200) continue;
+    const key = `${user.username} ${uid}`;
+    const named = requestObject?.metadata?.resourceVersion;
+    if (verb === "update" || verb === "patch") {
+      if (resourceVersion === named || resourceVersion === known.get(key)) {
+        found.push(`${user.username} sent ${verb} ${requestURI}: ${JSON.stringify(requestObject).slice(0, 300)}`);
+      }
+    }
+    known.set(key, resourceVersion);
+  }
+  return found;
 }
 
 export function bindsIn(lines: readonly AuditLine[]): Bound[] {

@@ -11,7 +11,7 @@ import type { KubeObject } from "../../../src/model/objects/object.ts";
 import type { Resource } from "../../../src/model/objects/resource.ts";
 import { builtin } from "../../../src/model/resources.generated.ts";
 import { silentLog } from "../../contract/contractClusters.ts";
-import { AuditLog } from "./auditLog.ts";
+import { type AuditLine, AuditLog } from "./auditLog.ts";
 import { ControlPlane } from "./controlPlane.ts";
 import { buildMusterImage } from "./musterImage.ts";
 import { RealNode } from "./node.ts";
@@ -158,6 +158,11 @@ export class RealCluster {
         .filter(({ user: by, annotations }) => by.username === user && annotations?.[decision] === "forbid")
         .map(({ verb, requestURI }) => ({ verb, path: requestURI }))
     );
+  }
+
+  /** Updates and patches of Muster's accounts, as the API server's audit log has them. */
+  changes(): AuditLine[] {
+    return new AuditLog(this.plane.file("audit.log")).read('"level":"RequestResponse"');
   }
 
   async stop(): Promise<void> {

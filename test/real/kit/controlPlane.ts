@@ -7,6 +7,9 @@ import { freePorts, Processes, ran, until } from "./processes.ts";
 /** The bridge that nodes, pods and the API server meet on. It is away from networks that machines commonly have. */
 export const network = { bridge: "muster-real", host: "10.251.0.254", nodes: "10.251.0", pods: "10.252" } as const;
 
+/** The groups of the accounts that Muster's processes have. */
+const musterAccounts = ["muster-system", "kai-resource-reservation"].map((name) => `system:serviceaccounts:${name}`);
+
 /**
  * etcd, kube-apiserver, kube-controller-manager and kube-scheduler, as processes of this machine. To a local one no real
  * node connects. A bare one is local, and an API server and its store alone: nothing but the test acts on its objects.
@@ -164,7 +167,11 @@ export class ControlPlane {
     );
     const policy = { apiVersion: "audit.k8s.io/v1", kind: "Policy", omitStages: ["RequestReceived"] };
     const binds = { level: "Request", resources: [{ group: "", resources: ["pods/binding"] }] };
-    writeFileSync(this.file("audit.yaml"), JSON.stringify({ ...policy, rules: [binds, { level: "Metadata" }] }));
+    const changes = { level: "RequestResponse", userGroups: musterAccounts, verbs: ["update", "patch"] };
+    writeFileSync(
+      this.file("audit.yaml"),
+      JSON.stringify({ ...policy, rules: [binds, changes, { level: "Metadata" }] }),
+    );
   }
 }
 

@@ -3,6 +3,7 @@ import { execFile } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { unchangedIn } from "../kit/auditLog.ts";
 import { type RealCluster, root } from "../kit/cluster.ts";
 import { isRunning, podObject } from "../kit/objects.ts";
 import { until } from "../kit/processes.ts";
@@ -52,6 +53,11 @@ export function viewsSuite(cluster: RealCluster): void {
       const { out } = await cluster.muster("why", `${namespace}/too-big`, "--snapshot", file);
       expect(out).toContain("too-big");
       expect((await cluster.muster("verify", "--snapshot", file)).code).toBe(1);
+    });
+
+    test("A2: in everything above, no write of Muster's changed nothing", () => {
+      expect(cluster.changes().length).toBeGreaterThan(100);
+      expect(unchangedIn(cluster.changes())).toEqual([]);
     });
 
     test("A6, B3: in everything above, no request of Muster's account was forbidden", () => {

@@ -203,6 +203,7 @@ export class Cluster {
 
   /** Recounts the free GPUs of device plugins on nodes whose claims have changed. */
   countClaims(): void {
+    if (this.claimsOn.size === 0) return;
     for (const name of this.claimsOn) {
       const state = this.table.get(name);
       if (state === undefined) continue;
@@ -573,7 +574,7 @@ export class Cluster {
       return;
     }
     assert(
-      new Set(wanted.map(({ node }) => node)).size === wanted.length,
+      wanted.length < 2 || new Set(wanted.map(({ node }) => node)).size === wanted.length,
       () => `pod ${task.key} would hold ${wanted.map(({ node }) => node.name).join(" and ")}`,
     );
     for (const holding of before) this.drop(task, holding);

@@ -481,31 +481,32 @@ const hopeless = new WeakMap<Session, Map<PodShape, boolean>>();
 const tooMuch = new WeakMap<Session, Map<PodShape, boolean>>();
 
 function isHopelessTask(session: Session, task: Task): boolean {
-  const isIt = (): boolean => problemOf(session.cluster, task) !== undefined || isTooMuchForNodes(session, task);
-  return task.shape.hasDeviceClaims ? isIt() : ofShape(hopeless, session, task, isIt);
+  return task.shape.hasDeviceClaims ? findHopeless(session, task) : ofShape(hopeless, session, task, findHopeless);
+}
+
+function findHopeless(session: Session, task: Task): boolean {
+  return problemOf(session.cluster, task) !== undefined || isTooMuchForNodes(session, task);
 }
 
 /** Whether no node could run the pod if it were empty: only other labels, taints or capacities can help. */
 export function isTooMuchForNodes(session: Session, task: Task): boolean {
-  const { shape } = task;
-  return ofShape(
-    tooMuch,
-    session,
-    task,
-    () =>
-      !session.cluster.fit.acceptsSome(shape) ||
-      shape.places.some(
-        (place, k) => mostOnOneNode(session, place, { isHealthy: true }) < (shape.amounts[k] as number),
-      ),
+  return ofShape(tooMuch, session, task, findTooMuch);
+}
+
+function findTooMuch(session: Session, { shape }: Task): boolean {
+  if (!session.cluster.fit.acceptsSome(shape)) return true;
+  return shape.places.some(
+    (place, k) => mostOnOneNode(session, place, { isHealthy: true }) < (shape.amounts[k] as number),
   );
 }
 
 function ofShape(
   kept: WeakMap<Session, Map<PodShape, boolean>>,
   session: Session,
-  { shape }: Task,
-  compute: () => boolean,
+  task: Task,
+  find: (session: Session, task: Task) => boolean,
 ): boolean {
+  const { shape } = task;
   let byShape = kept.get(session);
   if (byShape === undefined) {
     byShape = new Map();
@@ -513,7 +514,7 @@ function ofShape(
   }
   let known = byShape.get(shape);
   if (known === undefined) {
-    known = compute();
+    known = find(session, task);
     byShape.set(shape, known);
   }
   return known;

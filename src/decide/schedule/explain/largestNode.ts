@@ -1,29 +1,32 @@
 import { shareMemoryMiB } from "../../../model/scheduling/gpuRequest.ts";
+import type { Cluster } from "../cluster/cluster.ts";
 import { gpuAt } from "../cluster/resources.ts";
 import type { Task } from "../cluster/task.ts";
 import type { Session } from "../session.ts";
 import { numberText, placeText } from "./amountWords.ts";
 
 interface Largest {
+  readonly factsStamp: string;
   /** By resource. */
   readonly ofAll: Map<number, number>;
   readonly ofHealthy: Map<number, number>;
 }
 
-const known = new WeakMap<Session, Largest>();
+const known = new WeakMap<Cluster, Largest>();
 
-/** The largest capacity of a resource on one node, computed once in a cycle. */
-export function mostOnOneNode(session: Session, place: number, { isHealthy }: { isHealthy: boolean }): number {
-  let largest = known.get(session);
-  if (largest === undefined) {
-    largest = { ofAll: new Map(), ofHealthy: new Map() };
-    known.set(session, largest);
+/** The largest capacity of a resource on one node, computed again once facts of nodes have changed. */
+export function mostOnOneNode({ cluster }: Session, place: number, { isHealthy }: { isHealthy: boolean }): number {
+  const { factsStamp } = cluster.fit;
+  let largest = known.get(cluster);
+  if (largest?.factsStamp !== factsStamp) {
+    largest = { factsStamp, ofAll: new Map(), ofHealthy: new Map() };
+    known.set(cluster, largest);
   }
   const byPlace = isHealthy ? largest.ofHealthy : largest.ofAll;
   let most = byPlace.get(place);
   if (most !== undefined) return most;
   most = 0;
-  for (const node of session.cluster.table.nodes) {
+  for (const node of cluster.table.nodes) {
     if (!isHealthy || node.isHealthy) most = Math.max(most, node.capacity[place] ?? 0);
   }
   byPlace.set(place, most);

@@ -23,6 +23,7 @@ import {
   ownPodsOfCliquesCount,
   regressionsAreFlagged,
   statusIsOfItsObject,
+  terminationsAreReportedOnce,
 } from "../gang/invariants.ts";
 import { foldedOnce } from "../invariants/foldedOnce.ts";
 import {
@@ -122,6 +123,7 @@ export const everythingScenario: Scenario = {
     gatesWaitForTheGang(isManager),
     regressionsAreFlagged("Suppress"),
     lossesAreReportedOnce,
+    terminationsAreReportedOnce,
     cliquesEndOnRecord(isManager),
     ownPodsOfCliquesCount(isManager),
     endsTheSameObject(isManager),

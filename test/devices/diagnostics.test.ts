@@ -114,6 +114,22 @@ describe("metrics", () => {
     expect(cluster.metrics.value("muster_devices_releases_total", { source: "claim-controller" })).toBe(5);
   });
 
+  test("claims_assumed falls to 0 when the watch delivers each write before its answer", async () => {
+    const cluster = await DevicesCluster.start();
+    cluster.kube.faults.late = (_, what) =>
+      what.startsWith("resourceclaims ")
+        ? new Promise((resolve) => cluster.api.clock.after(500, () => resolve()))
+        : undefined;
+    await cluster.template("no-class", {
+      devices: { requests: [{ name: "gpu", exactly: { deviceClassName: "no" } }] },
+    });
+    for (let at = 0; at < 4; at++) await cluster.pod(`waits-${at}`, { template: "no-class" });
+    await podsWithClaims(cluster, 4);
+    const gauge = (state: string) => cluster.metrics.value(`muster_devices_claims_${state}`);
+    expect(cluster.claims()).toHaveLength(8);
+    expect({ allocated: gauge("allocated"), assumed: gauge("assumed") }).toEqual({ allocated: 4, assumed: 0 });
+  });
+
   test("a search is timed, and one without a result is a refusal with its reason", async () => {
     const cluster = await DevicesCluster.start();
     await podsWithClaims(cluster, 9);

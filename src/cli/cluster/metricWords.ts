@@ -29,7 +29,7 @@ export const metricWords: Readonly<Record<string, MetricWords>> = words({
   muster_devices_allocations_total: "Devices that were allocated to claims.",
   muster_devices_releases_total: "Devices that were released by claims.",
   muster_devices_claims_in_flight: "Claims whose allocation is being written.",
-  muster_devices_claims_assumed: "Claims whose allocation was written and not observed yet.",
+  muster_devices_claims_assumed: "Claims of which a write was answered and is not yet observed by the watch.",
   muster_devices_claims_allocated: "Claims that are allocated.",
   muster_devices_search_seconds: "Duration of searches for devices.",
   muster_devices_refusals_total: "Claims for which no devices were found, by reason.",

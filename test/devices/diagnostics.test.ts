@@ -140,6 +140,36 @@ describe("metrics", () => {
     ).toBeGreaterThan(0);
   });
 
+  test("pods that wait for the same reason count once each, however often they are tried", async () => {
+    const cluster = await DevicesCluster.start();
+    await cluster.template("no-class", {
+      devices: { requests: [{ name: "gpu", exactly: { deviceClassName: "no" } }] },
+    });
+    for (let at = 0; at < 8; at++) await cluster.pod(`waits-${at}`, { template: "no-class" });
+    const refusals = (reason: string) =>
+      cluster.metrics.value("muster_devices_refusals_total", { scheduler: "default-scheduler", reason }) ?? 0;
+    await cluster.run(20);
+    expect(refusals("BadRequest")).toBe(8);
+    // Each of these is a reason to try all of them again.
+    for (let at = 0; at < 10; at++) {
+      await cluster.claim(`other-${at}`);
+      await cluster.pod(`other-${at}`, { claim: `other-${at}` });
+      await cluster.run(5);
+    }
+    expect(cluster.metrics.value("muster_devices_claims_allocated")).toBe(8);
+    expect({ badRequest: refusals("BadRequest"), noDevices: refusals("NoDevices") }).toEqual({
+      badRequest: 8,
+      noDevices: 2,
+    });
+  });
+
+  test("a node without devices is no refusal where the pod gets them on another", async () => {
+    const cluster = await DevicesCluster.start({ pools: ["h100=2"] });
+    await podsWithClaims(cluster, 16);
+    expect(cluster.metrics.value("muster_devices_claims_allocated")).toBe(16);
+    expect(cluster.metrics.render()).not.toMatch(/muster_devices_refusals_total\{.*reason="NoDevices"/);
+  });
+
   test("a claim that is missing is a refusal of its own", async () => {
     const cluster = await DevicesCluster.start();
     await cluster.pod("p", { claim: "none" });

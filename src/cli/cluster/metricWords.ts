@@ -32,7 +32,7 @@ export const metricWords: Readonly<Record<string, MetricWords>> = words({
   muster_devices_claims_assumed: "Claims of which a write was answered and is not yet observed by the watch.",
   muster_devices_claims_allocated: "Claims that are allocated.",
   muster_devices_search_seconds: "Duration of searches for devices.",
-  muster_devices_refusals_total: "Claims for which no devices were found, by reason.",
+  muster_devices_refusals_total: "Pods and groups that began to wait for devices of their claims, by reason.",
   muster_node_admission_failures_total: "Pods that simulated nodes rejected, by reason.",
   workqueue_adds_total: "Keys that were added to the work queue of a controller.",
   workqueue_retries_total: "Keys that were requeued after a failure.",

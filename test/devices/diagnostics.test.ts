@@ -114,6 +114,22 @@ describe("metrics", () => {
     expect(cluster.metrics.value("muster_devices_releases_total", { source: "claim-controller" })).toBe(5);
   });
 
+  test("claims_assumed falls to 0 when the watch delivers each write before its answer", async () => {
+    const cluster = await DevicesCluster.start();
+    cluster.kube.faults.late = (_, what) =>
+      what.startsWith("resourceclaims ")
+        ? new Promise((resolve) => cluster.api.clock.after(500, () => resolve()))
+        : undefined;
+    await cluster.template("no-class", {
+      devices: { requests: [{ name: "gpu", exactly: { deviceClassName: "no" } }] },
+    });
+    for (let at = 0; at < 4; at++) await cluster.pod(`waits-${at}`, { template: "no-class" });
+    await podsWithClaims(cluster, 4);
+    const gauge = (state: string) => cluster.metrics.value(`muster_devices_claims_${state}`);
+    expect(cluster.claims()).toHaveLength(8);
+    expect({ allocated: gauge("allocated"), assumed: gauge("assumed") }).toEqual({ allocated: 4, assumed: 0 });
+  });
+
   test("a search is timed, and one without a result is a refusal with its reason", async () => {
     const cluster = await DevicesCluster.start();
     await podsWithClaims(cluster, 9);
@@ -122,6 +138,36 @@ describe("metrics", () => {
     expect(
       cluster.metrics.value("muster_devices_refusals_total", { scheduler: "default-scheduler", reason: "NoDevices" }),
     ).toBeGreaterThan(0);
+  });
+
+  test("pods that wait for the same reason count once each, however often they are tried", async () => {
+    const cluster = await DevicesCluster.start();
+    await cluster.template("no-class", {
+      devices: { requests: [{ name: "gpu", exactly: { deviceClassName: "no" } }] },
+    });
+    for (let at = 0; at < 8; at++) await cluster.pod(`waits-${at}`, { template: "no-class" });
+    const refusals = (reason: string) =>
+      cluster.metrics.value("muster_devices_refusals_total", { scheduler: "default-scheduler", reason }) ?? 0;
+    await cluster.run(20);
+    expect(refusals("BadRequest")).toBe(8);
+    // Each of these is a reason to try all of them again.
+    for (let at = 0; at < 10; at++) {
+      await cluster.claim(`other-${at}`);
+      await cluster.pod(`other-${at}`, { claim: `other-${at}` });
+      await cluster.run(5);
+    }
+    expect(cluster.metrics.value("muster_devices_claims_allocated")).toBe(8);
+    expect({ badRequest: refusals("BadRequest"), noDevices: refusals("NoDevices") }).toEqual({
+      badRequest: 8,
+      noDevices: 2,
+    });
+  });
+
+  test("a node without devices is no refusal where the pod gets them on another", async () => {
+    const cluster = await DevicesCluster.start({ pools: ["h100=2"] });
+    await podsWithClaims(cluster, 16);
+    expect(cluster.metrics.value("muster_devices_claims_allocated")).toBe(16);
+    expect(cluster.metrics.render()).not.toMatch(/muster_devices_refusals_total\{.*reason="NoDevices"/);
   });
 
   test("a claim that is missing is a refusal of its own", async () => {

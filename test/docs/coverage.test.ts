@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { exhibits } from "../../races/museum.ts";
+import { testTitles } from "./testTitles.ts";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
 const page = readFileSync(join(root, "docs/coverage.md"), "utf8");
@@ -50,11 +51,45 @@ describe("docs/coverage.md", () => {
       for (const [, path = "", names = ""] of tests) {
         const source = read(path);
         for (const [, name = ""] of names.matchAll(/"([^"]+)"/g)) {
-          if (!namesOf(source).some((known) => known.includes(name))) missing.push(`${path}: ${name}`);
+          if (!testTitles(source).some((known) => known.includes(name))) missing.push(`${path}: ${name}`);
         }
       }
     }
     expect(missing).toEqual([]);
+  });
+
+  test("takes a text of a test file for the name of a test only where it is one", () => {
+    const attempts = read("test/bind/attempts.test.ts");
+    expect(attempts).toContain('"not today"');
+    expect(testTitles(attempts)).not.toContain("not today");
+    expect(testTitles(attempts)).toContain(
+      "is retried up to the limit, with a growing back-off, and every retry is recorded",
+    );
+    const source = `
+      // test("a comment", () => {});
+      const other = { name: "another table" };
+      describe("a group", () => {
+        test("a test", () => expect(look("a text")).toBe('test("a text in a text")'));
+        test.each<[string, () => void]>([["a row", () => {}]])("a table of %s", () => {});
+        test.each([
+          { name: "a case", why: "a field" },
+          { name: \`another case\` },
+        ])("$name", () => {});
+        test.skipIf(isWindows)("a conditional test", () => {});
+        test.skip("a skipped test", () => {});
+        it.todo("a test of tomorrow");
+        cluster.test("a method");
+        it.run("another method");
+      });`;
+    expect(testTitles(source)).toEqual([
+      "a group",
+      "a test",
+      "a table of %s",
+      "$name",
+      "a case",
+      "another case",
+      "a conditional test",
+    ]);
   });
 
   test("names exhibits that are in the museum", () => {
@@ -80,12 +115,6 @@ describe("docs/coverage.md", () => {
     expect(paragraph).toContain(name);
   });
 });
-
-/** The names of the tests in a file, and the texts of the tables that its tests are made from. */
-function namesOf(source: string): string[] {
-  const code = source.replace(/^\s*(?:\/\/|\/?\*).*$/gm, "");
-  return [...code.matchAll(/"((?:[^"\\\n]|\\.)*)"|`([^`]*)`/g)].map(([, quoted, template]) => quoted ?? template ?? "");
-}
 
 function rowsShown(): [row: string, shown: string][] {
   const rows: [string, string][] = [];

@@ -7,6 +7,8 @@ import { gangHooks } from "../../src/model/gang/hooks.ts";
 import { gangResources } from "../../src/model/gang/keys.ts";
 import { defaultGangSettings, type GangSettings } from "../../src/model/gang/settings.ts";
 import type { ClusterTopologyBinding, GroupTemplate, PodCliqueSet } from "../../src/model/gang/types.ts";
+import type { AdmissionLookup } from "../../src/model/objects/admissionHook.ts";
+import { invalid } from "../../src/model/objects/fieldError.ts";
 import { copyJson } from "../../src/model/objects/json.ts";
 import type { Unstored } from "../../src/model/objects/object.ts";
 import { builtin } from "../../src/model/resources.generated.ts";
@@ -365,6 +367,63 @@ describe("refused", () => {
   ])("$rule", async ({ set, says }) => {
     const outcome = await create(set);
     expect(outcome).toMatchObject({ ok: false, reason: "Invalid", message: expect.stringContaining(says) });
+  });
+});
+
+describe("a value in a pod template with another type than in a pod is refused with its path", () => {
+  const root = "spec.template.cliques[1].spec.podSpec";
+  test.each([
+    { pod: { tolerations: [{ key: "a" }, { tolerationSeconds: "abc" }] }, path: "tolerations[1].tolerationSeconds" },
+    { pod: { hostNetwork: "yes" }, path: "hostNetwork" },
+    { pod: { nodeSelector: { gpu: true } }, path: "nodeSelector.gpu" },
+    { pod: { containers: [{ name: "c", image: 1 }] }, path: "containers[0].image" },
+    { pod: { containers: [{ name: "c", image: "i", ports: { http: 80 } }] }, path: "containers[0].ports" },
+    { pod: { initContainers: "none" }, path: "initContainers" },
+  ])("$path", async ({ pod, path }) => {
+    const outcome = await create(pcs("", [a, clique({ name: "b", pod })]));
+    expect(outcome).toMatchObject({ ok: false, reason: "Invalid", status: { code: 422 } });
+    expect(outcome).toMatchObject({ message: expect.stringContaining(`${root}.${path}: Invalid value: `) });
+    expect(outcome).toMatchObject({ message: expect.stringContaining("must be of type ") });
+  });
+
+  test("a quantity that is none", async () => {
+    const pod = { containers: [{ name: "c", image: "i", resources: { limits: { cpu: "much" } } }] };
+    const outcome = await create(pcs("", [a, clique({ name: "b", pod })]));
+    expect(outcome).toMatchObject({ ok: false, reason: "Invalid", message: expect.stringContaining(`${root}: `) });
+  });
+
+  test("also in an update", async () => {
+    expect(await create(pcs("updated", [a, b]))).toMatchObject({ ok: true });
+    const set = copyJson(server.api.get("grove.io/podcliquesets", "default/updated")) as unknown as PodCliqueSet;
+    Object.assign(set.spec.template.cliques[1]?.spec.podSpec ?? {}, { hostNetwork: "yes" });
+    const at = { ...gangResources.PodCliqueSet, namespace: "default", name: "updated" };
+    expect(await server.kube.update(at, set)).toMatchObject({
+      ok: false,
+      message: expect.stringContaining(`${root}.hostNetwork: `),
+    });
+  });
+
+  test("but not where it was stored before and does not change", async () => {
+    expect(await create(pcs("stored", [a]))).toMatchObject({ ok: true });
+    const stored = server.api.get("grove.io/podcliquesets", "default/stored") as unknown as PodCliqueSet;
+    const other = copyJson(stored);
+    Object.assign(other.spec.template.cliques[0]?.spec.podSpec ?? {}, { hostNetwork: true });
+    const hook = gangHooks(defaultGangSettings).find(({ name }) => name.startsWith("podcliqueset-validating"));
+    const request = {
+      uid: "",
+      namespace: "default",
+      name: "stored",
+      user: { username: "u", groups: [] },
+      dryRun: false,
+    };
+    const lookup: AdmissionLookup = {
+      get: () => undefined,
+      list: () => [],
+      podSpecError: (_, field) => invalid(field, "", "another type"),
+    };
+    const review = (operation: "CREATE" | "UPDATE", oldObject?: PodCliqueSet) =>
+      hook?.review({ ...request, operation, object: stored, oldObject }, lookup).allowed;
+    expect([review("CREATE"), review("UPDATE", stored), review("UPDATE", other)]).toEqual([false, true, false]);
   });
 });
 

@@ -19,7 +19,7 @@ import { gangHooks } from "../../src/model/gang/hooks.ts";
 import { gangResources, labels } from "../../src/model/gang/keys.ts";
 import { defaultGangSettings, type GangSettings } from "../../src/model/gang/settings.ts";
 import type { PodClique, PodCliqueScalingGroup, PodCliqueSet, PodGang } from "../../src/model/gang/types.ts";
-import type { Node, Pod, ResourceClaim } from "../../src/model/kubernetes.generated.ts";
+import type { CoreEvent, Node, Pod, ResourceClaim } from "../../src/model/kubernetes.generated.ts";
 import { copyJson } from "../../src/model/objects/json.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
 import type { Resource } from "../../src/model/objects/resource.ts";
@@ -345,12 +345,13 @@ export class GangCluster {
     return this.pods(clique).filter(({ spec }) => (spec?.nodeName ?? "") !== "").length;
   }
 
-  /** As they are stored: in the older form. */
+  /** Every occurrence: an Event with `count: 2` is there twice. They are stored in the older form. */
   events(reason: string): { regarding: { name: string; kind: string }; note: string; type: string }[] {
-    type Stored = { reason: string; involvedObject: { name: string; kind: string }; message: string; type: string };
-    return this.all<Stored>(this.eventResource)
+    return this.all<CoreEvent>(this.eventResource)
       .filter((event) => event.reason === reason)
-      .map(({ involvedObject, message, type }) => ({ regarding: involvedObject, note: message, type }));
+      .flatMap(({ involvedObject: { name = "", kind = "" }, message: note = "", type = "", count = 1 }) =>
+        Array.from({ length: count }, () => ({ regarding: { name, kind }, note, type })),
+      );
   }
 
   private get eventResource(): string {

@@ -3,8 +3,10 @@
  * the writes succeed.
  */
 import { expect, test } from "vitest";
+import { refused } from "../../src/model/outcome.ts";
 import { builtin } from "../../src/model/resources.generated.ts";
 import { conditionOf, GangCluster } from "./gangCluster.ts";
+import { clique, pcs } from "./setBuilder.ts";
 import { quick, workload1 } from "./workloads.ts";
 
 const quotas = builtin.ResourceQuota;
@@ -20,19 +22,19 @@ async function allowPods(cluster: GangCluster, count: number): Promise<void> {
   await cluster.settle();
 }
 
-const clique = "workload1-0-pc-a";
+const leader = "workload1-0-pc-a";
 
 test("a pod whose create is refused leaves its clique in breach, with the reason, until it is accepted", async () => {
   const cluster = await GangCluster.start({ nodes: 11 });
   await cluster.apply(workload1());
   expect(cluster.readyPods()).toBe(10);
   await allowPods(cluster, 5);
-  const [victim] = cluster.pods(clique);
+  const [victim] = cluster.pods(leader);
   await cluster.deletePod(victim?.metadata.name ?? "");
   await cluster.settle();
   await cluster.pass(5);
-  expect(cluster.pods(clique)).toHaveLength(1);
-  const { status } = cluster.clique(clique);
+  expect(cluster.pods(leader)).toHaveLength(1);
+  const { status } = cluster.clique(leader);
   expect(status).toMatchObject({ replicas: 1, scheduledReplicas: 1 });
   expect(conditionOf({ status: status ?? {} } as never, "MinAvailableBreached")).toMatchObject({
     status: "True",
@@ -40,9 +42,9 @@ test("a pod whose create is refused leaves its clique in breach, with the reason
   });
   expect(status?.lastErrors).toMatchObject([{ code: "ERR_CREATE_POD" }]);
   expect(status?.lastErrors?.[0]?.description).toContain("exceeded quota");
-  expect(cluster.events("PodCreateFailed").map(({ regarding, type }) => [regarding.name, type])).toEqual([
-    [clique, "Warning"],
-  ]);
+  // One for each attempt.
+  const failed = cluster.events("PodCreateFailed").map(({ regarding, type }) => `${type} ${regarding.name}`);
+  expect([...new Set(failed)]).toEqual([`Warning ${leader}`]);
   const quiet = cluster.api.core.store.revision;
   await cluster.pass(5);
   // The attempts continue, and only the count of the Event is written again.
@@ -50,7 +52,7 @@ test("a pod whose create is refused leaves its clique in breach, with the reason
   await cluster.must(cluster.kube.delete({ ...quotas, namespace: "default", name: "few" }));
   await cluster.pass(60);
   expect(cluster.readyPods()).toBe(10);
-  expect(cluster.clique(clique).status?.lastErrors).toBeUndefined();
+  expect(cluster.clique(leader).status?.lastErrors).toBeUndefined();
 });
 
 test("a gang whose pods cannot be created again is terminated after its delay", async () => {
@@ -58,7 +60,7 @@ test("a gang whose pods cannot be created again is terminated after its delay", 
   await cluster.apply(workload1({ template: quick }));
   const before = cluster.uids();
   await allowPods(cluster, 5);
-  const [victim] = cluster.pods(clique);
+  const [victim] = cluster.pods(leader);
   await cluster.deletePod(victim?.metadata.name ?? "");
   await cluster.pass(30);
   expect(cluster.uids().filter((uid) => before.includes(uid))).toEqual([]);
@@ -80,4 +82,18 @@ test("Events of a set, a group and a clique list what was created for it", async
   expect(seen("PodCliqueDeleteSuccessful")).toEqual(["PodCliqueSet"]);
   expect(seen("PodCliqueScalingGroupDeleteSuccessful")).toEqual(["PodCliqueSet"]);
   expect(seen("PodGangDeleteSuccessful")).toEqual(["PodCliqueSet"]);
+});
+
+test("a set that is too large is said to be so once, also when the status write is refused with conflicts", async () => {
+  const cluster = await GangCluster.start({ nodes: 1 });
+  let refusals = 0;
+  cluster.faults.before = (verb, what) =>
+    what === "podcliquesets set" && verb === "update" && refusals++ < 3
+      ? refused("Conflict", "the object has changed")
+      : undefined;
+  await cluster.apply(pcs("set", [clique({ name: "a", replicas: 1_000_000, min: 1_000_000 })]));
+  await cluster.pass(60);
+  expect(refusals).toBeGreaterThan(3);
+  expect(cluster.set("set").status?.lastErrors?.map(({ code }) => code)).toContain("ERR_REPLICAS_LIMITED");
+  expect(cluster.events("ReplicasLimited")).toHaveLength(1);
 });

@@ -1,7 +1,8 @@
 /** Gang termination under both policies, with the clock moved by the test. */
 import { describe, expect, test } from "vitest";
 import type { FullLossPolicy } from "../../src/model/gang/settings.ts";
-import type { PodClique, PodCliqueSet } from "../../src/model/gang/types.ts";
+import type { PodClique, PodCliqueScalingGroup, PodCliqueSet } from "../../src/model/gang/types.ts";
+import { type Refusal, refused } from "../../src/model/outcome.ts";
 import { conditionOf, GangCluster } from "./gangCluster.ts";
 import { quick, workload1, workload2, workload5gt } from "./workloads.ts";
 
@@ -146,6 +147,104 @@ describe.each<FullLossPolicy>(["Suppress", "Terminate"])("%s", (policy) => {
       .events("AllScheduledReplicasLost")
       .map(({ regarding }) => `${regarding.kind} ${regarding.name}`);
     expect(told).toContain("PodCliqueScalingGroup workload5-gt-0-sg-x");
+  });
+});
+
+describe("the Event of a termination is written once", () => {
+  /** Whether a record is there whose cliques are all gone: the next status write removes it. */
+  const isOver = (cluster: GangCluster, { status }: Pick<PodCliqueSet | PodCliqueScalingGroup, "status">): boolean => {
+    const uids = new Set(cluster.all("grove.io/podcliques").map(({ metadata }) => metadata.uid));
+    return status?.gangTerminations?.every(({ podCliques }) => podCliques.every(({ uid }) => !uids.has(uid))) ?? false;
+  };
+
+  test.each<{ name: string; when: "before" | "after"; refusal: Refusal }>([
+    { name: "is refused with a conflict", when: "before", refusal: refused("Conflict", "the object has changed") },
+    { name: "is refused by a busy server", when: "before", refusal: refused("Unavailable", "busy") },
+    { name: "gets no answer and did not happen", when: "before", refusal: refused("Unknown", "timed out") },
+    { name: "gets no answer and did happen", when: "after", refusal: refused("Unknown", "timed out") },
+  ])("when the status write that ends it $name", async ({ when, refusal }) => {
+    const cluster = await running(workload1({ template: quick }));
+    await lose(cluster, "workload1-0-pc-a", 1);
+    let wasOver = false;
+    let faults = 0;
+    cluster.faults.before = (verb, what) => {
+      if (what !== "podcliquesets workload1" || verb !== "update" || faults === 2) return undefined;
+      wasOver = isOver(cluster, cluster.set("workload1"));
+      if (!wasOver || when === "after") return undefined;
+      faults++;
+      return refusal;
+    };
+    cluster.faults.after = (verb, what) => {
+      if (what !== "podcliquesets workload1" || verb !== "update" || !wasOver || when === "before") return undefined;
+      wasOver = false;
+      faults = 2;
+      return refusal;
+    };
+    await cluster.pass(60);
+    expect(faults).toBe(2);
+    expect(cluster.set("workload1").status?.gangTerminations).toBeUndefined();
+    expect(cluster.events("PodCliqueSetReplicaDeleteSuccessful")).toHaveLength(1);
+  });
+
+  test("when the operator stops before and after that write", async () => {
+    const cluster = await running(workload1({ template: quick }));
+    await lose(cluster, "workload1-0-pc-a", 1);
+    cluster.faults.before = (verb, what) =>
+      what === "podcliquesets workload1" && verb === "update" && isOver(cluster, cluster.set("workload1"))
+        ? refused("Unavailable", "busy")
+        : undefined;
+    await cluster.pass(25);
+    expect(cluster.set("workload1").status?.gangTerminations).toHaveLength(1);
+    for (const isBusy of [true, false, false]) {
+      await cluster.stopOperator();
+      if (!isBusy) delete cluster.faults.before;
+      await cluster.startOperator();
+      await cluster.pass(25);
+      expect(cluster.events("PodCliqueSetReplicaDeleteSuccessful")).toHaveLength(1);
+    }
+    expect(cluster.set("workload1").status?.gangTerminations).toBeUndefined();
+  });
+
+  test("when the write of the Event is refused at first", async () => {
+    const cluster = await running(workload1({ template: quick }));
+    await lose(cluster, "workload1-0-pc-a", 1);
+    let refusals = 0;
+    cluster.faults.before = (verb, what) => {
+      if (verb !== "create" || !what.startsWith("events workload1.mu-") || refusals === 3) return undefined;
+      refusals++;
+      return refused("Unavailable", "busy");
+    };
+    await cluster.pass(60);
+    expect(refusals).toBe(3);
+    expect(cluster.set("workload1").status?.gangTerminations).toBeUndefined();
+    expect(cluster.events("PodCliqueSetReplicaDeleteSuccessful")).toHaveLength(1);
+  });
+
+  test("when it is the termination of a group replica, and the write is refused with a conflict", async () => {
+    const cluster = await running(workload5gt({ template: quick }));
+    await lose(cluster, "workload5-gt-0-sg-x-0-pc-c", 1);
+    let refusals = 0;
+    cluster.faults.before = (verb, what) => {
+      if (what !== "podcliquescalinggroups workload5-gt-0-sg-x" || verb !== "update" || refusals === 2)
+        return undefined;
+      if (!isOver(cluster, cluster.group("workload5-gt-0-sg-x"))) return undefined;
+      refusals++;
+      return refused("Conflict", "the object has changed");
+    };
+    await cluster.pass(60);
+    expect(refusals).toBe(2);
+    expect(cluster.group("workload5-gt-0-sg-x").status?.gangTerminations).toBeUndefined();
+    expect(cluster.events("PodCliqueScalingGroupReplicaDeleteSuccessful")).toHaveLength(1);
+  });
+
+  test("and the second termination of the same replica has one of its own", async () => {
+    const cluster = await running(workload1({ template: quick }));
+    for (const terminations of [1, 2]) {
+      await lose(cluster, "workload1-0-pc-a", 1);
+      await cluster.pass(25);
+      await cluster.uncordon(1);
+      expect(cluster.events("PodCliqueSetReplicaDeleteSuccessful")).toHaveLength(terminations);
+    }
   });
 });
 

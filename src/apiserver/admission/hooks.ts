@@ -5,8 +5,11 @@ import type {
   AdmissionVerdict,
   HookResource,
 } from "../../model/objects/admissionHook.ts";
+import { type FieldError, invalid, typeInvalid } from "../../model/objects/fieldError.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { failure, invalidObject } from "../../model/objects/status.ts";
+import { schemaFor } from "../schema/builtinSchemas.ts";
+import { DecodeError, decodeFields } from "../schema/decode.ts";
 import type { Core } from "../verbs/core.ts";
 import type { AdmissionAttributes } from "./admission.ts";
 
@@ -88,5 +91,18 @@ function lookupIn(core: Core): AdmissionLookup {
       const collection = core.store.collection(`${group}/${plural}`);
       return [...collection.at(core.store.revision, namespace)].map((version) => version.object() as T);
     },
+    podSpecError,
   };
+}
+
+function podSpecError(podSpec: unknown, field: string): FieldError | undefined {
+  try {
+    decodeFields(schemaFor("io.k8s.api.core.v1.PodSpec"), podSpec, false);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof DecodeError)) throw error;
+    if (error.misfit === undefined) return invalid(field, "object", error.message);
+    const { path, value, type } = error.misfit;
+    return typeInvalid(path === "" ? field : `${field}.${path}`, value, `must be of type ${type}`);
+  }
 }

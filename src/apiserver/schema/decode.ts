@@ -50,10 +50,22 @@ export interface Decoded<T> {
 
 /** The value does not fit the schema; the message is Go's. */
 export class DecodeError extends Error {
-  constructor(message: string) {
+  /** The value that has another type, where there is one. */
+  readonly misfit: Misfit | undefined;
+
+  constructor(message: string, misfit?: Misfit) {
     super(message);
     this.name = "DecodeError";
+    this.misfit = misfit;
   }
+}
+
+export interface Misfit {
+  /** `tolerations[0].tolerationSeconds` */
+  readonly path: string;
+  readonly value: unknown;
+  /** Go's type: `int64`. */
+  readonly type: string;
 }
 
 /** The same without a decision on unknown fields, for callers with another error (patches answer 422). */
@@ -237,7 +249,9 @@ function mismatch(plan: DecodePlan, value: unknown, walk: Walk, depth: number): 
     else if (node.kind === "map") node = node.values;
   }
   const where = names.length === 0 ? "Go value" : `Go struct field ${struct}.${names.join(".")}`;
-  return new DecodeError(`json: cannot unmarshal ${describe(value)} into ${where} of type ${goType(plan.node)}`);
+  const type = goType(plan.node);
+  const misfit = { path: pathText(walk.path, depth), value, type };
+  return new DecodeError(`json: cannot unmarshal ${describe(value)} into ${where} of type ${type}`, misfit);
 }
 
 function describe(value: unknown): string {

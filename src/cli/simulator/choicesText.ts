@@ -1,26 +1,9 @@
+import { byDistance } from "../../model/values/nameDistance.ts";
+
 const shownMax = 8;
 
 /** The cure for an unknown name: the nearest ones, and how many there are. */
 export function choicesText(given: string, known: readonly string[]): string {
-  const near = [...known]
-    .map((name) => ({ name, distance: distanceOf(given, name) }))
-    .sort((one, other) => one.distance - other.distance || (one.name < other.name ? -1 : 1))
-    .map(({ name }) => name);
-  const shown = near.slice(0, shownMax).join(", ");
+  const shown = byDistance(given, known).slice(0, shownMax).join(", ");
   return known.length <= shownMax ? `choose from: ${shown}` : `choose one of ${known.length}, such as ${shown}`;
-}
-
-/** The number of characters to insert, delete or replace; none if one is the beginning of the other. */
-function distanceOf(one: string, other: string): number {
-  if (other.startsWith(one)) return 0;
-  let before = Array.from({ length: other.length + 1 }, (_, at) => at);
-  for (let i = 1; i <= one.length; i++) {
-    const row = [i];
-    for (let j = 1; j <= other.length; j++) {
-      const replaced = (before[j - 1] ?? 0) + (one[i - 1] === other[j - 1] ? 0 : 1);
-      row.push(Math.min(replaced, (before[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1));
-    }
-    before = row;
-  }
-  return before[other.length] ?? 0;
 }

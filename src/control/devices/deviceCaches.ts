@@ -79,6 +79,7 @@ export class DeviceCaches {
       },
     );
     this.report.counted(this.tracker);
+    this.model.onClaim(() => this.report.counted(this.tracker));
     claims.onChanges((changes, isNewList) => {
       this.model.observed("claims", changes, isNewList);
       this.report.counted(this.tracker);

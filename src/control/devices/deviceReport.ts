@@ -47,8 +47,9 @@ export class DeviceReport {
     this.metrics.observe("muster_devices_search_seconds", { scheduler }, tookMs / 1000);
   }
 
-  refused(scheduler: string, reason: RefusalReason, times = 1): void {
-    this.metrics.count("muster_devices_refusals_total", { scheduler, reason }, times);
+  /** A pod or group begins to wait for devices, or waits for another reason than before. */
+  refused(scheduler: string, reason: RefusalReason): void {
+    this.metrics.count("muster_devices_refusals_total", { scheduler, reason });
   }
 
   /**

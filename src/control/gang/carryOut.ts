@@ -88,12 +88,16 @@ export async function carryOut(
   const written = await write(false);
   // The status is written also where creates are refused: a clique whose new pods are refused is below its minimum all
   // the same. But not before the Event that the status records as written.
-  const unsaved = unannounced ?? worstOf(await write(true));
+  const saved = unannounced === undefined ? await write(true) : [];
+  const unsaved = unannounced ?? worstOf(saved);
   // Deletes may be recorded in the status: they follow that write, or wait for the next reconcile.
   const removals = unsaved === undefined ? await grounded(caches, decision.removals, context) : [];
   const removed = await caches.inFlight.remove(removals.map(removalOf), { author, pace, cancel });
   const done = [...written, ...removed].flatMap((committed) => deedOf(committed, context));
-  for (const { regarding, ...note } of [...decision.notes, ...told(caches, context, done)]) {
+  // The status write records what a note reports; until it succeeds, both are decided again.
+  const hasStatus = decision.intents.some(({ type }) => type === "status");
+  const notes = !hasStatus || saved.some(isWritten) ? decision.notes : [];
+  for (const { regarding, ...note } of [...notes, ...told(caches, context, done)]) {
     caches.recorder.record(regarding as KubeObject, note);
   }
   // A retry that one failure needs is not cancelled by another failure that needs none.
@@ -122,6 +126,11 @@ function deedOf({ intent: { type, target }, outcome }: Committed, { about }: Gan
 const kindByPlace: ReadonlyMap<string, GangKind> = new Map(
   Object.entries(gangResources).map(([kind, place]) => [resourceKey(place), kind as GangKind]),
 );
+
+/** Also a write without an answer, which may have happened: a note that is recorded twice is better than none. */
+function isWritten({ outcome }: Committed): boolean {
+  return outcome.ok || outcome.reason === "Unknown";
+}
 
 /** The deletion of an object enqueues the key; other refusals have to be retried. */
 function worstOf(committed: readonly Committed[]): Refusal | undefined {

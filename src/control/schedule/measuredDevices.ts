@@ -1,4 +1,3 @@
-import type { ClaimProblem } from "../../decide/devices/claimTrial.ts";
 import type { DeviceClaims, DeviceFit } from "../../decide/schedule/cluster/deviceClaims.ts";
 import type { NodeState } from "../../decide/schedule/cluster/nodeState.ts";
 import type { Task } from "../../decide/schedule/cluster/task.ts";
@@ -6,25 +5,17 @@ import { defaultSchedulerName } from "../../model/scheduling/keys.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { DeviceReport } from "../devices/deviceReport.ts";
 
-/**
- * The same answers about devices, with the time that each search takes and the reasons of those without devices as
- * metrics.
- */
+/** The same answers about devices, with the time that each search takes as a metric. */
 export function measuredDevices(devices: DeviceClaims, report: DeviceReport, clock: Clock): DeviceClaims {
   return {
     begin: (nowMs, releasing) => devices.begin(nowMs, releasing),
     gpusOf: (task) => devices.gpusOf(task),
     gpuClassesOf: (task) => devices.gpuClassesOf(task),
-    problemOf(task: Task): ClaimProblem | undefined {
-      const problem = devices.problemOf(task);
-      if (problem !== undefined) report.refused(schedulerOf(task), problem.reason);
-      return problem;
-    },
+    problemOf: (task) => devices.problemOf(task),
     fit(task: Task, node: NodeState): DeviceFit {
       const startedMs = clock.monotonicMs();
       const fit = devices.fit(task, node);
       report.searched(schedulerOf(task), clock.monotonicMs() - startedMs);
-      if (!fit.ok) report.refused(schedulerOf(task), fit.reason);
       return fit;
     },
     assume: (task, node, fit) => devices.assume(task, node, fit),
@@ -35,6 +26,6 @@ export function measuredDevices(devices: DeviceClaims, report: DeviceReport, clo
   };
 }
 
-function schedulerOf({ pod }: Task): string {
+export function schedulerOf({ pod }: Task): string {
   return pod.spec?.schedulerName ?? defaultSchedulerName;
 }

@@ -1,3 +1,4 @@
+import type { RefusalReason as DeviceRefusal } from "../../decide/devices/refusalReason.ts";
 import { sentenceOf, type Verdict } from "../../decide/schedule/explain/verdict.ts";
 import type { Revision } from "../../model/revision.ts";
 
@@ -34,11 +35,16 @@ export class PendingReasons {
   /** Jobs whose reason holds for one cycle only. */
   private unheld: ReadonlySet<string> = new Set();
   private readonly push: (key: string) => void;
+  private readonly onRefusal: (id: string, refusal: DeviceRefusal) => void;
   private broken: ReadonlyMap<string, string> = new Map();
 
-  /** `push` gets the id of every job whose reason was added, changed or removed. */
-  constructor(push: (key: string) => void) {
+  /**
+   * `push` gets the id of every job whose reason was added, changed or removed. `onRefusal` gets the jobs that begin to
+   * wait for devices of claims, or that wait for them with other pods or for another reason than before.
+   */
+  constructor(push: (key: string) => void, onRefusal: (id: string, refusal: DeviceRefusal) => void = () => {}) {
     this.push = push;
+    this.onRefusal = onRefusal;
   }
 
   /** How many cycles have reported to it. */
@@ -91,6 +97,9 @@ export class PendingReasons {
       if (known !== undefined) known.round = this.round;
       // Other pods of the job may be pending by now, and each of them gets the condition.
       if (known?.reason.waiting === waiting && isSame(known.reason, verdict)) continue;
+      const { refusal } = verdict;
+      if (refusal !== undefined && (known?.reason.waiting !== waiting || known.reason.verdict.refusal !== refusal))
+        this.onRefusal(id, refusal);
       const reason = { verdict, sentence: sentenceOf(verdict), revision, waiting };
       if (known !== undefined) known.reason = reason;
       else {

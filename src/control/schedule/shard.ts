@@ -13,6 +13,7 @@ import { AccountReconciler } from "./accountReconciler.ts";
 import { ClaimReleaseReconciler } from "./claimReleaseReconciler.ts";
 import { confirmClaims } from "./confirmClaims.ts";
 import { forStaleGroups, GroupMarks } from "./groupMarks.ts";
+import { schedulerOf } from "./measuredDevices.ts";
 import { PendingReasons } from "./pendingReasons.ts";
 import { PlainGroupReconciler } from "./plainGroupReconciler.ts";
 import { SchedulerCaches } from "./schedulerCaches.ts";
@@ -69,10 +70,16 @@ export function addShard(
   const changedReasons = new Channel();
   const plainReasons = new Channel();
   const stuckWithClaims = new Channel();
-  const reasons = new PendingReasons((key) => {
-    changedReasons.push(key);
-    plainReasons.push(key.split(" ", 1)[0] as string);
-  });
+  const reasons = new PendingReasons(
+    (key) => {
+      changedReasons.push(key);
+      plainReasons.push(key.split(" ", 1)[0] as string);
+    },
+    (id, refusal) => {
+      const [task] = caches.cluster.jobs.get(id)?.tasks ?? [];
+      if (task !== undefined) caches.devices?.report.refused(schedulerOf(task), refusal);
+    },
+  );
   const pools = controllers.share(SchedulerPools, () => new SchedulerPools());
   const pool = { caches, reasons };
   pools.add(pool);

@@ -56,7 +56,7 @@ export class StatusReconciler {
     }
     if (reason === undefined) return this.clear(job, cancel);
     const nowMs = this.controllers.ports.clock.nowMs();
-    const earlyMs = reason.verdict.awaitsClaims === true ? untilClaimsAreLate(job, nowMs) : 0;
+    const earlyMs = reason.verdict.refusal === "NotReady" ? untilClaimsAreLate(job, nowMs) : 0;
     if (earlyMs > 0) return { requeueAfterMs: earlyMs };
     const sinceMs = nowMs - (this.writtenMs.get(jobId) ?? Number.NEGATIVE_INFINITY);
     const restMs = Math.max(refreshMs, refreshPauseMs * this.book.countBeside(jobId));

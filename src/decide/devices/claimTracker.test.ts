@@ -168,7 +168,6 @@ describe("a decision that is not written yet", () => {
 
 describe("an answer of the API", () => {
   test.each([
-    { name: "success-same-version", version: "5", result: { ok: true } },
     { name: "success-new-higher-version", version: "6", result: { ok: true } },
     { name: "fail-new-lower-version", version: "4", result: { ok: false, reason: "OutOfSync" } },
     { name: "fail-new-bad-version", version: "x", result: { ok: false, reason: "Invalid" } },
@@ -177,7 +176,38 @@ describe("an answer of the API", () => {
     expect(tracker.assumeClaimAfterApiCall(asObject(claim("c", { version, devices: ["d1"] })))).toEqual(result);
     expect(tracker.isTaken(d("d1"))).toBe(result.ok);
     expect(tracker.get("default", "c")?.metadata.resourceVersion).toBe(result.ok ? version : "5");
+    expect(tracker.counts.assumed).toBe(result.ok ? 1 : 0);
   });
+
+  test("success-same-version: what the watch has delivered already is not assumed", () => {
+    const watched = new Watched(claim("c"));
+    const { tracker } = watched;
+    const allocated = claim("c", { version: "12", devices: ["d1"] });
+    watched.put(allocated);
+    expect(tracker.assumeClaimAfterApiCall(asObject(allocated))).toEqual({ ok: true });
+    expect({ assumed: tracker.counts.assumed, isTaken: tracker.isTaken(d("d1")) }).toEqual({
+      assumed: 0,
+      isTaken: true,
+    });
+    watched.put(claim("c", { version: "13" }));
+    expect(tracker.isTaken(d("d1"))).toBe(false);
+  });
+
+  test.each(["12", "13"])(
+    "is dropped when the watch delivers version %s of a claim that was answered as 12",
+    (version) => {
+      const watched = new Watched(claim("c"));
+      const { tracker } = watched;
+      const answer = claim("c", { version: "12", devices: ["d1"] });
+      for (const _ of ["once", "twice"]) tracker.assumeClaimAfterApiCall(asObject(answer));
+      expect(tracker.counts.assumed).toBe(1);
+      watched.put(claim("c", { version, devices: ["d1"] }));
+      expect({ assumed: tracker.counts.assumed, isTaken: tracker.isTaken(d("d1")) }).toEqual({
+        assumed: 0,
+        isTaken: true,
+      });
+    },
+  );
 
   test("fail-old-not-found", () => {
     const { tracker } = new Watched();

@@ -229,7 +229,7 @@ export class ClaimTracker implements CountedState {
 
   // Answers.
 
-  /** Adds the claim of an answer of the API. */
+  /** Adds the claim of an answer of the API, until the watch delivers this version or a later one. */
   assumeClaimAfterApiCall(claim: KubeObject): Assumed {
     if (claim.kind !== "ResourceClaim" || !isRevision(claim.metadata.resourceVersion))
       return { ok: false, reason: "Invalid" };
@@ -237,9 +237,10 @@ export class ClaimTracker implements CountedState {
     const latest = this.answers.get(key) ?? (this.table.get(key) as ResourceClaim | undefined);
     if (latest === undefined) return { ok: false, reason: "NotFound" };
     if (!isRevision(latest.metadata.resourceVersion)) return { ok: false, reason: "Invalid" };
-    if (compareRevisions(claim.metadata.resourceVersion, latest.metadata.resourceVersion) < 0) {
-      return { ok: false, reason: "OutOfSync" };
-    }
+    const order = compareRevisions(claim.metadata.resourceVersion, latest.metadata.resourceVersion);
+    if (order < 0) return { ok: false, reason: "OutOfSync" };
+    // The watch was faster than the answer, or the write changed nothing. No later event would remove the answer.
+    if (order === 0) return { ok: true };
     const before = this.answers.get(key);
     const answer = claim as ResourceClaim;
     this.answers.set(key, answer);

@@ -55,7 +55,7 @@ export interface GangDecision {
   readonly announcements: readonly NamedAnnouncement[];
   readonly intents: readonly Intent[];
   readonly removals: readonly Removal[];
-  /** Events for people, best effort. */
+  /** Events for people, best effort: recorded when the status write of this decision, if it has one, succeeds. */
   readonly notes: readonly Announcement[];
   readonly wakeAtMs: number | undefined;
   /** What the reconcile waits for, as text. Empty: the object is in its desired state. */

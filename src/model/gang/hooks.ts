@@ -1,10 +1,12 @@
 /** Grove's webhooks as functions: defaults and checks of PodCliqueSets, checks of topology bindings, the authorizer. */
 import type { AdmissionHook, AdmissionLookup, AdmissionRequest, AdmissionVerdict } from "../objects/admissionHook.ts";
 import { describeFieldError } from "../objects/fieldError.ts";
+import { equalFields } from "../objects/json.ts";
 import { authorizeChild } from "./authorizeChild.ts";
 import { defaultSet } from "./defaultSet.ts";
-import type { Findings } from "./findings.ts";
+import { Findings } from "./findings.ts";
 import { type GangKind, gangResources, labels, managedByValue } from "./keys.ts";
+import { cliqueNamed, cliquesOf } from "./setFacts.ts";
 import type { GangSettings } from "./settings.ts";
 import type { ClusterTopologyBinding, PodCliqueSet } from "./types.ts";
 import { validateSet } from "./validateSet.ts";
@@ -54,6 +56,9 @@ function reviewSet(
   // A terminating set only loses its finalizer.
   if (set.metadata.deletionTimestamp !== undefined) return { allowed: true };
   const isCreate = operation === "CREATE";
+  // Before the checks of values, which trust the types.
+  const types = checkPodSpecTypes(set, oldObject, lookup);
+  if (types.errors.length > 0) return verdictOf(types);
   const always = validateSet(set, settings, isCreate);
   if (always.errors.length > 0) return verdictOf(always);
   const bindingNamed = (name: string): ClusterTopologyBinding | undefined =>
@@ -63,6 +68,22 @@ function reviewSet(
   const changed = validateSetUpdate(set, before);
   if (changed.errors.length > 0 || !isTopologyRepair(set, before)) return verdictOf(always, changed);
   return verdictOf(always, changed, validateSetTopology(set, settings, bindingNamed));
+}
+
+/** A pod template that an update does not change is accepted, as with ratcheting of schemas. */
+function checkPodSpecTypes(
+  set: PodCliqueSet,
+  before: PodCliqueSet | undefined,
+  { podSpecError }: AdmissionLookup,
+): Findings {
+  const found = new Findings();
+  for (const [at, { name, spec }] of cliquesOf(set).entries()) {
+    const known = before && cliqueNamed(before, name);
+    if (known !== undefined && equalFields(known.spec.podSpec, spec.podSpec)) continue;
+    const error = podSpecError?.(spec.podSpec, `spec.template.cliques[${at}].spec.podSpec`);
+    if (error !== undefined) found.add(error);
+  }
+  return found;
 }
 
 const protectedKinds: readonly [GangKind, AdmissionRequest["operation"][]][] = [

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { describeFieldError } from "../objects/fieldError.ts";
 import { readGangConfiguration } from "./settings.ts";
 
 const configuration = (fields: object = {}) =>
@@ -35,4 +36,77 @@ test.each([
 ])("%s is refused", (_, fields, field) => {
   const result = configuration(fields);
   expect("errors" in result && result.errors.map((error) => error.field).join(" ")).toContain(field);
+});
+
+test.each([
+  [{ gangTermination: { fullLossPolcy: "Terminate" } }, "gangTermination.fullLossPolcy", "fullLossPolicy"],
+  [{ gangTermination: { policy: "Terminate" } }, "gangTermination.policy", "fullLossPolicy"],
+  [{ gangTerminaton: { fullLossPolicy: "Terminate" } }, "gangTerminaton", "gangTermination"],
+  [{ GangTermination: { fullLossPolicy: "Terminate" } }, "GangTermination", "gangTermination"],
+  [{ scheduler: { defaultProfile: "kai-scheduler" } }, "scheduler.defaultProfile", "defaultProfileName"],
+  [{ scheduler: { profiles: [{ nmae: "kai-scheduler" }] } }, "scheduler.profiles[0].nmae", "name"],
+  [{ controllers: { podCliques: {} } }, "controllers.podCliques", "podClique"],
+  [{ controllers: { podClique: { concurrentSync: 3 } } }, "controllers.podClique.concurrentSync", "concurrentSyncs"],
+  [{ topologyAwareScheduling: { enable: true } }, "topologyAwareScheduling.enable", "enabled"],
+  [{ authorizer: { isEnabled: true } }, "authorizer.isEnabled", "enabled"],
+  [{ leaderElection: { leaseDurations: "15s" } }, "leaderElection.leaseDurations", "leaseDuration"],
+  [{ network: { autoMNNVL: true } }, "network.autoMNNVL", "autoMNNVLEnabled"],
+  [{ gangTermination: { constructor: "x" } }, "gangTermination.constructor", "fullLossPolicy"],
+  [{ initContainer: { img: "x" } }, "initContainer.img", "image"],
+])("a misspelt field is refused with its path and the nearest known one: %j", (fields, field, nearest) => {
+  const result = configuration(fields);
+  const errors = "errors" in result ? result.errors.map(describeFieldError) : [];
+  expect(errors).toContain(`${field}: Forbidden: unknown field; the nearest known one is ${nearest}`);
+});
+
+test.each([
+  [{ gangTermination: "Terminate" }, 'gangTermination: Invalid value: "Terminate": must be an object'],
+  [{ scheduler: { profiles: { name: "kai-scheduler" } } }, "must be a list"],
+])("a section of another type is refused: %j", (fields, message) => {
+  const result = configuration(fields);
+  expect("errors" in result && result.errors.map(describeFieldError).join()).toContain(message);
+});
+
+test("the file that Grove's chart writes is accepted, with fields and sections that have no effect here", () => {
+  const file = {
+    runtimeClientConnection: { qps: 100, burst: 150 },
+    leaderElection: {
+      enabled: true,
+      leaseDuration: "15s",
+      renewDeadline: "10s",
+      retryPeriod: "2s",
+      resourceLock: "leases",
+      resourceName: "grove-operator-leader-election",
+      resourceNamespace: "grove-system",
+    },
+    server: {
+      webhooks: { port: 9443, serverCertDir: "/etc/certs", secretName: "cert", certProvisionMode: "auto" },
+      healthProbes: { enable: true, port: 9444 },
+      metrics: { port: 9445 },
+    },
+    debugging: { enableProfiling: false, pprofBindHost: "127.0.0.1", pprofBindPort: 2753 },
+    controllers: {
+      podCliqueSet: { concurrentSyncs: 3 },
+      podClique: { concurrentSyncs: 3 },
+      podCliqueScalingGroup: { concurrentSyncs: 3 },
+    },
+    scheduler: {
+      profiles: [{ name: "default-scheduler", config: { gangScheduling: true } }, { name: "kai-scheduler" }],
+      defaultProfileName: "kai-scheduler",
+    },
+    logLevel: "info",
+    logFormat: "json",
+    topologyAwareScheduling: { enabled: false },
+    authorizer: {
+      enabled: true,
+      reconcilerServiceAccountUserName: "system:serviceaccount:grove-system:grove-operator",
+      exemptServiceAccountUserNames: ["system:kube-controller-manager"],
+    },
+    network: { autoMNNVLEnabled: false },
+    gangTermination: null,
+    aSectionOfNextYear: { colour: "blue" },
+  };
+  expect(configuration(file)).toMatchObject({
+    settings: { defaultProfile: "kai-scheduler", concurrency: { podClique: 3 }, fullLossPolicy: "Suppress" },
+  });
 });

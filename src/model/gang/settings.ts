@@ -4,6 +4,7 @@
  */
 import { duplicate, type FieldError, invalid, notSupported, required } from "../objects/fieldError.ts";
 import { isObject } from "../objects/json.ts";
+import { unknownFields } from "./configurationFields.ts";
 
 /**
  * What happens to a clique or group that has lost every scheduled replica. `Suppress`: it is not a breach; only an
@@ -71,7 +72,7 @@ export const configurationApiVersion = "operator.config.grove.io/v1alpha1";
 
 /**
  * Reads an OperatorConfiguration. Fields about servers, certificates and logs are accepted and have no effect in this
- * process.
+ * process. A misspelt field is refused.
  */
 export function readGangConfiguration(
   document: unknown,
@@ -84,6 +85,7 @@ export function readGangConfiguration(
   if (document["kind"] !== "OperatorConfiguration") {
     errors.push(notSupported("kind", document["kind"], ["OperatorConfiguration"]));
   }
+  errors.push(...unknownFields(document));
   const part = (name: string): Record<string, unknown> => {
     const value = document[name];
     return isObject(value) ? value : {};

@@ -29,6 +29,11 @@ export interface AdmissionLookup {
   get<T extends KubeObject>(resource: HookResource<T>, namespace: string, name: string): T | undefined;
   /** All of a namespace, or of all namespaces when it is empty, in order of name. */
   list<T extends KubeObject>(resource: HookResource<T>, namespace: string): readonly T[];
+  /**
+   * A value in the spec of a pod that has another type than in a Pod. Only the API server's process knows the types; in
+   * other clusters the schema of the CustomResourceDefinition has to.
+   */
+  podSpecError?(podSpec: unknown, field: string): FieldError | undefined;
 }
 
 /** A resource without its API version: every version that is served matches. */

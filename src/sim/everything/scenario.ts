@@ -23,6 +23,7 @@ import {
   ownPodsOfCliquesCount,
   regressionsAreFlagged,
   statusIsOfItsObject,
+  terminationsAreReportedOnce,
 } from "../gang/invariants.ts";
 import { foldedOnce } from "../invariants/foldedOnce.ts";
 import {
@@ -123,6 +124,7 @@ export const everythingScenario: Scenario = {
     gatesWaitForTheGang(isManager),
     regressionsAreFlagged("Suppress"),
     lossesAreReportedOnce,
+    terminationsAreReportedOnce,
     cliquesEndOnRecord(isManager),
     ownPodsOfCliquesCount(isManager),
     endsTheSameObject(isManager),

@@ -245,6 +245,67 @@ export const lossesAreReportedOnce: Invariant = {
   },
 };
 
+/** I19: the same for terminations. A record is removed from the status when its termination is over. */
+export const terminationsAreReportedOnce: Invariant = {
+  id: "I19",
+  fact: "every termination of a replica of a set or group has exactly one Event",
+  begin: ({ store }) => {
+    const begun = new Map<string, Set<string>>();
+    const over = new Map<string, Set<string>>();
+    const told = new Map<string, number>();
+    const add = (to: Map<string, Set<string>>, key: string, record: string): void => {
+      to.set(key, (to.get(key) ?? new Set()).add(record));
+    };
+    const idsOf = (object: KubeObject | undefined): string[] =>
+      recordsOf(object).map(
+        ({ replicaIndex, startedAt, podCliques }) =>
+          `${object?.metadata.uid} ${replicaIndex} ${startedAt} ${podCliques.map(({ uid }) => uid).join()}`,
+      );
+    return {
+      commit: ({ type, event }) => {
+        const { resource } = event.current;
+        const object = event.current.object();
+        if (resource === sets || resource === groups) {
+          const set = resource === sets ? object.metadata : controllerOf(object.metadata);
+          const key = `${resource === sets ? setEnds : groupEnds} ${set?.uid}`;
+          for (const record of idsOf(object)) add(begun, key, record);
+          if (type !== "MODIFIED") return undefined;
+          const left = new Set(recordsOf(object).map(({ replicaIndex }) => replicaIndex));
+          const before = event.previous?.object();
+          for (const [at, { replicaIndex }] of recordsOf(before).entries()) {
+            // A record that is replaced by a later one of the same replica continues in it.
+            if (!left.has(replicaIndex)) add(over, key, idsOf(before)[at] ?? "");
+          }
+          return undefined;
+        }
+        if (type === "DELETED" || !resource.endsWith("/events")) return undefined;
+        const { reason = "", involvedObject, count = 1 } = object as CoreEvent;
+        if (reason !== setEnds && reason !== groupEnds) return undefined;
+        const key = `${reason} ${involvedObject.uid}`;
+        const before = (event.previous?.object() as CoreEvent | undefined)?.count ?? 0;
+        told.set(key, (told.get(key) ?? 0) + count - before);
+        const [records, events] = [begun.get(key)?.size ?? 0, told.get(key) ?? 0];
+        if (events <= records) return undefined;
+        return `${involvedObject.name} had ${records} terminations, and ${reason} was recorded ${events} times`;
+      },
+      atRest: () => {
+        for (const { metadata } of all<PodCliqueSet>(store, sets)) {
+          for (const reason of [setEnds, groupEnds]) {
+            const key = `${reason} ${metadata.uid}`;
+            const [ended, events] = [over.get(key)?.size ?? 0, told.get(key) ?? 0];
+            if (events < ended)
+              return `${metadata.name} had ${ended} terminations, and ${reason} was recorded ${events} times`;
+          }
+        }
+        return undefined;
+      },
+    };
+  },
+};
+
+const setEnds = "PodCliqueSetReplicaDeleteSuccessful";
+const groupEnds = "PodCliqueScalingGroupReplicaDeleteSuccessful";
+
 /** Whether a clique of the group that stays was scheduled once and is not now. */
 function isCliqueLost(store: ObjectStore, group: KubeObject): boolean {
   const records = [...recordsOf(group), ...all<PodCliqueSet>(store, sets).flatMap(recordsOf)];

@@ -27,6 +27,7 @@ import {
   ownPodsOfCliquesCount,
   regressionsAreFlagged,
   statusIsOfItsObject,
+  terminationsAreReportedOnce,
 } from "./invariants.ts";
 import { addCluster, heart, Machines, nodeNames, register } from "./nodes.ts";
 import { gangSet, gangUser } from "./user.ts";
@@ -74,6 +75,7 @@ export function gangScenario(policy: FullLossPolicy = "Suppress", mistake?: Mist
       gatesWaitForTheGang(held),
       regressionsAreFlagged(policy),
       lossesAreReportedOnce,
+      terminationsAreReportedOnce,
       cliquesEndOnRecord(held),
       endsHaveACause(held),
       ownPodsOfCliquesCount(held),

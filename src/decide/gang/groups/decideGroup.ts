@@ -22,6 +22,7 @@ import type {
 import type { ResourceClaim } from "../../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../../model/objects/object.ts";
 import { formatTime, timeToMs } from "../../../model/values/time.ts";
+import { announceTermination } from "../announceTermination.ts";
 import { breachType, groupBreach, terminationType } from "../breach.ts";
 import { cliqueObject, cliquePatch } from "../cliques/cliqueObject.ts";
 import { isRunning } from "../cliques/cliqueUpdate.ts";
@@ -89,7 +90,9 @@ export function decideGroup(snapshot: GroupSnapshot, nowMs: number): GroupDecisi
   if (problem === undefined) syncMembers(draft, snapshot, position);
   const update = groupUpdate(group, position, replicas, nowMs);
   const ends: number[] = [];
-  if (open.length === 0 && !isRunning(update.progress)) {
+  // A record that is over is removed by this reconcile's status write; a new one would replace it unannounced.
+  const isRecorded = (group.status?.gangTerminations ?? []).length > 0;
+  if (!isRecorded && !isRunning(update.progress)) {
     for (const { index, verdict } of judgeGroupReplicas(group, replicas, policyOf(snapshot, set), nowMs)) {
       // The record is part of the status, so the rest of the status must be of the same generation. This reconcile
       // writes the status, the next one terminates.
@@ -120,11 +123,9 @@ function finishTerminations(
   cliques: readonly PodClique[],
 ): GangTermination[] {
   return removeRecorded(draft, group.status?.gangTerminations, cliques, (termination) => {
-    draft.note({
+    announceTermination(draft, group, termination, {
       regarding: set,
-      type: "Normal",
       reason: "PodCliqueScalingGroupReplicaDeleteSuccessful",
-      action: "Terminating",
       note: `Replica ${termination.replicaIndex} of ${group.metadata.name} is terminated: ${termination.because}`,
     });
   });

@@ -29,6 +29,7 @@ import type { HorizontalPodAutoscaler, ResourceClaim, Service } from "../../../m
 import type { KubeObject } from "../../../model/objects/object.ts";
 import { isOwnedBy } from "../../../model/objects/ownership.ts";
 import { formatTime } from "../../../model/values/time.ts";
+import { announceTermination } from "../announceTermination.ts";
 import { breachType, terminationType } from "../breach.ts";
 import { type AbsentAt, dropFinalizer, type GangDecision, GangDraft, keepFinalizer, targetOf } from "../gangDraft.ts";
 import { defaultLabels, isLeaving, selectorText } from "../gangLabels.ts";
@@ -73,22 +74,21 @@ export function decideSet(snapshot: SetSnapshot, nowMs: number): GangDecision {
   if (problem !== undefined) draft.wait(problem);
   removeExcess(draft, snapshot);
   const limit = limitOf(set);
-  if (limit !== undefined) sayLimit(draft, set, limit);
+  if (limit !== undefined) draft.wait(limit);
   const errors = [
     ...(limit === undefined ? [] : [{ code: limitCode, description: limit }]),
     ...(conflict === undefined ? [] : [conflict]),
     ...(problem === undefined ? [] : [{ code: "ERR_SYNC_PCS_RESOURCE_CLAIM", description: problem }]),
     ...snapshot.failures,
   ];
-  setStatus(draft, snapshot, errors, nowMs);
+  if (setStatus(draft, snapshot, errors, nowMs) && limit !== undefined) sayLimit(draft, set, limit);
   return draft.decision();
 }
 
 const limitCode = "ERR_REPLICAS_LIMITED";
 
-/** An Event when the limit begins or changes; the status keeps it. */
+/** An Event when the limit begins or changes, with the status write that records it. */
 function sayLimit(draft: GangDraft, set: PodCliqueSet, limit: string): void {
-  draft.wait(limit);
   const isRecorded = set.status?.lastErrors?.some(
     ({ code, description }) => code === limitCode && description === limit,
   );
@@ -187,7 +187,7 @@ function setStatus(
   snapshot: SetSnapshot,
   errors: readonly Pick<LastError, "code" | "description">[],
   nowMs: number,
-): void {
+): boolean {
   const { set, settings } = snapshot;
   const { lastErrors, gangTerminations, ...before } = set.status ?? {};
   const replicas = childrenByReplica(snapshot);
@@ -229,7 +229,7 @@ function setStatus(
     ...(terminations.length > 0 && { gangTerminations: terminations }),
   };
   if (topology === undefined && before.conditions !== undefined && conditions.length === 0) delete status.conditions;
-  draft.status(set, status, "the status of its replicas");
+  return draft.status(set, status, "the status of its replicas");
 }
 
 function isRunningUpdate(progress: SetUpdateProgress | undefined): boolean {
@@ -266,11 +266,9 @@ function openTerminations(
     const isOpen =
       record.replicaIndex < replicasOf(set) && (left > 0 || (fullLossPolicy === "Terminate" && unaware > 0));
     if (!isOpen) {
-      draft.note({
+      announceTermination(draft, set, record, {
         regarding: set,
-        type: "Normal",
         reason: "PodCliqueSetReplicaDeleteSuccessful",
-        action: "Terminating",
         note: `Replica ${record.replicaIndex} is terminated and starts again: ${record.because}`,
       });
     } else draft.wait(`replica ${record.replicaIndex} is being terminated: ${left} cliques are left`);

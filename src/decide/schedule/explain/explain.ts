@@ -4,6 +4,7 @@ import { nanoOf } from "../../../model/objects/podRequests.ts";
 import { isShared } from "../../../model/scheduling/gpuRequest.ts";
 import { labelKeys } from "../../../model/scheduling/keys.ts";
 import { formatTime } from "../../../model/values/time.ts";
+import type { RefusalReason } from "../../devices/refusalReason.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { barredTypes, type TypeBar, typeBarText } from "../cluster/gpuTypes.ts";
 import { type GroupNode, type Job, podSetsOf } from "../cluster/job.ts";
@@ -217,9 +218,8 @@ function explainPlacement(
   const { cluster } = session;
   const problem = problemOf(cluster, failed);
   if (problem !== undefined) {
-    const awaitsClaims = failed.shape.hasDeviceClaims && cluster.devices.problemOf(failed)?.reason === "NotReady";
-    const message = `pod ${failed.key}: ${problem.message}`;
-    return { reason, message, cure: problem.cure, ...(awaitsClaims && { awaitsClaims }) };
+    const { message, ...rest } = problem;
+    return { reason, message: `pod ${failed.key}: ${message}`, ...rest };
   }
   if (explanationsOf(session).total === 0) return { reason, message: "there are no nodes", cure: "add nodes" };
   const { podSet } = failed;
@@ -245,7 +245,8 @@ function explainPlacement(
   if (isAlone) return verdictAbout(failed, keepAlone(session, failed, found));
   const whose = part === "" ? "" : ` of ${part}`;
   const who = step.tasks.length > 1 ? `the next, ${failed.name}${whose},` : `pod ${failed.key}${whose}`;
-  return { reason: found.reason, message: `${lead}${who} ${found.text}`, cure: found.cure };
+  const { text, ...rest } = found;
+  return { ...rest, message: `${lead}${who} ${text}` };
 }
 
 /** How many different pods are explained node by node in one cycle; pods of one shape share an explanation. */
@@ -256,6 +257,7 @@ interface Explained {
   /** The number of nodes by the reason of their refusal, as the predicate of a sentence about the pod. */
   readonly text: string;
   readonly cure: string;
+  readonly refusal?: RefusalReason;
 }
 
 /** The explanations of one cycle. */
@@ -289,7 +291,11 @@ function explanationsOf(session: Session): Explanations {
  */
 function keepAlone(session: Session, { shape }: Task, found: Explained): Explained {
   const before = lastAlone.get(session.cluster)?.before.get(shape);
-  const isSame = before?.reason === found.reason && before.text === found.text && before.cure === found.cure;
+  const isSame =
+    before?.reason === found.reason &&
+    before.text === found.text &&
+    before.cure === found.cure &&
+    before.refusal === found.refusal;
   const explained = isSame ? before : found;
   explanationsOf(session).alone.set(shape, explained);
   return explained;
@@ -298,7 +304,8 @@ function keepAlone(session: Session, { shape }: Task, found: Explained): Explain
 /** Reuses the last verdict of the pod: thousands of pods may have the same one in every cycle. */
 function verdictAbout(task: Task, explained: Explained): Verdict {
   if (task.lastVerdict?.about === explained) return task.lastVerdict.verdict;
-  const verdict = { reason: explained.reason, message: `pod ${task.key} ${explained.text}`, cure: explained.cure };
+  const { text, ...rest } = explained;
+  const verdict = { ...rest, message: `pod ${task.key} ${text}` };
   task.lastVerdict = { about: explained, verdict };
   return verdict;
 }
@@ -354,7 +361,8 @@ function reasonsFor(session: Session, job: Job, task: Task, step: Step, before: 
   const others = list.join(", ");
   if (share === undefined) {
     const text = `fits 0 of ${total} nodes${others === "" ? "" : `: ${others}`}`;
-    reasons = { reason: "PodSchedulingErrors", text, cure };
+    const refusal = mostFrequentRefusal([...nodes.values()]);
+    reasons = { reason: "PodSchedulingErrors", text, cure, ...(refusal && { refusal }) };
   } else {
     // The smaller request that would fit is known for a single pod; in a gang every pod would have to request less.
     const own = step.tasks.length === 1 && bar === undefined ? share.cure : "";
@@ -366,6 +374,13 @@ function reasonsFor(session: Session, job: Job, task: Task, step: Step, before: 
   }
   byShape.set(key, reasons);
   return reasons;
+}
+
+function mostFrequentRefusal(refused: readonly RefusedNodes[]): RefusalReason | undefined {
+  const byCount = refused
+    .filter(({ refusal }) => refusal !== undefined)
+    .sort((a, b) => b.names.length - a.names.length);
+  return byCount[0]?.refusal;
 }
 
 /** The number of node names in a message. */
@@ -384,6 +399,8 @@ export interface RefusedNodes {
   readonly names: string[];
   /** The bound of a GPU type that refuses them. */
   readonly bar?: TypeBar;
+  /** Why claims get no devices on them. */
+  readonly refusal?: RefusalReason;
 }
 
 /**
@@ -396,9 +413,9 @@ export function nodeReasons(session: Session, task: Task): { reasons: Map<string
   const { table, fit, names } = cluster;
   const reasons = new Map<string, RefusedNodes>();
   let on = "";
-  const add = (text: string, kind: RefusalKind = "other", bar?: TypeBar): void => {
+  const add = (text: string, kind: RefusalKind = "other", more: Pick<RefusedNodes, "bar" | "refusal"> = {}): void => {
     const known = reasons.get(text);
-    if (known === undefined) reasons.set(text, { kind, names: [on], ...(bar && { bar }) });
+    if (known === undefined) reasons.set(text, { kind, names: [on], ...more });
     else known.names.push(on);
   };
   const { shape } = task;
@@ -420,7 +437,7 @@ export function nodeReasons(session: Session, task: Task): { reasons: Map<string
     }
     const bar = bars.get(node.gpuType);
     if (bar !== undefined) {
-      add(typeBarText(bar), "other", bar);
+      add(typeBarText(bar), "other", { bar });
       continue;
     }
     const beyond = gate?.(node);
@@ -447,7 +464,7 @@ export function nodeReasons(session: Session, task: Task): { reasons: Map<string
     else if (volumeRule !== undefined) add(`are ruled out by ${volumeRule}`, volumeRule);
     else if (shape.hasDeviceClaims) {
       const verdict = cluster.devices.fit(task, node);
-      if (!verdict.ok) add(verdict.why);
+      if (!verdict.ok) add(verdict.why, "other", { refusal: verdict.reason });
       else if (roomForClaims(cluster, node, verdict.units) === "none")
         add("have their GPUs allocated by the device plugin");
     } else if (isInTopology(task.job?.root) && fit.score(shape, at) >= 0)

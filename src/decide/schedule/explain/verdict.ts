@@ -1,4 +1,5 @@
 import type { QueueDetails, UnschedulableReason } from "../../../model/scheduling/podGroup.ts";
+import type { RefusalReason } from "../../devices/refusalReason.ts";
 
 /**
  * Why a job is pending, and what would let it run. Conditions, events and `muster why` use the same sentences.
@@ -17,8 +18,11 @@ export interface Verdict {
   /** What would let it run. */
   readonly cure: string;
   readonly queueDetails?: QueueDetails;
-  /** Claims of the pod do not exist yet, which is normal for a pod that was just created. */
-  readonly awaitsClaims?: boolean;
+  /**
+   * Why claims get no devices: of one pod, for the reason that most nodes have. `NotReady` is normal for a pod that was
+   * just created: its claims do not exist yet.
+   */
+  readonly refusal?: RefusalReason;
 }
 
 /** The sentence in the event, the condition, the log and `muster why`. */

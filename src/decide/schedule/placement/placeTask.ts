@@ -48,7 +48,7 @@ export function problemOf(cluster: Cluster, task: Task): PodProblem | undefined 
     reason,
     cure = claimCures[reason] ?? "scheduling is retried when its claims or devices change",
   } = claims;
-  return { message: why, cure };
+  return { message: why, cure, refusal: reason };
 }
 
 /** By reason: how to correct claims that no node can satisfy. */

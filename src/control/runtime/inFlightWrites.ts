@@ -236,9 +236,14 @@ export class InFlightWrites<V = never> {
     for (const { intent } of this.unknownOf(author)) this.as(author, () => this.assumeCache.abandon(intent));
   }
 
-  /** Whether the outcome of one of its writes is unknown. */
-  isInDoubt(author: Author): boolean {
-    return this.unknownOf(author).length > 0;
+  /** Its writes of unknown outcome. */
+  inDoubt(author: Author): readonly Intent[] {
+    return this.unknownOf(author).map(({ intent }) => intent);
+  }
+
+  /** The write can take effect no more, and has not. */
+  abandon(intent: Intent, author: Author): void {
+    this.as(author, () => this.assumeCache.abandon(intent));
   }
 
   private revisionOf({ target }: Intent): Revision {

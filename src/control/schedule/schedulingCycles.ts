@@ -21,6 +21,7 @@ import { type Committed, InFlightWrites, type Pace } from "../runtime/inFlightWr
 import type { ReconcileResult } from "../runtime/loop.ts";
 import { cycleAuthor, Evictions } from "./evictions.ts";
 import type { GroupMarks } from "./groupMarks.ts";
+import { withdrawFromLostNodes } from "./lostNodes.ts";
 import { CycleDurations, measureBudgets, measureSearch } from "./measures.ts";
 import type { Found } from "./pendingReasons.ts";
 import { commitsOf, type JobCommit } from "./planIntents.ts";
@@ -108,6 +109,9 @@ export class SchedulingCycles {
     const refusal =
       (await this.takeOver(cancel)) ?? (await this.takeOverClaims(cancel)) ?? (await this.catchUp(cancel));
     if (refusal !== undefined) return this.soon(refusal);
+    const lost = { writer: controllers.writer, inFlight: this.inFlight, author: cycleAuthor };
+    const unfenced = await withdrawFromLostNodes(caches, lost, cancel);
+    if (unfenced !== undefined) return this.soon(unfenced.message);
     // An intent of unknown outcome is resolved by a read, or sent again: its pods count as placed until then.
     await this.inFlight.resolveWrites(cycleAuthor, { cancel, unproven: "send" });
     const unfinished = await this.evictions.finish(cancel);
@@ -303,7 +307,7 @@ export class SchedulingCycles {
 
   private sleep(nowMs: number): ReconcileResult {
     // A write of unknown outcome may never have arrived: there may be no event for it.
-    if (this.inFlight.isInDoubt(cycleAuthor)) return this.soon("the outcome of a write is unknown");
+    if (this.inFlight.inDoubt(cycleAuthor).length > 0) return this.soon("the outcome of a write is unknown");
     if (this.wakeMs === undefined) return undefined;
     return { requeueAfterMs: Math.max(1, this.wakeMs - nowMs) };
   }

@@ -76,7 +76,10 @@ export const annotationKeys = {
    * On a BindRequest: the epoch that its pod named when it was decided, or `none`. On any other it is not carried out.
    */
   decidedIn: "muster.dev/decided-in",
-  /** On an unscheduled pod: the UID of the last BindRequest that was withdrawn before its bind. */
+  /**
+   * On an unscheduled pod: the UID of the last BindRequest that was withdrawn before its bind, or the deleted node of its
+   * last bind of unknown outcome, with the version of the pod.
+   */
   withdrawn: "muster.dev/withdrawn-request",
   /** On a BindRequest: the PersistentVolume of each claim that waited for the node, as JSON of names. */
   volumes: "muster.dev/volumes",

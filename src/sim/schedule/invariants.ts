@@ -15,7 +15,7 @@ import type { Queue } from "../../model/scheduling/queue.ts";
 import { GroupsWithoutReservation } from "../bind/reservationDeleter.ts";
 import type { CallRecord, Commit } from "../history.ts";
 import type { Checks, Invariant } from "../invariant.ts";
-import type { Held } from "../invariants/general.ts";
+import type { Held, ObservedMirror } from "../invariants/general.ts";
 import { sceneryActor } from "../simulation.ts";
 
 const gpuName = "nvidia.com/gpu";
@@ -97,6 +97,44 @@ export function placesByWatchedNodes(held: Held): Invariant {
           return node !== undefined && forUs > decidedUsMax
             ? `${call.actor} placed ${event.current.name} on ${node}, and watched no nodes for ${Math.round(forUs / 1e6)} s`
             : undefined;
+        },
+      };
+    },
+  };
+}
+
+/**
+ * A bind of unknown outcome that is sent again names the node of the first decision, and that node may be gone by then.
+ * A bind that waited in its client is not judged: its author cannot take it back. The node of a BindRequest is looked at
+ * by the binder.
+ */
+export function bindsToKnownNodes(held: Held): Invariant {
+  return {
+    id: "I5",
+    fact: "no pod is bound to a node that its author's cache no longer has",
+    begin: () => {
+      const nodes = new Map<string, ObservedMirror>();
+      const known = new WeakMap<CallRecord, ReadonlySet<string>>();
+      return {
+        started: (actor) => void nodes.delete(actor),
+        observe: (actor, what, value) => {
+          if (what === "mirror" && (value as ObservedMirror).kind === "/nodes")
+            nodes.set(actor, value as ObservedMirror);
+          return undefined;
+        },
+        sent: (call) => {
+          const mirror = nodes.get(call.actor);
+          if (call.verb !== "bind" || mirror === undefined || !held(call.actor) || call.sentUs !== call.requestedUs)
+            return undefined;
+          known.set(call, new Set([...mirror.objects()].map(([, { metadata }]) => metadata.name)));
+          return undefined;
+        },
+        commit: (commit) => {
+          const node = chosenNode(commit);
+          const names = known.get(commit.call);
+          if (node === undefined || names === undefined || names.has(node)) return undefined;
+          const { call, event } = commit;
+          return `${call.actor} bound ${event.current.name} to ${node}, which its cache did not have`;
         },
       };
     },

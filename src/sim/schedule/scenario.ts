@@ -29,6 +29,7 @@ import type { Scenario } from "../scenario.ts";
 import { decidingAgainDecidesNothing, nothingStaysInDoubt, sumsClose } from "./clusterInvariants.ts";
 import {
   bindsTheSamePod,
+  bindsToKnownNodes,
   evictionsServe,
   gangsStartWhole,
   noEvictionForDeletedOwners,
@@ -117,6 +118,7 @@ export function scheduleWith(
     invariants: [
       noGpuTwice(),
       placesByWatchedNodes(held),
+      bindsToKnownNodes(held),
       gangsStartWhole,
       changesWhatItSaw(held),
       sumsClose(held),

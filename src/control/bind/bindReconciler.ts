@@ -91,6 +91,8 @@ export class BindReconciler {
   private readonly recorder: EventRecorder;
   private readonly options: BinderOptions;
   private readonly timers = new Map<string, RetryTimers>();
+  /** The nodes that were read since the last break of their watch. */
+  private nodesRead = { breaks: 0, names: new Set<string>() };
   private readonly freshClaims: FreshClaims;
   /** Pods of other schedulers that have claims: the time of the last event, and those without a node. */
   private readonly others: { readonly lastMs: number; readonly waiting: ObjectIndex<Pod> } | undefined;
@@ -311,8 +313,11 @@ export class BindReconciler {
       });
     }
     const target = { ...nodesRef, namespace: "", name: selectedNode };
+    const { breaks } = nodes.cache;
     return this.lookAt({ attempt, what, since, target, kind: nodes }, cancel, (node) => {
       attempt.node = node;
+      if (this.nodesRead.breaks !== breaks) this.nodesRead = { breaks, names: new Set() };
+      this.nodesRead.names.add(selectedNode);
     });
   }
 
@@ -560,7 +565,7 @@ export class BindReconciler {
     const { request, key } = attempt;
     const { caches } = this;
     const { selectedNode = "" } = request.spec ?? {};
-    const node = caches.nodes.get(keyOf("", selectedNode)) ?? attempt.node;
+    const node = attempt.node ?? (this.isWatched(selectedNode) ? caches.nodes.get(keyOf("", selectedNode)) : undefined);
     const otherDevices = caches.devices(selectedNode);
     return {
       request,
@@ -581,6 +586,16 @@ export class BindReconciler {
       podsRevision: caches.pods.cache.revision,
       nowMs: this.nowMs,
     };
+  }
+
+  /**
+   * Whether a deletion of the node would have been observed. After each break of the watch the node is read once: the
+   * cached one may have been deleted meanwhile.
+   */
+  private isWatched(node: string): boolean {
+    const { isFollowed, breaks } = this.caches.nodes.cache;
+    const { nodesRead } = this;
+    return isFollowed && (breaks === 0 || (breaks === nodesRead.breaks && nodesRead.names.has(node)));
   }
 
   /** The pod from the cache or from the answers to own writes, else from the last read. */

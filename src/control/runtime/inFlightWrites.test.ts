@@ -112,7 +112,7 @@ describe("writes without an answer", () => {
   test("are looked up together: a write that did not happen is decided again, one that did is waited for", async () => {
     const { inFlight, author, found, stored, counts, show, wakes } = component(() => lost);
     await inFlight.commit(decided("a", "b"), { author });
-    expect(inFlight.inDoubt(author)).toHaveLength(1);
+    expect(inFlight.inDoubt(author)).toHaveLength(2);
     const landed = stored("a");
     found.push(landed);
     expect(await inFlight.resolveWrites(author, {})).toBe("waiting");

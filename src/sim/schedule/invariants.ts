@@ -76,15 +76,19 @@ function overfull(store: ObjectStore, name: string): string | undefined {
 /** A decision may be this old when its write is sent. */
 const decidedUsMax = 2_000_000;
 
-/** While its watch of nodes is broken, a scheduler does not observe that nodes are deleted. */
+/** While its watch of nodes is broken, a process observes that a node was deleted only if it reads it. */
 export function placesByWatchedNodes(held: Held): Invariant {
   return {
     id: "I5",
-    fact: "no pod is placed while the watch of nodes is broken",
+    fact: "no pod is placed on a node that is neither watched nor read again",
     begin: ({ nowUs }) => {
       const brokenUs = new Map<string, number>();
+      const readUs = new Map<string, number>();
       return {
         started: (actor) => void brokenUs.delete(actor),
+        delivered: (actor, _, { resource, object, gone }) => {
+          if (resource === "/nodes" && !gone) readUs.set(`${actor} ${object.metadata.name}`, nowUs());
+        },
         watched: (actor, resource, isOpen) => {
           if (resource !== "/nodes") return;
           if (isOpen) brokenUs.delete(actor);
@@ -93,9 +97,13 @@ export function placesByWatchedNodes(held: Held): Invariant {
         commit: (commit) => {
           const { event, call } = commit;
           const node = held(call.actor) ? chosenNode(commit) : undefined;
-          const forUs = call.requestedUs - (brokenUs.get(call.actor) ?? Number.POSITIVE_INFINITY);
+          const sinceUs = Math.max(
+            brokenUs.get(call.actor) ?? Number.POSITIVE_INFINITY,
+            readUs.get(`${call.actor} ${node}`) ?? 0,
+          );
+          const forUs = call.requestedUs - sinceUs;
           return node !== undefined && forUs > decidedUsMax
-            ? `${call.actor} placed ${event.current.name} on ${node}, and watched no nodes for ${Math.round(forUs / 1e6)} s`
+            ? `${call.actor} placed ${event.current.name} on ${node}, and neither watched nor read it for ${Math.round(forUs / 1e6)} s`
             : undefined;
         },
       };

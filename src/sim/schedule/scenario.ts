@@ -117,7 +117,7 @@ export function scheduleWith(
     planFaults: (simulation) => planNodeLosses(simulation, losable),
     invariants: [
       noGpuTwice(),
-      placesByWatchedNodes(held),
+      placesByWatchedNodes((actor) => held(actor) || actor === "binder"),
       bindsToKnownNodes(held),
       gangsStartWhole,
       changesWhatItSaw(held),

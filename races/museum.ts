@@ -38,6 +38,7 @@ import {
 import { followersGhosts, ownerlessWorkload } from "./quotas/ghostQuota.ts";
 import { earlyRequest, lateAdmission } from "./quotas/lateAdmission.ts";
 import { bindByName } from "./scheduling/bindByName.ts";
+import { bindToTheGone } from "./scheduling/bindToTheGone.ts";
 import { boughtTwice } from "./scheduling/boughtTwice.ts";
 import { deletedJob } from "./scheduling/deletedJob.ts";
 import { expiredAssumption, leakedCharge, twoFilters, uncountedBind } from "./scheduling/doubleBooked.ts";
@@ -106,6 +107,7 @@ export const exhibits: readonly Exhibit[] = [
   removedWithPod,
   boughtTwice,
   deletedJob,
+  bindToTheGone,
 ];
 
 /** By number or by slug. */

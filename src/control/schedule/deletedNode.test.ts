@@ -124,3 +124,30 @@ test("a pod whose bind was refused all through an outage is bound within 3 s of 
   expect(await nodeOf("p")).toBe("n");
   await controllers.stop();
 });
+
+test("a bind without an answer is withdrawn, and not sent again, when its node was deleted meanwhile", async () => {
+  const { controllers, kube, direct, run, addNode, addPod, nodeOf } = await cluster();
+  await addNode("old");
+  const started = controllers.start();
+  await run(200);
+  expect(await started).toBe(true);
+  const lost = refused("Unknown", "timed out");
+  // The node goes before the scheduler can ask what became of the bind.
+  kube.faults.before = (verb, what) => {
+    if (verb === "bind") return lost;
+    return verb === "list" && what === "pods p" ? away : undefined;
+  };
+  await addPod("p");
+  await run(300);
+  expect(kube.calls.filter((call) => call.startsWith("bind "))).toHaveLength(1);
+  await direct.delete({ ...nodes, namespace: "", name: "old" });
+  await addNode("new");
+  kube.faults = {};
+  await run(5_000);
+  expect(await nodeOf("p")).toBe("new");
+  expect(kube.calls.filter((call) => call.startsWith("bind "))).toHaveLength(2);
+  const found = await direct.get({ ...pods, namespace: "default", name: "p" });
+  const marks = found.ok ? found.value.metadata.annotations : {};
+  expect(marks?.["muster.dev/withdrawn-request"]).toMatch(/^old \d+$/);
+  await controllers.stop();
+});

@@ -1,3 +1,6 @@
+import type { DeviceClaims, DeviceFit } from "../../decide/schedule/cluster/deviceClaims.ts";
+import type { NodeState } from "../../decide/schedule/cluster/nodeState.ts";
+import type { Task } from "../../decide/schedule/cluster/task.ts";
 import {
   evictingActions,
   type Generator,
@@ -7,8 +10,10 @@ import {
 import type { SearchCounts } from "../../decide/schedule/eviction/searchCounts.ts";
 import type { CycleObserver } from "../../decide/schedule/session.ts";
 import type { ActionName } from "../../decide/schedule/settings.ts";
+import { defaultSchedulerName } from "../../model/scheduling/keys.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Metrics } from "../../ports/metrics.ts";
+import type { DeviceReport } from "../devices/deviceReport.ts";
 
 /** The durations of the stages of a cycle, under the names of KAI's metrics. */
 export class CycleDurations implements CycleObserver {
@@ -79,4 +84,29 @@ export function measureBudgets(metrics: Metrics, { actionMs, jobMs, generatorMs 
   for (const action of evictingActions) metrics.gauge(name("action"), { action }, actionMs[action] / 1000);
   metrics.gauge(name("job"), {}, jobMs / 1000);
   for (const generator of generators) metrics.gauge(name("generator"), { generator }, generatorMs[generator] / 1000);
+}
+
+/** The same answers about devices, with the time that each search takes as a metric. */
+export function measuredDevices(devices: DeviceClaims, report: DeviceReport, clock: Clock): DeviceClaims {
+  return {
+    begin: (nowMs, releasing) => devices.begin(nowMs, releasing),
+    gpusOf: (task) => devices.gpusOf(task),
+    gpuClassesOf: (task) => devices.gpuClassesOf(task),
+    problemOf: (task) => devices.problemOf(task),
+    fit(task: Task, node: NodeState): DeviceFit {
+      const startedMs = clock.monotonicMs();
+      const fit = devices.fit(task, node);
+      report.searched(schedulerOf(task), clock.monotonicMs() - startedMs);
+      return fit;
+    },
+    assume: (task, node, fit) => devices.assume(task, node, fit),
+    release: (task) => devices.release(task),
+    checkpoint: () => devices.checkpoint(),
+    rollback: (checkpoint) => devices.rollback(checkpoint),
+    unitsOn: (node) => devices.unitsOn(node),
+  };
+}
+
+export function schedulerOf({ pod }: Task): string {
+  return pod.spec?.schedulerName ?? defaultSchedulerName;
 }

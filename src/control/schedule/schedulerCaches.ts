@@ -14,7 +14,7 @@ import type { AssumeCache } from "../../snapshot/assumeCache.ts";
 import type { ObjectCache } from "../cache/objectCache.ts";
 import { type DeviceCaches, deviceCachesOf } from "../devices/deviceCaches.ts";
 import type { Controllers } from "../runtime/controllers.ts";
-import { measuredDevices } from "./measuredDevices.ts";
+import { measuredDevices } from "./measures.ts";
 
 export const refs = {
   pods: builtin.Pod,

@@ -13,7 +13,7 @@ import { AccountReconciler } from "./accountReconciler.ts";
 import { ClaimReleaseReconciler } from "./claimReleaseReconciler.ts";
 import { confirmClaims } from "./confirmClaims.ts";
 import { forStaleGroups, GroupMarks } from "./groupMarks.ts";
-import { schedulerOf } from "./measuredDevices.ts";
+import { schedulerOf } from "./measures.ts";
 import { PendingReasons } from "./pendingReasons.ts";
 import { PlainGroupReconciler } from "./plainGroupReconciler.ts";
 import { SchedulerCaches } from "./schedulerCaches.ts";

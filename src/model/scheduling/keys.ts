@@ -77,8 +77,8 @@ export const annotationKeys = {
    */
   decidedIn: "muster.dev/decided-in",
   /**
-   * On an unscheduled pod: the UID of the last BindRequest that was withdrawn before its bind, or the deleted node of its
-   * last bind of unknown outcome, with the version of the pod.
+   * On an unscheduled pod: the UID of the last BindRequest that was withdrawn before its bind, or the deleted node of
+   * its last bind of unknown outcome, with the version of the pod.
    */
   withdrawn: "muster.dev/withdrawn-request",
   /** On a BindRequest: the PersistentVolume of each claim that waited for the node, as JSON of names. */

@@ -113,8 +113,8 @@ export function placesByWatchedNodes(held: Held): Invariant {
 
 /**
  * A bind of unknown outcome that is sent again names the node of the first decision, and that node may be gone by then.
- * A bind that waited in its client is not judged: its author cannot take it back. The node of a BindRequest is looked at
- * by the binder.
+ * A bind that waited in its client is not judged: its author cannot take it back. The binder looks at the node of a
+ * BindRequest itself.
  */
 export function bindsToKnownNodes(held: Held): Invariant {
   return {

@@ -12,7 +12,14 @@ export interface AuditLine {
     readonly target?: { readonly name?: string };
     readonly metadata?: { readonly resourceVersion?: string };
   };
-  readonly responseObject?: { readonly metadata?: { readonly uid?: string; readonly resourceVersion?: string } };
+  readonly responseObject?: {
+    readonly metadata?: {
+      readonly uid?: string;
+      readonly resourceVersion?: string;
+      readonly deletionTimestamp?: string;
+      readonly finalizers?: readonly string[];
+    };
+  };
   readonly responseStatus?: { readonly code?: number };
   readonly annotations?: Readonly<Record<string, string>>;
 }
@@ -66,7 +73,9 @@ export function unchangedIn(lines: readonly AuditLine[]): string[] {
   const known = new Map<string, string>();
   const found: string[] = [];
   for (const { user, verb, requestURI, requestObject, responseObject, responseStatus } of lines) {
-    const { uid, resourceVersion } = responseObject?.metadata ?? {};
+    const { uid, resourceVersion, deletionTimestamp, finalizers = [] } = responseObject?.metadata ?? {};
+    // The write that removes the last finalizer deletes the object, and is answered with its last version.
+    if (deletionTimestamp !== undefined && finalizers.length === 0) continue;
     if (uid === undefined || resourceVersion === undefined || responseStatus?.code !== 200) continue;
     const key = `${user.username} ${uid}`;
     const named = requestObject?.metadata?.resourceVersion;

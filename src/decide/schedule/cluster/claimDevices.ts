@@ -196,8 +196,15 @@ export class ClaimDevices implements DeviceClaims {
     return { now: units, later: unitsOf(later), isPending, foreignGpus: Math.max(0, foreignGpus) };
   }
 
+  /** Their claims, with allocations that are decided and not written yet. */
   private *allocatedTo(tasks: readonly Task[]): Iterable<ResourceClaim> {
-    for (const { pod } of tasks) for (const { claim } of this.claimsOf(pod)) yield claim;
+    const { pendingAllocation } = this.view;
+    for (const { pod } of tasks) {
+      for (const { claim } of this.claimsOf(pod)) {
+        const pending = claim.status?.allocation === undefined ? pendingAllocation(claim.metadata.uid) : undefined;
+        yield pending === undefined ? claim : { ...claim, status: { ...claim.status, allocation: pending } };
+      }
+    }
   }
 
   /** A device that is free only in the trial is held by a pod that has not terminated yet. */

@@ -10,7 +10,7 @@ import { type DeleteIntent, expectedOf, keyOf } from "../../model/intent.ts";
 import type { Pod } from "../../model/kubernetes.generated.ts";
 import type { KubeObject } from "../../model/objects/object.ts";
 import { isPermanent, type Outcome, succeeded } from "../../model/outcome.ts";
-import { laterOf, type Revision } from "../../model/revision.ts";
+import { isAtLeast, laterOf, type Revision } from "../../model/revision.ts";
 import { annotationKeys, defaultSchedulerName } from "../../model/scheduling/keys.ts";
 import { poolName } from "../../model/scheduling/podGroup.ts";
 import { formatTime, timeToMs } from "../../model/values/time.ts";
@@ -170,7 +170,7 @@ export class Evictions {
     const winner = holder.value.object;
     const leaving = await this.whyLeaving(winner === undefined ? [] : [winner], undefined, cancel);
     if (!leaving.ok) return leaving.message;
-    const isStanding = leaving.value === undefined && stands(winner, mark);
+    const isStanding = leaving.value === undefined && stands(winner, mark) && !this.isGoneSince(winner);
     const why = `it is evicted for pod ${mark.holder.name}`;
     const [task, evictor] = [cluster.tasks.get(uid), cluster.tasks.get(mark.holder.uid)?.job];
     const reason = { action: mark.action, evictor, why };
@@ -194,6 +194,14 @@ export class Evictions {
     if (!isPermanent(outcome) && this.nowMs < sinceMs + stuckMsMax) return outcome.message;
     this.leaveAlone(uid, keyOf(namespace, name), outcome.message);
     return undefined;
+  }
+
+  /** Whether the watch has shown the deletion of a pod that was read a moment ago. */
+  private isGoneSince(pod: KubeObject | undefined): boolean {
+    if (pod === undefined) return true;
+    const { namespace, name, uid, resourceVersion } = pod.metadata;
+    const { pods } = this.caches;
+    return isAtLeast(pods.revision, resourceVersion) && pods.get(keyOf(namespace, name))?.metadata.uid !== uid;
   }
 
   /**

@@ -73,6 +73,9 @@ function overfull(store: ObjectStore, name: string): string | undefined {
     : undefined;
 }
 
+/** A consistent read of several objects may be this old when the write that rests on it is sent. */
+const readUsMax = 50_000;
+
 /** A decision may be this old when its write is sent. */
 const decidedUsMax = 2_000_000;
 
@@ -408,7 +411,7 @@ export const evictionsServe = (held: Held): Invariant => ({
           promised.set(pod.metadata.uid, groupOf(store, pod)?.metadata.uid ?? pod.metadata.uid);
         // A call waits in the queue of its client, or is sent again when its outcome is known.
         const nominatedUs = nominatedUntil.get(preemptorOf(victim).uid) ?? Number.NEGATIVE_INFINITY;
-        if (nominatedUs >= call.requestedUs) return undefined;
+        if (nominatedUs + readUsMax >= call.requestedUs) return undefined;
         const groupId = `${victim.metadata.namespace}/${victim.metadata.annotations?.[annotationKeys.podGroup]}`;
         const flaggedUs = flaggedUntil.get(groupId) ?? Number.NEGATIVE_INFINITY;
         const wasFlagged = flaggedUs + decidedUsMax >= call.requestedUs;

@@ -171,7 +171,9 @@ export class BindReconciler {
     const pod = fresh.value.object;
     if (pod === undefined || !isFor(request, pod) || pod.spec?.nodeName !== undefined) return undefined;
     // No bind of the request is sent once its deletion has been observed, which was before this annotation.
-    if (pod.metadata.annotations?.[annotationKeys.withdrawn] === request.metadata.uid) return undefined;
+    if (pod.metadata.annotations?.[annotationKeys.withdrawn] === request.metadata.uid) {
+      return this.takeBackWithdrawn(request, pod, cancel);
+    }
     const outcome = await this.caches.writer.apply(
       {
         type: "patch",
@@ -182,7 +184,24 @@ export class BindReconciler {
       },
       { cancel },
     );
-    return outcome.ok || outcome.reason === "NotFound" ? undefined : this.unfenced(request, outcome);
+    if (outcome.ok) return this.takeBackWithdrawn(request, outcome.value.object ?? pod, cancel);
+    return outcome.reason === "NotFound" ? undefined : this.unfenced(request, outcome);
+  }
+
+  /** An earlier binder may have died between the marks of the pod and its bind. */
+  private async takeBackWithdrawn(request: BindRequest, pod: Pod, cancel: Cancel): Promise<undefined> {
+    const problems = await takeBack(
+      this.callOf(cancel),
+      { request, pod, why: "its BindRequest was withdrawn" },
+      this.caches,
+    );
+    const { log } = this.controllers.ports;
+    if (problems.length > 0)
+      log.warn(
+        { pod: keyOf(pod.metadata.namespace, pod.metadata.name), problems },
+        "a bind could not be undone completely",
+      );
+    return undefined;
   }
 
   /** A pod that may not be written is fenced by time: no call is in flight for longer. */

@@ -52,9 +52,33 @@ export const readKinds = {
     plural: "artifactgenerators",
   },
   events: { group: "", versions: ["v1"], plural: "events", builtin: true },
+  services: { group: "", versions: ["v1"], plural: "services" },
+  endpointslices: { group: "discovery.k8s.io", versions: ["v1"], plural: "endpointslices" },
+  validatingwebhooks: {
+    group: "admissionregistration.k8s.io",
+    versions: ["v1"],
+    plural: "validatingwebhookconfigurations",
+  },
+  mutatingwebhooks: {
+    group: "admissionregistration.k8s.io",
+    versions: ["v1"],
+    plural: "mutatingwebhookconfigurations",
+  },
+  clusterroles: { group: "rbac.authorization.k8s.io", versions: ["v1"], plural: "clusterroles" },
+  clusterrolebindings: { group: "rbac.authorization.k8s.io", versions: ["v1"], plural: "clusterrolebindings" },
 } as const satisfies Record<string, ReadKind>;
 
 export const allKinds = Object.keys(readKinds) as readonly KindName[];
+
+/** Kinds that `muster audit` alone reads: a saved snapshot records that they may not be listed, and has the others. */
+export const auditKinds: ReadonlySet<KindName> = new Set<KindName>([
+  "services",
+  "endpointslices",
+  "validatingwebhooks",
+  "mutatingwebhooks",
+  "clusterroles",
+  "clusterrolebindings",
+]);
 
 export function readKind(name: KindName): ReadKind {
   return readKinds[name];

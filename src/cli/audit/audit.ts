@@ -1,0 +1,141 @@
+import { performance } from "node:perf_hooks";
+import { type KubeHttp, kubeHttp } from "../../adapters/kubernetes/kubeHttp.ts";
+import { pinoLog } from "../../adapters/pinoLog.ts";
+import { systemClock } from "../../adapters/systemClock.ts";
+import { oneSnapshot, runAudit } from "../../control/audit/runAudit.ts";
+import type { AuditCheck } from "../../decide/audit/auditCheck.ts";
+import { auditLook } from "../../decide/audit/auditLook.ts";
+import { type AuditResult, auditResult, auditWithout } from "../../decide/audit/auditResult.ts";
+import { auditRole } from "../../decide/audit/auditRole.ts";
+import { Persistence } from "../../decide/audit/persistence.ts";
+import { exitCodes } from "../../decide/verify/verifyResult.ts";
+import { UserError } from "../../model/userError.ts";
+import { secondsText } from "../../model/values/duration.ts";
+import { timeToMs } from "../../model/values/time.ts";
+import { findCluster } from "../cluster/findCluster.ts";
+import { errorOfRun, errorText, flushed, isLocal, Signals } from "../verify/command.ts";
+import { claimsOutput } from "../verify/verifyFlags.ts";
+import { readSnapshot } from "../views/readCluster.ts";
+import { type AuditFlags, type AuditRequest, auditAskedFor } from "./auditFlags.ts";
+import { deliverAudit } from "./auditReports.ts";
+import { WatchedAudit } from "./watchedAudit.ts";
+
+/** A request that takes longer is cancelled and tried again. */
+const requestMs = 30_000;
+/** How long an API that is busy or unreachable is tried again. */
+const retryMs = 60_000;
+
+/** `muster audit`. The exit code is the verdict; see docs/audit.md. */
+export async function runAuditCommand(flags: AuditFlags): Promise<void> {
+  // A reader that closes the pipe must not change the verdict.
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
+  let asked: AuditRequest;
+  try {
+    asked = auditAskedFor(flags);
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    process.stderr.write(errorText(error));
+    process.exitCode = exitCodes.usage;
+    return;
+  }
+  if (flags.printRole === true) {
+    process.stdout.write(auditRole(asked.checks));
+    return;
+  }
+  const startedAtMs = Date.now();
+  const signals = new Signals();
+  const result = await resultFor(asked, flags, signals);
+  const takenAtMs = flags.snapshot === undefined ? undefined : timeToMs(result.snapshot?.takenAt);
+  const context = {
+    startedAtMs: takenAtMs ?? startedAtMs,
+    endedAtMs: takenAtMs ?? Date.now(),
+    version: process.env["npm_package_version"] ?? "0.1.0",
+  };
+  process.exitCode = result.exitCode;
+  if (flags.watch !== true || result.error?.class !== "interrupted") {
+    deliverAudit(result, context, {
+      reports: asked.reports,
+      output: flags.output,
+      env: process.env,
+      out: (text) => void process.stdout.write(text),
+      err: (text) => void process.stderr.write(text),
+    });
+  }
+  if (result.error !== undefined) process.stderr.write(`muster: ${result.error.message}\n`);
+  signals.stop();
+  await flushed();
+  // A cancelled request may still be running: a credential plug-in can keep the process alive for a minute.
+  process.exit();
+}
+
+async function resultFor(asked: AuditRequest, flags: AuditFlags, signals: Signals): Promise<AuditResult> {
+  let kube: KubeHttp | undefined;
+  let cluster = flags.snapshot === undefined ? "" : `snapshot ${flags.snapshot.join(", ")}`;
+  try {
+    if (flags.snapshot !== undefined) return await ofFiles(flags.snapshot, asked.checks, cluster);
+    const connection = await findCluster(flags);
+    const clock = systemClock();
+    cluster = connection.server;
+    kube = kubeHttp(
+      connection,
+      { clock, log: pinoLog({ level: "error" }) },
+      { fieldManager: "muster-audit", requestMs, gzip: !isLocal(cluster) },
+    );
+    const isDocument = flags.output === "json" || claimsOutput(asked.reports);
+    const out = isDocument ? process.stderr : process.stdout;
+    const watched = new WatchedAudit((text) => void process.stdout.write(text), flags.output);
+    return await runAudit(
+      { kube, clock, monotonicMs: () => performance.now() },
+      {
+        cluster,
+        checks: asked.checks,
+        intervalMs: asked.intervalMs,
+        retryMs,
+        cancel: signals.cancel,
+        interrupted: () => signals.interrupted(),
+        looked: (text) => void out.write(`[INFO] ${text}\n`),
+        ...(asked.settleMs === undefined ? {} : { settleMs: asked.settleMs }),
+        ...(flags.watch === true ? { watch: (result: AuditResult) => watched.show(result) } : {}),
+      },
+    );
+  } catch (error) {
+    const progress = { cluster, looks: 0, waitedMs: 0, wallMs: 0 };
+    return auditWithout(errorOfRun(error, "audit"), progress);
+  } finally {
+    kube?.close();
+  }
+}
+
+/** One saved snapshot, or an earlier and a later one: then a finding counts if both have it. */
+async function ofFiles(files: readonly string[], checks: readonly AuditCheck[], cluster: string): Promise<AuditResult> {
+  const snapshots = await Promise.all(files.map(readSnapshot));
+  snapshots.sort((a, b) => a.takenAtMs - b.takenAtMs);
+  const [first] = snapshots;
+  const last = snapshots.at(-1);
+  if (first === undefined || last === undefined) throw new Error("no file was named");
+  const persistence = new Persistence();
+  let look = auditLook(first, checks);
+  persistence.record(look, first.takenAtMs);
+  if (last !== first) {
+    look = auditLook(last, checks);
+    persistence.record(look, last.takenAtMs);
+  }
+  const apartMs = last.takenAtMs - first.takenAtMs;
+  const held = persistence.findings.filter(({ sinceMs }) => sinceMs === first.takenAtMs);
+  const warnings =
+    held.length === 0
+      ? []
+      : warningsOf(
+          files.length,
+          apartMs,
+          held.every(({ persists }) => persists),
+        );
+  if (!last.coherent) warnings.push(`kinds at another revision: ${last.incoherent.join("; ")}`);
+  return auditResult(look, held, { cluster, looks: files.length, waitedMs: apartMs, wallMs: 0 }, warnings);
+}
+
+function warningsOf(files: number, apartMs: number, allPersist: boolean): string[] {
+  if (files === 1) return [`${oneSnapshot}: pass a later --snapshot as well`];
+  if (allPersist) return [];
+  return [`the snapshots are ${secondsText(apartMs)} s apart, and some components may need longer than that`];
+}

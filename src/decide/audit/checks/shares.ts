@@ -1,0 +1,32 @@
+import { sharesOverOne, sharesWithoutReservation, unusedReservations } from "../../verify/checks/reservations.ts";
+import { type AuditCheck, settle } from "../auditCheck.ts";
+
+export const shareChecks: readonly AuditCheck[] = [
+  {
+    name: "reservation-unused",
+    meaning: "a reservation pod holds a whole GPU of which no pod has a share",
+    cause: "the pods of the GPU group ended or were deleted while the component that deletes reservations did not run",
+    cure: "start the binder, which deletes it; or delete the reservation pod",
+    settleMs: settle.chain,
+    needs: ["pods", "bindrequests"],
+    find: unusedReservations,
+  },
+  {
+    name: "share-without-reservation",
+    meaning: "a pod has a share of a GPU that no reservation pod holds, so that the GPU may be allocated again",
+    cause: "the reservation pod was deleted or evicted, or the node lost it, while the pods of its GPU group ran on",
+    cure: "delete the pod, so that it is bound again with a reservation",
+    settleMs: settle.chain,
+    needs: ["pods"],
+    find: sharesWithoutReservation,
+  },
+  {
+    name: "shares-over-one",
+    meaning: "the shares of one GPU sum to more than the GPU, or are not valid",
+    cause: "two binders, or an edited annotation gpu-fraction or gpu-memory of a bound pod",
+    cure: "delete pods of the group until the shares sum to at most one",
+    settleMs: settle.controller,
+    needs: ["pods", "nodes"],
+    find: sharesOverOne,
+  },
+];

@@ -116,12 +116,13 @@ async function ofFiles(files: readonly string[], checks: readonly AuditCheck[], 
   const persistence = new Persistence();
   let look = auditLook(first, checks);
   persistence.record(look, first.takenAtMs);
+  const before = new Set(persistence.findings.map(({ key }) => key));
   if (last !== first) {
     look = auditLook(last, checks);
     persistence.record(look, last.takenAtMs);
   }
   const apartMs = last.takenAtMs - first.takenAtMs;
-  const held = persistence.findings.filter(({ sinceMs }) => sinceMs === first.takenAtMs);
+  const held = persistence.findings.filter(({ key }) => before.has(key));
   const warnings =
     held.length === 0
       ? []

@@ -713,13 +713,13 @@ const endpoints = (conditions: object | undefined, addresses: readonly string[] 
 facts("webhook-without-backend", [
   {
     name: "the Service is not there",
-    objects: { validatingwebhooks: [webhook()], services: [] },
+    objects: { validatingwebhookconfigurations: [webhook()], services: [] },
     finds: ["validatingwebhookconfigurations/hook", "Service ops/hook, which does not exist"],
   },
   {
     name: "no endpoint is ready, and Fail is the default",
     objects: {
-      mutatingwebhooks: [webhook({ failurePolicy: undefined })],
+      mutatingwebhookconfigurations: [webhook({ failurePolicy: undefined })],
       services: [service()],
       endpointslices: [endpoints({ ready: false })],
     },
@@ -727,14 +727,24 @@ facts("webhook-without-backend", [
   },
   {
     name: "an endpoint of unknown readiness",
-    objects: { validatingwebhooks: [webhook()], services: [service()], endpointslices: [endpoints(undefined)] },
+    objects: {
+      validatingwebhookconfigurations: [webhook()],
+      services: [service()],
+      endpointslices: [endpoints(undefined)],
+    },
   },
-  { name: "a webhook that may be skipped", objects: { validatingwebhooks: [webhook({ failurePolicy: "Ignore" })] } },
-  { name: "a webhook by URL", objects: { validatingwebhooks: [webhook({ clientConfig: { url: "https://x" } })] } },
-  { name: "a webhook without rules", objects: { validatingwebhooks: [webhook({ rules: null })] } },
+  {
+    name: "a webhook that may be skipped",
+    objects: { validatingwebhookconfigurations: [webhook({ failurePolicy: "Ignore" })] },
+  },
+  {
+    name: "a webhook by URL",
+    objects: { validatingwebhookconfigurations: [webhook({ clientConfig: { url: "https://x" } })] },
+  },
+  { name: "a webhook without rules", objects: { validatingwebhookconfigurations: [webhook({ rules: null })] } },
   {
     name: "a Service outside of the cluster",
-    objects: { validatingwebhooks: [webhook()], services: [service({ type: "ExternalName" })] },
+    objects: { validatingwebhookconfigurations: [webhook()], services: [service({ type: "ExternalName" })] },
   },
 ]);
 

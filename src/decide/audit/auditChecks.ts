@@ -36,6 +36,5 @@ export const auditChecks: readonly AuditCheck[] = [
 
 /** The kinds that these checks read, pods first: all others are read at their revision. */
 export function auditedKinds(checks: readonly AuditCheck[]): readonly KindName[] {
-  const needed = new Set(checks.flatMap(({ needs }) => needs));
-  return needed.has("pods") ? ["pods", ...[...needed].filter((kind) => kind !== "pods")] : [...needed];
+  return [...new Set<KindName>(["pods", ...checks.flatMap(({ needs }) => needs)])];
 }

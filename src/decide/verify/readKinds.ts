@@ -54,12 +54,12 @@ export const readKinds = {
   events: { group: "", versions: ["v1"], plural: "events", builtin: true },
   services: { group: "", versions: ["v1"], plural: "services" },
   endpointslices: { group: "discovery.k8s.io", versions: ["v1"], plural: "endpointslices" },
-  validatingwebhooks: {
+  validatingwebhookconfigurations: {
     group: "admissionregistration.k8s.io",
     versions: ["v1"],
     plural: "validatingwebhookconfigurations",
   },
-  mutatingwebhooks: {
+  mutatingwebhookconfigurations: {
     group: "admissionregistration.k8s.io",
     versions: ["v1"],
     plural: "mutatingwebhookconfigurations",
@@ -74,8 +74,8 @@ export const allKinds = Object.keys(readKinds) as readonly KindName[];
 export const auditKinds: ReadonlySet<KindName> = new Set<KindName>([
   "services",
   "endpointslices",
-  "validatingwebhooks",
-  "mutatingwebhooks",
+  "validatingwebhookconfigurations",
+  "mutatingwebhookconfigurations",
   "clusterroles",
   "clusterrolebindings",
 ]);

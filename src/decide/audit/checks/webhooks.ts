@@ -15,14 +15,14 @@ export const webhookChecks: readonly AuditCheck[] = [
     cause: "its program was removed or scaled to zero, and its webhook configuration was left behind",
     cure: "start the pods of the Service, or delete the webhook configuration",
     settleMs: settle.chain,
-    needs: ["validatingwebhooks", "mutatingwebhooks", "services", "endpointslices"],
+    needs: ["validatingwebhookconfigurations", "mutatingwebhookconfigurations", "services", "endpointslices"],
     find: (snapshot) => {
       const backends = backendsOf(snapshot);
       return [
-        ...objectsOf<ValidatingWebhookConfiguration>(snapshot, "validatingwebhooks").flatMap((each) =>
+        ...objectsOf<ValidatingWebhookConfiguration>(snapshot, "validatingwebhookconfigurations").flatMap((each) =>
           unserved("validatingwebhookconfigurations", each, backends),
         ),
-        ...objectsOf<MutatingWebhookConfiguration>(snapshot, "mutatingwebhooks").flatMap((each) =>
+        ...objectsOf<MutatingWebhookConfiguration>(snapshot, "mutatingwebhookconfigurations").flatMap((each) =>
           unserved("mutatingwebhookconfigurations", each, backends),
         ),
       ];

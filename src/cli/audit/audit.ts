@@ -13,7 +13,15 @@ import { UserError } from "../../model/userError.ts";
 import { secondsText } from "../../model/values/duration.ts";
 import { timeToMs } from "../../model/values/time.ts";
 import { findCluster } from "../cluster/findCluster.ts";
-import { errorOfRun, errorText, flushed, isLocal, Signals } from "../verify/command.ts";
+import {
+  endRun,
+  errorOfRun,
+  errorText,
+  ignoreClosedPipes,
+  isLocal,
+  processOutput,
+  Signals,
+} from "../verify/command.ts";
 import { claimsOutput } from "../verify/verifyFlags.ts";
 import { readSnapshot } from "../views/readCluster.ts";
 import { type AuditFlags, type AuditRequest, auditAskedFor } from "./auditFlags.ts";
@@ -27,8 +35,7 @@ const retryMs = 60_000;
 
 /** `muster audit`. The exit code is the verdict; see docs/audit.md. */
 export async function runAuditCommand(flags: AuditFlags): Promise<void> {
-  // A reader that closes the pipe must not change the verdict.
-  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
+  ignoreClosedPipes();
   let asked: AuditRequest;
   try {
     asked = auditAskedFor(flags);
@@ -51,21 +58,10 @@ export async function runAuditCommand(flags: AuditFlags): Promise<void> {
     endedAtMs: takenAtMs ?? Date.now(),
     version: process.env["npm_package_version"] ?? "0.1.0",
   };
-  process.exitCode = result.exitCode;
-  if (flags.watch !== true || result.error?.class !== "interrupted") {
-    deliverAudit(result, context, {
-      reports: asked.reports,
-      output: flags.output,
-      env: process.env,
-      out: (text) => void process.stdout.write(text),
-      err: (text) => void process.stderr.write(text),
-    });
-  }
-  if (result.error !== undefined) process.stderr.write(`muster: ${result.error.message}\n`);
-  signals.stop();
-  await flushed();
-  // A cancelled request may still be running: a credential plug-in can keep the process alive for a minute.
-  process.exit();
+  await endRun(result, signals, () => {
+    if (flags.watch === true && result.error?.class === "interrupted") return;
+    deliverAudit(result, context, { reports: asked.reports, output: flags.output, ...processOutput });
+  });
 }
 
 async function resultFor(asked: AuditRequest, flags: AuditFlags, signals: Signals): Promise<AuditResult> {

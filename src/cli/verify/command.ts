@@ -3,8 +3,35 @@ import type { VerifyError } from "../../decide/verify/verifyResult.ts";
 import { UserError } from "../../model/userError.ts";
 import { CancelSource } from "../../ports/cancelSource.ts";
 
+/** A reader that closes the pipe must not change the verdict. */
+export function ignoreClosedPipes(): void {
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
+}
+
+/** Where the reports of this process go. */
+export const processOutput = {
+  env: process.env,
+  out: (text: string): void => void process.stdout.write(text),
+  err: (text: string): void => void process.stderr.write(text),
+};
+
+/** Writes the reports and ends the process with the exit code of the run. */
+export async function endRun(
+  { exitCode, error }: { readonly exitCode: number; readonly error?: VerifyError },
+  signals: Signals,
+  deliver: () => void,
+): Promise<never> {
+  process.exitCode = exitCode;
+  deliver();
+  if (error !== undefined) process.stderr.write(`muster: ${error.message}\n`);
+  signals.stop();
+  await flushed();
+  // A cancelled request may still be running: a credential plug-in can keep the process alive for a minute.
+  process.exit();
+}
+
 /** Waits until all output has been flushed, unless the reader has closed the pipe. */
-export async function flushed(): Promise<void> {
+async function flushed(): Promise<void> {
   for (const stream of [process.stdout, process.stderr]) {
     await new Promise<void>((resolve) => {
       if (!stream.writable) resolve();

@@ -26,7 +26,7 @@ import type { Cancel } from "../../ports/cancel.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { attemptText } from "../../reports/text.ts";
 import { findCluster, isEmbedded } from "../cluster/findCluster.ts";
-import { errorOfRun, errorText, flushed, isLocal, Signals } from "./command.ts";
+import { endRun, errorOfRun, errorText, ignoreClosedPipes, isLocal, processOutput, Signals } from "./command.ts";
 import { askedFor, claimsOutput, type VerifyFlags, type VerifyRequest } from "./verifyFlags.ts";
 import { Progress } from "./verifyProgress.ts";
 import { deliverReports } from "./verifyReports.ts";
@@ -36,8 +36,7 @@ const requestMs = 30_000;
 
 /** `muster verify`. The exit code is the verdict; see docs/verify.md. */
 export async function runVerifyCommand(flags: VerifyFlags): Promise<void> {
-  // A reader that closes the pipe must not change the verdict.
-  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
+  ignoreClosedPipes();
   let asked: VerifyRequest;
   try {
     asked = askedFor(flags, process.env);
@@ -56,19 +55,9 @@ export async function runVerifyCommand(flags: VerifyFlags): Promise<void> {
     endedAtMs: flags.snapshot === undefined ? Date.now() : takenAtMs(result, startedAtMs),
     version: process.env["npm_package_version"] ?? "0.1.0",
   };
-  process.exitCode = result.exitCode;
-  deliverReports(result, context, {
-    reports: asked.reports,
-    output: flags.output,
-    env: process.env,
-    out: (text) => void process.stdout.write(text),
-    err: (text) => void process.stderr.write(text),
-  });
-  if (result.error !== undefined) process.stderr.write(`muster: ${result.error.message}\n`);
-  signals.stop();
-  await flushed();
-  // A cancelled request may still be running: a credential plug-in can keep the process alive for a minute.
-  process.exit();
+  await endRun(result, signals, () =>
+    deliverReports(result, context, { reports: asked.reports, output: flags.output, ...processOutput }),
+  );
 }
 
 /** The time of the report: that of the snapshot, so that a saved snapshot always gives the same report. */

@@ -4,7 +4,7 @@ import { podRequests } from "../../../model/objects/podRequests.ts";
 import { timeToMs } from "../../../model/values/time.ts";
 import type { Evidence } from "../../verify/check.ts";
 import { allocatableOf } from "../../verify/checks/nodesNotOvercommitted.ts";
-import { misfit } from "../../verify/checks/podsMatchNodes.ts";
+import { misfit, templateOf } from "../../verify/checks/podsMatchNodes.ts";
 import { type ClusterSnapshot, objectsOf } from "../../verify/clusterSnapshot.ts";
 import { type Gang, type GangNeed, gangsOf, isMet } from "../../verify/gangs.ts";
 import { isBound, isFinished, podName } from "../../verify/placement.ts";
@@ -86,12 +86,6 @@ function tooLarge(need: GangNeed, room: Room): string[] {
   return [`${need.name} needs ${need.min} pods at once, and ${fit} fit on empty nodes`];
 }
 
-/** What decides about the nodes of a pod: pods of one template have the same answer. */
-function templateOf(pod: Pod): string {
-  const requests = [...podRequests(pod)].map(([name, nano]) => [name, String(nano)]);
-  return JSON.stringify([requests, pod.spec?.nodeSelector, pod.spec?.affinity?.nodeAffinity, pod.spec?.tolerations]);
-}
-
 const rooms = new WeakMap<ClusterSnapshot, Room>();
 
 /** Undefined without nodes: then an autoscaler has to add the first, and nothing can be said. */
@@ -112,6 +106,7 @@ class Room {
   /** Extended resources that devices of a class provide: nodes do not list them. */
   private readonly byClass: ReadonlySet<string>;
   private readonly known = new Map<string, number>();
+  private readonly reasons = new Map<string, string>();
 
   constructor(nodes: readonly Node[], classes: readonly DeviceClass[]) {
     this.nodes = nodes;
@@ -134,6 +129,13 @@ class Room {
 
   /** The condition that excludes all nodes, or the resource that too few of them have. */
   why(pod: Pod): string {
+    const key = templateOf(pod);
+    const reason = this.reasons.get(key) ?? this.reasonOf(pod);
+    this.reasons.set(key, reason);
+    return reason;
+  }
+
+  private reasonOf(pod: Pod): string {
     const matching = this.nodes.filter((node) => misfit(pod, node) === undefined);
     const [first] = this.nodes;
     if (matching.length === 0 && first !== undefined) {

@@ -5,10 +5,10 @@ import { isTolerated } from "../../../model/objects/taints.ts";
 import { defaultSchedulerName } from "../../../model/scheduling/keys.ts";
 import { timeToMs } from "../../../model/values/time.ts";
 import type { Evidence } from "../../verify/check.ts";
-import { lowerPriorityHolder } from "../../verify/checks/noPriorityInversion.ts";
+import { inversionsOf } from "../../verify/checks/noPriorityInversion.ts";
 import { type ClusterSnapshot, objectsOf } from "../../verify/clusterSnapshot.ts";
 import { record, text } from "../../verify/gangs.ts";
-import { isBound, isFinished, podName } from "../../verify/placement.ts";
+import { isBound, isFinished } from "../../verify/placement.ts";
 import type { KindName } from "../../verify/readKinds.ts";
 import { type AuditCheck, settle, stuck } from "../auditCheck.ts";
 
@@ -75,10 +75,7 @@ function severalDefaults(classes: readonly PriorityClass[]): Evidence[] {
 /** Pods of kube-scheduler for which only requests, labels and taints count: what else decides is not looked at. */
 function inversions(snapshot: ClusterSnapshot): Evidence[] {
   const waiting = objectsOf<Pod>(snapshot, "pods").filter((pod) => canPreempt(pod, snapshot.takenAtMs));
-  return waiting.flatMap((pod) => {
-    const problem = lowerPriorityHolder(snapshot, pod, (node) => isOpenTo(pod, node));
-    return problem === undefined ? [] : [{ object: podName(pod), problem }];
-  });
+  return inversionsOf(snapshot, waiting, isOpenTo);
 }
 
 function canPreempt(pod: Pod, nowMs: number): boolean {

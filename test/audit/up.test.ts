@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { parse } from "yaml";
+import { parse, parseAllDocuments } from "yaml";
 import { loadKubeconfig } from "../../src/adapters/kubernetes/kubeconfig.ts";
 import { type KubeHttp, kubeHttp } from "../../src/adapters/kubernetes/kubeHttp.ts";
 import { pinoLog } from "../../src/adapters/pinoLog.ts";
@@ -14,6 +14,7 @@ import type { AuditResult } from "../../src/decide/audit/auditResult.ts";
 import { auditKinds, readKind } from "../../src/decide/verify/readKinds.ts";
 import type { KubeObject } from "../../src/model/objects/object.ts";
 import { resource } from "../../src/model/objects/resource.ts";
+import { freePort } from "../freePort.ts";
 
 const program = fileURLToPath(new URL("../../dist/bundle/program/main.js", import.meta.url));
 let folder: string;
@@ -182,10 +183,23 @@ test("the role that is printed is enough, and without it the checks are unknown"
   expect(enough.checks.filter(({ status }) => status === "unknown")).toEqual([]);
 });
 
-test("a watch says what persists, and ends with a signal", async () => {
+test("the manifests in deploy/ are accepted", async () => {
+  await make("v1", "Namespace", "namespaces", { metadata: { name: "muster-system" } });
+  const text = readFileSync(fileURLToPath(new URL("../../deploy/audit.yaml", import.meta.url)), "utf8");
+  for (const document of parseAllDocuments(text)) {
+    const { apiVersion, kind, ...fields } = document.toJS() as KubeObject;
+    if (kind === "CronJob" || kind === "Deployment") await make(apiVersion, kind, `${kind.toLowerCase()}s`, fields);
+  }
+});
+
+test("a watch says what persists, serves metrics, and ends with a signal", async () => {
+  const port = await freePort();
   const watch = spawn(
     process.execPath,
-    [program, "audit", "--watch", "--settle", "1s", "--interval", "1s", "--check", "queue-quota", "-o", "json"],
+    [
+      ...[program, "audit", "--watch", "--settle", "1s", "--interval", "1s", "--check", "queue-quota", "-o", "json"],
+      ...["--metrics-address", `127.0.0.1:${port}`],
+    ],
     { cwd: folder },
   );
   const lines: string[] = [];
@@ -195,6 +209,9 @@ test("a watch says what persists, and ends with a signal", async () => {
       if (lines.length >= 2) resolve();
     }),
   );
+  const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  expect(metrics).toContain('muster_audit_findings{check="queue-quota"} 2');
+  expect(metrics).toContain('muster_audit_unknown{check="queue-quota"} 0');
   const gone = new Promise((resolve) => watch.once("exit", resolve));
   watch.kill("SIGTERM");
   expect(await gone).toBe(143);
@@ -205,6 +222,7 @@ test("wrong flags are usage errors", async () => {
   expect(await muster("audit", "--check", "none")).toMatchObject({ code: 2, stdout: "" });
   expect((await muster("audit", "--snapshot", "a", "b", "c")).stderr).toContain("3 snapshots cannot be compared");
   expect(await muster("audit", "--snapshot", "a", "--watch")).toMatchObject({ code: 2 });
+  expect(await muster("audit", "--metrics-address", "127.0.0.1:0")).toMatchObject({ code: 2 });
   expect(await muster("audit", "--interval", "10ms")).toMatchObject({ code: 2 });
   expect(await muster("audit", "--snapshot", "missing.json")).toMatchObject({ code: 3 });
 });

@@ -1,8 +1,10 @@
 import { performance } from "node:perf_hooks";
 import { type KubeHttp, kubeHttp } from "../../adapters/kubernetes/kubeHttp.ts";
 import { pinoLog } from "../../adapters/pinoLog.ts";
+import { prometheus } from "../../adapters/prometheus.ts";
 import { systemClock } from "../../adapters/systemClock.ts";
 import { oneSnapshot, runAudit } from "../../control/audit/runAudit.ts";
+import { Health } from "../../control/runtime/health.ts";
 import type { AuditCheck } from "../../decide/audit/auditCheck.ts";
 import { auditLook } from "../../decide/audit/auditLook.ts";
 import { type AuditResult, auditResult, auditWithout } from "../../decide/audit/auditResult.ts";
@@ -13,6 +15,7 @@ import { UserError } from "../../model/userError.ts";
 import { secondsText } from "../../model/values/duration.ts";
 import { timeToMs } from "../../model/values/time.ts";
 import { findCluster } from "../cluster/findCluster.ts";
+import { type StatusServer, startStatusServer } from "../cluster/statusServer.ts";
 import {
   endRun,
   errorOfRun,
@@ -25,6 +28,7 @@ import {
 import { claimsOutput } from "../verify/verifyFlags.ts";
 import { readSnapshot } from "../views/readCluster.ts";
 import { type AuditFlags, type AuditRequest, auditAskedFor } from "./auditFlags.ts";
+import { auditMetricWords, countAudit } from "./auditMetrics.ts";
 import { deliverAudit } from "./auditReports.ts";
 import { WatchedAudit } from "./watchedAudit.ts";
 
@@ -66,6 +70,7 @@ export async function runAuditCommand(flags: AuditFlags): Promise<void> {
 
 async function resultFor(asked: AuditRequest, flags: AuditFlags, signals: Signals): Promise<AuditResult> {
   let kube: KubeHttp | undefined;
+  let status: StatusServer | undefined;
   let cluster = flags.snapshot === undefined ? "" : `snapshot ${flags.snapshot.join(", ")}`;
   try {
     if (flags.snapshot !== undefined) return await ofFiles(flags.snapshot, asked.checks, cluster);
@@ -80,6 +85,15 @@ async function resultFor(asked: AuditRequest, flags: AuditFlags, signals: Signal
     const isDocument = flags.output === "json" || claimsOutput(asked.reports);
     const out = isDocument ? process.stderr : process.stdout;
     const watched = new WatchedAudit((text) => void process.stdout.write(text), flags.output);
+    const metrics = prometheus({ words: auditMetricWords });
+    if (asked.metricsAddress !== undefined) {
+      const pages = { health: new Health(), readiness: new Health(), metrics };
+      status = await startStatusServer(pages, asked.metricsAddress);
+    }
+    const watch = (result: AuditResult): void => {
+      watched.show(result);
+      countAudit(metrics, result, clock.nowMs());
+    };
     return await runAudit(
       { kube, clock, monotonicMs: () => performance.now() },
       {
@@ -91,7 +105,7 @@ async function resultFor(asked: AuditRequest, flags: AuditFlags, signals: Signal
         interrupted: () => signals.interrupted(),
         looked: (text) => void out.write(`[INFO] ${text}\n`),
         ...(asked.settleMs === undefined ? {} : { settleMs: asked.settleMs }),
-        ...(flags.watch === true ? { watch: (result: AuditResult) => watched.show(result) } : {}),
+        ...(flags.watch === true ? { watch } : {}),
       },
     );
   } catch (error) {
@@ -99,6 +113,7 @@ async function resultFor(asked: AuditRequest, flags: AuditFlags, signals: Signal
     return auditWithout(errorOfRun(error, "audit"), progress);
   } finally {
     kube?.close();
+    await status?.stop();
   }
 }
 

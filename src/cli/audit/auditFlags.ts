@@ -3,6 +3,7 @@ import type { AuditCheck } from "../../decide/audit/auditCheck.ts";
 import { auditChecks } from "../../decide/audit/auditChecks.ts";
 import { UsageError, UserError } from "../../model/userError.ts";
 import type { ClusterFlags } from "../cluster/findCluster.ts";
+import { hostAndPort } from "../cluster/hostAndPort.ts";
 import { type AskedReport, askedReports, duration, split } from "../verify/verifyFlags.ts";
 
 export interface AuditFlags extends ClusterFlags {
@@ -12,6 +13,7 @@ export interface AuditFlags extends ClusterFlags {
   readonly snapshot?: readonly string[];
   readonly report?: readonly string[];
   readonly watch?: boolean;
+  readonly metricsAddress?: string;
   readonly printRole?: boolean;
   readonly output: "text" | "json";
 }
@@ -24,6 +26,7 @@ export interface AuditRequest {
   /** Undefined is the time of each check. */
   readonly settleMs: number | undefined;
   readonly intervalMs: number;
+  readonly metricsAddress: { readonly host: string; readonly port: number } | undefined;
   readonly reports: readonly AskedReport<AuditFormat>[];
 }
 
@@ -44,6 +47,10 @@ export function auditAskedFor(flags: AuditFlags): AuditRequest {
       "leave out --snapshot, or the other flag",
     );
   }
+  if (flags.metricsAddress !== undefined && flags.watch !== true) {
+    const cure = "add --watch; for a CronJob, the exit code is the result";
+    throw new UsageError("flags-conflict", "--metrics-address needs --watch: one run ends before it is scraped", cure);
+  }
   if (snapshots > snapshotsMax) {
     const cure = "pass one file, or an earlier and a later one of the same cluster";
     throw new UsageError("flags-conflict", `${snapshots} snapshots cannot be compared`, cure);
@@ -52,6 +59,8 @@ export function auditAskedFor(flags: AuditFlags): AuditRequest {
     checks: chosenChecks(split(flags.check)),
     settleMs: duration("--settle", flags.settle),
     intervalMs,
+    metricsAddress:
+      flags.metricsAddress === undefined ? undefined : hostAndPort(flags.metricsAddress, "--metrics-address"),
     reports: askedReports(flags, auditFormats),
   };
 }

@@ -5,7 +5,10 @@ import { expect, test } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 import { auditMetricWords } from "../../src/cli/audit/auditMetrics.ts";
 import { auditChecks } from "../../src/decide/audit/auditChecks.ts";
+import { auditLook } from "../../src/decide/audit/auditLook.ts";
 import { auditRole } from "../../src/decide/audit/auditRole.ts";
+import type { KubeObject } from "../../src/model/objects/object.ts";
+import { snapshotWith } from "../verify/syntheticCluster.ts";
 
 const read = (path: string): string => readFileSync(join(import.meta.dirname, "../..", path), "utf8");
 const page = read("docs/audit.md");
@@ -45,4 +48,14 @@ test("alerts ask for metrics that are exported and checks that exist, and name a
     }
     expect(anchors.map((anchor) => `docs/audit.md#${anchor}`)).toContain(annotations.runbook);
   }
+});
+
+test("the rights of Muster on a cluster of its own are not too wide", () => {
+  const objects = parseAllDocuments(read("deploy/muster.yaml")).map((document) => document.toJS() as KubeObject | null);
+  const of = (kind: string): KubeObject[] =>
+    objects.filter((each) => each !== null).filter((each) => each.kind === kind);
+  const snapshot = snapshotWith({ clusterroles: of("ClusterRole"), clusterrolebindings: of("ClusterRoleBinding") });
+  const checks = auditChecks.filter(({ name }) => name === "scheduler-rights");
+  expect(of("ClusterRoleBinding").length).toBeGreaterThan(0);
+  expect(auditLook(snapshot, checks).checks.flatMap(({ findings }) => findings)).toEqual([]);
 });

@@ -170,6 +170,10 @@ facts("gpu-given-twice", [
       resourceslices: [slice([{ name: "gpu-0" }])],
     },
   },
+  {
+    name: "time slices of one GPU on a node without GPU feature discovery",
+    objects: { pods: [reporting("t/a", "GPU-0::0"), reporting("t/b", "GPU-0::1")], nodes: [gpuNode()] },
+  },
 ]);
 
 const reservation = (group: string, device = "GPU-0"): KubeObject =>
@@ -197,6 +201,16 @@ facts("share-without-reservation", [
     name: "a share of a group without a reservation",
     objects: { pods: [sharing("t/a", "g1")], nodes: [gpuNode()] },
     finds: ["pods/t/a", "which has no reservation"],
+  },
+  {
+    name: "a reservation of another namespace, as older versions of KAI make it",
+    objects: {
+      pods: [
+        pod("runai-reservation/r", { ...gpu("1"), labels: { app: "runai-reservation", "runai-gpu-group": "g1" } }),
+        sharing("t/a", "g1"),
+      ],
+      nodes: [gpuNode()],
+    },
   },
 ]);
 facts("shares-over-one", [
@@ -490,11 +504,32 @@ facts("node-gpus-disagree", [
       ],
     },
   },
+  {
+    name: "parts of GPUs that HAMi or GKE make",
+    objects: {
+      nodes: [
+        gpuNode("n1", {
+          labels: eight,
+          allocatable: { "nvidia.com/gpu": "80" },
+          annotations: { "hami.io/node-handshake": "x" },
+        }),
+        gpuNode("n2", {
+          labels: { ...eight, "cloud.google.com/gke-gpu-sharing-strategy": "time-sharing" },
+          allocatable: { "nvidia.com/gpu": "32" },
+        }),
+      ],
+    },
+  },
 ]);
 const cloudNode = (name: string, gpus: string, wish: Parameters<typeof node>[1] = {}): KubeObject =>
   node(name, {
     allocatable: { "nvidia.com/gpu": gpus },
-    labels: { "node.kubernetes.io/instance-type": "p5.48xlarge" },
+    labels: {
+      "node.kubernetes.io/instance-type": "p5.48xlarge",
+      "nvidia.com/gpu.count": gpus,
+      // The operator's default, also on nodes without partitions.
+      "nvidia.com/mig.strategy": "single",
+    },
     spec: { providerID: `aws:///us-east-1a/${name}` },
     ...wish,
   });
@@ -519,7 +554,11 @@ facts("node-gpus-fell", [
         cloudNode("a", "8"),
         cloudNode("down", "7", { ready: "Unknown" }),
         cloudNode("replicas", "32", {
-          labels: { "node.kubernetes.io/instance-type": "p5.48xlarge", "nvidia.com/gpu.replicas": "4" },
+          labels: {
+            "node.kubernetes.io/instance-type": "p5.48xlarge",
+            "nvidia.com/gpu.count": "8",
+            "nvidia.com/gpu.replicas": "4",
+          },
         }),
         node("bare", {
           labels: { "node.kubernetes.io/instance-type": "p5.48xlarge" },
@@ -617,6 +656,17 @@ facts("priority-class", [
       priorityclasses: [priority("low", 1, true), priority("high", 9)],
     },
   },
+  {
+    name: "a Job that has failed",
+    objects: {
+      jobs: [
+        custom("batch/v1", "Job", "t/old", {
+          spec: { template: { spec: { priorityClassName: "gone" } } },
+          status: { conditions: [{ type: "Failed", status: "True" }] },
+        }),
+      ],
+    },
+  },
 ]);
 const urgent = (wish: Parameters<typeof pod>[1] = {}): KubeObject =>
   pod("t/urgent", {
@@ -660,8 +710,18 @@ const waiting = (reason: string, boundAt: string, wish: Parameters<typeof pod>[1
   pod("t/a", {
     ...gpu("1"),
     status: {
-      conditions: [{ type: "PodScheduled", status: "True", lastTransitionTime: boundAt }],
-      containerStatuses: [{ name: "main", restartCount: 7, state: { waiting: { reason } } }],
+      conditions: [
+        { type: "PodScheduled", status: "True", lastTransitionTime: boundAt },
+        { type: "Ready", status: "False", lastTransitionTime: aMinuteAgo },
+      ],
+      containerStatuses: [
+        {
+          name: "main",
+          restartCount: 7,
+          state: { waiting: { reason } },
+          lastState: { terminated: { exitCode: 1, startedAt: aMinuteAgo, finishedAt: aMinuteAgo } },
+        },
+      ],
     },
     ...wish,
   });
@@ -689,6 +749,58 @@ facts("gpu-idle", [
   {
     name: "a crash loop without GPUs",
     objects: { pods: [waiting("CrashLoopBackOff", anHourAgo, { requests: { cpu: "1" } })], nodes: [gpuNode()] },
+  },
+  {
+    name: "a program that ran for an hour and has crashed",
+    objects: {
+      pods: [
+        pod("t/a", {
+          ...gpu("1"),
+          status: {
+            conditions: [{ type: "PodScheduled", status: "True", lastTransitionTime: twoHoursAgo }],
+            containerStatuses: [
+              {
+                name: "main",
+                restartCount: 9,
+                state: { waiting: { reason: "CrashLoopBackOff" } },
+                lastState: { terminated: { exitCode: 1, startedAt: anHourAgo, finishedAt: aMinuteAgo } },
+              },
+            ],
+          },
+        }),
+      ],
+      nodes: [gpuNode()],
+    },
+  },
+  {
+    name: "a pod with a claim of a network card",
+    objects: {
+      pods: [
+        claiming("t/a", "nic", {
+          phase: "Pending",
+          status: { containerStatuses: [{ name: "main", state: { waiting: { reason: "ImagePullBackOff" } } }] },
+        }),
+      ],
+      nodes: [node("n1")],
+      resourceclaims: [
+        custom("resource.k8s.io/v1", "ResourceClaim", "t/nic", {
+          status: {
+            allocation: { devices: { results: [{ request: "r", driver: "dra.net", pool: "n1", device: "eth1" }] } },
+            reservedFor: [{ resource: "pods", name: "a", uid: "uid-t/a" }],
+          },
+        }),
+      ],
+      resourceslices: [
+        custom("resource.k8s.io/v1", "ResourceSlice", "nics", {
+          spec: {
+            driver: "dra.net",
+            nodeName: "n1",
+            pool: { name: "n1", generation: 1, resourceSliceCount: 1 },
+            devices: [{ name: "eth1" }],
+          },
+        }),
+      ],
+    },
   },
 ]);
 
@@ -830,6 +942,36 @@ facts("scheduler-rights", [
           subjects: null,
         }),
       ],
+    },
+  },
+  {
+    name: "a scheduler by its image is cluster-admin, as an old chart of YuniKorn makes it",
+    objects: {
+      pods: [
+        pod("sched/yunikorn", {
+          spec: {
+            serviceAccountName: "scheduler",
+            containers: [{ name: "main", image: "apache/yunikorn:scheduler-1.1.0" }],
+          },
+        }),
+      ],
+      nodes: [node("n1")],
+      clusterroles: [everything],
+      clusterrolebindings: [bound("admin", "cluster-admin")],
+    },
+    finds: ["serviceaccounts/sched/scheduler", "may do everything"],
+  },
+  {
+    name: "an operator that installs a scheduler and its roles",
+    objects: {
+      clusterroles: [
+        role("operator", [
+          { apiGroups: [""], resources: ["pods/binding"], verbs: ["create"] },
+          { apiGroups: [""], resources: ["secrets"], verbs: ["get", "list"] },
+          { apiGroups: ["rbac.authorization.k8s.io"], resources: ["clusterroles"], verbs: ["create", "patch"] },
+        ]),
+      ],
+      clusterrolebindings: [bound("operator", "operator")],
     },
   },
 ]);

@@ -1,7 +1,9 @@
 /** Extended resources that are GPUs, of the vendors whose device plugins are common. */
-import type { Node, Pod } from "../../model/kubernetes.generated.ts";
+import type { Node, Pod, PodResourceClaim } from "../../model/kubernetes.generated.ts";
 import { nanoOf, podRequests } from "../../model/objects/podRequests.ts";
 import { annotationKeys } from "../../model/scheduling/keys.ts";
+import { claimOfPod, claimsByKey } from "../verify/claims.ts";
+import type { ClusterSnapshot } from "../verify/clusterSnapshot.ts";
 
 const gpuResources = /^(?:nvidia\.com\/(?:gpu|mig-)|amd\.com\/gpu|gpu\.intel\.com\/|habana\.ai\/gaudi)/;
 
@@ -21,14 +23,22 @@ export function pluginGpus(pod: Pod): ReadonlyMap<string, bigint> {
 }
 
 /** Whether a pod has a GPU in any way: from a device plugin, by a claim, or a share. */
-export function hasGpu(pod: Pod): boolean {
+export function hasGpu(pod: Pod, snapshot: ClusterSnapshot): boolean {
   const { annotations } = pod.metadata;
   return (
-    (pod.spec?.resourceClaims ?? []).length > 0 ||
+    (pod.spec?.resourceClaims ?? []).some((entry) => isGpuClaim(pod, entry, snapshot)) ||
     annotations?.[annotationKeys.gpuFraction] !== undefined ||
     annotations?.[annotationKeys.gpuMemory] !== undefined ||
     [...podRequests(pod)].some(([resource, amount]) => amount > 0n && isGpuResource(resource))
   );
+}
+
+/** Drivers of GPUs are named after them: gpu.nvidia.com, gpu.amd.com, gpu.intel.com. Claims may be of network cards. */
+function isGpuClaim(pod: Pod, entry: PodResourceClaim, snapshot: ClusterSnapshot): boolean {
+  const named = claimOfPod(pod, entry);
+  if (named.type !== "named") return false;
+  const claim = claimsByKey(snapshot).get(`${pod.metadata.namespace ?? ""}/${named.name}`);
+  return (claim?.status?.allocation?.devices?.results ?? []).some(({ driver }) => /\bgpu\b/.test(driver));
 }
 
 /** The units of a resource of a node. */

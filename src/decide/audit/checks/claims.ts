@@ -34,6 +34,8 @@ function claimsOfMissingPods(snapshot: ClusterSnapshot): Evidence[] {
   const wanted = new Set<string>();
   for (const pod of pods.values()) {
     if (isFinished(pod)) continue;
+    const extended = pod.status?.extendedResourceClaimStatus?.resourceClaimName;
+    if (extended !== undefined) wanted.add(`${pod.metadata.namespace ?? ""}/${extended}`);
     for (const entry of pod.spec?.resourceClaims ?? []) {
       const claim = claimOfPod(pod, entry);
       if (claim.type === "named") wanted.add(`${pod.metadata.namespace ?? ""}/${claim.name}`);

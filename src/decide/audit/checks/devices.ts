@@ -1,4 +1,4 @@
-import { reportedGpus } from "../../devices/physicalGpus.ts";
+import { reportedIds } from "../../devices/physicalGpus.ts";
 import type { Evidence } from "../../verify/check.ts";
 import { devicesOvercommitted } from "../../verify/checks/claimsAllocated.ts";
 import { gpusAllocatedTwoWays } from "../../verify/checks/gpusAllocatedOnce.ts";
@@ -32,7 +32,7 @@ function reportedTwice(snapshot: ClusterSnapshot): Evidence[] {
     if (isReplicated(nodes.get(name)?.metadata.labels)) return [];
     const first = new Map<string, string>();
     return pods.flatMap((pod) =>
-      [...reportedGpus(pod)].flatMap((id) => {
+      [...new Set(reportedIds(pod))].flatMap((id) => {
         const other = first.get(id);
         if (other === undefined) {
           first.set(id, podName(pod));

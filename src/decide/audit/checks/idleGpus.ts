@@ -26,10 +26,10 @@ export const idleGpuChecks: readonly AuditCheck[] = [
     cause: "an image or a volume is missing, or the program ends with an error again and again",
     cure: "read the events and the log of the pod; correct the image or the program, or delete the workload",
     settleMs: settle.chain,
-    needs: ["pods"],
+    needs: ["pods", "resourceclaims"],
     find: (snapshot) =>
       placementOf(snapshot).live.flatMap((pod) => {
-        if (!hasGpu(pod) || isLeaving(pod)) return [];
+        if (!hasGpu(pod, snapshot) || isLeaving(pod)) return [];
         const problem = whyIdle(pod, snapshot.takenAtMs);
         return problem === undefined ? [] : [{ object: podName(pod), problem }];
       }),
@@ -38,16 +38,29 @@ export const idleGpuChecks: readonly AuditCheck[] = [
 
 function whyIdle(pod: Pod, nowMs: number): string | undefined {
   const statuses = [...(pod.status?.initContainerStatuses ?? []), ...(pod.status?.containerStatuses ?? [])];
-  const heldMs = nowMs - (heldSinceMs(pod) ?? nowMs);
   // A container that runs uses the GPUs, although another one fails.
-  const regular = pod.status?.containerStatuses ?? [];
-  if (regular.some(({ state }) => (state?.running ?? undefined) !== undefined)) return undefined;
+  if ((pod.status?.containerStatuses ?? []).some(({ state }) => isRunning(state))) return undefined;
+  const heldMs = nowMs - (boundAtMs(pod) ?? nowMs);
   const failing = statuses.find(({ state }) => failures.has(state?.waiting?.reason ?? ""));
-  if (failing !== undefined && heldMs >= stuck.failingMs) return failureText(failing, heldMs);
+  if (failing !== undefined) {
+    if (heldMs < stuck.failingMs || (failing.state?.waiting?.reason === "CrashLoopBackOff" && !isLoop(failing)))
+      return undefined;
+    return failureText(failing, heldMs);
+  }
   const isStarting = pod.status?.phase === "Pending" && !statuses.some(({ state }) => isRunning(state));
   if (!isStarting || heldMs < stuck.startingMs) return undefined;
   const reason = statuses.find(({ state }) => state?.waiting !== undefined)?.state?.waiting?.reason ?? "no status";
   return `holds GPUs for ${humanDuration(heldMs)} and has not started: ${reason}`;
+}
+
+/** Restarts from which on the pauses sum to five minutes. */
+const loopMin = 5;
+
+/** Restarted often, and its last run was short: a program that ran for days may crash once. */
+function isLoop({ restartCount, lastState }: ContainerStatus): boolean {
+  const { startedAt, finishedAt } = lastState?.terminated ?? {};
+  const ranMs = (timeToMs(finishedAt) ?? 0) - (timeToMs(startedAt) ?? 0);
+  return (restartCount ?? 0) >= loopMin && ranMs < stuck.failingMs;
 }
 
 function isRunning(state: ContainerStatus["state"]): boolean {
@@ -59,14 +72,8 @@ function failureText({ name, state, restartCount }: ContainerStatus, heldMs: num
   return `holds GPUs for ${humanDuration(heldMs)}, and container ${name} is in ${reason} after ${restartCount ?? 0} restarts`;
 }
 
-/** The later of its binding and of the last moment at which it was Ready. */
-function heldSinceMs(pod: Pod): number | undefined {
+function boundAtMs(pod: Pod): number | undefined {
   const bound = podCondition(pod, "PodScheduled");
-  const ready = podCondition(pod, "Ready");
-  const times = [
-    timeToMs(bound?.status === "True" ? bound.lastTransitionTime : undefined) ??
-      timeToMs(pod.metadata.creationTimestamp),
-    timeToMs(ready?.lastTransitionTime),
-  ].filter((ms) => ms !== undefined);
-  return times.length === 0 ? undefined : Math.max(...times);
+  const at = bound?.status === "True" ? bound.lastTransitionTime : undefined;
+  return timeToMs(at) ?? timeToMs(pod.metadata.creationTimestamp);
 }

@@ -14,7 +14,12 @@ export const nodeChecks: readonly AuditCheck[] = [
     cure: "restart the device plugin, GPU feature discovery and the DRA driver on the node",
     settleMs: settle.agent,
     needs: ["nodes", "resourceslices"],
-    find: (snapshot) => gpuCountsDiffer(snapshot),
+    find: (snapshot) => {
+      const divided = new Set(
+        objectsOf<Node>(snapshot, "nodes").flatMap((node) => (isDivided(node) ? [`nodes/${node.metadata.name}`] : [])),
+      );
+      return gpuCountsDiffer(snapshot).filter(({ object }) => !divided.has(object));
+    },
   },
   {
     name: "node-gpus-fell",
@@ -75,18 +80,33 @@ const typeLabel = "node.kubernetes.io/instance-type";
  * The instance type of a node whose number of GPUs is fixed by it. Machines of one's own may share a type (k3s has one
  * for all), GPUs can be attached to some types, and partitions and replicas are counted otherwise.
  */
-function fixedType({ metadata, spec, status }: Node): string | undefined {
+function fixedType(node: Node): string | undefined {
+  const { metadata, spec, status } = node;
   const labels = metadata.labels ?? {};
   const type = labels[typeLabel] ?? "";
   const cloud = spec?.providerID?.split(":")[0] ?? "";
   const isFixed = ["aws", "azure", "oci"].includes(cloud) || (cloud === "gce" && /^(?:a\d|g\d)-/.test(type));
   if (type === "" || !isFixed || status?.capacity?.["nvidia.com/gpu"] === undefined) return undefined;
-  if (
-    (labels["nvidia.com/mig.strategy"] ?? "none") !== "none" ||
-    labels["nvidia.com/gpu.workload.config"] !== undefined
-  )
+  // Without the labels of GPU feature discovery it is not known whether the device plugin counts replicas.
+  if (labels["nvidia.com/gpu.count"] === undefined || labels["nvidia.com/gpu.workload.config"] !== undefined)
     return undefined;
-  const strategy = labels["nvidia.com/gpu.sharing-strategy"] ?? "none";
-  if (strategy !== "none" || Number(labels["nvidia.com/gpu.replicas"] ?? "1") > 1) return undefined;
+  if (isPartitioned(node) || isDivided(node)) return undefined;
   return `${cloud}/${type}`;
+}
+
+/** MIG: the label of the strategy is on nodes without partitions too. */
+function isPartitioned({ metadata, status }: Node): boolean {
+  if (/-MIG-/.test(metadata.labels?.["nvidia.com/gpu.product"] ?? "")) return true;
+  if ((metadata.labels?.["nvidia.com/mig.config"] ?? "all-disabled") !== "all-disabled") return true;
+  return Object.entries(status?.capacity ?? {}).some(([name, text]) => /^nvidia\.com\/mig-/.test(name) && text !== "0");
+}
+
+/** The node's `nvidia.com/gpu` are replicas: time slices, MPS clients, or parts that HAMi or GKE make. */
+function isDivided({ metadata }: Node): boolean {
+  const labels = metadata.labels ?? {};
+  const strategy = labels["nvidia.com/gpu.sharing-strategy"] ?? "none";
+  if (strategy !== "none" || Number(labels["nvidia.com/gpu.replicas"] ?? "1") > 1) return true;
+  if (labels["cloud.google.com/gke-gpu-sharing-strategy"] !== undefined) return true;
+  if (labels["cloud.google.com/gke-gpu-partition-size"] !== undefined) return true;
+  return Object.keys(metadata.annotations ?? {}).some((key) => key.startsWith("hami.io/"));
 }

@@ -7,7 +7,7 @@ import { timeToMs } from "../../../model/values/time.ts";
 import type { Evidence } from "../../verify/check.ts";
 import { inversionsOf } from "../../verify/checks/noPriorityInversion.ts";
 import { type ClusterSnapshot, objectsOf } from "../../verify/clusterSnapshot.ts";
-import { record, text } from "../../verify/gangs.ts";
+import { list, record, text } from "../../verify/gangs.ts";
 import { isBound, isFinished } from "../../verify/placement.ts";
 import type { KindName } from "../../verify/readKinds.ts";
 import { type AuditCheck, settle, stuck } from "../auditCheck.ts";
@@ -50,7 +50,7 @@ function missingClasses(snapshot: ClusterSnapshot, known: ReadonlySet<string>): 
     for (const workload of objectsOf(snapshot, plural)) {
       const spec = record(workload["spec"]);
       // A Job that has ended, or a workload without replicas, creates no pods.
-      if (spec["replicas"] === 0 || text(record(workload["status"])["completionTime"]) !== "") continue;
+      if (spec["replicas"] === 0 || hasEnded(workload)) continue;
       const template = spec["template"] as PodTemplateSpec | undefined;
       check(plural, workload, template?.spec?.priorityClassName);
     }
@@ -59,6 +59,12 @@ function missingClasses(snapshot: ClusterSnapshot, known: ReadonlySet<string>): 
     check("podgroups", group, text(record(group["spec"])["priorityClassName"]));
   }
   return evidence;
+}
+
+function hasEnded({ status }: KubeObject): boolean {
+  return list(record(status)["conditions"])
+    .map(record)
+    .some(({ type, status: holds }) => (type === "Complete" || type === "Failed") && holds === "True");
 }
 
 function severalDefaults(classes: readonly PriorityClass[]): Evidence[] {

@@ -1,4 +1,4 @@
-import type { ClusterRole, ClusterRoleBinding, PolicyRule } from "../../../model/kubernetes.generated.ts";
+import type { ClusterRole, ClusterRoleBinding, Pod, PolicyRule } from "../../../model/kubernetes.generated.ts";
 import type { Evidence } from "../../verify/check.ts";
 import { type ClusterSnapshot, objectsOf } from "../../verify/clusterSnapshot.ts";
 import { type AuditCheck, settle } from "../auditCheck.ts";
@@ -10,7 +10,7 @@ export const rightsChecks: readonly AuditCheck[] = [
     cause: "it was bound to cluster-admin or to a role with wildcards, to make an error go away",
     cure: "delete the ClusterRoleBinding, or replace the role by one with the resources and verbs that it needs",
     settleMs: settle.controller,
-    needs: ["clusterroles", "clusterrolebindings"],
+    needs: ["pods", "clusterroles", "clusterrolebindings"],
     find: wideRights,
   },
 ];
@@ -20,7 +20,14 @@ interface Grant {
   readonly role: ClusterRole;
 }
 
-/** A scheduler is a service account with a role that names the right to bind pods; a wildcard alone makes none. */
+/** Images of schedulers, by the end of the repository and the tag. */
+const schedulerImage =
+  /\/(?:kube-scheduler|vc-scheduler|koord-scheduler|hami|kai-scheduler\/(?:scheduler|binder)|yunikorn:scheduler-[^/]*)(?:[:@][^/]*)?$/;
+
+/**
+ * A scheduler is a service account of a pod with an image of one, or with a role that names the right to bind pods; a
+ * wildcard alone makes none. An operator that creates roles needs the rights that it grants, but not all of them.
+ */
 function wideRights(snapshot: ClusterSnapshot): Evidence[] {
   const roles = new Map(
     objectsOf<ClusterRole>(snapshot, "clusterroles").map((role) => [role.metadata.name, role] as const),
@@ -35,10 +42,14 @@ function wideRights(snapshot: ClusterSnapshot): Evidence[] {
       grants.set(account, [...(grants.get(account) ?? []), { binding: metadata.name, role }]);
     }
   }
+  const known = schedulerAccounts(snapshot);
   return [...grants].flatMap(([object, held]) => {
-    if (!held.some(({ role }) => (role.rules ?? []).some(bindsPods))) return [];
+    const rules = held.flatMap(({ role }) => role.rules ?? []);
+    const isKnown = known.has(object);
+    if (!isKnown && !rules.some(bindsPods)) return [];
+    const needsMore = !isKnown && rules.some(grantsRights);
     return held.flatMap(({ binding, role }) => {
-      const wide = [...new Set((role.rules ?? []).flatMap(excess))];
+      const wide = [...new Set((role.rules ?? []).flatMap(excess))].filter((each) => !needsMore || each === everything);
       if (wide.length === 0) return [];
       const problem = `may ${wide.join(", ")} by ClusterRoleBinding ${binding} to ClusterRole ${role.metadata.name}`;
       return [{ object, problem }];
@@ -46,18 +57,36 @@ function wideRights(snapshot: ClusterSnapshot): Evidence[] {
   });
 }
 
+function schedulerAccounts(snapshot: ClusterSnapshot): ReadonlySet<string> {
+  const accounts = new Set<string>();
+  for (const { metadata, spec } of objectsOf<Pod>(snapshot, "pods")) {
+    if (!(spec?.containers ?? []).some(({ image }) => schedulerImage.test(image ?? ""))) continue;
+    accounts.add(`serviceaccounts/${metadata.namespace ?? ""}/${spec?.serviceAccountName ?? "default"}`);
+  }
+  return accounts;
+}
+
+/** Creates roles by name. */
+function grantsRights({ resources, verbs }: PolicyRule): boolean {
+  return (
+    (resources ?? []).some((name) => name === "clusterroles" || name === "roles") &&
+    verbs.some((verb) => verb === "create" || verb === "patch")
+  );
+}
+
 function bindsPods({ resources, verbs }: PolicyRule): boolean {
   const names = resources ?? [];
   return (names.includes("pods/binding") || names.includes("bindings")) && verbs.includes("create");
 }
 
+const everything = "do everything";
 const readVerbs = ["get", "list", "watch", "*"];
 
 /** What a rule grants that no scheduler needs. */
 function excess({ apiGroups, resources, verbs, resourceNames }: PolicyRule): string[] {
   const [groups, names] = [apiGroups ?? [], resources ?? []];
   const has = (...wanted: string[]): boolean => verbs.some((verb) => wanted.includes(verb));
-  if (names.includes("*") && groups.includes("*") && has("*")) return ["do everything"];
+  if (names.includes("*") && groups.includes("*") && has("*")) return [everything];
   const found: string[] = [];
   const isCore = groups.includes("") || groups.includes("*");
   if (isCore && names.includes("*") && has("*", "create", "update", "patch", "delete"))

@@ -1,5 +1,28 @@
+import type { Pod } from "../../../model/kubernetes.generated.ts";
+import { gpuGroupsOfLabels } from "../../../model/scheduling/keys.ts";
+import type { Evidence } from "../../verify/check.ts";
 import { sharesOverOne, sharesWithoutReservation, unusedReservations } from "../../verify/checks/reservations.ts";
+import type { ClusterSnapshot } from "../../verify/clusterSnapshot.ts";
+import { placementOf } from "../../verify/placement.ts";
 import { type AuditCheck, settle } from "../auditCheck.ts";
+import { pluginGpus } from "../gpus.ts";
+
+/**
+ * Without what is said of pods beside a reservation of another namespace or name than KAI's usual ones: a pod of a GPU
+ * group that itself has a whole GPU from the device plugin reserves it.
+ */
+function besidesOtherReservations(snapshot: ClusterSnapshot, evidence: readonly Evidence[]): readonly Evidence[] {
+  if (evidence.length === 0) return evidence;
+  const { live, podsByKey } = placementOf(snapshot);
+  const groupsOf = (pod: Pod): string[] =>
+    gpuGroupsOfLabels(pod.metadata.labels).map((group) => `${pod.spec?.nodeName ?? ""}/${group}`);
+  const held = new Set(live.filter((pod) => pluginGpus(pod).size > 0).flatMap(groupsOf));
+  return evidence.filter(({ object }) => {
+    const pod = podsByKey.get(object.replace(/^pods\//, ""));
+    if (pod === undefined) return true;
+    return pluginGpus(pod).size === 0 && !groupsOf(pod).every((group) => held.has(group));
+  });
+}
 
 export const shareChecks: readonly AuditCheck[] = [
   {
@@ -18,7 +41,7 @@ export const shareChecks: readonly AuditCheck[] = [
     cure: "delete the pod, so that it is bound again with a reservation",
     settleMs: settle.chain,
     needs: ["pods"],
-    find: sharesWithoutReservation,
+    find: (snapshot) => besidesOtherReservations(snapshot, sharesWithoutReservation(snapshot)),
   },
   {
     name: "shares-over-one",
@@ -27,6 +50,6 @@ export const shareChecks: readonly AuditCheck[] = [
     cure: "delete pods of the group until the shares sum to at most one",
     settleMs: settle.controller,
     needs: ["pods", "nodes"],
-    find: sharesOverOne,
+    find: (snapshot) => besidesOtherReservations(snapshot, sharesOverOne(snapshot)),
   },
 ];

@@ -255,6 +255,30 @@ facts("gang-half-placed", [
       podgroups: [group("t/train"), group("u/train"), group("v/train"), group("w/train")],
     },
   },
+  {
+    name: "a gang of Volcano with one of two members on a node",
+    objects: {
+      pods: [
+        pod("t/a", { annotations: { "scheduling.k8s.io/group-name": "g" } }),
+        pod("t/b", { annotations: { "scheduling.k8s.io/group-name": "g" }, node: "" }),
+      ],
+      nodes: [node("n1")],
+      volcanopodgroups: [custom("scheduling.volcano.sh/v1beta1", "PodGroup", "t/g", { spec: { minMember: 2 } })],
+    },
+    finds: ["podgroups.scheduling.volcano.sh/t/g", "the gang has 1 of 2"],
+  },
+  {
+    name: "gangs of Volcano and of coscheduling, of which one waits",
+    objects: {
+      pods: [
+        pod("t/a", { annotations: { "scheduling.k8s.io/group-name": "g" } }),
+        pod("t/b", { labels: { "scheduling.x-k8s.io/pod-group": "g" }, node: "", created: aMinuteAgo }),
+      ],
+      nodes: [node("n1")],
+      volcanopodgroups: [custom("scheduling.volcano.sh/v1beta1", "PodGroup", "t/g", { spec: {} })],
+      coschedulingpodgroups: [custom("scheduling.x-k8s.io/v1alpha1", "PodGroup", "t/g", { spec: { minMember: 1 } })],
+    },
+  },
 ]);
 facts("gang-split", [
   {
@@ -326,6 +350,17 @@ facts("gang-never-fits", [
       nodes: [gpuNode(), gpuNode("n2")],
       podgroups: [group("t/train", { minMember: 2 })],
     },
+  },
+  {
+    name: "a gang of coscheduling that is larger than the cluster",
+    objects: {
+      pods: ["a", "b"].map((name) =>
+        pod(`t/${name}`, { node: "", ...gpu("8"), labels: { "scheduling.x-k8s.io/pod-group": "g" } }),
+      ),
+      nodes: [gpuNode()],
+      coschedulingpodgroups: [custom("scheduling.x-k8s.io/v1alpha1", "PodGroup", "t/g", { spec: { minMember: 2 } })],
+    },
+    finds: ["podgroups.scheduling.x-k8s.io/t/g", "needs 2 pods at once, and 1 fit"],
   },
 ]);
 

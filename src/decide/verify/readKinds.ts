@@ -64,6 +64,8 @@ export const readKinds = {
     versions: ["v1"],
     plural: "mutatingwebhookconfigurations",
   },
+  volcanopodgroups: { group: "scheduling.volcano.sh", versions: ["v1beta1"], plural: "podgroups" },
+  coschedulingpodgroups: { group: "scheduling.x-k8s.io", versions: ["v1alpha1"], plural: "podgroups" },
   clusterroles: { group: "rbac.authorization.k8s.io", versions: ["v1"], plural: "clusterroles" },
   clusterrolebindings: { group: "rbac.authorization.k8s.io", versions: ["v1"], plural: "clusterrolebindings" },
 } as const satisfies Record<string, ReadKind>;
@@ -76,6 +78,8 @@ export const auditKinds: ReadonlySet<KindName> = new Set<KindName>([
   "endpointslices",
   "validatingwebhookconfigurations",
   "mutatingwebhookconfigurations",
+  "volcanopodgroups",
+  "coschedulingpodgroups",
   "clusterroles",
   "clusterrolebindings",
 ]);

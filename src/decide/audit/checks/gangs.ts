@@ -1,15 +1,16 @@
 import { isLeaving } from "../../../model/objects/podFacts.ts";
 import { partiallyBound, splitAcrossDomains } from "../../verify/checks/gangsComplete.ts";
 import type { ClusterSnapshot } from "../../verify/clusterSnapshot.ts";
-import { type Gang, gangsOf } from "../../verify/gangs.ts";
+import type { Gang } from "../../verify/gangs.ts";
 import { isBound, isFinished, placementOf } from "../../verify/placement.ts";
+import { allGangs, gangKinds } from "../allGangs.ts";
 import { type AuditCheck, settle } from "../auditCheck.ts";
 
-const needs = ["pods", "nodes", "podgroups", "podgangs", "topologies"] as const;
+const needs = ["pods", "nodes", ...gangKinds] as const;
 
 /** Gangs with members on nodes, none of which is being deleted: a gang that starts to end is not half placed. */
 function runningGangs(snapshot: ClusterSnapshot): readonly Gang[] {
-  return gangsOf(snapshot).filter(
+  return allGangs(snapshot).filter(
     ({ members }) => members.some((pod) => isBound(pod) && !isFinished(pod)) && !members.some(isLeaving),
   );
 }

@@ -6,8 +6,9 @@ import type { Evidence } from "../../verify/check.ts";
 import { allocatableOf } from "../../verify/checks/nodesNotOvercommitted.ts";
 import { misfit, templateOf } from "../../verify/checks/podsMatchNodes.ts";
 import { type ClusterSnapshot, objectsOf } from "../../verify/clusterSnapshot.ts";
-import { type Gang, type GangNeed, gangsOf, isMet } from "../../verify/gangs.ts";
+import { type Gang, type GangNeed, isMet } from "../../verify/gangs.ts";
 import { isBound, isFinished, podName } from "../../verify/placement.ts";
+import { allGangs, gangKinds } from "../allGangs.ts";
 import { type AuditCheck, settle, stuck } from "../auditCheck.ts";
 
 const cause =
@@ -36,12 +37,12 @@ export const neverFitChecks: readonly AuditCheck[] = [
     cause: `${cause}; or the minimum is larger than the cluster`,
     cure: "lower the minimum or the requests, or add nodes that match the pods",
     settleMs: settle.chain,
-    needs: ["pods", "nodes", "deviceclasses", "podgroups", "podgangs", "topologies"],
+    needs: ["pods", "nodes", "deviceclasses", ...gangKinds],
     find: (snapshot) => {
       const room = roomIn(snapshot);
       return room === undefined
         ? []
-        : gangsOf(snapshot).flatMap((gang) => gangNeverFits(gang, room, snapshot.takenAtMs));
+        : allGangs(snapshot).flatMap((gang) => gangNeverFits(gang, room, snapshot.takenAtMs));
     },
   },
 ];

@@ -8,10 +8,8 @@ import { CancelSource } from "../../src/ports/cancelSource.ts";
 import { auditText } from "../../src/reports/auditText.ts";
 import { ManualClock } from "../../testing/apiserver/manualClock.ts";
 import { node, pod, pods, startMs } from "../verify/builders.ts";
+import { settled } from "../verify/play.ts";
 import { type Script, ScriptedApi } from "../verify/scriptedApi.ts";
-
-/** Longer than any run of the tests, so that a run that never ends fails. */
-const patienceS = 1_000;
 
 interface Played {
   readonly result: AuditResult;
@@ -27,9 +25,7 @@ async function play(script: Script, options: Partial<AuditOptions> = {}, interru
   const cancel = new CancelSource();
   const watched: AuditResult[] = [];
   if (interruptAtS !== undefined) clock.after(interruptAtS * 1000, () => cancel.cancel());
-  let result: AuditResult | undefined;
-  let problem: unknown;
-  runAudit(
+  const running = runAudit(
     { kube: api, clock, monotonicMs: () => clock.nowMs() },
     {
       cluster: "scripted",
@@ -40,20 +36,8 @@ async function play(script: Script, options: Partial<AuditOptions> = {}, interru
       ...options,
       ...(options.watch === undefined ? {} : { watch: (each: AuditResult) => void watched.push(each) }),
     },
-  ).then(
-    (value) => {
-      result = value;
-    },
-    (error: unknown) => {
-      problem = error;
-    },
   );
-  await clock.advance(0);
-  for (let step = 0; result === undefined && problem === undefined && step < patienceS * 2; step++) {
-    await clock.advance(500);
-  }
-  if (problem !== undefined) throw problem;
-  if (result === undefined) throw new Error(`no result within ${patienceS} s`);
+  const result = await settled(clock, running);
   return { result, api, tookS: (clock.nowMs() - startMs) / 1000, watched };
 }
 

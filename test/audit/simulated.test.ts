@@ -24,8 +24,11 @@ const intended: Readonly<Record<string, readonly string[]>> = {
   "gpu-labels": ["node-gpus-disagree"],
   // Nodes alone, without the controller that releases claims.
   nodes: ["claim-of-missing-pod", "claim-not-allocated"],
-  // Quotas are drawn at random, and change.
-  everything: ["queue-quota"],
+  // Quotas are drawn at random, and users delete PodGroups of pods that wait.
+  everything: ["queue-quota", "podgroup-stuck"],
+  schedule: ["podgroup-stuck"],
+  // A run of verify that was interrupted, without the pod garbage collector.
+  "gang-barrier": ["pod-on-missing-node", "gpu-idle"],
 };
 
 function nothingFound(scenario: string, found: Set<string>): Invariant {

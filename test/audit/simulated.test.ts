@@ -18,8 +18,8 @@ const laterMs = 2 * 60 * 60 * 1000;
 const intended: Readonly<Record<string, readonly string[]>> = {
   // The binder alone, without the scheduler that deletes a BindRequest whose retries are used up.
   bind: ["bindrequest-stuck"],
-  // The gang operator alone, without kubelets that end pods.
-  gang: ["pod-terminating"],
+  // The gang operator alone, without kubelets that end pods, and with a scheduler that binds pods one by one.
+  gang: ["pod-terminating", "gang-half-placed"],
   // The operator that writes allocatable amounts is the example; nothing keeps capacities up to date.
   "gpu-labels": ["node-gpus-disagree"],
   // Nodes alone, without the controller that releases claims.

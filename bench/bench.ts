@@ -1,5 +1,6 @@
 import { UsageError } from "../src/model/userError.ts";
 import { benchApiServer } from "./apiserver.ts";
+import { benchAudit } from "./audit.ts";
 import { benchBinder } from "./binder.ts";
 import { benchDevices } from "./devices.ts";
 import { benchFairness } from "./fairness.ts";
@@ -14,6 +15,7 @@ import { benchWorkloads } from "./workloads.ts";
 
 const benchmarks: Readonly<Record<string, (say: (text: string) => void) => AsyncGenerator<Figure>>> = {
   apiserver: benchApiServer,
+  audit: benchAudit,
   binder: benchBinder,
   devices: benchDevices,
   fairness: benchFairness,

@@ -54,6 +54,18 @@ withApiServer(program.command("apiserver"))
   )
   .action(async (options) => (await import("../cli/cluster/apiserver.ts")).runApiServer(options));
 
+withCluster(program.command("audit"))
+  .description("find faults in any cluster that persist: GPUs, gangs, claims, quotas, webhooks; only reads")
+  .option("--check <names...>", "checks to run, by name (default: all)")
+  .option("--settle <duration>", "time that findings must hold, instead of that of each check; 0 takes one snapshot")
+  .option("--interval <duration>", "time between snapshots, at least 1s (default: 15s)")
+  .option("--watch", "audit until interrupted: print findings that persist, and those that are gone")
+  .option("--metrics-address <host:port>", "with --watch: serve /metrics on this address")
+  .option("--report <format=file...>", "write a report: text, json, ctrf, junit or sarif; repeatable")
+  .option("--snapshot <files...>", "audit a file of `muster snapshot save`, or an earlier and a later one")
+  .option("--print-role", "print the ClusterRole with the rights that the checks need")
+  .action(async (options) => (await import("../cli/audit/audit.ts")).runAuditCommand(options));
+
 withDatabase(program.command("avail"))
   .description("GPU availability by type, as the inventory database has it")
   .argument("[type]", "show this GPU type only")
@@ -402,7 +414,7 @@ withWindow(program.command("window"), "0 picks a free one (default: 6480, or a f
 
 const snapshot = program.command("snapshot").description("save a cluster at one revision to a file");
 withCluster(snapshot.command("save"))
-  .description("write the file; `verify`, `why`, `q`, `queues` and `nodes` read it with --snapshot")
+  .description("write the file; `audit`, `verify`, `why`, `q`, `queues` and `nodes` read it with --snapshot")
   .argument("<file>", "file to write; the ending .gz compresses it")
   .action(async (file, options) => (await import("../cli/cluster/snapshot.ts")).saveSnapshot(file, options));
 

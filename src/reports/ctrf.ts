@@ -1,19 +1,17 @@
 /** Common Test Report Format: one test for each check. The summary is counted from the tests. */
 import type { CheckStatus } from "../decide/verify/check.ts";
-import type { VerifyResult } from "../decide/verify/verifyResult.ts";
 import { formatTime } from "../model/values/time.ts";
-import type { ReportContext } from "./report.ts";
-import { finalLines } from "./text.ts";
+import type { ReportContext, ReportedRun } from "./report.ts";
 
 const outLines = 1000;
 const outChars = 512;
 
-export function ctrfReport(result: VerifyResult, { startedAtMs, endedAtMs, version }: ReportContext): string {
+export function ctrfReport(result: ReportedRun, { startedAtMs, endedAtMs, version }: ReportContext): string {
   const tests = result.checks.map(({ id, title, status, message, details }) => ({
     name: `${id} ${title}`,
     status,
     duration: 0,
-    suite: ["muster verify", result.cluster],
+    suite: [result.command, result.cluster],
     message,
     stdout: details.slice(0, outLines).map(({ object, problem }) => `${object}: ${problem}`.slice(0, outChars)),
   }));
@@ -22,7 +20,7 @@ export function ctrfReport(result: VerifyResult, { startedAtMs, endedAtMs, versi
     reportFormat: "CTRF",
     specVersion: "0.0.1",
     timestamp: formatTime(endedAtMs),
-    generatedBy: "muster verify",
+    generatedBy: result.command,
     results: {
       tool: { name: "muster", version },
       summary: {
@@ -40,8 +38,8 @@ export function ctrfReport(result: VerifyResult, { startedAtMs, endedAtMs, versi
       extra: {
         verdict: result.verdict,
         exitCode: result.exitCode,
-        resourceVersion: result.snapshot?.resourceVersion ?? null,
-        lines: finalLines(result).slice(0, outLines),
+        resourceVersion: result.resourceVersion,
+        lines: result.lines.slice(0, outLines),
       },
     },
   };

@@ -9,24 +9,27 @@ const annotationsMax = 10;
 
 export function githubAnnotations(result: VerifyResult): string {
   const lines: string[] = [];
-  if (result.error !== undefined) lines.push(command("error", result.error.class, result.error.message));
+  if (result.error !== undefined) lines.push(annotation("error", "verify", result.error.class, result.error.message));
   for (const { id, status, message } of result.checks) {
-    if (status === "failed") lines.push(command("error", id, message));
+    if (status === "failed") lines.push(annotation("error", "verify", id, message));
   }
   for (const pod of result.unscheduled) {
-    lines.push(command("error", "unscheduled", `${pod.namespace}/${pod.name}: ${pod.class}: ${pod.why}`));
+    lines.push(annotation("error", "verify", "unscheduled", `${pod.namespace}/${pod.name}: ${pod.class}: ${pod.why}`));
   }
   for (const pod of result.failed) {
-    lines.push(command("error", "failed", `${pod.namespace}/${pod.name}: ${pod.reason}`));
+    lines.push(annotation("error", "verify", "failed", `${pod.namespace}/${pod.name}: ${pod.reason}`));
   }
   const errors = lines.slice(0, annotationsMax);
-  const warnings = result.warnings.slice(0, annotationsMax).map((text) => command("warning", "warning", text));
+  const warnings = result.warnings
+    .slice(0, annotationsMax)
+    .map((text) => annotation("warning", "verify", "warning", text));
   return [...errors, ...warnings].map((line) => `${line}\n`).join("");
 }
 
-function command(level: "error" | "warning", title: string, message: string): string {
+/** A workflow command of GitHub Actions. */
+export function annotation(level: "error" | "warning", command: string, title: string, message: string): string {
   const encoded = (text: string): string => text.replace(/%/g, "%25").replace(/\r/g, "%0D").replace(/\n/g, "%0A");
-  const property = encoded(`muster verify ${title}`).replace(/:/g, "%3A").replace(/,/g, "%2C");
+  const property = encoded(`muster ${command} ${title}`).replace(/:/g, "%3A").replace(/,/g, "%2C");
   return `::${level} title=${property}::${encoded(message)}`;
 }
 

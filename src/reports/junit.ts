@@ -1,14 +1,12 @@
 /** JUnit's XML: `failure` for a check that failed, `error` for a check without a result. */
-import type { CheckResult, VerifyResult } from "../decide/verify/verifyResult.ts";
 import { formatTime } from "../model/values/time.ts";
-import type { ReportContext } from "./report.ts";
-import { finalLines } from "./text.ts";
+import type { ReportContext, ReportedCheck, ReportedRun } from "./report.ts";
 
-export function junitReport(result: VerifyResult, { startedAtMs }: ReportContext): string {
-  const count = (expected: CheckResult["status"]): number =>
+export function junitReport(result: ReportedRun, { startedAtMs }: ReportContext): string {
+  const count = (expected: ReportedCheck["status"]): number =>
     result.checks.filter(({ status }) => status === expected).length;
   const totals = attributes({
-    name: "muster verify",
+    name: result.command,
     tests: String(result.checks.length),
     failures: String(count("failed")),
     errors: String(count("other")),
@@ -16,15 +14,15 @@ export function junitReport(result: VerifyResult, { startedAtMs }: ReportContext
     time: (result.wallMs / 1000).toFixed(3),
   });
   const about = attributes({ timestamp: formatTime(startedAtMs).replace(/Z$/, ""), hostname: result.cluster });
-  const cases = result.checks.map((check) => testCase(check, result.cluster)).join("");
+  const cases = result.checks.map((check) => testCase(check, `${result.command}.${result.cluster}`)).join("");
   return (
     `<?xml version="1.0" encoding="UTF-8"?>\n<testsuites${totals}>\n  <testsuite${totals}${about}>\n${cases}` +
-    `    <system-out>${escaped(finalLines(result).join("\n"))}</system-out>\n  </testsuite>\n</testsuites>\n`
+    `    <system-out>${escaped(result.lines.join("\n"))}</system-out>\n  </testsuite>\n</testsuites>\n`
   );
 }
 
-function testCase({ id, title, status, message, details }: CheckResult, cluster: string): string {
-  const head = attributes({ classname: `muster verify.${cluster}`, name: `${id} ${title}`, time: "0.000" });
+function testCase({ id, title, status, message, details }: ReportedCheck, classname: string): string {
+  const head = attributes({ classname, name: `${id} ${title}`, time: "0.000" });
   const text = escaped(details.map(({ object, problem }) => `${object}: ${problem}`).join("\n"));
   const messageAttribute = attributes({ message });
   switch (status) {

@@ -28,7 +28,7 @@ import { Schedule } from "./schedule.ts";
 import { SimKube } from "./simKube.ts";
 
 /** The start time of every run: 1 January 2026. */
-const epochMs = 1_767_225_600_000;
+export const epochMs = 1_767_225_600_000;
 
 /** Simulations with the same CRDs share the registry of kinds, which does not change afterwards, and nothing else. */
 const registries = new Map<string, Promise<Registry>>();

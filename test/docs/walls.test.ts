@@ -14,6 +14,7 @@ const rooms = [...readdirSync(join(root, "src")).map((room) => `src/${room}`), .
 /** What each sub-room may import of its neighbours. None imports another that is not named here. */
 const subRooms: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
   "src/decide": {
+    audit: ["devices", "verify"],
     bind: ["devices"],
     devices: [],
     gang: ["workloads"],
@@ -26,6 +27,7 @@ const subRooms: Readonly<Record<string, Readonly<Record<string, readonly string[
   "src/control": {
     agent: ["runtime"],
     assembly: ["bind", "devices", "gang", "runtime", "schedule", "workloads"],
+    audit: ["verify"],
     bind: ["cache", "devices", "runtime"],
     cache: [],
     devices: ["cache", "runtime"],

@@ -47,26 +47,25 @@ export async function play(
   }
   const cancel = new CancelSource();
   if (interruptAtS !== undefined) clock.after(interruptAtS * 1000, () => cancel.cancel());
-  let result: VerifyResult | undefined;
-  let problem: unknown;
-  runVerify({ kube: api, clock, monotonicMs: () => clock.nowMs() }, asked.config, {
+  const running = runVerify({ kube: api, clock, monotonicMs: () => clock.nowMs() }, asked.config, {
     cluster: "scripted",
     startedMs: startMs - spentS * 1000,
     cancel,
     interrupted: () => ({ message: "interrupted by SIGTERM", exitCode: 143 }),
-  }).then(
-    (value) => {
-      result = value;
-    },
-    (error: unknown) => {
-      problem = error;
-    },
-  );
-  await clock.advance(0);
-  for (let step = 0; result === undefined && problem === undefined && step < patienceS * 2; step++) {
-    await clock.advance(500);
-  }
-  if (problem !== undefined) throw problem;
-  if (result === undefined) throw new Error(`no answer after ${patienceS} s`);
+  });
+  const result = await settled(clock, running);
   return { exitCode: result.exitCode, text: textReport(result), result, api, tookS: (clock.nowMs() - startMs) / 1000 };
+}
+
+/** Lets time pass until a run has ended; one that never ends fails. */
+export async function settled<T>(clock: ManualClock, running: Promise<T>): Promise<T> {
+  let ended = false;
+  const end = (): void => {
+    ended = true;
+  };
+  running.then(end, end);
+  await clock.advance(0);
+  for (let step = 0; !ended && step < patienceS * 2; step++) await clock.advance(500);
+  if (!ended) throw new Error(`no answer after ${patienceS} s`);
+  return running;
 }

@@ -6,7 +6,7 @@ import { kubeHttp } from "../../adapters/kubernetes/kubeHttp.ts";
 import { pinoLog } from "../../adapters/pinoLog.ts";
 import { systemClock } from "../../adapters/systemClock.ts";
 import { takeSnapshot } from "../../control/verify/takeSnapshot.ts";
-import { allKinds } from "../../decide/verify/readKinds.ts";
+import { allKinds, auditKinds } from "../../decide/verify/readKinds.ts";
 import { snapshotText } from "../../decide/verify/snapshotFile.ts";
 import { UserError } from "../../model/userError.ts";
 import { type ClusterFlags, findCluster } from "./findCluster.ts";
@@ -22,7 +22,10 @@ export async function saveSnapshot(file: string, flags: SnapshotFlags): Promise<
   const clock = systemClock();
   const kube = kubeHttp(connection, { clock, log: pinoLog({ level: "error" }) }, { fieldManager: "muster-snapshot" });
   try {
-    const taken = await takeSnapshot(kube, allKinds, { nowMs: () => clock.nowMs() });
+    const taken = await takeSnapshot(kube, allKinds, {
+      nowMs: () => clock.nowMs(),
+      mayLack: (kind) => auditKinds.has(kind),
+    });
     if (!taken.ok) throw refusedError(taken.refusal, `${taken.kind} could not be listed`);
     const { snapshot } = taken;
     const source = Readable.from(snapshotText(snapshot));

@@ -23,10 +23,10 @@ import { UserError } from "../../model/userError.ts";
 import { secondsText } from "../../model/values/duration.ts";
 import { timeToMs } from "../../model/values/time.ts";
 import type { Cancel } from "../../ports/cancel.ts";
-import { CancelSource } from "../../ports/cancelSource.ts";
 import type { Clock } from "../../ports/clock.ts";
 import { attemptText } from "../../reports/text.ts";
 import { findCluster, isEmbedded } from "../cluster/findCluster.ts";
+import { endRun, errorOfRun, errorText, ignoreClosedPipes, isLocal, processOutput, Signals } from "./command.ts";
 import { askedFor, claimsOutput, type VerifyFlags, type VerifyRequest } from "./verifyFlags.ts";
 import { Progress } from "./verifyProgress.ts";
 import { deliverReports } from "./verifyReports.ts";
@@ -36,8 +36,7 @@ const requestMs = 30_000;
 
 /** `muster verify`. The exit code is the verdict; see docs/verify.md. */
 export async function runVerifyCommand(flags: VerifyFlags): Promise<void> {
-  // A reader that closes the pipe must not change the verdict.
-  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
+  ignoreClosedPipes();
   let asked: VerifyRequest;
   try {
     asked = askedFor(flags, process.env);
@@ -56,29 +55,9 @@ export async function runVerifyCommand(flags: VerifyFlags): Promise<void> {
     endedAtMs: flags.snapshot === undefined ? Date.now() : takenAtMs(result, startedAtMs),
     version: process.env["npm_package_version"] ?? "0.1.0",
   };
-  process.exitCode = result.exitCode;
-  deliverReports(result, context, {
-    reports: asked.reports,
-    output: flags.output,
-    env: process.env,
-    out: (text) => void process.stdout.write(text),
-    err: (text) => void process.stderr.write(text),
-  });
-  if (result.error !== undefined) process.stderr.write(`muster: ${result.error.message}\n`);
-  signals.stop();
-  await flushed();
-  // A cancelled request may still be running: a credential plug-in can keep the process alive for a minute.
-  process.exit();
-}
-
-/** Waits until all output has been flushed, unless the reader has closed the pipe. */
-async function flushed(): Promise<void> {
-  for (const stream of [process.stdout, process.stderr]) {
-    await new Promise<void>((resolve) => {
-      if (!stream.writable) resolve();
-      else stream.write("", () => resolve());
-    });
-  }
+  await endRun(result, signals, () =>
+    deliverReports(result, context, { reports: asked.reports, output: flags.output, ...processOutput }),
+  );
 }
 
 /** The time of the report: that of the snapshot, so that a saved snapshot always gives the same report. */
@@ -130,7 +109,7 @@ async function resultFor(asked: VerifyRequest, flags: VerifyFlags, signals: Sign
     const { message, exitCode } = signals.interrupted();
     return { ...proven, verdict: "error", exitCode, error: { class: "interrupted", message } };
   } catch (error) {
-    return withoutRun(errorOfRun(error), config, cluster);
+    return withoutRun(errorOfRun(error, "verify"), config, cluster);
   } finally {
     kube?.close();
   }
@@ -147,16 +126,6 @@ function withTimeout<T>(reading: Promise<T>, clock: Clock, { settleMs }: VerifyC
     });
   });
   return Promise.race([reading, late]).finally(stop);
-}
-
-/** A run that throws has no verdict: a bug of verify must not look like a failure of the cluster. */
-function errorOfRun(error: unknown): VerifyError {
-  if (error instanceof UserError) {
-    return { class: "setup", message: `${error.message} (${error.code}); try: ${error.cure}` };
-  }
-  process.stderr.write(`muster: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
-  const why = error instanceof Error ? error.message : String(error);
-  return { class: "internal", message: `verify itself failed: ${why}` };
 }
 
 async function proveBarrier(
@@ -198,12 +167,6 @@ function printAttempt(line: AttemptLine, config: VerifyConfig, isDocument: boole
   else if (!isLive) process.stdout.write(text);
 }
 
-/** Compression costs more than it saves when the server is on this machine. */
-function isLocal(server: string): boolean {
-  const { hostname } = new URL(server);
-  return hostname === "localhost" || hostname === "127.0.0.1" || hostname === "[::1]";
-}
-
 async function ofFile(file: string, config: VerifyConfig): Promise<VerifyResult> {
   let text: string;
   try {
@@ -234,40 +197,4 @@ function withBudget({ config, untilMs }: VerifyRequest, nowMs: number): VerifyCo
   const left = secondsText(Math.max(0, Math.floor((untilMs - nowMs) / 1000) * 1000));
   const message = `only ${left}s are left until --until, and ${secondsText(reserveMs)}s are reserved for the report: too little time to verify`;
   return { error: { class: "budget", message } };
-}
-
-function errorText({ message, code, cure }: UserError): string {
-  return `muster: ${message} (${code})\n  try: ${cure}\n`;
-}
-
-const signalNumbers = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
-type SignalName = keyof typeof signalNumbers;
-
-/** The first signal ends the wait and prints the report, the second one ends the process. */
-class Signals {
-  private readonly source = new CancelSource();
-  private received: SignalName | undefined;
-
-  constructor() {
-    for (const name of Object.keys(signalNumbers) as SignalName[]) process.on(name, this.receive);
-  }
-
-  get cancel(): CancelSource {
-    return this.source;
-  }
-
-  interrupted(): { message: string; exitCode: number } {
-    const name = this.received ?? "SIGINT";
-    return { message: `interrupted by ${name}`, exitCode: 128 + signalNumbers[name] };
-  }
-
-  stop(): void {
-    for (const name of Object.keys(signalNumbers) as SignalName[]) process.off(name, this.receive);
-  }
-
-  private readonly receive = (name: SignalName): void => {
-    if (this.received !== undefined) process.exit(128 + signalNumbers[name]);
-    this.received = name;
-    this.source.cancel();
-  };
 }

@@ -48,8 +48,8 @@ export interface VerifyRequest {
 export const reportFormats = ["text", "json", "ctrf", "junit", "github"] as const;
 export type ReportFormat = (typeof reportFormats)[number];
 
-export interface AskedReport {
-  readonly format: ReportFormat;
+export interface AskedReport<F extends string = ReportFormat> {
+  readonly format: F;
   /** `-` is standard output. */
   readonly file: string;
 }
@@ -81,17 +81,17 @@ export function askedFor(flags: VerifyFlags, env: Readonly<Record<string, string
   return {
     config: verifyConfig({ ...given, checks: chosen.ids }),
     ...(untilMs === undefined ? {} : { untilMs }),
-    reports: askedReports(flags),
+    reports: askedReports(flags, reportFormats),
     proveBarrier: chosen.proveBarrier,
   };
 }
 
 /** A flag takes precedence over its variable; an empty variable counts as unset. Undefined when neither is set. */
-function duration(
+export function duration(
   flag: string,
   given: string | undefined,
-  variable: string,
-  env: Readonly<Record<string, string | undefined>>,
+  variable = "",
+  env: Readonly<Record<string, string | undefined>> = {},
 ): number | undefined {
   if (given !== undefined) {
     const ms = durationMs(given);
@@ -173,8 +173,11 @@ function refuseUnasked(flags: VerifyFlags, { ids, proveBarrier }: ReturnType<typ
 }
 
 /** When a report goes to standard output, it is the only output there. */
-function askedReports({ report, output }: VerifyFlags): readonly AskedReport[] {
-  const reports = (report ?? []).map(askedReport);
+export function askedReports<F extends string>(
+  { report, output }: { readonly report?: readonly string[]; readonly output: "text" | "json" },
+  formats: readonly F[],
+): readonly AskedReport<F>[] {
+  const reports = (report ?? []).map((text) => askedReport(text, formats));
   const documents = reports.filter(({ file }) => file === "-").length + (output === "json" ? 1 : 0);
   if (documents <= 1) return reports;
   throw new UsageError(
@@ -185,19 +188,19 @@ function askedReports({ report, output }: VerifyFlags): readonly AskedReport[] {
 }
 
 /** Whether a report goes to standard output, so that progress goes to standard error. */
-export function claimsOutput(reports: readonly AskedReport[]): boolean {
+export function claimsOutput(reports: readonly AskedReport<string>[]): boolean {
   return reports.some(({ file }) => file === "-");
 }
 
-function askedReport(text: string): AskedReport {
+function askedReport<F extends string>(text: string, formats: readonly F[]): AskedReport<F> {
   const at = text.indexOf("=");
-  const format = reportFormats.find((each) => each === text.slice(0, at));
+  const format = formats.find((each) => each === text.slice(0, at));
   const file = text.slice(at + 1);
   if (at > 0 && format !== undefined && file !== "") return { format, file };
   throw new UserError(
     "report-malformed",
     `invalid value of --report: ${JSON.stringify(text)}`,
-    `write --report FORMAT=FILE with one of ${reportFormats.join(", ")}; the file - means standard output`,
+    `write --report FORMAT=FILE with one of ${formats.join(", ")}; the file - means standard output`,
   );
 }
 
@@ -206,6 +209,6 @@ function wholeNumber(flag: string, text: string): number {
   throw new UsageError("bad-number", `${flag} ${text} is not a whole number`, `pass a number such as ${flag} 20`);
 }
 
-function split(values: readonly string[] | undefined): readonly string[] {
+export function split(values: readonly string[] | undefined): readonly string[] {
   return (values ?? []).flatMap((value) => value.split(",")).filter((value) => value !== "");
 }

@@ -241,12 +241,12 @@ class Run {
 }
 
 /** Whether a retry may help: the API may be temporarily unavailable. Other refusals are permanent. */
-function isTransient(reason: RefusalReason): boolean {
+export function isTransient(reason: RefusalReason): boolean {
   return reason === "TooManyRequests" || reason === "Unavailable" || reason === "Unknown" || reason === "Expired";
 }
 
-export function errorOf(kind: KindName, { reason, message }: Refusal): VerifyError {
-  return { class: classOf(reason), message: `Failed to list ${kind}: ${message}${hintOf(kind, reason)}` };
+export function errorOf(kind: KindName, { reason, message }: Refusal, hint = hintOf(kind, reason)): VerifyError {
+  return { class: classOf(reason), message: `Failed to list ${kind}: ${message}${hint}` };
 }
 
 function hintOf(kind: KindName, reason: RefusalReason): string {

@@ -24,6 +24,8 @@ export interface TakeOptions {
   readonly pending?: Set<KindName>;
   /** Called for every answered list: an API that answers does not hang. */
   readonly answered?: () => void;
+  /** Kinds that are recorded as refused, with the reason, when they may not be listed; without it the read fails. */
+  readonly mayLack?: (kind: KindName) => boolean;
 }
 
 export type Taken =
@@ -43,15 +45,16 @@ export async function takeSnapshot(kube: KubeApi, kinds: readonly KindName[], op
   let expired: Taken | undefined;
   for (let round = 1; round <= roundsMax; round++) {
     const takenAtMs = options.nowMs();
-    const pods = await readAt(kube, "pods", undefined, options);
-    if (!pods.ok) {
-      if (pods.reason !== "Expired") return { ok: false, kind: "pods", refusal: pods };
-      expired = { ok: false, kind: "pods", refusal: pods };
+    const found = new Map<KindName, SnapshotKind>();
+    const first = await readFirst(kube, ["pods", ...kinds.filter((name) => name !== "pods")], found, options);
+    if (!first.ok) {
+      if (first.refusal.reason !== "Expired") return first;
+      expired = first;
       continue;
     }
-    const { revision } = pods.value;
+    const { revision } = first;
     const why = new Map<KindName, string>();
-    const others = kinds.filter((name) => name !== "pods");
+    const others = kinds.filter((name) => !found.has(name));
     const read = await Promise.all(
       others.map(async (name) => {
         const exact = await readAt(kube, name, revision, options);
@@ -67,13 +70,28 @@ export async function takeSnapshot(kube: KubeApi, kinds: readonly KindName[], op
       if (failed.outcome.reason === "Expired") continue;
       return expired;
     }
-    const found = new Map<KindName, SnapshotKind>([["pods", pods.value]]);
     for (const { name, outcome } of read) if (outcome.ok) found.set(name, outcome.value);
     return { ok: true, snapshot: clusterSnapshot(revision, takenAtMs, found, why) };
   }
   return (
     expired ?? { ok: false, kind: "pods", refusal: refused("Expired", "the revision was compacted during the read") }
   );
+}
+
+/** Reads pods, or else the first kind that may be listed and is served: all others are read at its revision. */
+async function readFirst(
+  kube: KubeApi,
+  kinds: readonly KindName[],
+  found: Map<KindName, SnapshotKind>,
+  options: TakeOptions,
+): Promise<{ ok: true; revision: string } | (Taken & { ok: false })> {
+  for (const name of kinds) {
+    const read = await readAt(kube, name, undefined, options);
+    if (!read.ok) return { ok: false, kind: name, refusal: read };
+    found.set(name, read.value);
+    if (read.value.refused === undefined && read.value.served) return { ok: true, revision: read.value.revision };
+  }
+  return { ok: true, revision: "" };
 }
 
 /** The same snapshot with one more kind, as of the same revision. */
@@ -109,7 +127,7 @@ async function readAt(
   kube: KubeApi,
   name: KindName,
   revision: string | undefined,
-  { cancel, pending, answered }: TakeOptions,
+  { cancel, pending, answered, mayLack }: TakeOptions,
 ): Promise<Outcome<SnapshotKind>> {
   const { group, versions, plural, builtin } = readKind(name);
   pending?.add(name);
@@ -118,7 +136,9 @@ async function readAt(
     const list = await listAllPages(kube, ref, revision, { cancel, answered });
     if (!list.ok && list.reason === "NotFound" && builtin !== true) continue;
     pending?.delete(name);
-    return list.ok ? succeeded({ ...ref, ...list.value, served: true }) : list;
+    if (list.ok) return succeeded({ ...ref, ...list.value, served: true });
+    if (list.reason !== "Forbidden" || mayLack?.(name) !== true) return list;
+    return succeeded({ ...ref, revision: revision ?? "", served: false, refused: list.message, objects: [] });
   }
   pending?.delete(name);
   return succeeded({ group, version: versions[0], plural, revision: revision ?? "", served: false, objects: [] });

@@ -161,21 +161,22 @@ const reported = new WeakMap<Pod, ReadonlySet<string>>();
 export function reportedGpus(pod: Pod): ReadonlySet<string> {
   let ids = reported.get(pod);
   if (ids === undefined) {
-    ids = new Set(idsOf(pod));
+    ids = new Set([...reportedIds(pod)].map(bareId));
     reported.set(pod, ids);
   }
   return ids;
 }
 
-function* idsOf({ metadata, status }: Pod): Iterable<string> {
+/** The ids as they are reported: with time slicing `<uuid>::<slice>`, which several pods have of one GPU. */
+export function* reportedIds({ metadata, status }: Pod): Iterable<string> {
   const { [annotationKeys.reservedGpu]: kept, [marks.devices]: text } = metadata.annotations ?? {};
-  if (kept !== undefined && kept !== "") yield bareId(kept);
+  if (kept !== undefined && kept !== "") yield kept;
   for (const { allocatedResourcesStatus = [] } of [
     ...(status?.initContainerStatuses ?? []),
     ...(status?.containerStatuses ?? []),
   ]) {
     for (const { name, resources = [] } of allocatedResourcesStatus) {
-      if (isPluginGpu(name)) for (const { resourceID } of resources) yield bareId(resourceID);
+      if (isPluginGpu(name)) for (const { resourceID } of resources) yield resourceID;
     }
   }
   const assignment = text === undefined ? undefined : parsed(text);
@@ -184,12 +185,12 @@ function* idsOf({ metadata, status }: Pod): Iterable<string> {
     if (!isObject(resources)) continue;
     for (const [name, ids] of Object.entries(resources)) {
       if (!isPluginGpu(name) || !Array.isArray(ids)) continue;
-      for (const id of ids) if (typeof id === "string") yield bareId(id);
+      for (const id of ids) if (typeof id === "string") yield id;
     }
   }
 }
 
-/** With time slicing the id of a slice is `<uuid>::<slice>`. */
+/** The id of the GPU of a time slice. */
 function bareId(id: string): string {
   return id.split("::")[0] ?? id;
 }

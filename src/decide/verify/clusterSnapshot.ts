@@ -22,6 +22,8 @@ export interface SnapshotKind {
   readonly revision: string;
   /** False when the cluster has no such kind. */
   readonly served: boolean;
+  /** Why the kind could not be listed: it may have objects that the snapshot lacks. Undefined when it was read. */
+  readonly refused?: string;
   readonly objects: readonly KubeObject[];
 }
 

@@ -250,7 +250,7 @@ export function configShown(config: VerifyConfig): ConfigShown {
   };
 }
 
-function snapshotShown(snapshot: ClusterSnapshot): SnapshotShown {
+export function snapshotShown(snapshot: ClusterSnapshot): SnapshotShown {
   const versions: Record<string, string> = {};
   const counts: Record<string, number | null> = {};
   for (const [name, kind] of snapshot.kinds) {

@@ -52,9 +52,37 @@ export const readKinds = {
     plural: "artifactgenerators",
   },
   events: { group: "", versions: ["v1"], plural: "events", builtin: true },
+  services: { group: "", versions: ["v1"], plural: "services" },
+  endpointslices: { group: "discovery.k8s.io", versions: ["v1"], plural: "endpointslices" },
+  validatingwebhookconfigurations: {
+    group: "admissionregistration.k8s.io",
+    versions: ["v1"],
+    plural: "validatingwebhookconfigurations",
+  },
+  mutatingwebhookconfigurations: {
+    group: "admissionregistration.k8s.io",
+    versions: ["v1"],
+    plural: "mutatingwebhookconfigurations",
+  },
+  volcanopodgroups: { group: "scheduling.volcano.sh", versions: ["v1beta1"], plural: "podgroups" },
+  coschedulingpodgroups: { group: "scheduling.x-k8s.io", versions: ["v1alpha1"], plural: "podgroups" },
+  clusterroles: { group: "rbac.authorization.k8s.io", versions: ["v1"], plural: "clusterroles" },
+  clusterrolebindings: { group: "rbac.authorization.k8s.io", versions: ["v1"], plural: "clusterrolebindings" },
 } as const satisfies Record<string, ReadKind>;
 
 export const allKinds = Object.keys(readKinds) as readonly KindName[];
+
+/** Kinds that `muster audit` alone reads: a saved snapshot records that they may not be listed, and has the others. */
+export const auditKinds: ReadonlySet<KindName> = new Set<KindName>([
+  "services",
+  "endpointslices",
+  "validatingwebhookconfigurations",
+  "mutatingwebhookconfigurations",
+  "volcanopodgroups",
+  "coschedulingpodgroups",
+  "clusterroles",
+  "clusterrolebindings",
+]);
 
 export function readKind(name: KindName): ReadKind {
   return readKinds[name];

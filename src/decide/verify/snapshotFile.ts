@@ -61,6 +61,7 @@ export function parseSnapshot(text: string, source: string): ClusterSnapshot {
       plural: textAt(each["plural"]),
       revision: textAt(each["revision"]),
       served: each["served"] === true,
+      ...(typeof each["refused"] === "string" ? { refused: each["refused"] } : {}),
       objects: each["objects"].map((object, index) => objectAt(object, source, `${where}.objects[${index}]`)),
     });
   }

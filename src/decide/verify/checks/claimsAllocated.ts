@@ -27,16 +27,19 @@ export const claimsAllocated: Check = {
     if (!isServed(snapshot, "resourceclaims") || !isServed(snapshot, "resourceslices")) {
       return notApplicable("resource.k8s.io is not served");
     }
-    const devices = newestDevices(snapshot);
-    const evidence: Evidence[] = [];
-    for (const pod of placementOf(snapshot).live) {
-      if ((pod.spec?.resourceClaims ?? []).length > 0) evidence.push(...problemsOfPod(snapshot, pod, devices));
-    }
-    evidence.push(...overcommitted(snapshot, devices));
+    const evidence = [...claimsNotHeld(snapshot), ...devicesOvercommitted(snapshot)];
     const claims = objectsOf(snapshot, "resourceclaims").length;
-    return passOrFail(evidence, `${claims} claims on ${devices.size} devices`);
+    return passOrFail(evidence, `${claims} claims on ${newestDevices(snapshot).size} devices`);
   },
 };
+
+/** Bound pods whose claims are not allocated to them, or not with devices of their node. */
+export function claimsNotHeld(snapshot: ClusterSnapshot): Evidence[] {
+  const devices = newestDevices(snapshot);
+  return placementOf(snapshot).live.flatMap((pod) =>
+    (pod.spec?.resourceClaims ?? []).length === 0 ? [] : problemsOfPod(snapshot, pod, devices),
+  );
+}
 
 interface KnownDevice {
   readonly device: Device;
@@ -48,8 +51,12 @@ function deviceKey(at: { readonly driver: string; readonly pool: string; readonl
   return `${at.driver}/${at.pool}/${at.device}`;
 }
 
+const cache = new WeakMap<ClusterSnapshot, ReadonlyMap<string, KnownDevice>>();
+
 /** Only the newest generation of a pool counts: slices of an older generation are obsolete. */
 export function newestDevices(snapshot: ClusterSnapshot): ReadonlyMap<string, KnownDevice> {
+  const cached = cache.get(snapshot);
+  if (cached !== undefined) return cached;
   const slices = objectsOf<ResourceSlice>(snapshot, "resourceslices");
   const newest = new Map<string, number>();
   for (const { spec } of slices) {
@@ -65,6 +72,7 @@ export function newestDevices(snapshot: ClusterSnapshot): ReadonlyMap<string, Kn
       devices.set(key, { device, slice, pool: `${driver}/${pool.name}` });
     }
   }
+  cache.set(snapshot, devices);
   return devices;
 }
 
@@ -120,8 +128,9 @@ function problemsOfClaim(
   return problems;
 }
 
-/** Every allocation counts, whether or not a pod uses it now. */
-function overcommitted(snapshot: ClusterSnapshot, devices: ReadonlyMap<string, KnownDevice>): Evidence[] {
+/** Devices, capacities and counters that are allocated beyond what there is, whether or not a pod uses them now. */
+export function devicesOvercommitted(snapshot: ClusterSnapshot): Evidence[] {
+  const devices = newestDevices(snapshot);
   const holders = new Map<string, { claim: string; result: DeviceRequestAllocationResult }[]>();
   for (const claim of objectsOf<ResourceClaim>(snapshot, "resourceclaims")) {
     for (const result of claim.status?.allocation?.devices?.results ?? []) {

@@ -29,13 +29,15 @@ function isBoundMember({ spec, status }: Pod): boolean {
   return (spec?.nodeName ?? "") !== "" && status?.phase !== "Failed";
 }
 
-function partiallyBound({ name, members, need }: Gang): Evidence[] {
+/** A gang with bound members of which its minimum is not bound. */
+export function partiallyBound({ name, members, need }: Gang): Evidence[] {
   const bound = members.filter(isBoundMember).length;
   if (bound === 0 || isMet(need, isBoundMember)) return [];
   return [{ object: name, problem: `partially bound, ${bound} members bound: ${shortfall(need, isBoundMember)}` }];
 }
 
-function splitAcrossDomains({ name, domains }: Gang, { nodes }: Placement): Evidence[] {
+/** A gang whose bound members are in several domains of a level that it requires. */
+export function splitAcrossDomains({ name, domains }: Gang, { nodes }: Placement): Evidence[] {
   return domains.flatMap(({ label, members }) => {
     const values = new Map<string, string>();
     for (const pod of members) {

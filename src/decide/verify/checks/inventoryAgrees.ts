@@ -5,6 +5,8 @@ import { type ClusterSnapshot, isServed, objectsOf } from "../clusterSnapshot.ts
 import { newestDevices } from "./claimsAllocated.ts";
 
 const gpu = "nvidia.com/gpu";
+/** The resource of time slices when the device plugin is configured with `renameByDefault`. */
+const sharedGpu = "nvidia.com/gpu.shared";
 const gpuDriver = "gpu.nvidia.com";
 
 export const inventoryAgrees: Check = {
@@ -14,21 +16,29 @@ export const inventoryAgrees: Check = {
   settles: true,
   needs: ["nodes", "resourceslices"],
   run: ({ snapshot }) => {
-    const nodes = objectsOf<Node>(snapshot, "nodes").filter(
-      ({ metadata, status }) =>
-        metadata.labels?.["nvidia.com/gpu.count"] !== undefined || status?.capacity?.[gpu] !== undefined,
-    );
+    const nodes = gpuNodes(snapshot);
     if (nodes.length === 0) return notApplicable("no node has GPUs");
-    const published = publishedByNode(snapshot);
-    const evidence: Evidence[] = nodes.flatMap((node) =>
-      problemsOf(node, published.get(node.metadata.name)).map((problem) => ({
-        object: `nodes/${node.metadata.name}`,
-        problem,
-      })),
-    );
-    return passOrFail(evidence, `${nodes.length} nodes with GPUs`);
+    return passOrFail(gpuCountsDiffer(snapshot), `${nodes.length} nodes with GPUs`);
   },
 };
+
+function gpuNodes(snapshot: ClusterSnapshot): readonly Node[] {
+  return objectsOf<Node>(snapshot, "nodes").filter(
+    ({ metadata, status }) =>
+      metadata.labels?.["nvidia.com/gpu.count"] !== undefined || status?.capacity?.[gpu] !== undefined,
+  );
+}
+
+/** Nodes whose labels, allocatable GPUs and resource slices describe different GPUs. */
+export function gpuCountsDiffer(snapshot: ClusterSnapshot): Evidence[] {
+  const published = publishedByNode(snapshot);
+  return gpuNodes(snapshot).flatMap((node) =>
+    problemsOf(node, published.get(node.metadata.name)).map((problem) => ({
+      object: `nodes/${node.metadata.name}`,
+      problem,
+    })),
+  );
+}
 
 /** The number of GPUs that the driver publishes for each node; partitions do not count. */
 function publishedByNode(snapshot: ClusterSnapshot): ReadonlyMap<string, number> {
@@ -50,8 +60,8 @@ function problemsOf({ metadata, status }: Node, published: number | undefined): 
   const count = labelled !== undefined && /^[0-9]+$/.test(labelled) ? Number(labelled) : undefined;
   if (labelled !== undefined && count === undefined)
     problems.push(`its label nvidia.com/gpu.count is ${labelled}, which is not a number`);
-  const capacity = unitsOf(status?.capacity?.[gpu]);
-  const allocatable = unitsOf(status?.allocatable?.[gpu]);
+  const capacity = unitsOf(status?.capacity);
+  const allocatable = unitsOf(status?.allocatable);
   const isPartitioned = (labels["nvidia.com/mig.strategy"] ?? "none") !== "none";
   const replicas = Number(labels["nvidia.com/gpu.replicas"] ?? "1");
   if (allocatable !== undefined && capacity !== undefined && allocatable > capacity) {
@@ -73,6 +83,9 @@ function problemsOf({ metadata, status }: Node, published: number | undefined): 
   return problems;
 }
 
-function unitsOf(text: string | undefined): number | undefined {
-  return text === undefined ? undefined : Number(nanoOf(text) / 1_000_000_000n);
+/** GPUs and, where the device plugin renames the resource, their time slices; undefined where there is neither. */
+function unitsOf(amounts: Readonly<Record<string, string>> | undefined): number | undefined {
+  const texts = [amounts?.[gpu], amounts?.[sharedGpu]].filter((text) => text !== undefined);
+  if (texts.length === 0) return undefined;
+  return texts.reduce((sum, text) => sum + Number(nanoOf(text) / 1_000_000_000n), 0);
 }

@@ -35,7 +35,8 @@ export const nothingStale: Check = {
   },
 };
 
-function staleRequest(request: KubeObject, nowMs: number): Evidence[] {
+/** A BindRequest that has not succeeded in the time of a bind. */
+export function staleRequest(request: KubeObject, nowMs: number): Evidence[] {
   const { namespace = "", name, creationTimestamp } = request.metadata;
   const ageMs = nowMs - (timeToMs(creationTimestamp) ?? nowMs);
   const phase = text(record(request["status"])["phase"]);
@@ -44,12 +45,13 @@ function staleRequest(request: KubeObject, nowMs: number): Evidence[] {
   return [{ object: `bindrequests/${namespace}/${name}`, problem }];
 }
 
-function overdue(pod: Pod, nowMs: number): Evidence[] {
+/** A pod that is not finished although its grace period ended more than `lateMs` ago. */
+export function overdue(pod: Pod, nowMs: number, lateMs = slackMs): Evidence[] {
   const untilMs = timeToMs(pod.metadata.deletionTimestamp);
-  if (untilMs === undefined || isFinished(pod) || nowMs - untilMs <= slackMs) return [];
+  if (untilMs === undefined || isFinished(pod) || nowMs - untilMs <= lateMs) return [];
   return [{ object: podName(pod), problem: `should have been deleted ${Math.floor((nowMs - untilMs) / 1000)} s ago` }];
 }
 
-function isOfDaemonSet({ metadata }: Pod): boolean {
+export function isOfDaemonSet({ metadata }: Pod): boolean {
   return metadata.ownerReferences?.some(({ kind }) => kind === "DaemonSet") === true;
 }

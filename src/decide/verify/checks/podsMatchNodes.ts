@@ -1,5 +1,6 @@
 import type { Node, Pod } from "../../../model/kubernetes.generated.ts";
 import { matchesNode } from "../../../model/objects/nodeMatch.ts";
+import { podRequests } from "../../../model/objects/podRequests.ts";
 import { isTolerated } from "../../../model/objects/taints.ts";
 import { type Check, type Evidence, passOrFail } from "../check.ts";
 import { isBound, isFinished, placementOf, podName } from "../placement.ts";
@@ -32,6 +33,12 @@ const mirrorAnnotation = "kubernetes.io/config.mirror";
 /** Taints that the cluster and its autoscalers add after pods are bound; they do not show a scheduling error. */
 const laterTaints =
   /^node\.(?:cloudprovider\.)?kubernetes\.io\/|^ToBeDeletedByClusterAutoscaler$|^karpenter\.sh\/disrupt/;
+
+/** What decides about the nodes of a pod alone: pods of one template have the same answer. */
+export function templateOf(pod: Pod): string {
+  const requests = [...podRequests(pod)].map(([name, nano]) => [name, String(nano)]);
+  return JSON.stringify([requests, pod.spec?.nodeSelector, pod.spec?.affinity?.nodeAffinity, pod.spec?.tolerations]);
+}
 
 /** Why the pod does not match the node; undefined when it does. */
 export function misfit(pod: Pod, node: Node): string | undefined {

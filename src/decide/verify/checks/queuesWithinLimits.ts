@@ -22,36 +22,49 @@ export const queuesWithinLimits: Check = {
   needs: ["pods", "podgroups", "queues"],
   run: ({ snapshot }) => {
     if (!isServed(snapshot, "queues")) return notApplicable("Queues are not served");
-    const queues = objectsOf(snapshot, "queues");
-    const parents = new Map(queues.map(({ metadata, spec }) => [metadata.name, text(record(spec)["parentQueue"])]));
-    const uses = new Map<string, Use>();
-    for (const [queue, use] of usesOfLeaves(snapshot)) {
-      let at = queue;
-      // A chain of parents is at most as long as there are queues; a cycle would be longer.
-      for (let step = 0; at !== "" && step <= parents.size; step++) {
-        const sum = uses.get(at) ?? { gpu: 0, cpu: 0, memory: 0 };
-        for (const name of resources) sum[name] += use[name];
-        uses.set(at, sum);
-        at = parents.get(at) ?? "";
-      }
-    }
-    const evidence: Evidence[] = [];
-    for (const queue of queues) {
-      const { name } = queue.metadata;
-      const limits = record(record(queue["spec"])["resources"]);
-      for (const resource of resources) {
-        const limit = record(limits[resource])["limit"];
-        const used = uses.get(name)?.[resource] ?? 0;
-        if (typeof limit !== "number" || limit < 0 || used <= limit + rounding) continue;
-        evidence.push({
-          object: `queues/${name}`,
-          problem: `uses ${round(used)} ${resource}, but its limit is ${limit}`,
-        });
-      }
-    }
-    return passOrFail([...evidence, ...wrongParentSums(snapshot, parents)], `${queues.length} queues`);
+    const { length } = objectsOf(snapshot, "queues");
+    return passOrFail([...queuesOverLimit(snapshot), ...wrongParentSums(snapshot)], `${length} queues`);
   },
 };
+
+/** Each queue and the name of its parent, empty for a queue without one. */
+export function parentsOf(snapshot: ClusterSnapshot): ReadonlyMap<string, string> {
+  return new Map(
+    objectsOf(snapshot, "queues").map(({ metadata, spec }) => [metadata.name, text(record(spec)["parentQueue"])]),
+  );
+}
+
+/** Queues whose pods request more than the queue's limit. */
+export function queuesOverLimit(snapshot: ClusterSnapshot): Evidence[] {
+  const queues = objectsOf(snapshot, "queues");
+  const parents = parentsOf(snapshot);
+  const uses = new Map<string, Use>();
+  for (const [queue, use] of usesOfLeaves(snapshot)) {
+    let at = queue;
+    // A chain of parents is at most as long as there are queues; a cycle would be longer.
+    for (let step = 0; at !== "" && step <= parents.size; step++) {
+      const sum = uses.get(at) ?? { gpu: 0, cpu: 0, memory: 0 };
+      for (const name of resources) sum[name] += use[name];
+      uses.set(at, sum);
+      at = parents.get(at) ?? "";
+    }
+  }
+  const evidence: Evidence[] = [];
+  for (const queue of queues) {
+    const { name } = queue.metadata;
+    const limits = record(record(queue["spec"])["resources"]);
+    for (const resource of resources) {
+      const limit = record(limits[resource])["limit"];
+      const used = uses.get(name)?.[resource] ?? 0;
+      if (typeof limit !== "number" || limit < 0 || used <= limit + rounding) continue;
+      evidence.push({
+        object: `queues/${name}`,
+        problem: `uses ${round(used)} ${resource}, but its limit is ${limit}`,
+      });
+    }
+  }
+  return evidence;
+}
 
 /** The tolerance for sums of decimal fractions. */
 const rounding = 1e-6;
@@ -97,7 +110,8 @@ function gpusOf(pod: Pod, requests: ReadonlyMap<string, bigint>): number {
 }
 
 /** Compares `status.allocated` of each parent queue with the sum of its children. */
-function wrongParentSums(snapshot: ClusterSnapshot, parents: ReadonlyMap<string, string>): Evidence[] {
+export function wrongParentSums(snapshot: ClusterSnapshot): Evidence[] {
+  const parents = parentsOf(snapshot);
   const allocatedByQueue = new Map<string, Record<string, bigint>>();
   for (const queue of objectsOf(snapshot, "queues")) {
     const allocated = record(record(queue["status"])["allocated"]);

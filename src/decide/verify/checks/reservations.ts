@@ -65,28 +65,37 @@ export const noOrphans: Check = {
         ? passOrFail([], "no GPU is shared")
         : notApplicable("BindRequests are not served and no GPU is shared");
     }
-    const used = new Set(users.map(({ group }) => group));
-    const podsByUid = new Map(objectsOf<Pod>(snapshot, "pods").map((pod) => [pod.metadata.uid, pod]));
-    const requests = objectsOf<BindRequest>(snapshot, "bindrequests");
-    const intended = new Set(
-      requests.filter((each) => isActive(each, podsByUid)).flatMap(({ spec }) => spec?.selectedGPUGroups ?? []),
-    );
-    const held = new Set(reservations.map(({ node, group }) => `${node}/${group}`));
-    const evidence: Evidence[] = [];
-    for (const { pod, group } of reservations) {
-      if (used.has(group) || intended.has(group)) continue;
-      evidence.push({
-        object: podName(pod),
-        problem: `holds a GPU for group ${group}, which no pod and no bind request uses`,
-      });
-    }
-    for (const { pod, node, group } of users) {
-      if (node === "" || held.has(`${node}/${group}`)) continue;
-      evidence.push({ object: podName(pod), problem: `uses group ${group} on ${node}, which has no reservation` });
-    }
+    const evidence = [...unusedReservations(snapshot), ...sharesWithoutReservation(snapshot)];
     return passOrFail(evidence, `${reservations.length} reservations, ${users.length} shares`);
   },
 };
+
+/** Reservations of groups that no pod and no active bind request names. */
+export function unusedReservations(snapshot: ClusterSnapshot): Evidence[] {
+  const { reservations, users } = sharesOf(snapshot);
+  if (reservations.length === 0) return [];
+  const used = new Set(users.map(({ group }) => group));
+  const podsByUid = new Map(objectsOf<Pod>(snapshot, "pods").map((pod) => [pod.metadata.uid, pod]));
+  const requests = objectsOf<BindRequest>(snapshot, "bindrequests");
+  const intended = new Set(
+    requests.filter((each) => isActive(each, podsByUid)).flatMap(({ spec }) => spec?.selectedGPUGroups ?? []),
+  );
+  return reservations.flatMap(({ pod, group }) => {
+    if (used.has(group) || intended.has(group)) return [];
+    const problem = `holds a GPU for group ${group}, which no pod and no bind request uses`;
+    return [{ object: podName(pod), problem }];
+  });
+}
+
+/** Pods that have a share of a GPU which no reservation holds. */
+export function sharesWithoutReservation(snapshot: ClusterSnapshot): Evidence[] {
+  const { reservations, users } = sharesOf(snapshot);
+  const held = new Set(reservations.map(({ node, group }) => `${node}/${group}`));
+  return users.flatMap(({ pod, node, group }) => {
+    if (node === "" || held.has(`${node}/${group}`)) return [];
+    return [{ object: podName(pod), problem: `uses group ${group} on ${node}, which has no reservation` }];
+  });
+}
 
 /**
  * Whether a BindRequest may still need its GPU groups: it has not succeeded and has retries left. A succeeded one needs
@@ -109,17 +118,22 @@ export const sharesFit: Check = {
   run: ({ snapshot }) => {
     const { reservations, users } = sharesOf(snapshot);
     if (reservations.length === 0 && users.length === 0) return notApplicable("no GPU is shared");
-    const evidence = [
-      ...duplicates(reservations, "one reservation", ({ node, group }) => `group ${group} on ${node}`),
-      ...duplicates(reservations, "one group", ({ pod, node }) => {
-        const device = pod.metadata.annotations?.[annotationKeys.reservedGpu] ?? "";
-        return device === "" || node === "" ? undefined : `GPU ${device} on ${node}`;
-      }),
-      ...overcommitted(snapshot, users),
-    ];
+    const evidence = [...duplicateReservations(snapshot), ...sharesOverOne(snapshot)];
     return passOrFail(evidence, `${reservations.length} reservations, ${users.length} shares`);
   },
 };
+
+/** Several reservations of one group on one node, or of one GPU. */
+export function duplicateReservations(snapshot: ClusterSnapshot): Evidence[] {
+  const { reservations } = sharesOf(snapshot);
+  return [
+    ...duplicates(reservations, "one reservation", ({ node, group }) => `group ${group} on ${node}`),
+    ...duplicates(reservations, "one group", ({ pod, node }) => {
+      const device = pod.metadata.annotations?.[annotationKeys.reservedGpu] ?? "";
+      return device === "" || node === "" ? undefined : `GPU ${device} on ${node}`;
+    }),
+  ];
+}
 
 function duplicates(
   reservations: readonly Reservation[],
@@ -139,8 +153,12 @@ function duplicates(
   });
 }
 
-/** Computed exactly in integers (billionths of a GPU times its memory), so that rounding hides no excess. */
-function overcommitted(snapshot: ClusterSnapshot, users: readonly User[]): Evidence[] {
+/**
+ * Groups whose shares sum to more than one GPU: computed exactly in integers (billionths of a GPU times its memory), so
+ * that rounding hides no excess.
+ */
+export function sharesOverOne(snapshot: ClusterSnapshot): Evidence[] {
+  const { users } = sharesOf(snapshot);
   const { nodes } = placementOf(snapshot);
   const sums = new Map<string, { node: string; group: string; nano: bigint; memory: bigint; pods: string[] }>();
   const evidence: Evidence[] = [];

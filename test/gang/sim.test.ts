@@ -35,7 +35,10 @@ test.each(gangMistakes.map((mistake) => ({ mistake, name: mistake.name, invarian
   { timeout: 120_000 },
   async ({ mistake }) => {
     const range = { from: 1, count: 50, untilBroken: mistake.invariant };
-    const { broken } = await runSeeds(gangScenario("Suppress", mistake), range);
+    const scenario = gangScenario("Suppress", mistake);
+    // A run ends at its first violation, and a wrong count also writes what changes nothing.
+    const invariants = scenario.invariants.filter(({ id }) => id !== "I23");
+    const { broken } = await runSeeds({ ...scenario, invariants }, range);
     expect(broken.map(({ violation }) => violation?.invariant)).toContain(mistake.invariant);
   },
 );

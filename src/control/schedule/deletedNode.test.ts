@@ -151,3 +151,25 @@ test("a bind without an answer is withdrawn, and not sent again, when its node w
   expect(marks?.["muster.dev/withdrawn-request"]).toMatch(/^old \d+$/);
   await controllers.stop();
 });
+
+test("a pod that may not be written is decided again when its node was deleted, and holds up no other pod", async () => {
+  const { controllers, kube, direct, run, addNode, addPod, nodeOf } = await cluster();
+  await addNode("old");
+  const started = controllers.start();
+  await run(200);
+  expect(await started).toBe(true);
+  kube.faults.before = (verb, what) => {
+    if (verb === "bind") return refused("Unknown", "timed out");
+    return verb === "list" && what === "pods p" ? away : undefined;
+  };
+  await addPod("p");
+  await run(300);
+  kube.faults.before = (verb, what) =>
+    verb === "patch" && what === "pods p" ? refused("Forbidden", "denied by a policy") : undefined;
+  await direct.delete({ ...nodes, namespace: "", name: "old" });
+  await addNode("new");
+  await addPod("q");
+  await run(5_000);
+  expect([await nodeOf("p"), await nodeOf("q")]).toEqual(["new", "new"]);
+  await controllers.stop();
+});

@@ -1,5 +1,5 @@
 import type { BindIntent } from "../../model/intent.ts";
-import type { Refusal } from "../../model/outcome.ts";
+import { isPermanent, type Refusal } from "../../model/outcome.ts";
 import { annotationKeys } from "../../model/scheduling/keys.ts";
 import type { Cancel } from "../../ports/cancel.ts";
 import type { Author, InFlightWrites } from "../runtime/inFlightWrites.ts";
@@ -33,9 +33,12 @@ export async function withdrawFromLostNodes<V>(
       },
       { cancel },
     );
-    if (fenced.ok) inFlight.abandon(intent, author);
     // The pod has changed or is gone: a read of it settles the bind.
-    else if (fenced.reason !== "Conflict" && fenced.reason !== "NotFound") return fenced;
+    if (!fenced.ok && (fenced.reason === "Conflict" || fenced.reason === "NotFound")) continue;
+    // A pod that may not be written must not hold up all others. It is decided again: its two binds expect the same
+    // version of it, so one of them conflicts.
+    if (fenced.ok || isPermanent(fenced)) inFlight.abandon(intent, author);
+    else return fenced;
   }
   return undefined;
 }

@@ -25,8 +25,8 @@ export function checkVolumes(
 ): VolumesByName {
   if (volumes === undefined || volumes.length === 0) return noVolumes;
   const byName = new Map<string, Volume>();
-  const made = volumes.filter((volume) => volume?.ephemeral).map(({ name }) => `${podName}-${name}`);
-  const isMade = made.length > 0 ? new Set(made) : undefined;
+  const ephemeral = volumes.filter((volume) => volume?.ephemeral);
+  const made = ephemeral.length > 0 ? new Set(ephemeral.map(({ name }) => `${podName}-${name}`)) : undefined;
   for (let i = 0; i < volumes.length; i++) {
     const volume = volumes[i];
     if (volume === undefined) continue;
@@ -37,7 +37,7 @@ export function checkVolumes(
     if (byName.has(volume.name)) errors.push(duplicate(`${path}[${i}].name`, volume.name));
     if (errors.length === before) byName.set(volume.name, volume);
     const claim = volume.persistentVolumeClaim?.claimName;
-    if (claim !== undefined && podName && isMade?.has(claim)) {
+    if (claim !== undefined && podName && made?.has(claim)) {
       errors.push(
         invalid(
           `${path}[${i}].persistentVolumeClaim.claimName`,
